@@ -1,0 +1,161 @@
+//! The waist of the hourglass: engines produce these events, analysis consumes them.
+//!
+//! Observers are chosen at compile time, so a run that nobody records pays nothing.
+
+use crate::{Duration, FlowId, Instant, Packet};
+
+/// A place where events are seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Host {
+    /// The fixed host.
+    Server,
+    /// The mobile host.
+    Client,
+}
+
+/// Why a packet was lost. Each cause is counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DropCause {
+    /// The router queue was full.
+    QueueOverflow,
+    /// RED dropped it: by chance between the thresholds, or for sure above the upper one.
+    Red,
+    /// The link lost it, and the link has no ARQ.
+    LinkError,
+    /// The link's ARQ reached its limit of retransmissions.
+    ArqGivenUp,
+}
+
+/// Router queue after an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct QueueDepth {
+    /// Packets waiting.
+    pub packets: u32,
+    /// Bytes of IP length waiting.
+    pub bytes: u32,
+    /// RED's average in RED's own unit (packets or bytes); NaN without RED.
+    pub average: f64,
+}
+
+/// What happened to a packet, in the order of its life.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PacketEvent {
+    /// The sending host handed it to its LAN.
+    Sent,
+    /// The router put the congestion-experienced mark on it.
+    Marked,
+    /// The router accepted it; depth with this packet counted.
+    Enqueued(QueueDepth),
+    /// It left the router queue for the link's send buffer; depth without it. A packet that finds the
+    /// queue empty and room in the buffer is enqueued and dequeued at the same instant.
+    Dequeued(QueueDepth),
+    /// A try over the link failed and ARQ will try again.
+    LinkRetry,
+    /// It is gone.
+    Dropped(DropCause),
+    /// The receiving host got it.
+    Delivered,
+}
+
+/// Why a data segment was sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetransmissionKind {
+    /// Marked lost and sent in fast recovery (the first of an episode is the fast retransmit).
+    Fast,
+    /// Sent because the retransmission timer expired.
+    Timeout,
+    /// A hole below the furthest SACK, sent because the window allowed and no new data was left.
+    Forward,
+}
+
+/// Which evidence showed that retransmissions had been unnecessary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UndoCause {
+    /// An echoed timestamp older than the retransmission (Eifel detection, RFC 3522).
+    Timestamps,
+    /// D-SACK blocks for every retransmission of the episode (RFC 2883).
+    Dsack,
+    /// F-RTO: two ACKs advanced the window after the timeout (RFC 4138).
+    FRto,
+}
+
+/// What happened inside a TCP sender. Windows are in segments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TcpEvent {
+    /// The three-way handshake is complete.
+    Established,
+    /// The retransmission timer expired; `seq` is the first unacknowledged byte.
+    Timeout {
+        /// First unacknowledged byte.
+        seq: u64,
+        /// Number of expiries in a row, this one included.
+        backoff: u32,
+    },
+    /// Fast recovery began.
+    RecoveryEntered {
+        /// Everything below must be acknowledged before recovery ends.
+        recovery_point: u64,
+    },
+    /// Fast recovery or loss recovery is over.
+    RecoveryLeft,
+    /// The window was reduced because of an ECN echo.
+    EcnReduction,
+    /// An earlier reduction was found spurious and undone.
+    Undone(UndoCause),
+    /// A data segment was sent again.
+    Retransmitted {
+        /// First byte of the segment.
+        seq: u64,
+        /// Why.
+        kind: RetransmissionKind,
+    },
+    /// State after an ACK was processed or a timer expired; only when it differs from the last.
+    Window {
+        /// Congestion window.
+        cwnd: u32,
+        /// Slow-start threshold; `u32::MAX` while infinite.
+        ssthresh: u32,
+        /// Segments in flight as the sender counts them.
+        in_flight: u32,
+    },
+    /// A round-trip time was measured.
+    RttSample {
+        /// The sample.
+        rtt: Duration,
+        /// Retransmission timeout after it.
+        rto: Duration,
+    },
+    /// Both directions are closed: the connection's work is done.
+    Closed,
+    /// Retries were exhausted, or the peer reset the connection.
+    Aborted,
+}
+
+/// Consumes events as they happen. Every method has an empty default.
+pub trait Observer {
+    /// Something happened to a packet.
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        let _ = (now, event, packet);
+    }
+
+    /// Something happened inside the TCP endpoint of `flow` at `host`.
+    fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
+        let _ = (now, flow, host, event);
+    }
+}
+
+/// Records nothing.
+impl Observer for () {}
+
+/// Both observers see everything, the first one first.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        self.0.packet(now, event, packet);
+        self.1.packet(now, event, packet);
+    }
+
+    fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
+        self.0.tcp(now, flow, host, event);
+        self.1.tcp(now, flow, host, event);
+    }
+}

@@ -1,0 +1,19 @@
+//! What every part of lasthop speaks: integer-nanosecond time, rates and sizes, packets,
+//! events and named random streams. Nothing here reads a clock or draws from a global generator.
+
+pub mod dist;
+pub mod event;
+pub mod packet;
+pub mod rng;
+pub mod time;
+pub mod units;
+
+pub use dist::Distribution;
+pub use event::{DropCause, Host, Observer, PacketEvent, QueueDepth, RetransmissionKind, TcpEvent, UndoCause};
+pub use packet::{
+    Body, Datagram, Direction, Ecn, Flags, FlowId, Packet, PacketArena, PacketId, SackBlock, SackList, Segment,
+    Timestamps,
+};
+pub use rng::{RandomStream, Seed};
+pub use time::{Duration, Instant};
+pub use units::{Bytes, Rate};

@@ -1,0 +1,287 @@
+//! Packets as plain values, and the arena that holds the ones in flight.
+//!
+//! Sequence numbers are 64-bit stream offsets that never wrap: the SYN occupies 0, the first data
+//! byte is 1. Captures fold them into 32 bits; the models never compare modulo 2^32.
+
+use std::fmt;
+
+/// A flow of the run: one TCP connection or one UDP stream, in the order of the scenario.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u32);
+
+/// Which way a packet travels over the last hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// From the fixed host towards the mobile host.
+    Down,
+    /// From the mobile host towards the fixed host.
+    Up,
+}
+
+/// The ECN field of the IP header (RFC 3168, section 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// Not ECN-capable transport.
+    #[default]
+    NotEct,
+    /// ECN-capable transport, codepoint ECT(0).
+    Ect0,
+    /// Congestion experienced.
+    Ce,
+}
+
+/// One packet: what a capture would show of it, and which transmission it is.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    /// Serial number of this transmission in the run; a retransmission has its own.
+    pub serial: u64,
+    /// The flow it belongs to.
+    pub flow: FlowId,
+    /// Which way it travels.
+    pub direction: Direction,
+    /// Length of the IP packet in bytes, IP header included.
+    pub ip_bytes: u32,
+    /// ECN field of the IP header.
+    pub ecn: Ecn,
+    /// What the IP packet carries.
+    pub body: Body,
+}
+
+/// Transport header and payload length of a packet.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// A TCP segment.
+    Tcp(Segment),
+    /// A UDP datagram.
+    Udp(Datagram),
+}
+
+impl Packet {
+    /// The TCP segment inside, if it is one.
+    pub fn tcp(&self) -> Option<&Segment> {
+        match &self.body {
+            Body::Tcp(segment) => Some(segment),
+            Body::Udp(_) => None,
+        }
+    }
+}
+
+/// A UDP datagram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Datagram {
+    /// Number of the datagram in its stream, from 0.
+    pub number: u64,
+    /// Payload in bytes, without the 8-byte UDP header.
+    pub payload_bytes: u32,
+}
+
+impl Datagram {
+    /// IPv4 and UDP headers together.
+    pub const HEADER_BYTES: u32 = 28;
+}
+
+/// TCP header flags (RFC 9293, section 3.1; RFC 3168 for ECE and CWR).
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// No more data from the sender.
+    pub const FIN: Self = Self(0x01);
+    /// Synchronise sequence numbers.
+    pub const SYN: Self = Self(0x02);
+    /// Reset the connection.
+    pub const RST: Self = Self(0x04);
+    /// Push function.
+    pub const PSH: Self = Self(0x08);
+    /// The acknowledgment field is significant.
+    pub const ACK: Self = Self(0x10);
+    /// ECN echo.
+    pub const ECE: Self = Self(0x40);
+    /// Congestion window reduced.
+    pub const CWR: Self = Self(0x80);
+
+    /// True if every flag of `other` is set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets of flags together.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The flag byte as on the wire.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (Self::SYN, 'S'),
+            (Self::FIN, 'F'),
+            (Self::RST, 'R'),
+            (Self::PSH, 'P'),
+            (Self::ACK, '.'),
+            (Self::ECE, 'E'),
+            (Self::CWR, 'W'),
+        ];
+        names.iter().filter(|(flag, _)| self.contains(*flag)).try_for_each(|(_, c)| write!(f, "{c}"))
+    }
+}
+
+/// The timestamps option (RFC 7323, section 3): values in ticks of the sender's timestamp clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timestamps {
+    /// `TSval`.
+    pub value: u32,
+    /// `TSecr`; 0 while nothing has been received.
+    pub echo: u32,
+}
+
+/// A contiguous block of received bytes, `start` inclusive, `end` exclusive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SackBlock {
+    /// First byte of the block.
+    pub start: u64,
+    /// First byte after the block.
+    pub end: u64,
+}
+
+/// The blocks of a SACK option (RFC 2018), the most recent first; at most four fit the option.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SackList {
+    blocks: [SackBlock; Self::CAPACITY],
+    len: u8,
+}
+
+impl SackList {
+    /// Most blocks that 40 bytes of TCP options can carry.
+    pub const CAPACITY: usize = 4;
+
+    /// Appends a block; ignored once the list is full.
+    pub fn push(&mut self, block: SackBlock) {
+        if self.len() < Self::CAPACITY {
+            self.blocks[self.len()] = block;
+            self.len += 1;
+        }
+    }
+
+    /// Number of blocks.
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// True without blocks, that is without the option.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The blocks in the order of the option.
+    pub fn as_slice(&self) -> &[SackBlock] {
+        &self.blocks[..self.len()]
+    }
+}
+
+/// A TCP segment: header fields, options, and the length of its payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Stream offset of the first byte (of the SYN, if set).
+    pub seq: u64,
+    /// Next byte expected from the peer; meaningful with the ACK flag.
+    pub ack: u64,
+    /// Payload in bytes.
+    pub payload_bytes: u32,
+    /// Header flags.
+    pub flags: Flags,
+    /// Advertised window in bytes, after scaling.
+    pub window_bytes: u64,
+    /// Maximum segment size option; on SYN segments.
+    pub mss: Option<u16>,
+    /// SACK-permitted option; on SYN segments.
+    pub sack_permitted: bool,
+    /// Timestamps option.
+    pub timestamps: Option<Timestamps>,
+    /// SACK option.
+    pub sack: SackList,
+}
+
+impl Segment {
+    /// IPv4 and TCP headers without options.
+    pub const BASE_HEADER_BYTES: u32 = 40;
+    /// The timestamps option with its two no-operation bytes.
+    pub const TIMESTAMPS_BYTES: u32 = 12;
+
+    /// Length of the IP packet. Every option is padded to four bytes on its own, as Linux 2.4 lays
+    /// them out: a SYN is 48 bytes long, 60 with timestamps.
+    pub fn ip_bytes(&self) -> u32 {
+        let mss = if self.mss.is_some() { 4 } else { 0 };
+        let sack_permitted = if self.sack_permitted { 4 } else { 0 };
+        let timestamps = if self.timestamps.is_some() { Self::TIMESTAMPS_BYTES } else { 0 };
+        let sack = if self.sack.is_empty() { 0 } else { 4 + 8 * self.sack.len() as u32 };
+        Self::BASE_HEADER_BYTES + mss + sack_permitted + timestamps + sack + self.payload_bytes
+    }
+
+    /// Sequence space the segment occupies: payload, plus one each for SYN and FIN.
+    pub fn sequence_length(&self) -> u64 {
+        u64::from(self.payload_bytes)
+            + u64::from(self.flags.contains(Flags::SYN))
+            + u64::from(self.flags.contains(Flags::FIN))
+    }
+
+    /// First sequence number after the segment.
+    pub fn end(&self) -> u64 {
+        self.seq + self.sequence_length()
+    }
+}
+
+/// Index of a packet in its [`PacketArena`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PacketId(u32);
+
+/// The packets in flight. Slots are reused, so a run in steady state allocates nothing.
+#[derive(Debug, Default)]
+pub struct PacketArena {
+    slots: Vec<Packet>,
+    free: Vec<u32>,
+}
+
+impl PacketArena {
+    /// Stores a packet and returns its index.
+    pub fn insert(&mut self, packet: Packet) -> PacketId {
+        if let Some(index) = self.free.pop() {
+            self.slots[index as usize] = packet;
+            return PacketId(index);
+        }
+        self.slots.push(packet);
+        PacketId(self.slots.len() as u32 - 1)
+    }
+
+    /// The packet at `id`, which must not have been removed.
+    pub fn get(&self, id: PacketId) -> &Packet {
+        &self.slots[id.0 as usize]
+    }
+
+    /// The packet at `id`, to be changed (an ECN mark, say).
+    pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.slots[id.0 as usize]
+    }
+
+    /// Gives the slot back and returns the packet.
+    pub fn remove(&mut self, id: PacketId) -> Packet {
+        self.free.push(id.0);
+        self.slots[id.0 as usize].clone()
+    }
+
+    /// Number of packets held now.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// True if no packet is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

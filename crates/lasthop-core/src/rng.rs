@@ -1,0 +1,42 @@
+//! Named random streams: every component draws from its own, so that adding a component, a thread
+//! or a variant changes nothing elsewhere.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// What all streams of one replication derive from: the study's seed and the replication's number,
+/// recorded apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seed {
+    /// Seed of the study.
+    pub study: u64,
+    /// Number of the replication, from 1.
+    pub replication: u64,
+}
+
+impl Seed {
+    /// The stream called `name`. The same name always gives the same numbers, whatever else draws.
+    pub fn stream(self, name: &str) -> RandomStream {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&self.study.to_le_bytes());
+        key[8..16].copy_from_slice(&self.replication.to_le_bytes());
+        key[16..24].copy_from_slice(&fnv1a(name).to_le_bytes());
+        RandomStream(ChaCha8Rng::from_seed(key))
+    }
+}
+
+/// FNV-1a, 64 bits: stable across platforms and versions, which std's hashers do not promise.
+fn fnv1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// A reproducible stream of random numbers (ChaCha8).
+#[derive(Clone, Debug)]
+pub struct RandomStream(ChaCha8Rng);
+
+impl RandomStream {
+    /// Uniform in `0.0..1.0`, 53 bits.
+    pub fn unit(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}

@@ -1,0 +1,7 @@
+//! The last hop: router queue, RED, link errors, ARQ, link buffers.
+
+pub mod config;
+
+pub use config::{
+    ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig, StateLookup,
+};

@@ -1,0 +1,1 @@
+//! Model engine: event queue, topology, virtual clock.

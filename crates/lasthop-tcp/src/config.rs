@@ -1,0 +1,102 @@
+//! The switches of a TCP endpoint. A profile is a set of values for all of them, kept as data in
+//! `profiles/`; a scenario names a profile and changes single switches.
+
+use lasthop_core::Duration;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Every switch of a TCP endpoint. In a scenario only `profile` is needed; the profile supplies the
+/// rest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TcpConfig {
+    /// The era whose values all other switches take unless stated.
+    pub profile: Profile,
+    /// Initial congestion window in segments, while nothing is cached for the destination.
+    pub initial_window: u32,
+    /// Duplicate ACKs, or segments SACKed, that start fast recovery.
+    pub dupack_threshold: u32,
+    /// Send new data on the first duplicate ACKs when the window in flight allows (RFC 3042).
+    pub limited_transmit: bool,
+    /// Selective acknowledgments (RFC 2018).
+    pub sack: bool,
+    /// The receiver reports duplicates (RFC 2883), and the sender undoes a reduction once every
+    /// retransmission of the episode is reported as a duplicate.
+    pub dsack: bool,
+    /// Timestamps (RFC 7323), and the undo of reductions that an echoed timestamp proves unnecessary
+    /// (Eifel detection, RFC 3522).
+    pub timestamps: bool,
+    /// Spurious-timeout detection by F-RTO.
+    pub frto: FRtoMode,
+    /// Explicit congestion notification (RFC 3168).
+    pub ecn: bool,
+    /// Control block interdependence: ssthresh, cwnd, RTT, RTT variance and reordering are kept per
+    /// destination when a connection closes, and read when the next one opens.
+    pub cached_metrics: bool,
+    /// How the window and the scoreboard move in fast recovery.
+    pub recovery: RecoveryRules,
+    /// Segments sent at most in response to one dubious ACK: cwnd is held at in-flight plus this.
+    pub max_burst: u32,
+    /// Resolution of the host's timers and of its timestamp clock.
+    pub tick: Duration,
+    /// Lower bound of the retransmission timeout's variance term.
+    pub rto_min: Duration,
+    /// Retransmission timeout before the first RTT sample.
+    pub rto_initial: Duration,
+    /// Upper bound of the retransmission timeout, backoff included.
+    pub rto_max: Duration,
+    /// Retransmissions of a segment before the connection is aborted.
+    pub retries: u32,
+    /// Retransmissions of a SYN before the connection is aborted.
+    pub syn_retries: u32,
+    /// Time after which a held ACK is sent, counted in ticks from the one in progress.
+    pub delayed_ack: Duration,
+    /// Acknowledge the very first data segment at once.
+    pub first_segment_acked_at_once: bool,
+    /// Advertised window at first, in segments.
+    pub receive_window_initial: u32,
+    /// Growth of the advertised window for each in-order segment, in segments.
+    pub receive_window_growth: u32,
+    /// Largest advertised window, in segments.
+    pub receive_window_max: u32,
+}
+
+/// The era a set of switches comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Profile {
+    /// Linux 2.4.20 as the Helsinki studies configured it.
+    #[serde(rename = "linux-2.4")]
+    Linux24,
+}
+
+impl Profile {
+    /// The values of all switches, as a TOML table.
+    pub const fn toml(self) -> &'static str {
+        match self {
+            Self::Linux24 => include_str!("../profiles/linux-2.4.toml"),
+        }
+    }
+}
+
+/// Spurious-timeout detection by F-RTO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FRtoMode {
+    /// Conventional recovery after every timeout.
+    Off,
+    /// The version of 2002 (draft-sarolahti-tsvwg-tcp-frto-00; RFC 4138 without SACK).
+    #[serde(rename = "2002")]
+    Basic,
+}
+
+/// How the window and the scoreboard move in fast recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecoveryRules {
+    /// Linux 2.4 without rate halving: the window drops to ssthresh at once, ssthresh is half of what
+    /// is in flight, and the head alone is marked lost on each further sign of loss.
+    LinuxInFlight,
+    /// RFC 3517 marking of lost segments; the window shrinks by one every second ACK down to half of
+    /// ssthresh, as Linux 2.4 does it with rate halving.
+    Rfc3517RateHalving,
+}

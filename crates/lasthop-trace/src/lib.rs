@@ -1,0 +1,1 @@
+//! From packet events to flow and run records.
