@@ -8,7 +8,7 @@ pub mod rng;
 pub mod time;
 pub mod units;
 
-pub use dist::Distribution;
+pub use dist::{Cut, Distribution, Quantity, Sampler};
 pub use event::{DropCause, Host, Observer, PacketEvent, QueueDepth, RetransmissionKind, TcpEvent, UndoCause};
 pub use packet::{
     Body, Datagram, Direction, Ecn, Flags, FlowId, Packet, PacketArena, PacketId, SackBlock, SackList, Segment,
@@ -16,4 +16,4 @@ pub use packet::{
 };
 pub use rng::{RandomStream, Seed};
 pub use time::{Duration, Instant};
-pub use units::{Bytes, Rate};
+pub use units::{Bytes, ParseError, Probability, QueueSize, Rate};

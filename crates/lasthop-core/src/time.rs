@@ -2,6 +2,9 @@
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
+use std::str::FromStr;
+
+use crate::units::{self, ParseError};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -80,6 +83,7 @@ impl Duration {
     }
 
     /// Difference, or zero if `other` is longer.
+    #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
@@ -143,3 +147,34 @@ impl fmt::Display for Instant {
         write!(f, "{}.{:09} s", self.0 / NANOS_PER_SECOND, self.0 % NANOS_PER_SECOND)
     }
 }
+
+/// Units of a duration in nanoseconds, the smallest first.
+const UNITS: units::UnitTable = units::UnitTable {
+    what: "a duration",
+    example: "300 ms",
+    finest: "nanosecond",
+    units: &[
+        ("ns", 1),
+        ("us", 1_000),
+        ("ms", 1_000_000),
+        ("s", NANOS_PER_SECOND),
+        ("min", 60 * NANOS_PER_SECOND),
+    ],
+};
+
+impl FromStr for Duration {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        UNITS.parse(text).map(Self)
+    }
+}
+
+/// The largest unit up to seconds in which the length is a whole number: "150 us", "5 s".
+impl fmt::Display for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds_and_finer = &UNITS.units[..4];
+        units::write_in_largest_unit(f, self.0, seconds_and_finer)
+    }
+}
+
+units::text_serde!(Duration, "Duration", "A length of time", UNITS);

@@ -1,6 +1,34 @@
-//! Rates, sizes and probabilities as newtypes.
+//! Rates, sizes and probabilities as newtypes, and how all quantities are read from text.
+//!
+//! Text is read in exact decimal arithmetic on integers: "0.15 ms" is 150000 ns, and digits beyond the
+//! base unit are an error rather than rounded away.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Duration;
+
+/// Why a text is not the quantity it should be, in words for whoever wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError(String);
+
+impl ParseError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ParseError {}
 
 /// A bit rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,8 +48,8 @@ impl Rate {
 
     /// Time to transmit `bytes` bytes, to the nearest nanosecond.
     pub fn transmission_time(self, bytes: u32) -> Duration {
-        let bits_nanos = u64::from(bytes) * 8 * 1_000_000_000;
-        Duration::from_nanos((bits_nanos + self.0 / 2) / self.0)
+        let bits_nanos = u128::from(bytes) * 8 * 1_000_000_000;
+        Duration::from_nanos(((bits_nanos + u128::from(self.0 / 2)) / u128::from(self.0)) as u64)
     }
 }
 
@@ -34,6 +62,16 @@ pub struct Bytes(pub u64);
 pub struct Probability(f64);
 
 impl Probability {
+    /// The probability `value`, which must lie in `0.0..=1.0`.
+    pub fn new(value: f64) -> Result<Self, ParseError> {
+        if (0.0..=1.0).contains(&value) {
+            return Ok(Self(value));
+        }
+        Err(ParseError::new(format!(
+            "{value} is not a probability: write a number from 0 to 1, for example 0.63"
+        )))
+    }
+
     /// The value, `0.0..=1.0`.
     pub const fn get(self) -> f64 {
         self.0
@@ -48,3 +86,310 @@ pub enum QueueSize {
     /// That many bytes of IP length.
     Bytes(u32),
 }
+
+/// The units a kind of quantity accepts, each with its size in the base unit.
+pub(crate) struct UnitTable {
+    /// The kind of quantity with its article: "a rate".
+    pub what: &'static str,
+    /// A text that is accepted.
+    pub example: &'static str,
+    /// Name of the base unit.
+    pub finest: &'static str,
+    /// Names and sizes, the smallest first.
+    pub units: &'static [(&'static str, u64)],
+}
+
+const RATE_UNITS: UnitTable = UnitTable {
+    what: "a rate",
+    example: "64 kbit/s",
+    finest: "bit per second",
+    units: &[("bit/s", 1), ("kbit/s", 1_000), ("Mbit/s", 1_000_000), ("Gbit/s", 1_000_000_000)],
+};
+
+const BYTES_UNITS: UnitTable = UnitTable {
+    what: "a size",
+    example: "9600 B",
+    finest: "byte",
+    units: &[("B", 1), ("kB", 1_000), ("MB", 1_000_000), ("KiB", 1 << 10), ("MiB", 1 << 20)],
+};
+
+/// Packets and bytes share one table; which of the two a unit means is told by its name.
+const QUEUE_UNITS: UnitTable = UnitTable {
+    what: "a queue size",
+    example: "20 packets",
+    finest: "packet or byte",
+    units: &[("packets", 1), ("packet", 1), ("B", 1), ("kB", 1_000), ("KiB", 1 << 10)],
+};
+
+impl UnitTable {
+    /// Reads a text as a whole number of base units.
+    pub fn parse(&self, text: &str) -> Result<u64, ParseError> {
+        self.parse_with_unit(text).map(|(value, _)| value)
+    }
+
+    /// Reads a text as a whole number of base units, and says which unit it was written in.
+    fn parse_with_unit(&self, text: &str) -> Result<(u64, &'static str), ParseError> {
+        let (whole, fraction, unit) = self.split(text)?;
+        let size = self.unit_size(text, unit)?;
+        let too_large = || ParseError::new(format!("{text:?} is too large for {}", self.what));
+        let fraction = fraction.trim_end_matches('0');
+        let digits = format!("{whole}{fraction}");
+        let mantissa: u128 = digits.parse().map_err(|_| too_large())?;
+        let scale = 10_u128.checked_pow(fraction.len() as u32).ok_or_else(|| self.too_fine(text))?;
+        let scaled = mantissa.checked_mul(u128::from(size.1)).ok_or_else(too_large)?;
+        if scaled % scale != 0 {
+            return Err(self.too_fine(text));
+        }
+        Ok((u64::try_from(scaled / scale).map_err(|_| too_large())?, size.0))
+    }
+
+    /// Splits a text into the digits before the point, those after it, and the unit.
+    fn split<'a>(&self, text: &'a str) -> Result<(&'a str, &'a str, &'a str), ParseError> {
+        let trimmed = text.trim();
+        if let Some(positive) = trimmed.strip_prefix(['-', '\u{2212}']) {
+            if positive.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+                return Err(ParseError::new(format!(
+                    "{text:?} is negative: {} cannot be, write for example {:?}",
+                    self.what, self.example
+                )));
+            }
+        }
+        let digits = |s: &str| s.bytes().take_while(u8::is_ascii_digit).count();
+        let (whole, rest) = trimmed.split_at(digits(trimmed));
+        let (fraction, unit) = match rest.strip_prefix('.') {
+            Some(rest) => rest.split_at(digits(rest)),
+            None => ("", rest),
+        };
+        let bare_point = fraction.is_empty() && rest.starts_with('.');
+        if whole.is_empty() || bare_point || unit.starts_with(['.', ',', '_']) {
+            return Err(ParseError::new(format!(
+                "{text:?} is not {}: write a decimal number and a unit, for example {:?} (accepted: {})",
+                self.what,
+                self.example,
+                self.accepted()
+            )));
+        }
+        Ok((whole, fraction, unit.trim()))
+    }
+
+    fn unit_size(&self, text: &str, unit: &str) -> Result<(&'static str, u64), ParseError> {
+        if let Some(found) = self.units.iter().find(|(name, _)| *name == unit) {
+            return Ok(*found);
+        }
+        let number = text.trim().strip_suffix(unit).unwrap_or(text).trim();
+        let accepted = self.accepted();
+        if unit.is_empty() {
+            let unit = self.example.split(' ').nth(1).unwrap_or_default();
+            return Err(ParseError::new(format!(
+                "missing unit in {text:?}: write for example \"{number} {unit}\" (accepted: {accepted})"
+            )));
+        }
+        let nearest = nearest(unit, self.units.iter().map(|(name, _)| *name)).unwrap_or_default();
+        Err(ParseError::new(format!(
+            "unknown unit {unit:?} in {text:?}: did you mean \"{number} {nearest}\"? (accepted: {accepted})"
+        )))
+    }
+
+    fn too_fine(&self, text: &str) -> ParseError {
+        ParseError::new(format!("{text:?} has more digits than a {}: leave them out", self.finest))
+    }
+
+    fn accepted(&self) -> String {
+        self.units.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// A regular expression (ECMA 262) for JSON Schema.
+    fn pattern(&self) -> String {
+        let units: Vec<_> = self.units.iter().map(|(name, _)| *name).collect();
+        format!(r"^\s*[0-9]+(\.[0-9]+)?\s*({})\s*$", units.join("|"))
+    }
+
+    pub fn schema(&self, description: &str) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": format!("{description}: a number and a unit ({})", self.accepted()),
+            "pattern": self.pattern(),
+            "examples": [self.example],
+        })
+    }
+}
+
+/// The candidate a writer most likely meant, letter case aside; `None` only without candidates.
+pub fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = text.to_lowercase();
+    candidates.min_by_key(|candidate| {
+        (
+            strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()),
+            strsim::damerau_levenshtein(text, candidate),
+        )
+    })
+}
+
+/// Writes `value` with the largest of `units` (the smallest first) in which it is a whole number.
+pub(crate) fn write_in_largest_unit(
+    f: &mut fmt::Formatter<'_>,
+    value: u64,
+    units: &[(&str, u64)],
+) -> fmt::Result {
+    let fits = units.iter().rev().find(|(_, size)| value % *size == 0);
+    let (name, size) = fits.unwrap_or(&("", 1));
+    write!(f, "{} {name}", value / size)
+}
+
+impl FromStr for Rate {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        match RATE_UNITS.parse(text)? {
+            0 => Err(ParseError::new(format!(
+                "{text:?} is zero: a rate must be above zero, write for example \"64 kbit/s\""
+            ))),
+            bits => Ok(Self(bits)),
+        }
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_in_largest_unit(f, self.0, RATE_UNITS.units)
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        BYTES_UNITS.parse(text).map(Self)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} B", self.0)
+    }
+}
+
+impl FromStr for QueueSize {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let (value, unit) = QUEUE_UNITS.parse_with_unit(text)?;
+        let value = u32::try_from(value)
+            .map_err(|_| ParseError::new(format!("{text:?} is too large for {}", QUEUE_UNITS.what)))?;
+        Ok(if unit.starts_with("packet") { Self::Packets(value) } else { Self::Bytes(value) })
+    }
+}
+
+impl fmt::Display for QueueSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Packets(1) => f.write_str("1 packet"),
+            Self::Packets(count) => write!(f, "{count} packets"),
+            Self::Bytes(bytes) => write!(f, "{bytes} B"),
+        }
+    }
+}
+
+impl FromStr for Probability {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let value = text.trim().parse().map_err(|_| {
+            ParseError::new(format!(
+                "{text:?} is not a probability: write a number from 0 to 1, for example 0.63"
+            ))
+        })?;
+        Self::new(value)
+    }
+}
+
+impl fmt::Display for Probability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Reads a value from text through `FromStr`; a bare number is told apart as a missing unit.
+pub(crate) struct TextVisitor<T> {
+    pub expecting: &'static str,
+    pub value: std::marker::PhantomData<T>,
+}
+
+impl<T: FromStr<Err = ParseError>> Visitor<'_> for TextVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expecting)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+}
+
+/// Serde and schema of a quantity that is written as text with a unit.
+macro_rules! text_serde {
+    ($type:ty, $name:literal, $description:literal, $table:expr) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let value = std::marker::PhantomData;
+                let expecting = concat!($description, ": text with a number and a unit");
+                deserializer.deserialize_any($crate::units::TextVisitor { expecting, value })
+            }
+        }
+
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                $name.into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                $table.schema($description)
+            }
+        }
+    };
+}
+pub(crate) use text_serde;
+
+text_serde!(Rate, "Rate", "A bit rate, above zero", RATE_UNITS);
+text_serde!(Bytes, "Bytes", "A size in bytes", BYTES_UNITS);
+text_serde!(QueueSize, "QueueSize", "A number of packets or of bytes", QUEUE_UNITS);
+
+impl Serialize for Probability {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Probability {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(f64::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Probability {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Probability".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "description": "A probability", "minimum": 0, "maximum": 1 })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[track_caller]
+fn error<T: FromStr<Err = ParseError> + fmt::Debug>(text: &str) -> String {
+    text.parse::<T>().unwrap_err().to_string()
+}
+
+#[test]
+fn durations_are_exact_decimals() {
+    for (text, nanos) in [
+        ("300 ms", 300_000_000),
+        ("0.15 ms", 150_000),
+        ("5 s", 5_000_000_000),
+        ("100 us", 100_000),
+        ("2 min", 120_000_000_000),
+        ("10 ns", 10),
+        ("0 s", 0),
+        ("0.000000001 s", 1),
+        ("0.1000000000000 ns", u64::MAX),
+        ("1.50 ms", 1_500_000),
+        (" 300ms ", 300_000_000),
+        ("0.1 s", 100_000_000),
+        ("18446744073.709551615 s", u64::MAX),
+    ] {
+        match text.parse::<Duration>() {
+            Ok(duration) => assert_eq!(duration.as_nanos(), nanos, "{text}"),
+            Err(error) => assert_eq!(
+                (text, error.to_string().as_str()),
+                (
+                    "0.1000000000000 ns",
+                    "\"0.1000000000000 ns\" has more digits than a nanosecond: leave them out"
+                )
+            ),
+        }
+    }
+}
+
+#[test]
+fn rates_sizes_and_queue_sizes_have_their_units() {
+    for (text, bits) in
+        [("64 kbit/s", 64_000), ("100 Mbit/s", 100_000_000), ("1 Gbit/s", 1_000_000_000), ("800 bit/s", 800)]
+    {
+        assert_eq!(text.parse::<Rate>().unwrap().bits_per_second(), bits);
+        assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
+    }
+    for (text, bytes) in [("9600 B", 9600), ("12 kB", 12_000), ("64 KiB", 65_536), ("1.5 MB", 1_500_000)] {
+        assert_eq!(text.parse::<Bytes>().unwrap(), Bytes(bytes));
+    }
+    for (text, size) in [
+        ("20 packets", QueueSize::Packets(20)),
+        ("1 packet", QueueSize::Packets(1)),
+        ("11000 B", QueueSize::Bytes(11_000)),
+        ("11 kB", QueueSize::Bytes(11_000)),
+    ] {
+        assert_eq!(text.parse::<QueueSize>().unwrap(), size);
+    }
+}
+
+#[test]
+fn errors_name_the_accepted_units_and_the_nearest_text() {
+    assert_eq!(
+        error::<Rate>("64"),
+        r#"missing unit in "64": write for example "64 kbit/s" (accepted: bit/s, kbit/s, Mbit/s, Gbit/s)"#
+    );
+    assert_eq!(
+        error::<Rate>("64 kbps"),
+        r#"unknown unit "kbps" in "64 kbps": did you mean "64 kbit/s"? (accepted: bit/s, kbit/s, Mbit/s, Gbit/s)"#
+    );
+    assert_eq!(
+        error::<Rate>("-64 kbit/s"),
+        r#""-64 kbit/s" is negative: a rate cannot be, write for example "64 kbit/s""#
+    );
+    assert!(error::<Rate>("0 kbit/s").contains("must be above zero"));
+    assert!(error::<Rate>("0.0005 kbit/s").contains("more digits than a bit per second"));
+    assert!(error::<Bytes>("9600 b").contains("did you mean \"9600 B\"?"));
+    assert!(error::<Bytes>("99999999999999999999 B").contains("too large for a size"));
+    assert!(error::<Bytes>(&"9".repeat(80)).contains("missing unit"));
+    assert!(error::<Bytes>(&format!("{} B", "9".repeat(80))).contains("too large"));
+    assert!(error::<QueueSize>("20").contains("\"20 packets\""));
+    assert!(error::<QueueSize>("5000000000 packets").contains("too large"));
+    assert!(error::<Duration>("5 sec").contains("did you mean \"5 s\"?"));
+    assert!(error::<Duration>("5 MS").contains("did you mean \"5 ms\"?"));
+    for text in ["", "s", "NaN", ".5 s", "1. s", "1,5 s", "1e3 s", "inf s", "1.2.3 s", "\u{2212}1 s"] {
+        assert!(text.parse::<Duration>().is_err(), "{text:?}");
+    }
+    assert!(error::<Duration>(&format!("0.{}1 s", "0".repeat(60))).contains("more digits"));
+}
+
+#[test]
+fn a_number_without_unit_in_a_file_is_a_missing_unit() {
+    let error = |json| serde_json::from_str::<Duration>(json).unwrap_err().to_string();
+    assert!(error("300").starts_with(r#"missing unit in "300": write for example "300 ms""#));
+    assert!(error("-3").contains("is negative"));
+    assert!(error("0.5").contains("missing unit"));
+    assert!(error("true").contains("a number and a unit"));
+}
+
+#[test]
+fn probabilities_lie_between_zero_and_one() {
+    assert_eq!(serde_json::from_str::<Probability>("1").unwrap().get().to_bits(), 1.0_f64.to_bits());
+    assert_eq!("0.63".parse::<Probability>().unwrap().to_string(), "0.63");
+    for text in ["1.01", "-0.1", "NaN", "inf", "63 %"] {
+        assert!(error::<Probability>(text).contains("from 0 to 1"), "{text}");
+    }
+}
+
+#[test]
+fn a_gigabyte_at_one_bit_per_second_does_not_overflow() {
+    let time = Rate::from_bits_per_second(8).transmission_time(u32::MAX);
+    assert_eq!(time, Duration::from_secs(u64::from(u32::MAX)));
+}
+
+proptest! {
+    #[test]
+    fn every_quantity_survives_its_canonical_text(value in any::<u64>(), shift in 0_u32..64, small in any::<u32>()) {
+        let value = value >> shift;
+        let duration = Duration::from_nanos(value);
+        prop_assert_eq!(duration.to_string().parse::<Duration>(), Ok(duration));
+        let rate = Rate::from_bits_per_second(value.max(1));
+        prop_assert_eq!(rate.to_string().parse::<Rate>(), Ok(rate));
+        prop_assert_eq!(Bytes(value).to_string().parse::<Bytes>(), Ok(Bytes(value)));
+        for size in [QueueSize::Packets(small), QueueSize::Bytes(small)] {
+            prop_assert_eq!(size.to_string().parse::<QueueSize>(), Ok(size));
+        }
+        let json = serde_json::to_string(&duration).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Duration>(&json).unwrap(), duration);
+    }
+
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "\\PC*", number in "[-+0-9.,_eE ]{0,40}(s|ms|kB|packets|kbit/s)?") {
+        for text in [text, number] {
+            let _ = text.parse::<Duration>();
+            let _ = text.parse::<Rate>();
+            let _ = text.parse::<Bytes>();
+            let _ = text.parse::<QueueSize>();
+            let _ = text.parse::<Probability>();
+        }
+    }
+}
