@@ -1,0 +1,77 @@
+# make help shows the targets. Everything lands in .venv, target and results; `make clean` removes it.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+BIN := .venv/bin
+STUDY := results/kulve2003
+
+# One environment for maturin, clippy and the tests, so that none of them rebuilds what another has built.
+export PYTHON ?= python3
+export VIRTUAL_ENV := $(CURDIR)/.venv
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+export PYO3_BUILD_EXTENSION_MODULE := 1
+unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
+
+# Property tests run thousands of simulations: optimised, with overflow checks and assertions kept.
+export CARGO_PROFILE_TEST_OPT_LEVEL := 2
+
+# What the extension module is made of; the Python files are used in place.
+EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml \
+	$(shell find crates -type f \( -name '*.rs' -o -name '*.toml' \) -not -path '*/tests/*')
+
+.PHONY: help build demo test test-long lint test-rust test-python clean system lint-tools
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+build: $(BIN)/lasthop ## set everything up: system packages, .venv, the lasthop command
+
+demo: build ## run the study kulve2003 and say where its report is
+	$(BIN)/lasthop study run kulve2003 --out $(STUDY)
+	@test -s $(STUDY)/report.html
+	@echo "Report: $(CURDIR)/$(STUDY)/report.html"
+
+test: lint test-rust test-python ## build, check the style and run all tests but the long ones
+
+test-long: build ## run the statistical checks that take minutes
+	$(BIN)/pytest -m long
+
+lint: build lint-tools ## formatting, strict lints, types, and the sans-IO rules
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	scripts/check-sans-io --self-test
+	scripts/check-sans-io
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+# lasthop-py is left out: without libpython its symbols resolve only inside Python; tests/python tests it.
+test-rust: build lint
+	cargo test --locked --workspace --exclude lasthop-py
+
+test-python: build test-rust
+	$(BIN)/pytest
+
+clean: ## remove everything that was built and every result
+	rm -rf .venv results python/lasthop/_core*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find python tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	cargo clean
+
+system:
+	@scripts/setup-system
+
+lint-tools:
+	@scripts/setup-system --lint
+
+.venv/.packages: requirements.lock scripts/setup-venv | system
+	@echo "Setting up .venv"
+	@scripts/setup-venv
+
+$(BIN)/lasthop: .venv/.packages $(EXTENSION_SOURCES) | system
+	@# What the lock file lacks must not be fetched past it, unchecked: no index here.
+	PIP_NO_INDEX=1 PIP_QUIET=1 $(BIN)/maturin develop --release --locked
+	@touch $@
