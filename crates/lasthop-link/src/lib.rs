@@ -1,7 +1,47 @@
-//! The last hop: router queue, RED, link errors, ARQ, link buffers.
+//! The last hop: router queue, RED, link errors, ARQ, link buffers, as state machines without IO.
+//!
+//! ```text
+//! handle_packet -> [RED] -> router queue -> send buffer -> serialiser -> tries (ARQ) -> propagation
+//!                                                               -> in-order release -> poll_delivery
+//! ```
+//!
+//! [`Path`] is one direction; it is the whole interface besides the configuration and the state
+//! timeline of the link ([`errors`]).
+//!
+//! # Where this differs from Linux
+//!
+//! - The queue is one FIFO. Linux' `pfifo` counts packets and `bfifo` bytes of the link-layer frame; here
+//!   bytes are those of the IP packet, and a packet passes straight through when the queue is empty and
+//!   the send buffer has room. The send buffer stands where a Linux device has its ring, but it is
+//!   counted in bytes and can hold them until a link-layer acknowledgement returns.
+//! - Linux' `red` computes in fixed point, takes the idle decay from a table, always keeps its average in
+//!   bytes, and draws again only after a hit; here the average and the probability are those of Floyd
+//!   and Jacobson (1993) in floating point, in packets or bytes, with one draw per packet between the
+//!   thresholds. There is no gentle or adaptive mode, and no byte-weighted probability.
+//! - `netem` draws loss and delay per packet; here states last for a time, not for a number of packets, a
+//!   hit costs a retransmission while ARQ has any left, and delivery is always in order. `netem`'s
+//!   limit covers the packets in propagation too; here the send buffer bounds these, and only with
+//!   [`BufferRelease::Acknowledged`].
+//!
+//! # What is not modelled
+//!
+//! Bit errors (a packet is hit whole), errors of link-layer acknowledgements, framing on the link, a
+//! limited receive buffer (it never binds while acknowledgements hold the send buffer), the bandwidth
+//! that link-layer retransmissions take, reordering, duplication, a rate or delay that changes during a
+//! run, and sharing the medium between the directions.
 
 pub mod config;
+pub mod errors;
+mod link;
+mod path;
+mod queue;
+mod red;
+#[cfg(test)]
+mod testing;
 
 pub use config::{
-    ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig, StateLookup,
+    ArqConfig, BufferRelease, ConfigError, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig,
+    StateLookup,
 };
+pub use errors::{LinkState, Period, Periods, StateTimeline};
+pub use path::Path;

@@ -1,0 +1,124 @@
+//! The error process of the link: good and bad states in turn, shared by both directions.
+//!
+//! Lengths come from streams of their own (`link.state.good`, `link.state.bad`), so every variant of
+//! a study meets the same states in replication n, whatever else it draws; and each direction can hold
+//! its own copy.
+
+use std::collections::VecDeque;
+
+use lasthop_core::dist::Sampler;
+use lasthop_core::{Duration, Instant, RandomStream, Seed};
+
+use crate::config::ErrorConfig;
+
+#[cfg(test)]
+mod tests;
+
+/// State of the error process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// Nothing is hit.
+    Good,
+    /// A try is hit with the configured probability.
+    Bad,
+}
+
+/// One stay in a state: `start` inclusive, `end` exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// The state.
+    pub state: LinkState,
+    /// First instant of the stay.
+    pub start: Instant,
+    /// First instant of the next one.
+    pub end: Instant,
+}
+
+/// The stays in order, from time zero, without an end: good, bad, good, ... A stay of length zero
+/// is listed too.
+#[derive(Clone, Debug)]
+pub struct Periods {
+    good: (Sampler<Duration>, RandomStream),
+    bad: (Sampler<Duration>, RandomStream),
+    next: LinkState,
+    start: Instant,
+}
+
+impl Periods {
+    /// The stays that `seed` gives.
+    pub fn new(config: &ErrorConfig, seed: Seed) -> Self {
+        Self {
+            good: (config.good.sampler(), seed.stream("link.state.good")),
+            bad: (config.bad.sampler(), seed.stream("link.state.bad")),
+            next: LinkState::Good,
+            start: Instant::ZERO,
+        }
+    }
+}
+
+impl Iterator for Periods {
+    type Item = Period;
+
+    fn next(&mut self) -> Option<Period> {
+        let state = self.next;
+        let (source, following) = match state {
+            LinkState::Good => (&mut self.good, LinkState::Bad),
+            LinkState::Bad => (&mut self.bad, LinkState::Good),
+        };
+        let start = self.start;
+        let length = source.0.sample(&mut source.1);
+        // An "endless" state of centuries must not wrap.
+        let end = Instant::from_nanos(start.as_nanos().saturating_add(length.as_nanos()));
+        self.next = following;
+        self.start = end;
+        Some(Period { state, start, end })
+    }
+}
+
+/// The state at any instant, drawn as far as it is asked for.
+#[derive(Clone, Debug)]
+pub struct StateTimeline {
+    source: Periods,
+    /// Contiguous and without empty stays; the first begins at or before the pruning time.
+    known: VecDeque<Period>,
+    pruned_before: Instant,
+}
+
+impl StateTimeline {
+    /// The timeline that `seed` gives; the same for both directions.
+    pub fn new(config: &ErrorConfig, seed: Seed) -> Self {
+        Self { source: Periods::new(config, seed), known: VecDeque::new(), pruned_before: Instant::ZERO }
+    }
+
+    /// The state at `at`, which must not lie before what was pruned. Lookups may come in any order.
+    pub fn state(&mut self, at: Instant) -> LinkState {
+        assert!(at >= self.pruned_before, "{at} is already forgotten");
+        while self.known.back().is_none_or(|last| last.end <= at) {
+            let period = self.draw();
+            self.known.push_back(period);
+        }
+        let index = self.known.partition_point(|period| period.end <= at);
+        self.known[index].state
+    }
+
+    /// Forgets what ends at or before `before`.
+    pub fn prune(&mut self, before: Instant) {
+        self.pruned_before = self.pruned_before.max(before);
+        while self.known.front().is_some_and(|first| first.end <= before) {
+            self.known.pop_front();
+        }
+    }
+
+    /// The next stay that is not empty.
+    fn draw(&mut self) -> Period {
+        for _ in 0..MOST_EMPTY_STAYS {
+            if let Some(period) = self.source.next().filter(|period| period.end > period.start) {
+                return period;
+            }
+        }
+        panic!("the link's states all have length zero");
+    }
+}
+
+/// Empty stays in a row that are taken as a sign that time will never move on.
+const MOST_EMPTY_STAYS: u32 = 1_000_000;

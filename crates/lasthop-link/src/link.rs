@@ -1,0 +1,278 @@
+//! The link: send buffer, serialiser, ARQ by iterated delay, propagation, in-order release.
+
+use std::collections::VecDeque;
+
+use lasthop_core::{
+    DropCause, Duration, Instant, Observer, PacketArena, PacketEvent, PacketId, RandomStream, Rate, Seed,
+};
+
+use crate::config::{ArqConfig, BufferRelease, ErrorConfig, LinkConfig, StateLookup};
+use crate::errors::{LinkState, StateTimeline};
+
+/// One direction of the link. Every stage is FIFO, so each is a ring and only its front has a due time.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkDirection {
+    rate: Rate,
+    delay: Duration,
+    overhead: Duration,
+    release: BufferRelease,
+    errors: Option<LinkErrors>,
+    buffer_bytes: u64,
+    occupied_bytes: u64,
+    /// In the send buffer and not serialised yet; the front one is in service while `service_end` is set.
+    waiting: VecDeque<(PacketId, u32)>,
+    /// End of the serialisation under way; `Instant::MAX` while idle.
+    service_end: Instant,
+    busy_time: Duration,
+    /// Serialised and not released at the far side, in the order of serialisation.
+    travelling: VecDeque<Travelling>,
+    /// Number of the front of `travelling`, counted from the first packet of the run.
+    front_number: u64,
+    /// Waiting for another try. The ARQ delay is constant, so the order of failures is the order of tries.
+    retries: VecDeque<Attempt>,
+    /// Link-layer acknowledgements under way: when they return, and the bytes they free.
+    acknowledgements: VecDeque<(Instant, u32)>,
+    /// Released at the far side, with the time of release, and not fetched yet.
+    released: VecDeque<(Instant, PacketId)>,
+}
+
+/// A packet between the serialiser and its release at the far side.
+#[derive(Clone, Copy, Debug)]
+struct Travelling {
+    /// None for the tombstone of a dropped packet.
+    packet: Option<PacketId>,
+    ip_bytes: u32,
+    /// When it reaches the far side; `Instant::MAX` while ARQ still tries.
+    arrival: Instant,
+}
+
+/// One try of a packet.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    at: Instant,
+    /// Number of the packet, counted as `front_number`.
+    number: u64,
+    /// 0 for the first try.
+    retransmission: u32,
+    /// The state to try in, if it is not the one of the moment.
+    held_state: Option<LinkState>,
+}
+
+/// What became of a try.
+enum Outcome {
+    Through,
+    Again { delay: Duration, held_state: Option<LinkState> },
+    Lost(DropCause),
+}
+
+/// The error process as one direction meets it.
+#[derive(Clone, Debug)]
+struct LinkErrors {
+    timeline: StateTimeline,
+    probability: f64,
+    stream: RandomStream,
+    arq: Option<ArqConfig>,
+}
+
+impl LinkErrors {
+    fn attempt(&mut self, attempt: &Attempt) -> Outcome {
+        let state = attempt.held_state.unwrap_or_else(|| {
+            self.timeline.prune(attempt.at);
+            self.timeline.state(attempt.at)
+        });
+        // Good states use up no random numbers.
+        if state == LinkState::Good || self.stream.unit() >= self.probability {
+            return Outcome::Through;
+        }
+        match &self.arq {
+            None => Outcome::Lost(DropCause::LinkError),
+            Some(arq) if attempt.retransmission < arq.retransmissions => Outcome::Again {
+                delay: arq.delay,
+                held_state: (arq.state_lookup == StateLookup::FirstTry).then_some(state),
+            },
+            Some(_) => Outcome::Lost(DropCause::ArqGivenUp),
+        }
+    }
+}
+
+impl LinkDirection {
+    /// `error_stream` names the stream of the hit draws.
+    pub(crate) fn new(
+        config: &LinkConfig,
+        errors: Option<&ErrorConfig>,
+        error_stream: &str,
+        seed: Seed,
+    ) -> Self {
+        Self {
+            rate: config.rate,
+            delay: config.delay,
+            overhead: config.overhead,
+            release: config.release,
+            errors: errors.map(|errors| LinkErrors {
+                timeline: StateTimeline::new(errors, seed),
+                probability: errors.packet_error_probability.get(),
+                stream: seed.stream(error_stream),
+                arq: errors.arq.clone(),
+            }),
+            buffer_bytes: config.send_buffer.0,
+            occupied_bytes: 0,
+            waiting: VecDeque::new(),
+            service_end: Instant::MAX,
+            busy_time: Duration::ZERO,
+            travelling: VecDeque::new(),
+            front_number: 0,
+            retries: VecDeque::new(),
+            acknowledgements: VecDeque::new(),
+            released: VecDeque::new(),
+        }
+    }
+
+    /// True if the send buffer has room for `ip_bytes` more bytes.
+    pub(crate) fn has_room(&self, ip_bytes: u32) -> bool {
+        self.occupied_bytes + u64::from(ip_bytes) <= self.buffer_bytes
+    }
+
+    /// Puts a packet into the send buffer, which must have room, and starts the serialiser if it is idle.
+    pub(crate) fn accept(&mut self, now: Instant, id: PacketId, ip_bytes: u32) {
+        debug_assert!(self.has_room(ip_bytes));
+        self.occupied_bytes += u64::from(ip_bytes);
+        self.waiting.push_back((id, ip_bytes));
+        self.start_serialising(now);
+    }
+
+    /// When the next thing is due; `Instant::MAX` if nothing is under way.
+    pub(crate) fn next_wakeup(&self) -> Instant {
+        let retry = self.retries.front().map_or(Instant::MAX, |retry| retry.at);
+        let arrival = self.travelling.front().map_or(Instant::MAX, |front| front.arrival);
+        let acknowledgement = self.acknowledgements.front().map_or(Instant::MAX, |front| front.0);
+        self.service_end.min(retry).min(arrival).min(acknowledgement)
+    }
+
+    /// Does once what is due at `now`: buffer releases, end of a serialisation, retries, releases at the
+    /// far side. What becomes due at `now` by that (with delays of zero) needs another call.
+    pub(crate) fn handle_wakeup<O: Observer>(
+        &mut self,
+        now: Instant,
+        arena: &mut PacketArena,
+        observer: &mut O,
+    ) {
+        self.free_acknowledged(now);
+        self.finish_serialising(now, arena, observer);
+        self.retry(now, arena, observer);
+        self.release_in_order(now);
+    }
+
+    /// The next packet released at the far side at or before `now`.
+    pub(crate) fn poll_delivery(&mut self, now: Instant) -> Option<PacketId> {
+        pop_if(&mut self.released, |&(at, _)| at <= now).map(|(_, id)| id)
+    }
+
+    /// Packets in the send buffer before their serialisation's end, travelling, or released and not fetched.
+    pub(crate) fn packets_inside(&self) -> usize {
+        let travelling = self.travelling.iter().filter(|entry| entry.packet.is_some()).count();
+        self.waiting.len() + travelling + self.released.len()
+    }
+
+    /// Bytes of the send buffer in use.
+    pub(crate) fn occupied_bytes(&self) -> u64 {
+        self.occupied_bytes
+    }
+
+    /// Time spent on serialisations that have ended, overhead included.
+    pub(crate) fn busy_time(&self) -> Duration {
+        self.busy_time
+    }
+
+    fn service_time(&self, ip_bytes: u32) -> Duration {
+        self.rate.transmission_time(ip_bytes) + self.overhead
+    }
+
+    fn start_serialising(&mut self, now: Instant) {
+        if self.service_end == Instant::MAX {
+            if let Some(&(_, ip_bytes)) = self.waiting.front() {
+                self.service_end = now + self.service_time(ip_bytes);
+            }
+        }
+    }
+
+    fn free_acknowledged(&mut self, now: Instant) {
+        while let Some((_, ip_bytes)) = pop_if(&mut self.acknowledgements, |&(at, _)| at <= now) {
+            self.occupied_bytes -= u64::from(ip_bytes);
+        }
+    }
+
+    fn finish_serialising<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
+        if self.service_end > now {
+            return;
+        }
+        self.service_end = Instant::MAX;
+        let Some((id, ip_bytes)) = self.waiting.pop_front() else { return };
+        self.busy_time += self.service_time(ip_bytes);
+        if self.release == BufferRelease::Serialised {
+            self.occupied_bytes -= u64::from(ip_bytes);
+        }
+        let number = self.front_number + self.travelling.len() as u64;
+        self.travelling.push_back(Travelling { packet: Some(id), ip_bytes, arrival: Instant::MAX });
+        self.attempt(Attempt { at: now, number, retransmission: 0, held_state: None }, arena, observer);
+        self.start_serialising(now);
+    }
+
+    fn retry<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
+        while let Some(attempt) = pop_if(&mut self.retries, |attempt| attempt.at <= now) {
+            self.attempt(attempt, arena, observer);
+        }
+    }
+
+    fn attempt<O: Observer>(&mut self, attempt: Attempt, arena: &mut PacketArena, observer: &mut O) {
+        let now = attempt.at;
+        let entry = &mut self.travelling[(attempt.number - self.front_number) as usize];
+        match self.errors.as_mut().map_or(Outcome::Through, |errors| errors.attempt(&attempt)) {
+            Outcome::Through => entry.arrival = now + self.delay,
+            Outcome::Again { delay, held_state } => {
+                if let Some(id) = entry.packet {
+                    observer.packet(now, PacketEvent::LinkRetry, arena.get(id));
+                }
+                let retransmission = attempt.retransmission + 1;
+                self.retries.push_back(Attempt { at: now + delay, retransmission, held_state, ..attempt });
+            }
+            Outcome::Lost(cause) => {
+                // The tombstone keeps the packet's place: it releases those behind it on arrival.
+                entry.arrival = now + self.delay;
+                if let Some(id) = entry.packet.take() {
+                    discard(now, id, cause, arena, observer);
+                }
+            }
+        }
+    }
+
+    /// Releases the front while it has arrived; a packet behind an unfinished one waits, and is then
+    /// released together with it.
+    fn release_in_order(&mut self, now: Instant) {
+        while let Some(entry) = pop_if(&mut self.travelling, |entry| entry.arrival <= now) {
+            self.front_number += 1;
+            if let Some(id) = entry.packet {
+                self.released.push_back((now, id));
+            }
+            if self.release == BufferRelease::Acknowledged {
+                self.acknowledgements.push_back((now + self.delay, entry.ip_bytes));
+            }
+        }
+    }
+}
+
+/// Reports the loss of a packet and gives its slot back.
+pub(crate) fn discard<O: Observer>(
+    now: Instant,
+    id: PacketId,
+    cause: DropCause,
+    arena: &mut PacketArena,
+    observer: &mut O,
+) {
+    observer.packet(now, PacketEvent::Dropped(cause), arena.get(id));
+    arena.remove(id);
+}
+
+/// Takes the front of a ring if it is due.
+fn pop_if<T>(ring: &mut VecDeque<T>, due: impl FnOnce(&T) -> bool) -> Option<T> {
+    if ring.front().is_some_and(due) { ring.pop_front() } else { None }
+}

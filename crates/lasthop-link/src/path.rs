@@ -1,0 +1,136 @@
+//! One direction of the last hop as a whole: the router queue, then the link.
+
+use lasthop_core::{
+    Direction, DropCause, Duration, Ecn, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth,
+    Seed,
+};
+
+use crate::config::{ErrorConfig, PathConfig};
+use crate::link::{LinkDirection, discard};
+use crate::queue::RouterQueue;
+use crate::red::Verdict;
+
+#[cfg(test)]
+mod tests;
+
+/// One direction of the last hop, from the router to the far end of the link. Sans-IO: it acts only when
+/// called, and only at the instants it is told.
+///
+/// The owner
+/// 1. calls [`Path::handle_wakeup`] once [`Path::next_wakeup`] has come;
+/// 2. then fetches packets with [`Path::poll_delivery`] until there is none;
+/// 3. then hands over packets that arrive at the same instant with [`Path::handle_packet`], so that they
+///    find the room that was freed.
+///
+/// Time never runs backwards from call to call. The packets inside are owned by the path: a lost one is
+/// removed from the arena right after its [`PacketEvent::Dropped`]. The path reports `Marked`,
+/// `Enqueued`, `Dequeued`, `LinkRetry` and `Dropped`, each when it happens; `Sent` and `Delivered` are
+/// the owner's.
+#[derive(Clone, Debug)]
+pub struct Path {
+    queue: RouterQueue,
+    link: LinkDirection,
+}
+
+impl Path {
+    /// An empty path. `config` must have passed [`PathConfig::validate`] and `errors`
+    /// [`ErrorConfig::validate`]. Random numbers come from the streams `link.state.good` and
+    /// `link.state.bad` (the same states in both directions), `link.down.error` and `red.down`, or
+    /// `link.up.error` and `red.up`.
+    pub fn new(config: &PathConfig, errors: Option<&ErrorConfig>, direction: Direction, seed: Seed) -> Self {
+        let (red, error) = match direction {
+            Direction::Down => ("red.down", "link.down.error"),
+            Direction::Up => ("red.up", "link.up.error"),
+        };
+        Self {
+            queue: RouterQueue::new(&config.queue, seed.stream(red)),
+            link: LinkDirection::new(&config.link, errors, error, seed),
+        }
+    }
+
+    /// A packet arrives at the router: RED judges it, then it goes straight to the send buffer if the
+    /// queue is empty and the buffer has room, else it is queued if the limit allows, else dropped.
+    pub fn handle_packet<O: Observer>(
+        &mut self,
+        now: Instant,
+        id: PacketId,
+        arena: &mut PacketArena,
+        observer: &mut O,
+    ) {
+        debug_assert!(self.link.next_wakeup() >= now, "a wakeup was missed");
+        let packet = arena.get_mut(id);
+        let ip_bytes = packet.ip_bytes;
+        match self.queue.judge(now, packet.ecn) {
+            Verdict::Pass => {}
+            Verdict::Mark => {
+                packet.ecn = Ecn::Ce;
+                observer.packet(now, PacketEvent::Marked, packet);
+            }
+            Verdict::Drop => return discard(now, id, DropCause::Red, arena, observer),
+        }
+        let straight = self.queue.is_empty() && self.link.has_room(ip_bytes);
+        if !straight && !self.queue.fits(ip_bytes) {
+            return discard(now, id, DropCause::QueueOverflow, arena, observer);
+        }
+        self.queue.push(id, ip_bytes);
+        observer.packet(now, PacketEvent::Enqueued(self.queue.depth()), arena.get(id));
+        self.fill_send_buffer(now, arena, observer);
+    }
+
+    /// When [`Path::handle_wakeup`] must be called next; none while nothing is under way. Packets queued
+    /// behind a full send buffer need no wakeup of their own.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        Some(self.link.next_wakeup()).filter(|at| *at < Instant::MAX)
+    }
+
+    /// Does everything due at or before `now`, in order of time. A late call (a live engine's) does each
+    /// thing at the time it was due.
+    ///
+    /// Order at one instant: link-layer acknowledgements free the send buffer; the serialisation that ends
+    /// makes its first try, and the next one begins; retransmissions are tried, in the order of their
+    /// failures; the far side releases what is in order; heads of the queue move into the send buffer. What
+    /// becomes due at the same instant by that (delays of zero) follows in another round.
+    pub fn handle_wakeup<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
+        while let Some(due) = self.next_wakeup().filter(|due| *due <= now) {
+            self.link.handle_wakeup(due, arena, observer);
+            self.fill_send_buffer(due, arena, observer);
+        }
+    }
+
+    /// The next packet that the far side has released at or before `now`, in the order of arrival at
+    /// the router; the caller owns it from here on.
+    pub fn poll_delivery(&mut self, now: Instant) -> Option<PacketId> {
+        self.link.poll_delivery(now)
+    }
+
+    /// The router queue, without the send buffer.
+    pub fn queue_depth(&self) -> QueueDepth {
+        self.queue.depth()
+    }
+
+    /// Bytes of the link's send buffer in use, those that wait for their acknowledgement included.
+    pub fn send_buffer_bytes(&self) -> u64 {
+        self.link.occupied_bytes()
+    }
+
+    /// Packets that were handed over and neither dropped nor fetched. Walks over the packets in flight.
+    pub fn packets_inside(&self) -> usize {
+        self.queue.packets() as usize + self.link.packets_inside()
+    }
+
+    /// Time the serialiser has spent on packets it has finished, overhead included.
+    pub fn busy_time(&self) -> Duration {
+        self.link.busy_time()
+    }
+
+    fn fill_send_buffer<O: Observer>(&mut self, now: Instant, arena: &PacketArena, observer: &mut O) {
+        while let Some((id, ip_bytes)) = self.queue.head() {
+            if !self.link.has_room(ip_bytes) {
+                return;
+            }
+            self.queue.pop(now);
+            observer.packet(now, PacketEvent::Dequeued(self.queue.depth()), arena.get(id));
+            self.link.accept(now, id, ip_bytes);
+        }
+    }
+}

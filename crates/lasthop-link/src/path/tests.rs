@@ -1,0 +1,355 @@
+//! Packet traces over one direction. Packets of 576 bytes take 72.1 ms each.
+
+use lasthop_core::dist::Cut;
+use lasthop_core::units::{Probability, QueueSize};
+use lasthop_core::{Bytes, Direction, Distribution, DropCause, Duration, Ecn, Instant};
+
+use crate::config::{ArqConfig, BufferRelease, ErrorConfig, StateLookup};
+use crate::testing::{Lab, SEED, Seen, arq, at_us, errors, red, studied_path};
+
+mod properties;
+mod reference;
+
+const NOW: Instant = Instant::ZERO;
+const ARQ_DELAY: Duration = Duration::from_millis(700);
+
+fn serials(lines: &[(Instant, u64)]) -> Vec<u64> {
+    lines.iter().map(|line| line.1).collect()
+}
+
+#[test]
+fn packets_leave_at_the_serialisation_rate() {
+    let mut lab = Lab::new(&studied_path(), None);
+    lab.burst(NOW, 3);
+    lab.run();
+    assert_eq!(lab.delivered(), [(at_us(372_100), 0), (at_us(444_200), 1), (at_us(516_300), 2)]);
+    assert_eq!(lab.path.busy_time(), Duration::from_micros(3 * 72_100));
+    assert!(lab.arena.is_empty());
+}
+
+#[test]
+fn an_idle_link_starts_at_once() {
+    let mut lab = Lab::new(&studied_path(), None);
+    lab.burst(NOW, 1);
+    lab.burst(at_us(10_000_000), 1);
+    lab.run();
+    assert_eq!(lab.delivered(), [(at_us(372_100), 0), (at_us(10_372_100), 1)]);
+}
+
+#[test]
+fn burst_of_40_fills_buffer_and_queue_and_loses_the_last_four() {
+    let mut lab = Lab::new(&studied_path(), None);
+    lab.burst(NOW, 40);
+    // 16 packets are 9216 of 9600 bytes; the one being serialised is among them.
+    assert_eq!(lab.path.send_buffer_bytes(), 9_216);
+    assert_eq!((lab.path.queue_depth().packets, lab.path.queue_depth().bytes), (20, 11_520));
+    assert_eq!(serials(&lab.dropped(DropCause::QueueOverflow)), [36, 37, 38, 39]);
+    assert_eq!(lab.path.packets_inside(), 36);
+    lab.run();
+    assert_eq!(serials(&lab.delivered()), (0..36).collect::<Vec<_>>());
+    // The link stays busy although bytes stay in the buffer for 600 ms: they return in time.
+    assert_eq!(lab.delivered().last(), Some(&(at_us(36 * 72_100 + 300_000), 35)));
+}
+
+#[test]
+fn packet_passes_straight_through_an_empty_queue() {
+    let mut lab = Lab::new(&studied_path(), None);
+    lab.burst(NOW, 1);
+    assert_eq!(lab.log.lines, [(NOW, 0, Seen::Enqueued(1)), (NOW, 0, Seen::Dequeued(0))]);
+}
+
+#[test]
+fn packet_waits_when_the_buffer_is_full() {
+    let mut lab = Lab::new(&studied_path(), None);
+    lab.burst(NOW, 18);
+    let tail = &lab.log.lines[32..];
+    assert_eq!(tail, [(NOW, 16, Seen::Enqueued(1)), (NOW, 17, Seen::Enqueued(2))]);
+    assert_eq!((lab.log.last_depth.packets, lab.log.last_depth.bytes), (2, 1_152));
+    assert!(lab.log.last_depth.average.is_nan());
+}
+
+#[test]
+fn small_packet_waits_behind_a_large_head_although_it_would_fit() {
+    let mut lab = Lab::new(&studied_path(), None);
+    lab.burst(NOW, 17);
+    lab.send(NOW, 40, Ecn::NotEct);
+    assert_eq!(lab.path.queue_depth().packets, 2, "384 bytes are free, but the head needs 576");
+    lab.run();
+    // Both move in when the first packet's bytes return.
+    assert_eq!(lab.dequeued()[16..], [(at_us(672_100), 16), (at_us(672_100), 17)]);
+}
+
+#[test]
+fn byte_limit_counts_ip_bytes() {
+    let mut config = studied_path();
+    config.queue.limit = QueueSize::Bytes(1_200);
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 19);
+    lab.send(NOW, 48, Ecn::NotEct);
+    assert_eq!(serials(&lab.dropped(DropCause::QueueOverflow)), [18]);
+    assert_eq!(lab.path.queue_depth().bytes, 1_200);
+}
+
+#[test]
+fn acknowledged_bytes_return_600_ms_after_the_serialisation() {
+    let mut config = studied_path();
+    config.link.send_buffer = Bytes(576);
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 2);
+    lab.run();
+    assert_eq!(lab.dequeued(), [(NOW, 0), (at_us(672_100), 1)]);
+    assert_eq!(lab.delivered(), [(at_us(372_100), 0), (at_us(1_044_200), 1)]);
+    assert_eq!(lab.path.send_buffer_bytes(), 0, "the last acknowledgement has returned, too");
+}
+
+#[test]
+fn serialised_bytes_return_at_the_end_of_the_serialisation() {
+    let mut config = studied_path();
+    config.link.send_buffer = Bytes(576);
+    config.link.release = BufferRelease::Serialised;
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 2);
+    lab.run();
+    assert_eq!(lab.dequeued(), [(NOW, 0), (at_us(72_100), 1)]);
+    assert_eq!(lab.delivered(), [(at_us(372_100), 0), (at_us(444_200), 1)]);
+}
+
+/// Bad from 60 to 90, 150 to 180, ... ms: the first packet's try at 72.1 ms is hit, the next three are not.
+#[test]
+fn arq_stall_releases_a_burst() {
+    let errors = errors(60, 30, Some(arq(1, ARQ_DELAY)));
+    let mut lab = Lab::new(&studied_path(), Some(&errors));
+    lab.burst(NOW, 4);
+    lab.run();
+    assert_eq!(lab.when(|seen| seen == Seen::Retry), [(at_us(72_100), 0)]);
+    let release = at_us(772_100 + 300_000);
+    assert_eq!(lab.delivered(), [(release, 0), (release, 1), (release, 2), (release, 3)]);
+}
+
+#[test]
+fn bytes_of_packets_that_wait_for_arq_stay_in_the_buffer() {
+    let mut config = studied_path();
+    config.link.send_buffer = Bytes(2 * 576);
+    let errors = errors(60, 30, Some(arq(1, ARQ_DELAY)));
+    let mut lab = Lab::new(&config, Some(&errors));
+    lab.burst(NOW, 4);
+    lab.run();
+    // Released at 1072.1 ms with the first packet, acknowledged 300 ms later.
+    assert_eq!(lab.dequeued()[2..], [(at_us(1_372_100), 2), (at_us(1_372_100), 3)]);
+}
+
+#[test]
+fn arq_gives_up_at_the_hit_after_the_last_retransmission() {
+    for retransmissions in [0, 1, 3, 6] {
+        let errors = errors(50, 3_600_000, Some(arq(retransmissions, ARQ_DELAY)));
+        let mut lab = Lab::new(&studied_path(), Some(&errors));
+        lab.burst(NOW, 1);
+        lab.run();
+        let tries: Vec<_> =
+            (0..u64::from(retransmissions)).map(|n| (at_us(72_100 + n * 700_000), 0)).collect();
+        assert_eq!(lab.when(|seen| seen == Seen::Retry), tries);
+        let given_up = at_us(72_100 + u64::from(retransmissions) * 700_000);
+        assert_eq!(lab.dropped(DropCause::ArqGivenUp), [(given_up, 0)]);
+        assert!(lab.delivered().is_empty() && lab.arena.is_empty());
+    }
+}
+
+/// Tries every 90 ms always meet the bad state: given up at 162.1 ms.
+#[test]
+fn dropped_packet_releases_those_behind_it_and_its_bytes_in_order() {
+    let mut config = studied_path();
+    config.link.send_buffer = Bytes(2 * 576);
+    let errors = errors(60, 30, Some(arq(1, Duration::from_millis(90))));
+    let mut lab = Lab::new(&config, Some(&errors));
+    lab.burst(NOW, 3);
+    lab.run();
+    assert_eq!(lab.dropped(DropCause::ArqGivenUp), [(at_us(162_100), 0)]);
+    // The second got through at 144.2 ms but waits for the tombstone, 300 ms after the drop.
+    assert_eq!(lab.delivered()[0], (at_us(462_100), 1));
+    assert_eq!(lab.dequeued()[2], (at_us(762_100), 2));
+}
+
+#[test]
+fn without_arq_a_hit_packet_is_lost() {
+    let mut lab = Lab::new(&studied_path(), Some(&errors(60, 30, None)));
+    lab.burst(NOW, 2);
+    lab.run();
+    assert_eq!(lab.dropped(DropCause::LinkError), [(at_us(72_100), 0)]);
+    assert_eq!(lab.delivered(), [(at_us(444_200), 1)]);
+}
+
+#[test]
+fn first_try_lookup_holds_the_state() {
+    let first_try = ArqConfig { state_lookup: StateLookup::FirstTry, ..arq(2, ARQ_DELAY) };
+    let mut lab = Lab::new(&studied_path(), Some(&errors(60, 30, Some(first_try))));
+    lab.burst(NOW, 2);
+    lab.run();
+    assert_eq!(serials(&lab.when(|seen| seen == Seen::Retry)), [0, 0]);
+    assert_eq!(lab.dropped(DropCause::ArqGivenUp), [(at_us(72_100 + 1_400_000), 0)]);
+    assert_eq!(serials(&lab.delivered()), [1]);
+}
+
+#[test]
+fn serialisation_end_comes_before_retries_of_the_same_instant_and_both_before_the_queue() {
+    let mut config = studied_path();
+    config.link.send_buffer = Bytes(576);
+    config.link.release = BufferRelease::Serialised;
+    let errors = errors(50, 3_600_000, Some(arq(1, Duration::from_micros(72_100))));
+    let mut lab = Lab::new(&config, Some(&errors));
+    lab.burst(NOW, 3);
+    lab.run_until(at_us(144_200));
+    assert_eq!(
+        lab.log.lines[4..],
+        [
+            (at_us(72_100), 0, Seen::Retry),
+            (at_us(72_100), 1, Seen::Dequeued(1)),
+            (at_us(144_200), 1, Seen::Retry),
+            (at_us(144_200), 0, Seen::Dropped(DropCause::ArqGivenUp)),
+            (at_us(144_200), 2, Seen::Dequeued(0)),
+        ]
+    );
+}
+
+#[test]
+fn without_propagation_everything_follows_at_the_same_instant() {
+    let mut config = studied_path();
+    config.link.send_buffer = Bytes(576);
+    config.link.delay = Duration::ZERO;
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 3);
+    lab.run();
+    let ends = [(at_us(72_100), 0), (at_us(144_200), 1), (at_us(216_300), 2)];
+    assert_eq!(lab.delivered(), ends);
+    assert_eq!(lab.dequeued(), [(NOW, 0), (at_us(72_100), 1), (at_us(144_200), 2)]);
+}
+
+#[test]
+fn arrival_at_the_instant_of_a_release_finds_the_room() {
+    let mut config = studied_path();
+    config.link.send_buffer = Bytes(576);
+    config.queue.limit = QueueSize::Packets(1);
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 2);
+    lab.burst(at_us(672_100), 1);
+    assert!(lab.dropped(DropCause::QueueOverflow).is_empty());
+    lab.burst(at_us(672_100), 1);
+    assert_eq!(serials(&lab.dropped(DropCause::QueueOverflow)), [3]);
+}
+
+#[test]
+fn a_late_wakeup_happens_at_the_times_that_were_due() {
+    let mut config = studied_path();
+    config.link.send_buffer = Bytes(576);
+    let mut punctual = Lab::new(&config, None);
+    punctual.burst(NOW, 3);
+    punctual.run();
+    let mut late = Lab::new(&config, None);
+    late.burst(NOW, 3);
+    late.path.handle_wakeup(at_us(9_000_000), &mut late.arena, &mut late.log);
+    assert_eq!(late.dequeued(), punctual.dequeued());
+    assert_eq!(late.path.next_wakeup(), None);
+    assert!(late.path.poll_delivery(at_us(372_099)).is_none());
+    assert!(late.path.poll_delivery(at_us(372_100)).is_some());
+    assert_eq!(late.path.packets_inside(), 2);
+}
+
+#[test]
+fn directions_share_the_states_and_draw_hits_apart() {
+    let lost = |probability, direction| {
+        let length = |mean_ms| Distribution::Exponential {
+            mean: Duration::from_millis(mean_ms),
+            min: None,
+            max: None,
+            cut: Cut::Redraw,
+        };
+        let errors = ErrorConfig {
+            good: length(2_000),
+            bad: length(2_000),
+            packet_error_probability: Probability::new(probability).unwrap(),
+            arq: None,
+        };
+        let mut lab = Lab::with(&studied_path(), Some(&errors), direction, SEED);
+        for n in 0..200 {
+            lab.burst(at_us(100_000 * n), 1);
+        }
+        lab.run();
+        serials(&lab.dropped(DropCause::LinkError))
+    };
+    let all = lost(1.0, Direction::Down);
+    assert!((50..150).contains(&all.len()), "{} of 200 lost", all.len());
+    assert_eq!(all, lost(1.0, Direction::Up));
+    let (half_down, half_up) = (lost(0.5, Direction::Down), lost(0.5, Direction::Up));
+    assert_ne!(half_down, half_up);
+    assert!(half_down.iter().chain(&half_up).all(|serial| all.contains(serial)));
+}
+
+/// Weight 1 makes the average the queue; min 1, max 3, probability 1: with two packets queued `p_b` is 1/2
+/// and the second packet between the thresholds is hit for sure.
+fn red_lab(ecn: bool, limit: u32) -> Lab {
+    let mut config = studied_path();
+    config.queue.limit = QueueSize::Packets(limit);
+    config.queue.red = Some(red(1, 3, 1.0, 1.0));
+    config.queue.red.as_mut().unwrap().ecn = ecn;
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 18);
+    assert_eq!(lab.path.queue_depth().packets, 2);
+    lab
+}
+
+#[test]
+fn red_drops_before_the_queue_is_full() {
+    let mut lab = red_lab(false, 20);
+    lab.send(NOW, 576, Ecn::Ect0);
+    assert_eq!(lab.dropped(DropCause::Red), [(NOW, 18)]);
+    assert!((lab.path.queue_depth().average - 2.0).abs() < 1e-12);
+    assert_eq!(lab.path.queue_depth().packets, 2);
+}
+
+#[test]
+fn red_marks_an_ecn_capable_packet_and_drops_above_the_upper_threshold() {
+    let mut lab = red_lab(true, 20);
+    lab.send(NOW, 576, Ecn::Ect0);
+    lab.send(NOW, 576, Ecn::Ect0);
+    assert_eq!(
+        lab.log.lines[34..],
+        [(NOW, 18, Seen::Marked), (NOW, 18, Seen::Enqueued(3)), (NOW, 19, Seen::Dropped(DropCause::Red)),]
+    );
+    let mut last = None;
+    while let Some(due) = lab.path.next_wakeup() {
+        lab.path.handle_wakeup(due, &mut lab.arena, &mut lab.log);
+        last = lab.path.poll_delivery(due).map(|id| lab.arena.remove(id)).or(last);
+    }
+    assert_eq!(last.map(|packet| (packet.serial, packet.ecn)), Some((18, Ecn::Ce)));
+}
+
+#[test]
+fn a_marked_packet_can_still_meet_a_full_queue() {
+    let mut lab = red_lab(true, 2);
+    lab.send(NOW, 576, Ecn::Ect0);
+    assert_eq!(
+        lab.log.lines[34..],
+        [(NOW, 18, Seen::Marked), (NOW, 18, Seen::Dropped(DropCause::QueueOverflow))]
+    );
+}
+
+#[test]
+fn red_is_asked_before_the_limit() {
+    let mut lab = red_lab(false, 2);
+    lab.send(NOW, 576, Ecn::NotEct);
+    assert_eq!(lab.dropped(DropCause::Red), [(NOW, 18)]);
+    assert!(lab.dropped(DropCause::QueueOverflow).is_empty());
+}
+
+/// The queue empties at 744.2 ms; 200 ms later two packets of 100 ms could have left it.
+#[test]
+fn red_average_decays_from_the_moment_the_queue_empties() {
+    let mut config = studied_path();
+    config.queue.red = Some(red(100, 200, 0.1, 0.5));
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 18);
+    lab.run_until(at_us(744_200));
+    assert_eq!(lab.path.queue_depth().packets, 0);
+    assert!((lab.path.queue_depth().average - 0.5).abs() < 1e-12, "one packet saw a queue of one");
+    lab.burst(at_us(944_200), 1);
+    assert!((lab.path.queue_depth().average - 0.125).abs() < 1e-12);
+}

@@ -1,0 +1,134 @@
+use lasthop_core::units::QueueSize;
+use lasthop_core::{Duration, Ecn, Instant};
+
+use super::{Red, Verdict};
+use crate::testing::{SEED, red};
+
+fn second(n: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(n)
+}
+
+fn new(config: &crate::RedConfig) -> Red {
+    Red::new(config, SEED.stream("red.down"))
+}
+
+fn assert_near(value: f64, expected: f64) {
+    assert!((value - expected).abs() < 1e-12, "{value} is not {expected}");
+}
+
+#[test]
+fn average_moves_by_the_weight_towards_the_queue() {
+    let mut red = new(&red(100, 200, 0.1, 0.5));
+    for (packets, average) in [(4, 2.0), (4, 3.0), (1, 2.0), (10, 6.0)] {
+        red.judge(second(1), packets, 0, Ecn::NotEct);
+        assert_near(red.average(), average);
+    }
+}
+
+#[test]
+fn average_counts_bytes_if_the_thresholds_do() {
+    let mut config = red(0, 0, 0.1, 0.25);
+    (config.min, config.max) = (QueueSize::Bytes(10_000), QueueSize::Bytes(20_000));
+    let mut red = new(&config);
+    red.judge(second(1), 2, 1_152, Ecn::NotEct);
+    assert_near(red.average(), 288.0);
+}
+
+#[test]
+fn empty_queue_decays_the_average_by_the_packets_that_could_have_left() {
+    let mut red = new(&red(100, 200, 0.1, 0.5));
+    red.judge(second(1), 4, 0, Ecn::NotEct);
+    red.judge(second(1), 4, 0, Ecn::NotEct);
+    red.queue_emptied(second(2));
+    // 250 ms of idle time are two and a half packets of 100 ms: 3 * 0.5^2.5.
+    red.judge(second(2) + Duration::from_millis(250), 0, 0, Ecn::NotEct);
+    assert_near(red.average(), 3.0 * 0.176_776_695_296_636_87);
+}
+
+#[test]
+fn packets_that_pass_straight_through_count_the_idle_time_once() {
+    let config = red(100, 200, 0.1, 0.002);
+    let mut often = new(&config);
+    often.judge(second(1), 1_000, 0, Ecn::NotEct);
+    often.queue_emptied(second(1));
+    let mut once = often.clone();
+    for n in 2..=10 {
+        often.judge(second(n), 0, 0, Ecn::NotEct);
+    }
+    once.judge(second(10), 0, 0, Ecn::NotEct);
+    assert_near(once.average(), 2.0 * 0.835_119_675_573_912_3);
+    assert_near(often.average(), once.average());
+}
+
+#[test]
+fn probability_grows_with_the_count_since_the_last_hit() {
+    let mut red = new(&red(2, 7, 0.1, 1.0));
+    red.average = 4.0;
+    // p_b = 0.1 * (4 - 2) / (7 - 2) = 0.04.
+    for (count, probability) in
+        [(0, 0.04), (1, 0.04 / 0.96), (12, 0.04 / 0.52), (24, 1.0), (25, 1.0), (30, 1.0)]
+    {
+        red.count = count;
+        assert_near(red.probability(), probability);
+    }
+}
+
+/// Method 2 of Floyd and Jacobson 1993 (uniform random variables). Their figure 2 raises the count
+/// before it is used, so with `p_b` = 1/25 the gaps are 1 to 24; only the first, from count -1, can be 25.
+#[test]
+fn gaps_between_hits_are_uniform() {
+    let mut red = new(&red(2, 7, 0.1, 1.0));
+    let mut gaps = [0_u32; 26];
+    let mut gap = 0;
+    for _ in 0..120_000 {
+        gap += 1;
+        if red.judge(second(1), 4, 0, Ecn::NotEct) == Verdict::Drop {
+            gaps[gap] += 1;
+            gap = 0;
+        }
+    }
+    let hits: u32 = gaps[1..=24].iter().sum();
+    assert!((9_400..=9_800).contains(&hits), "{hits} hits, 120000 / 12.5 expected");
+    assert_eq!(gaps[0], 0);
+    assert!(gaps[25] <= 1, "only the first gap can be 25");
+    for (gap, &seen) in gaps.iter().enumerate().take(25).skip(1) {
+        assert!((300..=500).contains(&seen), "gap {gap} seen {seen} times, 400 expected");
+    }
+}
+
+#[test]
+fn below_the_lower_threshold_everything_passes_and_the_count_starts_anew() {
+    let mut red = new(&red(2, 7, 1.0, 1.0));
+    red.count = 5;
+    assert_eq!(red.judge(second(1), 1, 0, Ecn::NotEct), Verdict::Pass);
+    assert_eq!(red.count, -1);
+    // On the threshold p_b is 0, but the packet is counted.
+    assert_eq!(red.judge(second(1), 2, 0, Ecn::NotEct), Verdict::Pass);
+    assert_eq!(red.count, 0);
+}
+
+#[test]
+fn from_the_upper_threshold_everything_is_dropped_even_with_ecn() {
+    let mut config = red(2, 7, 0.1, 1.0);
+    config.ecn = true;
+    let mut red = new(&config);
+    red.count = 5;
+    assert_eq!(red.judge(second(1), 7, 0, Ecn::Ect0), Verdict::Drop);
+    assert_eq!(red.count, 0);
+}
+
+#[test]
+fn ecn_marks_capable_packets_and_drops_others() {
+    let mut config = red(2, 7, 1.0, 1.0);
+    for (ecn_on, ecn, verdict) in [
+        (true, Ecn::Ect0, Verdict::Mark),
+        (true, Ecn::NotEct, Verdict::Drop),
+        (false, Ecn::Ect0, Verdict::Drop),
+    ] {
+        config.ecn = ecn_on;
+        let mut red = new(&config);
+        red.count = 3; // p_b = 0.4, so the fourth packet is hit for sure.
+        assert_eq!(red.judge(second(1), 4, 0, ecn), verdict);
+        assert_eq!(red.count, 0);
+    }
+}

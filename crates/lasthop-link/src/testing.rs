@@ -1,0 +1,187 @@
+//! A path with an owner that records what happens, for tests.
+
+use lasthop_core::units::{Probability, QueueSize};
+use lasthop_core::{
+    Body, Bytes, Datagram, Direction, Distribution, DropCause, Duration, Ecn, FlowId, Instant, Observer,
+    Packet, PacketArena, PacketEvent, QueueDepth, Rate, Seed,
+};
+
+use crate::config::{
+    ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig, StateLookup,
+};
+use crate::path::Path;
+
+pub(crate) const SEED: Seed = Seed { study: 1, replication: 1 };
+
+/// The link of kulve2003: 64 kbit/s, 300 ms, 20 packets, 9600 bytes; 72.1 ms per packet of 576 bytes.
+pub(crate) fn studied_path() -> PathConfig {
+    PathConfig {
+        queue: QueueConfig { limit: QueueSize::Packets(20), red: None },
+        link: LinkConfig {
+            rate: Rate::from_bits_per_second(64_000),
+            delay: Duration::from_millis(300),
+            overhead: Duration::from_micros(100),
+            send_buffer: Bytes(9600),
+            release: BufferRelease::Acknowledged,
+        },
+    }
+}
+
+pub(crate) fn red(min: u32, max: u32, max_probability: f64, weight: f64) -> RedConfig {
+    RedConfig {
+        min: QueueSize::Packets(min),
+        max: QueueSize::Packets(max),
+        max_probability: Probability::new(max_probability).unwrap(),
+        weight: Probability::new(weight).unwrap(),
+        idle_packet_time: Duration::from_millis(100),
+        ecn: false,
+    }
+}
+
+/// Good and bad states of fixed lengths; every try in a bad state is hit.
+pub(crate) fn errors(good_ms: u64, bad_ms: u64, arq: Option<ArqConfig>) -> ErrorConfig {
+    ErrorConfig {
+        good: Distribution::Static(Duration::from_millis(good_ms)),
+        bad: Distribution::Static(Duration::from_millis(bad_ms)),
+        packet_error_probability: Probability::new(1.0).unwrap(),
+        arq,
+    }
+}
+
+pub(crate) fn arq(retransmissions: u32, delay: Duration) -> ArqConfig {
+    ArqConfig { retransmissions, delay, state_lookup: StateLookup::EachTry }
+}
+
+pub(crate) fn at_us(micros: u64) -> Instant {
+    Instant::ZERO + Duration::from_micros(micros)
+}
+
+/// What was seen of a packet. Comparable without RED's average, which is NaN without RED.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Seen {
+    Marked,
+    Enqueued(u32),
+    Dequeued(u32),
+    Retry,
+    Dropped(DropCause),
+    Delivered,
+}
+
+/// One line of the log: when, serial number of the packet, what.
+pub(crate) type Line = (Instant, u64, Seen);
+
+/// All events in the order in which they were reported.
+#[derive(Default)]
+pub(crate) struct Log {
+    pub(crate) lines: Vec<Line>,
+    /// Router queue after the last event that changed it.
+    pub(crate) last_depth: QueueDepth,
+}
+
+impl Observer for Log {
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        let seen = match event {
+            PacketEvent::Marked => Seen::Marked,
+            PacketEvent::Enqueued(depth) => {
+                self.last_depth = depth;
+                Seen::Enqueued(depth.packets)
+            }
+            PacketEvent::Dequeued(depth) => {
+                self.last_depth = depth;
+                Seen::Dequeued(depth.packets)
+            }
+            PacketEvent::LinkRetry => Seen::Retry,
+            PacketEvent::Dropped(cause) => Seen::Dropped(cause),
+            PacketEvent::Delivered => Seen::Delivered,
+            PacketEvent::Sent => panic!("the owner's event"),
+        };
+        self.lines.push((now, packet.serial, seen));
+    }
+}
+
+/// Owns a path as the engine does: wakeups first, then deliveries, then arrivals of the same instant.
+pub(crate) struct Lab {
+    pub(crate) path: Path,
+    pub(crate) arena: PacketArena,
+    pub(crate) log: Log,
+    pub(crate) sent: u64,
+    pub(crate) most_buffered: u64,
+}
+
+impl Lab {
+    pub(crate) fn new(config: &PathConfig, errors: Option<&ErrorConfig>) -> Self {
+        Self::with(config, errors, Direction::Down, SEED)
+    }
+
+    pub(crate) fn with(
+        config: &PathConfig,
+        errors: Option<&ErrorConfig>,
+        direction: Direction,
+        seed: Seed,
+    ) -> Self {
+        Self {
+            path: Path::new(config, errors, direction, seed),
+            arena: PacketArena::default(),
+            log: Log::default(),
+            sent: 0,
+            most_buffered: 0,
+        }
+    }
+
+    /// A packet of `ip_bytes` arrives at `at`; serial numbers count from 0.
+    pub(crate) fn send(&mut self, at: Instant, ip_bytes: u32, ecn: Ecn) {
+        self.run_until(at);
+        let body = Body::Udp(Datagram::default());
+        let packet =
+            Packet { serial: self.sent, flow: FlowId(0), direction: Direction::Down, ip_bytes, ecn, body };
+        self.sent += 1;
+        let id = self.arena.insert(packet);
+        self.path.handle_packet(at, id, &mut self.arena, &mut self.log);
+        self.look();
+    }
+
+    /// `count` packets of 576 bytes arrive at `at`.
+    pub(crate) fn burst(&mut self, at: Instant, count: u32) {
+        for _ in 0..count {
+            self.send(at, 576, Ecn::NotEct);
+        }
+    }
+
+    /// Everything due at or before `until`.
+    pub(crate) fn run_until(&mut self, until: Instant) {
+        while let Some(due) = self.path.next_wakeup().filter(|due| *due <= until) {
+            self.path.handle_wakeup(due, &mut self.arena, &mut self.log);
+            self.look();
+            while let Some(id) = self.path.poll_delivery(due) {
+                self.log.packet(due, PacketEvent::Delivered, self.arena.get(id));
+                self.arena.remove(id);
+            }
+        }
+    }
+
+    /// Everything, until the path is idle.
+    pub(crate) fn run(&mut self) {
+        self.run_until(Instant::MAX);
+    }
+
+    /// Times and serial numbers of the lines that `wanted` selects.
+    pub(crate) fn when(&self, wanted: impl Fn(Seen) -> bool) -> Vec<(Instant, u64)> {
+        self.log.lines.iter().filter(|line| wanted(line.2)).map(|line| (line.0, line.1)).collect()
+    }
+
+    pub(crate) fn delivered(&self) -> Vec<(Instant, u64)> {
+        self.when(|seen| seen == Seen::Delivered)
+    }
+
+    pub(crate) fn dropped(&self, cause: DropCause) -> Vec<(Instant, u64)> {
+        self.when(|seen| seen == Seen::Dropped(cause))
+    }
+
+    pub(crate) fn dequeued(&self) -> Vec<(Instant, u64)> {
+        self.when(|seen| matches!(seen, Seen::Dequeued(_)))
+    }
+
+    fn look(&mut self) {
+        self.most_buffered = self.most_buffered.max(self.path.send_buffer_bytes());
+    }
+}
