@@ -1,1 +1,21 @@
-//! From packet events to flow and run records.
+//! From packet events to records: what every engine's event stream means in the field's metrics.
+//!
+//! [`Analysis`] turns the events of one run into one [`FlowRecord`] per flow and one [`RunRecord`];
+//! [`Recorder`] keeps the events themselves for pictures; [`Conservation`] checks that no packet
+//! appears, disappears or is settled twice. All three are observers and can be combined as tuples.
+//!
+//! They rely on one property of the stream: within a flow and direction, serials rise in the order
+//! of sending ([`Conservation`] checks that too).
+
+mod analysis;
+mod columns;
+mod conservation;
+mod recorder;
+mod records;
+mod samples;
+
+pub use analysis::Analysis;
+pub use columns::{Column, Columnar};
+pub use conservation::{Conservation, Counts, Violation};
+pub use recorder::{PacketKind, PacketRow, Recorder, TcpKind, TcpRow};
+pub use records::{FlowInfo, FlowRecord, Outcome, Protocol, RunInfo, RunRecord};

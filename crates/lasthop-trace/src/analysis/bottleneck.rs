@@ -1,0 +1,60 @@
+//! The router queue and the link in the data direction.
+
+use crate::records::{RunInfo, RunRecord};
+use lasthop_core::{Direction, Instant, Packet, PacketEvent, QueueDepth};
+
+/// Load and queue of the last hop in the direction of the run's first packet.
+#[derive(Debug, Default)]
+pub(super) struct Bottleneck {
+    direction: Option<Direction>,
+    delivered_bytes: u64,
+    /// The length of the queue now, and since when.
+    queue_packets: u32,
+    since: Instant,
+    /// Integral of the length over time, in packet-nanoseconds.
+    area: u128,
+    queue_max_packets: u32,
+    red_average_max: Option<f64>,
+}
+
+impl Bottleneck {
+    pub(super) fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        if *self.direction.get_or_insert(packet.direction) != packet.direction {
+            return;
+        }
+        match event {
+            PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) => self.queue(now, depth),
+            PacketEvent::Delivered => self.delivered_bytes += u64::from(packet.ip_bytes),
+            _ => {}
+        }
+    }
+
+    fn queue(&mut self, now: Instant, depth: QueueDepth) {
+        self.advance(now);
+        self.queue_packets = depth.packets;
+        self.queue_max_packets = self.queue_max_packets.max(depth.packets);
+        if !depth.average.is_nan() {
+            self.red_average_max =
+                Some(self.red_average_max.map_or(depth.average, |max| max.max(depth.average)));
+        }
+    }
+
+    fn advance(&mut self, now: Instant) {
+        let nanos = now.saturating_since(self.since).as_nanos();
+        self.area += u128::from(self.queue_packets) * u128::from(nanos);
+        self.since = now;
+    }
+
+    /// Fills in the bottleneck's part of the record; the last flow ended at `last_end`. What the queue
+    /// holds after that counts too: it is part of the flows' work.
+    pub(super) fn finish(mut self, info: RunInfo, end: Instant, last_end: Instant, record: &mut RunRecord) {
+        self.advance(end);
+        let duration_s = last_end.as_secs_f64();
+        record.queue_max_packets = u64::from(self.queue_max_packets);
+        record.red_average_max = self.red_average_max;
+        if duration_s > 0.0 {
+            record.queue_mean_packets = Some(self.area as f64 / 1e9 / duration_s);
+            record.utilisation = Some(self.delivered_bytes as f64 / (info.rate_Bps * duration_s));
+        }
+    }
+}

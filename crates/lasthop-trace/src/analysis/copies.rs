@@ -1,0 +1,202 @@
+//! What became of every copy of every segment, and the verdicts that follow from it.
+
+use lasthop_core::Instant;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Open,
+    Arrived,
+    Lost,
+}
+
+/// One transmission of a stretch of sequence space.
+#[derive(Debug)]
+struct Copy {
+    serial: u64,
+    sequence: Range<u64>,
+    sent_at: Instant,
+    fate: Fate,
+    /// Retransmissions without a verdict: the data bytes that no earlier copy is known to have
+    /// brought. Empty for everything else, so that only retransmissions allocate.
+    missing: Vec<Range<u64>>,
+}
+
+/// An expiry that is genuine unless one of the copies then outstanding arrives after all.
+#[derive(Debug)]
+struct OpenTimeout {
+    at: Instant,
+    head: u64,
+}
+
+/// The copies of one sender that can still matter, in the order of sending. A copy is forgotten once
+/// its fate is known, its bytes are acknowledged and everything sent before it is forgotten, so the
+/// memory is that of a flight, however long the flow.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    queue: VecDeque<Copy>,
+    /// Retransmissions in the queue without a verdict.
+    undecided: usize,
+    acknowledged: u64,
+    timeouts: Vec<OpenTimeout>,
+    unnecessary: u64,
+    spurious: u64,
+}
+
+impl Copies {
+    /// Retransmissions found unnecessary so far.
+    pub(super) fn unnecessary(&self) -> u64 {
+        self.unnecessary
+    }
+
+    /// Timeouts found spurious so far.
+    pub(super) fn spurious(&self) -> u64 {
+        self.spurious
+    }
+
+    /// Copies remembered now.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// A copy was sent; `retransmitted` holds its data bytes if it is a retransmission.
+    pub(super) fn sent(
+        &mut self,
+        now: Instant,
+        serial: u64,
+        sequence: Range<u64>,
+        retransmitted: Option<Range<u64>>,
+    ) {
+        let mut missing = Vec::new();
+        if let Some(data) = retransmitted {
+            missing.push(data);
+            subtract(&mut missing, &(0..self.acknowledged));
+            let arrived = self.queue.iter().filter(|copy| copy.fate == Fate::Arrived);
+            arrived.for_each(|copy| subtract(&mut missing, &copy.sequence));
+            if missing.is_empty() {
+                self.unnecessary += 1;
+            } else {
+                self.undecided += 1;
+            }
+        }
+        self.queue.push_back(Copy { serial, sequence, sent_at: now, fate: Fate::Open, missing });
+    }
+
+    /// The copy with this serial reached the receiver, or was lost.
+    pub(super) fn settled(&mut self, serial: u64, arrived: bool) {
+        let Ok(index) = self.queue.binary_search_by_key(&serial, |copy| copy.serial) else { return };
+        self.queue[index].fate = if arrived { Fate::Arrived } else { Fate::Lost };
+        if arrived {
+            let sequence = self.queue[index].sequence.clone();
+            let sent_at = self.queue[index].sent_at;
+            self.bring(index + 1, &sequence);
+            let before = self.timeouts.len();
+            self.timeouts.retain(|timeout| !(sequence.contains(&timeout.head) && sent_at < timeout.at));
+            self.spurious += (before - self.timeouts.len()) as u64;
+        }
+        self.forget();
+    }
+
+    /// The sender received an ACK number.
+    pub(super) fn acknowledged(&mut self, ack: u64) {
+        self.acknowledged = self.acknowledged.max(ack);
+        self.forget();
+    }
+
+    /// The retransmission timer expired with `head` the first unacknowledged byte. Copies sent at the
+    /// same instant are the timeout's own retransmission, whatever the order of the events.
+    pub(super) fn timeout(&mut self, now: Instant, head: u64) {
+        let mut outstanding = false;
+        for copy in self.queue.iter().filter(|copy| copy.sequence.contains(&head) && copy.sent_at < now) {
+            match copy.fate {
+                Fate::Arrived => {
+                    self.spurious += 1;
+                    return;
+                }
+                Fate::Open => outstanding = true,
+                Fate::Lost => {}
+            }
+        }
+        if outstanding {
+            self.timeouts.push(OpenTimeout { at: now, head });
+        }
+    }
+
+    /// A copy that arrived brought `sequence`: the retransmissions sent after it need not bring it.
+    fn bring(&mut self, after: usize, sequence: &Range<u64>) {
+        if self.undecided == 0 {
+            return;
+        }
+        for copy in self.queue.range_mut(after..).filter(|copy| !copy.missing.is_empty()) {
+            subtract(&mut copy.missing, sequence);
+            if copy.missing.is_empty() {
+                self.unnecessary += 1;
+                self.undecided -= 1;
+            }
+        }
+    }
+
+    fn forget(&mut self) {
+        while let Some(first) = self.queue.front() {
+            if first.fate == Fate::Open || first.sequence.end > self.acknowledged {
+                break;
+            }
+            // Nothing sent before it is left that could still arrive: it was needed.
+            self.undecided -= usize::from(!first.missing.is_empty());
+            self.queue.pop_front();
+        }
+        if !self.timeouts.is_empty() {
+            let oldest = self.queue.front().map_or(Instant::MAX, |copy| copy.sent_at);
+            self.timeouts.retain(|timeout| oldest < timeout.at);
+        }
+    }
+}
+
+/// Takes `what` out of a sorted list of disjoint ranges.
+fn subtract(ranges: &mut Vec<Range<u64>>, what: &Range<u64>) {
+    let mut index = 0;
+    while index < ranges.len() {
+        let range = ranges[index].clone();
+        if what.end <= range.start || range.end <= what.start {
+            index += 1;
+            continue;
+        }
+        let left = range.start..what.start.max(range.start);
+        let right = what.end.min(range.end)..range.end;
+        match (left.is_empty(), right.is_empty()) {
+            (true, true) => {
+                ranges.remove(index);
+            }
+            (false, true) => ranges[index] = left,
+            (true, false) => ranges[index] = right,
+            (false, false) => {
+                ranges[index] = left;
+                ranges.insert(index + 1, right);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::single_range_in_vec_init)]
+    fn subtracting_cuts_ends_splits_and_removes() {
+        let cut = |what: Range<u64>| {
+            let mut ranges = vec![10..20];
+            subtract(&mut ranges, &what);
+            ranges
+        };
+        assert_eq!(cut(0..10), [10..20]);
+        assert_eq!(cut(20..30), [10..20]);
+        assert_eq!(cut(5..15), [15..20]);
+        assert_eq!(cut(15..25), [10..15]);
+        assert_eq!(cut(12..14), [10..12, 14..20]);
+        assert_eq!(cut(10..20), []);
+        assert_eq!(cut(0..99), []);
+    }
+}

@@ -1,0 +1,179 @@
+//! A TCP flow, seen from its sender.
+
+use super::closed_if;
+use super::copies::Copies;
+use crate::records::{FlowRecord, Outcome};
+use crate::samples::Samples;
+use lasthop_core::{Flags, Instant, PacketEvent, Segment, TcpEvent};
+
+/// Sequence numbers, times and copies of one connection.
+#[derive(Debug, Default)]
+pub(super) struct TcpFlow {
+    copies: Copies,
+    /// Stream offset of the first data byte: one after the SYN.
+    first_byte: u64,
+    /// First byte after the highest data byte sent.
+    data_end: u64,
+    /// First sequence number after the sender's FIN, once sent.
+    fin_end: Option<u64>,
+    first_data_sent: Option<Instant>,
+    data_acknowledged: Option<Instant>,
+    fin_acknowledged: Option<Instant>,
+    aborted: Option<Instant>,
+    closed: Option<Instant>,
+    /// Highest ACK number the receiver sent.
+    receiver_ack: u64,
+    /// Highest ACK number that reached the sender, and how often in a row it was repeated.
+    highest_ack: Option<u64>,
+    repeats: u64,
+    rtt: Samples,
+}
+
+impl TcpFlow {
+    /// A packet in the data direction.
+    pub(super) fn data_packet(
+        &mut self,
+        now: Instant,
+        event: PacketEvent,
+        serial: u64,
+        segment: &Segment,
+        record: &mut FlowRecord,
+    ) {
+        match event {
+            PacketEvent::Sent => self.sent(now, serial, segment, record),
+            PacketEvent::Dropped(_) => self.copies.settled(serial, false),
+            PacketEvent::Delivered => {
+                record.received_packets += u64::from(segment.payload_bytes > 0);
+                self.copies.settled(serial, true);
+            }
+            _ => {}
+        }
+    }
+
+    fn sent(&mut self, now: Instant, serial: u64, segment: &Segment, record: &mut FlowRecord) {
+        if segment.flags.contains(Flags::SYN) {
+            self.first_byte = segment.seq + 1;
+        }
+        if segment.flags.contains(Flags::FIN) {
+            self.fin_end = Some(segment.end());
+        }
+        let mut retransmitted = None;
+        if segment.payload_bytes > 0 {
+            // The SYN comes before the payload in sequence space (RFC 9293, section 3.4).
+            let start = segment.seq + u64::from(segment.flags.contains(Flags::SYN));
+            let end = start + u64::from(segment.payload_bytes);
+            record.sent_packets += 1;
+            record.sent_bytes += u64::from(segment.payload_bytes);
+            if start < self.data_end {
+                record.retransmitted_packets += 1;
+                retransmitted = Some(start..end);
+            }
+            self.data_end = self.data_end.max(end);
+            self.first_data_sent.get_or_insert(now);
+        }
+        if segment.sequence_length() > 0 {
+            self.copies.sent(now, serial, segment.seq..segment.end(), retransmitted);
+        }
+    }
+
+    /// A packet in the ACK direction; `payload` is the length of the sender's stream.
+    pub(super) fn ack_packet(
+        &mut self,
+        now: Instant,
+        event: PacketEvent,
+        segment: &Segment,
+        payload: u64,
+        record: &mut FlowRecord,
+    ) {
+        if !segment.flags.contains(Flags::ACK) {
+            return;
+        }
+        match event {
+            PacketEvent::Sent => self.receiver_ack = self.receiver_ack.max(segment.ack),
+            PacketEvent::Delivered => self.acknowledged(now, segment, payload, record),
+            _ => {}
+        }
+    }
+
+    fn acknowledged(&mut self, now: Instant, segment: &Segment, payload: u64, record: &mut FlowRecord) {
+        if !segment.sack.is_empty() {
+            record.sack_blocks += 1;
+            record.sack_blocks_total += segment.sack.len() as u64;
+        }
+        if self.highest_ack.is_none_or(|highest| segment.ack > highest) {
+            self.highest_ack = Some(segment.ack);
+            self.repeats = 0;
+            self.copies.acknowledged(segment.ack);
+            if payload > 0 && segment.ack >= self.first_byte + payload {
+                self.data_acknowledged.get_or_insert(now);
+            }
+            if self.fin_end.is_some_and(|fin_end| segment.ack >= fin_end) {
+                self.fin_acknowledged.get_or_insert(now);
+            }
+        } else if self.highest_ack == Some(segment.ack) && repeats_ack(segment) {
+            record.duplicate_acks += 1;
+            self.repeats += 1;
+            record.triple_duplicate_acks += u64::from(self.repeats == 3);
+        }
+    }
+
+    /// Something happened inside the sender.
+    pub(super) fn event(&mut self, now: Instant, event: TcpEvent, record: &mut FlowRecord) {
+        match event {
+            TcpEvent::Timeout { seq, .. } => {
+                record.timeouts += 1;
+                self.copies.timeout(now, seq);
+            }
+            TcpEvent::RecoveryEntered { .. } => record.fast_retransmits += 1,
+            TcpEvent::Undone(_) => record.undone += 1,
+            TcpEvent::Window { cwnd, .. } => {
+                record.cwnd_max = record.cwnd_max.max(Some(u64::from(cwnd)));
+            }
+            TcpEvent::RttSample { rtt, .. } => self.rtt.record(rtt),
+            TcpEvent::Closed => self.closed = Some(now),
+            TcpEvent::Aborted => self.aborted = Some(now),
+            TcpEvent::Established
+            | TcpEvent::RecoveryLeft
+            | TcpEvent::EcnReduction
+            | TcpEvent::Retransmitted { .. } => {}
+        }
+    }
+
+    /// Data bytes that the receiver acknowledged, whether or not the ACK arrived.
+    pub(super) fn in_sequence_bytes(&self) -> u64 {
+        self.receiver_ack.min(self.data_end).saturating_sub(self.first_byte)
+    }
+
+    /// Copies of segments that can still matter.
+    #[cfg(test)]
+    pub(super) fn remembered_copies(&self) -> usize {
+        self.copies.len()
+    }
+
+    /// When the connection ended for its sender.
+    pub(super) fn ended(&self) -> Option<Instant> {
+        self.aborted.or(self.fin_acknowledged).or(self.closed)
+    }
+
+    pub(super) fn finish(self, started: Option<Instant>, payload: u64, record: &mut FlowRecord) {
+        record.outcome =
+            if self.aborted.is_some() { Outcome::Aborted } else { closed_if(self.closed.is_some()) };
+        record.unnecessary_retransmissions = self.copies.unnecessary();
+        record.spurious_timeouts = self.copies.spurious();
+        record.elapsed_s = seconds_between(started, self.fin_acknowledged);
+        record.data_transmit_s = seconds_between(self.first_data_sent, self.data_acknowledged);
+        record.throughput_Bps =
+            record.elapsed_s.filter(|elapsed_s| *elapsed_s > 0.0).map(|elapsed_s| payload as f64 / elapsed_s);
+        [record.rtt_min_s, record.rtt_median_s, record.rtt_p95_s, record.rtt_max_s] =
+            self.rtt.quantiles_s([0.0, 0.5, 0.95, 1.0]);
+    }
+}
+
+/// True for a packet that is nothing but its ACK number, or the FIN, to the sender.
+fn repeats_ack(segment: &Segment) -> bool {
+    segment.payload_bytes == 0 && !segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::RST)
+}
+
+fn seconds_between(from: Option<Instant>, to: Option<Instant>) -> Option<f64> {
+    Some(to?.saturating_since(from?).as_secs_f64())
+}

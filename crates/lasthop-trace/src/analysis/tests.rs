@@ -1,0 +1,152 @@
+//! Traces are written as the events of a run; times in milliseconds, sequence numbers relative to
+//! the first data byte, which is offset 1 of the stream.
+
+// Times are whole milliseconds, so seconds come out as the nearest double.
+#![allow(clippy::float_cmp)]
+
+mod properties;
+mod run;
+mod tcp;
+mod udp;
+
+use super::*;
+use lasthop_core::{Datagram, Duration, Ecn, Flags, QueueDepth, SackBlock, Segment};
+
+const MSS: u32 = 536;
+
+/// One flow named `f`, and a second one named `g`; the bottleneck takes 8000 bytes per second.
+struct Trace {
+    analysis: Analysis,
+    serial: u64,
+    flow: FlowId,
+    /// The data direction of the trace.
+    down: Direction,
+}
+
+fn ms(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+fn info(name: &str, protocol: Protocol, payload: u64) -> FlowInfo {
+    FlowInfo { name: name.to_owned(), protocol, payload, start: ms(7000) }
+}
+
+fn other(direction: Direction) -> Direction {
+    if direction == Direction::Down { Direction::Up } else { Direction::Down }
+}
+
+impl Trace {
+    fn of(flows: &[FlowInfo]) -> Self {
+        let run = RunInfo { rate_Bps: 8000.0, segment_bytes: MSS, packet_bytes: 576 };
+        Self { analysis: Analysis::new(flows, run), serial: 0, flow: FlowId(0), down: Direction::Down }
+    }
+
+    /// A TCP transfer of `payload` bytes in segments of 536.
+    fn tcp(payload: u64) -> Self {
+        Self::of(&[info("f", Protocol::Tcp, payload)])
+    }
+
+    /// A UDP stream of unknown length.
+    fn udp() -> Self {
+        Self::of(&[info("f", Protocol::Udp, 0)])
+    }
+
+    fn packet(&mut self, direction: Direction, body: Body) -> Packet {
+        self.serial += 1;
+        let ip_bytes = match &body {
+            Body::Tcp(segment) => segment.ip_bytes(),
+            Body::Udp(datagram) => datagram.payload_bytes + Datagram::HEADER_BYTES,
+        };
+        Packet { serial: self.serial, flow: self.flow, direction, ip_bytes, ecn: Ecn::NotEct, body }
+    }
+
+    fn event(&mut self, at: u64, event: PacketEvent, packet: &Packet) {
+        self.analysis.packet(ms(at), event, packet);
+    }
+
+    fn send(&mut self, at: u64, direction: Direction, segment: Segment) -> Packet {
+        let packet = self.packet(direction, Body::Tcp(segment));
+        self.event(at, PacketEvent::Sent, &packet);
+        packet
+    }
+
+    /// Data bytes `seq..seq + len` leave the sender.
+    fn sent(&mut self, at: u64, seq: u64, len: u32) -> Packet {
+        let segment =
+            Segment { seq: 1 + seq, ack: 1, payload_bytes: len, flags: Flags::ACK, ..Segment::default() };
+        self.send(at, self.down, segment)
+    }
+
+    fn datagram(&mut self, at: u64, number: u64) -> Packet {
+        let packet = self.packet(self.down, Body::Udp(Datagram { number, payload_bytes: 512 }));
+        self.event(at, PacketEvent::Sent, &packet);
+        packet
+    }
+
+    fn delivered(&mut self, at: u64, packet: &Packet) {
+        self.event(at, PacketEvent::Delivered, packet);
+    }
+
+    fn dropped(&mut self, at: u64, packet: &Packet, cause: DropCause) {
+        self.event(at, PacketEvent::Dropped(cause), packet);
+    }
+
+    /// The receiver's answer with these fields, sent and received at once.
+    fn answer(&mut self, at: u64, ack: u64, flags: Flags, sack: &[(u64, u64)]) {
+        let mut segment = Segment { seq: 1, ack: 1 + ack, flags, ..Segment::default() };
+        for (start, end) in sack {
+            segment.sack.push(SackBlock { start: 1 + start, end: 1 + end });
+        }
+        let packet = self.send(at, other(self.down), segment);
+        self.delivered(at, &packet);
+    }
+
+    /// An ACK for everything below `ack`, received by the sender.
+    fn ack(&mut self, at: u64, ack: u64) {
+        self.answer(at, ack, Flags::ACK, &[]);
+    }
+
+    /// Handshake: SYN at `at`, SYN-ACK 600 ms later, both delivered.
+    fn handshake(&mut self, at: u64) {
+        let syn = self.send(at, self.down, Segment { flags: Flags::SYN, ..Segment::default() });
+        self.delivered(at + 300, &syn);
+        self.answer(at + 600, 0, Flags::SYN.with(Flags::ACK), &[]);
+    }
+
+    fn tcp_event(&mut self, at: u64, event: TcpEvent) {
+        let sender = if self.down == Direction::Down { Host::Server } else { Host::Client };
+        self.analysis.tcp(ms(at), self.flow, sender, event);
+    }
+
+    fn timeout(&mut self, at: u64, seq: u64) {
+        self.tcp_event(at, TcpEvent::Timeout { seq: 1 + seq, backoff: 1 });
+    }
+
+    /// A whole transfer without loss: two segments of 536 bytes from `at`, FIN on the second,
+    /// everything acknowledged 2000 ms after `at`.
+    fn loss_free(&mut self, at: u64) {
+        self.handshake(at);
+        let first = self.sent(at + 600, 0, MSS);
+        self.delivered(at + 1000, &first);
+        self.ack(at + 1400, 536);
+        let fin = Flags::ACK.with(Flags::FIN);
+        let last = Segment { seq: 537, ack: 1, payload_bytes: MSS, flags: fin, ..Segment::default() };
+        let last = self.send(at + 1400, self.down, last);
+        self.delivered(at + 1700, &last);
+        self.ack(at + 2000, 1073);
+        self.answer(at + 2010, 1073, fin, &[]);
+        self.tcp_event(at + 2010, TcpEvent::Closed);
+    }
+
+    fn record(self) -> FlowRecord {
+        self.records().0.remove(0)
+    }
+
+    fn records(self) -> (Vec<FlowRecord>, RunRecord) {
+        self.analysis.finish(ms(60_000))
+    }
+}
+
+fn depth(packets: u32, average: f64) -> QueueDepth {
+    QueueDepth { packets, bytes: packets * 576, average }
+}

@@ -1,0 +1,51 @@
+use super::*;
+
+/// Datagrams every 128 ms from 0; each arrives after the given delay, or is dropped.
+fn stream(delays: &[Option<u64>]) -> Trace {
+    let mut trace = Trace::udp();
+    for (number, delay) in (0..).zip(delays) {
+        let at = 128 * number;
+        let datagram = trace.datagram(at, number);
+        match delay {
+            Some(delay) => trace.delivered(at + delay, &datagram),
+            None => trace.dropped(at, &datagram, DropCause::ArqGivenUp),
+        }
+    }
+    trace
+}
+
+#[test]
+fn spacing_ignores_pairs_with_a_loss_between() {
+    let record = stream(&[Some(400), Some(400), None, Some(400), Some(420), Some(400)]).record();
+    assert_eq!((record.sent_packets, record.received_packets, record.data_drops_error), (6, 5, 1));
+    // Spacings 128, 148, 108 ms; jitter 0, 20, 20 ms.
+    assert_eq!((record.spacing_p50_ms, record.spacing_max_ms), (Some(128.0), Some(148.0)));
+    assert_eq!((record.spacing_p75_ms, record.spacing_p90_ms), (Some(138.0), Some(144.0)));
+    assert_eq!((record.jitter_p50_ms, record.jitter_max_ms), (Some(20.0), Some(20.0)));
+    assert_eq!((record.jitter_p75_ms, record.jitter_p90_ms), (Some(20.0), Some(20.0)));
+}
+
+#[test]
+fn throughput_counts_the_udp_header_from_first_to_last_arrival() {
+    let record = stream(&[Some(400), Some(400), None, Some(400), Some(400)]).record();
+    assert_eq!(record.elapsed_s, Some(0.512));
+    assert_eq!(record.throughput_Bps, Some(4.0 * 520.0 / 0.512));
+    assert_eq!(record.outcome, Outcome::Closed);
+    assert_eq!(record.cwnd_max, None);
+}
+
+#[test]
+fn one_arrival_has_neither_throughput_nor_spacing() {
+    let record = stream(&[Some(400), None]).record();
+    assert_eq!((record.throughput_Bps, record.spacing_p50_ms, record.jitter_max_ms), (None, None, None));
+}
+
+#[test]
+fn a_stream_with_datagrams_inside_or_unsent_is_unfinished() {
+    let mut inside = stream(&[Some(400)]);
+    inside.datagram(500, 1);
+    assert_eq!(inside.record().outcome, Outcome::Unfinished);
+    let mut unsent = stream(&[Some(400)]);
+    unsent.analysis.flows[0].info.payload = 513;
+    assert_eq!(unsent.record().outcome, Outcome::Unfinished);
+}

@@ -1,0 +1,104 @@
+//! A UDP flow: losses, spacing and jitter at the receiver.
+
+use super::closed_if;
+use crate::records::FlowRecord;
+use crate::samples::Samples;
+use lasthop_core::{Datagram, Instant, PacketEvent};
+use std::collections::VecDeque;
+
+/// The 8-byte UDP header counts as received data, as the studies count it.
+const UDP_HEADER_BYTES: u64 = 8;
+
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    number: u64,
+    sent_at: Instant,
+    at: Instant,
+}
+
+/// Datagrams between the hosts, and what arrived.
+#[derive(Debug, Default)]
+pub(super) struct UdpFlow {
+    /// Numbers of the datagrams on their way and when they were sent, in the order of sending.
+    on_the_way: VecDeque<(u64, Instant)>,
+    offered_bytes: u64,
+    received_bytes: u64,
+    first_arrival: Option<Instant>,
+    last_arrival: Option<Arrival>,
+    spacing: Samples,
+    jitter: Samples,
+}
+
+impl UdpFlow {
+    pub(super) fn packet(
+        &mut self,
+        now: Instant,
+        event: PacketEvent,
+        datagram: Datagram,
+        record: &mut FlowRecord,
+    ) {
+        match event {
+            PacketEvent::Sent => {
+                record.sent_packets += 1;
+                record.sent_bytes += u64::from(datagram.payload_bytes);
+                self.offered_bytes += u64::from(datagram.payload_bytes);
+                self.on_the_way.push_back((datagram.number, now));
+            }
+            PacketEvent::Dropped(_) => {
+                self.settle(datagram.number);
+            }
+            PacketEvent::Delivered => {
+                record.received_packets += 1;
+                self.received_bytes += u64::from(datagram.payload_bytes) + UDP_HEADER_BYTES;
+                if let Some(sent_at) = self.settle(datagram.number) {
+                    self.arrived(Arrival { number: datagram.number, sent_at, at: now });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Forgets a datagram whose fate is known; when it was sent.
+    fn settle(&mut self, number: u64) -> Option<Instant> {
+        let index = self.on_the_way.iter().position(|(sent, _)| *sent == number)?;
+        self.on_the_way.remove(index).map(|(_, sent_at)| sent_at)
+    }
+
+    fn arrived(&mut self, arrival: Arrival) {
+        self.first_arrival.get_or_insert(arrival.at);
+        if let Some(last) = self.last_arrival.replace(arrival)
+            && last.number + 1 == arrival.number
+        {
+            let spacing = arrival.at.saturating_since(last.at);
+            let sent = arrival.sent_at.saturating_since(last.sent_at);
+            self.spacing.record(spacing);
+            self.jitter.record(spacing.saturating_sub(sent).max(sent.saturating_sub(spacing)));
+        }
+    }
+
+    fn done(&self, payload: u64) -> bool {
+        self.offered_bytes > 0 && self.offered_bytes >= payload && self.on_the_way.is_empty()
+    }
+
+    /// When the last datagram arrived, if everything offered was sent and its fate is known.
+    pub(super) fn ended(&self, payload: u64) -> Option<Instant> {
+        self.last_arrival.filter(|_| self.done(payload)).map(|last| last.at)
+    }
+
+    pub(super) fn finish(self, payload: u64, record: &mut FlowRecord) {
+        record.outcome = closed_if(self.done(payload));
+        if let (Some(first), Some(last)) = (self.first_arrival, self.last_arrival) {
+            let elapsed_s = last.at.saturating_since(first).as_secs_f64();
+            record.elapsed_s = Some(elapsed_s);
+            record.throughput_Bps = (elapsed_s > 0.0).then(|| self.received_bytes as f64 / elapsed_s);
+        }
+        [record.spacing_p50_ms, record.spacing_p75_ms, record.spacing_p90_ms, record.spacing_max_ms] =
+            millis(self.spacing);
+        [record.jitter_p50_ms, record.jitter_p75_ms, record.jitter_p90_ms, record.jitter_max_ms] =
+            millis(self.jitter);
+    }
+}
+
+fn millis(samples: Samples) -> [Option<f64>; 4] {
+    samples.quantiles_s([0.5, 0.75, 0.9, 1.0]).map(|quantile| quantile.map(|seconds| seconds * 1e3))
+}

@@ -1,0 +1,187 @@
+//! Records as columns, so that a data frame can be built without knowing their fields.
+
+use lasthop_core::{Direction, Host, SackList};
+
+/// One column of a table; `None` where the value is not defined for that row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Counts, nanoseconds, sequence numbers; 0 and 1 for truth values.
+    Int(Vec<Option<u64>>),
+    /// Measured values, in the unit that the column's name ends with.
+    Float(Vec<Option<f64>>),
+    /// Names and labels.
+    Text(Vec<String>),
+}
+
+impl Column {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Int(cells) => cells.len(),
+            Self::Float(cells) => cells.len(),
+            Self::Text(cells) => cells.len(),
+        }
+    }
+
+    /// True without rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A record type whose rows can be turned into named columns.
+pub trait Columnar: Sized {
+    /// One column per field, in the order of the fields and with their names; also without rows.
+    fn columns(rows: &[Self]) -> Vec<(&'static str, Column)>;
+}
+
+/// A field type that knows its kind of column.
+pub(crate) trait Cell: Sized {
+    fn column<'a>(cells: impl Iterator<Item = &'a Self>) -> Column
+    where
+        Self: 'a;
+}
+
+macro_rules! cells {
+    ($($ty:ty => $kind:ident($value:expr);)*) => {$(
+        impl $crate::columns::Cell for $ty {
+            fn column<'a>(cells: impl Iterator<Item = &'a Self>) -> $crate::columns::Column {
+                $crate::columns::Column::$kind(cells.map($value).collect())
+            }
+        }
+    )*};
+}
+pub(crate) use cells;
+
+cells! {
+    u64 => Int(|cell| Some(*cell));
+    Option<u64> => Int(|cell| *cell);
+    u32 => Int(|cell| Some(u64::from(*cell)));
+    Option<u32> => Int(|cell| cell.map(u64::from));
+    u8 => Int(|cell| Some(u64::from(*cell)));
+    bool => Int(|cell| Some(u64::from(*cell)));
+    f64 => Float(|cell| Some(*cell));
+    Option<f64> => Float(|cell| *cell);
+    String => Text(Self::clone);
+    Direction => Text(|cell| match cell {
+        Direction::Down => "down".to_owned(),
+        Direction::Up => "up".to_owned(),
+    });
+    Host => Text(|cell| match cell {
+        Host::Server => "server".to_owned(),
+        Host::Client => "client".to_owned(),
+    });
+    // `start-end` of each block, in the order of the option, separated by blanks.
+    SackList => Text(|cell| {
+        let blocks: Vec<String> =
+            cell.as_slice().iter().map(|block| format!("{}-{}", block.start, block.end)).collect();
+        blocks.join(" ")
+    });
+}
+
+/// Defines a record: the struct, and its columns from the same list of fields.
+macro_rules! columnar {
+    ($(#[$meta:meta])* pub struct $name:ident {
+        $($(#[$field_meta:meta])* $field:ident: $ty:ty,)*
+    }) => {
+        $(#[$meta])*
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $ty,)*
+        }
+
+        impl $crate::columns::Columnar for $name {
+            fn columns(rows: &[Self]) -> Vec<(&'static str, $crate::columns::Column)> {
+                vec![$((
+                    stringify!($field),
+                    <$ty as $crate::columns::Cell>::column(rows.iter().map(|row| &row.$field)),
+                ),)*]
+            }
+        }
+    };
+}
+pub(crate) use columnar;
+
+/// Defines an enum whose variants have a label in the tables.
+macro_rules! labels {
+    ($(#[$meta:meta])* pub enum $name:ident {
+        $($(#[$variant_meta:meta])* $variant:ident = $label:literal,)*
+    }) => {
+        $(#[$meta])*
+        pub enum $name {
+            $($(#[$variant_meta])* $variant,)*
+        }
+
+        impl $name {
+            /// The label used in tables.
+            pub const fn label(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $label,)*
+                }
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.label())
+            }
+        }
+
+        $crate::columns::cells! {
+            $name => Text(|cell| cell.label().to_owned());
+        }
+    };
+}
+pub(crate) use labels;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lasthop_core::SackBlock;
+
+    columnar! {
+        /// A table of one row per fruit.
+        #[derive(Clone, Debug)]
+        pub struct Fruit {
+            /// What it is called.
+            name: String,
+            /// Pieces.
+            pieces: u32,
+            /// Weight of one, if weighed.
+            weight_g: Option<f64>,
+        }
+    }
+
+    #[test]
+    fn columns_carry_the_names_the_order_and_the_gaps_of_the_fields() {
+        let rows = [
+            Fruit { name: "apple".into(), pieces: 3, weight_g: Some(180.5) },
+            Fruit { name: "plum".into(), pieces: 7, weight_g: None },
+        ];
+        assert_eq!(
+            Fruit::columns(&rows),
+            vec![
+                ("name", Column::Text(vec!["apple".into(), "plum".into()])),
+                ("pieces", Column::Int(vec![Some(3), Some(7)])),
+                ("weight_g", Column::Float(vec![Some(180.5), None])),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_table_without_rows_still_has_its_columns() {
+        let columns = Fruit::columns(&[]);
+        assert_eq!(columns.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["name", "pieces", "weight_g"]);
+        assert!(columns.iter().all(|(_, column)| column.is_empty()));
+    }
+
+    #[test]
+    fn sack_blocks_are_listed_in_the_order_of_the_option() {
+        let mut sack = SackList::default();
+        sack.push(SackBlock { start: 1609, end: 2145 });
+        sack.push(SackBlock { start: 537, end: 1073 });
+        assert_eq!(
+            SackList::column([sack, SackList::default()].iter()),
+            Column::Text(vec!["1609-2145 537-1073".into(), String::new()])
+        );
+    }
+}

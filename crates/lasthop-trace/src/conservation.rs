@@ -1,0 +1,192 @@
+//! No packet appears, disappears, or is settled twice.
+
+use lasthop_core::{Direction, FlowId, Instant, Observer, Packet, PacketEvent};
+use std::collections::BTreeMap;
+
+/// Packets of one flow and direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Handed to the network by the sending host.
+    pub sent: u64,
+    /// Received by the other host.
+    pub delivered: u64,
+    /// Lost, whatever the cause.
+    pub dropped: u64,
+    /// Sent, and neither delivered nor dropped yet.
+    pub inside: u64,
+    /// Of those inside, in the router queue.
+    pub queued: u64,
+}
+
+/// An event that cannot follow what came before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Violation {
+    /// When it was seen.
+    pub at: Instant,
+    /// The packet it was about.
+    pub serial: u64,
+    /// The event.
+    pub event: PacketEvent,
+    /// What is wrong with it.
+    pub reason: &'static str,
+}
+
+/// Checks the life of every packet: sent once (with serials that rise within a flow and direction),
+/// queued at most once, then delivered or dropped once. Then sent = delivered + dropped + inside holds
+/// by itself, and [`Counts::inside`] can be compared with what the engine's buffers hold.
+#[derive(Debug, Default)]
+pub struct Conservation {
+    lanes: BTreeMap<(FlowId, Direction), Lane>,
+    violations: Vec<Violation>,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    counts: Counts,
+    inside: BTreeMap<u64, Stage>,
+    last_sent: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Arriving,
+    Queued,
+    OnLink,
+}
+
+impl Conservation {
+    /// What was seen so far of a flow in a direction.
+    pub fn counts(&self, flow: FlowId, direction: Direction) -> Counts {
+        self.lanes.get(&(flow, direction)).map(|lane| lane.counts).unwrap_or_default()
+    }
+
+    /// What was seen so far of all flows in both directions.
+    pub fn total(&self) -> Counts {
+        self.lanes.values().fold(Counts::default(), |sum, lane| Counts {
+            sent: sum.sent + lane.counts.sent,
+            delivered: sum.delivered + lane.counts.delivered,
+            dropped: sum.dropped + lane.counts.dropped,
+            inside: sum.inside + lane.counts.inside,
+            queued: sum.queued + lane.counts.queued,
+        })
+    }
+
+    /// Events that cannot be, in the order seen; empty for a sound engine.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+}
+
+impl Observer for Conservation {
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        let lane = self.lanes.entry((packet.flow, packet.direction)).or_default();
+        if let Err(reason) = lane.packet(event, packet.serial) {
+            self.violations.push(Violation { at: now, serial: packet.serial, event, reason });
+        }
+    }
+}
+
+impl Lane {
+    fn packet(&mut self, event: PacketEvent, serial: u64) -> Result<(), &'static str> {
+        let stage = self.inside.get(&serial).copied();
+        match (event, stage) {
+            (PacketEvent::Sent, Some(_)) => return Err("sent twice"),
+            (PacketEvent::Sent, None) => self.sent(serial)?,
+            (_, None) => return Err("not inside: never sent, or settled before"),
+            (PacketEvent::Enqueued(_), Some(Stage::Arriving)) => {
+                self.inside.insert(serial, Stage::Queued);
+                self.counts.queued += 1;
+            }
+            (PacketEvent::Enqueued(_), Some(_)) => return Err("queued twice"),
+            (PacketEvent::Dequeued(_), Some(Stage::Queued)) => {
+                self.inside.insert(serial, Stage::OnLink);
+                self.counts.queued -= 1;
+            }
+            (PacketEvent::Dequeued(_), Some(_)) => return Err("dequeued, but not in the queue"),
+            (PacketEvent::Delivered, Some(Stage::Queued)) => return Err("delivered out of the queue"),
+            (PacketEvent::Delivered, Some(_)) => {
+                self.inside.remove(&serial);
+                self.counts.inside -= 1;
+                self.counts.delivered += 1;
+            }
+            (PacketEvent::Dropped(_), Some(stage)) => {
+                self.inside.remove(&serial);
+                self.counts.queued -= u64::from(stage == Stage::Queued);
+                self.counts.inside -= 1;
+                self.counts.dropped += 1;
+            }
+            (PacketEvent::Marked | PacketEvent::LinkRetry, Some(_)) => {}
+        }
+        Ok(())
+    }
+
+    fn sent(&mut self, serial: u64) -> Result<(), &'static str> {
+        let rises = self.last_sent.is_none_or(|last| last < serial);
+        self.last_sent = Some(serial);
+        self.inside.insert(serial, Stage::Arriving);
+        self.counts.sent += 1;
+        self.counts.inside += 1;
+        if rises { Ok(()) } else { Err("its serial does not rise") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lasthop_core::{Body, Datagram, DropCause, Ecn, QueueDepth};
+
+    const DEPTH: QueueDepth = QueueDepth { packets: 1, bytes: 540, average: f64::NAN };
+
+    fn run(events: &[(u64, PacketEvent)]) -> Conservation {
+        let mut conservation = Conservation::default();
+        for (at, (serial, event)) in (0..).zip(events) {
+            let body = Body::Udp(Datagram { number: *serial, payload_bytes: 512 });
+            let (flow, direction) = (FlowId(0), Direction::Down);
+            let packet = Packet { serial: *serial, flow, direction, ip_bytes: 540, ecn: Ecn::NotEct, body };
+            conservation.packet(Instant::from_nanos(at), *event, &packet);
+        }
+        conservation
+    }
+
+    fn reasons(conservation: &Conservation) -> Vec<&'static str> {
+        conservation.violations().iter().map(|violation| violation.reason).collect()
+    }
+
+    #[test]
+    fn every_packet_is_delivered_dropped_or_inside() {
+        let run = run(&[
+            (1, PacketEvent::Sent),
+            (1, PacketEvent::Enqueued(DEPTH)),
+            (1, PacketEvent::Dequeued(DEPTH)),
+            (2, PacketEvent::Sent),
+            (2, PacketEvent::Enqueued(DEPTH)),
+            (3, PacketEvent::Sent),
+            (3, PacketEvent::Dropped(DropCause::QueueOverflow)),
+            (1, PacketEvent::LinkRetry),
+            (1, PacketEvent::Delivered),
+        ]);
+        assert_eq!(reasons(&run), [""; 0]);
+        let expected = Counts { sent: 3, delivered: 1, dropped: 1, inside: 1, queued: 1 };
+        assert_eq!(run.counts(FlowId(0), Direction::Down), expected);
+        assert_eq!(run.counts(FlowId(0), Direction::Up), Counts::default());
+        assert_eq!(run.total(), expected);
+    }
+
+    #[test]
+    fn impossible_lives_are_reported() {
+        let delivered_twice =
+            run(&[(1, PacketEvent::Sent), (1, PacketEvent::Delivered), (1, PacketEvent::Delivered)]);
+        assert_eq!(reasons(&delivered_twice), ["not inside: never sent, or settled before"]);
+        let sent_twice = run(&[(1, PacketEvent::Sent), (1, PacketEvent::Sent)]);
+        assert_eq!(reasons(&sent_twice), ["sent twice"]);
+        let from_nowhere = run(&[(7, PacketEvent::Dropped(DropCause::Red))]);
+        assert_eq!(reasons(&from_nowhere), ["not inside: never sent, or settled before"]);
+        let backwards = run(&[(2, PacketEvent::Sent), (1, PacketEvent::Sent)]);
+        assert_eq!(reasons(&backwards), ["its serial does not rise"]);
+        let jumped =
+            run(&[(1, PacketEvent::Sent), (1, PacketEvent::Enqueued(DEPTH)), (1, PacketEvent::Delivered)]);
+        assert_eq!(reasons(&jumped), ["delivered out of the queue"]);
+        let never_queued = run(&[(1, PacketEvent::Sent), (1, PacketEvent::Dequeued(DEPTH))]);
+        assert_eq!(reasons(&never_queued), ["dequeued, but not in the queue"]);
+    }
+}

@@ -1,0 +1,328 @@
+//! The events of one run, kept for pictures: time-sequence, queue-length and window plots.
+
+use crate::columns::{columnar, labels};
+use lasthop_core::{
+    Body, Direction, DropCause, Ecn, Flags, FlowId, Host, Instant, Observer, Packet, PacketEvent, QueueDepth,
+    RetransmissionKind, SackList, TcpEvent, UndoCause,
+};
+
+labels! {
+    /// A packet event without its values.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum PacketKind {
+        /// The sending host sent it.
+        Sent = "sent",
+        /// The router marked it.
+        Marked = "marked",
+        /// It entered the router queue.
+        Enqueued = "enqueued",
+        /// It left the router queue.
+        Dequeued = "dequeued",
+        /// A try over the link failed.
+        LinkRetry = "link-retry",
+        /// The router queue was full.
+        DroppedQueue = "dropped-queue",
+        /// RED dropped it.
+        DroppedRed = "dropped-red",
+        /// The link lost it.
+        DroppedError = "dropped-error",
+        /// The link's ARQ gave it up.
+        DroppedArq = "dropped-arq",
+        /// The receiving host got it.
+        Delivered = "delivered",
+    }
+}
+
+labels! {
+    /// A TCP event without its values.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum TcpKind {
+        /// The handshake is complete.
+        Established = "established",
+        /// The retransmission timer expired.
+        Timeout = "timeout",
+        /// Fast recovery began.
+        RecoveryEntered = "recovery-entered",
+        /// Recovery is over.
+        RecoveryLeft = "recovery-left",
+        /// The window was reduced because of an ECN echo.
+        EcnReduction = "ecn-reduction",
+        /// A reduction was undone because of timestamps.
+        UndoneTimestamps = "undone-timestamps",
+        /// A reduction was undone because of D-SACK.
+        UndoneDsack = "undone-dsack",
+        /// A reduction was undone because of F-RTO.
+        UndoneFRto = "undone-frto",
+        /// A segment was sent again in fast recovery.
+        RetransmittedFast = "retransmitted-fast",
+        /// A segment was sent again after a timeout.
+        RetransmittedTimeout = "retransmitted-timeout",
+        /// A hole was filled because the window allowed.
+        RetransmittedForward = "retransmitted-forward",
+        /// The window changed.
+        Window = "window",
+        /// A round-trip time was measured.
+        RttSample = "rtt-sample",
+        /// The connection is closed.
+        Closed = "closed",
+        /// The connection was given up.
+        Aborted = "aborted",
+    }
+}
+
+columnar! {
+    /// One packet event.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PacketRow {
+        /// Nanoseconds since the start of the run.
+        time_ns: u64,
+        /// What happened.
+        event: PacketKind,
+        /// Number of the flow.
+        flow: u32,
+        /// Which way the packet travels.
+        direction: Direction,
+        /// Serial of this transmission.
+        serial: u64,
+        /// TCP: first sequence number; UDP: number of the datagram.
+        seq: u64,
+        /// First sequence number, or number, after it.
+        end: u64,
+        /// ACK number, on TCP segments with the ACK flag.
+        ack: Option<u64>,
+        /// Payload in bytes.
+        payload_bytes: u32,
+        /// Length of the IP packet.
+        ip_bytes: u32,
+        /// TCP flags as on the wire; 0 for UDP.
+        flags: u8,
+        /// It carries the congestion-experienced mark.
+        ce: bool,
+        /// SACK blocks, as text `start-end start-end` in the table.
+        sack: SackList,
+        /// Advertised window of a TCP segment.
+        window_bytes: Option<u64>,
+        /// Router queue after the event; on enqueued and dequeued.
+        queue_packets: Option<u32>,
+        /// RED's average; on the same, with RED.
+        queue_average: Option<f64>,
+    }
+}
+
+columnar! {
+    /// One TCP event. Values that an event does not carry are `None`.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct TcpRow {
+        /// Nanoseconds since the start of the run.
+        time_ns: u64,
+        /// Number of the flow.
+        flow: u32,
+        /// Where it happened.
+        host: Host,
+        /// What happened.
+        event: TcpKind,
+        /// First byte concerned: of a retransmission, unacknowledged at a timeout, the recovery point.
+        seq: Option<u64>,
+        /// Expiries in a row.
+        backoff: Option<u32>,
+        /// Congestion window in segments.
+        cwnd: Option<u32>,
+        /// Slow-start threshold in segments; `None` while infinite.
+        ssthresh: Option<u32>,
+        /// Segments in flight as the sender counts them.
+        in_flight: Option<u32>,
+        /// Round-trip time measured.
+        rtt_ns: Option<u64>,
+        /// Retransmission timeout after it.
+        rto_ns: Option<u64>,
+    }
+}
+
+/// Keeps every event of a run, about 200 bytes each: for chosen replications, not for campaigns.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    /// Packet events in the order of the run.
+    pub packets: Vec<PacketRow>,
+    /// TCP events in the order of the run.
+    pub tcp: Vec<TcpRow>,
+}
+
+impl Observer for Recorder {
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        self.packets.push(packet_row(now, event, packet));
+    }
+
+    fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
+        self.tcp.push(tcp_row(now, flow, host, event));
+    }
+}
+
+fn packet_kind(event: PacketEvent) -> (PacketKind, Option<QueueDepth>) {
+    match event {
+        PacketEvent::Sent => (PacketKind::Sent, None),
+        PacketEvent::Marked => (PacketKind::Marked, None),
+        PacketEvent::Enqueued(depth) => (PacketKind::Enqueued, Some(depth)),
+        PacketEvent::Dequeued(depth) => (PacketKind::Dequeued, Some(depth)),
+        PacketEvent::LinkRetry => (PacketKind::LinkRetry, None),
+        PacketEvent::Dropped(DropCause::QueueOverflow) => (PacketKind::DroppedQueue, None),
+        PacketEvent::Dropped(DropCause::Red) => (PacketKind::DroppedRed, None),
+        PacketEvent::Dropped(DropCause::LinkError) => (PacketKind::DroppedError, None),
+        PacketEvent::Dropped(DropCause::ArqGivenUp) => (PacketKind::DroppedArq, None),
+        PacketEvent::Delivered => (PacketKind::Delivered, None),
+    }
+}
+
+fn packet_row(now: Instant, event: PacketEvent, packet: &Packet) -> PacketRow {
+    let (event, depth) = packet_kind(event);
+    let mut row = PacketRow {
+        time_ns: now.as_nanos(),
+        event,
+        flow: packet.flow.0,
+        direction: packet.direction,
+        serial: packet.serial,
+        seq: 0,
+        end: 0,
+        ack: None,
+        payload_bytes: 0,
+        ip_bytes: packet.ip_bytes,
+        flags: 0,
+        ce: packet.ecn == Ecn::Ce,
+        sack: SackList::default(),
+        window_bytes: None,
+        queue_packets: depth.map(|depth| depth.packets),
+        queue_average: depth.map(|depth| depth.average).filter(|average| !average.is_nan()),
+    };
+    match &packet.body {
+        Body::Tcp(segment) => {
+            row.seq = segment.seq;
+            row.end = segment.end();
+            row.ack = segment.flags.contains(Flags::ACK).then_some(segment.ack);
+            row.payload_bytes = segment.payload_bytes;
+            row.flags = segment.flags.bits();
+            row.sack = segment.sack;
+            row.window_bytes = Some(segment.window_bytes);
+        }
+        Body::Udp(datagram) => {
+            row.seq = datagram.number;
+            row.end = datagram.number + 1;
+            row.payload_bytes = datagram.payload_bytes;
+        }
+    }
+    row
+}
+
+fn tcp_row(now: Instant, flow: FlowId, host: Host, event: TcpEvent) -> TcpRow {
+    let mut row = TcpRow {
+        time_ns: now.as_nanos(),
+        flow: flow.0,
+        host,
+        event: TcpKind::Window,
+        seq: None,
+        backoff: None,
+        cwnd: None,
+        ssthresh: None,
+        in_flight: None,
+        rtt_ns: None,
+        rto_ns: None,
+    };
+    row.event = match event {
+        TcpEvent::Established => TcpKind::Established,
+        TcpEvent::Timeout { seq, backoff } => {
+            (row.seq, row.backoff) = (Some(seq), Some(backoff));
+            TcpKind::Timeout
+        }
+        TcpEvent::RecoveryEntered { recovery_point } => {
+            row.seq = Some(recovery_point);
+            TcpKind::RecoveryEntered
+        }
+        TcpEvent::RecoveryLeft => TcpKind::RecoveryLeft,
+        TcpEvent::EcnReduction => TcpKind::EcnReduction,
+        TcpEvent::Undone(UndoCause::Timestamps) => TcpKind::UndoneTimestamps,
+        TcpEvent::Undone(UndoCause::Dsack) => TcpKind::UndoneDsack,
+        TcpEvent::Undone(UndoCause::FRto) => TcpKind::UndoneFRto,
+        TcpEvent::Retransmitted { seq, kind } => {
+            row.seq = Some(seq);
+            match kind {
+                RetransmissionKind::Fast => TcpKind::RetransmittedFast,
+                RetransmissionKind::Timeout => TcpKind::RetransmittedTimeout,
+                RetransmissionKind::Forward => TcpKind::RetransmittedForward,
+            }
+        }
+        TcpEvent::Window { cwnd, ssthresh, in_flight } => {
+            (row.cwnd, row.in_flight) = (Some(cwnd), Some(in_flight));
+            row.ssthresh = (ssthresh != u32::MAX).then_some(ssthresh);
+            TcpKind::Window
+        }
+        TcpEvent::RttSample { rtt, rto } => {
+            (row.rtt_ns, row.rto_ns) = (Some(rtt.as_nanos()), Some(rto.as_nanos()));
+            TcpKind::RttSample
+        }
+        TcpEvent::Closed => TcpKind::Closed,
+        TcpEvent::Aborted => TcpKind::Aborted,
+    };
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::{Column, Columnar};
+    use lasthop_core::{Datagram, SackBlock, Segment};
+
+    fn packet(body: Body) -> Packet {
+        let (flow, direction) = (FlowId(3), Direction::Up);
+        Packet { serial: 9, flow, direction, ip_bytes: 64, ecn: Ecn::Ce, body }
+    }
+
+    fn column<R: Columnar>(rows: &[R], name: &str) -> Column {
+        R::columns(rows).into_iter().find(|(column, _)| *column == name).expect("a column").1
+    }
+
+    #[test]
+    fn an_ack_keeps_its_number_blocks_window_and_queue() {
+        let mut recorder = Recorder::default();
+        let mut segment =
+            Segment { seq: 1, ack: 537, flags: Flags::ACK, window_bytes: 2144, ..Segment::default() };
+        segment.sack.push(SackBlock { start: 1073, end: 1609 });
+        let ack = packet(Body::Tcp(segment));
+        let red = QueueDepth { packets: 4, bytes: 256, average: 2.5 };
+        let plain = QueueDepth { packets: 3, bytes: 192, average: f64::NAN };
+        recorder.packet(Instant::from_nanos(5), PacketEvent::Enqueued(red), &ack);
+        recorder.packet(Instant::from_nanos(6), PacketEvent::Dequeued(plain), &ack);
+        recorder.packet(Instant::from_nanos(7), PacketEvent::Dropped(DropCause::ArqGivenUp), &ack);
+        let rows = &recorder.packets;
+        let text = |cells: [&str; 3]| Column::Text(cells.map(str::to_owned).to_vec());
+        assert_eq!(column(rows, "event"), text(["enqueued", "dequeued", "dropped-arq"]));
+        assert_eq!(column(rows, "sack"), text(["1073-1609"; 3]));
+        assert_eq!(column(rows, "direction"), text(["up"; 3]));
+        assert_eq!(column(rows, "ack"), Column::Int(vec![Some(537); 3]));
+        assert_eq!(column(rows, "window_bytes"), Column::Int(vec![Some(2144); 3]));
+        assert_eq!(column(rows, "ce"), Column::Int(vec![Some(1); 3]));
+        assert_eq!(column(rows, "queue_packets"), Column::Int(vec![Some(4), Some(3), None]));
+        assert_eq!(column(rows, "queue_average"), Column::Float(vec![Some(2.5), None, None]));
+    }
+
+    #[test]
+    fn a_datagram_keeps_its_number() {
+        let mut recorder = Recorder::default();
+        let datagram = packet(Body::Udp(Datagram { number: 12, payload_bytes: 36 }));
+        recorder.packet(Instant::from_nanos(5), PacketEvent::Sent, &datagram);
+        let row = &recorder.packets[0];
+        assert_eq!((row.seq, row.end, row.payload_bytes, row.ack), (12, 13, 36, None));
+    }
+
+    #[test]
+    fn a_tcp_event_keeps_what_it_carries() {
+        let mut recorder = Recorder::default();
+        let mut see = |event| recorder.tcp(Instant::from_nanos(8), FlowId(1), Host::Server, event);
+        see(TcpEvent::Retransmitted { seq: 537, kind: RetransmissionKind::Forward });
+        see(TcpEvent::Window { cwnd: 4, ssthresh: u32::MAX, in_flight: 3 });
+        see(TcpEvent::Timeout { seq: 1073, backoff: 2 });
+        let rows = &recorder.tcp;
+        assert_eq!(rows[0].event, TcpKind::RetransmittedForward);
+        assert_eq!(column(rows, "seq"), Column::Int(vec![Some(537), None, Some(1073)]));
+        assert_eq!(column(rows, "cwnd"), Column::Int(vec![None, Some(4), None]));
+        assert_eq!(column(rows, "ssthresh"), Column::Int(vec![None; 3]));
+        assert_eq!(column(rows, "backoff"), Column::Int(vec![None, None, Some(2)]));
+    }
+}

@@ -1,0 +1,200 @@
+//! The records of a run. Field names are the column names of `flows.parquet` and `runs.parquet`, with
+//! the unit last.
+
+use crate::columns::{columnar, labels};
+use lasthop_core::Instant;
+use serde::Serialize;
+
+labels! {
+    /// Transport protocol of a flow.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Protocol {
+        /// Transmission Control Protocol.
+        #[default]
+        Tcp = "tcp",
+        /// User Datagram Protocol.
+        Udp = "udp",
+    }
+}
+
+labels! {
+    /// How a flow ended.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Outcome {
+        /// TCP: the sender saw both directions closed. UDP: everything offered was sent, and each
+        /// datagram arrived or was dropped.
+        Closed = "closed",
+        /// The TCP sender gave up, or was reset.
+        Aborted = "aborted",
+        /// Still under way when the run ended.
+        #[default]
+        Unfinished = "unfinished",
+    }
+}
+
+/// What is known of a flow before the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowInfo {
+    /// Name in the records.
+    pub name: String,
+    /// Transport protocol.
+    pub protocol: Protocol,
+    /// Application bytes to transfer; for UDP the payload offered, 0 if open-ended.
+    pub payload: u64,
+    /// When it is scheduled to start.
+    pub start: Instant,
+}
+
+/// What is known of the bottleneck before the run.
+#[allow(non_snake_case)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunInfo {
+    /// Rate of the bottleneck in bytes of IP length per second.
+    pub rate_Bps: f64,
+    /// Payload of a full TCP segment.
+    pub segment_bytes: u32,
+    /// IP length of a full TCP segment, options included.
+    pub packet_bytes: u32,
+}
+
+columnar! {
+    /// One flow of one run. "Sender" is the host that sent the flow's first packet (the SYN, the first
+    /// datagram), and the data direction is that packet's. A data segment is one with payload; for UDP
+    /// read datagram. Counts that make no sense for UDP are 0, measurements `None`.
+    #[allow(non_snake_case)]
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct FlowRecord {
+        /// Name of the flow.
+        flow: String,
+        /// Transport protocol.
+        protocol: Protocol,
+        /// How it ended.
+        outcome: Outcome,
+        /// When its first packet was sent; as scheduled if none was.
+        start_s: f64,
+        /// TCP: first SYN sent to the ACK of the sender's FIN received. UDP: first to last arrival.
+        elapsed_s: Option<f64>,
+        /// First data segment sent to the ACK of the last application byte received.
+        data_transmit_s: Option<f64>,
+        /// TCP: application bytes / `elapsed_s`. UDP: received payload plus 8 per datagram /
+        /// `elapsed_s`.
+        throughput_Bps: Option<f64>,
+        /// Data segments sent, retransmissions included.
+        sent_packets: u64,
+        /// Data segments that reached the receiver, every copy counted.
+        received_packets: u64,
+        /// Payload of `sent_packets`.
+        sent_bytes: u64,
+        /// Data segments that carry at least one byte sent before.
+        retransmitted_packets: u64,
+        /// Retransmitted segments that need not have been sent: every byte reached the receiver in
+        /// copies sent earlier, before or after the retransmission was sent. So a retransmission that
+        /// repairs a loss is needed, and so is one that is lost while trying to; one that is
+        /// dropped although the original arrives is unnecessary all the same.
+        unnecessary_retransmissions: u64,
+        /// Retransmission timer expiries.
+        timeouts: u64,
+        /// Of them, those where a copy of the first unacknowledged byte that had been sent before
+        /// the expiry reached the receiver, before or after the expiry.
+        spurious_timeouts: u64,
+        /// Entries into fast recovery.
+        fast_retransmits: u64,
+        /// Reductions of the window that the sender found spurious and undid.
+        undone: u64,
+        /// Packets received by the sender that repeat the highest ACK number so far and carry no
+        /// payload, whatever their window. The receiver's FIN is one, so a loss-free flow has 1.
+        /// Repeated SYN-ACKs and resets are none.
+        duplicate_acks: u64,
+        /// Times that a third duplicate in a row came.
+        triple_duplicate_acks: u64,
+        /// ACKs with SACK information received by the sender (tcptrace's "sacks sent").
+        sack_blocks: u64,
+        /// Blocks in all of them together.
+        sack_blocks_total: u64,
+        /// Packets lost to a full router queue, data direction (SYN and handshake ACK included).
+        data_drops_queue: u64,
+        /// Packets dropped by RED, data direction.
+        data_drops_red: u64,
+        /// Packets lost on the link (without ARQ, or given up by it), data direction.
+        data_drops_error: u64,
+        /// Packets that got the congestion-experienced mark, data direction.
+        data_marks_ecn: u64,
+        /// Packets lost to a full router queue, ACK direction.
+        ack_drops_queue: u64,
+        /// Packets dropped by RED, ACK direction.
+        ack_drops_red: u64,
+        /// Packets lost on the link, ACK direction.
+        ack_drops_error: u64,
+        /// Packets that got the congestion-experienced mark, ACK direction.
+        ack_marks_ecn: u64,
+        /// Least round-trip time the sender measured.
+        rtt_min_s: Option<f64>,
+        /// Its median.
+        rtt_median_s: Option<f64>,
+        /// Its 95 % quantile.
+        rtt_p95_s: Option<f64>,
+        /// Its greatest.
+        rtt_max_s: Option<f64>,
+        /// Least time in the router queue, data direction.
+        queue_delay_min_s: Option<f64>,
+        /// Its median.
+        queue_delay_median_s: Option<f64>,
+        /// Its 95 % quantile.
+        queue_delay_p95_s: Option<f64>,
+        /// Its greatest.
+        queue_delay_max_s: Option<f64>,
+        /// Greatest congestion window, in segments.
+        cwnd_max: Option<u64>,
+        /// UDP: median time between the arrivals of two consecutively numbered datagrams; pairs with
+        /// a loss between them are ignored.
+        spacing_p50_ms: Option<f64>,
+        /// Its 75 % quantile.
+        spacing_p75_ms: Option<f64>,
+        /// Its 90 % quantile.
+        spacing_p90_ms: Option<f64>,
+        /// Its greatest.
+        spacing_max_ms: Option<f64>,
+        /// UDP: median of |spacing at the receiver - spacing at the sender| over the same pairs.
+        jitter_p50_ms: Option<f64>,
+        /// Its 75 % quantile.
+        jitter_p75_ms: Option<f64>,
+        /// Its 90 % quantile.
+        jitter_p90_ms: Option<f64>,
+        /// Its greatest.
+        jitter_max_ms: Option<f64>,
+    }
+}
+
+columnar! {
+    /// One run. The bottleneck is the last hop in the data direction of the flow that sent first.
+    #[allow(non_snake_case)]
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct RunRecord {
+        /// End of the last flow since the start of the run. A flow ends with the ACK of the sender's
+        /// FIN, the abort, the last datagram's arrival; an unfinished one with the run.
+        duration_s: f64,
+        /// Packet events seen.
+        events: u64,
+        /// Packets sent, both directions and protocols.
+        packets_sent: u64,
+        /// Packets delivered.
+        packets_delivered: u64,
+        /// Packets dropped, whatever the cause.
+        packets_dropped: u64,
+        /// In-sequence TCP bytes that the receivers acknowledged, over the time from the first TCP
+        /// flow's first packet to the last one's end, as a share of what the bottleneck could carry
+        /// in full segments.
+        efficiency: Option<f64>,
+        /// Jain's index over the TCP flows' throughput; `None` unless every TCP flow has one.
+        fairness_jain: Option<f64>,
+        /// Bytes delivered over the bottleneck (IP length, both protocols) over its rate and
+        /// `duration_s`.
+        utilisation: Option<f64>,
+        /// Longest router queue at the bottleneck.
+        queue_max_packets: u64,
+        /// Its time average over `duration_s`.
+        queue_mean_packets: Option<f64>,
+        /// Greatest average that RED computed there, in RED's unit; `None` without RED.
+        red_average_max: Option<f64>,
+    }
+}
