@@ -1,1 +1,7 @@
 //! Model engine: event queue, topology, virtual clock.
+
+mod agenda;
+mod engine;
+mod wire;
+
+pub use engine::{HostMemory, RunEnd, run};

@@ -84,9 +84,14 @@ impl Profile {
 pub enum FRtoMode {
     /// Conventional recovery after every timeout.
     Off,
-    /// The version of 2002 (draft-sarolahti-tsvwg-tcp-frto-00; RFC 4138 without SACK).
+    /// The version of 2002 (draft-sarolahti-tsvwg-tcp-frto-00): after a spurious timeout the window is
+    /// half of what was outstanding.
     #[serde(rename = "2002")]
-    Basic,
+    Draft2002,
+    /// RFC 4138, basic algorithm: after a spurious timeout ssthresh is restored and the window kept
+    /// (Eifel response, RFC 4015).
+    #[serde(rename = "rfc4138")]
+    Rfc4138,
 }
 
 /// How the window and the scoreboard move in fast recovery.

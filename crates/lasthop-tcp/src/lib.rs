@@ -1,5 +1,31 @@
 //! TCP endpoint, sans-IO, with era-accurate profiles.
+//!
+//! | file | mechanism |
+//! | --- | --- |
+//! | `connection` | handshake, close, segments in and out |
+//! | `sender` | windows, what may be sent, timer |
+//! | `scoreboard` | retransmission queue, SACK, in-flight accounting |
+//! | `recovery` | fast recovery, loss recovery, ECN reduction |
+//! | `undo` | Eifel detection by timestamps, D-SACK |
+//! | `frto` | F-RTO |
+//! | `rto` | round-trip estimation and timeout |
+//! | `receiver` | reassembly, delayed ACKs, SACK and D-SACK generation |
+//! | `metrics` | cached metrics per destination (CBI) |
+//! | `config` | every switch; profiles are data in `profiles/` |
 
+pub mod clock;
 pub mod config;
+mod connection;
+mod frto;
+mod metrics;
+mod receiver;
+mod recovery;
+mod rto;
+mod scoreboard;
+mod sender;
+mod undo;
 
+pub use clock::TickClock;
 pub use config::{FRtoMode, Profile, RecoveryRules, TcpConfig};
+pub use connection::{Endpoint, Phase};
+pub use metrics::CachedMetrics;

@@ -1,5 +1,9 @@
 //! Applications: bulk TCP and constant-bit-rate UDP.
 
+mod udp;
+
+pub use udp::ConstantUdp;
+
 use lasthop_core::{Bytes, Distribution, Duration, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,4 +46,22 @@ pub struct ConstantUdpConfig {
     pub duration: Duration,
     /// When the first datagram leaves.
     pub start: Distribution<Duration>,
+}
+
+impl FlowConfig {
+    /// Name of the flow in the records.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::BulkTcp(bulk) => &bulk.name,
+            Self::ConstantUdp(udp) => &udp.name,
+        }
+    }
+
+    /// When the flow starts.
+    pub fn start(&self) -> &Distribution<Duration> {
+        match self {
+            Self::BulkTcp(bulk) => &bulk.start,
+            Self::ConstantUdp(udp) => &udp.start,
+        }
+    }
 }

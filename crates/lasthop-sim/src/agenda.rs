@@ -1,0 +1,85 @@
+//! What happens next. Every component has at most one live entry, for its own earliest wakeup.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use lasthop_core::Instant;
+
+/// A component of the run. The number is its rank among simultaneous events.
+pub(crate) type ComponentId = u32;
+
+/// The agenda of a run, in the total order (time, component).
+///
+/// Entries are never cancelled: a component whose wakeup moved earlier gets a second entry, and an entry
+/// that no longer is the component's earliest is skipped when its time comes.
+#[derive(Debug)]
+pub(crate) struct Agenda {
+    heap: BinaryHeap<Reverse<(Instant, ComponentId)>>,
+    earliest: Vec<Instant>,
+}
+
+impl Agenda {
+    pub fn new(components: u32) -> Self {
+        Self { heap: BinaryHeap::new(), earliest: vec![Instant::MAX; components as usize] }
+    }
+
+    /// Makes sure that `component` is woken at `wakeup`, or earlier.
+    pub fn schedule(&mut self, component: ComponentId, wakeup: Option<Instant>) {
+        let Some(wakeup) = wakeup else { return };
+        let earliest = &mut self.earliest[component as usize];
+        if wakeup < *earliest {
+            *earliest = wakeup;
+            self.heap.push(Reverse((wakeup, component)));
+        }
+    }
+
+    /// The next live entry.
+    pub fn pop(&mut self) -> Option<(Instant, ComponentId)> {
+        while let Some(Reverse((time, component))) = self.heap.pop() {
+            let earliest = &mut self.earliest[component as usize];
+            if *earliest == time {
+                *earliest = Instant::MAX;
+                return Some((time, component));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> Option<Instant> {
+        Some(Instant::from_nanos(nanos))
+    }
+
+    fn drain(agenda: &mut Agenda) -> Vec<(u64, ComponentId)> {
+        std::iter::from_fn(|| agenda.pop()).map(|(time, id)| (time.as_nanos(), id)).collect()
+    }
+
+    #[test]
+    fn simultaneous_entries_come_in_the_order_of_their_components() {
+        let mut agenda = Agenda::new(3);
+        for component in [2, 0, 1] {
+            agenda.schedule(component, at(5));
+        }
+        assert_eq!(drain(&mut agenda), [(5, 0), (5, 1), (5, 2)]);
+    }
+
+    #[test]
+    fn an_earlier_wakeup_replaces_a_later_one() {
+        let mut agenda = Agenda::new(1);
+        agenda.schedule(0, at(9));
+        agenda.schedule(0, at(4));
+        agenda.schedule(0, at(7));
+        assert_eq!(drain(&mut agenda), [(4, 0)]);
+    }
+
+    #[test]
+    fn nothing_scheduled_is_nothing_due() {
+        let mut agenda = Agenda::new(1);
+        agenda.schedule(0, None);
+        assert_eq!(agenda.pop(), None);
+    }
+}

@@ -1,0 +1,40 @@
+//! The fast network between a host and the router: a rate, a delay, no queue limit.
+
+use std::collections::VecDeque;
+
+use lasthop_core::{Duration, Instant, PacketId, Rate};
+
+/// One direction of a LAN.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    rate: Rate,
+    delay: Duration,
+    free_at: Instant,
+    in_flight: VecDeque<(Instant, PacketId)>,
+}
+
+impl Wire {
+    pub fn new(rate: Rate, delay: Duration) -> Self {
+        Self { rate, delay, free_at: Instant::ZERO, in_flight: VecDeque::new() }
+    }
+
+    /// Takes a packet of `ip_bytes` bytes that a host sends at `now`.
+    pub fn send(&mut self, now: Instant, id: PacketId, ip_bytes: u32) {
+        self.free_at = self.free_at.max(now) + self.rate.transmission_time(ip_bytes);
+        self.in_flight.push_back((self.free_at + self.delay, id));
+    }
+
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        self.in_flight.front().map(|&(arrival, _)| arrival)
+    }
+
+    /// The next packet that has arrived by `now`.
+    pub fn poll_arrival(&mut self, now: Instant) -> Option<PacketId> {
+        let &(arrival, id) = self.in_flight.front()?;
+        if arrival > now {
+            return None;
+        }
+        self.in_flight.pop_front();
+        Some(id)
+    }
+}

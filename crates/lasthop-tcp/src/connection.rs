@@ -1,0 +1,276 @@
+//! One end of a TCP connection: handshake, both halves, close.
+//!
+//! Sans-IO: the caller hands in segments and time, asks for segments to transmit until there are
+//! none, and calls [`Endpoint::handle_wakeup`] at [`Endpoint::next_wakeup`]. Time never runs backwards.
+
+use lasthop_core::{Ecn, Flags, FlowId, Host, Instant, Observer, Segment, TcpEvent, Timestamps};
+
+use crate::clock::{Tick, TickClock, timestamp};
+use crate::config::TcpConfig;
+use crate::metrics::CachedMetrics;
+use crate::receiver::Receiver;
+use crate::sender::{Context, Sender, Transmission};
+
+/// Where a connection stands (RFC 9293, section 3.3.2, with the closing states folded into one).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Waiting for a SYN.
+    Listen,
+    /// SYN sent.
+    SynSent,
+    /// SYN received and answered.
+    SynReceived,
+    /// Data may flow; FINs may be on their way.
+    Established,
+    /// Both FINs are acknowledged. A repeated FIN is still answered, as in TIME-WAIT.
+    Closed,
+    /// Given up: retries exhausted, or reset by the peer.
+    Aborted,
+}
+
+/// One end of a TCP connection.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    flow: FlowId,
+    host: Host,
+    clock: TickClock,
+    config: TcpConfig,
+    mss: u32,
+    offered_mss: u16,
+    phase: Phase,
+    sender: Sender,
+    receiver: Receiver,
+    ack_due: bool,
+}
+
+impl Endpoint {
+    /// An endpoint waiting for a SYN. `mtu` is the largest IP packet it may send, in bytes.
+    pub fn listen(config: &TcpConfig, mtu: u32, clock: TickClock, flow: FlowId, host: Host) -> Self {
+        let offered_mss = mtu - Segment::BASE_HEADER_BYTES;
+        let options = if config.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
+        let mss = offered_mss - options;
+        Self {
+            flow,
+            host,
+            clock,
+            mss,
+            offered_mss: offered_mss as u16,
+            phase: Phase::Listen,
+            sender: Sender::new(config, clock, mss),
+            receiver: Receiver::new(config),
+            ack_due: false,
+            config: config.clone(),
+        }
+    }
+
+    /// Opens the connection: a SYN is ready to be transmitted.
+    pub fn connect<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        self.phase = Phase::SynSent;
+        let mut cx = context(self.flow, self.host, self.clock, now, observer);
+        self.sender.send_syn(&mut cx);
+    }
+
+    /// Queues `bytes` of data, written `write_bytes` at a time; segments do not span writes.
+    pub fn write<O: Observer>(&mut self, now: Instant, bytes: u64, write_bytes: u64, observer: &mut O) {
+        self.sender.write(bytes, write_bytes);
+        self.send_new(now, observer);
+    }
+
+    /// No more data will be written; the FIN leaves with or after the last byte.
+    pub fn close<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        self.sender.close();
+        self.send_new(now, observer);
+    }
+
+    fn send_new<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        if self.phase == Phase::Established {
+            let mut cx = context(self.flow, self.host, self.clock, now, observer);
+            self.sender.send_new(&mut cx);
+        }
+    }
+
+    /// Where the connection stands.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Largest payload of a segment in bytes, options subtracted.
+    pub fn mss(&self) -> u32 {
+        self.mss
+    }
+
+    /// True once the peer's FIN has arrived in order: its application sees the end of the stream.
+    pub fn peer_closed(&self) -> bool {
+        self.receiver.peer_closed()
+    }
+
+    /// Application bytes received in order.
+    pub fn received_bytes(&self) -> u64 {
+        self.receiver.nxt.saturating_sub(1 + u64::from(self.peer_closed()))
+    }
+
+    /// Leaves this connection's metrics for the next one to the same destination.
+    pub fn store_metrics(&self, cache: &mut CachedMetrics) {
+        cache.store(&self.sender);
+    }
+
+    /// Takes in a segment from the network; `cache` holds what earlier connections to the peer left,
+    /// if cached metrics are in use.
+    pub fn handle_segment<O: Observer>(
+        &mut self,
+        now: Instant,
+        segment: &Segment,
+        ecn: Ecn,
+        cache: Option<&CachedMetrics>,
+        observer: &mut O,
+    ) {
+        let mut cx = context(self.flow, self.host, self.clock, now, observer);
+        if segment.flags.contains(Flags::RST) {
+            if self.phase != Phase::Closed {
+                self.abort(&mut cx);
+            }
+            return;
+        }
+        match self.phase {
+            Phase::Aborted => {}
+            Phase::Listen | Phase::SynSent => self.on_syn(&mut cx, segment, cache),
+            Phase::SynReceived if segment.flags.contains(Flags::SYN) => {}
+            Phase::SynReceived => {
+                self.sender.on_ack(&mut cx, segment);
+                self.phase = Phase::Established;
+                self.sender.start(&mut cx, cache);
+                self.on_data(cx.tick, segment, ecn);
+            }
+            Phase::Established | Phase::Closed => {
+                if segment.flags.contains(Flags::SYN) {
+                    // A repeated SYN-ACK: our handshake ACK was lost.
+                    self.ack_due = true;
+                    return;
+                }
+                self.sender.on_ack(&mut cx, segment);
+                self.on_data(cx.tick, segment, ecn);
+                self.check_closed(&mut cx);
+            }
+        }
+    }
+
+    /// SYN or SYN-ACK: negotiates options (each is on only if both ends want it).
+    fn on_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment, cache: Option<&CachedMetrics>) {
+        if !segment.flags.contains(Flags::SYN) {
+            return;
+        }
+        let ecn_setup = segment.flags.contains(Flags::ECE);
+        for config in [&mut self.config, &mut self.sender.config] {
+            config.sack &= segment.sack_permitted;
+            config.dsack &= segment.sack_permitted;
+            config.timestamps &= segment.timestamps.is_some();
+            config.ecn &= ecn_setup;
+        }
+        self.receiver.on_syn(segment);
+        if self.phase == Phase::Listen {
+            self.phase = Phase::SynReceived;
+            self.sender.window_bytes = segment.window_bytes;
+            self.sender.send_syn(cx);
+        } else {
+            self.phase = Phase::Established;
+            self.sender.on_ack(cx, segment);
+            self.ack_due = true;
+            self.sender.start(cx, cache);
+        }
+        self.sender.ecn_negotiated = self.config.ecn;
+        if self.phase == Phase::Established {
+            self.sender.send_new(cx);
+            self.sender.report_window(cx);
+        }
+    }
+
+    fn on_data(&mut self, tick: Tick, segment: &Segment, ecn: Ecn) {
+        if segment.sequence_length() > 0 {
+            self.ack_due |=
+                self.receiver.on_segment(&self.config, self.clock, tick, self.mss, segment, ecn);
+        }
+    }
+
+    fn check_closed<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        if self.phase == Phase::Established && self.sender.fin_acknowledged() && self.peer_closed() {
+            self.phase = Phase::Closed;
+            cx.emit(TcpEvent::Closed);
+        }
+    }
+
+    fn abort<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        self.phase = Phase::Aborted;
+        self.sender.timer = None;
+        self.sender.out.clear();
+        cx.emit(TcpEvent::Aborted);
+    }
+
+    /// When [`Endpoint::handle_wakeup`] wants to be called, if at all.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        if self.phase == Phase::Aborted {
+            return None;
+        }
+        let due = [self.sender.timer, self.receiver.delayed_ack_due()];
+        due.into_iter().flatten().min().map(|tick| self.clock.begin(tick))
+    }
+
+    /// Runs the timers that are due.
+    pub fn handle_wakeup<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        let mut cx = context(self.flow, self.host, self.clock, now, observer);
+        if self.receiver.delayed_ack_due().is_some_and(|due| due <= cx.tick) {
+            self.ack_due = true;
+        }
+        if self.sender.timer.is_some_and(|due| due <= cx.tick) && !self.sender.on_timeout(&mut cx) {
+            self.abort(&mut cx);
+        }
+    }
+
+    /// The next segment to put on the wire, with the ECN field of its packet; none when all is sent.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<(Segment, Ecn)> {
+        let tick = self.clock.at(now);
+        if std::mem::take(&mut self.ack_due) {
+            let pure = Segment { seq: self.sender.nxt, ..Segment::default() };
+            return Some((self.stamp(pure, tick), Ecn::NotEct));
+        }
+        let Transmission { seq, payload_bytes, syn, fin, ecn, cwr } = self.sender.out.pop_front()?;
+        let mut segment = Segment { seq, payload_bytes, ..Segment::default() };
+        if syn {
+            segment.flags = Flags::SYN;
+            segment.mss = Some(self.offered_mss);
+            segment.sack_permitted = self.config.sack;
+            if self.config.ecn {
+                // ECN-setup SYN and SYN-ACK (RFC 3168, section 6.1.1).
+                let setup = if self.phase == Phase::SynSent { Flags::ECE.with(Flags::CWR) } else { Flags::ECE };
+                segment.flags = segment.flags.with(setup);
+            }
+        }
+        if fin {
+            segment.flags = segment.flags.with(Flags::FIN);
+        }
+        if cwr {
+            segment.flags = segment.flags.with(Flags::CWR);
+        }
+        Some((self.stamp(segment, tick), ecn))
+    }
+
+    /// Adds acknowledgment, window, timestamps, SACK and ECN echo.
+    fn stamp(&mut self, mut segment: Segment, tick: Tick) -> Segment {
+        if self.config.timestamps {
+            segment.timestamps = Some(Timestamps { value: timestamp(tick), echo: self.receiver.echo() });
+        }
+        segment.window_bytes = self.receiver.window_bytes(self.mss);
+        if self.phase != Phase::SynSent {
+            segment.flags = segment.flags.with(Flags::ACK);
+            segment.ack = self.receiver.nxt;
+            segment.sack = self.receiver.on_ack_sent(&self.config);
+            if self.receiver.congestion_experienced && !segment.flags.contains(Flags::SYN) {
+                segment.flags = segment.flags.with(Flags::ECE);
+            }
+        }
+        segment
+    }
+}
+
+fn context<O>(flow: FlowId, host: Host, clock: TickClock, now: Instant, observer: &mut O) -> Context<'_, O> {
+    Context { now, tick: clock.at(now), flow, host, observer }
+}

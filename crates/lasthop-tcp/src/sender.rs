@@ -1,0 +1,491 @@
+//! The sending half of a connection: what may be sent, what an ACK does, what a timeout does.
+//!
+//! Windows count segments, as in Linux. The mechanisms live beside this file: loss recovery in
+//! `recovery`, its undoing in `undo`, F-RTO in `frto`, the retransmission queue in `scoreboard`.
+
+use std::collections::VecDeque;
+
+use lasthop_core::{Ecn, FlowId, Host, Instant, Observer, RetransmissionKind, SackList, Segment, TcpEvent};
+
+use crate::clock::{Tick, TickClock};
+use crate::config::{FRtoMode, TcpConfig};
+use crate::frto::FRto;
+use crate::metrics::CachedMetrics;
+use crate::rto::RttEstimator;
+use crate::scoreboard::{Acknowledged, SackOutcome, Scoreboard, SentSegment};
+
+/// Time, identity and observer of one call into an endpoint.
+pub(crate) struct Context<'a, O> {
+    pub now: Instant,
+    pub tick: Tick,
+    pub flow: FlowId,
+    pub host: Host,
+    pub observer: &'a mut O,
+}
+
+impl<O: Observer> Context<'_, O> {
+    pub fn emit(&mut self, event: TcpEvent) {
+        self.observer.tcp(self.now, self.flow, self.host, event);
+    }
+}
+
+/// Congestion state of the sender, as Linux names it. The order matters: states before `Cwr` have not
+/// reduced the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum State {
+    /// Nothing dubious has been seen.
+    Open,
+    /// SACKs or duplicate ACKs were seen, or recovery has just ended.
+    Disorder,
+    /// The window was reduced because of an ECN echo.
+    Cwr,
+    /// Fast recovery.
+    Recovery,
+    /// Recovery after a timeout.
+    Loss,
+}
+
+/// A segment to be sent; the connection adds acknowledgment, window and timestamps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transmission {
+    pub seq: u64,
+    pub payload_bytes: u32,
+    pub syn: bool,
+    pub fin: bool,
+    pub ecn: Ecn,
+    pub cwr: bool,
+}
+
+/// A run of application data that is cut into writes of one size.
+#[derive(Clone, Copy, Debug)]
+struct Writes {
+    start: u64,
+    end: u64,
+    write_bytes: u64,
+}
+
+/// What one ACK said, beyond its number.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AckSigns {
+    /// Advanced the window over data.
+    pub data_acked: bool,
+    /// SACK information that was news.
+    pub sacked: bool,
+    /// SACK reached beyond the recovery point.
+    pub data_lost: bool,
+    /// ECN echo.
+    pub ece: bool,
+    /// Carried data, moved the window or acknowledged something: no duplicate.
+    pub not_duplicate: bool,
+}
+
+/// The sending half.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    pub config: TcpConfig,
+    pub clock: TickClock,
+    pub mss: u32,
+    pub una: u64,
+    pub nxt: u64,
+    pub window_bytes: u64,
+    writes: VecDeque<Writes>,
+    data_end: u64,
+    closing: bool,
+    pub fin_sent: bool,
+    pub board: Scoreboard,
+    pub rtt: RttEstimator,
+    pub cwnd: u32,
+    pub cwnd_count: u32,
+    pub ssthresh: u32,
+    pub state: State,
+    /// `snd_nxt` when the present state was entered.
+    pub recovery_point: u64,
+    pub reordering: u32,
+    /// Duplicate ACKs since the window last moved.
+    pub duplicates: u32,
+    pub undo_marker: Option<u64>,
+    pub undo_retransmissions: i64,
+    /// ssthresh before the reduction that may be undone; 0 if it must stay.
+    pub prior_ssthresh: u32,
+    /// Tick of the first retransmission of the episode.
+    pub retransmission_stamp: Option<Tick>,
+    /// Timestamp echoed by the ACK being processed, in ticks.
+    pub echo: Option<Tick>,
+    pub frto: Option<FRto>,
+    pub timer: Option<Tick>,
+    /// Expiries in the present loss episode.
+    pub expiries: u32,
+    backed_off: bool,
+    pub ecn_negotiated: bool,
+    pub cwr_pending: bool,
+    /// ACK parity of the rate-halving rules.
+    pub halving_parity: bool,
+    reported: (u32, u32, u32),
+    pub out: VecDeque<Transmission>,
+}
+
+impl Sender {
+    pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
+        Self {
+            mss,
+            una: 0,
+            nxt: 0,
+            window_bytes: 0,
+            writes: VecDeque::new(),
+            data_end: 1,
+            closing: false,
+            fin_sent: false,
+            board: Scoreboard::default(),
+            rtt: RttEstimator::new(
+                clock.ticks(config.rto_min),
+                clock.ticks(config.rto_initial),
+                clock.ticks(config.rto_max),
+            ),
+            cwnd: config.initial_window,
+            cwnd_count: 0,
+            ssthresh: u32::MAX,
+            state: State::Open,
+            recovery_point: 0,
+            reordering: config.dupack_threshold,
+            duplicates: 0,
+            undo_marker: None,
+            undo_retransmissions: 0,
+            prior_ssthresh: 0,
+            retransmission_stamp: None,
+            echo: None,
+            frto: None,
+            timer: None,
+            expiries: 0,
+            backed_off: false,
+            ecn_negotiated: false,
+            cwr_pending: false,
+            halving_parity: false,
+            reported: (0, 0, 0),
+            out: VecDeque::new(),
+            clock,
+            config: config.clone(),
+        }
+    }
+
+    /// Queues `bytes` of application data, written `write_bytes` at a time.
+    pub fn write(&mut self, bytes: u64, write_bytes: u64) {
+        let start = self.data_end;
+        self.data_end += bytes;
+        self.writes.push_back(Writes { start, end: self.data_end, write_bytes });
+    }
+
+    /// No more data will be written: the FIN follows the last byte.
+    pub fn close(&mut self) {
+        self.closing = true;
+    }
+
+    /// True if the timeout stands doubled for want of a valid sample.
+    pub fn backed_off(&self) -> bool {
+        self.backed_off
+    }
+
+    /// True if everything sent is acknowledged, the FIN included.
+    pub fn fin_acknowledged(&self) -> bool {
+        self.fin_sent && self.una == self.nxt
+    }
+
+    /// Sends the SYN (or the SYN of a SYN-ACK).
+    pub fn send_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        self.push_new(cx, 0, true, false);
+    }
+
+    /// Initial window and cached metrics, once the handshake is complete.
+    pub fn start<O: Observer>(&mut self, cx: &mut Context<'_, O>, cache: Option<&CachedMetrics>) {
+        if self.expiries > 0 {
+            // The SYN was lost: one segment only (RFC 3390, section 1).
+            self.cwnd = 1;
+            self.expiries = 0;
+        } else if let Some(cached) = cache {
+            self.start_from_cache(cached);
+        }
+        cx.emit(TcpEvent::Established);
+    }
+
+    fn start_from_cache(&mut self, cached: &CachedMetrics) {
+        if cached.ssthresh != 0 {
+            self.ssthresh = cached.ssthresh;
+        }
+        if cached.reordering != 0 {
+            self.reordering = cached.reordering;
+        }
+        let initial = self.clock.ticks(self.config.rto_initial);
+        let sampled = self.rtt.has_sample();
+        let usable = cached.srtt_8 != 0 && (sampled || cached.srtt_8 >= (initial << 3) as i64);
+        if usable {
+            self.rtt.raise(cached.srtt_8, cached.rttvar_4);
+            if self.rtt.rto() >= initial || self.config.timestamps {
+                // Linux' rule (RFC 2414): 4 segments up to 1095 bytes, 3 up to 1460, else 2.
+                let window = match self.mss {
+                    0..=1095 => 4,
+                    1096..=1460 => 3,
+                    _ => 2,
+                };
+                self.cwnd = window.min(self.ssthresh);
+                return;
+            }
+        }
+        if !self.config.timestamps && sampled {
+            // Without timestamps a timeout that is too small could never be corrected.
+            self.rtt.forget();
+        }
+    }
+
+    /// Takes in the acknowledgment part of a segment.
+    pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
+        if segment.ack > self.nxt {
+            return;
+        }
+        let prior_una = self.una;
+        if segment.ack < prior_una {
+            self.apply_sack(&segment.sack, segment.ack, prior_una);
+            return;
+        }
+        let prior_in_flight = self.board.in_flight();
+        let prior_outstanding = self.board.outstanding();
+        let mut signs = AckSigns {
+            ece: self.ecn_negotiated && segment.flags.contains(lasthop_core::Flags::ECE),
+            not_duplicate: segment.sequence_length() > 0
+                || segment.window_bytes > self.window_bytes
+                || segment.ack > prior_una,
+            ..AckSigns::default()
+        };
+        self.window_bytes = segment.window_bytes;
+        self.una = segment.ack;
+        self.echo = segment.timestamps.and_then(crate::clock::echoed_tick);
+        let sack = self.apply_sack(&segment.sack, segment.ack, prior_una);
+        signs.sacked = sack.news;
+        signs.data_lost = sack.beyond_recovery_point;
+        let acked = self.board.acknowledge(self.una);
+        signs.data_acked = acked.data;
+        if acked.segments > 0 {
+            self.on_progress(cx, &acked);
+        }
+        if prior_outstanding > 0 {
+            self.on_congestion_signs(cx, signs, prior_una, prior_in_flight);
+        }
+        self.send_new(cx);
+        self.report_window(cx);
+    }
+
+    /// A cumulative ACK moved the window: RTT sample and timer.
+    fn on_progress<O: Observer>(&mut self, cx: &mut Context<'_, O>, acked: &Acknowledged) {
+        self.duplicates = 0;
+        let sample = if self.config.timestamps {
+            // The echo names the transmission, so Karn's rule is not needed (RFC 7323, section 4.1).
+            self.echo.map(|echo| cx.tick.saturating_sub(echo))
+        } else if acked.retransmitted {
+            None
+        } else {
+            acked.sent.map(|sent| cx.tick - sent)
+        };
+        if let Some(ticks) = sample {
+            self.rtt.sample(ticks, self.una, self.nxt);
+            self.backed_off = false;
+            cx.emit(TcpEvent::RttSample {
+                rtt: self.clock.length(ticks),
+                rto: self.clock.length(self.rtt.rto()),
+            });
+        }
+        if self.board.outstanding() == 0 {
+            self.timer = None;
+        } else {
+            self.restart_timer(cx.tick);
+        }
+    }
+
+    fn on_congestion_signs<O: Observer>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        signs: AckSigns,
+        prior_una: u64,
+        prior_in_flight: u32,
+    ) {
+        if self.frto.is_some() {
+            self.on_ack_in_frto(cx, signs, prior_una);
+            if self.frto.is_some() || self.state != State::Loss {
+                return;
+            }
+        }
+        let dubious = !signs.not_duplicate || signs.sacked || signs.ece || self.state != State::Open;
+        let reducing = matches!(self.state, State::Cwr | State::Recovery);
+        let may_raise = !dubious || (!reducing && (!signs.ece || self.cwnd < self.ssthresh));
+        // Congestion window validation (RFC 2861): only a window that was in use may grow.
+        if signs.data_acked && prior_in_flight >= self.cwnd && may_raise {
+            self.grow_window();
+        }
+        if dubious {
+            self.on_dubious_ack(cx, signs, prior_una);
+        }
+    }
+
+    /// Slow start and congestion avoidance (RFC 5681, section 3.1), counted in ACKs as Linux does.
+    fn grow_window(&mut self) {
+        if self.cwnd <= self.ssthresh {
+            self.cwnd += 1;
+        } else if self.cwnd_count >= self.cwnd {
+            self.cwnd += 1;
+            self.cwnd_count = 0;
+        } else {
+            self.cwnd_count += 1;
+        }
+    }
+
+    fn apply_sack(&mut self, sack: &SackList, ack: u64, prior_una: u64) -> SackOutcome {
+        let mut outcome = SackOutcome::default();
+        let mut furthest = 0;
+        let blocks = sack.as_slice();
+        for (index, &block) in blocks.iter().enumerate() {
+            // A first block below the ACK, or inside the second, is a D-SACK (RFC 2883, section 4).
+            let enclosed = blocks.get(1).is_some_and(|b| block.start >= b.start && block.end <= b.end);
+            let duplicate = index == 0 && (block.start < ack || enclosed);
+            let forgotten = duplicate && block.end <= prior_una;
+            if forgotten && self.undo_marker.is_some_and(|marker| block.end > marker) {
+                outcome.duplicates += 1;
+            }
+            outcome.beyond_recovery_point |= block.end > self.recovery_point;
+            self.board.apply_block(block, ack, duplicate, self.undo_marker, &mut outcome);
+            furthest = furthest.max(block.end);
+        }
+        if self.state == State::Recovery {
+            let reordering_bytes = u64::from(self.reordering * self.mss);
+            outcome.news |= self.board.mark_lost_retransmissions(furthest, reordering_bytes);
+        }
+        self.undo_retransmissions -= i64::from(outcome.duplicates);
+        outcome
+    }
+
+    /// Sends new data as long as in-flight < cwnd and the receiver's window allow it.
+    pub fn send_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        while self.may_send_new() {
+            self.send_one_new(cx);
+        }
+    }
+
+    /// True if new data is at hand and both windows allow one segment more.
+    pub fn may_send_new(&self) -> bool {
+        self.board.in_flight() < self.cwnd && self.new_data_fits() && !self.transmit_is_limited()
+    }
+
+    /// Without limited transmit nothing new leaves on the first duplicate ACKs (RFC 3042 is the rule
+    /// that lets it).
+    fn transmit_is_limited(&self) -> bool {
+        let dubious = self.duplicates > 0 || self.board.sacked_out() > 0;
+        !self.config.limited_transmit && self.state == State::Disorder && dubious && self.frto.is_none()
+    }
+
+    /// True if there is something new to send and the receiver's window has room for it.
+    pub fn new_data_fits(&self) -> bool {
+        self.next_new().is_some_and(|(bytes, fin)| {
+            self.nxt + u64::from(bytes) + u64::from(fin) <= self.una + self.window_bytes
+        })
+    }
+
+    /// Payload and FIN of the next new segment.
+    fn next_new(&self) -> Option<(u32, bool)> {
+        if self.fin_sent || self.nxt == 0 {
+            return None;
+        }
+        let left = self.data_end - self.nxt;
+        if left == 0 {
+            return self.closing.then_some((0, true));
+        }
+        let writes = self.writes.front()?;
+        let to_boundary = writes.write_bytes - (self.nxt - writes.start) % writes.write_bytes;
+        let payload = u64::from(self.mss).min(to_boundary).min(writes.end - self.nxt);
+        Some((payload as u32, self.closing && payload == left))
+    }
+
+    /// Sends the next new segment whatever the congestion window says.
+    pub fn send_one_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        let Some((payload, fin)) = self.next_new() else { return };
+        self.push_new(cx, payload, false, fin);
+        if self.writes.front().is_some_and(|writes| self.nxt >= writes.end) {
+            self.writes.pop_front();
+        }
+    }
+
+    fn push_new<O: Observer>(&mut self, cx: &mut Context<'_, O>, payload_bytes: u32, syn: bool, fin: bool) {
+        let seq = self.nxt;
+        let end = seq + u64::from(payload_bytes) + u64::from(syn) + u64::from(fin);
+        let ect = self.ecn_negotiated && payload_bytes > 0;
+        let cwr = ect && std::mem::take(&mut self.cwr_pending);
+        let ecn = if ect { Ecn::Ect0 } else { Ecn::NotEct };
+        self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn, cwr });
+        if self.board.outstanding() == 0 {
+            self.restart_timer(cx.tick);
+        }
+        self.board.push(SentSegment {
+            seq,
+            end,
+            payload_bytes,
+            syn,
+            fin,
+            sent: cx.tick,
+            retransmitted_before: 0,
+            sacked: false,
+            lost: false,
+            retransmitted: false,
+            ever_retransmitted: false,
+        });
+        self.nxt = end;
+        self.fin_sent |= fin;
+    }
+
+    /// Sends outstanding segment `index` again. Retransmissions are not ECN-capable (RFC 3168, 6.1.5).
+    pub fn retransmit<O: Observer>(&mut self, cx: &mut Context<'_, O>, index: usize, kind: RetransmissionKind) {
+        let &SentSegment { seq, payload_bytes, syn, fin, .. } = self.board.get(index);
+        self.board.note_retransmission(index, cx.tick, self.nxt);
+        self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn: Ecn::NotEct, cwr: false });
+        self.retransmission_stamp.get_or_insert(cx.tick);
+        self.undo_retransmissions += 1;
+        cx.emit(TcpEvent::Retransmitted { seq, kind });
+        if index == 0 {
+            self.restart_timer(cx.tick);
+        }
+    }
+
+    pub fn restart_timer(&mut self, tick: Tick) {
+        self.timer = Some(tick + self.rtt.rto());
+    }
+
+    /// The retransmission timer expired. Returns false if the retries are used up.
+    pub fn on_timeout<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
+        let Some(&head) = self.board.head() else {
+            self.timer = None;
+            return true;
+        };
+        let limit = if head.syn { self.config.syn_retries } else { self.config.retries };
+        if self.expiries >= limit {
+            self.timer = None;
+            return false;
+        }
+        cx.emit(TcpEvent::Timeout { seq: head.seq, backoff: self.expiries + 1 });
+        if !head.syn {
+            if self.config.frto != FRtoMode::Off && self.frto.is_none() && self.new_data_fits() {
+                self.enter_frto();
+            } else {
+                self.enter_loss();
+            }
+        }
+        self.retransmit(cx, 0, RetransmissionKind::Timeout);
+        self.expiries += 1;
+        self.backed_off = true;
+        self.rtt.back_off();
+        self.restart_timer(cx.tick);
+        self.report_window(cx);
+        true
+    }
+
+    pub fn report_window<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        let window = (self.cwnd, self.ssthresh, self.board.in_flight());
+        if window != self.reported {
+            self.reported = window;
+            cx.emit(TcpEvent::Window { cwnd: window.0, ssthresh: window.1, in_flight: window.2 });
+        }
+    }
+}
