@@ -68,8 +68,8 @@ impl Path {
             }
             Verdict::Drop => return discard(now, id, DropCause::Red, arena, observer),
         }
-        let straight = self.queue.is_empty() && self.link.has_room(ip_bytes);
-        if !straight && !self.queue.fits(ip_bytes) {
+        // A valid limit holds at least one packet, so this never stops one from passing straight through.
+        if !self.queue.fits(ip_bytes) {
             return discard(now, id, DropCause::QueueOverflow, arena, observer);
         }
         self.queue.push(id, ip_bytes);

@@ -65,10 +65,6 @@ impl RouterQueue {
         self.waiting.len() as u32
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
     pub(crate) fn depth(&self) -> QueueDepth {
         QueueDepth {
             packets: self.packets(),

@@ -74,6 +74,8 @@ fn pruning_keeps_the_state_of_the_moment() {
     assert_eq!(timeline.state(at_us(2_500_000)), LinkState::Bad);
     assert_eq!(timeline.state(at_us(3_000_000)), LinkState::Good);
     assert_eq!(timeline.known.front().map(|period| period.start), Some(at_us(2_000_000)));
+    timeline.prune(at_us(3_000_000));
+    assert_eq!(timeline.known.front().map(|period| period.start), Some(at_us(3_000_000)));
 }
 
 #[test]
