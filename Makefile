@@ -19,9 +19,10 @@ unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 # Property tests run thousands of simulations: optimised, with overflow checks and assertions kept.
 export CARGO_PROFILE_TEST_OPT_LEVEL := 2
 
-# What the extension module is made of; the Python files are used in place.
-EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml \
-	$(shell find crates -type f \( -name '*.rs' -o -name '*.toml' \) -not -path '*/tests/*')
+# What the extension module is made of; the Python files are used in place. Results name the commit that made
+# them, so a new commit is a reason to build as well.
+EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard .git/logs/HEAD) \
+	$(shell find crates -type f -not -path '*/tests/*')
 
 .PHONY: help build demo test test-long lint test-rust test-python clean system lint-tools
 
