@@ -1,0 +1,1 @@
+"""A laboratory for transport protocols on the slow, lossy last hop."""

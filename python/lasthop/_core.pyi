@@ -1,0 +1,82 @@
+"""The Rust engine: scenario files, cells of the factor matrix, runs and traces."""
+
+from typing import Any
+
+VERSION: str
+COMMIT: str
+
+class ScenarioError(ValueError):
+    """A scenario file is wrong; the text is one paragraph: file, line, reason, suggestion."""
+
+def load(path: str) -> Study:
+    """Read, validate and expand a scenario file. Raises `ScenarioError`."""
+
+def schema() -> str:
+    """JSON Schema of scenario files."""
+
+class Study:
+    """A scenario file with its factor matrix expanded into cells."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def description(self) -> str | None: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def replications(self) -> int: ...
+    @property
+    def factors(self) -> dict[str, list[str]]:
+        """Factor names in file order, each with its levels."""
+    @property
+    def cells(self) -> list[Cell]: ...
+    @property
+    def digest(self) -> str:
+        """Hash of the resolved scenario."""
+
+class Cell:
+    """One combination of factor levels."""
+
+    @property
+    def key(self) -> str:
+        """For example `link=e0,workload=2tcp0udp,variant=eifel`."""
+    @property
+    def levels(self) -> dict[str, str]: ...
+    @property
+    def roles(self) -> str:
+        """`by-name`, `by-elapsed` or `by-start`."""
+    @property
+    def sequential(self) -> bool:
+        """Whether a replication starts with what the previous one left in the caches."""
+    @property
+    def scenario(self) -> str:
+        """The resolved scenario as JSON."""
+    @property
+    def digest(self) -> str: ...
+    def run(self, seed: int, first: int, count: int) -> Results:
+        """Run replications `first` .. `first + count - 1`, a chain if sequential. Releases the GIL."""
+    def trace(self, seed: int, first: int, replication: int) -> Trace:
+        """Run the chain from `first` and record every packet of `replication`."""
+
+class Results:
+    """Columns by name; both tables have `replication`."""
+
+    @property
+    def flows(self) -> dict[str, list[Any]]: ...
+    @property
+    def runs(self) -> dict[str, list[Any]]: ...
+
+class Trace:
+    """Columns by name. Times are seconds since the start of the run."""
+
+    @property
+    def packets(self) -> dict[str, list[Any]]: ...
+    @property
+    def tcp(self) -> dict[str, list[Any]]: ...
+    @property
+    def flows(self) -> dict[str, list[Any]]: ...
+    @property
+    def link_states(self) -> dict[str, list[Any]]:
+        """`start_s`, `end_s` of the bad periods."""

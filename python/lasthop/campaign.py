@@ -1,0 +1,295 @@
+"""Running the cells of a scenario: what is done, what is left, and the record of it.
+
+A unit of work is one cell within one set of replications. Its rows are written whole (temporary file, then rename), so
+a campaign that is killed loses at most the units in flight, and the files present say what is done. When all units are
+there they are merged in one fixed order; the merged bytes depend neither on the number of threads nor on interruptions.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from lasthop import _core
+from lasthop.atomic import replace_atomically
+from lasthop.errors import InputError, InterruptedCampaignError
+from lasthop.provenance import host_facts
+from lasthop.roles import assign_roles
+
+MANIFEST = "manifest.json"
+FLOWS = "flows.parquet"
+RUNS = "runs.parquet"
+_PARTS = "parts"
+_FORMAT = 1
+_ENGINE = "model"
+_OWN_COLUMNS = frozenset({"set", "replication", "flow", "role", "protocol", "outcome"})
+
+
+def factor_column(factor: str) -> str:
+    """Return the column that holds a factor's level; a factor named like a measured column gets a prefix."""
+    return f"factor_{factor}" if factor in _OWN_COLUMNS else factor
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run: cells of one scenario, `sets` independent sets of `replications` each."""
+
+    study: _core.Study
+    cells: Sequence[_core.Cell]
+    seed: int
+    replications: int
+    sets: int = 1
+
+    @property
+    def runs(self) -> int:
+        """Number of runs in the whole plan."""
+        return len(self.cells) * self.sets * self.replications
+
+    def first(self, set_number: int) -> int:
+        """Return the first replication number of a set; sets count from 1."""
+        return (set_number - 1) * self.replications + 1
+
+    def identity(self) -> dict[str, Any]:
+        """Return everything that decides the results. Two campaigns with equal identity have equal records."""
+        return {
+            "format": _FORMAT,
+            "scenario": self.study.name,
+            "scenario_digest": self.study.digest,
+            "lasthop_version": _core.VERSION,
+            "lasthop_commit": _core.COMMIT,
+            "engine": _ENGINE,
+            "seed": self.seed,
+            "replications": self.replications,
+            "sets": self.sets,
+            "cells": [cell.key for cell in self.cells],
+        }
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Unit:
+    """One cell (by its index in the plan) within one set."""
+
+    set_number: int
+    cell: int
+
+    def file(self, folder: Path, table: str) -> Path:
+        """Return where the unit's rows of `table` (`flows` or `runs`) are kept."""
+        return folder / f"{self.set_number:03d}-{self.cell:04d}.{table}.parquet"
+
+    def is_done(self, folder: Path) -> bool:
+        """Whether both tables of the unit are there."""
+        return all(self.file(folder, table).is_file() for table in ("flows", "runs"))
+
+
+@dataclass
+class _Stopwatch:
+    """Wall time during which at least one thread was inside the engine."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _active: int = 0
+    _since: float = 0.0
+    total_s: float = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._active == 0:
+                self._since = time.perf_counter()
+            self._active += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._active -= 1
+            if self._active == 0:
+                self.total_s += time.perf_counter() - self._since
+
+
+def _frame(columns: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
+    frame = pl.DataFrame(dict(columns), strict=False, infer_schema_length=None)
+    empty = [name for name, dtype in frame.schema.items() if dtype == pl.Null]
+    return frame.with_columns(pl.col(empty).cast(pl.Float64)) if empty else frame
+
+
+def _label(frame: pl.DataFrame, levels: Mapping[str, str], set_number: int) -> pl.DataFrame:
+    labels = [pl.lit(level).alias(factor_column(factor)) for factor, level in levels.items()]
+    labels.append(pl.lit(set_number, dtype=pl.Int64).alias("set"))
+    names = [factor_column(factor) for factor in levels] + ["set", "replication"]
+    return frame.with_columns(labels).select(*names, pl.exclude(*names))
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """How much was simulated, and how long the engine was busy (wall time, any number of threads)."""
+
+    runs: int
+    wall_s: float
+
+
+class Campaign:
+    """A plan together with its output folder."""
+
+    def __init__(self, plan: Plan, out: Path) -> None:
+        """Prepare the campaign; nothing is written before `run`."""
+        self.plan = plan
+        self.out = out
+        self._parts = out / _PARTS
+        self._manifest = self._read_manifest()
+        self.existed = self._manifest is not None
+        self.units = [Unit(s, c) for s in range(1, plan.sets + 1) for c in range(len(plan.cells))]
+
+    def _read_manifest(self) -> dict[str, Any] | None:
+        if not self.out.exists():
+            return None
+        if not self.out.is_dir():
+            raise InputError(f"{self.out} is a file, not a folder; choose another place with --out DIR.")
+        file = self.out / MANIFEST
+        if not file.is_file():
+            if any(self.out.iterdir()):
+                raise InputError(
+                    f"{self.out} exists and holds something other than results of lasthop; nothing was changed. "
+                    "Choose another place with --out DIR."
+                )
+            return None
+        try:
+            manifest = json.loads(file.read_text(encoding="utf-8"))
+            found = manifest["identity"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{file} cannot be read as a manifest of lasthop; nothing was changed.") from error
+        wanted = self.plan.identity()
+        differing = [key for key in wanted if found.get(key) != wanted[key]]
+        if differing:
+            raise InputError(
+                f"{self.out} holds results of another run; nothing was changed. "
+                f"Different: {'; '.join(_difference(key, found.get(key), wanted[key]) for key in differing)}. "
+                "Choose another place with --out DIR, or remove that folder."
+            )
+        return dict(manifest)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the merged records are there."""
+        return self.existed and (self.out / FLOWS).is_file() and (self.out / RUNS).is_file()
+
+    def pending(self) -> list[Unit]:
+        """Return the units still to be run, in order."""
+        return [] if self.complete else [unit for unit in self.units if not unit.is_done(self._parts)]
+
+    @property
+    def simulated(self) -> Simulated:
+        """What the manifest says about the simulation so far, over all sessions."""
+        data = (self._manifest or {}).get("simulation", {})
+        return Simulated(int(data.get("runs", 0)), float(data.get("wall_s", 0.0)))
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest as it stands."""
+        return self._manifest or {"identity": self.plan.identity(), "host": host_facts()}
+
+    def run(self, jobs: int, advance: Callable[[int], None]) -> Simulated:
+        """Run what is pending on `jobs` threads, merge, and return what this session simulated.
+
+        `advance` is called from the calling thread with the number of runs just finished. A Ctrl-C lets the units in
+        flight finish and raises `InterruptedCampaignError`.
+        """
+        if self.complete:
+            shutil.rmtree(self._parts, ignore_errors=True)
+            return Simulated(0, 0.0)
+        self._parts.mkdir(parents=True, exist_ok=True)
+        self._manifest = self.manifest
+        self._write_manifest()
+        pending = self.pending()
+        watch = _Stopwatch()
+        done = 0
+
+        def finished(units: int) -> None:
+            nonlocal done
+            done += units * self.plan.replications
+            advance(units * self.plan.replications)
+
+        try:
+            self._run_units(pending, jobs, watch, finished)
+        finally:
+            before = self.simulated
+            self._manifest["simulation"] = {
+                "runs": before.runs + done,
+                "wall_s": round(before.wall_s + watch.total_s, 3),
+            }
+            self._write_manifest()
+        self._merge()
+        return Simulated(done, watch.total_s)
+
+    def _run_units(self, pending: list[Unit], jobs: int, watch: _Stopwatch, finished: Callable[[int], None]) -> None:
+        waiting: Iterator[Unit] = iter(pending)
+        flight: set[Future[None]] = set()
+        with ThreadPoolExecutor(max_workers=jobs) as pool:
+            try:
+                while True:
+                    # Two per thread: none runs dry, and a Ctrl-C has little to wait for.
+                    while len(flight) < 2 * jobs and (unit := next(waiting, None)) is not None:
+                        flight.add(pool.submit(self._run_unit, unit, watch))
+                    if not flight:
+                        return
+                    done, flight = wait(flight, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        future.result()
+                    finished(len(done))
+            except KeyboardInterrupt:
+                stopped = {future for future in flight if future.cancel()}
+                finished(len(wait(flight - stopped).done))
+                raise InterruptedCampaignError(self._interrupted_text()) from None
+
+    def _interrupted_text(self) -> str:
+        done = len(self.units) - len(self.pending())
+        return (
+            f"Stopped: {done * self.plan.replications} of {self.plan.runs} runs are kept in {self.out}. "
+            "The same command goes on from there."
+        )
+
+    def _run_unit(self, unit: Unit, watch: _Stopwatch) -> None:
+        cell = self.plan.cells[unit.cell]
+        with watch:
+            results = cell.run(self.plan.seed, self.plan.first(unit.set_number), self.plan.replications)
+        flows = dict(results.flows)
+        flows["role"] = assign_roles(flows, cell.roles)
+        for table, columns in (("flows", flows), ("runs", results.runs)):
+            frame = _label(_frame(columns), cell.levels, unit.set_number)
+            if table == "flows":
+                first = frame.columns[: frame.columns.index("flow") + 1]
+                frame = frame.select(*first, "role", pl.exclude(*first, "role"))
+            replace_atomically(unit.file(self._parts, table), frame.write_parquet)
+
+    def _write_manifest(self) -> None:
+        text = json.dumps(self._manifest, indent=2) + "\n"
+        replace_atomically(self.out / MANIFEST, lambda path: path.write_text(text, encoding="utf-8"))
+
+    def _merge(self) -> None:
+        facts = {f"lasthop.{key}": str(value) for key, value in self.plan.identity().items() if key != "cells"}
+        for table, name in (("flows", FLOWS), ("runs", RUNS)):
+            parts = [pl.read_parquet(unit.file(self._parts, table)) for unit in self.units]
+            merged = pl.concat(parts, how="diagonal_relaxed").rechunk()
+            replace_atomically(self.out / name, functools.partial(merged.write_parquet, metadata=facts))
+        shutil.rmtree(self._parts)
+
+    def flows(self) -> pl.DataFrame:
+        """Return one row per flow and replication."""
+        return pl.read_parquet(self.out / FLOWS)
+
+    def run_rows(self) -> pl.DataFrame:
+        """Return one row per replication."""
+        return pl.read_parquet(self.out / RUNS)
+
+
+def _difference(key: str, found: object, wanted: object) -> str:
+    name = key.replace("_", " ")
+    if isinstance(found, list) and isinstance(wanted, list):
+        return f"{name} ({len(found)} there, {len(wanted)} asked for)"
+    return f"{name} ({found} there, {wanted} asked for)"

@@ -1,0 +1,162 @@
+"""Where studies live and what stands beside their scenario file."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from lasthop.errors import InputError, nearest
+from lasthop.statistics import PercentileMethod, percentile_method
+
+SCENARIO_FILE = "study.toml"
+_PACKAGE = Path(__file__).resolve().parent
+_KINDS = ("per-flow", "overall-time", "udp-spacing")
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """What some of a study's tables show; `ids` are table numbers as in `tables.csv`."""
+
+    kind: str
+    ids: tuple[str, ...]
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class FigureSpec:
+    """One illustrated replication."""
+
+    cell: str
+    replication: int
+    title: str
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """The contents of `report.toml`: how a study's results are summarised and shown."""
+
+    percentiles: PercentileMethod = "linear"
+    factor: str | None = None
+    references: tuple[str, ...] = ()
+    tables: tuple[TableSpec, ...] = ()
+    figures: tuple[FigureSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """The published side of a study. `published` has one row per printed number, `tables` one per table and cell."""
+
+    folder: Path
+    published: pl.DataFrame
+    tables: pl.DataFrame
+    presentation: Presentation
+
+
+def _roots() -> list[Path]:
+    # An installed package carries its studies; a source checkout has them beside python/.
+    return [_PACKAGE / "studies", _PACKAGE.parent.parent / "studies"]
+
+
+def list_studies() -> dict[str, Path]:
+    """Return the folder of every shipped study, by name."""
+    found: dict[str, Path] = {}
+    for root in _roots():
+        for file in sorted(root.glob(f"*/{SCENARIO_FILE}")):
+            found.setdefault(file.parent.name, file.parent)
+    return dict(sorted(found.items()))
+
+
+def find_study(name: str) -> Path:
+    """Return the folder of study `name`; raise `InputError` if there is none."""
+    studies = list_studies()
+    if name in studies:
+        return studies[name]
+    if not studies:
+        raise InputError(f"There is no study '{name}': this installation carries no studies.")
+    raise InputError(
+        f"There is no study '{name}'; did you mean '{nearest(name, studies)}'? Known studies: {', '.join(studies)}."
+    )
+
+
+def _expand_ids(text: str) -> tuple[str, ...]:
+    ids: list[str] = []
+    for part in text.replace(",", " ").split():
+        match = re.fullmatch(r"T(\d+)-T(\d+)", part)
+        if match:
+            ids.extend(f"T{n}" for n in range(int(match[1]), int(match[2]) + 1))
+        else:
+            ids.append(part)
+    return tuple(ids)
+
+
+def _entries(data: Mapping[str, Any], key: str, required: set[str], optional: set[str]) -> list[dict[str, Any]]:
+    entries = data.get(key, [])
+    for entry in entries:
+        unknown = set(entry) - required - optional
+        missing = required - set(entry)
+        if unknown or missing:
+            raise ValueError(f"[[{key}]]: unknown keys {sorted(unknown)}, missing keys {sorted(missing)}")
+    return list(entries)
+
+
+def parse_presentation(text: str) -> Presentation:
+    """Parse `report.toml`; raise `ValueError` if something in it is unknown or missing.
+
+    `percentiles` is `linear` or `lower`. `[compare]` names the factor whose levels are compared in pairs and the
+    reference levels in order of preference. `[[tables]]` gives, for table numbers such as `T26-T72`, what they show:
+    `per-flow`, `overall-time` or `udp-spacing`. `[[figure]]` names a cell and a replication to be drawn packet by
+    packet.
+    """
+    data = tomllib.loads(text)
+    unknown = set(data) - {"percentiles", "compare", "tables", "figure"}
+    if unknown:
+        raise ValueError(f"unknown keys {sorted(unknown)}")
+    tables = []
+    for entry in _entries(data, "tables", {"ids", "kind", "title"}, set()):
+        if entry["kind"] not in _KINDS:
+            raise ValueError(f"unknown kind of table '{entry['kind']}'; nearest: {nearest(entry['kind'], _KINDS)}")
+        tables.append(TableSpec(entry["kind"], _expand_ids(entry["ids"]), entry["title"]))
+    figures = [
+        FigureSpec(entry["cell"], int(entry.get("replication", 1)), entry["title"], entry.get("caption", ""))
+        for entry in _entries(data, "figure", {"cell", "title"}, {"replication", "caption"})
+    ]
+    compare = data.get("compare", {})
+    return Presentation(
+        percentiles=percentile_method(data.get("percentiles", "linear")),
+        factor=compare.get("factor"),
+        references=tuple(compare.get("references", ())),
+        tables=tuple(tables),
+        figures=tuple(figures),
+    )
+
+
+def load_assets(scenario_file: Path) -> Assets | None:
+    """Read what a study ships beside its scenario file; `None` if the file is not a study's."""
+    folder = scenario_file.resolve().parent
+    published, tables = folder / "published.csv", folder / "tables.csv"
+    if scenario_file.name != SCENARIO_FILE or not (published.is_file() and tables.is_file()):
+        return None
+    presentation_file = folder / "report.toml"
+    try:
+        presentation = (
+            parse_presentation(presentation_file.read_text(encoding="utf-8"))
+            if presentation_file.is_file()
+            else Presentation()
+        )
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{presentation_file}: {error}") from error
+    return Assets(
+        folder=folder,
+        published=pl.read_csv(published, infer_schema=False).with_columns(
+            pl.col("value").cast(pl.Float64), pl.col("replications").cast(pl.Int64)
+        ),
+        tables=pl.read_csv(tables, infer_schema=False),
+        presentation=presentation,
+    )

@@ -1,0 +1,273 @@
+"""The command `lasthop`.
+
+Exit codes: 0 done; 2 the request is wrong (one paragraph on standard error says how to mend it); 130 stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from lasthop import _core
+from lasthop.campaign import Campaign, Plan
+from lasthop.catalogue import SCENARIO_FILE, Assets, find_study, list_studies, load_assets
+from lasthop.errors import InputError, InterruptedCampaignError
+from lasthop.progress import progress
+from lasthop.provenance import usable_cores
+from lasthop.selection import select_cells
+
+EXIT_OK = 0
+EXIT_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The options that both run commands share."""
+
+    only: tuple[str, ...]
+    replications: int | None
+    sets: int
+    seed: int | None
+    jobs: int | None
+    out: Path | None
+    quiet: bool
+
+    @classmethod
+    def of(cls, context: click.Context) -> RunOptions:
+        """Take them from a command's parameters."""
+        return cls(**{field.name: context.params[field.name] for field in fields(cls)})
+
+
+def _run_options(command: F) -> F:
+    options = [
+        click.option(
+            "--only",
+            multiple=True,
+            metavar="FACTOR=LEVEL,...",
+            help="Run only these cells, for example --only link=e0,workload=2tcp0udp. Several levels of one factor are "
+            "alternatives; repeat the option to add more cells.",
+        ),
+        click.option(
+            "--replications",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Replications per cell and set.  [default: what the scenario says]",
+        ),
+        click.option(
+            "--sets",
+            type=click.IntRange(min=1),
+            default=1,
+            show_default=True,
+            metavar="N",
+            help="Independent sets of replications; summaries are the mean of the sets' statistics. Set s uses "
+            "replication numbers (s-1)*R+1 to s*R.",
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(min=0, max=2**64 - 1),
+            metavar="N",
+            help="Seed of all random streams.  [default: what the scenario says]",
+        ),
+        click.option(
+            "--jobs",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Threads; does not change results.  [default: all cores]",
+        ),
+        click.option(
+            "--out",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Folder for the results. An interrupted run in it is resumed, other content is never overwritten.  "
+            "[default: results/NAME]",
+        ),
+        click.option("--quiet", is_flag=True, help="Print nothing but errors."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(version=f"{_core.VERSION} (commit {_core.COMMIT[:12]})", prog_name="lasthop")
+def cli() -> None:
+    """A laboratory for transport protocols on the slow, lossy last hop.
+
+    One scenario file says link, queue, TCP variants and traffic; lasthop runs every cell of its factor matrix, measures
+    flows, and leaves tables, statistics and a report.
+
+    Example: lasthop study run kulve2003
+    """
+
+
+@cli.command("run")
+@click.argument("file", type=click.Path(path_type=Path))
+@_run_options
+@click.pass_context
+def run_command(context: click.Context, /, file: Path, **_: object) -> None:
+    """Run the scenario FILE (TOML): all cells, all replications, then statistics and report.
+
+    Times in results are in seconds (_s) or milliseconds (_ms), rates in bytes per second (_Bps).
+
+    Example: lasthop run my.toml --only link=e0 --replications 5 --out /tmp/first
+    """
+    _run(file, RunOptions.of(context))
+
+
+@cli.group("study")
+def study_group() -> None:
+    """Published studies that can be run and compared with their printed numbers.
+
+    Example: lasthop study list
+    """
+
+
+@study_group.command("list")
+def study_list() -> None:
+    """List the studies: name, cells x replications, title.
+
+    Example: lasthop study list
+    """
+    studies = list_studies()
+    if not studies:
+        raise InputError("This installation carries no studies.")
+    width = max(map(len, studies))
+    for name, folder in studies.items():
+        study = _core.load(str(folder / SCENARIO_FILE))
+        click.echo(f"{name:<{width}}  {len(study.cells):>4} cells x {study.replications:>3}  {study.title}")
+
+
+@study_group.command("show")
+@click.argument("name")
+def study_show(name: str) -> None:
+    """Show what study NAME varies and how it is run.
+
+    Example: lasthop study show kulve2003
+    """
+    folder = find_study(name)
+    study = _core.load(str(folder / SCENARIO_FILE))
+    click.echo(study.title)
+    if study.description:
+        click.echo(click.wrap_text(study.description, width=100, preserve_paragraphs=True))
+    click.echo()
+    for factor, levels in study.factors.items():
+        click.echo(f"{factor:<14}{', '.join(levels)}")
+    click.echo(f"{'cells':<14}{len(study.cells)}")
+    click.echo(f"{'replications':<14}{study.replications} per cell")
+    click.echo(f"{'seed':<14}{study.seed}")
+    click.echo(f"{'scenario':<14}{folder / SCENARIO_FILE}")
+    click.echo(f"\nRun it with: lasthop study run {name}")
+
+
+@study_group.command("run")
+@click.argument("name")
+@_run_options
+@click.pass_context
+def study_run(context: click.Context, /, name: str, **_: object) -> None:
+    """Run study NAME and compare it with its published numbers.
+
+    Times in results are in seconds (_s) or milliseconds (_ms), rates in bytes per second (_Bps).
+
+    Example: lasthop study run kulve2003 --sets 10 --out results/kulve2003-10
+    """
+    _run(find_study(name) / SCENARIO_FILE, RunOptions.of(context))
+
+
+@cli.command("validate")
+@click.argument("file", type=click.Path(path_type=Path))
+def validate(file: Path) -> None:
+    """Check the scenario FILE without running it.
+
+    Example: lasthop validate my.toml
+    """
+    study = _core.load(str(file))
+    click.echo(f"{file}: {study.name}, {len(study.cells)} cells x {study.replications} replications")
+
+
+@cli.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of scenario files.
+
+    Example: lasthop schema > scenario.schema.json
+    """
+    click.echo(_core.schema())
+
+
+def _run(file: Path, options: RunOptions) -> None:
+    study = _core.load(str(file))
+    assets = load_assets(file)
+    plan = Plan(
+        study=study,
+        cells=select_cells(study.cells, study.factors, options.only),
+        seed=study.seed if options.seed is None else options.seed,
+        replications=options.replications or study.replications,
+        sets=options.sets,
+    )
+    say = (lambda _: None) if options.quiet else click.echo
+    campaign = Campaign(plan, options.out or Path("results") / study.name)
+    try:
+        _simulate(campaign, options, say)
+        _conclude(campaign, assets, say)
+    except OSError as error:
+        raise InputError(f"Cannot write results to {campaign.out}: {error}.") from error
+
+
+def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], object]) -> None:
+    plan = campaign.plan
+    pending = len(campaign.pending()) * plan.replications
+    if campaign.complete:
+        say(f"{campaign.out} is complete: {plan.runs} runs; only the report is made again.")
+    elif campaign.existed:
+        say(f"Resuming {campaign.out}: {plan.runs - pending} of {plan.runs} runs are there.")
+    with progress(plan.runs, plan.runs - pending, quiet=options.quiet) as advance:
+        simulated = campaign.run(options.jobs or usable_cores(), advance)
+    if simulated.runs:
+        say(f"simulated {simulated.runs} runs in {simulated.wall_s:.1f} s")
+
+
+def _conclude(campaign: Campaign, assets: Assets | None, say: Callable[[str], object]) -> None:
+    # Imported here: `validate` and error messages need none of it.
+    from lasthop.outputs import analyse, write_outputs
+
+    results = analyse(campaign, assets)
+    report = write_outputs(results)
+    if results.agreement:
+        say("Agreement with the published medians:")
+        for row in results.agreement:
+            scope = "" if row.scope == "all" else f", {row.scope}"
+            what = f"{row.what}{scope}"
+            say(f"  {what:<46}within {row.tolerance:<5}{row.hits:>4} of {row.total:<4}{100 * row.share:>4.0f} %")
+    say(f"report: {report}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    try:
+        cli.main(args=None if arguments is None else list(arguments), prog_name="lasthop", standalone_mode=False)
+    except (InputError, _core.ScenarioError) as error:
+        click.echo(f"Error: {error}", err=True)
+        return EXIT_INPUT
+    except click.ClickException as error:
+        error.show()
+        return EXIT_INPUT
+    except click.exceptions.Exit as exit_request:
+        return exit_request.exit_code
+    except InterruptedCampaignError as stop:
+        click.echo(str(stop), err=True)
+        return EXIT_INTERRUPTED
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("Stopped.", err=True)
+        return EXIT_INTERRUPTED
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,20 @@
+"""Errors that a user can mend. Each carries one finished paragraph and ends the command with exit code 2."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(Exception):
+    """The request cannot be carried out as given."""
+
+
+class InterruptedCampaignError(Exception):
+    """The user stopped the campaign; the text says what is kept and how to go on."""
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """Return the choice most like `word`; an empty text if there is none to choose from."""
+    ranked = sorted(choices, key=lambda c: (-difflib.SequenceMatcher(None, word, c).ratio(), c))
+    return ranked[0] if ranked else ""

@@ -1,0 +1,67 @@
+"""Saying how far a campaign is: a bar on a terminal, a line now and then elsewhere. Always on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+
+_LINE_EVERY_S = 5.0
+
+
+@contextmanager
+def progress(total: int, done: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """Yield a function that takes the number of runs just finished. `done` of `total` runs are there already."""
+    if quiet or total == done:
+        yield lambda _: None
+    elif sys.stderr.isatty():
+        with _bar(total, done) as advance:
+            yield advance
+    else:
+        yield _lines(total, done)
+
+
+@contextmanager
+def _bar(total: int, done: int) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("simulating"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("runs"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total, completed=done)
+        yield lambda runs: bar.advance(task, runs)
+
+
+def _lines(total: int, done: int) -> Callable[[int], None]:
+    started = last = time.monotonic()
+    finished = 0
+
+    def advance(runs: int) -> None:
+        nonlocal last, finished
+        finished += runs
+        now = time.monotonic()
+        if now - last < _LINE_EVERY_S:
+            return
+        last = now
+        left = (now - started) / finished * (total - done - finished) if finished else 0.0
+        click.echo(f"{done + finished} of {total} runs, about {left:.0f} s left", err=True)
+
+    return advance

@@ -1,0 +1,202 @@
+"""Putting the report together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from lasthop.campaign import Campaign, factor_column
+from lasthop.catalogue import Assets, FigureSpec, Presentation
+from lasthop.comparison import Agreement
+from lasthop.report.boxes import BoxPanel, box_figure, published_by_level, values_by_level
+from lasthop.report.scatter import published_figure
+from lasthop.report.style import Figure
+from lasthop.report.tables import TableGroup, TableView, generic_table, paired_table, study_tables, unfinished_table
+from lasthop.report.trace import trace_figure
+
+_MAX_BOX_FIGURES = 24
+
+
+@dataclass(frozen=True, slots=True)
+class FigureView:
+    """A figure with its words."""
+
+    title: str
+    caption: str
+    figure: Figure
+
+    @property
+    def json(self) -> str:
+        """The figure as JSON that may stand inside a script element."""
+        return json.dumps(self.figure, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Everything a report is made of. `comparison` and `assets` are there for a study with published numbers."""
+
+    campaign: Campaign
+    flows: pl.DataFrame
+    summary: pl.DataFrame
+    assets: Assets | None = None
+    comparison: pl.DataFrame | None = None
+    agreement: Sequence[Agreement] = field(default_factory=list)
+
+    @property
+    def presentation(self) -> Presentation:
+        """The study's presentation, or a plain one that compares the levels of the last factor."""
+        if self.assets is not None:
+            return self.assets.presentation
+        factors = self.campaign.plan.study.factors
+        last = next((f for f in reversed(factors) if len(factors[f]) > 1), None)
+        return Presentation(factor=last, references=tuple(factors[last]) if last else ())
+
+
+def _box_factor(results: Results) -> tuple[str | None, list[str]]:
+    factors = list(results.campaign.plan.study.factors)
+    compared = results.presentation.factor
+    if compared not in factors:
+        compared = factors[-1] if factors else None
+    return compared, [factor for factor in factors if factor != compared]
+
+
+def box_figures(results: Results) -> Iterator[FigureView]:
+    """Yield one figure of elapsed times per combination of the factors that are not compared."""
+    compared, others = _box_factor(results)
+    tcp = results.flows.filter(pl.col("protocol") == "tcp")
+    metric, title = ("elapsed_s", "elapsed time (s)")
+    if tcp.is_empty():
+        tcp, metric, title = results.flows, "throughput_Bps", "throughput (B/s)"
+    column = factor_column(compared) if compared else "_all"
+    if compared is None:
+        tcp = tcp.with_columns(pl.lit("all").alias(column))
+    other_columns = [factor_column(other) for other in others]
+    groups = tcp.partition_by(other_columns, as_dict=True, maintain_order=True) if others else {(): tcp}
+    for group, rows in list(groups.items())[:_MAX_BOX_FIGURES]:
+        levels = [str(level) for level in rows[column].unique(maintain_order=True)]
+        panels = [
+            BoxPanel(
+                str(role), values_by_level(part, column, metric), _published_boxes(results, others, group, str(role))
+            )
+            for (role,), part in sorted(rows.partition_by("role", as_dict=True).items(), key=lambda item: str(item[0]))
+        ]
+        words = " · ".join(f"{other} {level}" for other, level in zip(others, group, strict=True)) or "all flows"
+        yield FigureView(words, "", box_figure(panels, levels, title, results.presentation.percentiles))
+
+
+def _published_boxes(
+    results: Results, others: Sequence[str], group: Sequence[object], role: str
+) -> dict[str, dict[str, float]]:
+    factor = results.presentation.factor
+    if results.assets is None or factor is None:
+        return {}
+    rows = results.assets.published.filter(
+        pl.col("metric") == "elapsed_s",
+        pl.col("flow") == role,
+        *(
+            pl.col(other) == level
+            for other, level in zip(others, group, strict=True)
+            if other in results.assets.published
+        ),
+    )
+    return published_by_level(rows, factor)
+
+
+def trace_figures(results: Results) -> Iterator[FigureView]:
+    """Yield the illustrated replications: those the study names, else the first of the first cell.
+
+    A cell that was not run is left out. Tracing runs the replication again; it sees the same packets.
+    """
+    plan = results.campaign.plan
+    cells = {cell.key: cell for cell in plan.cells}
+    specs = results.presentation.figures or (
+        FigureSpec(plan.cells[0].key, 1, "First replication of the first cell", ""),
+    )
+    for spec in specs:
+        cell = cells.get(spec.cell)
+        if cell is None or spec.replication > plan.replications:
+            continue
+        figure = trace_figure(cell.trace(plan.seed, plan.first(1), spec.replication))
+        where = f"{cell.key.replace(',', ', ')}, replication {spec.replication}."
+        yield FigureView(spec.title, f"{spec.caption} {where}".strip(), figure)
+
+
+def _facts(campaign: Campaign) -> list[tuple[str, str]]:
+    identity, host, simulated = campaign.manifest["identity"], campaign.manifest["host"], campaign.simulated
+    plan = campaign.plan
+    sets = f"{plan.sets} sets of {plan.replications}" if plan.sets > 1 else f"1 set of {plan.replications}"
+    return [
+        ("Scenario", f"{identity['scenario']} (digest {identity['scenario_digest'][:16]})"),
+        ("Cells", str(len(plan.cells))),
+        ("Replications", f"{sets} per cell, {plan.runs} runs in all"),
+        ("Seed", str(plan.seed)),
+        ("Engine", f"{identity['engine']} (virtual time)"),
+        ("lasthop", f"{identity['lasthop_version']} (commit {identity['lasthop_commit'][:12]})"),
+        ("Simulation", f"{simulated.runs} runs in {simulated.wall_s:.1f} s of wall time, without analysis and report"),
+        ("Host", f"{host['system']}; {host['processor']}, {host['cores']} cores; Python {host['python']}"),
+    ]
+
+
+def _text(name: str) -> str:
+    return resources.files("lasthop.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _plotly_js() -> str:
+    source = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8")
+    return source.replace("</script", "<\\/script")
+
+
+def _agreement_rows(agreement: Sequence[Agreement]) -> list[tuple[str, str, str, int, int, float]]:
+    return [(a.what, a.scope, a.tolerance, a.hits, a.total, round(100 * a.share)) for a in agreement]
+
+
+def _context(results: Results) -> dict[str, Any]:
+    campaign = results.campaign
+    study = campaign.plan.study
+    factors = list(study.factors)
+    groups: list[TableGroup] = (
+        study_tables(results.summary, results.assets)
+        if results.assets is not None
+        else [generic_table(results.summary, results.flows, factors)]
+    )
+    paired: TableView | None = paired_table(results.flows, factors, results.presentation, campaign.plan.seed)
+    scatter = None
+    if results.comparison is not None and results.comparison["measured"].count():
+        scatter = FigureView("", "", published_figure(results.comparison))
+    return {
+        "study": study,
+        "cells": campaign.plan.cells,
+        "first_scenario": json.dumps(json.loads(campaign.plan.cells[0].scenario), indent=2),
+        "levels": {
+            factor: list(dict.fromkeys(cell.levels[factor] for cell in campaign.plan.cells if factor in cell.levels))
+            for factor in factors
+        },
+        "facts": _facts(campaign),
+        "sets": campaign.plan.sets,
+        "percentiles": results.presentation.percentiles,
+        "compared": results.assets is not None,
+        "agreement": _agreement_rows(results.agreement),
+        "scatter": scatter,
+        "boxes": list(box_figures(results)),
+        "traces": list(trace_figures(results)),
+        "paired": paired,
+        "unfinished": unfinished_table(results.flows, factors),
+        "groups": groups,
+    }
+
+
+def write_report(results: Results, path: Path) -> None:
+    """Write the self-contained HTML report to `path`. It loads nothing from anywhere else."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(_text("report.html.j2"))
+    parts = {"css": _text("report.css"), "script": _text("report.js"), "plotly": _plotly_js()}
+    with path.open("wb") as file:
+        template.stream(**_context(results), **parts).dump(file, encoding="utf-8")

@@ -1,0 +1,80 @@
+"""Colours and layout shared by all figures.
+
+Figures are plain plotly JSON (`data` and `layout`): plotly.js draws them, and any plotly client can load them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+Figure = dict[str, Any]
+
+INK = "#22272e"
+MUTED = "#6b7480"
+GRID = "#e9ecef"
+MEASURED = "#2f6690"
+MEASURED_FILL = "rgba(47,102,144,0.22)"
+PUBLISHED = "#8a8f98"
+PUBLISHED_FILL = "rgba(138,143,152,0.14)"
+BAD_PERIOD = "rgba(190,60,60,0.10)"
+SERIES = ["#2f6690", "#c8553d", "#3a7d44", "#8a5fa8", "#c98a1b", "#4a9fa5", "#7d6b5d"]
+FONT = "'Source Sans 3', 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
+
+_AXIS: dict[str, Any] = {
+    "gridcolor": GRID,
+    "linecolor": "#c5cad1",
+    "showline": True,
+    "ticks": "outside",
+    "ticklen": 4,
+    "tickcolor": "#c5cad1",
+    "zeroline": False,
+    "automargin": True,
+}
+
+
+def axis(title: str | None = None, **settings: object) -> dict[str, Any]:
+    """Return an axis in the common style; `title` names the quantity and its unit."""
+    titled = {"title": {"text": title, "standoff": 8, "font": {"size": 13}}} if title else {}
+    return {**_AXIS, **titled, **settings}
+
+
+def layout(height: int, **settings: object) -> dict[str, Any]:
+    """Return a layout in the common style; `height` in pixels."""
+    common: dict[str, Any] = {
+        "height": height,
+        "margin": {"l": 64, "r": 16, "t": 36, "b": 48},
+        "font": {"family": FONT, "size": 13, "color": INK},
+        "paper_bgcolor": "#ffffff",
+        "plot_bgcolor": "#ffffff",
+        "hoverlabel": {"font": {"family": FONT, "size": 12}},
+        "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "font": {"size": 12}},
+    }
+    return common | settings
+
+
+def panel_title(text: str, x: float, y: float = 1.0) -> dict[str, Any]:
+    """Return an annotation that stands centred above a panel; positions in shares of the figure."""
+    return {
+        "text": text,
+        "x": x,
+        "y": y,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "center",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"size": 13, "color": MUTED},
+    }
+
+
+def columns_of(count: int, gap: float = 0.06) -> list[list[float]]:
+    """Return the horizontal domains of `count` panels side by side."""
+    width = (1 - gap * (count - 1)) / count
+    return [[round(i * (width + gap), 4), round(i * (width + gap) + width, 4)] for i in range(count)]
+
+
+def rounded(values: Iterable[float | None], digits: int = 4) -> list[float | None]:
+    """Round for the page: full precision is in the Parquet files."""
+    return [None if v is None or math.isnan(v) else round(v, digits) for v in values]

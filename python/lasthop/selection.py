@@ -1,0 +1,59 @@
+"""Choosing cells of the factor matrix on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from lasthop.errors import InputError, nearest
+
+
+class HasLevels(Protocol):
+    """Anything that stands for one combination of factor levels."""
+
+    @property
+    def levels(self) -> dict[str, str]:
+        """Level of every factor."""
+
+
+C = TypeVar("C", bound=HasLevels)
+
+
+def _parse(text: str, factors: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
+    chosen: dict[str, set[str]] = {}
+    for part in text.split(","):
+        factor, equals, level = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise InputError(
+                f"--only {text}: '{part}' is not FACTOR=LEVEL; write for example --only {_example(factors)}."
+            )
+        if factor not in factors:
+            raise InputError(
+                f"--only {text}: there is no factor '{factor}'; did you mean '{nearest(factor, factors)}'? "
+                f"Factors: {', '.join(factors) or 'none'}."
+            )
+        if level not in factors[factor]:
+            raise InputError(
+                f"--only {text}: factor '{factor}' has no level '{level}'; did you mean "
+                f"'{nearest(level, factors[factor])}'? Levels: {', '.join(factors[factor])}."
+            )
+        chosen.setdefault(factor, set()).add(level)
+    return chosen
+
+
+def _example(factors: Mapping[str, Sequence[str]]) -> str:
+    return next((f"{factor}={levels[0]}" for factor, levels in factors.items() if levels), "link=e0")
+
+
+def select_cells(cells: Sequence[C], factors: Mapping[str, Sequence[str]], only: Sequence[str]) -> list[C]:
+    """Return the cells that match any of the filters, in their own order; all of them without filters.
+
+    A filter is `factor=level,...`: different factors must all match, several levels of one factor are alternatives.
+    """
+    if not only:
+        return list(cells)
+    filters = [_parse(text, factors) for text in only]
+    chosen = [c for c in cells if any(all(c.levels.get(k) in v for k, v in f.items()) for f in filters)]
+    if not chosen:
+        raise InputError(f"--only {' --only '.join(only)}: the scenario has no cell with this combination of levels.")
+    return chosen

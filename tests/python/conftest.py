@@ -1,0 +1,62 @@
+"""Shared fixtures: a stand-in for the engine, and a copy of the study kulve2003 that it runs."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import fake_core
+
+try:
+    from lasthop import _core
+except ImportError:  # the binding is not built
+    sys.modules["lasthop._core"] = fake_core  # type: ignore[assignment]
+    import lasthop
+
+    lasthop._core = fake_core  # type: ignore[attr-defined]
+    _core = fake_core  # type: ignore[assignment]
+
+STUDY = Path(__file__).resolve().parents[2] / "studies" / "kulve2003"
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> fake_core.Engine:
+    """Replace the engine's entry point by the stand-in; return its counters."""
+    control = fake_core.Engine()
+    monkeypatch.setattr(_core, "load", control.load)
+    return control
+
+
+@pytest.fixture
+def study_file(tmp_path: Path) -> Path:
+    """Return the scenario file of a copy of kulve2003 with all that stands beside it."""
+    folder = tmp_path / "kulve2003"
+    folder.mkdir()
+    for name in ("published.csv", "tables.csv", "report.toml"):
+        shutil.copy(STUDY / name, folder / name)
+    file = folder / "study.toml"
+    file.write_text("kulve2003\n", encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def scenario_file(tmp_path: Path) -> Path:
+    """Return a scenario file that is no study."""
+    file = tmp_path / "small.toml"
+    file.write_text("small\n", encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def lasthop_main(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
+    """Return the command line, run in an empty working folder."""
+    from lasthop.cli import main
+
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return lambda *arguments: main([str(argument) for argument in arguments])

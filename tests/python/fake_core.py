@@ -1,0 +1,230 @@
+"""A stand-in for `lasthop._core`: same shapes, made-up but reproducible numbers."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+VERSION = "0.0.0"
+COMMIT = "fakefakefakefake"
+
+
+class ScenarioError(ValueError):
+    """A scenario file is wrong."""
+
+
+def schema() -> str:
+    """Return a JSON Schema."""
+    return "{}"
+
+
+COUNTS = [
+    "sent_packets",
+    "received_packets",
+    "sent_bytes",
+    "retransmitted_packets",
+    "unnecessary_retransmissions",
+    "timeouts",
+    "spurious_timeouts",
+    "fast_retransmits",
+    "undone",
+    "duplicate_acks",
+    "triple_duplicate_acks",
+    "sack_blocks",
+    "sack_blocks_total",
+    "data_drops_queue",
+    "data_drops_red",
+    "data_drops_error",
+    "data_marks_ecn",
+    "ack_drops_queue",
+    "ack_drops_red",
+    "ack_drops_error",
+    "ack_marks_ecn",
+]
+SPACING = ["spacing_p50_ms", "spacing_p75_ms", "spacing_p90_ms", "spacing_max_ms"]
+VARIANTS = ["baseline", "frto", "dsack", "eifel", "eifel+red", "eifel+ecn", "eifel+cbi", "eifel+cbi+ecn"]
+KULVE = {"link": ["e0", "r1", "r3", "r6"], "workload": ["2tcp0udp", "2tcp0udp5s", "2tcp1udp"], "variant": VARIANTS}
+SMALL = {"queue": ["5 packets", "20 packets"]}
+
+
+@dataclass
+class Results:
+    """Columns by name."""
+
+    flows: dict[str, list[Any]]
+    runs: dict[str, list[Any]]
+
+
+@dataclass
+class Trace:
+    """Columns by name."""
+
+    packets: dict[str, list[Any]]
+    tcp: dict[str, list[Any]]
+    flows: dict[str, list[Any]]
+    link_states: dict[str, list[Any]]
+
+
+@dataclass
+class Cell:
+    """A cell whose runs take no time."""
+
+    levels: dict[str, str]
+    roles: str
+    on_run: Callable[[str, int], None]
+    sequential: bool = False
+    scenario: str = '{"mtu": "576 B"}'
+    digest: str = "c" * 32
+
+    @property
+    def key(self) -> str:
+        """Return the cell's key."""
+        return ",".join(f"{k}={v}" for k, v in self.levels.items())
+
+    def _protocols(self) -> list[str]:
+        return ["tcp", "tcp", "udp"] if self.levels.get("workload") == "2tcp1udp" else ["tcp", "tcp"]
+
+    def _flow(self, seed: int, replication: int, index: int, protocol: str) -> dict[str, Any]:
+        draw = random.Random(f"{seed} {self.key} {replication} {index}")
+        aborted = protocol == "tcp" and self.levels.get("link") == "r6" and replication == 2 and index == 0
+        row: dict[str, Any] = {
+            "replication": replication,
+            "flow": f"{protocol}{index + 1}",
+            "protocol": protocol,
+            "outcome": "aborted" if aborted else "closed",
+            "start_s": 0.03 * index,
+            "elapsed_s": None if aborted else round(draw.uniform(40, 60), 6),
+            "throughput_Bps": None if aborted else round(draw.uniform(3000, 5000), 3),
+        }
+        row |= {name: draw.randrange(20) for name in COUNTS}
+        row |= {name: draw.uniform(100, 400) if protocol == "udp" else None for name in SPACING}
+        return row
+
+    def run(self, seed: int, first: int, count: int) -> Results:
+        """Make up rows."""
+        self.on_run(self.key, first)
+        rows = [
+            self._flow(seed, replication, index, protocol)
+            for replication in range(first, first + count)
+            for index, protocol in enumerate(self._protocols())
+        ]
+        flows = {name: [row[name] for row in rows] for name in rows[0]}
+        replications = list(range(first, first + count))
+        return Results(flows, {"replication": replications, "duration_s": [60.0] * count, "efficiency": [None] * count})
+
+    def trace(self, seed: int, first: int, replication: int) -> Trace:
+        """Make up a transfer of 40 segments with one loss and a bad period."""
+        del seed, first, replication
+        packets: list[dict[str, Any]] = []
+        protocols = self._protocols()
+        for flow, number in itertools.product(range(len(protocols)), range(40)):
+            packets += _packet_life(flow, number)
+        tcp: dict[str, list[Any]] = {
+            "time_s": [2.0, 3.0, 4.0],
+            "flow": [0, 0, 0],
+            "host": ["server"] * 3,
+            "kind": ["window", "retransmitted-fast", "window"],
+            "seq": [None, 5 * 524, None],
+            "cwnd": [4, None, 2],
+            "ssthresh": [None, None, 2],
+        }
+        return Trace(
+            {name: [packet[name] for packet in packets] for name in packets[0]},
+            tcp,
+            {"flow": [f"{p}{i + 1}" for i, p in enumerate(protocols)], "protocol": protocols},
+            {"start_s": [5.0], "end_s": [7.5]},
+        )
+
+
+def _packet_life(flow: int, number: int) -> list[dict[str, Any]]:
+    base = {"flow": flow, "queue_average": None, "queue_packets": None}
+    data = base | {
+        "direction": "down",
+        "seq": number * 524,
+        "end": number * 524 + 524,
+        "payload_bytes": 524,
+        "ack": 0,
+        "sack": [],
+    }
+    ack = base | {"direction": "up", "seq": 0, "end": 0, "ack": number * 524 + 524, "payload_bytes": 0}
+    time = 0.5 * number
+    if number == 5:
+        return [
+            data | {"time_s": time, "event": "sent"},
+            data | {"time_s": time, "event": "dropped-queue", "queue_packets": 20},
+        ]
+    blocks = [[6 * 524, 8 * 524]] if number == 7 else []
+    return [
+        data | {"time_s": time, "event": "sent"},
+        data | {"time_s": time, "event": "enqueued", "queue_packets": number % 20, "queue_average": 3.5},
+        data | {"time_s": time + 0.3, "event": "delivered"},
+        ack | {"time_s": time + 0.6, "event": "delivered", "sack": blocks},
+    ]
+
+
+@dataclass
+class Study:
+    """A study with its cells."""
+
+    name: str
+    factors: dict[str, list[str]]
+    cells: list[Cell]
+    digest: str
+    title: str = "A made-up study"
+    description: str | None = "Numbers drawn at random."
+    seed: int = 1
+    replications: int = 4
+
+
+@dataclass
+class Engine:
+    """Loads stand-in studies; counts what is run."""
+
+    ran: list[tuple[str, int]] = field(default_factory=list)
+    before_run: Callable[[int], None] = lambda _: None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def _on_run(self, key: str, first: int) -> None:
+        with self._lock:
+            self.ran.append((key, first))
+            number = len(self.ran)
+        self.before_run(number)
+
+    def load(self, path: str) -> Study:
+        """Load by the word that the file consists of."""
+        file = Path(path)
+        if not file.is_file():
+            raise ScenarioError(f"{path}: no such file; give a scenario file (TOML).")
+        word = file.read_text(encoding="utf-8").strip()
+        if word == "kulve2003":
+            return Study("kulve2003", KULVE, self._kulve_cells(), digest="d" * 32)
+        if word == "small":
+            cells = [Cell({"queue": level}, "by-name", self._on_run) for level in SMALL["queue"]]
+            return Study("small", SMALL, cells, digest="e" * 32)
+        if word == "single":
+            return Study("single", {}, [Cell({}, "by-name", self._on_run)], digest="f" * 32)
+        raise ScenarioError(f"{path}:1: unknown key '{word}'; did you mean 'link'?")
+
+    def _kulve_cells(self) -> list[Cell]:
+        cells = []
+        for link, workload, variant in itertools.product(*KULVE.values()):
+            combined = variant.startswith("eifel")
+            if workload == "2tcp0udp":
+                wanted = link != "r6" or VARIANTS.index(variant) < 4
+            else:
+                wanted = combined and link in ("e0", "r1")
+            if wanted:
+                levels = {"link": link, "workload": workload, "variant": variant}
+                roles = "by-start" if workload == "2tcp0udp5s" else "by-elapsed"
+                cells.append(Cell(levels, roles, self._on_run, sequential="cbi" in variant))
+        return cells
+
+
+def load(path: str) -> Study:
+    """Load a stand-in study."""
+    return Engine().load(path)
