@@ -1,56 +1,25 @@
 //! Scenario files: types, validation, JSON Schema, factor matrix.
+//!
+//! A file goes through these steps, each a module, and every error names file, line, key and remedy:
+//!
+//! 1. `source`: bytes to text, with lines;
+//! 2. `tree`: text to a tree of values that know where they stand; merging of trees;
+//! 3. `schema` and `check`: the tree against the JSON Schema derived from the types;
+//! 4. `matrix`: which combinations of levels are cells;
+//! 5. `study`: each cell's levels merged over the base, over the TCP profile;
+//! 6. `validate`: what no type can say of the merged [`Scenario`].
 
-use lasthop_core::{Bytes, Duration, Rate};
-use lasthop_link::{ErrorConfig, PathConfig};
-use lasthop_tcp::TcpConfig;
-use lasthop_traffic::FlowConfig;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+mod check;
+mod error;
+mod matrix;
+mod schema;
+mod source;
+mod study;
+mod tree;
+mod types;
+mod validate;
 
-/// One complete scenario: what a cell of the factor matrix runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Scenario {
-    /// Largest IP packet on the path.
-    pub mtu: Bytes,
-    /// Between each host and the router.
-    pub lan: LanConfig,
-    /// From the fixed host to the mobile host.
-    pub down: PathConfig,
-    /// From the mobile host to the fixed host.
-    pub up: PathConfig,
-    /// Errors of the link, in both directions; none if absent.
-    pub errors: Option<ErrorConfig>,
-    /// TCP of both hosts.
-    pub tcp: TcpConfig,
-    /// The flows, in the order in which simultaneous events are handled.
-    pub flow: Vec<FlowConfig>,
-    /// How flows get their role in the statistics.
-    #[serde(default)]
-    pub roles: Roles,
-    /// Virtual time at which a run ends even if flows are not done.
-    pub time_limit: Duration,
-}
-
-/// The fast network between a host and the router.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LanConfig {
-    /// Bit rate.
-    pub rate: Rate,
-    /// Propagation delay.
-    pub delay: Duration,
-}
-
-/// How flows of a replication get their role in the statistics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Roles {
-    /// Each flow is its own role, by its name.
-    #[default]
-    ByName,
-    /// TCP flows by elapsed time: `tcp-faster` and `tcp-slower` (of three: `tcp-fastest`, `tcp-medium`, `tcp-slowest`).
-    ByElapsed,
-    /// TCP flows by the start of the scenario: `tcp-first`, `tcp-second`, `tcp-third`.
-    ByStart,
-}
+pub use error::ScenarioError;
+pub use schema::json_schema;
+pub use study::{Cell, Study};
+pub use types::{LanConfig, Roles, Scenario};

@@ -1,0 +1,260 @@
+//! A tree of values against a JSON Schema derived from the types, with errors for people: the place, the
+//! key, what is accepted there and what is nearest.
+//!
+//! Only the part of JSON Schema that the derivation uses is understood. Texts with units are read by
+//! their own types, found by the names of their definitions.
+
+use lasthop_core::{Bytes, Distribution, Duration, Probability, QueueSize, Rate};
+use serde::de::DeserializeOwned;
+use serde_json::Value as Schema;
+
+use crate::error::{Problem, suggest};
+use crate::tree::{Entry, Node, Value, quote};
+
+/// Checks `node`, which stands at the top of a file or cell, against the root of `schema`.
+pub fn check(node: &Node, schema: &Schema) -> Result<(), Problem> {
+    Checker { root: schema, path: Vec::new() }.any(node, schema)
+}
+
+/// Reads a value as a type, for its message if that fails.
+fn read<T: DeserializeOwned>(node: &Node) -> Result<(), String> {
+    T::deserialize(node.to_toml()).map(drop).map_err(|error| error.message().to_owned())
+}
+
+type Reader = fn(&Node) -> Result<(), String>;
+
+/// Types that read their own text, by the name of their definition.
+const READERS: [(&str, Reader); 7] = [
+    ("Duration", read::<Duration>),
+    ("Rate", read::<Rate>),
+    ("Bytes", read::<Bytes>),
+    ("QueueSize", read::<QueueSize>),
+    ("Probability", read::<Probability>),
+    ("DistributionOfDuration", read::<Distribution<Duration>>),
+    ("DistributionOfBytes", read::<Distribution<Bytes>>),
+];
+
+struct Checker<'a> {
+    root: &'a Schema,
+    path: Vec<String>,
+}
+
+impl<'a> Checker<'a> {
+    fn any(&mut self, node: &Node, schema: &'a Schema) -> Result<(), Problem> {
+        if let Some(name) = definition_name(schema) {
+            let definition = &self.root["$defs"][name];
+            let reader = READERS.iter().find(|(reader, _)| *reader == name);
+            // The structure first: its errors are the more exact ones.
+            if reader.is_none() || node.table().is_some() && definition.get("oneOf").is_some() {
+                self.any(node, definition)?;
+            }
+            return reader
+                .map_or(Ok(()), |(_, read)| read(node).map_err(|reason| self.problem(node, &reason)));
+        }
+        if let Some(choices) = schema.get("oneOf").or(schema.get("anyOf")).and_then(Schema::as_array) {
+            return self.choice(node, choices);
+        }
+        match schema["type"].as_str() {
+            Some("object") => self.object(node, schema),
+            Some("array") => self.array(node, schema),
+            Some("integer") => self.integer(node, schema),
+            Some("boolean") => match node.value {
+                Value::Boolean(_) => Ok(()),
+                _ => Err(self.unexpected(node, "true or false")),
+            },
+            _ if schema.get("const").is_some() => self.keyword(node, &[schema]),
+            _ => match node.value {
+                Value::Text(_) => Ok(()),
+                _ => Err(self.unexpected(node, "a text in quotation marks")),
+            },
+        }
+    }
+
+    /// One of several schemas: keywords; an optional value; or tables told apart by a tag.
+    fn choice(&mut self, node: &Node, choices: &'a [Schema]) -> Result<(), Problem> {
+        let stated: Vec<&Schema> = choices.iter().filter(|choice| choice["type"] != "null").collect();
+        if let [only] = stated[..] {
+            return self.any(node, only);
+        }
+        if stated.iter().all(|choice| choice.get("const").is_some()) {
+            return self.keyword(node, &stated);
+        }
+        let (tables, others): (Vec<&Schema>, Vec<&Schema>) =
+            stated.into_iter().partition(|choice| choice["type"] == "object");
+        if node.table().is_none() {
+            return match others.first() {
+                Some(other) => self.any(node, other),
+                None => Err(self.unexpected(node, "a table")),
+            };
+        }
+        self.tagged(node, &tables)
+    }
+
+    fn tagged(&mut self, node: &Node, tables: &[&'a Schema]) -> Result<(), Problem> {
+        let properties = |table: &'a Schema| table["properties"].as_object().into_iter().flatten();
+        let tag_of =
+            |table| properties(table).find_map(|(key, value)| Some((key, value.get("const")?.as_str()?)));
+        let tags: Vec<(&String, &str)> = tables.iter().filter_map(|table| tag_of(table)).collect();
+        let Some((key, _)) = tags.first() else { return Err(self.unexpected(node, "something else")) };
+        let accepted: Vec<&str> = tags.iter().map(|(_, value)| *value).collect();
+        let Some(tag) = node.get(key) else {
+            let reason = format!(
+                "missing key `{key}`; add {key} = {:?}, say (accepted: {})",
+                accepted[0],
+                accepted.join(", ")
+            );
+            return Err(self.problem(node, &reason));
+        };
+        if let Some(index) = tags.iter().position(|(_, value)| tag.text() == Some(value)) {
+            return self.any(node, tables[index]);
+        }
+        self.path.push((*key).clone());
+        Err(self.not_a_keyword(tag, &accepted))
+    }
+
+    fn keyword(&self, node: &Node, choices: &[&Schema]) -> Result<(), Problem> {
+        let accepted: Vec<&str> = choices.iter().filter_map(|choice| choice["const"].as_str()).collect();
+        match node.text() {
+            Some(text) if accepted.contains(&text) => Ok(()),
+            _ => Err(self.not_a_keyword(node, &accepted)),
+        }
+    }
+
+    fn not_a_keyword(&self, node: &Node, accepted: &[&str]) -> Problem {
+        let written = match &node.value {
+            Value::Text(text) => text.clone(),
+            Value::Integer(number) if accepted.contains(&number.to_string().as_str()) => {
+                return self
+                    .problem(node, &format!("{number} is a keyword here; write it as text, \"{number}\""));
+            }
+            _ => return self.unexpected(node, &format!("one of the texts {}", quoted(accepted))),
+        };
+        self.problem(node, &format!("unknown value {written:?}{}", suggest(&written, accepted)))
+    }
+
+    fn object(&mut self, node: &Node, schema: &'a Schema) -> Result<(), Problem> {
+        let Some(entries) = node.table() else { return Err(self.unexpected(node, "a table")) };
+        for Entry { key, span, node } in entries {
+            let property = schema["properties"].get(key);
+            let others = schema.get("additionalProperties").filter(|others| others.is_object());
+            let Some(property) = property.or(others) else {
+                let known: Vec<&str> = schema["properties"]
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .map(|(key, _)| key.as_str())
+                    .collect();
+                let path = self.path_to(key);
+                return Err(Problem::new(
+                    span.clone(),
+                    format!("unknown key `{path}`{}", suggest(key, &known)),
+                ));
+            };
+            self.path.push(key.clone());
+            self.any(node, property)?;
+            self.path.pop();
+        }
+        let required = schema["required"].as_array().into_iter().flatten().filter_map(Schema::as_str);
+        for key in required {
+            if node.get(key).is_none() {
+                let path = self.path_to(key);
+                let example = self.example(&schema["properties"][key]);
+                let example =
+                    example.map_or_else(String::new, |value| format!("; add for example {key} = {value}"));
+                return Err(Problem::new(node.span.clone(), format!("missing key `{path}`{example}")));
+            }
+        }
+        let empty = entries.is_empty() && schema.get("minProperties").is_some();
+        if empty { Err(self.problem(node, "the table is empty; give it at least one entry")) } else { Ok(()) }
+    }
+
+    fn array(&mut self, node: &Node, schema: &'a Schema) -> Result<(), Problem> {
+        let Some(items) = node.items() else { return Err(self.unexpected(node, "a list")) };
+        if items.is_empty() && schema.get("minItems").is_some() {
+            return Err(
+                self.problem(node, "the list is empty; give it at least one entry, or leave the key out")
+            );
+        }
+        for (index, item) in items.iter().enumerate() {
+            self.path.push(format!("[{index}]"));
+            self.any(item, &schema["items"])?;
+            self.path.pop();
+        }
+        Ok(())
+    }
+
+    fn integer(&self, node: &Node, schema: &Schema) -> Result<(), Problem> {
+        let Value::Integer(number) = node.value else { return Err(self.unexpected(node, "a whole number")) };
+        let min = schema["minimum"].as_i64().unwrap_or(i64::MIN);
+        let of_type = if schema["format"] == "uint32" { i64::from(u32::MAX) } else { i64::MAX };
+        let max = schema["maximum"].as_i64().unwrap_or(of_type);
+        if (min..=max).contains(&number) {
+            return Ok(());
+        }
+        let nearest = number.clamp(min, max);
+        Err(self.problem(
+            node,
+            &format!(
+                "{number} is out of range; write a whole number from {min} to {max}, the nearest is {nearest}"
+            ),
+        ))
+    }
+
+    /// A value that would be accepted, as TOML.
+    fn example(&self, schema: &Schema) -> Option<String> {
+        if let Some(name) = definition_name(schema) {
+            return self.example(&self.root["$defs"][name]);
+        }
+        let choices = schema.get("oneOf").or(schema.get("anyOf")).and_then(Schema::as_array);
+        if let Some(first) = choices.and_then(|choices| choices.first()) {
+            return self.example(first);
+        }
+        let value = schema.get("const").or(schema["examples"].get(0));
+        match schema["type"].as_str() {
+            Some("integer") => Some("1".into()),
+            Some("number") => Some("0.5".into()),
+            Some("boolean") => Some("true".into()),
+            _ => value.map(ToString::to_string),
+        }
+    }
+
+    fn path_to(&self, key: &str) -> String {
+        let mut path = self.path.clone();
+        path.push(key.into());
+        join(&path)
+    }
+
+    fn problem(&self, node: &Node, reason: &str) -> Problem {
+        let path = join(&self.path);
+        let message = if path.is_empty() { reason.into() } else { format!("`{path}`: {reason}") };
+        Problem::new(node.span.clone(), message)
+    }
+
+    fn unexpected(&self, node: &Node, expected: &str) -> Problem {
+        self.problem(node, &format!("found {}; write {expected}", node.describe()))
+    }
+}
+
+fn definition_name(schema: &Schema) -> Option<&str> {
+    schema.get("$ref")?.as_str()?.strip_prefix("#/$defs/")
+}
+
+fn quoted(texts: &[&str]) -> String {
+    texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Keys and indices as one path: `flow[1].payload`.
+pub fn join(path: &[String]) -> String {
+    let mut joined = String::new();
+    for step in path {
+        if step.starts_with('[') {
+            joined.push_str(step);
+        } else {
+            if !joined.is_empty() {
+                joined.push('.');
+            }
+            joined.push_str(&quote(step));
+        }
+    }
+    joined
+}

@@ -1,0 +1,66 @@
+//! Errors that say where, what and what instead, in one paragraph.
+
+use std::fmt;
+use std::ops::Range;
+
+use lasthop_core::units::nearest;
+
+/// Why a scenario file cannot be used. Displays as one paragraph: `file:line: reason; suggestion`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// The file as it was named.
+    pub file: String,
+    /// Line from 1; `None` if the file as a whole is meant.
+    pub line: Option<usize>,
+    /// Reason and suggestion, on one line.
+    pub message: String,
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file, self.message),
+            None => write!(f, "{}: {}", self.file, self.message),
+        }
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+/// Bytes of the text that a value or key occupies.
+pub type Span = Range<usize>;
+
+/// An error before it is known which line its span is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where; `None` for the file as a whole.
+    pub span: Option<Span>,
+    /// Reason and suggestion.
+    pub message: String,
+}
+
+impl Problem {
+    pub fn new(span: Option<Span>, message: impl Into<String>) -> Self {
+        Self { span, message: message.into() }
+    }
+}
+
+/// "; did you mean `x`?" if a candidate is near, then all candidates.
+pub fn suggest(text: &str, candidates: &[&str]) -> String {
+    let mut suggestion = String::new();
+    if let Some(near) = close(text, candidates) {
+        suggestion = format!("; did you mean `{near}`?");
+    }
+    if candidates.is_empty() {
+        return suggestion + "; none are defined here";
+    }
+    format!("{suggestion} (accepted: {})", candidates.join(", "))
+}
+
+/// The nearest candidate, if it is near enough to be what was meant.
+pub fn close<'a>(text: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let near = nearest(text, candidates.iter().copied())?;
+    let similarity = strsim::normalized_damerau_levenshtein(&text.to_lowercase(), &near.to_lowercase());
+    let abbreviated = text.len() >= 3 && (near.contains(text) || text.contains(near));
+    (similarity >= 0.5 || abbreviated).then_some(near)
+}

@@ -1,0 +1,94 @@
+//! Which combinations of levels are cells.
+
+use std::collections::BTreeSet;
+
+use crate::error::{Problem, suggest};
+use crate::tree::{Entry, Node};
+
+/// Most cells of a study; a larger matrix is a mistake in one of its blocks.
+const CELLS_MAX: usize = 10_000;
+
+/// A factor and its levels, in the order of the file.
+pub struct Factor<'a> {
+    pub name: &'a str,
+    pub levels: &'a [Entry],
+}
+
+impl Factor<'_> {
+    fn level_names(&self) -> Vec<&str> {
+        self.levels.iter().map(|level| level.key.as_str()).collect()
+    }
+}
+
+/// For every cell the index of its level of every factor. Cells stand in the order of the blocks, the
+/// last factor varying fastest, each cell once.
+pub fn expand(factors: &[Factor<'_>], matrix: Option<&Node>) -> Result<Vec<Vec<usize>>, Problem> {
+    let all: Vec<Vec<usize>> = factors.iter().map(|factor| (0..factor.levels.len()).collect()).collect();
+    let Some(blocks) = matrix.and_then(Node::items) else {
+        return product(&all, None);
+    };
+    let mut cells = Vec::new();
+    let mut seen = BTreeSet::new();
+    for block in blocks {
+        let mut choice = all.clone();
+        for entry in block.table().into_iter().flatten() {
+            let (factor, levels) = listed_levels(factors, entry)?;
+            choice[factor] = levels;
+        }
+        for cell in product(&choice, block.span.clone())? {
+            if seen.insert(cell.clone()) {
+                cells.push(cell);
+            }
+        }
+        if cells.len() > CELLS_MAX {
+            return Err(too_many(block.span.clone()));
+        }
+    }
+    Ok(cells)
+}
+
+/// One line of a block: the factor's index and those of the levels listed.
+fn listed_levels(factors: &[Factor<'_>], entry: &Entry) -> Result<(usize, Vec<usize>), Problem> {
+    let names: Vec<&str> = factors.iter().map(|factor| factor.name).collect();
+    let Some(index) = names.iter().position(|name| *name == entry.key) else {
+        let message = format!("`matrix`: unknown factor `{}`{}", entry.key, suggest(&entry.key, &names));
+        return Err(Problem::new(entry.span.clone(), message));
+    };
+    let names = factors[index].level_names();
+    let level = |item: &Node| {
+        let written = item.text().unwrap_or_default();
+        names.iter().position(|name| *name == written).ok_or_else(|| {
+            let factor = &entry.key;
+            let message = format!(
+                "`matrix.{factor}`: unknown level {written:?} of factor `{factor}`{}",
+                suggest(written, &names)
+            );
+            Problem::new(item.span.clone(), message)
+        })
+    };
+    let levels = entry.node.items().unwrap_or_default().iter().map(level).collect::<Result<_, _>>()?;
+    Ok((index, levels))
+}
+
+fn product(choices: &[Vec<usize>], span: Option<std::ops::Range<usize>>) -> Result<Vec<Vec<usize>>, Problem> {
+    let mut cells = vec![Vec::new()];
+    for choice in choices {
+        if cells.len().saturating_mul(choice.len()) > CELLS_MAX {
+            return Err(too_many(span));
+        }
+        cells = cells
+            .iter()
+            .flat_map(|cell: &Vec<usize>| {
+                choice.iter().map(move |level| [cell.as_slice(), &[*level]].concat())
+            })
+            .collect();
+    }
+    Ok(cells)
+}
+
+fn too_many(span: Option<std::ops::Range<usize>>) -> Problem {
+    Problem::new(
+        span,
+        format!("the factors make more than {CELLS_MAX} cells; list fewer levels in [[matrix]]"),
+    )
+}

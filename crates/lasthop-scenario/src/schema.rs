@@ -1,0 +1,125 @@
+//! JSON Schemas, derived from the types: of a complete scenario, and of a scenario file.
+
+use std::sync::LazyLock;
+
+use schemars::schema_for;
+use serde_json::{Map, Value, json};
+
+use crate::types::Scenario;
+
+/// Schema of a complete [`Scenario`].
+pub static SCENARIO: LazyLock<Value> = LazyLock::new(|| schema_for!(Scenario).to_value());
+
+/// Schema of a scenario file.
+pub static FILE: LazyLock<Value> = LazyLock::new(file_schema);
+
+/// Prefix of the definitions in which every key may be absent.
+const PARTIAL: &str = "Partial";
+
+/// The JSON Schema (draft 2020-12) of scenario files.
+pub fn json_schema() -> String {
+    format!("{:#}", *FILE)
+}
+
+/// A scenario in which every part may be absent, once as the base at the top of the file and once for
+/// the levels of factors; and around it what makes a study of it.
+fn file_schema() -> Value {
+    let mut definitions = SCENARIO["$defs"].as_object().cloned().unwrap_or_default();
+    let mut level = partial(&SCENARIO, &mut definitions);
+    let mut properties = study_properties();
+    if let Some(Value::Object(base)) = level.get("properties") {
+        properties.extend(base.clone());
+    }
+    for key in ["$schema", "$defs", "title"] {
+        level.remove(key);
+    }
+    level.insert("description".into(), "Any part of a scenario; laid over the base".into());
+    definitions.insert("Level".into(), level.into());
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "lasthop scenario file",
+        "type": "object",
+        "properties": properties,
+        "required": ["name", "title", "seed", "replications"],
+        "additionalProperties": false,
+        "$defs": definitions,
+    })
+}
+
+fn study_properties() -> Map<String, Value> {
+    let name = r"^[A-Za-z0-9][A-Za-z0-9._-]*$";
+    let label = r"^[^\s,=]+$";
+    let properties = json!({
+        "name": { "type": "string", "pattern": name, "description": "Short name, also of output folders" },
+        "title": { "type": "string", "description": "Title of the report" },
+        "description": { "type": "string", "description": "What the study is about" },
+        "seed": {
+            "type": "integer", "minimum": 0,
+            "description": "What all random streams derive from",
+        },
+        "replications": {
+            "type": "integer", "minimum": 1, "maximum": u32::MAX,
+            "description": "How often every cell is run",
+        },
+        "factor": {
+            "type": "object",
+            "description": "Factors by name; of each its levels by name",
+            "propertyNames": { "pattern": label },
+            "additionalProperties": {
+                "type": "object",
+                "minProperties": 1,
+                "propertyNames": { "pattern": label },
+                "additionalProperties": { "$ref": "#/$defs/Level" },
+            },
+        },
+        "matrix": {
+            "type": "array",
+            "minItems": 1,
+            "description": "Blocks of cells: each the product of the levels it lists; a factor that is not \
+                            listed takes all its levels. Without any block: the product of all levels",
+            "items": {
+                "type": "object",
+                "additionalProperties": { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+            },
+        },
+    });
+    match properties {
+        Value::Object(properties) => properties,
+        _ => Map::new(),
+    }
+}
+
+/// The struct `schema` with every key optional, all the way down its structs. Lists and tagged tables
+/// are values: they are stated whole or not at all.
+fn partial(schema: &Value, definitions: &mut Map<String, Value>) -> Map<String, Value> {
+    let mut schema = schema.as_object().cloned().unwrap_or_default();
+    schema.remove("required");
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        for property in properties.values_mut() {
+            partial_property(property, definitions);
+        }
+    }
+    schema
+}
+
+fn partial_property(property: &mut Value, definitions: &mut Map<String, Value>) {
+    let Some(property) = property.as_object_mut() else { return };
+    // TOML has no null: an option is a key that may be absent.
+    if let Some(Value::Array(choices)) = property.remove("anyOf") {
+        let stated = choices.into_iter().find(|choice| choice["type"] != "null");
+        property.extend(stated.and_then(|choice| choice.as_object().cloned()).unwrap_or_default());
+    }
+    let reference = property.get("$ref").and_then(Value::as_str);
+    let Some(name) = reference.and_then(|reference| reference.strip_prefix("#/$defs/")) else { return };
+    let Some(definition) = definitions.get(name).filter(|definition| definition.get("properties").is_some())
+    else {
+        return;
+    };
+    let partial_name = format!("{PARTIAL}{name}");
+    let definition = definition.clone();
+    if !definitions.contains_key(&partial_name) {
+        let definition = partial(&definition, definitions);
+        definitions.insert(partial_name.clone(), definition.into());
+    }
+    property.insert("$ref".into(), format!("#/$defs/{partial_name}").into());
+}

@@ -1,0 +1,97 @@
+//! From a path to text, and from places in the text to lines.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use crate::error::{Problem, ScenarioError, close};
+
+/// Largest file that is read; the greatest study is a hundredth of it.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// A scenario file's text and name.
+pub struct Source<'a> {
+    pub file: &'a str,
+    pub text: &'a str,
+}
+
+impl<'a> Source<'a> {
+    /// Takes bytes as UTF-8 text.
+    pub fn from_bytes(file: &'a str, bytes: &'a [u8]) -> Result<Self, ScenarioError> {
+        let error = |line, message: &str| ScenarioError { file: file.into(), line, message: message.into() };
+        if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+            return Err(error(
+                Some(1),
+                "the file is UTF-16 (it starts with a UTF-16 byte order mark); save it as UTF-8",
+            ));
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Self { file, text }),
+            Err(invalid) => {
+                let line = 1 + count_newlines(&bytes[..invalid.valid_up_to()]);
+                Err(error(
+                    Some(line),
+                    "the file is not UTF-8: this line has an invalid byte; save the file as UTF-8",
+                ))
+            }
+        }
+    }
+
+    /// Puts a file name and a line to a problem.
+    pub fn locate(&self, problem: Problem) -> ScenarioError {
+        let line = problem.span.map(|span| {
+            let end = span.start.min(self.text.len());
+            1 + count_newlines(&self.text.as_bytes()[..end])
+        });
+        let message = problem.message.split_whitespace().collect::<Vec<_>>().join(" ");
+        ScenarioError { file: self.file.into(), line, message }
+    }
+}
+
+fn count_newlines(bytes: &[u8]) -> usize {
+    bytes.split(|byte| *byte == b'\n').count() - 1
+}
+
+/// Reads a file whole, or says in words why that is not possible.
+pub fn read(path: &Path) -> Result<Vec<u8>, ScenarioError> {
+    let error = |message: String| ScenarioError { file: path.display().to_string(), line: None, message };
+    if path.is_dir() {
+        return Err(error("this is a directory; name a scenario file (TOML) in it".into()));
+    }
+    let file = File::open(path).map_err(|cause| {
+        error(match cause.kind() {
+            ErrorKind::NotFound => format!("there is no such file{}", similar_file(path)),
+            ErrorKind::PermissionDenied => {
+                "no permission to read the file; change its mode, or copy it".into()
+            }
+            _ => format!("cannot open the file: {cause}"),
+        })
+    })?;
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|cause| error(format!("cannot read the file: {cause}")))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(error(format!("the file is larger than {FILE_BYTES_MAX} bytes; is it a scenario?")));
+    }
+    Ok(bytes)
+}
+
+/// A file beside `path` with nearly its name.
+fn similar_file(path: &Path) -> String {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let names: Vec<String> = folder.read_dir().map_or_else(
+        |_| Vec::new(),
+        |entries| {
+            let files = entries.flatten().filter(|entry| entry.path().is_file()).take(1000);
+            files.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+        },
+    );
+    let names: Vec<&str> = names
+        .iter()
+        .map(String::as_str)
+        .filter(|name| Path::new(name).extension() == path.extension())
+        .collect();
+    let near = path.file_name().and_then(|name| close(name.to_str()?, &names));
+    near.map_or_else(String::new, |near| format!("; did you mean {}?", folder.join(near).display()))
+}

@@ -1,0 +1,242 @@
+//! A tree of TOML values that know where in the text they stand, and merging of such trees.
+
+use toml::de::{DeTable, DeValue};
+
+use crate::error::{Problem, Span};
+
+/// A value and its place; no place for what a profile supplies.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub span: Option<Span>,
+    pub value: Value,
+}
+
+/// A TOML value. Tables keep the order of the file.
+#[derive(Clone, Debug)]
+pub enum Value {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Boolean(bool),
+    Date(toml::value::Datetime),
+    Array(Vec<Node>),
+    Table(Table),
+}
+
+/// The entries of a table in the order of the file.
+pub type Table = Vec<Entry>;
+
+/// One key of a table.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub key: String,
+    pub span: Option<Span>,
+    pub node: Node,
+}
+
+/// Key of the tables that are one value, a distribution: merging replaces them whole.
+const DISTRIBUTION_TAG: &str = "distribution";
+
+impl Node {
+    /// Reads a TOML document.
+    pub fn parse(text: &str) -> Result<Self, Problem> {
+        let document = DeTable::parse(text).map_err(|error| {
+            let reason = error.message();
+            let remedy =
+                "see https://toml.io for the syntax; texts such as \"64 kbit/s\" need quotation marks";
+            Problem::new(error.span().or(Some(0..0)), format!("not valid TOML: {reason}; {remedy}"))
+        })?;
+        Ok(Self { span: Some(0..0), value: Value::Table(table(document.into_inner())?) })
+    }
+
+    /// The same tree without places, for values that no line of the file states.
+    #[must_use]
+    pub fn without_spans(mut self) -> Self {
+        self.span = None;
+        match &mut self.value {
+            Value::Array(items) => {
+                for item in items {
+                    *item = std::mem::replace(item, Self::nothing()).without_spans();
+                }
+            }
+            Value::Table(entries) => {
+                for entry in entries {
+                    entry.span = None;
+                    entry.node = std::mem::replace(&mut entry.node, Self::nothing()).without_spans();
+                }
+            }
+            _ => {}
+        }
+        self
+    }
+
+    const fn nothing() -> Self {
+        Self { span: None, value: Value::Boolean(false) }
+    }
+
+    /// The entries, if it is a table.
+    pub fn table(&self) -> Option<&Table> {
+        match &self.value {
+            Value::Table(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is one.
+    pub fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The items, if it is an array.
+    pub fn items(&self) -> Option<&[Self]> {
+        match &self.value {
+            Value::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The value of a key, if it is a table with that key.
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        self.table()?.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+    }
+
+    /// Place of the deepest value on a path such as `flow[1].payload` that stands in the file.
+    pub fn span_of(&self, path: &str) -> Option<Span> {
+        let mut node = self;
+        let mut span = self.span.clone();
+        for step in path.split(['.', '[']).filter(|step| !step.is_empty()) {
+            let next = match (&node.value, step.strip_suffix(']')) {
+                (Value::Array(items), Some(index)) => index.parse().ok().and_then(|i: usize| items.get(i)),
+                _ => node.get(step),
+            };
+            let Some(next) = next else { break };
+            node = next;
+            span = node.span.clone().or(span);
+        }
+        span
+    }
+
+    /// The value as the toml crate has it, for serde.
+    pub fn to_toml(&self) -> toml::Value {
+        match &self.value {
+            Value::Text(text) => toml::Value::String(text.clone()),
+            Value::Integer(number) => toml::Value::Integer(*number),
+            Value::Float(number) => toml::Value::Float(*number),
+            Value::Boolean(flag) => toml::Value::Boolean(*flag),
+            Value::Date(date) => toml::Value::Datetime(*date),
+            Value::Array(items) => toml::Value::Array(items.iter().map(Self::to_toml).collect()),
+            Value::Table(entries) => toml::Value::Table(
+                entries.iter().map(|entry| (entry.key.clone(), entry.node.to_toml())).collect(),
+            ),
+        }
+    }
+
+    /// Lays `over` on top: tables are merged key by key, anything else is replaced whole, and so are
+    /// arrays and distributions.
+    pub fn merge(&mut self, over: &Self) {
+        match (&mut self.value, &over.value) {
+            (Value::Table(under), Value::Table(entries)) if over.get(DISTRIBUTION_TAG).is_none() => {
+                self.span = over.span.clone().or(self.span.take());
+                for entry in entries {
+                    match under.iter_mut().find(|existing| existing.key == entry.key) {
+                        Some(existing) => {
+                            existing.span.clone_from(&entry.span);
+                            existing.node.merge(&entry.node);
+                        }
+                        None => under.push(entry.clone()),
+                    }
+                }
+            }
+            _ => *self = over.clone(),
+        }
+    }
+
+    /// The first path, in the order of `other`, to which both trees give a value, and not the same;
+    /// with the two places.
+    pub fn conflict(&self, other: &Self) -> Option<Conflict> {
+        let merged = |node: &Self| node.table().is_some() && node.get(DISTRIBUTION_TAG).is_none();
+        if !merged(self) || !merged(other) {
+            let differ = self.to_toml() != other.to_toml();
+            let spans = [self.span.clone(), other.span.clone()];
+            return differ.then(|| Conflict { path: Vec::new(), spans });
+        }
+        other.table()?.iter().find_map(|entry| {
+            let mut conflict = self.get(&entry.key)?.conflict(&entry.node)?;
+            conflict.path.insert(0, entry.key.clone());
+            Some(conflict)
+        })
+    }
+
+    /// What it is, for "expected a, found b".
+    pub fn describe(&self) -> String {
+        match &self.value {
+            Value::Text(text) => format!("the text {text:?}"),
+            Value::Integer(number) => format!("the number {number}"),
+            Value::Float(number) => format!("the number {number}"),
+            Value::Boolean(flag) => format!("{flag}"),
+            Value::Date(date) => format!("the date {date}"),
+            Value::Array(_) => "a list".into(),
+            Value::Table(_) => "a table".into(),
+        }
+    }
+}
+
+/// Two trees that contradict each other.
+pub struct Conflict {
+    pub path: Vec<String>,
+    pub spans: [Option<Span>; 2],
+}
+
+/// A key as TOML writes it: quoted unless bare.
+pub fn quote(key: &str) -> String {
+    let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    if bare { key.into() } else { format!("{key:?}") }
+}
+
+fn table(entries: DeTable<'_>) -> Result<Table, Problem> {
+    let mut table = Vec::with_capacity(entries.len());
+    for (key, value) in entries {
+        let (key_span, span) = (key.span(), value.span());
+        let node = Node { span: Some(span), value: convert(value.into_inner(), key_span.clone())? };
+        table.push(Entry { key: key.into_inner().into_owned(), span: Some(key_span), node });
+    }
+    table.sort_by_cached_key(|entry| first_place(entry.span.as_ref(), &entry.node));
+    Ok(table)
+}
+
+/// Where a value is mentioned first: a header may open a part of a table before the table itself.
+fn first_place(span: Option<&Span>, node: &Node) -> usize {
+    let own = span.map_or(usize::MAX, |span| span.start);
+    let first = node.table().and_then(|entries| entries.first());
+    first.map_or(own, |entry| own.min(first_place(entry.span.as_ref(), &entry.node)))
+}
+
+fn convert(value: DeValue<'_>, place: Span) -> Result<Value, Problem> {
+    Ok(match value {
+        DeValue::String(text) => Value::Text(text.into_owned()),
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => Value::Integer(number),
+            Err(_) => {
+                return Err(Problem::new(
+                    Some(place),
+                    format!("the number {number} is too large; the largest is {}", i64::MAX),
+                ));
+            }
+        },
+        // The parser has checked the syntax; a float beyond the range reads as infinite.
+        DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(flag) => Value::Boolean(flag),
+        DeValue::Datetime(date) => Value::Date(date),
+        DeValue::Array(items) => {
+            let item = |item: toml::Spanned<DeValue<'_>>| {
+                let span = item.span();
+                Ok(Node { span: Some(span.clone()), value: convert(item.into_inner(), span)? })
+            };
+            Value::Array(items.into_iter().map(item).collect::<Result<_, Problem>>()?)
+        }
+        DeValue::Table(entries) => Value::Table(table(entries)?),
+    })
+}

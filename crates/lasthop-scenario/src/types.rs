@@ -1,0 +1,64 @@
+//! What a complete scenario says.
+
+use lasthop_core::{Bytes, Duration, Rate};
+use lasthop_link::{ErrorConfig, PathConfig};
+use lasthop_tcp::TcpConfig;
+use lasthop_traffic::FlowConfig;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One complete scenario: what a cell of the factor matrix runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Largest IP packet on the path.
+    pub mtu: Bytes,
+    /// Between each host and the router.
+    pub lan: LanConfig,
+    /// From the fixed host to the mobile host.
+    pub down: PathConfig,
+    /// From the mobile host to the fixed host.
+    pub up: PathConfig,
+    /// Errors of the link, in both directions; none if absent.
+    pub errors: Option<ErrorConfig>,
+    /// TCP of both hosts.
+    pub tcp: TcpConfig,
+    /// The flows, in the order in which simultaneous events are handled.
+    pub flow: Vec<FlowConfig>,
+    /// How flows get their role in the statistics.
+    #[serde(default)]
+    pub roles: Roles,
+    /// Virtual time at which a run ends even if flows are not done.
+    pub time_limit: Duration,
+}
+
+impl Scenario {
+    /// True if replications depend on each other and must run in order: cached metrics carry over from
+    /// one to the next.
+    pub const fn sequential(&self) -> bool {
+        self.tcp.cached_metrics
+    }
+}
+
+/// The fast network between a host and the router.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LanConfig {
+    /// Bit rate.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Duration,
+}
+
+/// How flows of a replication get their role in the statistics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Roles {
+    /// Each flow is its own role, by its name.
+    #[default]
+    ByName,
+    /// TCP flows by elapsed time: `tcp-faster` and `tcp-slower` (of three: `tcp-fastest`, `tcp-medium`, `tcp-slowest`).
+    ByElapsed,
+    /// TCP flows by the start of the scenario: `tcp-first`, `tcp-second`, `tcp-third`.
+    ByStart,
+}

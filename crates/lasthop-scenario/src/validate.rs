@@ -1,0 +1,115 @@
+//! What no type can say of a scenario: values that contradict each other or that nothing can run.
+
+use lasthop_core::Bytes;
+use lasthop_core::packet::{Datagram, Segment};
+use lasthop_link::ConfigError;
+use lasthop_tcp::TcpConfig;
+use lasthop_traffic::FlowConfig;
+
+use crate::types::Scenario;
+
+/// Path of a value in the scenario, and what is wrong with it; what to do instead after a semicolon.
+type Invalid = (String, String);
+
+/// Smallest and largest IP packets that a path must carry (RFC 791, section 3.1 and 3.2).
+const MTU_RANGE: std::ops::RangeInclusive<u64> = 68..=65_535;
+
+/// Checks everything; the first fault in the order of the types wins.
+pub fn validate(scenario: &Scenario) -> Result<(), Invalid> {
+    let mtu = scenario.mtu;
+    require(MTU_RANGE.contains(&mtu.0), "mtu", || {
+        format!(
+            "\"{mtu}\" cannot be an MTU; write from \"{} B\" to \"{} B\"",
+            MTU_RANGE.start(),
+            MTU_RANGE.end()
+        )
+    })?;
+    let below =
+        |name: &'static str| move |fault: ConfigError| (format!("{name}.{}", fault.key), fault.message);
+    scenario.down.validate(mtu).map_err(below("down"))?;
+    scenario.up.validate(mtu).map_err(below("up"))?;
+    if let Some(errors) = &scenario.errors {
+        errors.validate().map_err(below("errors"))?;
+    }
+    tcp(&scenario.tcp)?;
+    flows(&scenario.flow, mtu)?;
+    not_zero(&scenario.time_limit, "time_limit", "300 s")
+}
+
+fn require(holds: bool, path: &str, reason: impl FnOnce() -> String) -> Result<(), Invalid> {
+    if holds { Ok(()) } else { Err((path.into(), reason())) }
+}
+
+fn not_zero<T: Default + PartialEq>(value: &T, path: &str, example: &str) -> Result<(), Invalid> {
+    require(*value != T::default(), path, || format!("must not be zero; write {example:?}, say"))
+}
+
+fn tcp(config: &TcpConfig) -> Result<(), Invalid> {
+    for (key, value) in [
+        ("initial_window", config.initial_window),
+        ("dupack_threshold", config.dupack_threshold),
+        ("max_burst", config.max_burst),
+        ("receive_window_initial", config.receive_window_initial),
+        ("receive_window_max", config.receive_window_max),
+    ] {
+        require(value > 0, &format!("tcp.{key}"), || "must not be zero; write at least 1".into())?;
+    }
+    for (key, value, example) in [
+        ("tick", config.tick, "10 ms"),
+        ("rto_initial", config.rto_initial, "3 s"),
+        ("delayed_ack", config.delayed_ack, "200 ms"),
+    ] {
+        not_zero(&value, &format!("tcp.{key}"), example)?;
+    }
+    for (key, value) in [("rto_min", config.rto_min), ("rto_initial", config.rto_initial)] {
+        let max = config.rto_max;
+        require(value <= max, &format!("tcp.{key}"), || {
+            format!("\"{value}\" is above rto_max = \"{max}\"; lower it, or raise rto_max")
+        })?;
+    }
+    let (initial, max) = (config.receive_window_initial, config.receive_window_max);
+    require(initial <= max, "tcp.receive_window_initial", || {
+        format!("{initial} is above receive_window_max = {max}; lower it, or raise receive_window_max")
+    })
+}
+
+fn flows(flows: &[FlowConfig], mtu: Bytes) -> Result<(), Invalid> {
+    require(!flows.is_empty(), "flow", || {
+        "a scenario without flows sends nothing; add a table [[flow]] with kind = \"bulk-tcp\"".into()
+    })?;
+    for (index, config) in flows.iter().enumerate() {
+        let place = format!("flow[{index}]");
+        let name = config.name();
+        require(!name.is_empty(), &format!("{place}.name"), || {
+            "the name is empty; write \"tcp-1\", say".into()
+        })?;
+        let earlier = flows[..index].iter().position(|other| other.name() == name);
+        require(earlier.is_none(), &format!("{place}.name"), || {
+            format!("two flows are called {name:?}; give each its own name, \"{name}-{}\" say", index + 1)
+        })?;
+        flow(config, &place, mtu)?;
+    }
+    Ok(())
+}
+
+fn flow(config: &FlowConfig, place: &str, mtu: Bytes) -> Result<(), Invalid> {
+    match config {
+        FlowConfig::BulkTcp(bulk) => {
+            not_zero(&bulk.bytes, &format!("{place}.bytes"), "100 kB")?;
+            let segment = mtu.0 - u64::from(Segment::BASE_HEADER_BYTES);
+            bulk.write
+                .map_or(Ok(()), |write| not_zero(&write, &format!("{place}.write"), &format!("{segment} B")))
+        }
+        FlowConfig::ConstantUdp(udp) => {
+            let room = mtu.0 - u64::from(Datagram::HEADER_BYTES);
+            let payload = udp.payload.0;
+            require((1..=room).contains(&payload), &format!("{place}.payload"), || {
+                format!(
+                    "a datagram of {payload} bytes of payload does not fit mtu = \"{mtu}\"; \
+                     write from \"1 B\" to \"{room} B\""
+                )
+            })?;
+            not_zero(&udp.duration, &format!("{place}.duration"), "60 s")
+        }
+    }
+}

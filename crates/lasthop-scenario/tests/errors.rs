@@ -1,0 +1,307 @@
+//! Every wrong file gets one paragraph with file, line, reason and suggestion.
+
+mod support;
+
+use lasthop_scenario::Study;
+use support::{BASE, FACTORS, base_with, error};
+
+/// What to replace in the base, by what; the line blamed; texts the message must contain.
+type Case = (&'static str, &'static str, usize, &'static [&'static str]);
+
+#[track_caller]
+fn assert_each(cases: &[Case]) {
+    for (from, to, line, parts) in cases {
+        let error = error(&base_with(from, to));
+        let shown = error.to_string();
+        assert_eq!(error.line, Some(*line), "{to}\n{shown}");
+        assert!(shown.starts_with(&format!("f.toml:{line}: ")), "{shown}");
+        for part in *parts {
+            assert!(shown.contains(part), "{to}\nwanted: {part}\nshown:  {shown}");
+        }
+        assert!(!shown.contains('\n'), "one paragraph: {shown}");
+    }
+}
+
+#[test]
+fn unknown_keys_at_every_depth() {
+    assert_each(&[
+        ("seed = 7", "seeds = 7", 3, &["unknown key `seeds`", "did you mean `seed`?", "replications"]),
+        (
+            "sack = true",
+            "timestamp = true",
+            26,
+            &["unknown key `tcp.timestamp`", "did you mean `timestamps`?"],
+        ),
+        ("queue.limit = \"20", "queue.limits = \"20", 11, &["`down.queue.limits`", "did you mean `limit`?"]),
+        ("delay = \"0.15 ms\"", "latency = \"0.15 ms\"", 9, &["`lan.latency`", "(accepted: rate, delay)"]),
+        (
+            "payload = \"512 B\"",
+            "payloads = \"512 B\"",
+            36,
+            &["`flow[1].payloads`", "did you mean `payload`?"],
+        ),
+        (
+            "max = \"100 ms\" }",
+            "maximum = \"100 ms\" }",
+            38,
+            &["`flow[1].start.maximum`", "did you mean `max`?"],
+        ),
+    ]);
+}
+
+#[test]
+fn quantities_without_unit_with_a_wrong_one_or_negative() {
+    assert_each(&[
+        (
+            "rate = \"64 kbit/s\"",
+            "rate = \"64\"",
+            13,
+            &["`down.link.rate`: missing unit in \"64\"", "\"64 kbit/s\"", "Mbit/s"],
+        ),
+        ("rate = \"64 kbit/s\"", "rate = 64", 13, &["missing unit in \"64\"", "\"64 kbit/s\""]),
+        ("rate = \"64 kbit/s\"", "rate = \"-64 kbit/s\"", 13, &["is negative", "\"64 kbit/s\""]),
+        ("rate = \"64 kbit/s\"", "rate = -64", 13, &["is negative", "\"64 kbit/s\""]),
+        ("rate = \"64 kbit/s\"", "rate = \"0 bit/s\"", 13, &["must be above zero"]),
+        ("rate = \"64 kbit/s\"", "rate = \"64 kbps\"", 13, &["did you mean \"64 kbit/s\"?"]),
+        (
+            "delay = \"300 ms\"",
+            "delay = \"300 msec\"",
+            14,
+            &["did you mean \"300 ms\"?", "ns, us, ms, s, min"],
+        ),
+        ("delay = \"300 ms\"", "delay = nan", 14, &["`down.link.delay`", "for example \"300 ms\""]),
+        ("delay = \"300 ms\"", "delay = true", 14, &["`down.link.delay`", "a number and a unit"]),
+        ("start = \"0 s\"", "start = \"0\"", 31, &["`flow[0].start`", "missing unit", "\"0 ms\""]),
+        ("bytes = \"188640 B\"", "bytes = \"188640 Byte\"", 30, &["`flow[0].bytes`", "did you mean"]),
+        ("min = \"0 s\"", "min = \"1 s\"", 38, &["`flow[1].start`", "above max", "exchange them"]),
+        ("min = \"0 s\"", "min = 0", 38, &["`flow[1].start.min`", "missing unit"]),
+    ]);
+}
+
+#[test]
+fn unknown_values_and_wrong_types() {
+    assert_each(&[
+        (
+            "linux-2.4",
+            "linux-2.5",
+            25,
+            &["`tcp.profile`", "unknown value \"linux-2.5\"", "did you mean `linux-2.4`?"],
+        ),
+        (
+            "\"acknowledged\"",
+            "\"acked\"",
+            16,
+            &["`down.link.release`", "(accepted: serialised, acknowledged)"],
+        ),
+        ("bulk-tcp", "bulk", 28, &["`flow[0].kind`", "did you mean `bulk-tcp`?"]),
+        ("kind = \"bulk-tcp\"", "", 27, &["missing key `kind`", "bulk-tcp, constant-udp"]),
+        ("\"uniform\"", "\"unifrom\"", 38, &["`flow[1].start.distribution`", "did you mean `uniform`?"]),
+        (
+            "distribution = \"uniform\", ",
+            "",
+            38,
+            &["missing key `distribution`", "uniform, exponential, sequence"],
+        ),
+        ("sack = true", "sack = \"yes\"", 26, &["`tcp.sack`", "found the text \"yes\"", "true or false"]),
+        ("sack = true", "frto = 2002", 26, &["`tcp.frto`", "\"2002\""]),
+        ("sack = true", "frto = false", 26, &["`tcp.frto`", "found false", "\"off\""]),
+        ("sack = true", "retries = -1", 26, &["`tcp.retries`", "the nearest is 0"]),
+        ("sack = true", "retries = 1.5", 26, &["found the number 1.5", "a whole number"]),
+        ("sack = true", "retries = 2024-01-01", 26, &["found the date", "a whole number"]),
+        ("seed = 7", "seed = 99999999999999999999", 3, &["too large"]),
+        ("seed = 7", "seed = -7", 3, &["`seed`", "from 0"]),
+        ("name = \"small\"", "name = \"a/b\"", 1, &["`name`", "not fit for a folder"]),
+        ("title = \"Small\"", "title = 1", 2, &["`title`", "a text in quotation marks"]),
+        ("title = \"Small\"", "", 1, &["missing key `title`"]),
+        ("replications = 3", "replications = 0", 4, &["`replications`", "the nearest is 1"]),
+        ("[lan]\n", "[[lan]]\n", 7, &["`lan`", "found a list", "a table"]),
+    ]);
+}
+
+#[test]
+fn missing_parts_of_a_scenario() {
+    assert_each(&[
+        ("mtu = \"576 B\"", "", 1, &["missing key `mtu`", "mtu = \"9600 B\""]),
+        ("rate = \"64 kbit/s\"", "", 12, &["missing key `down.link.rate`", "rate = \"64 kbit/s\""]),
+        ("profile = \"linux-2.4\"", "", 24, &["missing key `tcp.profile`", "profile = \"linux-2.4\""]),
+        ("bytes = \"188640 B\"", "", 27, &["missing key `flow[0].bytes`"]),
+    ]);
+    let (without_flows, _) = BASE.split_once("[[flow]]").unwrap();
+    assert!(error(without_flows).to_string().contains("missing key `flow`"));
+    let error = error(&without_flows.replace("[lan]", "flow = []\n[lan]"));
+    assert_eq!(error.line, Some(7));
+    assert!(error.to_string().contains("add a table [[flow]]"), "{error}");
+}
+
+#[test]
+fn impossible_queues_and_buffers() {
+    const RED: &str = "queue.limit = \"20 packets\"\nqueue.red = { max_probability = 0.1, weight = 0.002, idle_packet_time = \"72 ms\", ";
+    let red = |thresholds: &str| {
+        error(&base_with("queue.limit = \"20 packets\"", &format!("{RED}{thresholds} }}")))
+    };
+    for (thresholds, part) in [
+        ("min = \"7 packets\", max = \"7 packets\"", "must be above min"),
+        ("min = \"1000 B\", max = \"7 packets\"", "same unit"),
+    ] {
+        let error = red(thresholds);
+        assert_eq!(error.line, Some(12), "{error}");
+        assert!(
+            error.to_string().contains("`down.queue.red.max`") && error.to_string().contains(part),
+            "{error}"
+        );
+    }
+    let above_limit = format!("{RED}min = \"2 packets\", max = \"40 packets\" }}");
+    support::read(&base_with("queue.limit = \"20 packets\"", &above_limit));
+    assert_each(&[
+        ("20 packets", "0 packets", 11, &["`down.queue.limit`", "0 packets", "room for one"]),
+        ("20 packets", "575 B", 11, &["`down.queue.limit`", "575 B", "576 B"]),
+        ("20 packets", "20", 11, &["missing unit", "\"20 packets\""]),
+        ("send_buffer = \"9600 B\"", "send_buffer = \"500 B\"", 15, &["`down.link.send_buffer`", "576 B"]),
+    ]);
+}
+
+#[test]
+fn values_that_nothing_can_run() {
+    assert_each(&[
+        ("name = \"udp\"", "name = \"tcp-1\"", 34, &["`flow[1].name`", "two flows", "\"tcp-1-2\""]),
+        ("name = \"udp\"", "name = \"\"", 34, &["`flow[1].name`", "empty"]),
+        ("512 B", "549 B", 36, &["`flow[1].payload`", "does not fit mtu", "\"548 B\""]),
+        ("512 B", "0 B", 36, &["`flow[1].payload`", "from \"1 B\""]),
+        ("180 s", "0 s", 37, &["`flow[1].duration`", "must not be zero"]),
+        ("188640 B", "0 B", 30, &["`flow[0].bytes`", "must not be zero"]),
+        ("sack = true", "delayed_ack = \"0 s\"", 26, &["`tcp.delayed_ack`", "must not be zero", "200 ms"]),
+        ("sack = true", "initial_window = 0", 26, &["`tcp.initial_window`", "at least 1"]),
+        ("sack = true", "rto_min = \"121 s\"", 26, &["`tcp.rto_min`", "above rto_max = \"120 s\""]),
+        ("sack = true", "receive_window_max = 3", 24, &["`tcp.receive_window_initial`", "raise"]),
+        ("mtu = \"576 B\"", "mtu = \"40 B\"", 5, &["`mtu`", "\"68 B\""]),
+        ("time_limit = \"300 s\"", "time_limit = \"0 s\"", 6, &["`time_limit`", "must not be zero"]),
+    ]);
+    for (probability, line) in [("1.2", 42), ("-0.1", 42), ("nan", 42)] {
+        let error = error(&(BASE.to_owned() + &errors_table(probability, "5 s")));
+        assert_eq!(error.line, Some(line));
+        assert!(error.to_string().contains("`errors.packet_error_probability`"), "{error}");
+        assert!(error.to_string().contains("from 0 to 1"), "{error}");
+    }
+    let error = error(&(BASE.to_owned() + &errors_table("0.5", "0 s")));
+    assert_eq!(error.line, Some(40));
+    assert!(error.to_string().contains("`errors.good`"), "{error}");
+}
+
+fn errors_table(probability: &str, length: &str) -> String {
+    format!("[errors]\ngood = {length:?}\nbad = {length:?}\npacket_error_probability = {probability}\n")
+}
+
+#[test]
+fn factors_levels_and_matrix() {
+    for (matrix, line, part) in [
+        ("[[matrix]]\nlinks = [\"e0\"]", 53, "unknown factor `links`; did you mean `link`?"),
+        (
+            "[[matrix]]\nlink = [\"e0\",\n \"r2\"]",
+            54,
+            "unknown level \"r2\" of factor `link`; did you mean `r1`?",
+        ),
+        (
+            "[[matrix]]\nvariant = [\"eifel\"]",
+            53,
+            "did you mean `eifel+red`? (accepted: baseline, eifel+red)",
+        ),
+        ("[[matrix]]\nlink = []", 53, "`matrix[0].link`: the list is empty"),
+        ("[[matrix]]\nlink = \"e0\"", 53, "found the text \"e0\"; write a list"),
+        ("[matrix]\nlink = [\"e0\"]", 52, "`matrix`: found a table; write a list"),
+        ("[factor.empty]", 52, "`factor.empty`: the table is empty"),
+        ("[factor.empty]\nlevel = 3", 53, "`factor.empty.level`: found the number 3; write a table"),
+        ("[factor.\"a b\".c]", 52, "leave out blanks"),
+        ("[factor.a.\"c=d\"]", 52, "leave out blanks"),
+        ("[factor.a.unused]\ntcp.sak = true\n[[matrix]]\nlink = [\"e0\"]", 53, "did you mean `sack`?"),
+        ("[factor.a.unused]\ndown.link.rate = \"1\"\n", 53, "`factor.a.unused.down.link.rate`: missing unit"),
+    ] {
+        let error = error(&format!("{BASE}{FACTORS}{matrix}\n"));
+        assert_eq!(error.line, Some(line), "{matrix}\n{error}");
+        assert!(error.to_string().contains(part), "{matrix}\n{error}");
+    }
+    let error = error(&base_with("[lan]", "matrix = []\n[lan]"));
+    assert_eq!(error.line, Some(7));
+    assert!(error.to_string().contains("`matrix`: the list is empty"), "{error}");
+}
+
+#[test]
+fn a_bad_value_of_a_level_is_blamed_on_its_line_and_cell() {
+    let text = format!("{BASE}{FACTORS}").replace("7 packets", "1 packet");
+    let error = error(&text);
+    assert_eq!(error.line, Some(51));
+    let shown = error.to_string();
+    assert!(shown.contains("`down.queue.red.max`"), "{shown}");
+    assert!(shown.ends_with("(in cell link=e0,workload=both,variant=eifel+red)"), "{shown}");
+}
+
+#[test]
+fn two_factors_that_disagree_about_a_key() {
+    let text = format!("{BASE}[factor.a.x]\ntcp.sack = false\n[factor.b.y]\ntcp.sack = true\n");
+    let error = error(&text);
+    assert_eq!(error.line, Some(42));
+    let shown = error.to_string();
+    assert!(
+        shown.contains("`tcp.sack` is set here by b=y and, to another value, on line 40 by a=x"),
+        "{shown}"
+    );
+    support::read(&text.replace("sack = false", "sack = true"));
+}
+
+#[test]
+fn too_many_cells() {
+    let factors: Vec<_> = (0..14).map(|n| format!("[factor.f{n}.a]\n[factor.f{n}.b]\n")).collect();
+    let text = BASE.to_owned() + &factors.concat();
+    assert!(error(&text).to_string().contains("more than 10000 cells; list fewer levels"));
+}
+
+#[test]
+fn syntax_and_encoding() {
+    assert_each(&[
+        ("\"64 kbit/s\"", "64 kbit/s", 13, &["not valid TOML", "quotation marks"]),
+        ("seed = 7", "name = \"again\"", 3, &["not valid TOML", "duplicate key"]),
+        ("[lan]", "[lan", 7, &["not valid TOML"]),
+    ]);
+    for little_endian in [true, false] {
+        let units = std::iter::once('\u{feff}' as u16).chain(BASE.encode_utf16());
+        let bytes: Vec<u8> =
+            units.flat_map(|u| if little_endian { u.to_le_bytes() } else { u.to_be_bytes() }).collect();
+        let error = Study::from_bytes(&bytes, "f.toml").unwrap_err().to_string();
+        assert!(error.starts_with("f.toml:1: the file is UTF-16") && error.contains("UTF-8"), "{error}");
+    }
+    let error = Study::from_bytes(b"name = \"a\"\ntitle = \"\xe9\"\n", "f.toml").unwrap_err().to_string();
+    assert!(error.starts_with("f.toml:2: the file is not UTF-8"), "{error}");
+    assert!(Study::from_bytes(format!("\u{feff}{BASE}").as_bytes(), "f.toml").is_ok());
+    let windows_lines = base_with("seed = 7", "seeds = 7").replace('\n', "\r\n");
+    assert_eq!(support::error(&windows_lines).line, Some(3));
+    assert!(support::error("").to_string().contains("missing key `name`"));
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let folder = std::env::temp_dir().join(format!("lasthop-scenario-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("study.toml");
+    std::fs::write(&path, BASE).unwrap();
+    assert_eq!(Study::from_path(&path).unwrap().name, "small");
+    let shown = |path: &std::path::Path| Study::from_path(path).unwrap_err().to_string();
+    assert!(shown(&folder).contains("this is a directory"));
+    let missing = shown(&folder.join("studie.toml"));
+    assert!(missing.contains("no such file; did you mean") && missing.contains("study.toml?"), "{missing}");
+    std::fs::write(folder.join("big.toml"), vec![b'#'; 5 << 20]).unwrap();
+    assert!(shown(&folder.join("big.toml")).contains("larger than"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_without_permission() {
+    use std::os::unix::fs::PermissionsExt;
+    let path = std::env::temp_dir().join(format!("lasthop-scenario-{}.toml", std::process::id()));
+    std::fs::write(&path, BASE).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
+    match Study::from_path(&path) {
+        Ok(study) => assert_eq!(study.name, "small", "the superuser may read everything"),
+        Err(error) => assert!(error.to_string().contains("no permission"), "{error}"),
+    }
+    std::fs::remove_file(&path).unwrap();
+}

@@ -1,0 +1,238 @@
+//! Merging, the matrix, the example, the schema; and no file whatsoever makes the reader panic.
+
+mod support;
+
+use lasthop_core::{Distribution, Duration, QueueSize};
+use lasthop_scenario::{Roles, Study, json_schema};
+use lasthop_traffic::FlowConfig;
+use proptest::prelude::*;
+use support::{BASE, FACTORS, error, read};
+
+fn keys(study: &Study) -> Vec<String> {
+    study.cells.iter().map(lasthop_scenario::Cell::key).collect()
+}
+
+#[test]
+fn a_file_without_factors_is_one_cell() {
+    let study = read(BASE);
+    assert_eq!((study.name.as_str(), study.seed, study.replications), ("small", 7, 3));
+    assert_eq!(keys(&study), [""]);
+    let scenario = &study.cells[0].scenario;
+    assert_eq!(scenario.down.queue.limit, QueueSize::Packets(20));
+    assert_eq!(scenario.tcp.rto_min, Duration::from_millis(200), "from the profile");
+    assert_eq!(scenario.roles, Roles::ByName);
+    assert!(scenario.errors.is_none() && !scenario.sequential());
+}
+
+#[test]
+fn without_matrix_the_last_factor_varies_fastest() {
+    let study = read(&format!("{BASE}{FACTORS}"));
+    let levels: Vec<_> =
+        study.factors.iter().map(|(name, levels)| (name.as_str(), levels.join(" "))).collect();
+    assert_eq!(
+        levels,
+        [
+            ("link", "e0 r1".into()),
+            ("workload", "both tcp".into()),
+            ("variant", "baseline eifel+red".to_owned())
+        ]
+    );
+    assert_eq!(
+        keys(&study)[..3],
+        [
+            "link=e0,workload=both,variant=baseline",
+            "link=e0,workload=both,variant=eifel+red",
+            "link=e0,workload=tcp,variant=baseline"
+        ]
+    );
+    assert_eq!(study.cells.len(), 8);
+}
+
+#[test]
+fn a_matrix_is_the_union_of_its_blocks_each_cell_once() {
+    let matrix = "[[matrix]]\nvariant = [\"eifel+red\"]\nworkload = [\"tcp\", \"tcp\"]\n\
+                  [[matrix]]\nlink = [\"r1\"]\nworkload = [\"tcp\"]\n";
+    let study = read(&format!("{BASE}{FACTORS}{matrix}"));
+    assert_eq!(
+        keys(&study),
+        [
+            "link=e0,workload=tcp,variant=eifel+red",
+            "link=r1,workload=tcp,variant=eifel+red",
+            "link=r1,workload=tcp,variant=baseline"
+        ]
+    );
+    let whole = read(&format!("{BASE}{FACTORS}[[matrix]]\n"));
+    assert_eq!(keys(&whole), keys(&read(&format!("{BASE}{FACTORS}"))));
+}
+
+#[test]
+fn levels_merge_tables_and_replace_lists_and_distributions() {
+    let study = read(&format!("{BASE}{FACTORS}"));
+    let cell = |key: &str| &study.cells.iter().find(|cell| cell.key() == key).unwrap().scenario;
+    let plain = cell("link=e0,workload=both,variant=baseline");
+    let rich = cell("link=r1,workload=tcp,variant=eifel+red");
+    assert_eq!(plain, &read(BASE).cells[0].scenario);
+    assert!(rich.tcp.timestamps && rich.tcp.sack, "tables merge");
+    assert_eq!(rich.down.queue.limit, QueueSize::Packets(20));
+    assert_eq!(rich.down.queue.red.as_ref().unwrap().min, QueueSize::Packets(2));
+    assert_eq!(rich.errors.as_ref().unwrap().arq.as_ref().unwrap().retransmissions, 1);
+    let [FlowConfig::BulkTcp(only)] = &rich.flow[..] else { panic!("lists are replaced: {:?}", rich.flow) };
+    assert_eq!(only.name, "only");
+
+    let lengths = "[errors]\ngood = { distribution = \"exponential\", mean = \"15 s\", max = \"20 s\" }\n\
+                   bad = \"1 s\"\npacket_error_probability = 1\n\
+                   [factor.good.short.errors.good]\ndistribution = \"sequence\"\nvalues = [\"1 s\"]\n";
+    let errors = read(&format!("{BASE}{lengths}")).cells[0].scenario.errors.clone().unwrap();
+    assert_eq!(errors.good, Distribution::Sequence(vec![Duration::from_secs(1)]));
+}
+
+#[test]
+fn factors_stand_in_the_order_of_the_file_even_if_opened_piecemeal() {
+    let study = read(&format!(
+        "{BASE}[factor.z.one]\n[factor.a.one]\n[factor.z.two]\n[factor.m]\nx.tcp.ecn = true\n"
+    ));
+    let names: Vec<_> =
+        study.factors.iter().map(|(name, levels)| format!("{name}:{}", levels.join("+"))).collect();
+    assert_eq!(names, ["z:one+two", "a:one", "m:x"]);
+}
+
+#[test]
+fn cached_metrics_make_replications_a_sequence() {
+    let study = read(&format!("{BASE}[factor.v.plain]\n[factor.v.cbi]\ntcp.cached_metrics = true\n"));
+    assert_eq!(study.cells.iter().map(|cell| cell.scenario.sequential()).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn a_scenario_survives_its_own_text() {
+    let study = read(&format!("{BASE}{FACTORS}"));
+    for cell in &study.cells {
+        let body = toml::to_string(&cell.scenario).unwrap();
+        let text = format!("name = \"x\"\ntitle = \"x\"\nseed = 1\nreplications = 1\n{body}");
+        assert_eq!(read(&text).cells[0].scenario, cell.scenario);
+    }
+}
+
+#[test]
+fn the_example_reads_as_two_cells() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/two-flows.toml");
+    let study = Study::from_path(path.as_ref()).unwrap();
+    assert_eq!(keys(&study), ["memory=none", "memory=cbi"]);
+    assert_eq!(study.replications, 5);
+    assert_eq!(study.cells.iter().map(|cell| cell.scenario.sequential()).collect::<Vec<_>>(), [false, true]);
+}
+
+fn schema() -> serde_json::Value {
+    serde_json::from_str(&json_schema()).unwrap()
+}
+
+fn as_json(text: &str) -> serde_json::Value {
+    serde_json::to_value(toml::from_str::<toml::Table>(text).unwrap()).unwrap()
+}
+
+#[test]
+fn the_schema_accepts_what_the_reader_accepts() {
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let example = include_str!("../../../examples/two-flows.toml");
+    for text in [BASE, &format!("{BASE}{FACTORS}[[matrix]]\nlink = [\"e0\"]\n"), example] {
+        let errors: Vec<_> = validator.iter_errors(&as_json(text)).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        read(text);
+    }
+}
+
+#[test]
+fn the_schema_rejects_structural_faults_as_the_reader_does() {
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    for (from, to) in [
+        ("seed = 7", "seeds = 7"),
+        ("seed = 7", ""),
+        ("sack = true", "timestamp = true"),
+        ("sack = true", "sack = 1"),
+        ("sack = true", "retries = -1"),
+        ("linux-2.4", "linux-2.5"),
+        ("bulk-tcp", "bulk"),
+        ("64 kbit/s", "64"),
+        ("64 kbit/s", "-64 kbit/s"),
+        ("\"64 kbit/s\"", "64"),
+        ("replications = 3", "replications = 0"),
+        ("[lan]", "matrix = []\n[lan]"),
+        ("name = \"small\"", "name = \"a/b\""),
+        ("distribution = \"uniform\", ", ""),
+        ("[lan]", "[factor.f]\n[lan]"),
+        ("[lan]", "[factor.f.l.tcp]\nsak = true\n[lan]"),
+        ("[lan]", "[factor.f.\"a b\"]\n[lan]"),
+    ] {
+        let text = support::base_with(from, to);
+        assert!(!validator.is_valid(&as_json(&text)), "{to}");
+        error(&text);
+    }
+}
+
+#[test]
+fn the_schema_covers_every_key_of_a_scenario() {
+    let schema = schema();
+    let text = format!("{BASE}{FACTORS}");
+    let scenario = serde_json::to_value(&read(&text).cells[7].scenario).unwrap();
+    for (key, value) in scenario.as_object().unwrap() {
+        let property = &schema["properties"][key];
+        assert!(property.is_object(), "{key}");
+        let definition = property["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/Partial"));
+        for inner in value.as_object().into_iter().flatten().map(|(inner, _)| inner) {
+            let definition = format!("Partial{}", definition.unwrap());
+            assert!(schema["$defs"][&definition]["properties"][inner].is_object(), "{key}.{inner}");
+        }
+    }
+    assert!(schema["$defs"]["Level"]["properties"]["tcp"].is_object());
+    assert!(schema["$defs"]["Level"].get("required").is_none());
+    assert!(schema["$defs"]["PartialTcpConfig"].get("required").is_none());
+}
+
+/// A valid file with a stretch of bytes cut out, doubled or overwritten.
+fn mutated() -> impl Strategy<Value = Vec<u8>> {
+    let text = format!("{BASE}{FACTORS}[[matrix]]\nlink = [\"e0\", \"r1\"]\n").into_bytes();
+    let length = text.len();
+    let junk = prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..8),
+        "[-+0-9a-z.\"'=\\[\\]{}, \n#]{0,12}".prop_map(String::into_bytes),
+        proptest::sample::select(vec![
+            "-", "9", "0", "nan", "1e999", "[]", "{}", "\"\"", "true", "\u{feff}", "\u{0}"
+        ])
+        .prop_map(|text| text.as_bytes().to_vec()),
+    ];
+    proptest::collection::vec((0..length, 0_usize..40, junk, any::<bool>()), 1..4).prop_map(move |edits| {
+        let mut bytes = text.clone();
+        for (at, cut, junk, keep) in edits {
+            let at = at.min(bytes.len());
+            let end = if keep { at } else { (at + cut).min(bytes.len()) };
+            bytes.splice(at..end, junk);
+        }
+        bytes
+    })
+}
+
+fn assert_one_paragraph(bytes: &[u8]) -> Result<(), TestCaseError> {
+    if let Err(error) = Study::from_bytes(bytes, "f.toml") {
+        prop_assert!(!error.message.contains('\n') && !error.message.is_empty());
+        prop_assert!(error.to_string().starts_with("f.toml:"));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        assert_one_paragraph(&bytes)?;
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "[a-z.\"=\\[\\]{}\n ,#0-9\u{e9}\u{1f600}-]{0,200}") {
+        assert_one_paragraph(text.as_bytes())?;
+    }
+
+    #[test]
+    fn no_mutation_of_a_valid_file_makes_the_reader_panic(bytes in mutated()) {
+        assert_one_paragraph(&bytes)?;
+    }
+}
