@@ -162,10 +162,18 @@ const UNITS: units::UnitTable = units::UnitTable {
     ],
 };
 
+/// Thirty years: sums of stated durations stay far below the end of the clock.
+const LONGEST_STATED_NANOS: u64 = 1_000_000_000 * NANOS_PER_SECOND;
+
 impl FromStr for Duration {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        UNITS.parse(text).map(Self)
+        match UNITS.parse(text)? {
+            nanos if nanos > LONGEST_STATED_NANOS => Err(ParseError::new(format!(
+                "{text:?} is too large for a duration: write at most \"1000000000 s\""
+            ))),
+            nanos => Ok(Self(nanos)),
+        }
     }
 }
 

@@ -46,10 +46,10 @@ impl Rate {
         self.0
     }
 
-    /// Time to transmit `bytes` bytes, to the nearest nanosecond.
+    /// Time to transmit an IP packet of `bytes` bytes (at most 65535), to the nearest nanosecond.
     pub fn transmission_time(self, bytes: u32) -> Duration {
-        let bits_nanos = u128::from(bytes) * 8 * 1_000_000_000;
-        Duration::from_nanos(((bits_nanos + u128::from(self.0 / 2)) / u128::from(self.0)) as u64)
+        let bits_nanos = u64::from(bytes) * 8 * 1_000_000_000;
+        Duration::from_nanos((bits_nanos + self.0 / 2) / self.0)
     }
 }
 

@@ -14,6 +14,15 @@ type Invalid = (String, String);
 /// Smallest and largest IP packets that a path must carry (RFC 791, section 3.1 and 3.2).
 const MTU_RANGE: std::ops::RangeInclusive<u64> = 68..=65_535;
 
+/// Largest window in segments: more than any real path holds, and far from overflow.
+const SEGMENTS_MAX: u32 = 1_000_000;
+
+/// Most retransmissions of a segment, or of a packet by the link.
+const RETRIES_MAX: u32 = 255;
+
+/// Most bytes of one transfer; sums with headers and sequence numbers stay far from overflow.
+const TRANSFER_MAX: Bytes = Bytes(1_000_000_000_000_000);
+
 /// Checks everything; the first fault in the order of the types wins.
 pub fn validate(scenario: &Scenario) -> Result<(), Invalid> {
     let mtu = scenario.mtu;
@@ -30,6 +39,10 @@ pub fn validate(scenario: &Scenario) -> Result<(), Invalid> {
     scenario.up.validate(mtu).map_err(below("up"))?;
     if let Some(errors) = &scenario.errors {
         errors.validate().map_err(below("errors"))?;
+        let retransmissions = errors.arq.as_ref().map_or(0, |arq| arq.retransmissions);
+        require(retransmissions <= RETRIES_MAX, "errors.arq.retransmissions", || {
+            format!("{retransmissions} is out of range; write at most {RETRIES_MAX}")
+        })?;
     }
     tcp(&scenario.tcp)?;
     flows(&scenario.flow, mtu)?;
@@ -45,14 +58,23 @@ fn not_zero<T: Default + PartialEq>(value: &T, path: &str, example: &str) -> Res
 }
 
 fn tcp(config: &TcpConfig) -> Result<(), Invalid> {
-    for (key, value) in [
-        ("initial_window", config.initial_window),
-        ("dupack_threshold", config.dupack_threshold),
-        ("max_burst", config.max_burst),
-        ("receive_window_initial", config.receive_window_initial),
-        ("receive_window_max", config.receive_window_max),
+    for (key, value, range) in [
+        ("initial_window", config.initial_window, 1..=SEGMENTS_MAX),
+        ("dupack_threshold", config.dupack_threshold, 1..=SEGMENTS_MAX),
+        ("max_burst", config.max_burst, 1..=SEGMENTS_MAX),
+        ("retries", config.retries, 0..=RETRIES_MAX),
+        ("syn_retries", config.syn_retries, 0..=RETRIES_MAX),
+        ("receive_window_initial", config.receive_window_initial, 1..=SEGMENTS_MAX),
+        ("receive_window_growth", config.receive_window_growth, 0..=SEGMENTS_MAX),
+        ("receive_window_max", config.receive_window_max, 1..=SEGMENTS_MAX),
     ] {
-        require(value > 0, &format!("tcp.{key}"), || "must not be zero; write at least 1".into())?;
+        require(range.contains(&value), &format!("tcp.{key}"), || {
+            let (min, max) = (range.start(), range.end());
+            format!(
+                "{value} is out of range; write from {min} to {max}, the nearest is {}",
+                value.clamp(*min, *max)
+            )
+        })?;
     }
     for (key, value, example) in [
         ("tick", config.tick, "10 ms"),
@@ -96,6 +118,9 @@ fn flow(config: &FlowConfig, place: &str, mtu: Bytes) -> Result<(), Invalid> {
     match config {
         FlowConfig::BulkTcp(bulk) => {
             not_zero(&bulk.bytes, &format!("{place}.bytes"), "100 kB")?;
+            require(bulk.bytes <= TRANSFER_MAX, &format!("{place}.bytes"), || {
+                format!("\"{}\" is too much for one transfer; write at most \"{TRANSFER_MAX}\"", bulk.bytes)
+            })?;
             let segment = mtu.0 - u64::from(Segment::BASE_HEADER_BYTES);
             bulk.write
                 .map_or(Ok(()), |write| not_zero(&write, &format!("{place}.write"), &format!("{segment} B")))

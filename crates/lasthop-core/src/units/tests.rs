@@ -18,23 +18,15 @@ fn durations_are_exact_decimals() {
         ("10 ns", 10),
         ("0 s", 0),
         ("0.000000001 s", 1),
-        ("0.1000000000000 ns", u64::MAX),
         ("1.50 ms", 1_500_000),
         (" 300ms ", 300_000_000),
         ("0.1 s", 100_000_000),
-        ("18446744073.709551615 s", u64::MAX),
+        ("1000000000 s", 1_000_000_000_000_000_000),
     ] {
-        match text.parse::<Duration>() {
-            Ok(duration) => assert_eq!(duration.as_nanos(), nanos, "{text}"),
-            Err(error) => assert_eq!(
-                (text, error.to_string().as_str()),
-                (
-                    "0.1000000000000 ns",
-                    "\"0.1000000000000 ns\" has more digits than a nanosecond: leave them out"
-                )
-            ),
-        }
+        assert_eq!(text.parse(), Ok(Duration::from_nanos(nanos)), "{text}");
     }
+    assert_eq!(error::<Duration>("0.1 ns"), "\"0.1 ns\" has more digits than a nanosecond: leave them out");
+    assert!(error::<Duration>("1000000000.000000001 s").contains("too large"));
 }
 
 #[test]
@@ -107,16 +99,18 @@ fn probabilities_lie_between_zero_and_one() {
 }
 
 #[test]
-fn a_gigabyte_at_one_bit_per_second_does_not_overflow() {
-    let time = Rate::from_bits_per_second(8).transmission_time(u32::MAX);
-    assert_eq!(time, Duration::from_secs(u64::from(u32::MAX)));
+fn the_largest_packet_at_the_lowest_rate_does_not_overflow() {
+    let time = Rate::from_bits_per_second(1).transmission_time(65_535);
+    assert_eq!(time, Duration::from_secs(8 * 65_535));
+    assert_eq!(Rate::from_bits_per_second(u64::MAX).transmission_time(65_535), Duration::ZERO);
+    assert_eq!(Rate::from_bits_per_second(64_000).transmission_time(576), Duration::from_millis(72));
 }
 
 proptest! {
     #[test]
     fn every_quantity_survives_its_canonical_text(value in any::<u64>(), shift in 0_u32..64, small in any::<u32>()) {
         let value = value >> shift;
-        let duration = Duration::from_nanos(value);
+        let duration = Duration::from_nanos(value.min(1_000_000_000_000_000_000));
         prop_assert_eq!(duration.to_string().parse::<Duration>(), Ok(duration));
         let rate = Rate::from_bits_per_second(value.max(1));
         prop_assert_eq!(rate.to_string().parse::<Rate>(), Ok(rate));
