@@ -14,16 +14,27 @@ pub struct ConstantUdp {
     payload_bytes: u32,
 }
 
+impl ConstantUdpConfig {
+    /// Time between two datagrams.
+    pub fn interval(&self) -> Duration {
+        self.rate.transmission_time(self.payload.0 as u32)
+    }
+
+    /// Payload of all datagrams together, in bytes.
+    pub fn total_bytes(&self) -> u64 {
+        self.duration.as_nanos().div_ceil(self.interval().as_nanos()) * self.payload.0
+    }
+}
+
 impl ConstantUdp {
     /// A source whose first datagram leaves at `start`.
     pub fn new(config: &ConstantUdpConfig, start: Instant) -> Self {
-        let payload_bytes = config.payload.0 as u32;
         Self {
             next: start,
             end: start + config.duration,
-            interval: config.rate.transmission_time(payload_bytes),
+            interval: config.interval(),
             number: 0,
-            payload_bytes,
+            payload_bytes: config.payload.0 as u32,
         }
     }
 

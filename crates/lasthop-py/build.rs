@@ -1,0 +1,18 @@
+//! Notes the commit that is built, so that results can name it.
+
+use std::process::Command;
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
+}
+
+fn main() {
+    let commit = git(&["describe", "--always", "--dirty"]).unwrap_or_else(|| "unknown".to_owned());
+    println!("cargo::rustc-env=LASTHOP_COMMIT={commit}");
+    if let Some(directory) = git(&["rev-parse", "--absolute-git-dir"]) {
+        println!("cargo::rerun-if-changed={directory}/logs/HEAD");
+        println!("cargo::rerun-if-changed={directory}/index");
+    }
+}

@@ -1,0 +1,229 @@
+//! Python bindings, thin: scenario files in, columns of records out.
+//!
+//! Signatures and units are documented in `python/lasthop/_core.pyi`.
+
+#![allow(missing_docs, reason = "the stub file documents the Python side")]
+
+mod run;
+
+use std::path::PathBuf;
+
+use lasthop_link::{ErrorConfig, LinkState, Periods};
+use lasthop_scenario::{Roles, Scenario};
+use lasthop_core::Instant;
+use lasthop_trace::{Column, Columnar};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use sha2::{Digest, Sha256};
+
+pyo3::create_exception!(_core, ScenarioError, PyValueError, "A scenario file is wrong.");
+
+#[pyclass(frozen)]
+struct Study {
+    study: lasthop_scenario::Study,
+}
+
+#[pyclass(frozen)]
+struct Cell {
+    cell: lasthop_scenario::Cell,
+}
+
+#[pyclass(frozen)]
+struct Results {
+    #[pyo3(get)]
+    flows: Py<PyDict>,
+    #[pyo3(get)]
+    runs: Py<PyDict>,
+}
+
+#[pyclass(frozen)]
+struct Trace {
+    #[pyo3(get)]
+    packets: Py<PyDict>,
+    #[pyo3(get)]
+    tcp: Py<PyDict>,
+    #[pyo3(get)]
+    flows: Py<PyDict>,
+    #[pyo3(get)]
+    link_states: Py<PyDict>,
+}
+
+#[pymethods]
+impl Study {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.study.name
+    }
+
+    #[getter]
+    fn title(&self) -> &str {
+        &self.study.title
+    }
+
+    #[getter]
+    fn description(&self) -> Option<&str> {
+        Some(self.study.description.as_str()).filter(|text| !text.is_empty())
+    }
+
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.study.seed
+    }
+
+    #[getter]
+    fn replications(&self) -> u32 {
+        self.study.replications
+    }
+
+    #[getter]
+    fn factors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let factors = PyDict::new(py);
+        for (name, levels) in &self.study.factors {
+            factors.set_item(name, levels)?;
+        }
+        Ok(factors)
+    }
+
+    #[getter]
+    fn cells(&self) -> Vec<Cell> {
+        self.study.cells.iter().map(|cell| Cell { cell: cell.clone() }).collect()
+    }
+
+    #[getter]
+    fn digest(&self) -> String {
+        let cells: Vec<String> =
+            self.study.cells.iter().map(|cell| format!("{}\n{}", cell.key(), json(&cell.scenario))).collect();
+        digest(&format!("{}\n{}", self.study.name, cells.join("\n")))
+    }
+}
+
+#[pymethods]
+impl Cell {
+    #[getter]
+    fn key(&self) -> String {
+        self.cell.key()
+    }
+
+    #[getter]
+    fn levels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let levels = PyDict::new(py);
+        for (factor, level) in &self.cell.levels {
+            levels.set_item(factor, level)?;
+        }
+        Ok(levels)
+    }
+
+    #[getter]
+    fn roles(&self) -> &'static str {
+        match self.cell.scenario.roles {
+            Roles::ByName => "by-name",
+            Roles::ByElapsed => "by-elapsed",
+            Roles::ByStart => "by-start",
+        }
+    }
+
+    #[getter]
+    fn sequential(&self) -> bool {
+        self.cell.scenario.sequential()
+    }
+
+    #[getter]
+    fn scenario(&self) -> String {
+        json(&self.cell.scenario)
+    }
+
+    #[getter]
+    fn digest(&self) -> String {
+        digest(&json(&self.cell.scenario))
+    }
+
+    fn run(&self, py: Python<'_>, seed: u64, first: u64, count: u64) -> PyResult<Results> {
+        let batch = py.detach(|| run::batch(&self.cell.scenario, seed, first, count));
+        Ok(Results {
+            flows: table(py, &batch.flows, &batch.flow_replications)?,
+            runs: table(py, &batch.runs, &batch.run_replications)?,
+        })
+    }
+
+    fn trace(&self, py: Python<'_>, seed: u64, first: u64, replication: u64) -> PyResult<Trace> {
+        if replication < first {
+            return Err(PyValueError::new_err("the recorded replication lies before the first of the chain"));
+        }
+        let scenario = &self.cell.scenario;
+        let recording = py.detach(|| run::record(scenario, seed, first, replication));
+        let replications = vec![replication; recording.flows.len()];
+        Ok(Trace {
+            packets: table(py, &recording.recorder.packets, &[])?,
+            tcp: table(py, &recording.recorder.tcp, &[])?,
+            flows: table(py, &recording.flows, &replications)?,
+            link_states: bad_periods(py, scenario.errors.as_ref(), run::seed_of(seed, replication), recording.end)?,
+        })
+    }
+}
+
+/// Rows as a dict of columns, with a leading `replication` column if any are given.
+fn table<R: Columnar>(py: Python<'_>, rows: &[R], replications: &[u64]) -> PyResult<Py<PyDict>> {
+    let columns = PyDict::new(py);
+    if !replications.is_empty() {
+        columns.set_item("replication", replications)?;
+    }
+    for (name, column) in R::columns(rows) {
+        match column {
+            Column::Int(cells) => columns.set_item(name, cells)?,
+            Column::Float(cells) => columns.set_item(name, cells)?,
+            Column::Text(cells) => columns.set_item(name, cells)?,
+        }
+    }
+    Ok(columns.unbind())
+}
+
+fn bad_periods(
+    py: Python<'_>,
+    errors: Option<&ErrorConfig>,
+    seed: lasthop_core::Seed,
+    end: Instant,
+) -> PyResult<Py<PyDict>> {
+    let periods = errors.into_iter().flat_map(|errors| Periods::new(errors, seed));
+    let bad: Vec<_> = periods
+        .take_while(|period| period.start < end)
+        .filter(|period| period.state == LinkState::Bad)
+        .collect();
+    let columns = PyDict::new(py);
+    columns.set_item("start_s", bad.iter().map(|p| p.start.as_secs_f64()).collect::<Vec<_>>())?;
+    columns.set_item("end_s", bad.iter().map(|p| p.end.min(end).as_secs_f64()).collect::<Vec<_>>())?;
+    Ok(columns.unbind())
+}
+
+fn json(scenario: &Scenario) -> String {
+    serde_json::to_string(scenario).expect("a validated scenario has only finite numbers and text keys")
+}
+
+fn digest(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[pyfunction]
+fn load(path: PathBuf) -> PyResult<Study> {
+    let study =
+        lasthop_scenario::Study::from_path(&path).map_err(|error| ScenarioError::new_err(error.to_string()))?;
+    Ok(Study { study })
+}
+
+#[pyfunction]
+fn schema() -> String {
+    lasthop_scenario::json_schema()
+}
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
+    module.add("COMMIT", env!("LASTHOP_COMMIT"))?;
+    module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
+    module.add_class::<Study>()?;
+    module.add_class::<Cell>()?;
+    module.add_class::<Results>()?;
+    module.add_class::<Trace>()?;
+    module.add_function(wrap_pyfunction!(load, module)?)?;
+    module.add_function(wrap_pyfunction!(schema, module)?)
+}

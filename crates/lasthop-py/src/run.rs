@@ -1,0 +1,81 @@
+//! Runs replications of a scenario on the model engine and analyses them.
+
+use lasthop_core::{Instant, Seed, Segment};
+use lasthop_scenario::Scenario;
+use lasthop_sim::{HostMemory, RunEnd};
+use lasthop_trace::{Analysis, FlowInfo, FlowRecord, Protocol, Recorder, RunInfo, RunRecord};
+use lasthop_traffic::FlowConfig;
+
+/// Records of consecutive replications, with the replication of each row.
+#[derive(Default)]
+pub struct Batch {
+    pub flows: Vec<FlowRecord>,
+    pub flow_replications: Vec<u64>,
+    pub runs: Vec<RunRecord>,
+    pub run_replications: Vec<u64>,
+}
+
+/// One replication with everything that happened in it.
+pub struct Recording {
+    pub recorder: Recorder,
+    pub flows: Vec<FlowRecord>,
+    pub end: Instant,
+}
+
+/// Seed of one replication of a study.
+pub fn seed_of(study: u64, replication: u64) -> Seed {
+    Seed { study, replication }
+}
+
+/// Runs replications `first`, `first + 1`, ..., `count` of them, as one chain: what the hosts remember
+/// passes from each to the next.
+pub fn batch(scenario: &Scenario, seed: u64, first: u64, count: u64) -> Batch {
+    let mut memory = HostMemory::default();
+    let mut batch = Batch::default();
+    for replication in first..first + count {
+        let mut analysis = analysis(scenario);
+        let end = lasthop_sim::run(scenario, seed_of(seed, replication), &mut memory, &mut analysis);
+        let (flows, run) = analysis.finish(end.time);
+        batch.flow_replications.extend(flows.iter().map(|_| replication));
+        batch.flows.extend(flows);
+        batch.runs.push(run);
+        batch.run_replications.push(replication);
+    }
+    batch
+}
+
+/// Runs the chain from `first` and records `replication`.
+pub fn record(scenario: &Scenario, seed: u64, first: u64, replication: u64) -> Recording {
+    let mut memory = HostMemory::default();
+    if scenario.sequential() {
+        for earlier in first..replication {
+            lasthop_sim::run(scenario, seed_of(seed, earlier), &mut memory, &mut ());
+        }
+    }
+    let mut observer = (analysis(scenario), Recorder::default());
+    let RunEnd { time, .. } =
+        lasthop_sim::run(scenario, seed_of(seed, replication), &mut memory, &mut observer);
+    let (analysis, recorder) = observer;
+    let (flows, _) = analysis.finish(time);
+    Recording { recorder, flows, end: time }
+}
+
+fn analysis(scenario: &Scenario) -> Analysis {
+    let flows: Vec<FlowInfo> = scenario.flow.iter().map(flow_info).collect();
+    let packet_bytes = scenario.mtu.0 as u32;
+    let options = if scenario.tcp.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
+    let run = RunInfo {
+        rate_Bps: scenario.down.link.rate.bits_per_second() as f64 / 8.0,
+        segment_bytes: packet_bytes - Segment::BASE_HEADER_BYTES - options,
+        packet_bytes,
+    };
+    Analysis::new(&flows, run)
+}
+
+fn flow_info(flow: &FlowConfig) -> FlowInfo {
+    let (protocol, payload) = match flow {
+        FlowConfig::BulkTcp(bulk) => (Protocol::Tcp, bulk.bytes.0),
+        FlowConfig::ConstantUdp(udp) => (Protocol::Udp, udp.total_bytes()),
+    };
+    FlowInfo { name: flow.name().to_owned(), protocol, payload, start: Instant::ZERO }
+}
