@@ -68,6 +68,11 @@ system:
 lint-tools:
 	@scripts/setup-system --lint
 
+# The stamp says where .venv was made; one that was moved, or whose Python is gone, is made anew.
+ifneq ($(shell $(BIN)/python -c 'print(open(".venv/.packages").read())' 2>/dev/null),$(shell pwd -P))
+.PHONY: .venv/.packages
+endif
+
 .venv/.packages: requirements.lock scripts/setup-venv | system
 	@echo "Setting up .venv"
 	@scripts/setup-venv
