@@ -69,7 +69,7 @@ class Results:
     def runs(self) -> dict[str, list[Any]]: ...
 
 class Trace:
-    """Columns by name. Times are seconds since the start of the run."""
+    """Columns by name. `time_ns` counts from the start of the run; `flow` is the index of a row of `flows`."""
 
     @property
     def packets(self) -> dict[str, list[Any]]: ...

@@ -9,5 +9,9 @@ from pathlib import Path
 def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then put it in `path`'s place."""
     temporary = path.with_name(path.name + ".tmp")
-    write(temporary)
-    temporary.replace(path)
+    try:
+        write(temporary)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

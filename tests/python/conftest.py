@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import fake_core
-
-try:
-    from lasthop import _core
-except ImportError:  # the binding is not built
-    sys.modules["lasthop._core"] = fake_core  # type: ignore[assignment]
-    import lasthop
-
-    lasthop._core = fake_core  # type: ignore[attr-defined]
-    _core = fake_core  # type: ignore[assignment]
+from lasthop import _core
+from lasthop.cli import main
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "kulve2003"
 
@@ -54,8 +46,6 @@ def scenario_file(tmp_path: Path) -> Path:
 @pytest.fixture
 def lasthop_main(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
     """Return the command line, run in an empty working folder."""
-    from lasthop.cli import main
-
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)

@@ -11,8 +11,9 @@ from lasthop.report import style
 from lasthop.report.style import Figure
 from lasthop.statistics import FIVE_NUMBERS, PercentileMethod, summarise
 
-_OFFSET_MEASURED = -0.16
-_OFFSET_PUBLISHED = 0.27
+_OFFSET_MEASURED = -0.14
+_OFFSET_PUBLISHED = 0.26
+_FITS_CHARACTERS = 140
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +105,17 @@ def box_figure(panels: Sequence[BoxPanel], levels: Sequence[str], y_title: str, 
             anchor=f"y{ref}",
             tickvals=list(range(len(levels))),
             ticktext=list(levels),
-            tickangle=0 if max(map(len, levels), default=0) * len(levels) * len(panels) < 90 else -35,
+            tickangle=0 if max(map(len, levels), default=0) * len(levels) * len(panels) <= _FITS_CHARACTERS else -30,
+            tickfont={"size": 12},
             range=[-0.6, len(levels) - 0.4],
             showgrid=False,
         )
         shared = {} if index == 0 else {"matches": "y", "showticklabels": False}
-        axes[f"yaxis{ref}"] = style.axis(
-            y_title if index == 0 else None, anchor=f"x{ref}", rangemode="tozero", **shared
-        )
+        axes[f"yaxis{ref}"] = style.axis(y_title if index == 0 else None, anchor=f"x{ref}", **shared)
         annotations.append(style.panel_title(panel.title, sum(domain) / 2))
-    legend = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1.06, "yanchor": "bottom", "font": {"size": 12}}
-    settings = style.layout(400, annotations=annotations, legend=legend, boxmode="overlay", **axes)
-    settings["margin"] = settings["margin"] | {"t": 60, "b": 64}
+    legend = {"orientation": "h", "x": 0, "y": 1.09, "yanchor": "bottom", "font": {"size": 12}}
+    settings = style.layout(370, annotations=annotations, legend=legend, boxmode="overlay", **axes)
+    settings["margin"] = settings["margin"] | {"t": 64, "b": 60}
     return {"data": data, "layout": settings}
 
 

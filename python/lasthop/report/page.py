@@ -152,8 +152,17 @@ def _plotly_js() -> str:
     return source.replace("</script", "<\\/script")
 
 
-def _agreement_rows(agreement: Sequence[Agreement]) -> list[tuple[str, str, str, int, int, float]]:
-    return [(a.what, a.scope, a.tolerance, a.hits, a.total, round(100 * a.share)) for a in agreement]
+def _agreement_tables(agreement: Sequence[Agreement]) -> list[tuple[str, list[tuple[str, list[Agreement]]]]]:
+    """Group by the kind of number: times by scope with their tolerances side by side, then counts by metric."""
+    times: dict[str, list[Agreement]] = {}
+    counts: dict[str, list[Agreement]] = {}
+    for row in agreement:
+        if row.tolerance.endswith("%"):
+            times.setdefault("all links" if row.scope == "all" else f"link {row.scope}", []).append(row)
+        else:
+            counts.setdefault(row.what.removeprefix("median "), []).append(row)
+    titled = [("Elapsed time of TCP flows", times), ("Counts, all links", counts)]
+    return [(title, list(rows.items())) for title, rows in titled if rows]
 
 
 def _context(results: Results) -> dict[str, Any]:
@@ -181,7 +190,7 @@ def _context(results: Results) -> dict[str, Any]:
         "sets": campaign.plan.sets,
         "percentiles": results.presentation.percentiles,
         "compared": results.assets is not None,
-        "agreement": _agreement_rows(results.agreement),
+        "agreement": _agreement_tables(results.agreement),
         "scatter": scatter,
         "boxes": list(box_figures(results)),
         "traces": list(trace_figures(results)),

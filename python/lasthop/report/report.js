@@ -1,7 +1,7 @@
 "use strict";
 // Figures are drawn when they come near the window, so that a report with many of them opens at once.
 (function () {
-  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
+  const config = { responsive: true, displaylogo: false, modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]] };
   const draw = function (element) {
     if (element.dataset.drawn) { return; }
     element.dataset.drawn = "yes";

@@ -13,7 +13,8 @@ from lasthop.report import style
 from lasthop.report.style import Figure
 
 _ZERO_AT = 0.5
-_TICKS = [0.5, 1, 2, 5, 10, 20, 50, 100, 200]
+_COUNT_TICKS = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500]
+_TICKS = [digit * 10**power for power in range(-3, 8) for digit in (1, 1.5, 2, 3, 4, 6, 8)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,12 @@ def _panels(rows: pl.DataFrame, cell_factor: str) -> list[_Panel]:
         _Panel("counts (packets, ACKs)", counts, "metric", counts=True),
     ]
     return [p for p in panels if rows["metric"].is_in(p.metrics).any()]
+
+
+def _ticks(counts: bool) -> dict[str, Any]:
+    if counts:
+        return {"tickvals": _COUNT_TICKS, "ticktext": ["0", *(f"{tick:g}" for tick in _COUNT_TICKS[1:])]}
+    return {"tickvals": _TICKS, "ticktext": [f"{tick:g}" for tick in _TICKS]}
 
 
 def _range(values: Sequence[float]) -> list[float]:
@@ -75,8 +82,7 @@ def published_figure(comparison: pl.DataFrame) -> Figure:
             part = part.with_columns(pl.col("published", "measured").clip(lower_bound=_ZERO_AT))
         span = _range([*part["published"], *part["measured"]])
         shapes += _diagonal(span, ref, panel.counts)
-        ticks = {"tickvals": _TICKS, "ticktext": ["0", *map(str, _TICKS[1:])]} if panel.counts else {"nticks": 6}
-        axis = {"type": "log", "range": span, **ticks}
+        axis = {"type": "log", "range": span, **_ticks(panel.counts)}
         axes[f"xaxis{ref}"] = style.axis(f"published {panel.title}", domain=domain, anchor=f"y{ref}", **axis)
         axes[f"yaxis{ref}"] = style.axis("measured" if index == 0 else None, anchor=f"x{ref}", **axis)
         data += _points(part, panel, keys, index, ref)

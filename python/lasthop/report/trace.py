@@ -13,6 +13,7 @@ from lasthop.report import style
 from lasthop.report.style import Figure
 
 _KILO = 1000.0
+_NANO = 1e9
 _ROW_HEIGHTS = {"sequence": 300, "queue": 170, "window": 170}
 _GAP_PX = 34
 _RETRANSMISSIONS = {
@@ -24,9 +25,11 @@ _DROPS = {
     "dropped-queue": ("dropped: queue full", "#111418"),
     "dropped-red": ("dropped: RED", "#a4161a"),
     "dropped-error": ("dropped: link error", "#7b2cbf"),
+    "dropped-arq": ("dropped: ARQ gave up", "#7b2cbf"),
 }
+_BEHIND_THE_QUEUE = ("dropped-error", "dropped-arq")
+_UNDONE = ("undone-timestamps", "undone-dsack", "undone-frto")
 Values = Iterable[float | None]
-_NO_THRESHOLD = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,13 @@ class TraceTables:
     @classmethod
     def of(cls, trace: _core.Trace) -> TraceTables:
         """Convert what the engine returns."""
-        tables = (trace.packets, trace.tcp, trace.flows, trace.link_states)
-        return cls(*(pl.DataFrame(dict(t), strict=False, infer_schema_length=None) for t in tables))
+        packets, tcp = (
+            pl.DataFrame(dict(table), strict=False, infer_schema_length=None).with_columns(
+                (pl.col("time_ns") / _NANO).alias("time_s")
+            )
+            for table in (trace.packets, trace.tcp)
+        )
+        return cls(packets, tcp, pl.DataFrame(dict(trace.flows), strict=False), pl.DataFrame(dict(trace.link_states)))
 
     def end_s(self) -> float:
         """Time of the last packet event, seconds."""
@@ -80,9 +88,10 @@ def _sack_lines(acks: pl.DataFrame) -> tuple[list[float | None], list[float | No
     x: list[float | None] = []
     y: list[float | None] = []
     for time, blocks in acks.select("time_s", "sack").iter_rows():
-        for start, end in blocks or ():
+        for block in blocks.split():
+            start, _, end = block.partition("-")
             x += [time, time, None]
-            y += [start / _KILO, end / _KILO, None]
+            y += [int(start) / _KILO, int(end) / _KILO, None]
     return x, y
 
 
@@ -102,9 +111,14 @@ def _sequence(canvas: _Canvas, row: int, tables: TraceTables, flow: int, data: s
     canvas.add(row, "SACK block", *_sack_lines(acks), **sack)
     mine = tables.tcp.filter(pl.col("flow") == flow)
     for kind, (name, color, symbol) in _RETRANSMISSIONS.items():
-        again = mine.filter(pl.col("kind") == kind)
+        again = mine.filter(pl.col("event") == kind)
         if again.height:
-            canvas.add(row, name, again["time_s"], again["seq"] / _KILO, **_marker(color, symbol, 7))
+            canvas.add(row, name, again["time_s"], again["seq"] / _KILO, **_marker(color, symbol, 6))
+    expired = mine.filter(pl.col("event") == "timeout")
+    if expired.height:
+        canvas.add(
+            row, "timer expired", expired["time_s"], expired["seq"] / _KILO, **_marker("#5b3a00", "circle-open", 11)
+        )
     for event, (name, color) in _DROPS.items():
         dropped = segments.filter(pl.col("event") == event)
         if dropped.height:
@@ -125,23 +139,26 @@ def _queue(canvas: _Canvas, row: int, tables: TraceTables, data: str) -> None:
         dropped = events.filter(pl.col("event") == event)
         if dropped.height:
             # Link errors strike behind the queue: they stand on its axis.
-            height = [0.0] * dropped.height if event == "dropped-error" else dropped["queue_packets"].fill_null(0)
-            canvas.add(row, name, dropped["time_s"], height, **_marker(color, "x-thin-open", 8))
+            heights = [0.0] * dropped.height if event in _BEHIND_THE_QUEUE else dropped["queue_packets"].fill_null(0)
+            canvas.add(row, name, dropped["time_s"], heights, **_marker(color, "x-thin-open", 8))
     marked = events.filter(pl.col("event") == "marked")
     if marked.height:
-        heights = marked["queue_packets"].fill_null(0)
-        canvas.add(row, "ECN mark", marked["time_s"], heights, **_marker("#a4161a", "circle-open", 7))
+        marks = marked["queue_packets"].fill_null(0)
+        canvas.add(row, "ECN mark", marked["time_s"], marks, **_marker("#a4161a", "circle-open", 7))
 
 
 def _windows(canvas: _Canvas, row: int, tables: TraceTables, flows: Sequence[tuple[int, str, str]]) -> None:
     for number, (flow, name, host) in enumerate(flows):
-        states = tables.tcp.filter(pl.col("flow") == flow, pl.col("host") == host, pl.col("kind") == "window")
+        mine = tables.tcp.filter(pl.col("flow") == flow, pl.col("host") == host)
+        states = mine.filter(pl.col("event") == "window")
         color = style.SERIES[number % len(style.SERIES)]
         line = {"mode": "lines", "line": {"color": color, "width": 1.4, "shape": "hv"}}
         canvas.add(row, f"cwnd of {name}", states["time_s"], states["cwnd"], **line)
-        finite = states.with_columns(pl.when(pl.col("ssthresh") < _NO_THRESHOLD).then(pl.col("ssthresh")))
         line = {"mode": "lines", "line": {"color": color, "width": 1.2, "shape": "hv", "dash": "dot"}}
-        canvas.add(row, f"ssthresh of {name}", finite["time_s"], finite["ssthresh"], **line)
+        canvas.add(row, f"ssthresh of {name}", states["time_s"], states["ssthresh"], **line)
+        undone = mine.with_columns(pl.col("cwnd").forward_fill()).filter(pl.col("event").is_in(_UNDONE))
+        if undone.height:
+            canvas.add(row, "reduction undone", undone["time_s"], undone["cwnd"], **_marker("#3a7d44", "star", 9))
 
 
 def _bad_periods(tables: TraceTables, end: float) -> list[dict[str, Any]]:

@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import polars as pl
+import pytest
+
+import fake_core
+from lasthop import _core
+from lasthop.campaign import Campaign, Plan
+from lasthop.catalogue import Assets, load_assets, parse_presentation
+from lasthop.comparison import agreement, compare, judge
+from lasthop.statistics import percentiles
+from lasthop.summary import generic_summary, key_columns, study_summary
+
+
+def run(engine: fake_core.Engine, file: Path, out: Path, sets: int = 1) -> Campaign:
+    study = cast("_core.Study", engine.load(str(file)))
+    campaign = Campaign(Plan(study, study.cells, 1, 4, sets), out)
+    campaign.run(1, lambda _: None)
+    return campaign
+
+
+def assets_of(file: Path) -> Assets:
+    assets = load_assets(file)
+    assert assets is not None
+    return assets
+
+
+@pytest.fixture
+def measured(engine: fake_core.Engine, study_file: Path, tmp_path: Path) -> tuple[pl.DataFrame, pl.DataFrame, Assets]:
+    campaign = run(engine, study_file, tmp_path / "out")
+    assets = assets_of(study_file)
+    flows = campaign.flows()
+    return flows, study_summary(flows, list(fake_core.KULVE), assets), assets
+
+
+Measured = tuple[pl.DataFrame, pl.DataFrame, Assets]
+
+
+def test_summary_covers_every_table_of_the_study(measured: Measured) -> None:
+    _, summary, assets = measured
+    cells = ["table", "link", "workload", "variant"]
+    assert set(summary.select(cells).rows()) == set(assets.tables.select(cells).rows())
+
+
+def test_summary_covers_every_published_number(measured: Measured) -> None:
+    _, summary, assets = measured
+    keys = key_columns(assets)
+    assert assets.published.join(summary, on=keys, how="anti", nulls_equal=True).is_empty()
+    assert not summary.select(keys).is_duplicated().any()
+
+
+def test_summary_uses_the_published_units(measured: Measured) -> None:
+    _, summary, assets = measured
+    joined = assets.published.join(summary, on=key_columns(assets), nulls_equal=True, suffix="_ours")
+    assert joined.filter(pl.col("unit") != pl.col("unit_ours")).is_empty()
+
+
+def test_summary_has_the_columns_of_the_published_file(measured: Measured) -> None:
+    _, summary, assets = measured
+    assert summary.columns == [*key_columns(assets), "value", "replications", "unit"]
+    assert key_columns(assets)[-1] == "statistic"
+
+
+def one(frame: pl.DataFrame, **keys: str) -> float:
+    rows = frame.filter(**keys)
+    assert rows.height == 1
+    return float(rows["value"][0])
+
+
+def test_red_drops_include_marks_and_the_lower_rule_applies(measured: Measured) -> None:
+    flows, summary, _ = measured
+    part = flows.filter(link="e0", workload="2tcp0udp", variant="eifel+ecn", role="tcp-faster")
+    expected = percentiles((part["data_drops_red"] + part["data_marks_ecn"]).to_numpy(), [50], "lower")[0]
+    found = one(summary, table="T31", flow="tcp-faster", direction="data", metric="drops_red", statistic="median")
+    assert found == expected
+
+
+def test_overall_time_pools_the_tcp_flows(measured: Measured) -> None:
+    flows, summary, _ = measured
+    part = flows.filter(link="e0", workload="2tcp1udp", variant="eifel", protocol="tcp")
+    assert part.height == 8
+    expected = percentiles(part["elapsed_s"].to_numpy(), [50], "lower")[0]
+    assert one(summary, table="T9", variant="eifel") == pytest.approx(expected)
+
+
+def test_spacing_takes_medians_of_percentiles_and_extremes_of_maxima(measured: Measured) -> None:
+    flows, summary, _ = measured
+    udp = flows.filter(link="e0", workload="2tcp1udp", variant="eifel", protocol="udp")
+    find = {"table": "T11", "variant": "eifel"}
+    assert one(summary, statistic="max_lowest", **find) == pytest.approx(udp["spacing_max_ms"].min())
+    assert one(summary, statistic="max_highest", **find) == pytest.approx(udp["spacing_max_ms"].max())
+    expected = percentiles(udp["spacing_p90_ms"].to_numpy(), [50], "lower")[0]
+    assert one(summary, statistic="p90", **find) == pytest.approx(expected)
+
+
+def test_several_sets_give_the_mean_of_the_sets_statistics(
+    engine: fake_core.Engine, study_file: Path, tmp_path: Path
+) -> None:
+    flows = run(engine, study_file, tmp_path / "out", sets=3).flows()
+    summary = study_summary(flows, list(fake_core.KULVE), assets_of(study_file))
+    part = flows.filter(link="r1", workload="2tcp0udp5s", variant="eifel", role="tcp-first")
+    maxima = part.group_by("set").agg(pl.col("duplicate_acks").max())["duplicate_acks"]
+    find = {"table": "T51", "flow": "tcp-first", "metric": "duplicate_acks", "statistic": "max"}
+    assert one(summary, **find) == pytest.approx(maxima.mean())
+    assert summary.filter(**find)["replications"][0] == 12
+
+
+def test_missing_values_are_left_out_and_counted(measured: Measured) -> None:
+    _, summary, _ = measured
+    row = summary.filter(table="T70", flow="tcp-slower", metric="elapsed_s", statistic="max")
+    assert row["replications"][0] == 3
+    assert row["value"][0] is not None
+
+
+def test_cells_that_were_not_run_are_left_out(measured: Measured) -> None:
+    flows, _, assets = measured
+    part = study_summary(flows.filter(link="e0", variant="eifel"), list(fake_core.KULVE), assets)
+    assert set(part["link"]) == {"e0"}
+    assert set(part["variant"]) == {"eifel"}
+    comparison = compare(part, assets)
+    assert set(comparison["variant"]) == {"eifel"}
+    assert comparison["measured"].null_count() == 0
+
+
+@pytest.mark.parametrize(
+    ("metric", "published", "value", "within"),
+    [
+        ("elapsed_s", 100.0, 105.0, True),
+        ("elapsed_s", 100.0, 94.9, False),
+        ("throughput_Bps", 4000.0, 4201.0, False),
+        ("drops_queue", 18.0, 20.0, True),
+        ("drops_queue", 18.0, 15.9, False),
+        ("drops_queue", 0.0, 2.0, True),
+        ("drops_red", 10.0, 13.0, True),
+        ("drops_red", 10.0, 13.5, False),
+        ("elapsed_s", 0.0, 0.04, True),
+        ("elapsed_s", 0.0, 0.06, False),
+        ("elapsed_s", 10.0, None, None),
+        ("mood", 1.0, 1.0, None),
+    ],
+)
+def test_rules(metric: str, published: float, value: float | None, within: bool | None) -> None:
+    assert judge(metric, published, value)[0] is within
+
+
+def test_comparison_has_every_published_number_once(measured: Measured) -> None:
+    _, summary, assets = measured
+    comparison = compare(summary, assets)
+    assert comparison.height == assets.published.height
+    columns = ["published", "measured", "ratio", "difference", "within", "rule", "note"]
+    assert comparison.columns == [*key_columns(assets), *columns]
+    zero = comparison.filter(pl.col("published") == 0)
+    assert zero.height > 0
+    assert zero["ratio"].null_count() == zero.height
+
+
+def test_agreement_is_full_when_the_published_numbers_are_measured(measured: Measured) -> None:
+    _, _, assets = measured
+    same = assets.published.select(*key_columns(assets), "value", "replications", "unit")
+    rows = agreement(compare(same, assets))
+    assert all(row.hits == row.total for row in rows)
+    times = [row for row in rows if row.tolerance == "5 %"]
+    assert [row.scope for row in times] == ["all", "e0", "r1", "r3", "r6"]
+    assert times[0].total == sum(row.total for row in times[1:])
+    # 24 appendix tables with two TCP flows each; UDP's fixed duration does not count.
+    assert times[0].total == 48
+
+
+def test_agreement_counts_misses(measured: Measured) -> None:
+    _, _, assets = measured
+    off = assets.published.select(*key_columns(assets), pl.col("value") * 1.07, "replications", "unit")
+    rows = {(row.what, row.scope, row.tolerance): row for row in agreement(compare(off, assets))}
+    assert rows["median elapsed time of TCP flows", "all", "5 %"].hits == 0
+    assert rows["median elapsed time of TCP flows", "all", "10 %"].share == 1.0
+
+
+def test_generic_summary_has_all_numeric_metrics(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
+    flows = run(engine, scenario_file, tmp_path / "out").flows()
+    summary = generic_summary(flows, ["queue"])
+    assert summary.columns == ["queue", "flow", "metric", "statistic", "value", "replications", "unit"]
+    assert {"elapsed_s", "ack_drops_error", "timeouts"} <= set(summary["metric"])
+    assert set(summary["statistic"]) == {"min", "p25", "median", "p75", "max", "mean"}
+    assert {"set", "replication", "start_s"}.isdisjoint(summary["metric"])
+    mean = flows.filter(queue="5 packets", role="tcp1")["elapsed_s"].mean()
+    assert one(summary, queue="5 packets", flow="tcp1", metric="elapsed_s", statistic="mean") == pytest.approx(mean)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "colour = 1",
+        'percentiles = "nearest"',
+        '[[tables]]\nids = "T1"\nkind = "per-flaw"\ntitle = "x"',
+        '[[figure]]\ntitle = "x"',
+        '[[figure]]\ntitle = "x"\ncell = "a=b"\nsize = 3',
+    ],
+)
+def test_a_wrong_presentation_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r"unknown|missing"):
+        parse_presentation(text)
+
+
+def test_table_numbers_expand() -> None:
+    found = parse_presentation('[[tables]]\nids = "T7 T11-T13"\nkind = "per-flow"\ntitle = "x"')
+    assert found.tables[0].ids == ("T7", "T11", "T12", "T13")
+
+
+def test_figures_of_the_study_name_cells_that_exist(engine: fake_core.Engine, study_file: Path) -> None:
+    keys = {cell.key for cell in engine.load(str(study_file)).cells}
+    figures = assets_of(study_file).presentation.figures
+    assert figures
+    assert {figure.cell for figure in figures} <= keys
