@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 /// rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct TcpConfig {
     /// The era whose values all other switches take unless stated.
     pub profile: Profile,

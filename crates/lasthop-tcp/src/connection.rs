@@ -155,7 +155,12 @@ impl Endpoint {
     }
 
     /// SYN or SYN-ACK: negotiates options (each is on only if both ends want it).
-    fn on_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment, cache: Option<&CachedMetrics>) {
+    fn on_syn<O: Observer>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        segment: &Segment,
+        cache: Option<&CachedMetrics>,
+    ) {
         if !segment.flags.contains(Flags::SYN) {
             return;
         }
@@ -186,8 +191,7 @@ impl Endpoint {
 
     fn on_data(&mut self, tick: Tick, segment: &Segment, ecn: Ecn) {
         if segment.sequence_length() > 0 {
-            self.ack_due |=
-                self.receiver.on_segment(&self.config, self.clock, tick, self.mss, segment, ecn);
+            self.ack_due |= self.receiver.on_segment(&self.config, self.clock, tick, self.mss, segment, ecn);
         }
     }
 
@@ -240,7 +244,8 @@ impl Endpoint {
             segment.sack_permitted = self.config.sack;
             if self.config.ecn {
                 // ECN-setup SYN and SYN-ACK (RFC 3168, section 6.1.1).
-                let setup = if self.phase == Phase::SynSent { Flags::ECE.with(Flags::CWR) } else { Flags::ECE };
+                let setup =
+                    if self.phase == Phase::SynSent { Flags::ECE.with(Flags::CWR) } else { Flags::ECE };
                 segment.flags = segment.flags.with(setup);
             }
         }

@@ -31,7 +31,12 @@ impl Sender {
 
     /// Steps 2 and 3: an ACK that does not advance the window, or that acknowledges everything sent
     /// before the timeout, shows a real loss.
-    pub(crate) fn on_ack_in_frto<O: Observer>(&mut self, cx: &mut Context<'_, O>, signs: AckSigns, prior_una: u64) {
+    pub(crate) fn on_ack_in_frto<O: Observer>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        signs: AckSigns,
+        prior_una: u64,
+    ) {
         let Some(frto) = self.frto.as_mut() else { return };
         let advanced = self.una != prior_una;
         if !advanced && signs.not_duplicate && !signs.sacked {

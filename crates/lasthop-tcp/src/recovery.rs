@@ -10,7 +10,12 @@ use crate::sender::{AckSigns, Context, Sender, State};
 
 impl Sender {
     /// An ACK that is a duplicate, carries SACK or ECE news, or arrives outside the open state.
-    pub(crate) fn on_dubious_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, signs: AckSigns, prior_una: u64) {
+    pub(crate) fn on_dubious_ack<O: Observer>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        signs: AckSigns,
+        prior_una: u64,
+    ) {
         let mut duplicate = !signs.not_duplicate;
         if duplicate {
             self.duplicates += 1;
@@ -172,7 +177,8 @@ impl Sender {
     /// Sends lost segments again while the window allows (`force`: the first of them in any case), then,
     /// in fast recovery and with no new data to send, the holes below the furthest SACK.
     fn retransmit_lost<O: Observer>(&mut self, cx: &mut Context<'_, O>, force: bool) {
-        let kind = if self.state == State::Loss { RetransmissionKind::Timeout } else { RetransmissionKind::Fast };
+        let kind =
+            if self.state == State::Loss { RetransmissionKind::Timeout } else { RetransmissionKind::Fast };
         let mut forced = force;
         let mut from = 0;
         while forced || self.board.in_flight() < self.cwnd {

@@ -4,6 +4,12 @@
 
 use crate::clock::Tick;
 
+/// Ticks as a signed number.
+#[allow(clippy::cast_possible_wrap, reason = "a run lasts far less than 2^63 ticks")]
+pub(crate) fn signed(ticks: Tick) -> i64 {
+    ticks as i64
+}
+
 /// Smoothed round-trip time, its deviation, and the timeout that follows from them.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
@@ -38,8 +44,8 @@ impl RttEstimator {
     /// Takes a sample of `rtt` ticks. `una` is the first unacknowledged byte, `nxt` the next to send.
     pub fn sample(&mut self, rtt: Tick, una: u64, nxt: u64) {
         // A sample below one tick counts as one.
-        let rtt = (rtt as i64).max(1);
-        let floor = self.minimum as i64;
+        let rtt = signed(rtt).max(1);
+        let floor = signed(self.minimum);
         if self.srtt_8 == 0 {
             // First sample: RTO = SRTT + 4 * (RTT / 2) (RFC 6298, section 2.2).
             self.srtt_8 = rtt << 3;
@@ -103,7 +109,7 @@ impl RttEstimator {
         self.srtt_8 = self.srtt_8.max(srtt_8);
         if rttvar_4 > self.mdev_4 {
             self.mdev_4 = rttvar_4;
-            self.rttvar_4 = self.mdev_4.max(self.minimum as i64);
+            self.rttvar_4 = self.mdev_4.max(signed(self.minimum));
             self.mdev_max_4 = self.rttvar_4;
         }
         self.update_timeout();

@@ -11,6 +11,7 @@ use crate::clock::Tick;
 
 /// One sent, not yet cumulatively acknowledged segment.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "independent marks, as in Linux' scoreboard")]
 pub struct SentSegment {
     /// First sequence number.
     pub seq: u64,

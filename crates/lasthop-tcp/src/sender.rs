@@ -11,7 +11,7 @@ use crate::clock::{Tick, TickClock};
 use crate::config::{FRtoMode, TcpConfig};
 use crate::frto::FRto;
 use crate::metrics::CachedMetrics;
-use crate::rto::RttEstimator;
+use crate::rto::{RttEstimator, signed};
 use crate::scoreboard::{Acknowledged, SackOutcome, Scoreboard, SentSegment};
 
 /// Time, identity and observer of one call into an endpoint.
@@ -66,6 +66,7 @@ struct Writes {
 
 /// What one ACK said, beyond its number.
 #[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "one ACK can say all of it at once")]
 pub(crate) struct AckSigns {
     /// Advanced the window over data.
     pub data_acked: bool,
@@ -81,6 +82,7 @@ pub(crate) struct AckSigns {
 
 /// The sending half.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts; the congestion state is an enum")]
 pub(crate) struct Sender {
     pub config: TcpConfig,
     pub clock: TickClock,
@@ -215,7 +217,7 @@ impl Sender {
         }
         let initial = self.clock.ticks(self.config.rto_initial);
         let sampled = self.rtt.has_sample();
-        let usable = cached.srtt_8 != 0 && (sampled || cached.srtt_8 >= (initial << 3) as i64);
+        let usable = cached.srtt_8 != 0 && (sampled || cached.srtt_8 >= signed(initial) << 3);
         if usable {
             self.rtt.raise(cached.srtt_8, cached.rttvar_4);
             if self.rtt.rto() >= initial || self.config.timestamps {
@@ -437,7 +439,12 @@ impl Sender {
     }
 
     /// Sends outstanding segment `index` again. Retransmissions are not ECN-capable (RFC 3168, 6.1.5).
-    pub fn retransmit<O: Observer>(&mut self, cx: &mut Context<'_, O>, index: usize, kind: RetransmissionKind) {
+    pub fn retransmit<O: Observer>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        index: usize,
+        kind: RetransmissionKind,
+    ) {
         let &SentSegment { seq, payload_bytes, syn, fin, .. } = self.board.get(index);
         self.board.note_retransmission(index, cx.tick, self.nxt);
         self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn: Ecn::NotEct, cwr: false });

@@ -25,7 +25,12 @@ impl Sender {
         (self.config.timestamps && older).then_some(UndoCause::Timestamps)
     }
 
-    fn restore_window<O: Observer>(&mut self, cx: &mut Context<'_, O>, cause: UndoCause, with_ssthresh: bool) {
+    fn restore_window<O: Observer>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        cause: UndoCause,
+        with_ssthresh: bool,
+    ) {
         if self.prior_ssthresh > 0 {
             self.cwnd = self.cwnd.max(self.ssthresh * 2);
             if with_ssthresh && self.prior_ssthresh > self.ssthresh {
