@@ -216,6 +216,8 @@ def _run(file: Path, options: RunOptions) -> None:
     try:
         _simulate(campaign, options, say)
         _conclude(campaign, assets, say)
+    except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
+        raise
     except OSError as error:
         raise InputError(f"Cannot write results to {campaign.out}: {error}.") from error
 

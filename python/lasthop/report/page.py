@@ -21,6 +21,7 @@ from lasthop.report.tables import TableGroup, TableView, generic_table, paired_t
 from lasthop.report.trace import trace_figure
 
 _MAX_BOX_FIGURES = 24
+_PLOTLY_HERE = "/* plotly.js */"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +148,9 @@ def _text(name: str) -> str:
     return resources.files("lasthop.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _plotly_js() -> str:
-    source = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8")
-    return source.replace("</script", "<\\/script")
+def _plotly_js() -> bytes:
+    source = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+    return source.replace(b"</script", b"<\\/script")
 
 
 def _agreement_tables(agreement: Sequence[Agreement]) -> list[tuple[str, list[tuple[str, list[Agreement]]]]]:
@@ -206,6 +207,9 @@ def write_report(results: Results, path: Path) -> None:
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_text("report.html.j2"))
-    parts = {"css": _text("report.css"), "script": _text("report.js"), "plotly": _plotly_js()}
+    parts = {"css": _text("report.css"), "script": _text("report.js"), "plotly": _PLOTLY_HERE}
+    page = template.render(**_context(results), **parts).encode()
+    # Five megabytes of plotly.js are put in as bytes: as text they would cost ten times as much memory.
+    before, _, after = page.partition(_PLOTLY_HERE.encode())
     with path.open("wb") as file:
-        template.stream(**_context(results), **parts).dump(file, encoding="utf-8")
+        file.writelines((before, _plotly_js(), after))

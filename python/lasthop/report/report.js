@@ -8,10 +8,20 @@
     const figure = JSON.parse(element.nextElementSibling.textContent);
     Plotly.newPlot(element, figure.data, figure.layout, config);
   };
+  // One figure per turn: the page stays responsive while a screenful of them is drawn.
+  const queue = [];
+  const drawNext = function () {
+    const element = queue.shift();
+    if (element) { draw(element); setTimeout(drawNext, 0); }
+  };
+  const enqueue = function (element) {
+    queue.push(element);
+    if (queue.length === 1) { setTimeout(drawNext, 0); }
+  };
   const figures = document.querySelectorAll(".plot");
   const watcher = new IntersectionObserver(function (entries) {
     entries.forEach(function (entry) {
-      if (entry.isIntersecting) { watcher.unobserve(entry.target); draw(entry.target); }
+      if (entry.isIntersecting) { watcher.unobserve(entry.target); enqueue(entry.target); }
     });
   }, { rootMargin: "900px" });
   figures.forEach(function (element) { watcher.observe(element); });

@@ -90,6 +90,10 @@ def published_figure(comparison: pl.DataFrame) -> Figure:
     return {"data": data, "layout": style.layout(460, shapes=shapes, legend=legend, **axes)}
 
 
+def _name(group: str) -> str:
+    return group.replace("_", " ").replace("acks", "ACKs").replace("red", "RED").replace("sack", "SACK")
+
+
 def _points(part: pl.DataFrame, panel: _Panel, keys: Sequence[str], index: int, ref: str) -> list[Figure]:
     traces = []
     groups = part.partition_by(panel.by, as_dict=True, maintain_order=True)
@@ -101,7 +105,7 @@ def _points(part: pl.DataFrame, panel: _Panel, keys: Sequence[str], index: int, 
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": str(group).replace("_", " "),
+                "name": _name(str(group)),
                 "legendgroup": str(group),
                 "showlegend": index == 0 or panel.by == "metric",
                 "x": style.rounded(points["published"]),

@@ -15,6 +15,8 @@ from lasthop.statistics import FIVE_NUMBERS, paired_difference
 from lasthop.summary import key_columns, metric_columns, unit_of
 
 _SPACING = ["p50", "p75", "p90", "max_lowest", "max_highest"]
+_UNIT_WORDS = {"s", "ms", "Bps", "packets"}
+_SPELLINGS = {"acks": "ACKs", "ack": "ACK", "red": "RED", "ecn": "ECN", "sack": "SACK", "rtt": "RTT"}
 _HEADLINE = [
     "elapsed_s",
     "throughput_Bps",
@@ -118,10 +120,9 @@ def _rows(
 
 
 def _metric_label(metric: str, unit: str) -> str:
-    stem = metric
-    for suffix in ("_Bps", "_ms", "_s", "_packets"):
-        stem = stem.removesuffix(suffix)
-    return f"{stem.replace('_', ' ')} ({unit})" if unit else stem.replace("_", " ")
+    words = [_SPELLINGS.get(word, word) for word in metric.split("_") if word not in _UNIT_WORDS]
+    label = " ".join(words)
+    return label if unit in ("", "acks") else f"{label} ({unit})"
 
 
 def _cell_title(part: pl.DataFrame, columns: Sequence[str]) -> str:

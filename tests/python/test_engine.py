@@ -1,0 +1,129 @@
+"""The command line and the report with the real engine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import plotly.graph_objects as go
+import polars as pl
+import pytest
+
+from conftest import STUDY
+from lasthop import _core
+from lasthop.campaign import FLOWS, RUNS, Campaign, Plan
+from lasthop.report.trace import trace_figure
+
+Main = Callable[..., int]
+
+
+@pytest.fixture(scope="module")
+def study() -> _core.Study:
+    return _core.load(str(STUDY / "study.toml"))
+
+
+def cell(study: _core.Study, key: str) -> _core.Cell:
+    return next(cell for cell in study.cells if cell.key == key)
+
+
+def test_the_study_has_the_cells_of_its_tables(study: _core.Study) -> None:
+    tables = pl.read_csv(STUDY / "tables.csv")
+    wanted = {tuple(row) for row in tables.select("link", "workload", "variant").iter_rows()}
+    assert {tuple(cell.levels[f] for f in ("link", "workload", "variant")) for cell in study.cells} == wanted
+
+
+def test_records_are_the_same_bytes_on_one_and_two_threads(study: _core.Study, tmp_path: Path) -> None:
+    plan = Plan(study, study.cells, study.seed, 3, sets=2)
+    for jobs in (1, 2):
+        Campaign(plan, tmp_path / str(jobs)).run(jobs, lambda _: None)
+    for name in (FLOWS, RUNS):
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
+
+
+def test_a_cell_alone_gives_the_rows_it_gives_in_the_whole_study(study: _core.Study, tmp_path: Path) -> None:
+    whole = Campaign(Plan(study, study.cells, study.seed, 2), tmp_path / "whole")
+    whole.run(2, lambda _: None)
+    chosen = cell(study, "link=r1,workload=2tcp1udp,variant=eifel+cbi+ecn")
+    alone = Campaign(Plan(study, [chosen], study.seed, 2), tmp_path / "alone")
+    alone.run(1, lambda _: None)
+    assert whole.flows().filter(**chosen.levels).equals(alone.flows())
+
+
+@pytest.mark.parametrize(
+    "key", ["link=r6,workload=2tcp0udp,variant=frto", "link=r1,workload=2tcp0udp5s,variant=eifel+cbi"]
+)
+def test_a_trace_shows_the_replication_that_was_measured(study: _core.Study, key: str) -> None:
+    chosen = cell(study, key)
+    measured = chosen.run(study.seed, 1, 3).flows
+    trace = chosen.trace(study.seed, 1, 3)
+    last = [row for row, replication in enumerate(measured["replication"]) if replication == 3]
+    assert trace.flows["elapsed_s"] == [measured["elapsed_s"][row] for row in last]
+    figure = go.Figure(trace_figure(trace))
+    drawn = {entry.name: entry for entry in figure.data}
+    assert {"segment sent", "acknowledged", "packets in the router queue", "bad link period"} <= set(drawn)
+    # 188 640 bytes in segments, each sent for the first time once.
+    assert 350 <= len(drawn["segment sent"].x) <= 362
+    assert max(drawn["acknowledged"].y) == pytest.approx(188.64, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"nonsense = 1\n", "nonsense"),
+        ("[study]\n".encode("utf-16"), "UTF-8"),
+        (b"", ""),
+        (None, ""),
+    ],
+)
+def test_bad_files_are_one_paragraph_and_leave_nothing(
+    tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], content: bytes | None, expected: str
+) -> None:
+    file = tmp_path / "bad.toml"
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    assert lasthop_main("run", file) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("Error: ")
+    assert str(file) in error
+    assert expected in error
+    assert error.count("\n") == 1
+    assert not Path("results").exists()
+
+
+def test_the_study_runs_by_name_from_anywhere(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--only", "link=e0,workload=2tcp0udp5s", "--replications", "4"]
+    assert lasthop_main("study", "run", "kulve2003", *arguments) == 0
+    assert "simulated 20 runs" in capsys.readouterr().out
+    comparison = pl.read_csv("results/kulve2003/comparison.csv", infer_schema_length=None)
+    assert set(comparison["table"]) == {"T8", "T34", "T35", "T36", "T37"}
+    assert comparison["measured"].null_count() == 0
+
+
+def test_schema_is_json(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lasthop_main("schema") == 0
+    assert "properties" in json.loads(capsys.readouterr().out)
+
+
+def test_a_reader_that_stops_reading_gets_no_complaint(tmp_path: Path) -> None:
+    arguments = [
+        "study",
+        "run",
+        "kulve2003",
+        "--only",
+        "link=r6",
+        "--replications",
+        "1",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    command = [sys.executable, "-m", "lasthop.cli", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        _, error = process.communicate()
+    assert error == b""
