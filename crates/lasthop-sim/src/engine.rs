@@ -10,8 +10,8 @@
 //! then the flows in the order of the scenario, each with its start, server and client.
 
 use lasthop_core::{
-    Body, Datagram, Direction, Duration, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena, PacketEvent,
-    PacketId, Seed,
+    Body, Datagram, Direction, Duration, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena,
+    PacketEvent, PacketId, Seed,
 };
 use lasthop_link::Path;
 use lasthop_scenario::Scenario;
@@ -73,7 +73,12 @@ struct Engine<'a, O> {
 /// Runs `scenario` once. All randomness comes from named streams of `seed`; `memory` is read and
 /// written if the scenario caches metrics. The run ends when nothing is left to happen, or at the
 /// scenario's time limit.
-pub fn run<O: Observer>(scenario: &Scenario, seed: Seed, memory: &mut HostMemory, observer: &mut O) -> RunEnd {
+pub fn run<O: Observer>(
+    scenario: &Scenario,
+    seed: Seed,
+    memory: &mut HostMemory,
+    observer: &mut O,
+) -> RunEnd {
     let mut engine = Engine::new(scenario, seed, memory, observer);
     let limit = Instant::ZERO + scenario.time_limit;
     let mut end = Instant::ZERO;
@@ -161,7 +166,8 @@ impl<'a, O: Observer> Engine<'a, O> {
                 }
             }
             Traffic::Bulk { server, client, .. } => {
-                let host = if component == endpoint_of(index, Host::Server) { Host::Server } else { Host::Client };
+                let host =
+                    if component == endpoint_of(index, Host::Server) { Host::Server } else { Host::Client };
                 let endpoint = if host == Host::Server { server } else { client };
                 if endpoint.next_wakeup().is_some_and(|due| due <= now) {
                     endpoint.handle_wakeup(now, self.observer);
@@ -237,7 +243,8 @@ impl<'a, O: Observer> Engine<'a, O> {
             Host::Server => (&mut self.lan_down, LAN_DOWN, Direction::Down),
             Host::Client => (&mut self.lan_up, LAN_UP, Direction::Up),
         };
-        let packet = Packet { serial: self.next_serial, flow: FlowId(index as u32), direction, ip_bytes, ecn, body };
+        let packet =
+            Packet { serial: self.next_serial, flow: FlowId(index as u32), direction, ip_bytes, ecn, body };
         self.next_serial += 1;
         self.observer.packet(now, PacketEvent::Sent, &packet);
         lan.send(now, self.arena.insert(packet), ip_bytes);

@@ -1,0 +1,121 @@
+//! Random scenarios: no packet is lost track of, every byte arrives in order, every connection ends, and
+//! the records agree with the events.
+
+mod random;
+mod support;
+
+use lasthop_core::{Direction, DropCause, Seed};
+use lasthop_scenario::Scenario;
+use lasthop_sim::{HostMemory, run};
+use lasthop_trace::{Analysis, Conservation, FlowRecord, Outcome, Protocol, RunRecord};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+use random::Streams;
+use support::analysis;
+
+/// Observers of one run.
+type Watch = (Analysis, (Conservation, Streams));
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 5000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_scenarios_keep_every_promise(scenario in random::scenarios(), study in any::<u64>()) {
+        let mut memory = HostMemory::default();
+        // Two replications, so that cached metrics are also read.
+        for replication in 1..=1 + u64::from(scenario.sequential()) {
+            let mut watch: Watch = (analysis(&scenario), (Conservation::default(), Streams::new(&scenario)));
+            let end = run(&scenario, Seed { study, replication }, &mut memory, &mut watch);
+            let (analysis, (conservation, streams)) = watch;
+            let (flows, record) = analysis.finish(end.time);
+            prop_assert!(end.time.as_nanos() < scenario.time_limit.as_nanos(), "still busy at {}", end.time);
+            conserved(&conservation, end.packets_inside, &record)?;
+            prop_assert_eq!(streams.faults(), &[""; 0]);
+            for (index, flow) in flows.iter().enumerate() {
+                ended(flow, &streams, index)?;
+                consistent(&scenario, flow)?;
+            }
+            causes(&scenario, &streams, &flows, &record)?;
+            // What is delivered after the last flow's end counts in its utilisation.
+            let busy_s = record.utilisation.map_or(0.0, |utilisation| utilisation * record.duration_s);
+            prop_assert!(busy_s <= end.time.as_secs_f64(), "the bottleneck carries more than it can");
+        }
+    }
+}
+
+/// Sent = delivered + dropped + inside, and the engine agrees on what is inside: nothing at the end.
+fn conserved(conservation: &Conservation, inside: usize, record: &RunRecord) -> TestCaseResult {
+    prop_assert_eq!(conservation.violations(), &[]);
+    let total = conservation.total();
+    prop_assert_eq!(total.sent, total.delivered + total.dropped + total.inside);
+    prop_assert_eq!(total.inside, inside as u64);
+    prop_assert_eq!(inside, 0, "nothing is left to happen, so nothing can be under way");
+    prop_assert_eq!(
+        (record.packets_sent, record.packets_delivered, record.packets_dropped),
+        (total.sent, total.delivered, total.dropped)
+    );
+    Ok(())
+}
+
+/// Liveness: every connection is closed or given up; closed means that the receiver has every byte.
+fn ended(flow: &FlowRecord, streams: &Streams, index: usize) -> TestCaseResult {
+    prop_assert!(flow.outcome != Outcome::Unfinished, "{} never ends", flow.flow);
+    if flow.protocol == Protocol::Tcp {
+        let (received, written) = streams.bytes(index);
+        prop_assert!(received <= written);
+        if flow.outcome == Outcome::Closed {
+            prop_assert_eq!(received, written, "{} closed early", flow.flow);
+            prop_assert!(streams.receiver_ended(index), "{}: the receiver never ends", flow.flow);
+            prop_assert!(flow.elapsed_s.is_some() && flow.data_transmit_s <= flow.elapsed_s);
+        }
+    }
+    Ok(())
+}
+
+/// What the fields of one record say of each other.
+fn consistent(scenario: &Scenario, flow: &FlowRecord) -> TestCaseResult {
+    prop_assert!(flow.received_packets <= flow.sent_packets);
+    prop_assert!(flow.retransmitted_packets <= flow.sent_packets);
+    prop_assert!(flow.unnecessary_retransmissions <= flow.retransmitted_packets);
+    prop_assert!(flow.spurious_timeouts <= flow.timeouts);
+    prop_assert!(3 * flow.triple_duplicate_acks <= flow.duplicate_acks);
+    prop_assert!(
+        flow.sack_blocks <= flow.sack_blocks_total && flow.sack_blocks_total <= 4 * flow.sack_blocks
+    );
+    prop_assert!(scenario.tcp.sack || flow.sack_blocks == 0);
+    prop_assert!(scenario.tcp.ecn || flow.data_marks_ecn + flow.ack_marks_ecn == 0);
+    prop_assert!(flow.rtt_min_s <= flow.rtt_median_s && flow.rtt_median_s <= flow.rtt_p95_s);
+    prop_assert!(flow.rtt_p95_s <= flow.rtt_max_s);
+    prop_assert!(flow.queue_delay_min_s <= flow.queue_delay_max_s);
+    let propagation_s = (scenario.down.link.delay + scenario.up.link.delay).as_secs_f64();
+    // The tick clock measures up to one tick short.
+    let least_s = propagation_s - scenario.tcp.tick.as_secs_f64();
+    prop_assert!(flow.rtt_min_s.is_none_or(|rtt_s| rtt_s >= least_s), "{:?} < {least_s}", flow.rtt_min_s);
+    Ok(())
+}
+
+/// Drops add up, and only what is configured drops.
+fn causes(
+    scenario: &Scenario,
+    streams: &Streams,
+    flows: &[FlowRecord],
+    record: &RunRecord,
+) -> TestCaseResult {
+    let sum = |field: fn(&FlowRecord) -> u64| flows.iter().map(field).sum::<u64>();
+    let queue = sum(|flow| flow.data_drops_queue + flow.ack_drops_queue);
+    let red = sum(|flow| flow.data_drops_red + flow.ack_drops_red);
+    let error = sum(|flow| flow.data_drops_error + flow.ack_drops_error);
+    prop_assert_eq!(queue + red + error, record.packets_dropped);
+    prop_assert_eq!(queue, streams.drops(DropCause::QueueOverflow));
+    prop_assert_eq!(red, streams.drops(DropCause::Red));
+    let (lost, given_up) = (streams.drops(DropCause::LinkError), streams.drops(DropCause::ArqGivenUp));
+    prop_assert_eq!(error, lost + given_up);
+    let arq = scenario.errors.as_ref().map(|errors| errors.arq.is_some());
+    prop_assert!(lost == 0 || arq == Some(false));
+    prop_assert!(given_up == 0 || arq == Some(true));
+    prop_assert!(red == 0 || scenario.down.queue.red.is_some());
+    for direction in [Direction::Down, Direction::Up] {
+        prop_assert!(streams.queue_limit_held(scenario, direction));
+    }
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! Scenarios that a file could say, from harmless to hostile.
+
+use lasthop_core::{Bytes, Distribution, Duration, Probability, QueueSize, Rate};
+use lasthop_link::{
+    ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig, StateLookup,
+};
+use lasthop_scenario::{LanConfig, Roles, Scenario};
+use lasthop_tcp::{FRtoMode, RecoveryRules, TcpConfig};
+use lasthop_traffic::{BulkConfig, ConstantUdpConfig, FlowConfig};
+use proptest::prelude::*;
+use proptest::{bool, collection, option};
+
+use crate::support::linux24;
+
+/// Any scenario; with time enough for every retry.
+pub fn scenarios() -> impl Strategy<Value = Scenario> {
+    let mtu = prop_oneof![Just(296), Just(576), Just(1500), 296_u64..=1500];
+    mtu.prop_flat_map(|mtu| {
+        let flow = collection::vec(flow(mtu), 1..=5);
+        (Just(mtu), path(mtu), path(mtu), option::of(errors()), tcp(), flow).prop_map(
+            |(mtu, down, mut up, errors, tcp, mut flow)| {
+                up.queue.red = None;
+                for (index, flow) in flow.iter_mut().enumerate() {
+                    rename(flow, index);
+                }
+                let scenario = Scenario {
+                    mtu: Bytes(mtu),
+                    lan: LanConfig {
+                        rate: Rate::from_bits_per_second(100_000_000),
+                        delay: Duration::from_micros(150),
+                    },
+                    down,
+                    up,
+                    errors,
+                    tcp,
+                    flow,
+                    roles: Roles::ByName,
+                    time_limit: Duration::from_secs(1_000_000),
+                };
+                assert_valid(&scenario);
+                scenario
+            },
+        )
+    })
+}
+
+fn assert_valid(scenario: &Scenario) {
+    scenario.down.validate(scenario.mtu).expect("a valid path");
+    scenario.up.validate(scenario.mtu).expect("a valid path");
+    scenario.errors.iter().for_each(|errors| errors.validate().expect("valid errors"));
+}
+
+fn rename(flow: &mut FlowConfig, index: usize) {
+    match flow {
+        FlowConfig::BulkTcp(bulk) => bulk.name = format!("tcp-{index}"),
+        FlowConfig::ConstantUdp(udp) => udp.name = format!("udp-{index}"),
+    }
+}
+
+/// From `min` to `max`, every doubling as likely.
+fn doublings(min: u64, max: u64) -> impl Strategy<Value = u64> {
+    (0..=(max / min).ilog2()).prop_flat_map(move |steps| (min << steps)..=(min << (steps + 1)).min(max))
+}
+
+fn millis(max: u64) -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        1 => Just(Duration::ZERO),
+        9 => (0..=max * 1_000_000).prop_map(Duration::from_nanos),
+    ]
+}
+
+fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
+    let queue = prop_oneof![
+        (1..=50_u32).prop_map(QueueSize::Packets),
+        (mtu as u32..=60_000).prop_map(QueueSize::Bytes),
+    ];
+    let release = prop_oneof![Just(BufferRelease::Serialised), Just(BufferRelease::Acknowledged)];
+    let rate = doublings(8_000, 10_000_000).prop_map(Rate::from_bits_per_second);
+    let overhead = prop_oneof![Just(Duration::ZERO), Just(Duration::from_micros(100))];
+    let link = (rate, millis(600), overhead, mtu..=20_000, release).prop_map(
+        |(rate, delay, overhead, send_buffer, release)| LinkConfig {
+            rate,
+            delay,
+            overhead,
+            send_buffer: Bytes(send_buffer),
+            release,
+        },
+    );
+    (queue, option::of(red()), link)
+        .prop_map(|(limit, red, link)| PathConfig { queue: QueueConfig { limit, red }, link })
+}
+
+fn red() -> impl Strategy<Value = RedConfig> {
+    let packets = (1..10_u32, 1..20_u32)
+        .prop_map(|(min, width)| (QueueSize::Packets(min), QueueSize::Packets(min + width)));
+    let bytes = (200..5_000_u32, 100..20_000_u32)
+        .prop_map(|(min, width)| (QueueSize::Bytes(min), QueueSize::Bytes(min + width)));
+    let idle = (1..500_u64).prop_map(Duration::from_millis);
+    let weight = prop_oneof![Just(0.002), 0.001..=1.0];
+    (prop_oneof![packets, bytes], 0.01..=1.0, weight, idle, bool::ANY).prop_map(
+        |((min, max), max_probability, weight, idle_packet_time, ecn)| RedConfig {
+            min,
+            max,
+            max_probability: probability(max_probability),
+            weight: probability(weight),
+            idle_packet_time,
+            ecn,
+        },
+    )
+}
+
+fn probability(value: f64) -> Probability {
+    Probability::new(value).expect("between 0 and 1")
+}
+
+fn errors() -> impl Strategy<Value = ErrorConfig> {
+    let length = |max: u64| {
+        let uniform = (0..=max / 2, 1..=max / 2).prop_map(|(min, width)| Distribution::Uniform {
+            min: Duration::from_millis(min),
+            max: Duration::from_millis(min + width),
+        });
+        prop_oneof![uniform, (1..=max).prop_map(|max| Distribution::Static(Duration::from_millis(max)))]
+    };
+    let lookup = prop_oneof![Just(StateLookup::EachTry), Just(StateLookup::FirstTry)];
+    let arq = (0..=6_u32, millis(1000), lookup).prop_map(|(retransmissions, delay, state_lookup)| {
+        ArqConfig { retransmissions, delay, state_lookup }
+    });
+    (length(20_000), length(4_000), 0.0..=1.0, option::of(arq)).prop_map(|(good, bad, hit, arq)| {
+        ErrorConfig { good, bad, packet_error_probability: probability(hit), arq }
+    })
+}
+
+fn tcp() -> impl Strategy<Value = TcpConfig> {
+    let switches = (bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY);
+    let frto = prop_oneof![Just(FRtoMode::Off), Just(FRtoMode::Draft2002), Just(FRtoMode::Rfc4138)];
+    let recovery = prop_oneof![Just(RecoveryRules::LinuxInFlight), Just(RecoveryRules::Rfc3517RateHalving)];
+    (switches, frto, recovery, 1..=10_u32, 1..=4_u32, 2..=64_u32).prop_map(
+        |(switches, frto, recovery, initial_window, max_burst, receive_window_max)| {
+            let (sack, dsack, timestamps, ecn, limited_transmit, cached_metrics, first) = switches;
+            let profile = linux24();
+            TcpConfig {
+                sack,
+                dsack,
+                timestamps,
+                ecn,
+                limited_transmit,
+                cached_metrics,
+                first_segment_acked_at_once: first,
+                frto,
+                recovery,
+                initial_window,
+                max_burst,
+                receive_window_initial: profile.receive_window_initial.min(receive_window_max),
+                receive_window_max,
+                ..profile
+            }
+        },
+    )
+}
+
+fn flow(mtu: u64) -> impl Strategy<Value = FlowConfig> {
+    let start = || prop_oneof![Just(Duration::ZERO), millis(10_000)].prop_map(Distribution::Static);
+    let bytes = doublings(1, 200_000).prop_map(Bytes);
+    let write = option::weighted(0.3, (50..4_000_u64).prop_map(Bytes));
+    let bulk = (bytes, write, start()).prop_map(|(bytes, write, start)| {
+        FlowConfig::BulkTcp(BulkConfig { name: String::new(), bytes, write, start })
+    });
+    let rate = doublings(1_000, 500_000).prop_map(Rate::from_bits_per_second);
+    let udp = (rate, 20..=mtu - 28, 1..=20_u64, start()).prop_map(|(rate, payload, seconds, start)| {
+        FlowConfig::ConstantUdp(ConstantUdpConfig {
+            name: String::new(),
+            rate,
+            payload: Bytes(payload),
+            duration: Duration::from_secs(seconds),
+            start,
+        })
+    });
+    prop_oneof![4 => bulk, 1 => udp]
+}

@@ -1,0 +1,183 @@
+//! Byte streams as an independent receiver sees them, from the packets alone.
+
+use std::collections::BTreeMap;
+
+use lasthop_core::{
+    Direction, DropCause, Flags, FlowId, Host, Instant, Observer, Packet, PacketEvent, QueueSize, Segment,
+    TcpEvent,
+};
+use lasthop_scenario::Scenario;
+use lasthop_traffic::FlowConfig;
+
+/// Reassembles what is delivered and holds every acknowledgment against it.
+pub struct Streams {
+    mtu: u32,
+    flows: Vec<Stream>,
+    /// Queue overflow, RED, link error, ARQ given up.
+    drops: [u64; 4],
+    /// Longest router queue, packets and bytes, down and up.
+    longest: [(u32, u32); 2],
+    faults: Vec<String>,
+}
+
+#[derive(Default)]
+struct Stream {
+    written: u64,
+    /// Next byte in order.
+    next: u64,
+    /// Delivered out of order: start and end.
+    beyond: BTreeMap<u64, u64>,
+    /// Next byte that was never sent.
+    sent: u64,
+    receiver_ended: bool,
+}
+
+impl Streams {
+    pub fn new(scenario: &Scenario) -> Self {
+        let written = |flow: &FlowConfig| match flow {
+            FlowConfig::BulkTcp(bulk) => bulk.bytes.0,
+            FlowConfig::ConstantUdp(_) => 0,
+        };
+        let stream = |flow| Stream { written: written(flow), ..Stream::default() };
+        Self {
+            mtu: scenario.mtu.0 as u32,
+            flows: scenario.flow.iter().map(stream).collect(),
+            drops: [0; 4],
+            longest: [(0, 0); 2],
+            faults: Vec::new(),
+        }
+    }
+
+    /// What cannot be, in the order seen.
+    pub fn faults(&self) -> &[String] {
+        &self.faults
+    }
+
+    /// Bytes received in order, and bytes written.
+    pub fn bytes(&self, flow: usize) -> (u64, u64) {
+        let stream = &self.flows[flow];
+        // The SYN takes the first place; the FIN may follow the last byte.
+        (stream.next.saturating_sub(1).min(stream.written), stream.written)
+    }
+
+    /// True once the receiving endpoint is closed or aborted.
+    pub fn receiver_ended(&self, flow: usize) -> bool {
+        self.flows[flow].receiver_ended
+    }
+
+    pub fn drops(&self, cause: DropCause) -> u64 {
+        self.drops[place(cause)]
+    }
+
+    /// True if the router queue never held more than it may.
+    pub fn queue_limit_held(&self, scenario: &Scenario, direction: Direction) -> bool {
+        let (limit, longest) = match direction {
+            Direction::Down => (scenario.down.queue.limit, self.longest[0]),
+            Direction::Up => (scenario.up.queue.limit, self.longest[1]),
+        };
+        match limit {
+            QueueSize::Packets(packets) => longest.0 <= packets,
+            QueueSize::Bytes(bytes) => longest.1 <= bytes,
+        }
+    }
+}
+
+fn place(cause: DropCause) -> usize {
+    match cause {
+        DropCause::QueueOverflow => 0,
+        DropCause::Red => 1,
+        DropCause::LinkError => 2,
+        DropCause::ArqGivenUp => 3,
+    }
+}
+
+impl Observer for Streams {
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        match event {
+            PacketEvent::Dropped(cause) => self.drops[place(cause)] += 1,
+            PacketEvent::Enqueued(depth) => {
+                let longest = &mut self.longest[usize::from(packet.direction == Direction::Up)];
+                *longest = (longest.0.max(depth.packets), longest.1.max(depth.bytes));
+            }
+            _ => {}
+        }
+        let Some(segment) = packet.tcp() else { return };
+        let stream = &mut self.flows[packet.flow.0 as usize];
+        let verdict = match (packet.direction, event) {
+            (Direction::Down, PacketEvent::Sent) => stream.sends(segment),
+            (Direction::Up, PacketEvent::Sent) => stream.acknowledges(segment),
+            (Direction::Down, PacketEvent::Delivered) => {
+                stream.receives(segment);
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        let verdict = if packet.ip_bytes > self.mtu { Err("larger than the MTU") } else { verdict };
+        if let Err(fault) = verdict {
+            self.faults.push(format!("{now}: {fault}: {packet:?}"));
+        }
+    }
+
+    fn tcp(&mut self, _now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
+        if host == Host::Client && matches!(event, TcpEvent::Closed | TcpEvent::Aborted) {
+            self.flows[flow.0 as usize].receiver_ended = true;
+        }
+    }
+}
+
+impl Stream {
+    /// The sender leaves no byte out, invents none, and ends the stream where it ends.
+    fn sends(&mut self, segment: &Segment) -> Result<(), &'static str> {
+        if segment.sequence_length() == 0 {
+            return Ok(());
+        }
+        if segment.seq > self.sent {
+            return Err("skips bytes");
+        }
+        self.sent = self.sent.max(segment.end());
+        let fin = u64::from(segment.flags.contains(Flags::FIN));
+        if segment.end() - fin > 1 + self.written {
+            return Err("more than was written");
+        }
+        if fin == 1 && segment.end() != self.written + 2 {
+            return Err("ends before the last byte");
+        }
+        Ok(())
+    }
+
+    fn receives(&mut self, segment: &Segment) {
+        if segment.sequence_length() == 0 {
+            return;
+        }
+        let end = self.beyond.entry(segment.seq).or_default();
+        *end = segment.end().max(*end);
+        while let Some(first) = self.beyond.first_entry().filter(|first| *first.key() <= self.next) {
+            self.next = self.next.max(first.remove());
+        }
+    }
+
+    /// The receiver acknowledges exactly what it has in order, and SACKs only what it has.
+    fn acknowledges(&self, segment: &Segment) -> Result<(), &'static str> {
+        if segment.flags.contains(Flags::ACK) && segment.ack != self.next {
+            return Err("acknowledges something else than it has");
+        }
+        let held = |start: u64, end: u64| {
+            let mut reached = if start < self.next { self.next } else { start };
+            for (&from, &to) in &self.beyond {
+                if from <= reached {
+                    reached = reached.max(to);
+                }
+            }
+            reached >= end
+        };
+        if segment
+            .sack
+            .as_slice()
+            .iter()
+            .any(|block| block.start >= block.end || !held(block.start, block.end))
+        {
+            return Err("SACKs what it does not have");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! What the tests of the engine share: the study, analysed runs, small scenarios.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::path::Path;
+
+use lasthop_core::{Bytes, Distribution, Duration, Instant, Observer, QueueSize, Rate, Seed, Segment};
+use lasthop_link::{BufferRelease, LinkConfig, PathConfig, QueueConfig};
+use lasthop_scenario::{LanConfig, Roles, Scenario, Study};
+use lasthop_sim::{HostMemory, RunEnd, run};
+use lasthop_tcp::{Profile, TcpConfig};
+use lasthop_trace::{Analysis, FlowInfo, FlowRecord, Protocol, RunInfo, RunRecord};
+use lasthop_traffic::{BulkConfig, ConstantUdpConfig, FlowConfig};
+
+/// The study kulve2003 as shipped.
+pub fn kulve2003() -> Study {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/kulve2003/study.toml");
+    Study::from_path(&path).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The scenario of the cell with this key.
+pub fn cell<'a>(study: &'a Study, key: &str) -> &'a Scenario {
+    let cell = study.cells.iter().find(|cell| cell.key() == key);
+    &cell.unwrap_or_else(|| panic!("no cell {key}")).scenario
+}
+
+/// An analysis of one run of `scenario`.
+pub fn analysis(scenario: &Scenario) -> Analysis {
+    let packet_bytes = scenario.mtu.0 as u32;
+    let info = RunInfo {
+        rate_Bps: scenario.down.link.rate.bits_per_second() as f64 / 8.0,
+        segment_bytes: packet_bytes - Segment::BASE_HEADER_BYTES,
+        packet_bytes,
+    };
+    let flows: Vec<FlowInfo> = scenario.flow.iter().map(flow_info).collect();
+    Analysis::new(&flows, info)
+}
+
+fn flow_info(flow: &FlowConfig) -> FlowInfo {
+    let (protocol, payload) = match flow {
+        FlowConfig::BulkTcp(bulk) => (Protocol::Tcp, bulk.bytes.0),
+        FlowConfig::ConstantUdp(udp) => (Protocol::Udp, udp.total_bytes()),
+    };
+    FlowInfo { name: flow.name().to_owned(), protocol, payload, start: Instant::ZERO }
+}
+
+/// Runs once, with empty memory, under an observer, and returns it.
+pub fn observe<O: Observer>(scenario: &Scenario, seed: Seed, mut observer: O) -> (O, RunEnd) {
+    let end = run(scenario, seed, &mut HostMemory::default(), &mut observer);
+    (observer, end)
+}
+
+/// The records of replications 1 to `count`, as one chain.
+pub fn replications(scenario: &Scenario, study: u64, count: u64) -> Vec<(Vec<FlowRecord>, RunRecord)> {
+    let mut memory = HostMemory::default();
+    let one = |replication| {
+        let mut analysis = analysis(scenario);
+        let end = run(scenario, Seed { study, replication }, &mut memory, &mut analysis);
+        analysis.finish(end.time)
+    };
+    (1..=count).map(one).collect()
+}
+
+/// All switches as the profile linux-2.4 sets them.
+pub fn linux24() -> TcpConfig {
+    toml::from_str(Profile::Linux24.toml()).expect("the profile is complete")
+}
+
+/// One direction: a drop-tail queue in front of a link without overhead.
+pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> PathConfig {
+    PathConfig {
+        queue: QueueConfig { limit: queue, red: None },
+        link: LinkConfig {
+            rate: Rate::from_bits_per_second(rate),
+            delay,
+            overhead: Duration::ZERO,
+            send_buffer: Bytes(send_buffer),
+            release: BufferRelease::Serialised,
+        },
+    }
+}
+
+/// A scenario without errors whose directions are alike.
+pub fn scenario(mtu: u64, both: &PathConfig, flow: Vec<FlowConfig>) -> Scenario {
+    Scenario {
+        mtu: Bytes(mtu),
+        lan: LanConfig { rate: Rate::from_bits_per_second(100_000_000), delay: Duration::from_micros(150) },
+        down: both.clone(),
+        up: both.clone(),
+        errors: None,
+        tcp: linux24(),
+        flow,
+        roles: Roles::ByName,
+        time_limit: Duration::from_secs(1_000_000),
+    }
+}
+
+/// A bulk transfer of `bytes` that starts at `start`.
+pub fn bulk(name: &str, bytes: u64, start: Duration) -> FlowConfig {
+    let start = Distribution::Static(start);
+    FlowConfig::BulkTcp(BulkConfig { name: name.into(), bytes: Bytes(bytes), write: None, start })
+}
+
+/// A stream of datagrams of `payload` bytes.
+pub fn udp(name: &str, rate: u64, payload: u64, duration: Duration, start: Duration) -> FlowConfig {
+    FlowConfig::ConstantUdp(ConstantUdpConfig {
+        name: name.into(),
+        rate: Rate::from_bits_per_second(rate),
+        payload: Bytes(payload),
+        duration,
+        start: Distribution::Static(start),
+    })
+}
