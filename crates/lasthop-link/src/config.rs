@@ -62,14 +62,19 @@ pub struct LinkConfig {
     /// Propagation delay.
     pub delay: Duration,
     /// Extra time the emulator needs for each packet, added to its serialisation: the next packet
-    /// begins after it.
-    #[serde(default)]
-    pub overhead: Duration,
+    /// begins after it. Drawn once per run and alike in both directions: it belongs to the state of the
+    /// machine, not to the packet.
+    #[serde(default = "no_overhead")]
+    pub overhead: Distribution<Duration>,
     /// Send buffer, counted over IP packets; the packet being serialised is in it. Holds at least one packet
     /// of the largest size.
     pub send_buffer: Bytes,
     /// When a packet's bytes leave the send buffer.
     pub release: BufferRelease,
+}
+
+const fn no_overhead() -> Distribution<Duration> {
+    Distribution::Static(Duration::ZERO)
 }
 
 /// When a packet's bytes leave the link's send buffer.

@@ -106,7 +106,7 @@ impl LinkDirection {
         Self {
             rate: config.rate,
             delay: config.delay,
-            overhead: config.overhead,
+            overhead: config.overhead.sampler().sample(&mut seed.stream("link.overhead")),
             release: config.release,
             errors: errors.map(|errors| LinkErrors {
                 timeline: StateTimeline::new(errors, seed),

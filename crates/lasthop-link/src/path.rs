@@ -35,8 +35,8 @@ pub struct Path {
 impl Path {
     /// An empty path. `config` must have passed [`PathConfig::validate`] and `errors`
     /// [`ErrorConfig::validate`]. Random numbers come from the streams `link.state.good` and
-    /// `link.state.bad` (the same states in both directions), `link.down.error` and `red.down`, or
-    /// `link.up.error` and `red.up`.
+    /// `link.state.bad` (the same states in both directions), `link.overhead` (the same in both),
+    /// `link.down.error` and `red.down`, or `link.up.error` and `red.up`.
     pub fn new(config: &PathConfig, errors: Option<&ErrorConfig>, direction: Direction, seed: Seed) -> Self {
         let (red, error) = match direction {
             Direction::Down => ("red.down", "link.down.error"),

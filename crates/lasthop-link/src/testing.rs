@@ -20,7 +20,7 @@ pub(crate) fn studied_path() -> PathConfig {
         link: LinkConfig {
             rate: Rate::from_bits_per_second(64_000),
             delay: Duration::from_millis(300),
-            overhead: Duration::from_micros(100),
+            overhead: Distribution::Static(Duration::from_micros(100)),
             send_buffer: Bytes(9600),
             release: BufferRelease::Acknowledged,
         },

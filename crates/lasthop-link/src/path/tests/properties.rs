@@ -41,7 +41,7 @@ prop_compose! {
             link: LinkConfig {
                 rate: Rate::from_bits_per_second(rate),
                 delay: Duration::from_millis(delay_ms),
-                overhead: Duration::from_micros(100),
+                overhead: Distribution::Static(Duration::from_micros(100)),
                 send_buffer: Bytes(send_buffer),
                 release,
             },

@@ -90,7 +90,8 @@ impl Reference<'_> {
         let last = self.lives.last();
         let buffered = self.room_from(last.map_or(at, |last| last.buffered.max(at)), length);
         let start = last.map_or(buffered, |last| last.serialised.max(buffered));
-        let serialised = start + link.rate.transmission_time(ip_bytes) + link.overhead;
+        let overhead = link.overhead.sampler().sample(&mut SEED.stream("link.overhead"));
+        let serialised = start + link.rate.transmission_time(ip_bytes) + overhead;
         let (delay, release) = (link.delay, link.release);
         let earlier = last.map_or(Instant::ZERO, |last| last.released);
         let fate = self.tries(serialised);
