@@ -97,7 +97,7 @@ def _run_options(command: F) -> F:
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(version=f"{_core.VERSION} (commit {_core.COMMIT[:12]})", prog_name="lasthop")
+@click.version_option(version=f"{_core.VERSION} (commit {_core.COMMIT})", prog_name="lasthop")
 def cli() -> None:
     """A laboratory for transport protocols on the slow, lossy last hop.
 

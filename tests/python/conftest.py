@@ -7,10 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import fake_core
 from lasthop import _core
 from lasthop.cli import main
+
+# A slow machine is no failure.
+settings.register_profile("lasthop", deadline=None)
+settings.load_profile("lasthop")
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "kulve2003"
 

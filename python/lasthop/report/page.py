@@ -138,7 +138,7 @@ def _facts(campaign: Campaign) -> list[tuple[str, str]]:
         ("Replications", f"{sets} per cell, {plan.runs} runs in all"),
         ("Seed", str(plan.seed)),
         ("Engine", f"{identity['engine']} (virtual time)"),
-        ("lasthop", f"{identity['lasthop_version']} (commit {identity['lasthop_commit'][:12]})"),
+        ("lasthop", f"{identity['lasthop_version']} (commit {identity['lasthop_commit']})"),
         ("Simulation", f"{simulated.runs} runs in {simulated.wall_s:.1f} s of wall time, without analysis and report"),
         ("Host", f"{host['system']}; {host['processor']}, {host['cores']} cores; Python {host['python']}"),
     ]

@@ -184,6 +184,11 @@ def unfinished_table(flows: pl.DataFrame, factors: Sequence[str]) -> TableView |
     return TableView("", [*factors, "flow", "outcome", "flows"], len(factors) + 2, rows)
 
 
+def _signed(value: float) -> str:
+    text = f"{value:+.2f}".replace("-", "−")
+    return "0.00" if text[1:] == "0.00" else text
+
+
 def paired_table(
     flows: pl.DataFrame, factors: Sequence[str], presentation: Presentation, seed: int, metric: str = "elapsed_s"
 ) -> TableView | None:
@@ -216,8 +221,8 @@ def paired_table(
             median = found.median
             fields = [
                 CellView(str(found.pairs)),
-                CellView(f"{median.estimate:+.2f}"),
-                CellView(f"{median.low:+.2f} … {median.high:+.2f}"),
+                CellView(_signed(median.estimate)),
+                CellView(f"{_signed(median.low)} … {_signed(median.high)}"),
                 CellView("< 0.001" if found.p_value < 0.001 else f"{found.p_value:.3f}"),
             ]
             rows.append((tuple(str(v) for v in (*group, level, reference)), fields))
