@@ -232,7 +232,7 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
     with progress(plan.runs, plan.runs - pending, quiet=options.quiet) as advance:
         simulated = campaign.run(options.jobs or usable_cores(), advance)
     if simulated.runs:
-        say(f"simulated {simulated.runs} runs in {simulated.wall_s:.1f} s")
+        say(f"simulated {simulated.runs} runs in {simulated.wall_s:.2f} s")
 
 
 def _conclude(campaign: Campaign, assets: Assets | None, say: Callable[[str], object]) -> None:

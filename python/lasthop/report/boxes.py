@@ -32,6 +32,7 @@ def _jitter(count: int) -> list[float]:
 
 def _measured(panel: BoxPanel, levels: Sequence[str], method: PercentileMethod, index: int) -> list[Figure]:
     rows = [(i, level, summarise(panel.values.get(level, []), method)) for i, level in enumerate(levels)]
+    offset = _OFFSET_MEASURED if panel.published else 0.0
     boxes = [(i, level, s) for i, level, s in rows if s is not None]
     ref = "" if index == 0 else str(index + 1)
     axes = {"xaxis": f"x{ref}", "yaxis": f"y{ref}"}
@@ -40,7 +41,7 @@ def _measured(panel: BoxPanel, levels: Sequence[str], method: PercentileMethod, 
         "name": "measured",
         "legendgroup": "measured",
         "showlegend": index == 0,
-        "x": [i + _OFFSET_MEASURED for i, _, _ in boxes],
+        "x": [i + offset for i, _, _ in boxes],
         "q1": [round(s.p25, 4) for _, _, s in boxes],
         "median": [round(s.median, 4) for _, _, s in boxes],
         "q3": [round(s.p75, 4) for _, _, s in boxes],
@@ -58,7 +59,7 @@ def _measured(panel: BoxPanel, levels: Sequence[str], method: PercentileMethod, 
         "name": "replications",
         "legendgroup": "replications",
         "showlegend": index == 0,
-        "x": [round(i + _OFFSET_MEASURED + j, 3) for i, lv, s in boxes for j in _jitter(s.count)],
+        "x": [round(i + offset + j, 3) for i, lv, s in boxes for j in _jitter(s.count)],
         "y": [round(v, 3) for _, level, _ in boxes for v in panel.values[level]],
         "marker": {"size": 3.5, "color": style.MEASURED, "opacity": 0.55},
         "hovertemplate": "%{y:.2f}<extra></extra>",

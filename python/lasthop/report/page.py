@@ -87,7 +87,9 @@ def box_figures(results: Results) -> Iterator[FigureView]:
             )
             for (role,), part in sorted(rows.partition_by("role", as_dict=True).items(), key=lambda item: str(item[0]))
         ]
-        words = " · ".join(f"{other} {level}" for other, level in zip(others, group, strict=True)) or "all flows"
+        words = " · ".join(f"{other} {level}" for other, level in zip(others, group, strict=True)) or (
+            f"by {compared}" if compared else "all flows"
+        )
         yield FigureView(words, "", box_figure(panels, levels, title, results.presentation.percentiles))
 
 
@@ -139,7 +141,7 @@ def _facts(campaign: Campaign) -> list[tuple[str, str]]:
         ("Seed", str(plan.seed)),
         ("Engine", f"{identity['engine']} (virtual time)"),
         ("lasthop", f"{identity['lasthop_version']} (commit {identity['lasthop_commit']})"),
-        ("Simulation", f"{simulated.runs} runs in {simulated.wall_s:.1f} s of wall time, without analysis and report"),
+        ("Simulation", f"{simulated.runs} runs in {simulated.wall_s:.2f} s of wall time, without analysis and report"),
         ("Host", f"{host['system']}; {host['processor']}, {host['cores']} cores; Python {host['python']}"),
     ]
 
