@@ -136,9 +136,8 @@ impl Endpoint {
             Phase::Listen | Phase::SynSent => self.on_syn(&mut cx, segment, cache),
             Phase::SynReceived if segment.flags.contains(Flags::SYN) => {}
             Phase::SynReceived => {
-                self.sender.on_ack(&mut cx, segment);
-                self.phase = Phase::Established;
-                self.sender.start(&mut cx, cache);
+                self.sender.take_ack(&mut cx, segment);
+                self.establish(&mut cx, cache);
                 self.on_data(cx.tick, segment, ecn);
             }
             Phase::Established | Phase::Closed => {
@@ -177,16 +176,19 @@ impl Endpoint {
             self.sender.window_bytes = segment.window_bytes;
             self.sender.send_syn(cx);
         } else {
-            self.phase = Phase::Established;
-            self.sender.on_ack(cx, segment);
+            self.sender.take_ack(cx, segment);
             self.ack_due = true;
-            self.sender.start(cx, cache);
+            self.establish(cx, cache);
         }
+    }
+
+    /// The handshake is complete: the first flight leaves.
+    fn establish<O: Observer>(&mut self, cx: &mut Context<'_, O>, cache: Option<&CachedMetrics>) {
+        self.phase = Phase::Established;
         self.sender.ecn_negotiated = self.config.ecn;
-        if self.phase == Phase::Established {
-            self.sender.send_new(cx);
-            self.sender.report_window(cx);
-        }
+        self.sender.start(cx, cache);
+        self.sender.send_new(cx);
+        self.sender.report_window(cx);
     }
 
     fn on_data(&mut self, tick: Tick, segment: &Segment, ecn: Ecn) {

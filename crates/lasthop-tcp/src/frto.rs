@@ -57,7 +57,6 @@ impl Sender {
             }
         } else {
             self.frto = None;
-            self.expiries = 0;
             match self.config.frto {
                 // RFC 4015, section 3.2: ssthresh back to what was in flight.
                 FRtoMode::Rfc4138 => self.ssthresh = self.ssthresh.max(flight),

@@ -80,7 +80,6 @@ impl Sender {
         let passed = self.una > self.recovery_point;
         match self.state {
             State::Loss => {
-                self.expiries = 0;
                 self.try_undo_recovery(cx);
                 self.state = State::Open;
                 cx.emit(TcpEvent::RecoveryLeft);

@@ -171,6 +171,9 @@ impl Sender {
 
     /// Queues `bytes` of application data, written `write_bytes` at a time.
     pub fn write(&mut self, bytes: u64, write_bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
         let start = self.data_end;
         self.data_end += bytes;
         self.writes.push_back(Writes { start, end: self.data_end, write_bytes });
@@ -237,15 +240,23 @@ impl Sender {
         }
     }
 
-    /// Takes in the acknowledgment part of a segment.
+    /// Takes in the acknowledgment part of a segment and sends what it allows.
     pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
+        if self.take_ack(cx, segment) {
+            self.send_new(cx);
+            self.report_window(cx);
+        }
+    }
+
+    /// Takes in the acknowledgment part of a segment. Returns false if it is old or impossible.
+    pub fn take_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) -> bool {
         if segment.ack > self.nxt {
-            return;
+            return false;
         }
         let prior_una = self.una;
         if segment.ack < prior_una {
             self.apply_sack(&segment.sack, segment.ack, prior_una);
-            return;
+            return false;
         }
         let prior_in_flight = self.board.in_flight();
         let prior_outstanding = self.board.outstanding();
@@ -270,13 +281,16 @@ impl Sender {
         if prior_outstanding > 0 {
             self.on_congestion_signs(cx, signs, prior_una, prior_in_flight);
         }
-        self.send_new(cx);
-        self.report_window(cx);
+        true
     }
 
     /// A cumulative ACK moved the window: RTT sample and timer.
     fn on_progress<O: Observer>(&mut self, cx: &mut Context<'_, O>, acked: &Acknowledged) {
         self.duplicates = 0;
+        if acked.data {
+            // Retries count for one segment (RFC 9293, section 3.8.3).
+            self.expiries = 0;
+        }
         let sample = if self.config.timestamps {
             // The echo names the transmission, so Karn's rule is not needed (RFC 7323, section 4.1).
             self.echo.map(|echo| cx.tick.saturating_sub(echo))

@@ -80,7 +80,7 @@ impl Wire {
             flags: Flags::SYN.with(Flags::ACK),
             mss: Some(536),
             sack_permitted: config.sack,
-            timestamps: self.latest_stamp(),
+            timestamps: if config.timestamps { self.latest_stamp() } else { None },
             window_bytes: self.window_segments * self.mss,
             ..Segment::default()
         };

@@ -1,0 +1,176 @@
+//! Opening, closing, giving up.
+
+use lasthop_core::{Ecn, Flags, Segment, TcpEvent, Timestamps};
+use lasthop_tcp::Phase;
+
+use crate::wire::{Wire, config, numbers};
+
+#[test]
+fn syn_takes_48_bytes_and_60_with_timestamps() {
+    let plain = Wire::connect(&config(|_| ()), 0);
+    assert_eq!(plain.last().ip_bytes(), 48);
+    assert_eq!((plain.last().mss, plain.last().sack_permitted), (Some(536), true));
+    let stamped = Wire::connect(&config(|c| c.timestamps = true), 0);
+    assert_eq!((stamped.last().ip_bytes(), stamped.mss), (60, 524));
+}
+
+#[test]
+fn handshake_ack_and_first_data_leave_together() {
+    let config = config(|_| ());
+    let mut wire = Wire::connect(&config, 10);
+    wire.wait(600);
+    assert_eq!(wire.syn_ack(&config, None), [0, 1]);
+    let ack = wire.sent[1].0;
+    assert_eq!((ack.flags, ack.ack, ack.payload_bytes, ack.ip_bytes()), (Flags::ACK, 1, 0, 40));
+    assert_eq!(wire.sent.len(), 4);
+    assert_eq!(wire.last().ip_bytes(), 576);
+}
+
+#[test]
+fn lost_syns_are_repeated_after_3_and_6_seconds_and_cost_the_initial_window() {
+    let config = config(|c| c.initial_window = 4);
+    let mut wire = Wire::connect(&config, 10);
+    wire.expire();
+    assert_eq!((wire.now_millis(), wire.last().flags), (3_000, Flags::SYN));
+    wire.expire();
+    assert_eq!((wire.now_millis(), wire.last().flags), (9_000, Flags::SYN));
+    wire.wait(600);
+    assert_eq!(wire.syn_ack(&config, None), [0], "IW 1 after a lost SYN (RFC 5681, section 3.1)");
+    // Karn's rule: which SYN was answered is not known.
+    assert_eq!(wire.rtt_samples(), [0; 0]);
+}
+
+#[test]
+fn syn_gives_up_after_its_retries() {
+    let mut wire = Wire::connect(&config(|c| c.syn_retries = 2), 10);
+    for _ in 0..3 {
+        wire.expire();
+    }
+    assert_eq!((wire.now_millis(), wire.tcp.phase()), (3_000 + 6_000 + 12_000, Phase::Aborted));
+    assert_eq!((wire.sent.len(), wire.count(TcpEvent::Aborted)), (3, 1));
+    assert_eq!(wire.tcp.next_wakeup(), None);
+}
+
+#[test]
+fn an_option_is_on_only_if_both_ends_want_it() {
+    let wanted = config(|c| {
+        c.timestamps = true;
+        c.ecn = true;
+    });
+    let mut wire = Wire::connect(&wanted, 4);
+    wire.wait(600);
+    wire.syn_ack(&config(|c| c.sack = false), None);
+    let (segment, ecn) = *wire.sent.last().unwrap();
+    assert_eq!((segment.timestamps, ecn), (None, Ecn::NotEct));
+}
+
+#[test]
+fn repeated_syn_ack_is_acknowledged_again() {
+    let config = config(|_| ());
+    let mut wire = Wire::open(&config, 2);
+    assert_eq!(wire.syn_ack(&config, None), [0; 0]);
+    assert_eq!((wire.last().flags, wire.last().ack), (Flags::ACK, 1));
+}
+
+#[test]
+fn fin_rides_on_the_last_data() {
+    let mut wire = Wire::connect(&config(|_| ()), 2);
+    wire.close();
+    wire.wait(600);
+    assert_eq!(wire.syn_ack(&config(|_| ()), None), [0, 1]);
+    let last = wire.last();
+    assert_eq!((last.flags, last.payload_bytes), (Flags::FIN.with(Flags::ACK), 536));
+}
+
+#[test]
+fn fin_follows_when_the_data_has_left() {
+    let mut wire = Wire::open(&config(|_| ()), 1);
+    wire.close();
+    let last = wire.last();
+    assert_eq!((last.seq, last.payload_bytes), (wire.byte(1), 0));
+    assert!(last.flags.contains(Flags::FIN));
+}
+
+#[test]
+fn receivers_fin_repeats_the_last_ack_number_and_ends_the_connection() {
+    let mut wire = Wire::connect(&config(|_| ()), 2);
+    wire.close();
+    wire.wait(600);
+    wire.syn_ack(&config(|_| ()), None);
+    wire.wait(600);
+    let fin_acknowledged = Segment { ack: wire.byte(2) + 1, ..wire.pure_ack(2, &[]) };
+    wire.deliver(&fin_acknowledged);
+    assert_eq!(wire.tcp.phase(), Phase::Established);
+    wire.deliver(&Segment { flags: Flags::FIN.with(Flags::ACK), ..fin_acknowledged });
+    assert_eq!((wire.tcp.phase(), wire.count(TcpEvent::Closed)), (Phase::Closed, 1));
+    assert_eq!((wire.last().ack, wire.last().seq), (2, wire.byte(2) + 1));
+    assert_eq!(wire.tcp.next_wakeup(), None);
+    // Our last ACK was lost: the repeated FIN is answered.
+    let before = wire.sent.len();
+    wire.deliver(&Segment { flags: Flags::FIN.with(Flags::ACK), ..fin_acknowledged });
+    assert_eq!((wire.sent.len(), wire.last().ack), (before + 1, 2));
+}
+
+#[test]
+fn client_fin_repeats_its_ack_number() {
+    let config = config(|_| ());
+    let mut client = crate::receiver::Client::listen(&config);
+    client.data(0);
+    client.tcp.close(client.now, &mut ());
+    let (fin, _) = client.tcp.poll_transmit(client.now).unwrap();
+    assert_eq!((fin.flags, fin.ack, fin.seq), (Flags::FIN.with(Flags::ACK), 537, 1));
+}
+
+#[test]
+fn reset_aborts() {
+    let mut wire = Wire::open(&config(|_| ()), 10);
+    assert_eq!(wire.deliver(&Segment { flags: Flags::RST, ..wire.pure_ack(2, &[]) }), [0; 0]);
+    assert_eq!((wire.tcp.phase(), wire.count(TcpEvent::Aborted)), (Phase::Aborted, 1));
+    assert_eq!(wire.tcp.next_wakeup(), None);
+    assert_eq!(wire.ack(2), [0; 0]);
+}
+
+#[test]
+fn segments_do_not_span_writes() {
+    let config = config(|c| c.initial_window = 10);
+    let mut wire = Wire::connect(&config, 0);
+    wire.tcp.write(wire.now, 2_000, 700, &mut ());
+    wire.wait(600);
+    wire.syn_ack(&config, None);
+    let lengths: Vec<u32> = wire.sent[2..].iter().map(|(segment, _)| segment.payload_bytes).collect();
+    assert_eq!(lengths, [536, 164, 536, 164, 536, 64]);
+}
+
+#[test]
+fn receivers_window_limits_the_flight() {
+    let config = config(|c| c.initial_window = 10);
+    let mut wire = Wire::connect(&config, 20);
+    wire.wait(600);
+    let window = |wire: &Wire, segments: u64| segments * wire.mss;
+    let mut syn_ack = Segment { flags: Flags::SYN.with(Flags::ACK), ..wire.pure_ack(0, &[]) };
+    syn_ack.window_bytes = window(&wire, 4);
+    assert_eq!(wire.deliver(&syn_ack), numbers(0, 4));
+    let opened = Segment { window_bytes: window(&wire, 6), ..wire.pure_ack(2, &[]) };
+    assert_eq!(wire.deliver(&opened), numbers(4, 8));
+}
+
+#[test]
+fn timestamps_echo_the_segment_at_the_left_edge() {
+    let mut wire = Wire::open(&config(|c| c.timestamps = true), 2);
+    let data = |number: u64, value: u32| Segment {
+        seq: 1 + number * 524,
+        payload_bytes: 524,
+        timestamps: Some(Timestamps { value, echo: 1 }),
+        ack: 1,
+        flags: Flags::ACK,
+        ..Segment::default()
+    };
+    wire.deliver(&data(0, 10));
+    assert_eq!(wire.last().timestamps.unwrap().echo, 10);
+    // A hole: the echo stays at the last segment that advanced the edge (RFC 7323, section 4.3, B).
+    wire.deliver(&data(2, 30));
+    assert_eq!(wire.last().timestamps.unwrap().echo, 10);
+    // The hole is filled: the echo is the filling segment's (C).
+    wire.deliver(&data(1, 40));
+    assert_eq!((wire.last().timestamps.unwrap().echo, wire.last().ack), (40, 1 + 3 * 524));
+}

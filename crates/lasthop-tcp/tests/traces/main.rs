@@ -1,0 +1,11 @@
+//! Packet traces of one endpoint, mechanism by mechanism.
+
+mod cbi;
+mod ecn;
+mod frto;
+mod handshake;
+mod receiver;
+mod recovery;
+mod timeout;
+mod undo;
+mod wire;

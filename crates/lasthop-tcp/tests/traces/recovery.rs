@@ -1,0 +1,216 @@
+//! Fast recovery: entry, marking, window, end.
+
+use lasthop_core::{RetransmissionKind, Segment, TcpEvent};
+use lasthop_tcp::RecoveryRules;
+
+use crate::wire::{INFINITE, Wire, config, numbers};
+
+/// Segments 0 to 7 are sent, 0 is acknowledged: window 9, segments 1 to 9 in flight.
+fn nine_in_flight(change: impl FnOnce(&mut lasthop_tcp::TcpConfig)) -> Wire {
+    let config = config(|c| {
+        c.initial_window = 8;
+        change(c);
+    });
+    let mut wire = Wire::open(&config, 60);
+    wire.wait(600);
+    assert_eq!(wire.ack(1), [8, 9]);
+    assert_eq!(wire.window(), (9, INFINITE, 9));
+    wire
+}
+
+#[test]
+fn one_loss_is_repaired_with_sack() {
+    let mut wire = nine_in_flight(|_| ());
+    // Limited transmit: a SACKed segment has left the network, so a new one may enter.
+    assert_eq!(wire.sack(1, &[(2, 3)]), [10]);
+    assert_eq!(wire.sack(1, &[(2, 4)]), [11]);
+    assert_eq!(wire.window(), (9, INFINITE, 9));
+    assert_eq!(wire.recoveries(), 0);
+    // Third: ssthresh is half of the 8 in flight before marking, the window drops at once, and the head
+    // leaves although 7 are in flight.
+    assert_eq!(wire.sack(1, &[(2, 5)]), [1]);
+    assert_eq!(wire.window(), (4, 4, 8));
+    assert_eq!(wire.count(TcpEvent::RecoveryEntered { recovery_point: wire.byte(12) }), 1);
+    for end in 6..10 {
+        assert_eq!(wire.sack(1, &[(2, end)]), [0; 0]);
+    }
+    assert_eq!(wire.window(), (4, 4, 4));
+    assert_eq!(wire.sack(1, &[(2, 10)]), [12]);
+    assert_eq!(wire.sack(1, &[(2, 11)]), [13]);
+    assert_eq!(wire.sack(1, &[(2, 12)]), [14]);
+    // The recovery point is acknowledged: the window is ssthresh, and 12 to 14 are still in flight.
+    assert_eq!(wire.ack(12), [15]);
+    assert_eq!(wire.window(), (4, 4, 4));
+    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
+    assert_eq!(wire.copies(1).len(), 2);
+}
+
+#[test]
+fn window_is_moderated_until_something_sent_later_is_acknowledged() {
+    let mut wire = nine_in_flight(|_| ());
+    for end in 3..=10 {
+        wire.sack(1, &[(2, end)]);
+    }
+    assert_eq!(wire.ack(12), [13, 14, 15]);
+    assert_eq!(wire.window(), (4, 4, 4));
+    // Disorder: an ACK of all four may release three at most.
+    assert_eq!(wire.ack(13), [16, 17]);
+    assert_eq!(wire.window(), (5, 4, 5));
+}
+
+#[test]
+fn new_head_after_a_partial_ack_is_lost_if_three_beyond_are_sacked() {
+    let mut wire = nine_in_flight(|_| ());
+    // 1 and 2 are lost.
+    wire.sack(1, &[(3, 4)]);
+    wire.sack(1, &[(3, 5)]);
+    assert_eq!(wire.sack(1, &[(3, 6)]), [1]);
+    assert_eq!(wire.window(), (4, 4, 8));
+    for end in 7..=10 {
+        assert_eq!(wire.sack(1, &[(3, end)]), [0; 0]);
+    }
+    assert_eq!(wire.window(), (4, 4, 4));
+    // 2, 10 and 11 are outstanding and not reported; 2 is now lost and leaves again, and the window of
+    // in-flight + 1 has room for one segment more.
+    assert_eq!(wire.sack(2, &[(3, 10)]), [2]);
+    assert_eq!(wire.window(), (3, 4, 3));
+    assert_eq!(wire.recoveries(), 1);
+    assert_eq!(wire.ack(10), [12]);
+}
+
+#[test]
+fn partial_ack_without_sacks_beyond_marks_nothing() {
+    let mut wire = nine_in_flight(|_| ());
+    wire.sack(1, &[(2, 3)]);
+    wire.sack(1, &[(2, 4)]);
+    assert_eq!(wire.sack(1, &[(2, 5)]), [1]);
+    assert_eq!(wire.ack(7), [0; 0]);
+    assert_eq!(wire.copies(7).len(), 1);
+}
+
+#[test]
+fn three_duplicates_without_sack_start_recovery() {
+    let mut wire = nine_in_flight(|c| c.sack = false);
+    assert_eq!(wire.ack(1), [0; 0]);
+    assert_eq!(wire.ack(1), [0; 0]);
+    assert_eq!(wire.recoveries(), 0);
+    assert_eq!(wire.ack(1), [1]);
+    assert_eq!(wire.window(), (4, 4, 9));
+    assert_eq!(wire.recoveries(), 1);
+}
+
+#[test]
+fn acks_that_open_the_window_or_carry_data_are_no_duplicates() {
+    let mut wire = nine_in_flight(|c| c.sack = false);
+    for extra in 1..=4 {
+        let ack = wire.pure_ack(1, &[]);
+        wire.deliver(&Segment { window_bytes: ack.window_bytes + extra, ..ack });
+        wire.deliver(&Segment {
+            payload_bytes: 1,
+            seq: extra,
+            window_bytes: ack.window_bytes + extra,
+            ..ack
+        });
+    }
+    assert_eq!(wire.recoveries(), 0);
+}
+
+#[test]
+fn head_older_than_the_timeout_starts_recovery_on_the_first_dubious_ack() {
+    let mut wire = nine_in_flight(|c| c.timestamps = true);
+    // At 2.0 s an ACK that echoes segment 9 (sent at 1.2 s) restarts the timer with 1.82 s; the head
+    // was sent at 0.6 s and ages on.
+    wire.wait(800);
+    assert_eq!(wire.ack_echoing(2, &[], 9, 0), [10, 11]);
+    assert_eq!(wire.rto_millis(), 1_820);
+    wire.wait(420);
+    assert_eq!(wire.sack(2, &[(3, 4)]), [12], "1.82 s old is not older");
+    wire.wait(10);
+    assert_eq!(wire.sack(2, &[(3, 5)])[0], 2);
+    assert_eq!(wire.recoveries(), 1);
+}
+
+#[test]
+fn lost_retransmission_is_sent_again_when_three_later_segments_are_sacked() {
+    let mut wire = nine_in_flight(|_| ());
+    for end in 3..=11 {
+        wire.sack(1, &[(2, end)]);
+    }
+    assert_eq!(wire.copies(1).len(), 2);
+    assert_eq!(wire.sack(1, &[(2, 12)]), [14]);
+    // 12, 13, 14 left after the retransmission of 1.
+    assert_eq!(wire.sack(1, &[(2, 13)]), [15]);
+    assert_eq!(wire.sack(1, &[(2, 14)]), [16]);
+    assert_eq!(wire.sack(1, &[(2, 15)]), [1]);
+    assert_eq!(wire.copies(1).len(), 3);
+}
+
+#[test]
+fn holes_below_the_furthest_sack_are_filled_when_no_new_data_is_left() {
+    let config = config(|c| c.initial_window = 10);
+    let mut wire = Wire::open(&config, 10);
+    wire.wait(600);
+    // 0 and 2 are missing, everything has been sent.
+    wire.sack(0, &[(1, 2)]);
+    wire.sack(0, &[(3, 4), (1, 2)]);
+    assert_eq!(wire.sack(0, &[(3, 5), (1, 2)]), [0]);
+    assert_eq!(wire.window(), (3, 3, 7));
+    for end in 6..=9 {
+        assert_eq!(wire.sack(0, &[(3, end), (1, 2)]), [0; 0]);
+    }
+    assert_eq!(wire.sack(0, &[(3, 10), (1, 2)]), [2]);
+    let forward = TcpEvent::Retransmitted { seq: wire.byte(2), kind: RetransmissionKind::Forward };
+    assert_eq!(wire.count(forward), 1);
+}
+
+#[test]
+fn without_limited_transmit_nothing_new_leaves_on_the_first_duplicates() {
+    let mut wire = nine_in_flight(|c| c.limited_transmit = false);
+    assert_eq!(wire.sack(1, &[(2, 3)]), [0; 0]);
+    assert_eq!(wire.sack(1, &[(2, 4)]), [0; 0]);
+    assert_eq!(wire.sack(1, &[(2, 5)]), [1]);
+    // 6 were in flight.
+    assert_eq!(wire.window(), (3, 3, 6));
+}
+
+#[test]
+fn rate_halving_rules_shrink_the_window_every_second_ack_and_mark_by_rfc_3517() {
+    let mut wire = nine_in_flight(|c| c.recovery = RecoveryRules::Rfc3517RateHalving);
+    // 1 and 3 are lost.
+    wire.sack(1, &[(2, 3)]);
+    wire.sack(1, &[(4, 5), (2, 3)]);
+    assert_eq!(wire.sack(1, &[(4, 6), (2, 3)]), [1]);
+    assert_eq!(wire.window(), (8, 4, 8));
+    // 3 now has three SACKed segments above it.
+    assert_eq!(wire.sack(1, &[(4, 7), (2, 3)]), [3]);
+    assert_eq!(wire.window().1, 4);
+    assert_eq!(wire.copies(3).len(), 2);
+    let mut cwnd = Vec::new();
+    for end in 8..=12 {
+        wire.sack(1, &[(4, end), (2, 3)]);
+        cwnd.push(wire.window().0);
+    }
+    assert_eq!(cwnd, [6, 6, 5, 5, 4]);
+}
+
+#[test]
+fn slow_start_adds_one_per_ack_and_congestion_avoidance_one_per_more_than_a_window() {
+    let cached = lasthop_tcp::CachedMetrics { ssthresh: 4, ..Default::default() };
+    let mut wire = Wire::open_with_cache(&config(|_| ()), 60, Some(&cached));
+    wire.wait(600);
+    let cwnd: Vec<u32> = (1..=16)
+        .map(|number| {
+            wire.ack(number);
+            wire.window().0
+        })
+        .collect();
+    assert_eq!(cwnd, [3, 4, 5, 5, 5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7]);
+}
+
+#[test]
+fn window_that_was_not_used_does_not_grow() {
+    let mut wire = Wire::open(&config(|_| ()), 1);
+    wire.wait(600);
+    wire.ack(1);
+    assert_eq!(wire.write(10), numbers(1, 3), "cwnd is still 2");
+}

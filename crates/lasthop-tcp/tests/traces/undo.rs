@@ -1,0 +1,134 @@
+//! Reductions taken back: by timestamps, by D-SACK.
+
+use lasthop_core::{SackBlock, TcpEvent, UndoCause};
+use lasthop_tcp::TcpConfig;
+
+use crate::wire::{INFINITE, Wire, config};
+
+const EIFEL: TcpEvent = TcpEvent::Undone(UndoCause::Timestamps);
+const DSACK: TcpEvent = TcpEvent::Undone(UndoCause::Dsack);
+
+fn open(change: impl FnOnce(&mut TcpConfig)) -> Wire {
+    let config = config(|c| {
+        c.initial_window = 8;
+        change(c);
+    });
+    let mut wire = Wire::open(&config, 60);
+    wire.wait(600);
+    wire
+}
+
+#[test]
+fn eifel_undoes_a_spurious_timeout_at_the_first_ack() {
+    let mut wire = open(|c| c.timestamps = true);
+    assert_eq!(wire.expire(), [0]);
+    assert_eq!(wire.window(), (1, 4, 1));
+    // The ACK of the original: ssthresh is infinite again, nothing is lost, new data follows. The burst
+    // limit leaves 7 in flight + 3.
+    wire.wait(100);
+    let sent = wire.ack_echoing(1, &[], 0, 0);
+    assert_eq!(sent, [8]);
+    assert_eq!(wire.window(), (8, INFINITE, 8));
+    assert_eq!(wire.count(EIFEL), 1);
+    assert_eq!(wire.copies(1).len(), 1);
+}
+
+#[test]
+fn eifel_leaves_a_real_timeout_alone() {
+    let mut wire = open(|c| c.timestamps = true);
+    assert_eq!(wire.expire(), [0]);
+    wire.wait(600);
+    assert_eq!(wire.ack_echoing(1, &[], 0, 1), [1, 2]);
+    assert_eq!(wire.count(EIFEL), 0);
+    assert_eq!(wire.window(), (2, 4, 2));
+}
+
+#[test]
+fn eifel_undoes_nothing_after_a_second_timeout_of_the_same_segment() {
+    let mut wire = open(|c| c.timestamps = true);
+    wire.expire();
+    wire.expire();
+    wire.wait(100);
+    // The echo of the first retransmission is older than the second: no proof about the first timeout.
+    wire.ack_echoing(1, &[], 0, 1);
+    assert_eq!(wire.count(EIFEL), 0);
+}
+
+/// Reordering: segment 1 is late, three later ones arrive, it is retransmitted in vain.
+fn false_fast_retransmit(wire: &mut Wire) {
+    wire.ack(1);
+    wire.sack(1, &[(2, 3)]);
+    wire.sack(1, &[(2, 4)]);
+    wire.wait(20);
+    assert_eq!(wire.sack(1, &[(2, 5)]), [1]);
+    assert_eq!(wire.window(), (4, 4, 8));
+}
+
+#[test]
+fn eifel_undoes_a_fast_retransmit_at_a_partial_ack_and_ssthresh_at_its_end() {
+    let mut wire = open(|c| c.timestamps = true);
+    false_fast_retransmit(&mut wire);
+    wire.wait(20);
+    wire.ack_echoing(5, &[], 1, 0);
+    assert_eq!(wire.count(EIFEL), 1);
+    let (cwnd, ssthresh, _) = wire.window();
+    assert_eq!((cwnd, ssthresh), (8, 4), "partial: the window alone");
+    wire.wait(20);
+    wire.ack_echoing(12, &[], 11, 0);
+    assert_eq!(wire.window().1, 4, "an echo of what left before the retransmission, nothing left of it");
+}
+
+#[test]
+fn eifel_undoes_a_fast_retransmit_whose_end_comes_at_once() {
+    let mut wire = open(|c| c.timestamps = true);
+    false_fast_retransmit(&mut wire);
+    wire.wait(20);
+    wire.ack_echoing(12, &[], 1, 0);
+    assert_eq!(wire.count(EIFEL), 1);
+    let (cwnd, ssthresh, _) = wire.window();
+    assert_eq!((cwnd, ssthresh), (3, INFINITE), "burst limit: nothing in flight + 3");
+}
+
+#[test]
+fn dsack_undoes_when_every_retransmission_is_reported() {
+    let mut wire = open(|c| c.dsack = true);
+    false_fast_retransmit(&mut wire);
+    // The original of 1 arrives: everything is acknowledged; then its copy is reported.
+    wire.ack(12);
+    assert_eq!(wire.window().1, 4);
+    assert_eq!(wire.count(DSACK), 0);
+    wire.sack(12, &[(1, 2)]);
+    assert_eq!(wire.count(DSACK), 1);
+    assert_eq!(wire.window().1, INFINITE);
+}
+
+#[test]
+fn dsack_for_one_of_two_retransmissions_undoes_nothing() {
+    let mut wire = open(|c| c.dsack = true);
+    wire.ack(1);
+    wire.sack(1, &[(3, 4)]);
+    wire.sack(1, &[(3, 5)]);
+    assert_eq!(wire.sack(1, &[(3, 6)]), [1]);
+    for end in 7..=10 {
+        wire.sack(1, &[(3, end)]);
+    }
+    assert_eq!(wire.sack(2, &[(3, 10)]), [2]);
+    wire.ack(12);
+    wire.sack(12, &[(1, 2)]);
+    assert_eq!(wire.count(DSACK), 0);
+    wire.sack(12, &[(2, 3)]);
+    assert_eq!(wire.count(DSACK), 1);
+}
+
+#[test]
+fn dsack_of_a_segment_that_was_not_retransmitted_undoes_nothing() {
+    let mut wire = open(|c| c.dsack = true);
+    false_fast_retransmit(&mut wire);
+    wire.ack(12);
+    // Below the episode: a packet the network replicated (RFC 2883, section 5.1).
+    let mut ack = wire.pure_ack(12, &[]);
+    ack.sack.push(SackBlock { start: wire.byte(0), end: wire.byte(1) });
+    wire.deliver(&ack);
+    assert_eq!(wire.count(DSACK), 0);
+    assert_eq!(wire.window().1, 4);
+}
