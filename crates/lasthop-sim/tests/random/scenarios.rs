@@ -71,13 +71,19 @@ fn millis(max: u64) -> impl Strategy<Value = Duration> {
 
 fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
     let queue = prop_oneof![
-        (1..=50_u32).prop_map(QueueSize::Packets),
+        (1..=5_u32).prop_map(QueueSize::Packets),
+        (5..=50_u32).prop_map(QueueSize::Packets),
         (mtu as u32..=60_000).prop_map(QueueSize::Bytes),
     ];
     let release = prop_oneof![Just(BufferRelease::Serialised), Just(BufferRelease::Acknowledged)];
     let rate = doublings(8_000, 10_000_000).prop_map(Rate::from_bits_per_second);
-    let overhead = prop_oneof![Just(Duration::ZERO), Just(Duration::from_micros(100))];
-    let link = (rate, millis(600), overhead, mtu..=20_000, release).prop_map(
+    let micros = Duration::from_micros;
+    let overhead = prop_oneof![
+        Just(Distribution::Static(Duration::ZERO)),
+        Just(Distribution::Uniform { min: micros(80), max: micros(180) }),
+    ];
+    let send_buffer = prop_oneof![mtu..=2 * mtu, mtu..=20_000];
+    let link = (rate, millis(600), overhead, send_buffer, release).prop_map(
         |(rate, delay, overhead, send_buffer, release)| LinkConfig {
             rate,
             delay,
@@ -134,8 +140,10 @@ fn tcp() -> impl Strategy<Value = TcpConfig> {
     let switches = (bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY);
     let frto = prop_oneof![Just(FRtoMode::Off), Just(FRtoMode::Draft2002), Just(FRtoMode::Rfc4138)];
     let recovery = prop_oneof![Just(RecoveryRules::LinuxInFlight), Just(RecoveryRules::Rfc3517RateHalving)];
-    (switches, frto, recovery, 1..=10_u32, 1..=4_u32, 2..=64_u32).prop_map(
-        |(switches, frto, recovery, initial_window, max_burst, receive_window_max)| {
+    let window_max = prop_oneof![2..=64_u32, Just(64)];
+    let retries = prop_oneof![Just((15, 5)), (1..=5_u32, 1..=3_u32)];
+    (switches, frto, recovery, 1..=10_u32, 1..=4_u32, window_max, retries).prop_map(
+        |(switches, frto, recovery, initial_window, max_burst, receive_window_max, retries)| {
             let (sack, dsack, timestamps, ecn, limited_transmit, cached_metrics, first) = switches;
             let profile = linux24();
             TcpConfig {
@@ -152,6 +160,8 @@ fn tcp() -> impl Strategy<Value = TcpConfig> {
                 max_burst,
                 receive_window_initial: profile.receive_window_initial.min(receive_window_max),
                 receive_window_max,
+                retries: retries.0,
+                syn_retries: retries.1,
                 ..profile
             }
         },
@@ -160,7 +170,7 @@ fn tcp() -> impl Strategy<Value = TcpConfig> {
 
 fn flow(mtu: u64) -> impl Strategy<Value = FlowConfig> {
     let start = || prop_oneof![Just(Duration::ZERO), millis(10_000)].prop_map(Distribution::Static);
-    let bytes = doublings(1, 200_000).prop_map(Bytes);
+    let bytes = prop_oneof![doublings(1, 200_000), 20_000..=200_000_u64].prop_map(Bytes);
     let write = option::weighted(0.3, (50..4_000_u64).prop_map(Bytes));
     let bulk = (bytes, write, start()).prop_map(|(bytes, write, start)| {
         FlowConfig::BulkTcp(BulkConfig { name: String::new(), bytes, write, start })

@@ -29,7 +29,8 @@ struct Stream {
     beyond: BTreeMap<u64, u64>,
     /// Next byte that was never sent.
     sent: u64,
-    receiver_ended: bool,
+    /// How the receiving endpoint ended.
+    receiver_end: Option<TcpEvent>,
 }
 
 impl Streams {
@@ -60,9 +61,9 @@ impl Streams {
         (stream.next.saturating_sub(1).min(stream.written), stream.written)
     }
 
-    /// True once the receiving endpoint is closed or aborted.
-    pub fn receiver_ended(&self, flow: usize) -> bool {
-        self.flows[flow].receiver_ended
+    /// How the receiving endpoint ended: closed or aborted.
+    pub fn receiver_end(&self, flow: usize) -> Option<TcpEvent> {
+        self.flows[flow].receiver_end
     }
 
     pub fn drops(&self, cause: DropCause) -> u64 {
@@ -120,7 +121,7 @@ impl Observer for Streams {
 
     fn tcp(&mut self, _now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
         if host == Host::Client && matches!(event, TcpEvent::Closed | TcpEvent::Aborted) {
-            self.flows[flow.0 as usize].receiver_ended = true;
+            self.flows[flow.0 as usize].receiver_end = Some(event);
         }
     }
 }

@@ -1,0 +1,117 @@
+//! Outcomes of a grid of losses, queues and switches, to the packet and the nanosecond, so that every change
+//! of behaviour shows as a difference of `golden/outcomes.txt`.
+//!
+//! After an intended change: `UPDATE_GOLDEN=1 cargo test -p lasthop-sim --test golden`, and read the
+//! difference before committing it.
+
+mod support;
+
+use std::fmt::Write;
+use std::{env, fs, path::Path};
+
+use lasthop_core::{Distribution, Duration, Probability, QueueSize};
+use lasthop_link::ErrorConfig;
+use lasthop_scenario::Scenario;
+use lasthop_tcp::{FRtoMode, TcpConfig};
+use support::{bulk, linux24, path, replications, scenario};
+
+const HEADER: &str =
+    "switch      queue  loss  seed  flow   elapsed_s      drops  retx  unnecessary  timeouts  spurious";
+
+/// Two transfers over 64 kbit/s and 300 ms; `loss` in percent, without ARQ.
+fn cell(tcp: TcpConfig, queue: u32, loss: u32) -> Scenario {
+    let link = path(64_000, Duration::from_millis(300), QueueSize::Packets(queue), 9600);
+    let flows =
+        vec![bulk("tcp-1", 100_000, Duration::ZERO), bulk("tcp-2", 100_000, Duration::from_millis(50))];
+    let errors = ErrorConfig {
+        // Always bad.
+        good: Distribution::Static(Duration::ZERO),
+        bad: Distribution::Static(Duration::from_secs(1)),
+        packet_error_probability: Probability::new(f64::from(loss) / 100.0).expect("a percentage"),
+        arq: None,
+    };
+    Scenario { tcp, errors: (loss > 0).then_some(errors), ..scenario(576, &link, flows) }
+}
+
+fn switches() -> Vec<(&'static str, TcpConfig)> {
+    vec![
+        ("sack", linux24()),
+        ("no-sack", TcpConfig { sack: false, ..linux24() }),
+        ("timestamps", TcpConfig { timestamps: true, ..linux24() }),
+        ("frto", TcpConfig { frto: FRtoMode::Draft2002, ..linux24() }),
+    ]
+}
+
+fn table() -> String {
+    let mut table = format!("{HEADER}\n");
+    for (switch, tcp) in switches() {
+        for queue in [5, 20, 50] {
+            for loss in [0, 1, 3] {
+                for seed in [1, 2] {
+                    rows(&mut table, &format!("{switch:<11} {queue:>5}  {loss:>3}%  {seed:>4}"), || {
+                        (cell(tcp.clone(), queue, loss), seed)
+                    });
+                }
+            }
+        }
+    }
+    table
+}
+
+fn rows(table: &mut String, label: &str, cell: impl Fn() -> (Scenario, u64)) {
+    let (scenario, seed) = cell();
+    for (flows, _) in replications(&scenario, seed, 1) {
+        for flow in flows {
+            let elapsed_s = flow.elapsed_s.map_or("-".into(), |elapsed_s| format!("{elapsed_s:.9}"));
+            writeln!(
+                table,
+                "{label}  {}  {elapsed_s:>13}  {:>5}  {:>4}  {:>11}  {:>8}  {:>8}",
+                flow.flow,
+                flow.data_drops_queue + flow.data_drops_error,
+                flow.retransmitted_packets,
+                flow.unnecessary_retransmissions,
+                flow.timeouts,
+                flow.spurious_timeouts,
+            )
+            .expect("writing to a string");
+        }
+    }
+}
+
+/// The lines that differ, `-` as they stand in the file, `+` as they are now.
+fn difference(golden: &str, now: &str) -> String {
+    let mut difference = String::new();
+    let lines = golden.lines().count().max(now.lines().count());
+    for index in 0..lines {
+        let (old, new) = (golden.lines().nth(index), now.lines().nth(index));
+        if old != new {
+            for (sign, line) in [('-', old), ('+', new)] {
+                line.iter()
+                    .for_each(|line| writeln!(difference, "{sign} {line}").expect("writing to a string"));
+            }
+        }
+    }
+    difference
+}
+
+#[test]
+fn outcomes_are_those_of_the_golden_table() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/outcomes.txt");
+    let now = table();
+    if env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&file, &now).expect("the table can be written");
+    }
+    let golden = fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        golden == now,
+        "the outcomes differ from tests/golden/outcomes.txt:\n  {HEADER}\n{}\nIf the change is intended: \
+         UPDATE_GOLDEN=1 cargo test -p lasthop-sim --test golden",
+        difference(&golden, &now)
+    );
+}
+
+#[test]
+fn a_difference_shows_both_lines() {
+    assert_eq!(difference("same\nold\n", "same\nnew\nmore\n"), "- old\n+ new\n+ more\n");
+    assert_eq!(difference("same\n", "same\n"), "");
+}
