@@ -4,6 +4,9 @@ use lasthop_core::{Datagram, Duration, Instant};
 
 use crate::ConstantUdpConfig;
 
+#[cfg(test)]
+mod tests;
+
 /// Sends one datagram every interval; the payload rate sets the interval.
 #[derive(Clone, Debug)]
 pub struct ConstantUdp {
