@@ -41,6 +41,8 @@ pub struct Endpoint {
     sender: Sender,
     receiver: Receiver,
     ack_due: bool,
+    /// First sequence number after everything that was put on the wire.
+    transmitted: u64,
 }
 
 impl Endpoint {
@@ -59,6 +61,7 @@ impl Endpoint {
             sender: Sender::new(config, clock, mss),
             receiver: Receiver::new(config),
             ack_due: false,
+            transmitted: 0,
             config: config.clone(),
         }
     }
@@ -235,7 +238,7 @@ impl Endpoint {
     pub fn poll_transmit(&mut self, now: Instant) -> Option<(Segment, Ecn)> {
         let tick = self.clock.at(now);
         if std::mem::take(&mut self.ack_due) {
-            let pure = Segment { seq: self.sender.nxt, ..Segment::default() };
+            let pure = Segment { seq: self.transmitted, ..Segment::default() };
             return Some((self.stamp(pure, tick), Ecn::NotEct));
         }
         let Transmission { seq, payload_bytes, syn, fin, ecn, cwr } = self.sender.out.pop_front()?;
@@ -257,6 +260,7 @@ impl Endpoint {
         if cwr {
             segment.flags = segment.flags.with(Flags::CWR);
         }
+        self.transmitted = self.transmitted.max(segment.end());
         Some((self.stamp(segment, tick), ecn))
     }
 

@@ -124,3 +124,6 @@ impl RttEstimator {
         self.rto = (((self.srtt_8 >> 3) + self.rttvar_4) as Tick).min(self.maximum);
     }
 }
+
+#[cfg(test)]
+mod tests;

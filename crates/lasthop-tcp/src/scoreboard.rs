@@ -90,6 +90,14 @@ impl Scoreboard {
         self.outstanding() + self.retransmitted_out - self.sacked_out - self.lost_out
     }
 
+    /// True if the counters equal a recount: what in-flight is computed from. For debug assertions.
+    pub fn is_balanced(&self) -> bool {
+        let count = |mark: fn(&SentSegment) -> bool| self.queue.iter().filter(|s| mark(s)).count() as u32;
+        let counted = (count(|s| s.sacked), count(|s| s.lost), count(|s| s.retransmitted));
+        counted == (self.sacked_out, self.lost_out, self.retransmitted_out)
+            && count(|s| s.sacked && s.lost) == 0
+    }
+
     /// Segments reported by SACK.
     pub fn sacked_out(&self) -> u32 {
         self.sacked_out
@@ -312,3 +320,6 @@ impl Scoreboard {
         (from..self.furthest_sacked as usize).find(|&i| self.queue[i].untagged())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -397,7 +397,7 @@ impl Sender {
     /// True if there is something new to send and the receiver's window has room for it.
     pub fn new_data_fits(&self) -> bool {
         self.next_new().is_some_and(|(bytes, fin)| {
-            self.nxt + u64::from(bytes) + u64::from(fin) <= self.una + self.window_bytes
+            self.nxt + u64::from(bytes) + u64::from(fin) <= self.una.saturating_add(self.window_bytes)
         })
     }
 
@@ -503,6 +503,7 @@ impl Sender {
     }
 
     pub fn report_window<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        debug_assert!(self.board.is_balanced(), "the scoreboard's counters have gone astray");
         let window = (self.cwnd, self.ssthresh, self.board.in_flight());
         if window != self.reported {
             self.reported = window;

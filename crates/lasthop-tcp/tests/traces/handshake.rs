@@ -21,7 +21,7 @@ fn handshake_ack_and_first_data_leave_together() {
     wire.wait(600);
     assert_eq!(wire.syn_ack(&config, None), [0, 1]);
     let ack = wire.sent[1].0;
-    assert_eq!((ack.flags, ack.ack, ack.payload_bytes, ack.ip_bytes()), (Flags::ACK, 1, 0, 40));
+    assert_eq!((ack.flags, ack.seq, ack.ack, ack.ip_bytes()), (Flags::ACK, 1, 1, 40));
     assert_eq!(wire.sent.len(), 4);
     assert_eq!(wire.last().ip_bytes(), 576);
 }

@@ -1,0 +1,121 @@
+//! What holds for two endpoints over any path, and for one endpoint under any input.
+
+mod garbage;
+mod path;
+
+use lasthop_core::Duration;
+use lasthop_tcp::{CachedMetrics, FRtoMode, Phase, Profile, RecoveryRules, TcpConfig};
+use proptest::prelude::*;
+
+use path::{Path, Transfer};
+
+/// A configuration with random switches and retries enough for a path that loses 30 %.
+fn config() -> impl Strategy<Value = TcpConfig> {
+    let frto = prop_oneof![Just(FRtoMode::Off), Just(FRtoMode::Draft2002), Just(FRtoMode::Rfc4138)];
+    let recovery = prop_oneof![Just(RecoveryRules::LinuxInFlight), Just(RecoveryRules::Rfc3517RateHalving)];
+    (any::<[bool; 6]>(), frto, recovery, 1..12u32, 4..64u32).prop_map(
+        |(
+            [sack, dsack, timestamps, ecn, limited_transmit, first],
+            frto,
+            recovery,
+            window,
+            receive_window,
+        )| {
+            let mut config: TcpConfig = toml::from_str(Profile::Linux24.toml()).expect("complete");
+            config.sack = sack;
+            config.dsack = dsack;
+            config.timestamps = timestamps;
+            config.ecn = ecn;
+            config.limited_transmit = limited_transmit;
+            config.first_segment_acked_at_once = first;
+            config.frto = frto;
+            config.recovery = recovery;
+            config.initial_window = window;
+            config.receive_window_max = receive_window;
+            config.retries = 60;
+            config.syn_retries = 60;
+            config.rto_max = Duration::from_secs(20);
+            config
+        },
+    )
+}
+
+fn cache() -> impl Strategy<Value = Option<CachedMetrics>> {
+    let ssthresh = prop_oneof![Just(0), 2..40u32];
+    let reordering = prop_oneof![Just(0), 3..8u32];
+    let metrics = (ssthresh, 0..40u32, 0..4_000i64, 0..2_000i64, reordering).prop_map(
+        |(ssthresh, cwnd, srtt_8, rttvar_4, reordering)| CachedMetrics {
+            ssthresh,
+            cwnd,
+            srtt_8,
+            rttvar_4,
+            reordering,
+        },
+    );
+    prop_oneof![Just(None), metrics.prop_map(Some)]
+}
+
+fn path(loss: std::ops::Range<u32>) -> impl Strategy<Value = Path> {
+    (loss.clone(), loss, 1..1_500u64, 0..3_000u64, 0..50u32, any::<u64>()).prop_map(
+        |(loss_down, loss_up, delay_millis, stall_millis, mark, seed)| Path {
+            loss_percent: [loss_down, loss_up],
+            delay_millis,
+            stall_millis,
+            mark_percent: mark,
+            seed,
+        },
+    )
+}
+
+fn transfer(loss: std::ops::Range<u32>) -> impl Strategy<Value = Transfer> {
+    (config(), config(), cache(), path(loss), 0..80u64, 1..1_200u64).prop_map(
+        |(server, client, cache, path, writes, write_bytes)| Transfer {
+            server,
+            client,
+            cache,
+            path,
+            bytes: (writes * write_bytes).saturating_sub(write_bytes / 3),
+            write_bytes,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    #[test]
+    fn every_byte_arrives_and_both_ends_close(transfer in transfer(0..30)) {
+        let outcome = transfer.run();
+        prop_assert_eq!(outcome.phases, [Phase::Closed, Phase::Closed]);
+        prop_assert_eq!(outcome.received, transfer.bytes);
+    }
+
+    #[test]
+    fn a_path_without_loss_and_stalls_costs_no_retransmission(mut transfer in transfer(0..1)) {
+        transfer.path.stall_millis = 0;
+        // Below a third of the initial timeout: only a delayed ACK could make the timer expire.
+        transfer.path.delay_millis %= 400;
+        let outcome = transfer.run();
+        prop_assert_eq!(outcome.received, transfer.bytes);
+        prop_assert_eq!(outcome.fast_retransmissions, 0);
+    }
+
+    #[test]
+    fn a_path_that_loses_much_ends_in_closing_or_giving_up(mut transfer in transfer(20..100)) {
+        transfer.server.retries = 6;
+        transfer.server.syn_retries = 4;
+        let outcome = transfer.run();
+        let [server, client] = outcome.phases;
+        let ended = |phase| matches!(phase, Phase::Closed | Phase::Aborted);
+        // An end whose peer gave up after its own work was done waits for ever: there is no keep-alive.
+        prop_assert!(ended(server) || client == Phase::Aborted, "{:?}", outcome.phases);
+        if server == Phase::Closed {
+            prop_assert_eq!(outcome.received, transfer.bytes);
+        }
+    }
+
+    #[test]
+    fn same_inputs_give_the_same_packets(transfer in transfer(0..30)) {
+        prop_assert_eq!(transfer.run(), transfer.run());
+    }
+}
