@@ -36,6 +36,9 @@ pub struct TcpConfig {
     pub cached_metrics: bool,
     /// How the window and the scoreboard move in fast recovery.
     pub recovery: RecoveryRules,
+    /// A segment that has waited longer than the retransmission timeout counts as lost as soon as an ACK
+    /// raises doubts, without waiting for the timer.
+    pub lost_by_age: bool,
     /// Segments sent at most in response to one dubious ACK: cwnd is held at in-flight plus this.
     pub max_burst: u32,
     /// Resolution of the host's timers and of its timestamp clock.
