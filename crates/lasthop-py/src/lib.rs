@@ -8,9 +8,9 @@ mod run;
 
 use std::path::PathBuf;
 
+use lasthop_core::Instant;
 use lasthop_link::{ErrorConfig, LinkState, Periods};
 use lasthop_scenario::{Roles, Scenario};
-use lasthop_core::Instant;
 use lasthop_trace::{Column, Columnar};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -157,7 +157,12 @@ impl Cell {
             packets: table(py, &recording.recorder.packets, &[])?,
             tcp: table(py, &recording.recorder.tcp, &[])?,
             flows: table(py, &recording.flows, &replications)?,
-            link_states: bad_periods(py, scenario.errors.as_ref(), run::seed_of(seed, replication), recording.end)?,
+            link_states: bad_periods(
+                py,
+                scenario.errors.as_ref(),
+                run::seed_of(seed, replication),
+                recording.end,
+            )?,
         })
     }
 }
@@ -200,13 +205,14 @@ fn json(scenario: &Scenario) -> String {
 }
 
 fn digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{:x}", Sha256::digest(text.as_bytes()))
 }
 
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 fn load(path: PathBuf) -> PyResult<Study> {
-    let study =
-        lasthop_scenario::Study::from_path(&path).map_err(|error| ScenarioError::new_err(error.to_string()))?;
+    let study = lasthop_scenario::Study::from_path(&path)
+        .map_err(|error| ScenarioError::new_err(error.to_string()))?;
     Ok(Study { study })
 }
 

@@ -122,8 +122,7 @@ impl Sender {
     }
 
     fn head_timed_out<O>(&self, cx: &Context<'_, O>) -> bool {
-        self.config.lost_by_age
-            && self.board.head().is_some_and(|head| cx.tick - head.sent > self.rtt.rto())
+        self.config.lost_by_age && self.board.head().is_some_and(|head| cx.tick - head.sent > self.rtt.rto())
     }
 
     fn enter_recovery<O: Observer>(&mut self, cx: &mut Context<'_, O>, signs: AckSigns) {
