@@ -205,7 +205,7 @@ fn json(scenario: &Scenario) -> String {
 }
 
 fn digest(text: &str) -> String {
-    format!("{:x}", Sha256::digest(text.as_bytes()))
+    hex::encode(Sha256::digest(text.as_bytes()))
 }
 
 #[pyfunction]
