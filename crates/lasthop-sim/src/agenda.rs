@@ -48,10 +48,12 @@ impl Agenda {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    fn at(nanos: u64) -> Option<Instant> {
-        Some(Instant::from_nanos(nanos))
+    fn schedule(agenda: &mut Agenda, component: ComponentId, nanos: u64) {
+        agenda.schedule(component, Some(Instant::from_nanos(nanos)));
     }
 
     fn drain(agenda: &mut Agenda) -> Vec<(u64, ComponentId)> {
@@ -62,7 +64,7 @@ mod tests {
     fn simultaneous_entries_come_in_the_order_of_their_components() {
         let mut agenda = Agenda::new(3);
         for component in [2, 0, 1] {
-            agenda.schedule(component, at(5));
+            schedule(&mut agenda, component, 5);
         }
         assert_eq!(drain(&mut agenda), [(5, 0), (5, 1), (5, 2)]);
     }
@@ -70,9 +72,9 @@ mod tests {
     #[test]
     fn an_earlier_wakeup_replaces_a_later_one() {
         let mut agenda = Agenda::new(1);
-        agenda.schedule(0, at(9));
-        agenda.schedule(0, at(4));
-        agenda.schedule(0, at(7));
+        schedule(&mut agenda, 0, 9);
+        schedule(&mut agenda, 0, 4);
+        schedule(&mut agenda, 0, 7);
         assert_eq!(drain(&mut agenda), [(4, 0)]);
     }
 
@@ -81,5 +83,30 @@ mod tests {
         let mut agenda = Agenda::new(1);
         agenda.schedule(0, None);
         assert_eq!(agenda.pop(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_earliest_entry_comes_next(
+            components in 1..20_u32,
+            steps in prop::collection::vec((any::<bool>(), 0..20_u32, 0..50_u64), 0..200),
+        ) {
+            let mut agenda = Agenda::new(components);
+            let mut earliest = vec![None; components as usize];
+            for (pop, component, nanos) in steps {
+                if pop {
+                    let next = (0..).zip(&earliest).filter_map(|(id, at)| at.map(|at| (at, id))).min();
+                    prop_assert_eq!(agenda.pop().map(|(at, id)| (at.as_nanos(), id)), next);
+                    if let Some((_, id)) = next {
+                        earliest[id as usize] = None;
+                    }
+                } else {
+                    let component = component % components;
+                    schedule(&mut agenda, component, nanos);
+                    let entry: &mut Option<u64> = &mut earliest[component as usize];
+                    *entry = Some(entry.map_or(nanos, |at| at.min(nanos)));
+                }
+            }
+        }
     }
 }

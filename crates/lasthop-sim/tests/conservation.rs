@@ -103,12 +103,12 @@ fn ended(flow: &FlowRecord, streams: &Streams, index: usize) -> TestCaseResult {
         return Ok(());
     }
     let (received, written) = streams.bytes(index);
-    let receiver = streams.receiver_end(index);
+    let peer = streams.receiver_end(index);
     prop_assert!(received <= written);
     match flow.outcome {
-        Outcome::Closed => prop_assert!(receiver.is_some(), "{}: the receiver never ends", flow.flow),
+        Outcome::Closed => prop_assert!(peer.is_some(), "{}: the receiver never ends", flow.flow),
         Outcome::Aborted => return Ok(()),
-        Outcome::Unfinished => prop_assert_eq!(receiver, Some(TcpEvent::Aborted), "{} never ends", flow.flow),
+        Outcome::Unfinished => prop_assert_eq!(peer, Some(TcpEvent::Aborted), "{} never ends", flow.flow),
     }
     prop_assert_eq!(received, written, "{} closed early", flow.flow);
     prop_assert!(flow.elapsed_s.is_some() && flow.data_transmit_s <= flow.elapsed_s);

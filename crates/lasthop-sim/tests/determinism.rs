@@ -69,6 +69,7 @@ fn a_cell_run_twice_gives_the_same_events() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "whole runs in parallel, each on one thread")]
 fn two_threads_give_what_one_gives() {
     let study = kulve2003();
     let all = || -> Vec<Everything> {

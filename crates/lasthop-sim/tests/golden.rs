@@ -86,8 +86,9 @@ fn difference(golden: &str, now: &str) -> String {
         let (old, new) = (golden.lines().nth(index), now.lines().nth(index));
         if old != new {
             for (sign, line) in [('-', old), ('+', new)] {
-                line.iter()
-                    .for_each(|line| writeln!(difference, "{sign} {line}").expect("writing to a string"));
+                if let Some(line) = line {
+                    writeln!(difference, "{sign} {line}").expect("writing to a string");
+                }
             }
         }
     }
