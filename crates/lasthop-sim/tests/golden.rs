@@ -48,9 +48,8 @@ fn table() -> String {
         for queue in [5, 20, 50] {
             for loss in [0, 1, 3] {
                 for seed in [1, 2] {
-                    rows(&mut table, &format!("{switch:<11} {queue:>5}  {loss:>3}%  {seed:>4}"), || {
-                        (cell(tcp.clone(), queue, loss), seed)
-                    });
+                    let label = format!("{switch:<11} {queue:>5}  {loss:>3}%  {seed:>4}");
+                    rows(&mut table, &label, &cell(tcp.clone(), queue, loss), seed);
                 }
             }
         }
@@ -58,9 +57,9 @@ fn table() -> String {
     table
 }
 
-fn rows(table: &mut String, label: &str, cell: impl Fn() -> (Scenario, u64)) {
-    let (scenario, seed) = cell();
-    for (flows, _) in replications(&scenario, seed, 1) {
+/// One line for each flow.
+fn rows(table: &mut String, label: &str, scenario: &Scenario, seed: u64) {
+    for (flows, _) in replications(scenario, seed, 1) {
         for flow in flows {
             let elapsed_s = flow.elapsed_s.map_or("-".into(), |elapsed_s| format!("{elapsed_s:.9}"));
             writeln!(
