@@ -120,4 +120,12 @@ fn connection_that_ends_backed_off_forgets_the_round_trip_time() {
     wire.expire();
     let cached = stored(&wire, measured(9));
     assert_eq!((cached.srtt_8, cached.ssthresh), (0, 9));
+    // A valid sample ends the back-off, and the metrics count again.
+    wire.wait(600);
+    wire.ack(1);
+    assert_eq!(stored(&wire, measured(9)).srtt_8, 0, "Karn: the head was retransmitted");
+    wire.ack(2);
+    wire.wait(600);
+    wire.ack(3);
+    assert_ne!(stored(&wire, measured(9)).srtt_8, 0);
 }

@@ -68,8 +68,10 @@ fn an_option_is_on_only_if_both_ends_want_it() {
 fn repeated_syn_ack_is_acknowledged_again() {
     let config = config(|_| ());
     let mut wire = Wire::open(&config, 2);
+    let before = wire.sent.len();
     assert_eq!(wire.syn_ack(&config, None), [0; 0]);
-    assert_eq!((wire.last().flags, wire.last().ack), (Flags::ACK, 1));
+    assert_eq!(wire.sent.len(), before + 1);
+    assert_eq!((wire.last().flags, wire.last().ack, wire.last().payload_bytes), (Flags::ACK, 1, 0));
 }
 
 #[test]

@@ -76,6 +76,9 @@ fn new_head_after_a_partial_ack_is_lost_if_three_beyond_are_sacked() {
     assert_eq!(wire.window(), (3, 4, 3));
     assert_eq!(wire.recoveries(), 1);
     assert_eq!(wire.ack(10), [12]);
+    // The end: back up to ssthresh.
+    assert_eq!(wire.ack(12), [13, 14, 15]);
+    assert_eq!(wire.window(), (4, 4, 4));
 }
 
 #[test]
@@ -128,6 +131,18 @@ fn head_older_than_the_timeout_starts_recovery_on_the_first_dubious_ack() {
     wire.wait(10);
     assert_eq!(wire.sack(2, &[(3, 5)])[0], 2);
     assert_eq!(wire.recoveries(), 1);
+}
+
+#[test]
+fn fast_retransmit_restarts_the_timer() {
+    let mut wire = nine_in_flight(|_| ());
+    wire.sack(1, &[(2, 3)]);
+    wire.sack(1, &[(2, 4)]);
+    wire.wait(300);
+    assert_eq!(wire.sack(1, &[(2, 5)]), [1]);
+    let restarted = wire.now_millis() + wire.rto_millis();
+    wire.expire();
+    assert_eq!(wire.now_millis(), restarted);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Reductions taken back: by timestamps, by D-SACK.
 
 use lasthop_core::{SackBlock, TcpEvent, UndoCause};
-use lasthop_tcp::TcpConfig;
+use lasthop_tcp::{CachedMetrics, TcpConfig};
 
 use crate::wire::{INFINITE, Wire, config};
 
@@ -52,6 +52,21 @@ fn eifel_undoes_nothing_after_a_second_timeout_of_the_same_segment() {
     // The echo of the first retransmission is older than the second: no proof about the first timeout.
     wire.ack_echoing(1, &[], 0, 1);
     assert_eq!(wire.count(EIFEL), 0);
+}
+
+#[test]
+fn undo_restores_three_quarters_of_the_window_where_ssthresh_was_less() {
+    let config = config(|c| {
+        c.initial_window = 8;
+        c.timestamps = true;
+    });
+    let cached = CachedMetrics { ssthresh: 4, ..CachedMetrics::default() };
+    let mut wire = Wire::open_with_cache(&config, 60, Some(&cached));
+    wire.expire();
+    assert_eq!(wire.window(), (1, 4, 1));
+    wire.wait(100);
+    wire.ack_echoing(1, &[], 0, 0);
+    assert_eq!((wire.count(EIFEL), wire.window().1), (1, 6));
 }
 
 /// Reordering: segment 1 is late, three later ones arrive, it is retransmitted in vain.
