@@ -9,10 +9,12 @@ pub mod time;
 pub mod units;
 
 pub use dist::{Cut, Distribution, Quantity, Sampler};
-pub use event::{DropCause, Host, Observer, PacketEvent, QueueDepth, RetransmissionKind, TcpEvent, UndoCause};
+pub use event::{
+    DropCause, Host, Observer, PacketEvent, QueueDepth, RetransmissionKind, TcpEvent, UndoCause,
+};
 pub use packet::{
-    Body, Datagram, Direction, Ecn, Flags, FlowId, Packet, PacketArena, PacketId, SackBlock, SackList, Segment,
-    Timestamps,
+    Body, Datagram, Direction, Ecn, Flags, FlowId, Packet, PacketArena, PacketId, SackBlock, SackList,
+    Segment, Timestamps,
 };
 pub use rng::{RandomStream, Seed};
 pub use time::{Duration, Instant};

@@ -27,7 +27,8 @@ impl Seed {
 
 /// FNV-1a, 64 bits: stable across platforms and versions, which std's hashers do not promise.
 fn fnv1a(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// A reproducible stream of random numbers (ChaCha8).

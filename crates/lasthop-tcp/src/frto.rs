@@ -23,7 +23,7 @@ impl Sender {
         let flight = self.board.outstanding();
         self.reduce_for_timeout(flight);
         self.cwnd_count = 0;
-        self.board.clear_retransmitted();
+        self.board.forget_retransmissions();
         self.undo_marker = None;
         self.frto = Some(FRto { highmark: self.nxt, flight, advances: 0 });
         self.state = State::Open;
@@ -66,8 +66,8 @@ impl Sender {
         }
     }
 
-    /// The timeout was real: what was outstanding at the timeout is lost; the two segments sent since stay
-    /// in flight.
+    /// The timeout was real: what was outstanding at the timeout is lost; what was sent since, the
+    /// retransmitted head too, stays in flight.
     fn leave_frto_for_loss(&mut self) {
         let Some(frto) = self.frto.take() else { return };
         self.board.mark_all_lost(frto.highmark);

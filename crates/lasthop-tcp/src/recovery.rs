@@ -32,7 +32,7 @@ impl Sender {
         match self.state {
             State::Recovery => {
                 if self.una != prior_una {
-                    duplicate = !self.try_undo_partial(cx) && beyond;
+                    duplicate = !self.try_undo_partial(cx, signs.acked_segments) && beyond;
                 }
             }
             State::Loss => {
@@ -241,6 +241,7 @@ impl Sender {
         self.undo_marker = Some(self.una);
         self.undo_retransmissions = 0;
         self.retransmission_stamp = None;
+        self.board.retransmissions_are_gone();
         if self.board.mark_all_lost(u64::MAX) {
             // Something had been retransmitted already: a later ACK would prove nothing.
             self.undo_marker = None;

@@ -263,15 +263,13 @@ impl Scoreboard {
         }
     }
 
-    /// After a timeout: everything that no SACK reported and that ends at or below `limit` is lost,
-    /// nothing retransmitted is in flight. Returns true if anything had been retransmitted before.
+    /// After a timeout: everything that no SACK reported and that ends at or below `limit` is lost.
+    /// Returns true if anything had been retransmitted before.
     pub fn mark_all_lost(&mut self, limit: u64) -> bool {
         let mut retransmitted_before = false;
         self.lost_out = 0;
-        self.retransmitted_out = 0;
         for segment in &mut self.queue {
             retransmitted_before |= segment.ever_retransmitted;
-            segment.retransmitted = false;
             segment.lost = !segment.sacked && segment.end <= limit;
             self.lost_out += u32::from(segment.lost);
         }
@@ -286,13 +284,20 @@ impl Scoreboard {
         self.lost_out = 0;
     }
 
-    /// Forgets which segments were retransmitted, so that F-RTO starts with clean books.
-    pub fn clear_retransmitted(&mut self) {
+    /// No retransmission is in flight any more: a timeout says so.
+    pub fn retransmissions_are_gone(&mut self) {
         for segment in &mut self.queue {
             segment.retransmitted = false;
-            segment.ever_retransmitted = false;
         }
         self.retransmitted_out = 0;
+    }
+
+    /// Forgets which segments were ever retransmitted, so that F-RTO starts with clean books.
+    pub fn forget_retransmissions(&mut self) {
+        self.retransmissions_are_gone();
+        for segment in &mut self.queue {
+            segment.ever_retransmitted = false;
+        }
     }
 
     /// Notes a retransmission of segment `index` at `now`, with `nxt` the next new byte.

@@ -70,6 +70,8 @@ struct Writes {
 pub(crate) struct AckSigns {
     /// Advanced the window over data.
     pub data_acked: bool,
+    /// Segments acknowledged for the first time.
+    pub acked_segments: u32,
     /// SACK information that was news.
     pub sacked: bool,
     /// SACK reached beyond the recovery point.
@@ -275,6 +277,7 @@ impl Sender {
         signs.data_lost = sack.beyond_recovery_point;
         let acked = self.board.acknowledge(self.una);
         signs.data_acked = acked.data;
+        signs.acked_segments = acked.segments;
         if acked.segments > 0 {
             self.on_progress(cx, &acked);
         }

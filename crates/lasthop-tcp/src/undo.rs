@@ -5,6 +5,9 @@ use lasthop_core::{Observer, TcpEvent, UndoCause};
 
 use crate::sender::{Context, Sender, State};
 
+/// Linux lets no amount of reordering raise the threshold beyond this.
+const REORDERING_MAX: u32 = 127;
+
 impl Sender {
     /// The ssthresh that an undo would restore: three quarters of the window if that is more.
     pub(crate) fn ssthresh_worth_restoring(&self) -> u32 {
@@ -54,8 +57,11 @@ impl Sender {
     }
 
     /// A partial ACK in fast recovery was for the original: whatever follows is probably delayed too.
-    pub(crate) fn try_undo_partial<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
+    /// The `acked` segments show how far apart segments can arrive without being lost.
+    pub(crate) fn try_undo_partial<O: Observer>(&mut self, cx: &mut Context<'_, O>, acked: u32) -> bool {
         let Some(cause) = self.evidence() else { return false };
+        let extent = self.board.furthest_sacked() + acked;
+        self.reordering = self.reordering.max(extent.min(REORDERING_MAX));
         if self.board.retransmitted_out() == 0 {
             self.retransmission_stamp = None;
         }

@@ -171,6 +171,7 @@ fn timeout_marks_all_but_the_sacked_and_tells_of_earlier_retransmissions() {
     assert!(!board.mark_all_lost(u64::MAX));
     assert_eq!((marks(&board).as_str(), books(&board)), ("LLSLL", [5, 1, 4, 0, 0]));
     board.note_retransmission(0, 9, 50);
+    board.retransmissions_are_gone();
     assert!(board.mark_all_lost(30));
     assert_eq!((marks(&board).as_str(), books(&board)), ("LLS..", [5, 1, 2, 0, 2]));
     board.clear_lost();
@@ -253,7 +254,7 @@ fn take(board: &mut Scoreboard, step: &Step, next: &mut u64) {
             board.mark_all_lost(limit);
         }
         Step::ClearLost => board.clear_lost(),
-        Step::ClearRetransmitted => board.clear_retransmitted(),
+        Step::ClearRetransmitted => board.forget_retransmissions(),
         Step::LostRetransmissions(furthest) => {
             board.mark_lost_retransmissions(furthest, 30);
         }
