@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,10 @@ class Assets:
     published: pl.DataFrame
     tables: pl.DataFrame
     presentation: Presentation
+
+    def extra_factors(self, factors: Iterable[str]) -> list[str]:
+        """Return those of a scenario's factors that the published numbers do not know, such as an assumption."""
+        return [factor for factor in factors if factor not in self.tables.columns]
 
 
 def _roots() -> list[Path]:
@@ -137,11 +141,18 @@ def parse_presentation(text: str) -> Presentation:
     )
 
 
-def load_assets(scenario_file: Path) -> Assets | None:
-    """Read what a study ships beside its scenario file; `None` if the file is not a study's."""
+def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
+    """Read the published side that stands beside a scenario file.
+
+    `None` if there is none, or if `factors` lack one of those that tell the published numbers apart.
+    """
     folder = scenario_file.resolve().parent
-    published, tables = folder / "published.csv", folder / "tables.csv"
-    if scenario_file.name != SCENARIO_FILE or not (published.is_file() and tables.is_file()):
+    published_file, tables_file = folder / "published.csv", folder / "tables.csv"
+    if not (published_file.is_file() and tables_file.is_file()):
+        return None
+    published = pl.read_csv(published_file, infer_schema=False)
+    keys = published.columns[published.columns.index("table") + 1 : published.columns.index("flow")]
+    if not set(keys) <= set(factors):
         return None
     presentation_file = folder / "report.toml"
     try:
@@ -154,9 +165,7 @@ def load_assets(scenario_file: Path) -> Assets | None:
         raise InputError(f"{presentation_file}: {error}") from error
     return Assets(
         folder=folder,
-        published=pl.read_csv(published, infer_schema=False).with_columns(
-            pl.col("value").cast(pl.Float64), pl.col("replications").cast(pl.Int64)
-        ),
-        tables=pl.read_csv(tables, infer_schema=False),
+        published=published.with_columns(pl.col("value").cast(pl.Float64), pl.col("replications").cast(pl.Int64)),
+        tables=pl.read_csv(tables_file, infer_schema=False),
         presentation=presentation,
     )

@@ -203,7 +203,7 @@ def schema() -> None:
 
 def _run(file: Path, options: RunOptions) -> None:
     study = _core.load(str(file))
-    assets = load_assets(file)
+    assets = load_assets(file, study.factors)
     plan = Plan(
         study=study,
         cells=select_cells(study.cells, study.factors, options.only),
@@ -237,16 +237,15 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
 
 def _conclude(campaign: Campaign, assets: Assets | None, say: Callable[[str], object]) -> None:
     # Imported here: `validate` and error messages need none of it.
+    from lasthop.comparison import agreement_lines
     from lasthop.outputs import analyse, write_outputs
 
     results = analyse(campaign, assets)
     report = write_outputs(results)
     if results.agreement:
         say("Agreement with the published medians:")
-        for row in results.agreement:
-            scope = "" if row.scope == "all" else f", {row.scope}"
-            what = f"{row.what}{scope}"
-            say(f"  {what:<46}within {row.tolerance:<5}{row.hits:>4} of {row.total:<4}{100 * row.share:>4.0f} %")
+        for line in agreement_lines(results.agreement):
+            say(f"  {line}")
     say(f"report: {report}")
 
 

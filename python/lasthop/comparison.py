@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import itertools
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from lasthop.catalogue import Assets
-from lasthop.summary import key_columns
+from lasthop.summary import for_each_level, key_columns
 
 _RELATIVE = 0.05
 _ABSOLUTE_AT_ZERO = 0.05
@@ -57,12 +59,17 @@ def judge(metric: str, published: float, measured: float | None) -> tuple[bool |
     return abs(measured - published) <= tolerance + _EPSILON, text
 
 
-def compare(summary: pl.DataFrame, assets: Assets) -> pl.DataFrame:
+def compare(summary: pl.DataFrame, assets: Assets, extra: Sequence[str] = ()) -> pl.DataFrame:
     """Join a study's summary to its published numbers.
 
     One row per published number of a cell that was run, in the order of `published.csv`: its key columns, `published`,
-    `measured`, `ratio` (measured / published), `difference` (measured - published), `within`, `rule`, `note`.
+    `measured`, `ratio` (measured / published), `difference` (measured - published), `within`, `rule`, `note`. The same
+    for every combination of the levels in the columns `extra`, which come first.
     """
+    return for_each_level(summary, extra, lambda part: _compare(part, assets))
+
+
+def _compare(summary: pl.DataFrame, assets: Assets) -> pl.DataFrame:
     keys = key_columns(assets)
     cell_keys = keys[: keys.index("flow")]
     published = assets.published.join(summary.select(cell_keys).unique(), on=cell_keys, how="semi", nulls_equal=True)
@@ -95,6 +102,8 @@ class Agreement:
     tolerance: str
     hits: int
     total: int
+    level: str = ""
+    """Levels of the factors that the published numbers do not know."""
 
     @property
     def share(self) -> float:
@@ -119,13 +128,28 @@ def _elapsed(medians: pl.DataFrame, scope: str) -> Iterator[Agreement]:
         yield Agreement("median elapsed time of TCP flows", scope, f"{percent} %", near.height, medians.height)
 
 
-def agreement(comparison: pl.DataFrame) -> list[Agreement]:
-    """Count how many published medians are met.
+def agreement(comparison: pl.DataFrame, extra: Sequence[str] = ()) -> list[Agreement]:
+    """Count how many published medians are met, for every combination of the levels in the columns `extra`.
 
+    A level that was not run in a cell changes nothing there: the first level's numbers count, so that all are counted
+    over the same cells.
     Times are those of TCP flows (a UDP stream lasts as long as it is told to). Counts are those of the data direction,
     UDP included; the ACK direction has next to no drops and would flatter the figure. Numbers whose replications are
     marked doubtful are included.
     """
+    if not extra:
+        return _agreement(comparison)
+    parts = comparison.partition_by(extra, as_dict=True, include_key=False, maintain_order=True)
+    first = next(iter(parts.values()))
+    keys = first.columns[first.columns.index("table") : first.columns.index("flow")]
+    rows = []
+    for levels, part in parts.items():
+        whole = pl.concat([part, first.join(part, on=keys, how="anti", nulls_equal=True)])
+        rows += [replace(row, level=" ".join(map(str, levels))) for row in _agreement(whole)]
+    return rows
+
+
+def _agreement(comparison: pl.DataFrame) -> list[Agreement]:
     medians = comparison.filter(pl.col("statistic") == "median", pl.col("measured").is_not_null())
     rows: list[Agreement] = []
     times = medians.filter(pl.col("metric") == "elapsed_s", pl.col("flow").str.starts_with("tcp"))
@@ -140,3 +164,34 @@ def agreement(comparison: pl.DataFrame) -> list[Agreement]:
             Agreement(f"median {title}", "all", RULES[metric].text.removeprefix("within "), met.height, part.height)
         )
     return [row for row in rows if row.total]
+
+
+def agreement_lines(rows: Sequence[Agreement]) -> list[str]:
+    """Lay out the agreement for reading: one line per kind of number.
+
+    Of several levels one line each, with the shares of all links together in per cent.
+    """
+    by_level: dict[str, list[Agreement]] = {}
+    for row in rows:
+        by_level.setdefault(row.level, []).append(row)
+    if len(by_level) == 1:
+        return [
+            f"{row.what + ('' if row.scope == 'all' else f', {row.scope}'):<46}within {row.tolerance:<5}"
+            f"{row.hits:>4} of {row.total:<4}{100 * row.share:>4.0f} %"
+            for row in rows
+        ]
+    kinds = [row for row in next(iter(by_level.values())) if row.scope == "all"]
+    wrapped = [
+        [*textwrap.wrap(row.what.removeprefix("median "), 8, break_long_words=False), row.tolerance] for row in kinds
+    ]
+    widths = [max(map(len, head)) for head in wrapped]
+    first = max(map(len, by_level))
+    lines = ["Shares in %, all links"]
+    for texts in itertools.zip_longest(*wrapped, fillvalue=""):
+        fields = "".join(f"  {text:>{width}}" for text, width in zip(texts, widths, strict=True))
+        lines.append((" " * first + fields).rstrip())
+    for level, own in by_level.items():
+        shares = [row.share for row in own if row.scope == "all"]
+        fields = "".join(f"  {100 * share:>{width}.0f}" for share, width in zip(shares, widths, strict=True))
+        lines.append(f"{level:<{first}}{fields}")
+    return lines

@@ -9,7 +9,7 @@ from lasthop.campaign import Campaign
 from lasthop.catalogue import Assets
 from lasthop.comparison import agreement, compare
 from lasthop.report.page import Results, write_report
-from lasthop.summary import generic_summary, study_summary
+from lasthop.summary import extra_columns, generic_summary, study_summary
 
 SUMMARY = "summary.csv"
 COMPARISON = "comparison.csv"
@@ -23,8 +23,9 @@ def analyse(campaign: Campaign, assets: Assets | None) -> Results:
     if assets is None:
         return Results(campaign, flows, generic_summary(flows, factors))
     summary = study_summary(flows, factors, assets)
-    comparison = compare(summary, assets)
-    return Results(campaign, flows, summary, assets, comparison, agreement(comparison))
+    extra = extra_columns(factors, assets)
+    comparison = compare(summary, assets, extra)
+    return Results(campaign, flows, summary, assets, comparison, agreement(comparison, extra))
 
 
 def write_outputs(results: Results) -> Path:

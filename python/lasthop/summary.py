@@ -1,7 +1,8 @@
 """From rows of flows to `summary.csv`.
 
 Columns of a study's summary: `study`, `table`, the factors, `flow` (role), `direction`, `metric`, `statistic`, `value`,
-`replications`, `unit` - the key columns of its `published.csv` in its spellings. Without a study: the factors, `flow`,
+`replications`, `unit` - the key columns of its `published.csv` in its spellings. Factors that the published numbers do
+not know come first, and each combination of their levels has all the numbers. Without a study: the factors, `flow`,
 `metric`, `statistic`, `value`, `replications`, `unit`.
 
 With one set, `value` is the statistic over the set's replications. With several sets it is the mean over the sets of
@@ -12,7 +13,7 @@ all sets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -157,8 +158,30 @@ def table_levels(row: Mapping[str, str | None], factors: Sequence[str]) -> dict[
     return {factor: level for factor in factors if (level := row.get(factor))}
 
 
+def for_each_level(
+    frame: pl.DataFrame, columns: Sequence[str], compute: Callable[[pl.DataFrame], pl.DataFrame]
+) -> pl.DataFrame:
+    """Compute a table from each part of `frame` with equal `columns`; stack them, with `columns` in front."""
+    if not columns:
+        return compute(frame)
+    parts = frame.partition_by(columns, as_dict=True, include_key=False, maintain_order=True)
+    return pl.concat(
+        compute(part).select(*(pl.lit(v).alias(c) for c, v in zip(columns, levels, strict=True)), pl.all())
+        for levels, part in parts.items()
+    )
+
+
+def extra_columns(factors: Sequence[str], assets: Assets) -> list[str]:
+    """Return the columns of the factors that the published numbers do not know."""
+    return [factor_column(factor) for factor in assets.extra_factors(factors)]
+
+
 def study_summary(flows: pl.DataFrame, factors: Sequence[str], assets: Assets) -> pl.DataFrame:
     """Compute every number of every table of a study whose cell was run."""
+    return for_each_level(flows, extra_columns(factors, assets), lambda part: _summary_of_tables(part, factors, assets))
+
+
+def _summary_of_tables(flows: pl.DataFrame, factors: Sequence[str], assets: Assets) -> pl.DataFrame:
     keys = key_columns(assets)
     kinds: dict[str, TableSpec] = {table: spec for spec in assets.presentation.tables for table in spec.ids}
     method = assets.presentation.percentiles

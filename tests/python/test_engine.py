@@ -104,6 +104,31 @@ def test_the_study_runs_by_name_from_anywhere(lasthop_main: Main, capsys: pytest
     assert comparison["measured"].null_count() == 0
 
 
+def test_the_sensitivity_of_the_study_is_compared_assumption_by_assumption(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = STUDY / "sensitivity.toml"
+    study = _core.load(str(file))
+    arguments = ["--only", "workload=2tcp0udp5s", "--only", "link=r6", "--replications", "2"]
+    assert lasthop_main("run", file, *arguments, "--out", "out") == 0
+    comparison = pl.read_csv("out/comparison.csv", infer_schema_length=None)
+    run = pl.read_parquet("out/flows.parquet")
+    assert set(comparison["assumption"]) == set(run["assumption"]) == set(study.factors["assumption"])
+    shown = capsys.readouterr().out
+    assert all(f"\n  {level} " in shown for level in study.factors["assumption"])
+    assert "Median elapsed times (s)" in Path("out/report.html").read_text(encoding="utf-8")
+
+
+def test_the_sensitivity_study_starts_from_the_study(study: _core.Study) -> None:
+    scenarios = {cell.key: cell.scenario for cell in study.cells}
+    changed: dict[str, set[bool]] = {}
+    for cell in _core.load(str(STUDY / "sensitivity.toml")).cells:
+        key, _, assumption = cell.key.rpartition(",assumption=")
+        changed.setdefault(assumption, set()).add(cell.scenario != scenarios[key])
+    assert changed.pop("default") == {False}
+    assert set(map(frozenset, changed.values())) == {frozenset({True})}
+
+
 def test_schema_is_json(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
     assert lasthop_main("schema") == 0
     assert "properties" in json.loads(capsys.readouterr().out)

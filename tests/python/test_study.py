@@ -10,7 +10,7 @@ import fake_core
 from lasthop import _core
 from lasthop.campaign import Campaign, Plan
 from lasthop.catalogue import Assets, load_assets, parse_presentation
-from lasthop.comparison import agreement, compare, judge
+from lasthop.comparison import agreement, agreement_lines, compare, judge
 from lasthop.statistics import percentiles
 from lasthop.summary import generic_summary, key_columns, study_summary
 
@@ -23,7 +23,7 @@ def run(engine: fake_core.Engine, file: Path, out: Path, sets: int = 1) -> Campa
 
 
 def assets_of(file: Path) -> Assets:
-    assets = load_assets(file)
+    assets = load_assets(file, fake_core.KULVE)
     assert assets is not None
     return assets
 
@@ -175,6 +175,55 @@ def test_agreement_counts_misses(measured: Measured) -> None:
     rows = {(row.what, row.scope, row.tolerance): row for row in agreement(compare(off, assets))}
     assert rows["median elapsed time of TCP flows", "all", "5 %"].hits == 0
     assert rows["median elapsed time of TCP flows", "all", "10 %"].share == 1.0
+
+
+def with_assumptions(flows: pl.DataFrame, slower_by: float) -> pl.DataFrame:
+    """The flows once as they are, and those of link e0 once more with times that much longer."""
+    changed = flows.filter(link="e0").with_columns(pl.col("elapsed_s") * slower_by, assumption=pl.lit("slow"))
+    return pl.concat([flows.with_columns(assumption=pl.lit("default")), changed.select(*flows.columns, "assumption")])
+
+
+def test_a_factor_that_the_study_does_not_know_is_compared_level_by_level(measured: Measured) -> None:
+    flows, plain, assets = measured
+    factors = [*fake_core.KULVE, "assumption"]
+    summary = study_summary(with_assumptions(flows, 2.0), factors, assets)
+    assert summary.columns == ["assumption", *plain.columns]
+    assert summary.filter(assumption="default").drop("assumption").equals(plain)
+    slow = summary.filter(assumption="slow")
+    assert set(slow["link"]) == {"e0"}
+    find = {"table": "T27", "flow": "tcp-slower", "metric": "elapsed_s", "statistic": "median"}
+    assert one(slow, **find) == pytest.approx(2 * one(plain, **find))
+    comparison = compare(summary, assets, ["assumption"])
+    assert comparison.columns[0] == "assumption"
+    assert comparison.filter(assumption="default").drop("assumption").equals(compare(plain, assets))
+    published = comparison.filter(assumption="slow", **find)["published"].to_list()
+    assert published == comparison.filter(assumption="default", **find)["published"].to_list()
+
+
+def test_agreement_of_a_level_takes_the_first_level_where_it_was_not_run(measured: Measured) -> None:
+    _, _, assets = measured
+    same = assets.published.select(*key_columns(assets), "value", "replications", "unit")
+    off = same.filter(link="e0").with_columns(pl.col("value") * 1.2)
+    levels = [same.select(pl.lit("default").alias("assumption"), pl.all())]
+    levels.append(off.select(pl.lit("slow").alias("assumption"), pl.all()))
+    rows = agreement(compare(pl.concat(levels), assets, ["assumption"]), ["assumption"])
+    times = {(row.level, row.scope): row for row in rows if row.tolerance == "10 %"}
+    assert [times["default", scope].share for scope in ("all", "e0", "r1")] == [1.0, 1.0, 1.0]
+    assert [times["slow", scope].share for scope in ("e0", "r1", "r3", "r6")] == [0.0, 1.0, 1.0, 1.0]
+    assert times["slow", "all"].total == times["default", "all"].total
+    lines = agreement_lines(rows)
+    assert [line.split()[0] for line in lines[-2:]] == ["default", "slow"]
+    assert lines[-2].split()[1:3] == ["100", "100"]
+    assert max(map(len, lines)) <= 120
+
+
+def test_a_scenario_beside_published_numbers_is_compared_if_it_has_their_factors(study_file: Path) -> None:
+    other = study_file.with_name("sensitivity.toml")
+    assets = load_assets(other, [*fake_core.KULVE, "assumption"])
+    assert assets is not None
+    assert assets.extra_factors([*fake_core.KULVE, "assumption"]) == ["assumption"]
+    assert load_assets(other, ["link", "variant"]) is None
+    assert load_assets(study_file.parent.parent / "study.toml", fake_core.KULVE) is None
 
 
 def test_generic_summary_has_all_numeric_metrics(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:

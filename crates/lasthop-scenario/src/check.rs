@@ -48,8 +48,17 @@ impl<'a> Checker<'a> {
             if reader.is_none() || node.table().is_some() && definition.get("oneOf").is_some() {
                 self.any(node, definition)?;
             }
-            return reader
-                .map_or(Ok(()), |(_, read)| read(node).map_err(|reason| self.problem(node, &reason)));
+            let Some((_, read)) = reader else { return Ok(()) };
+            let readable = match node.value {
+                Value::Integer(_) | Value::Float(_) => true,
+                Value::Text(_) => definition["type"] != "number",
+                Value::Table(_) => definition.get("oneOf").is_some(),
+                _ => false,
+            };
+            if !readable {
+                return Err(self.unexpected(node, &self.quantity(definition)));
+            }
+            return read(node).map_err(|reason| self.problem(node, &reason));
         }
         if let Some(choices) = schema.get("oneOf").or(schema.get("anyOf")).and_then(Schema::as_array) {
             return self.choice(node, choices);
@@ -145,10 +154,7 @@ impl<'a> Checker<'a> {
                     .map(|(key, _)| key.as_str())
                     .collect();
                 let path = self.path_to(key);
-                return Err(Problem::new(
-                    span.clone(),
-                    format!("unknown key `{path}`{}", suggest(key, &known)),
-                ));
+                return Err(Problem::new(*span, format!("unknown key `{path}`{}", suggest(key, &known))));
             };
             self.path.push(key.clone());
             self.any(node, property)?;
@@ -161,7 +167,7 @@ impl<'a> Checker<'a> {
                 let example = self.example(&schema["properties"][key]);
                 let example =
                     example.map_or_else(String::new, |value| format!("; add for example {key} = {value}"));
-                return Err(Problem::new(node.span.clone(), format!("missing key `{path}`{example}")));
+                return Err(Problem::new(node.span, format!("missing key `{path}`{example}")));
             }
         }
         let empty = entries.is_empty() && schema.get("minProperties").is_some();
@@ -200,6 +206,16 @@ impl<'a> Checker<'a> {
         ))
     }
 
+    /// What a quantity is written as.
+    fn quantity(&self, definition: &Schema) -> String {
+        let example = self.example(definition).unwrap_or_default();
+        match definition["type"].as_str() {
+            Some("number") => format!("a number from 0 to 1, {example} say"),
+            Some(_) => format!("a text with a number and a unit, {example} say"),
+            None => format!("a text with a number and a unit, {example} say, or a table with a distribution"),
+        }
+    }
+
     /// A value that would be accepted, as TOML.
     fn example(&self, schema: &Schema) -> Option<String> {
         if let Some(name) = definition_name(schema) {
@@ -227,7 +243,7 @@ impl<'a> Checker<'a> {
     fn problem(&self, node: &Node, reason: &str) -> Problem {
         let path = join(&self.path);
         let message = if path.is_empty() { reason.into() } else { format!("`{path}`: {reason}") };
-        Problem::new(node.span.clone(), message)
+        Problem::new(node.span, message)
     }
 
     fn unexpected(&self, node: &Node, expected: &str) -> Problem {

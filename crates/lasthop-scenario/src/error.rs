@@ -1,7 +1,6 @@
 //! Errors that say where, what and what instead, in one paragraph.
 
 use std::fmt;
-use std::ops::Range;
 
 use lasthop_core::units::nearest;
 
@@ -27,10 +26,16 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// Bytes of the text that a value or key occupies.
-pub type Span = Range<usize>;
+/// Where a value or key stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Index of the file: 0 is the one that was named, every further one is extended by the one before.
+    pub file: usize,
+    /// First byte in the file's text.
+    pub start: usize,
+}
 
-/// An error before it is known which line its span is on.
+/// An error before it is known in which file and on which line its span is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Where; `None` for the file as a whole.

@@ -3,7 +3,8 @@
 //! A file goes through these steps, each a module, and every error names file, line, key and remedy:
 //!
 //! 1. `source`: bytes to text, with lines;
-//! 2. `tree`: text to a tree of values that know where they stand; merging of trees;
+//! 2. `tree`: text to a tree of values that know where they stand; merging of trees; `extends`: a file laid
+//!    over another;
 //! 3. `schema` and `check`: the tree against the JSON Schema derived from the types;
 //! 4. `matrix`: which combinations of levels are cells;
 //! 5. `study`: each cell's levels merged over the base, over the TCP profile;
@@ -11,6 +12,7 @@
 
 mod check;
 mod error;
+mod extends;
 mod matrix;
 mod schema;
 mod source;

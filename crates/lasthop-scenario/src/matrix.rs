@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::{Problem, suggest};
+use crate::error::{Problem, Span, suggest};
 use crate::tree::{Entry, Node};
 
 /// Most cells of a study; a larger matrix is a mistake in one of its blocks.
@@ -35,13 +35,13 @@ pub fn expand(factors: &[Factor<'_>], matrix: Option<&Node>) -> Result<Vec<Vec<u
             let (factor, levels) = listed_levels(factors, entry)?;
             choice[factor] = levels;
         }
-        for cell in product(&choice, block.span.clone())? {
+        for cell in product(&choice, block.span)? {
             if seen.insert(cell.clone()) {
                 cells.push(cell);
             }
         }
         if cells.len() > CELLS_MAX {
-            return Err(too_many(block.span.clone()));
+            return Err(too_many(block.span));
         }
     }
     Ok(cells)
@@ -52,7 +52,7 @@ fn listed_levels(factors: &[Factor<'_>], entry: &Entry) -> Result<(usize, Vec<us
     let names: Vec<&str> = factors.iter().map(|factor| factor.name).collect();
     let Some(index) = names.iter().position(|name| *name == entry.key) else {
         let message = format!("`matrix`: unknown factor `{}`{}", entry.key, suggest(&entry.key, &names));
-        return Err(Problem::new(entry.span.clone(), message));
+        return Err(Problem::new(entry.span, message));
     };
     let names = factors[index].level_names();
     let level = |item: &Node| {
@@ -63,14 +63,14 @@ fn listed_levels(factors: &[Factor<'_>], entry: &Entry) -> Result<(usize, Vec<us
                 "`matrix.{factor}`: unknown level {written:?} of factor `{factor}`{}",
                 suggest(written, &names)
             );
-            Problem::new(item.span.clone(), message)
+            Problem::new(item.span, message)
         })
     };
     let levels = entry.node.items().unwrap_or_default().iter().map(level).collect::<Result<_, _>>()?;
     Ok((index, levels))
 }
 
-fn product(choices: &[Vec<usize>], span: Option<std::ops::Range<usize>>) -> Result<Vec<Vec<usize>>, Problem> {
+fn product(choices: &[Vec<usize>], span: Option<Span>) -> Result<Vec<Vec<usize>>, Problem> {
     let mut cells = vec![Vec::new()];
     for choice in choices {
         if cells.len().saturating_mul(choice.len()) > CELLS_MAX {
@@ -86,7 +86,7 @@ fn product(choices: &[Vec<usize>], span: Option<std::ops::Range<usize>>) -> Resu
     Ok(cells)
 }
 
-fn too_many(span: Option<std::ops::Range<usize>>) -> Problem {
+fn too_many(span: Option<Span>) -> Problem {
     Problem::new(
         span,
         format!("the factors make more than {CELLS_MAX} cells; list fewer levels in [[matrix]]"),

@@ -5,20 +5,31 @@ use std::sync::LazyLock;
 use schemars::schema_for;
 use serde_json::{Map, Value, json};
 
+use crate::extends;
 use crate::types::Scenario;
 
 /// Schema of a complete [`Scenario`].
 pub static SCENARIO: LazyLock<Value> = LazyLock::new(|| schema_for!(Scenario).to_value());
 
-/// Schema of a scenario file.
+/// Schema of a scenario file with all that it extends.
 pub static FILE: LazyLock<Value> = LazyLock::new(file_schema);
+
+/// Schema of a scenario file that may be completed by others.
+pub static PART: LazyLock<Value> = LazyLock::new(|| {
+    let mut part = FILE.clone();
+    part.as_object_mut().map(|schema| schema.remove("required"));
+    part
+});
 
 /// Prefix of the definitions in which every key may be absent.
 const PARTIAL: &str = "Partial";
 
 /// The JSON Schema (draft 2020-12) of scenario files.
 pub fn json_schema() -> String {
-    format!("{:#}", *FILE)
+    let mut schema = PART.clone();
+    schema["if"] = json!({ "required": [extends::KEY] });
+    schema["else"] = json!({ "required": FILE["required"] });
+    format!("{schema:#}")
 }
 
 /// A scenario in which every part may be absent, once as the base at the top of the file and once for
@@ -50,6 +61,13 @@ fn study_properties() -> Map<String, Value> {
     let name = r"^[A-Za-z0-9][A-Za-z0-9._-]*$";
     let label = r"^[^\s,=]+$";
     let properties = json!({
+        "extends": {
+            "type": "string",
+            "examples": ["study.toml"],
+            "description": "Scenario file that this one is laid over, from this file's folder: tables are merged, \
+                            other values, lists and distributions replaced; factors of this file come last, and \
+                            their levels may change what levels of the extended file set",
+        },
         "name": { "type": "string", "pattern": name, "description": "Short name, also of output folders" },
         "title": { "type": "string", "description": "Title of the report" },
         "description": { "type": "string", "description": "What the study is about" },

@@ -9,15 +9,18 @@ use crate::error::{Problem, ScenarioError, close};
 /// Largest file that is read; the greatest study is a hundredth of it.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// A scenario file's text and name.
-pub struct Source<'a> {
-    pub file: &'a str,
-    pub text: &'a str,
+/// The texts that a scenario is read from, in the order in which they were added.
+#[derive(Default)]
+pub struct Sources(Vec<Source>);
+
+struct Source {
+    file: String,
+    text: String,
 }
 
-impl<'a> Source<'a> {
-    /// Takes bytes as UTF-8 text.
-    pub fn from_bytes(file: &'a str, bytes: &'a [u8]) -> Result<Self, ScenarioError> {
+impl Sources {
+    /// Takes the bytes of a file as UTF-8 text; returns the file's index.
+    pub fn add(&mut self, file: &str, bytes: &[u8]) -> Result<usize, ScenarioError> {
         let error = |line, message: &str| ScenarioError { file: file.into(), line, message: message.into() };
         if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
             return Err(error(
@@ -26,7 +29,10 @@ impl<'a> Source<'a> {
             ));
         }
         match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(Self { file, text }),
+            Ok(text) => {
+                self.0.push(Source { file: file.into(), text: text.into() });
+                Ok(self.0.len() - 1)
+            }
             Err(invalid) => {
                 let line = 1 + count_newlines(&bytes[..invalid.valid_up_to()]);
                 Err(error(
@@ -37,14 +43,21 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// The text of the file with this index.
+    pub fn text(&self, file: usize) -> &str {
+        &self.0[file].text
+    }
+
     /// Puts a file name and a line to a problem.
     pub fn locate(&self, problem: Problem) -> ScenarioError {
-        let line = problem.span.map(|span| {
-            let end = span.start.min(self.text.len());
-            1 + count_newlines(&self.text.as_bytes()[..end])
+        let Problem { span, message } = problem;
+        let source = &self.0[span.map_or(0, |span| span.file)];
+        let line = span.map(|span| {
+            let end = span.start.min(source.text.len());
+            1 + count_newlines(&source.text.as_bytes()[..end])
         });
-        let message = problem.message.split_whitespace().collect::<Vec<_>>().join(" ");
-        ScenarioError { file: self.file.into(), line, message }
+        let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+        ScenarioError { file: source.file.clone(), line, message }
     }
 }
 

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::{check, join};
 use crate::error::{Problem, ScenarioError};
+use crate::extends;
 use crate::matrix::{Factor, expand};
 use crate::schema;
-use crate::source::{self, Source};
+use crate::source::Sources;
 use crate::tree::{Entry, Node, Value};
 use crate::types::Scenario;
 use crate::validate::validate;
@@ -55,28 +56,35 @@ fn key(levels: &[(String, String)]) -> String {
 }
 
 /// Keys of a file that are not part of its base scenario.
-const STUDY_KEYS: [&str; 7] = ["name", "title", "description", "seed", "replications", "factor", "matrix"];
+const STUDY_KEYS: [&str; 8] =
+    [extends::KEY, "name", "title", "description", "seed", "replications", "factor", "matrix"];
 
 impl Study {
-    /// Reads and checks a file.
+    /// Reads and checks a file, and those it extends.
+    ///
+    /// `extends = "study.toml"` names another file, from the folder of the one that says so. The extending
+    /// file is laid over it: tables are merged key by key, so a level of a factor gets further keys and
+    /// a factor further levels; other values, lists (such as `flow` and `matrix`) and distributions are
+    /// replaced. Its own factors come after those of the extended file, and their levels may change what the
+    /// levels there set.
     pub fn from_path(path: &Path) -> Result<Self, ScenarioError> {
-        Self::from_bytes(&source::read(path)?, &path.display().to_string())
+        let (file, sources) = extends::read(path)?;
+        Self::from_tree(&file, &sources).map_err(|problem| sources.locate(problem))
     }
 
-    /// Reads and checks the bytes of a file; `file_name` is for error messages.
+    /// Reads and checks the bytes of a file; `file_name` is for error messages. `extends` is an error: bytes
+    /// have no folder.
     pub fn from_bytes(bytes: &[u8], file_name: &str) -> Result<Self, ScenarioError> {
-        let source = Source::from_bytes(file_name, bytes)?;
-        Node::parse(source.text)
-            .and_then(|file| Self::from_tree(&file, &source))
-            .map_err(|problem| source.locate(problem))
+        let (file, sources) = extends::read_alone(file_name, bytes)?;
+        Self::from_tree(&file, &sources).map_err(|problem| sources.locate(problem))
     }
 
-    /// Reads and checks the text of a file; `file_name` is for error messages.
+    /// Reads and checks the text of a file, as [`Study::from_bytes`] does.
     pub fn from_str(text: &str, file_name: &str) -> Result<Self, ScenarioError> {
         Self::from_bytes(text.as_bytes(), file_name)
     }
 
-    fn from_tree(file: &Node, source: &Source<'_>) -> Result<Self, Problem> {
+    fn from_tree(file: &Node, sources: &Sources) -> Result<Self, Problem> {
         check(file, &schema::FILE)?;
         let header = Header::read(file)?;
         let factors = factors(file)?;
@@ -91,7 +99,7 @@ impl Study {
                 .map(|(factor, level)| Chosen { factor: factor.name, level: &factor.levels[level] })
                 .collect();
             let levels: Vec<_> = chosen.iter().map(|c| (c.factor.to_owned(), c.level.key.clone())).collect();
-            let scenario = compose(&base, &chosen, source).map_err(|mut problem| {
+            let scenario = compose(&base, &chosen, sources).map_err(|mut problem| {
                 if several {
                     problem.message = format!("{} (in cell {})", problem.message, key(&levels));
                 }
@@ -119,8 +127,8 @@ struct Header {
 
 impl Header {
     fn read(file: &Node) -> Result<Self, Problem> {
-        let header = Self::deserialize(file.to_toml())
-            .map_err(|error| Problem::new(file.span.clone(), error.message()))?;
+        let header =
+            Self::deserialize(file.to_toml()).map_err(|error| Problem::new(file.span, error.message()))?;
         let folder = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if !header.name.chars().all(folder) || !header.name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             let message = format!(
@@ -148,7 +156,7 @@ fn factors(file: &Node) -> Result<Vec<Factor<'_>>, Problem> {
                  blanks, `,` and `=`",
                 label.key
             );
-            return Err(Problem::new(label.span.clone(), message));
+            return Err(Problem::new(label.span, message));
         }
     }
     Ok(entries.iter().map(|factor| Factor { name: &factor.key, levels: entries_of(&factor.node) }).collect())
@@ -170,8 +178,8 @@ struct Chosen<'a> {
 }
 
 /// The scenario of a cell: profile, then base, then the levels.
-fn compose(base: &Node, chosen: &[Chosen<'_>], source: &Source<'_>) -> Result<Scenario, Problem> {
-    contradiction(chosen, source)?;
+fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources) -> Result<Scenario, Problem> {
+    contradiction(chosen, sources)?;
     let mut merged = base.clone();
     for Chosen { level, .. } in chosen {
         merged.merge(&level.node);
@@ -189,19 +197,23 @@ fn compose(base: &Node, chosen: &[Chosen<'_>], source: &Source<'_>) -> Result<Sc
 }
 
 /// Levels of different factors must not give one key different values: which one holds would depend on
-/// the order of the factors.
-fn contradiction(chosen: &[Chosen<'_>], source: &Source<'_>) -> Result<(), Problem> {
+/// the order of the factors. Only a file that extends another may change what that one's levels set.
+fn contradiction(chosen: &[Chosen<'_>], sources: &Sources) -> Result<(), Problem> {
     for (index, later) in chosen.iter().enumerate() {
         for earlier in &chosen[..index] {
             let Some(conflict) = earlier.level.node.conflict(&later.level.node) else { continue };
             let [first, second] = conflict.spans;
-            let place = source.locate(Problem::new(first, ""));
+            let [first_place, second_place] =
+                [first, second].map(|span| sources.locate(Problem::new(span, "")));
+            let elsewhere = first_place.file != second_place.file;
+            let of_file = if elsewhere { format!(" of {}", first_place.file) } else { String::new() };
             let message = format!(
-                "`{}` is set here by {}={} and, to another value, on line {} by {}={}; leave it to one factor",
+                "`{}` is set here by {}={} and, to another value, on line {}{of_file} by {}={}; leave it to one \
+                 factor",
                 join(&conflict.path),
                 later.factor,
                 later.level.key,
-                place.line.unwrap_or_default(),
+                first_place.line.unwrap_or_default(),
                 earlier.factor,
                 earlier.level.key
             );
@@ -217,8 +229,8 @@ fn fill_in_profile(merged: &mut Node) -> Result<(), Problem> {
     let Some(tcp) = entries.iter_mut().find(|entry| entry.key == "tcp") else { return Ok(()) };
     let Some(profile) = tcp.node.get("profile") else { return Ok(()) };
     let profile = Profile::deserialize(profile.to_toml())
-        .map_err(|error| Problem::new(profile.span.clone(), error.message()))?;
-    let mut switches = Node::parse(profile.toml())?.without_spans();
+        .map_err(|error| Problem::new(profile.span, error.message()))?;
+    let mut switches = Node::parse(profile.toml(), 0)?.without_spans();
     switches.merge(&tcp.node);
     tcp.node = switches;
     Ok(())

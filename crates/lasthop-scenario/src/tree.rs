@@ -38,15 +38,19 @@ pub struct Entry {
 const DISTRIBUTION_TAG: &str = "distribution";
 
 impl Node {
-    /// Reads a TOML document.
-    pub fn parse(text: &str) -> Result<Self, Problem> {
+    /// Reads a TOML document, the text of file number `file`.
+    pub fn parse(text: &str, file: usize) -> Result<Self, Problem> {
         let document = DeTable::parse(text).map_err(|error| {
             let reason = error.message();
             let remedy =
                 "see https://toml.io for the syntax; texts such as \"64 kbit/s\" need quotation marks";
-            Problem::new(error.span().or(Some(0..0)), format!("not valid TOML: {reason}; {remedy}"))
+            let start = error.span().map_or(0, |span| span.start);
+            Problem::new(Some(Span { file, start }), format!("not valid TOML: {reason}; {remedy}"))
         })?;
-        Ok(Self { span: Some(0..0), value: Value::Table(table(document.into_inner())?) })
+        Ok(Self {
+            span: Some(Span { file, start: 0 }),
+            value: Value::Table(table(document.into_inner(), file)?),
+        })
     }
 
     /// The same tree without places, for values that no line of the file states.
@@ -70,7 +74,8 @@ impl Node {
         self
     }
 
-    const fn nothing() -> Self {
+    /// A value that stands for none.
+    pub const fn nothing() -> Self {
         Self { span: None, value: Value::Boolean(false) }
     }
 
@@ -106,7 +111,7 @@ impl Node {
     /// Place of the deepest value on a path such as `flow[1].payload` that stands in the file.
     pub fn span_of(&self, path: &str) -> Option<Span> {
         let mut node = self;
-        let mut span = self.span.clone();
+        let mut span = self.span;
         for step in path.split(['.', '[']).filter(|step| !step.is_empty()) {
             let next = match (&node.value, step.strip_suffix(']')) {
                 (Value::Array(items), Some(index)) => index.parse().ok().and_then(|i: usize| items.get(i)),
@@ -114,7 +119,7 @@ impl Node {
             };
             let Some(next) = next else { break };
             node = next;
-            span = node.span.clone().or(span);
+            span = node.span.or(span);
         }
         span
     }
@@ -139,11 +144,11 @@ impl Node {
     pub fn merge(&mut self, over: &Self) {
         match (&mut self.value, &over.value) {
             (Value::Table(under), Value::Table(entries)) if over.get(DISTRIBUTION_TAG).is_none() => {
-                self.span = over.span.clone().or(self.span.take());
+                self.span = over.span.or(self.span);
                 for entry in entries {
                     match under.iter_mut().find(|existing| existing.key == entry.key) {
                         Some(existing) => {
-                            existing.span.clone_from(&entry.span);
+                            existing.span = entry.span;
                             existing.node.merge(&entry.node);
                         }
                         None => under.push(entry.clone()),
@@ -155,12 +160,13 @@ impl Node {
     }
 
     /// The first path, in the order of `other`, to which both trees give a value, and not the same;
-    /// with the two places.
+    /// with the two places. A value of `other` from a file that extends that of `self` is meant to win.
     pub fn conflict(&self, other: &Self) -> Option<Conflict> {
         let merged = |node: &Self| node.table().is_some() && node.get(DISTRIBUTION_TAG).is_none();
         if !merged(self) || !merged(other) {
-            let differ = self.to_toml() != other.to_toml();
-            let spans = [self.span.clone(), other.span.clone()];
+            let spans = [self.span, other.span];
+            let laid_over = other.span.map(|span| span.file) < self.span.map(|span| span.file);
+            let differ = !laid_over && self.to_toml() != other.to_toml();
             return differ.then(|| Conflict { path: Vec::new(), spans });
         }
         other.table()?.iter().find_map(|entry| {
@@ -196,22 +202,23 @@ pub fn quote(key: &str) -> String {
     if bare { key.into() } else { format!("{key:?}") }
 }
 
-fn table(entries: DeTable<'_>) -> Result<Table, Problem> {
+fn table(entries: DeTable<'_>, file: usize) -> Result<Table, Problem> {
     let mut table = Vec::with_capacity(entries.len());
     for (key, value) in entries {
-        let (key_span, span) = (key.span(), value.span());
-        let node = Node { span: Some(span), value: convert(value.into_inner(), key_span.clone())? };
+        let key_span = Span { file, start: key.span().start };
+        let span = Span { file, start: value.span().start };
+        let node = Node { span: Some(span), value: convert(value.into_inner(), key_span)? };
         table.push(Entry { key: key.into_inner().into_owned(), span: Some(key_span), node });
     }
-    table.sort_by_cached_key(|entry| first_place(entry.span.as_ref(), &entry.node));
+    table.sort_by_cached_key(|entry| first_place(entry.span, &entry.node));
     Ok(table)
 }
 
 /// Where a value is mentioned first: a header may open a part of a table before the table itself.
-fn first_place(span: Option<&Span>, node: &Node) -> usize {
+fn first_place(span: Option<Span>, node: &Node) -> usize {
     let own = span.map_or(usize::MAX, |span| span.start);
     let first = node.table().and_then(|entries| entries.first());
-    first.map_or(own, |entry| own.min(first_place(entry.span.as_ref(), &entry.node)))
+    first.map_or(own, |entry| own.min(first_place(entry.span, &entry.node)))
 }
 
 fn convert(value: DeValue<'_>, place: Span) -> Result<Value, Problem> {
@@ -232,11 +239,11 @@ fn convert(value: DeValue<'_>, place: Span) -> Result<Value, Problem> {
         DeValue::Datetime(date) => Value::Date(date),
         DeValue::Array(items) => {
             let item = |item: toml::Spanned<DeValue<'_>>| {
-                let span = item.span();
-                Ok(Node { span: Some(span.clone()), value: convert(item.into_inner(), span)? })
+                let span = Span { start: item.span().start, ..place };
+                Ok(Node { span: Some(span), value: convert(item.into_inner(), span)? })
             };
             Value::Array(items.into_iter().map(item).collect::<Result<_, Problem>>()?)
         }
-        DeValue::Table(entries) => Value::Table(table(entries)?),
+        DeValue::Table(entries) => Value::Table(table(entries, place.file)?),
     })
 }

@@ -71,6 +71,18 @@ fn quantities_without_unit_with_a_wrong_one_or_negative() {
         ),
         ("delay = \"300 ms\"", "delay = nan", 14, &["`down.link.delay`", "for example \"300 ms\""]),
         ("delay = \"300 ms\"", "delay = true", 14, &["`down.link.delay`", "a number and a unit"]),
+        (
+            "delay = \"300 ms\"",
+            "delay = { distribution = \"uniform\" }",
+            14,
+            &["`down.link.delay`: found a table; write a text with a number and a unit, \"300 ms\" say"],
+        ),
+        (
+            "start = \"0 s\"",
+            "start = [1]",
+            31,
+            &["`flow[0].start`: found a list; write a text", "a table with a distribution"],
+        ),
         ("start = \"0 s\"", "start = \"0\"", 31, &["`flow[0].start`", "missing unit", "\"0 ms\""]),
         ("bytes = \"188640 B\"", "bytes = \"188640 Byte\"", 30, &["`flow[0].bytes`", "did you mean"]),
         ("min = \"0 s\"", "min = \"1 s\"", 38, &["`flow[1].start`", "above max", "exchange them"]),
@@ -190,6 +202,8 @@ fn values_that_nothing_can_run() {
         assert!(error.to_string().contains("`errors.packet_error_probability`"), "{error}");
         assert!(error.to_string().contains("from 0 to 1"), "{error}");
     }
+    let unquoted = error(&(BASE.to_owned() + &errors_table("\"0.5\"", "5 s"))).to_string();
+    assert!(unquoted.contains("found the text \"0.5\"; write a number from 0 to 1, 0.5 say"), "{unquoted}");
     let error = error(&(BASE.to_owned() + &errors_table("0.5", "0 s")));
     assert_eq!(error.line, Some(40));
     assert!(error.to_string().contains("`errors.good`"), "{error}");

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,17 @@ from lasthop.comparison import Agreement
 from lasthop.report.boxes import BoxPanel, box_figure, published_by_level, values_by_level
 from lasthop.report.scatter import published_figure
 from lasthop.report.style import Figure
-from lasthop.report.tables import TableGroup, TableView, generic_table, paired_table, study_tables, unfinished_table
+from lasthop.report.tables import (
+    TableGroup,
+    TableView,
+    generic_table,
+    levels_table,
+    paired_table,
+    study_tables,
+    unfinished_table,
+)
 from lasthop.report.trace import trace_figure
+from lasthop.summary import extra_columns
 
 _MAX_BOX_FIGURES = 24
 _PLOTLY_HERE = "/* plotly.js */"
@@ -51,10 +60,17 @@ class Results:
 
     @property
     def presentation(self) -> Presentation:
-        """The study's presentation, or a plain one that compares the levels of the last factor."""
-        if self.assets is not None:
-            return self.assets.presentation
+        """The study's presentation, or a plain one that compares the levels of the last factor.
+
+        A factor that the published numbers do not know is what is compared.
+        """
         factors = self.campaign.plan.study.factors
+        if self.assets is not None:
+            presentation = self.assets.presentation
+            extra = self.assets.extra_factors(factors)
+            return (
+                replace(presentation, factor=extra[-1], references=tuple(factors[extra[-1]])) if extra else presentation
+            )
         last = next((f for f in reversed(factors) if len(factors[f]) > 1), None)
         return Presentation(factor=last, references=tuple(factors[last]) if last else ())
 
@@ -97,7 +113,7 @@ def _published_boxes(
     results: Results, others: Sequence[str], group: Sequence[object], role: str
 ) -> dict[str, dict[str, float]]:
     factor = results.presentation.factor
-    if results.assets is None or factor is None:
+    if results.assets is None or factor not in results.assets.published.columns:
         return {}
     rows = results.assets.published.filter(
         pl.col("metric") == "elapsed_s",
@@ -156,7 +172,16 @@ def _plotly_js() -> bytes:
 
 
 def _agreement_tables(agreement: Sequence[Agreement]) -> list[tuple[str, list[tuple[str, list[Agreement]]]]]:
-    """Group by the kind of number: times by scope with their tolerances side by side, then counts by metric."""
+    """Group by the kind of number: times by scope with their tolerances side by side, then counts by metric.
+
+    With several levels: a table for each kind of number, in which each level has its line.
+    """
+    if len({row.level for row in agreement}) > 1:
+        kinds: dict[str, dict[str, list[Agreement]]] = {}
+        for row in agreement:
+            scope = "" if row.scope == "all" else f", link {row.scope}"
+            kinds.setdefault(row.what.removeprefix("median ") + scope, {}).setdefault(row.level, []).append(row)
+        return [(title, list(levels.items())) for title, levels in kinds.items()]
     times: dict[str, list[Agreement]] = {}
     counts: dict[str, list[Agreement]] = {}
     for row in agreement:
@@ -172,11 +197,14 @@ def _context(results: Results) -> dict[str, Any]:
     campaign = results.campaign
     study = campaign.plan.study
     factors = list(study.factors)
-    groups: list[TableGroup] = (
-        study_tables(results.summary, results.assets)
-        if results.assets is not None
-        else [generic_table(results.summary, results.flows, factors)]
-    )
+    extra = extra_columns(factors, results.assets) if results.assets is not None else []
+    groups: list[TableGroup]
+    if results.assets is None:
+        groups = [generic_table(results.summary, results.flows, factors)]
+    elif extra and results.comparison is not None:
+        groups = [levels_table(results.comparison, extra)]
+    else:
+        groups = study_tables(results.summary, results.assets)
     paired: TableView | None = paired_table(results.flows, factors, results.presentation, campaign.plan.seed)
     scatter = None
     if results.comparison is not None and results.comparison["measured"].count():

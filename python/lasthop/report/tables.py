@@ -157,6 +157,22 @@ def _view(spec: TableSpec, table: str, part: pl.DataFrame, cells: Sequence[str],
     return TableView(title, heads, len(labels), _rows(part, labels, statistics, published))
 
 
+def levels_table(comparison: pl.DataFrame, extra: Sequence[str]) -> TableGroup:
+    """Lay out the medians of elapsed times with a column per combination of the levels in the columns `extra`."""
+    medians = comparison.filter(metric="elapsed_s", statistic="median")
+    levels = [" ".join(row) for row in medians.select(extra).unique(maintain_order=True).iter_rows()]
+    keys = comparison.columns[comparison.columns.index("table") : comparison.columns.index("flow") + 1]
+    rows: dict[tuple[str, ...], dict[str, CellView]] = {}
+    for record in medians.iter_rows(named=True):
+        labels = tuple(str(record[key] or "") for key in keys)
+        level = " ".join(record[column] for column in extra)
+        value, published = number(record["measured"], "s"), number(record["published"], "s")
+        rows.setdefault(labels, {"published": CellView(published)})[level] = CellView(value, "", record["within"])
+    heads = ["published", *levels]
+    fields = [(labels, [cells.get(head, CellView("")) for head in heads]) for labels, cells in rows.items()]
+    return TableGroup("Median elapsed times (s)", [TableView("", [*keys, *heads], len(keys), fields)])
+
+
 def generic_table(summary: pl.DataFrame, flows: pl.DataFrame, factors: Sequence[str]) -> TableGroup:
     """Lay out the medians of the headline metrics: one row per cell and role."""
     shown = [metric for metric in _HEADLINE if metric in metric_columns(flows, factors)]

@@ -1,0 +1,180 @@
+//! Files that extend others: what wins, and where errors are.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lasthop_core::{QueueSize, Rate};
+use lasthop_scenario::{Cell, ScenarioError, Study};
+use support::{BASE, FACTORS};
+
+/// A folder of scenario files that is gone after the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn with(test: &str, files: &[(&str, &str)]) -> Self {
+        let path = std::env::temp_dir().join(format!("lasthop-extends-{test}-{}", std::process::id()));
+        let folder = Self(path);
+        for (name, text) in files {
+            let file = folder.0.join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        folder
+    }
+
+    fn read(&self, name: &str) -> Study {
+        Study::from_path(&self.0.join(name)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[track_caller]
+    fn error(&self, name: &str) -> ScenarioError {
+        Study::from_path(&self.0.join(name)).expect_err("accepted")
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+fn study() -> String {
+    format!("{BASE}{FACTORS}[[matrix]]\nlink = [\"e0\"]\n")
+}
+
+fn keys(study: &Study) -> Vec<String> {
+    study.cells.iter().map(Cell::key).collect()
+}
+
+#[test]
+fn an_extending_file_is_laid_over_the_extended_one() {
+    let over = "extends = \"study.toml\"\nname = \"over\"\n[down.link]\nrate = \"128 kbit/s\"\n\
+                [factor.variant.baseline]\ntcp.dsack = true\n[factor.variant.new]\n[factor.loss.none]\n\
+                [[matrix]]\nlink = [\"r1\"]\nworkload = [\"tcp\"]\nvariant = [\"baseline\", \"new\"]\n";
+    let folder = Folder::with("over", &[("study.toml", &study()), ("over.toml", over)]);
+    let study = folder.read("over.toml");
+    assert_eq!((study.name.as_str(), study.title.as_str(), study.seed), ("over", "Small", 7));
+    assert_eq!(
+        keys(&study),
+        ["link=r1,workload=tcp,variant=baseline,loss=none", "link=r1,workload=tcp,variant=new,loss=none"],
+        "the matrix is replaced, levels and factors are added at the end"
+    );
+    let scenario = &study.cells[0].scenario;
+    assert_eq!(scenario.down.link.rate, Rate::from_bits_per_second(128_000));
+    assert_eq!(scenario.down.queue.limit, QueueSize::Packets(20), "tables are merged");
+    assert!(scenario.tcp.dsack && scenario.errors.is_some());
+    assert_eq!(study.factors[2].1, ["baseline", "eifel+red", "new"]);
+}
+
+#[test]
+fn a_file_that_only_extends_is_the_extended_study() {
+    let folder =
+        Folder::with("only", &[("a/study.toml", &study()), ("b/same.toml", "extends = \"../a/study.toml\"")]);
+    assert_eq!(folder.read("b/same.toml"), folder.read("a/study.toml"));
+}
+
+#[test]
+fn chains_are_laid_over_each_other_from_their_end() {
+    let files = [
+        ("study.toml", study()),
+        ("middle.toml", "extends = \"study.toml\"\nseed = 8\nreplications = 4\n".into()),
+        ("top.toml", "extends = \"middle.toml\"\nseed = 9\n".into()),
+    ];
+    let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let study = Folder::with("chain", &files).read("top.toml");
+    assert_eq!((study.seed, study.replications, study.cells.len()), (9, 4, 4));
+}
+
+#[test]
+fn levels_of_an_extending_file_may_change_what_the_extended_levels_set() {
+    let over = "extends = \"study.toml\"\n[factor.red.late]\ndown.queue.red.max = \"9 packets\"\n\
+                [[matrix]]\nlink = [\"e0\"]\nworkload = [\"both\"]\nvariant = [\"eifel+red\"]\n";
+    let folder = Folder::with("laid", &[("study.toml", &study()), ("over.toml", over)]);
+    let red = folder.read("over.toml").cells[0].scenario.down.queue.red.clone().unwrap();
+    assert_eq!((red.min, red.max), (QueueSize::Packets(2), QueueSize::Packets(9)));
+}
+
+#[test]
+fn levels_that_come_before_the_extended_ones_they_contradict_are_an_error() {
+    let over = "extends = \"study.toml\"\n[factor.link.e0]\ntcp.timestamps = false\n";
+    let folder = Folder::with("before", &[("study.toml", &study()), ("over.toml", over)]);
+    let error = folder.error("over.toml");
+    assert_eq!((error.file, error.line), (folder.path("study.toml"), Some(50)));
+    let first = format!("on line 3 of {} by link=e0", folder.path("over.toml"));
+    assert!(error.message.contains(&first), "{}", error.message);
+}
+
+#[test]
+fn every_error_names_the_file_it_is_in() {
+    for (extended, over, file, line, part) in [
+        (study().replace("seed = 7", "seeds = 7"), "", "study.toml", 3, "did you mean `seed`?"),
+        (study().replace("7 packets", "1 packet"), "", "study.toml", 51, "must be above min"),
+        (study(), "\n[down]\nqueue.limits = \"3 packets\"\n", "over.toml", 4, "did you mean `limit`?"),
+        (study(), "\ndown.queue.limit = \"0 packets\"\n", "over.toml", 3, "room for one"),
+        (study(), "\n[[matrix]]\nlink = [\"r2\"]\n", "over.toml", 4, "did you mean `r1`?"),
+        (
+            study(),
+            "\n[factor.link.r1.errors]\ngood = { min = \"2 s\" }\n",
+            "over.toml",
+            4,
+            "missing key `distribution`",
+        ),
+        (study().replace("replications = 3", ""), "", "over.toml", 1, "missing key `replications`"),
+        (study().replace("[lan]", "[lan"), "", "study.toml", 7, "not valid TOML"),
+    ] {
+        let over = format!("extends = \"study.toml\"\n{over}");
+        let folder = Folder::with("named", &[("study.toml", &extended), ("over.toml", &over)]);
+        let error = folder.error("over.toml");
+        assert_eq!((&error.file, error.line), (&folder.path(file), Some(line)), "{error}");
+        assert!(error.message.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn what_cannot_be_extended_is_an_error_at_the_key_and_names_both_files() {
+    let over = |name: &str| format!("name = \"over\"\nextends = {name}\n");
+    let files = [
+        ("study.toml", study()),
+        ("missing.toml", over("\"studdy.toml\"")),
+        ("folder.toml", over("\".\"")),
+        ("number.toml", over("3")),
+        ("itself.toml", over("\"./itself.toml\"")),
+        ("one.toml", over("\"two.toml\"")),
+        ("two.toml", over("\"one.toml\"")),
+    ];
+    let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let folder = Folder::with("cannot", &files);
+    for (name, blamed, parts) in [
+        ("missing.toml", "missing.toml", ["studdy.toml: there is no such file; did you mean", "study.toml?"]),
+        ("folder.toml", "folder.toml", ["`extends`: ", "this is a directory"]),
+        ("number.toml", "number.toml", ["`extends`: found the number 3", "a text in quotation marks"]),
+        ("itself.toml", "itself.toml", ["in a circle", "itself.toml -> "]),
+        ("one.toml", "two.toml", ["in a circle", "two.toml -> "]),
+    ] {
+        let error = folder.error(name);
+        assert_eq!((&error.file, error.line), (&folder.path(blamed), Some(2)), "{error}");
+        for part in parts {
+            assert!(error.message.contains(part), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_text_without_a_folder_cannot_extend() {
+    let error = support::error("name = \"a\"\nextends = \"study.toml\"\n");
+    assert_eq!(error.line, Some(2));
+    assert!(error.message.contains("save it as a file"), "{error}");
+}
+
+#[test]
+fn the_sensitivity_study_reads() {
+    let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/kulve2003");
+    let study = Study::from_path(&studies.join("sensitivity.toml")).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(study.factors.last().unwrap().1[0], "default");
+}
