@@ -26,6 +26,7 @@ class TableSpec:
     kind: str
     ids: tuple[str, ...]
     title: str
+    percentiles: PercentileMethod
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,25 +116,27 @@ def parse_presentation(text: str) -> Presentation:
 
     `percentiles` is `linear` or `lower`. `[compare]` names the factor whose levels are compared in pairs and the
     reference levels in order of preference. `[[tables]]` gives, for table numbers such as `T26-T72`, what they show:
-    `per-flow`, `overall-time` or `udp-spacing`. `[[figure]]` names a cell and a replication to be drawn packet by
-    packet.
+    `per-flow`, `overall-time` or `udp-spacing`, and `percentiles` of their own if need be. `[[figure]]` names a cell
+    and a replication to be drawn packet by packet.
     """
     data = tomllib.loads(text)
     unknown = set(data) - {"percentiles", "compare", "tables", "figure"}
     if unknown:
         raise ValueError(f"unknown keys {sorted(unknown)}")
+    method = data.get("percentiles", "linear")
     tables = []
-    for entry in _entries(data, "tables", {"ids", "kind", "title"}, set()):
+    for entry in _entries(data, "tables", {"ids", "kind", "title"}, {"percentiles"}):
         if entry["kind"] not in _KINDS:
             raise ValueError(f"unknown kind of table '{entry['kind']}'; nearest: {nearest(entry['kind'], _KINDS)}")
-        tables.append(TableSpec(entry["kind"], _expand_ids(entry["ids"]), entry["title"]))
+        own = percentile_method(entry.get("percentiles", method))
+        tables.append(TableSpec(entry["kind"], _expand_ids(entry["ids"]), entry["title"], own))
     figures = [
         FigureSpec(entry["cell"], int(entry.get("replication", 1)), entry["title"], entry.get("caption", ""))
         for entry in _entries(data, "figure", {"cell", "title"}, {"replication", "caption"})
     ]
     compare = data.get("compare", {})
     return Presentation(
-        percentiles=percentile_method(data.get("percentiles", "linear")),
+        percentiles=percentile_method(method),
         factor=compare.get("factor"),
         references=tuple(compare.get("references", ())),
         tables=tuple(tables),

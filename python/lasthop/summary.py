@@ -184,14 +184,13 @@ def study_summary(flows: pl.DataFrame, factors: Sequence[str], assets: Assets) -
 def _summary_of_tables(flows: pl.DataFrame, factors: Sequence[str], assets: Assets) -> pl.DataFrame:
     keys = key_columns(assets)
     kinds: dict[str, TableSpec] = {table: spec for spec in assets.presentation.tables for table in spec.ids}
-    method = assets.presentation.percentiles
     records = []
     for table in assets.tables.iter_rows(named=True):
         spec = kinds.get(table["table"])
         rows = cell_rows(flows, table_levels(table, factors))
         if spec is None or rows.is_empty():
             continue
-        for line in _KINDS[spec.kind](rows, method):
+        for line in _KINDS[spec.kind](rows, spec.percentiles):
             measured = {
                 "flow": line.flow,
                 "direction": line.direction,
