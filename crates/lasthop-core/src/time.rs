@@ -1,7 +1,7 @@
 //! Virtual time: integer nanoseconds, so that no rounding ever decides the order of two events.
 
 use std::fmt;
-use std::ops::{Add, AddAssign, Div, Mul, Sub};
+use std::ops::{Add, AddAssign, Mul, Sub};
 use std::str::FromStr;
 
 use crate::units::{self, ParseError};
@@ -67,11 +67,6 @@ impl Duration {
         Self(secs * NANOS_PER_SECOND)
     }
 
-    /// The nearest whole nanosecond to `secs` seconds; zero for negative values and NaN.
-    pub fn from_secs_f64(secs: f64) -> Self {
-        Self((secs * NANOS_PER_SECOND as f64).round() as u64)
-    }
-
     /// Length in nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
@@ -96,14 +91,16 @@ impl Duration {
 
 impl Add<Duration> for Instant {
     type Output = Self;
+    /// Never wraps: what lies beyond the end of the clock is at [`Instant::MAX`], "never". The tail of an
+    /// exponential distribution can reach that far.
     fn add(self, rhs: Duration) -> Self {
-        Self(self.0 + rhs.0)
+        Self(self.0.saturating_add(rhs.0))
     }
 }
 
 impl AddAssign<Duration> for Instant {
     fn add_assign(&mut self, rhs: Duration) {
-        self.0 += rhs.0;
+        *self = *self + rhs;
     }
 }
 
@@ -117,14 +114,15 @@ impl Sub for Instant {
 
 impl Add for Duration {
     type Output = Self;
+    /// Never wraps, like sums of an instant and a length.
     fn add(self, rhs: Self) -> Self {
-        Self(self.0 + rhs.0)
+        Self(self.0.saturating_add(rhs.0))
     }
 }
 
 impl AddAssign for Duration {
     fn add_assign(&mut self, rhs: Self) {
-        self.0 += rhs.0;
+        *self = *self + rhs;
     }
 }
 
@@ -132,13 +130,6 @@ impl Mul<u64> for Duration {
     type Output = Self;
     fn mul(self, rhs: u64) -> Self {
         Self(self.0 * rhs)
-    }
-}
-
-impl Div<u64> for Duration {
-    type Output = Self;
-    fn div(self, rhs: u64) -> Self {
-        Self(self.0 / rhs)
     }
 }
 
@@ -186,3 +177,18 @@ impl fmt::Display for Duration {
 }
 
 units::text_serde!(Duration, "Duration", "A length of time", UNITS);
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, Instant};
+
+    #[test]
+    fn sums_stop_at_the_end_of_the_clock() {
+        let long = Duration::from_nanos(u64::MAX - 5);
+        let mut at = Instant::from_nanos(3) + long;
+        assert_eq!(at, Instant::from_nanos(u64::MAX - 2));
+        at += Duration::from_nanos(3);
+        assert_eq!(at, Instant::MAX);
+        assert_eq!(Instant::from_nanos(7) + (long + long), Instant::MAX);
+    }
+}

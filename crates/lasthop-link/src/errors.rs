@@ -67,8 +67,7 @@ impl Iterator for Periods {
         };
         let start = self.start;
         let length = source.0.sample(&mut source.1);
-        // An "endless" state of centuries must not wrap.
-        let end = Instant::from_nanos(start.as_nanos().saturating_add(length.as_nanos()));
+        let end = start + length;
         self.next = following;
         self.start = end;
         Some(Period { state, start, end })
@@ -77,7 +76,7 @@ impl Iterator for Periods {
 
 /// The state at any instant, drawn as far as it is asked for.
 #[derive(Clone, Debug)]
-pub struct StateTimeline {
+pub(crate) struct StateTimeline {
     source: Periods,
     /// Contiguous and without empty stays; the first begins at or before the pruning time.
     known: VecDeque<Period>,
@@ -95,7 +94,10 @@ impl StateTimeline {
         assert!(at >= self.pruned_before, "{at} is already forgotten");
         while self.known.back().is_none_or(|last| last.end <= at) {
             let period = self.draw();
-            self.known.push_back(period);
+            // The first lookup after a long silence passes over stays that nobody asks for any more.
+            if period.end > self.pruned_before {
+                self.known.push_back(period);
+            }
         }
         let index = self.known.partition_point(|period| period.end <= at);
         self.known[index].state

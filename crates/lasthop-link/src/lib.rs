@@ -5,8 +5,8 @@
 //!                                                               -> in-order release -> poll_delivery
 //! ```
 //!
-//! [`Path`] is one direction; it is the whole interface besides the configuration and the state
-//! timeline of the link ([`errors`]).
+//! [`Path`] is one direction; it is the whole interface besides the configuration and the states of the
+//! link ([`Periods`]).
 //!
 //! # Where this differs from Linux
 //!
@@ -43,5 +43,5 @@ pub use config::{
     ArqConfig, BufferRelease, ConfigError, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig,
     StateLookup,
 };
-pub use errors::{LinkState, Period, Periods, StateTimeline};
+pub use errors::{LinkState, Period, Periods};
 pub use path::Path;

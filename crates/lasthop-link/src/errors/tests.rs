@@ -54,6 +54,15 @@ fn a_state_of_length_zero_is_never_met() {
 }
 
 #[test]
+fn what_was_pruned_is_not_kept() {
+    let mut timeline = timeline(&errors(1, 1, None));
+    let late = at_us(5_000_500);
+    timeline.prune(late);
+    assert_eq!(timeline.state(late), LinkState::Good);
+    assert_eq!(timeline.known.len(), 1, "the stays before were drawn, but nobody can ask for them");
+}
+
+#[test]
 #[should_panic(expected = "all have length zero")]
 fn states_that_take_no_time_are_refused_rather_than_searched_for_ever() {
     timeline(&errors(0, 0, None)).state(Instant::ZERO);
