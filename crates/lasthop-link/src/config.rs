@@ -152,7 +152,7 @@ fn check(holds: bool, key: &'static str, message: impl FnOnce() -> String) -> Re
 
 impl PathConfig {
     /// Checks what would make the path useless: a queue or send buffer that can never hold a packet of `mtu`
-    /// bytes, RED thresholds in different units or out of order, a RED that never hits, an idle decay without
+    /// bytes, a queue whose bytes 32 bits cannot count, RED thresholds in different units or out of order, a RED that never hits, an idle decay without
     /// a packet time.
     pub fn validate(&self, mtu: Bytes) -> Result<(), ConfigError> {
         let limit = self.queue.limit;
@@ -162,6 +162,14 @@ impl PathConfig {
         };
         check(holds_one, "queue.limit", || {
             format!("a queue of {limit} never holds a packet of {mtu}: give it room for one at least")
+        })?;
+        let most = u64::from(u32::MAX) / mtu.0.max(1);
+        let countable = match limit {
+            QueueSize::Packets(packets) => u64::from(packets) <= most,
+            QueueSize::Bytes(_) => true,
+        };
+        check(countable, "queue.limit", || {
+            format!("a queue of {limit} of {mtu} holds more than 4 GiB: give it room for {most} at most")
         })?;
         if let Some(red) = &self.queue.red {
             red.validate()?;

@@ -1,7 +1,7 @@
 //! What no type can say of a scenario: values that contradict each other or that nothing can run.
 
-use lasthop_core::Bytes;
 use lasthop_core::packet::{Datagram, Segment};
+use lasthop_core::{Bytes, Duration};
 use lasthop_link::ConfigError;
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::FlowConfig;
@@ -45,6 +45,7 @@ pub fn validate(scenario: &Scenario) -> Result<(), Invalid> {
         })?;
     }
     tcp(&scenario.tcp)?;
+    timestamp_clock(&scenario.tcp, scenario.time_limit)?;
     flows(&scenario.flow, mtu)?;
     not_zero(&scenario.time_limit, "time_limit", "300 s")
 }
@@ -95,6 +96,19 @@ fn tcp(config: &TcpConfig) -> Result<(), Invalid> {
     })
 }
 
+/// Timestamps are 32 bits wide (RFC 7323, section 3.2); the model does not let them wrap.
+fn timestamp_clock(config: &TcpConfig, time_limit: Duration) -> Result<(), Invalid> {
+    let tick = config.tick;
+    // One tick for the phase of the host's clock, one for the value 0, which is left out.
+    let last = time_limit.as_nanos() / tick.as_nanos() + 2;
+    require(!config.timestamps || u32::try_from(last).is_ok(), "tcp.tick", || {
+        format!(
+            "timestamps of \"{tick}\" wrap before time_limit = \"{time_limit}\"; write \"10 ms\", say, or lower \
+             time_limit"
+        )
+    })
+}
+
 fn flows(flows: &[FlowConfig], mtu: Bytes) -> Result<(), Invalid> {
     require(!flows.is_empty(), "flow", || {
         "a scenario without flows sends nothing; add a table [[flow]] with kind = \"bulk-tcp\"".into()
@@ -132,6 +146,19 @@ fn flow(config: &FlowConfig, place: &str, mtu: Bytes) -> Result<(), Invalid> {
                 format!(
                     "a datagram of {payload} bytes of payload does not fit mtu = \"{mtu}\"; \
                      write from \"1 B\" to \"{room} B\""
+                )
+            })?;
+            require(!udp.interval().is_zero(), &format!("{place}.rate"), || {
+                format!(
+                    "at \"{}\" datagrams of {payload} bytes of payload follow each other without any time between; \
+                     lower it",
+                    udp.rate
+                )
+            })?;
+            require(udp.total_bytes() <= TRANSFER_MAX.0, &format!("{place}.duration"), || {
+                format!(
+                    "\"{}\" at \"{}\" makes more than \"{TRANSFER_MAX}\"; shorten it, or lower the rate",
+                    udp.duration, udp.rate
                 )
             })?;
             not_zero(&udp.duration, &format!("{place}.duration"), "60 s")

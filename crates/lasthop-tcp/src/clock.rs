@@ -40,7 +40,8 @@ impl TickClock {
     }
 }
 
-/// The timestamp option's value for a tick. Zero is left out: an echo of zero means "nothing yet".
+/// The timestamp option's value for a tick. Zero is left out: an echo of zero means "nothing yet". Runs
+/// end before 2^32 ticks, so values never wrap.
 pub fn timestamp(tick: Tick) -> u32 {
     tick as u32 + 1
 }

@@ -371,7 +371,7 @@ impl Sender {
             furthest = furthest.max(block.end);
         }
         if self.state == State::Recovery {
-            let reordering_bytes = u64::from(self.reordering * self.mss);
+            let reordering_bytes = u64::from(self.reordering) * u64::from(self.mss);
             outcome.news |= self.board.mark_lost_retransmissions(furthest, reordering_bytes);
         }
         self.undo_retransmissions -= i64::from(outcome.duplicates);

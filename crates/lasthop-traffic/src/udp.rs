@@ -18,14 +18,15 @@ pub struct ConstantUdp {
 }
 
 impl ConstantUdpConfig {
-    /// Time between two datagrams.
+    /// Time between two datagrams; it must not be zero.
     pub fn interval(&self) -> Duration {
         self.rate.transmission_time(self.payload.0 as u32)
     }
 
-    /// Payload of all datagrams together, in bytes.
+    /// Payload of all datagrams together, in bytes; `u64::MAX` if it is more.
     pub fn total_bytes(&self) -> u64 {
-        self.duration.as_nanos().div_ceil(self.interval().as_nanos()) * self.payload.0
+        let datagrams = self.duration.as_nanos().div_ceil(self.interval().as_nanos());
+        datagrams.saturating_mul(self.payload.0)
     }
 }
 

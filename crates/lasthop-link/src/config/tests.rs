@@ -38,6 +38,17 @@ fn a_queue_that_never_holds_a_packet_is_refused() {
 }
 
 #[test]
+fn a_queue_whose_bytes_cannot_be_counted_is_refused() {
+    let most = u32::MAX / 576;
+    let mut config = studied_path();
+    config.queue.limit = QueueSize::Packets(most);
+    assert_eq!(config.validate(MTU), Ok(()));
+    let (key, message) = refused(|config| config.queue.limit = QueueSize::Packets(most + 1));
+    assert_eq!(key, "queue.limit");
+    assert!(message.contains(&format!("{most} at most")), "{message}");
+}
+
+#[test]
 fn a_send_buffer_below_the_mtu_is_refused() {
     assert_eq!(refused(|config| config.link.send_buffer = Bytes(575)).0, "link.send_buffer");
 }
