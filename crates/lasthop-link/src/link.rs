@@ -23,7 +23,8 @@ pub(crate) struct LinkDirection {
     waiting: VecDeque<(PacketId, u32)>,
     /// End of the serialisation under way; `Instant::MAX` while idle.
     service_end: Instant,
-    busy_time: Duration,
+    /// Earliest due time of all stages, kept because it is asked for far more often than it changes.
+    wakeup: Instant,
     /// Serialised and not released at the far side, in the order of serialisation.
     travelling: VecDeque<Travelling>,
     /// Number of the front of `travelling`, counted from the first packet of the run.
@@ -118,7 +119,7 @@ impl LinkDirection {
             occupied_bytes: 0,
             waiting: VecDeque::new(),
             service_end: Instant::MAX,
-            busy_time: Duration::ZERO,
+            wakeup: Instant::MAX,
             travelling: VecDeque::new(),
             front_number: 0,
             retries: VecDeque::new(),
@@ -138,10 +139,16 @@ impl LinkDirection {
         self.occupied_bytes += u64::from(ip_bytes);
         self.waiting.push_back((id, ip_bytes));
         self.start_serialising(now);
+        self.wakeup = self.wakeup.min(self.service_end);
     }
 
     /// When the next thing is due; `Instant::MAX` if nothing is under way.
     pub(crate) fn next_wakeup(&self) -> Instant {
+        debug_assert_eq!(self.wakeup, self.earliest(), "a stage changed without notice");
+        self.wakeup
+    }
+
+    fn earliest(&self) -> Instant {
         let retry = self.retries.front().map_or(Instant::MAX, |retry| retry.at);
         let arrival = self.travelling.front().map_or(Instant::MAX, |front| front.arrival);
         let acknowledgement = self.acknowledgements.front().map_or(Instant::MAX, |front| front.0);
@@ -160,6 +167,7 @@ impl LinkDirection {
         self.finish_serialising(now, arena, observer);
         self.retry(now, arena, observer);
         self.release_in_order(now);
+        self.wakeup = self.earliest();
     }
 
     /// The next packet released at the far side at or before `now`.
@@ -178,19 +186,10 @@ impl LinkDirection {
         self.occupied_bytes
     }
 
-    /// Time spent on serialisations that have ended, overhead included.
-    pub(crate) fn busy_time(&self) -> Duration {
-        self.busy_time
-    }
-
-    fn service_time(&self, ip_bytes: u32) -> Duration {
-        self.rate.transmission_time(ip_bytes) + self.overhead
-    }
-
     fn start_serialising(&mut self, now: Instant) {
         if self.service_end == Instant::MAX {
             if let Some(&(_, ip_bytes)) = self.waiting.front() {
-                self.service_end = now + self.service_time(ip_bytes);
+                self.service_end = now + self.rate.transmission_time(ip_bytes) + self.overhead;
             }
         }
     }
@@ -207,7 +206,6 @@ impl LinkDirection {
         }
         self.service_end = Instant::MAX;
         let Some((id, ip_bytes)) = self.waiting.pop_front() else { return };
-        self.busy_time += self.service_time(ip_bytes);
         if self.release == BufferRelease::Serialised {
             self.occupied_bytes -= u64::from(ip_bytes);
         }

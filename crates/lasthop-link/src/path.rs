@@ -1,8 +1,7 @@
 //! One direction of the last hop as a whole: the router queue, then the link.
 
 use lasthop_core::{
-    Direction, DropCause, Duration, Ecn, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth,
-    Seed,
+    Direction, DropCause, Ecn, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth, Seed,
 };
 
 use crate::config::{ErrorConfig, PathConfig};
@@ -116,11 +115,6 @@ impl Path {
     /// Packets that were handed over and neither dropped nor fetched. Walks over the packets in flight.
     pub fn packets_inside(&self) -> usize {
         self.queue.packets() as usize + self.link.packets_inside()
-    }
-
-    /// Time the serialiser has spent on packets it has finished, overhead included.
-    pub fn busy_time(&self) -> Duration {
-        self.link.busy_time()
     }
 
     fn fill_send_buffer<O: Observer>(&mut self, now: Instant, arena: &PacketArena, observer: &mut O) {
