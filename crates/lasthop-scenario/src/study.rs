@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use lasthop_tcp::Profile;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::check::{check, join};
 use crate::error::{Problem, ScenarioError};
@@ -16,7 +16,7 @@ use crate::types::Scenario;
 use crate::validate::validate;
 
 /// A scenario file, read and checked whole.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Study {
     /// Short name, fit for a folder.
     pub name: String,
@@ -35,7 +35,7 @@ pub struct Study {
 }
 
 /// One combination of levels and the scenario it makes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// Factor and level, in the order of the factors.
     pub levels: Vec<(String, String)>,
