@@ -57,7 +57,7 @@ pub enum PacketEvent {
     Delivered,
 }
 
-/// Why a data segment was sent again.
+/// Why a segment was sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetransmissionKind {
     /// Marked lost and sent in fast recovery (the first of an episode is the fast retransmit).
@@ -102,7 +102,7 @@ pub enum TcpEvent {
     EcnReduction,
     /// An earlier reduction was found spurious and undone.
     Undone(UndoCause),
-    /// A data segment was sent again.
+    /// A segment was sent again: data, a SYN or a FIN.
     Retransmitted {
         /// First byte of the segment.
         seq: u64,

@@ -31,7 +31,7 @@ pub struct HostMemory {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunEnd {
-    /// Time of the last event.
+    /// Time of the last event, or the time limit if that came before the next one.
     pub time: Instant,
     /// Packets still in a buffer or on a wire.
     pub packets_inside: usize,

@@ -8,7 +8,8 @@ use crate::sender::{Sender, State};
 pub struct CachedMetrics {
     /// Slow-start threshold in segments.
     pub ssthresh: u32,
-    /// Congestion window in segments.
+    /// Congestion window in segments. New connections do not read it; Linux does only as an upper bound
+    /// that the administrator has locked.
     pub cwnd: u32,
     /// Smoothed round-trip time in eighths of a tick.
     pub srtt_8: i64,

@@ -1,7 +1,8 @@
 //! The sent and unacknowledged segments, with Linux' in-flight accounting.
 //!
-//! A ring in sequence order; a SACK block finds its first segment by binary search, so the cost of an
-//! ACK follows what it reports, not the window.
+//! A ring in sequence order. A SACK block finds its first segment by binary search, so outside recovery
+//! the cost of an ACK follows what it reports, not the window; in recovery, what is lost and what may be
+//! sent again is looked for from the head on.
 
 use std::collections::VecDeque;
 
