@@ -27,9 +27,10 @@ pub fn cell<'a>(study: &'a Study, key: &str) -> &'a Scenario {
 /// An analysis of one run of `scenario`.
 pub fn analysis(scenario: &Scenario) -> Analysis {
     let packet_bytes = scenario.mtu.0 as u32;
+    let options = if scenario.tcp.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
     let info = RunInfo {
         rate_Bps: scenario.down.link.rate.bits_per_second() as f64 / 8.0,
-        segment_bytes: packet_bytes - Segment::BASE_HEADER_BYTES,
+        segment_bytes: packet_bytes - Segment::BASE_HEADER_BYTES - options,
         packet_bytes,
     };
     let flows: Vec<FlowInfo> = scenario.flow.iter().map(flow_info).collect();
