@@ -24,7 +24,7 @@ export CARGO_PROFILE_TEST_OPT_LEVEL := 2
 EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard .git/logs/HEAD) \
 	$(shell find crates -type f -not -path '*/tests/*')
 
-.PHONY: help build demo test test-long lint test-rust test-python clean system lint-tools
+.PHONY: help build demo test test-long lint test-rust test-python clean system lint-tools test-tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -54,7 +54,7 @@ lint: build lint-tools ## formatting, strict lints, types, and the sans-IO rules
 test-rust: build lint
 	cargo test --locked --workspace --exclude lasthop-py
 
-test-python: build test-rust
+test-python: build test-rust test-tools
 	$(BIN)/pytest
 
 clean: ## remove everything that was built and every result
@@ -67,6 +67,9 @@ system:
 
 lint-tools:
 	@scripts/setup-system --lint
+
+test-tools:
+	@scripts/setup-system --test
 
 # The stamp says where .venv was made; one that was moved, or whose Python is gone, is made anew.
 ifneq ($(shell $(BIN)/python -c 'print(open(".venv/.packages").read())' 2>/dev/null),$(shell pwd -P))
