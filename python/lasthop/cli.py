@@ -113,7 +113,9 @@ def cli() -> None:
 @_run_options
 @click.pass_context
 def run_command(context: click.Context, /, file: Path, **_: object) -> None:
-    """Run the scenario FILE (TOML): all cells, all replications, then statistics and report.
+    """Run a scenario file and report.
+
+    All cells and all replications are run, then come statistics and report.
 
     Times in results are in seconds (_s) or milliseconds (_ms), rates in bytes per second (_Bps).
 
@@ -124,7 +126,9 @@ def run_command(context: click.Context, /, file: Path, **_: object) -> None:
 
 @cli.group("study")
 def study_group() -> None:
-    """Published studies that can be run and compared with their printed numbers.
+    """List, show and run published studies.
+
+    A study is compared with its printed numbers.
 
     Example: lasthop study list
     """
