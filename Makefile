@@ -38,7 +38,7 @@ demo: build ## run the study kulve2003 and say where its report is
 
 test: lint test-rust test-python ## build, check the style and run all tests but the long ones
 
-test-long: build ## run the statistical checks that take minutes
+test-long: build test-tools ## run the statistical checks that take minutes
 	$(BIN)/pytest -m long
 
 lint: build lint-tools ## formatting, strict lints, types, and the sans-IO rules

@@ -59,6 +59,12 @@ class Cell:
         """Run replications `first` .. `first + count - 1`, a chain if sequential. Releases the GIL."""
     def trace(self, seed: int, first: int, replication: int) -> Trace:
         """Run the chain from `first` and record every packet of `replication`."""
+    def capture(self, seed: int, first: int, replication: int, folder: str, comment: str) -> None:
+        """Run the chain from `first` and write the packets of `replication` into `folder`, which exists.
+
+        New files: `server.pcapng`, `client.pcapng`, `router-in.pcapng`, `router-out.pcapng`, `drops.csv`; `comment`
+        describes them. Raises `OSError` if one cannot be written or exists, or if a packet does not fit its headers.
+        """
 
 class Results:
     """Columns by name; both tables have `replication`."""

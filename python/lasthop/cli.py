@@ -19,7 +19,7 @@ from lasthop.catalogue import SCENARIO_FILE, Assets, find_study, list_studies, l
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.progress import progress
 from lasthop.provenance import usable_cores
-from lasthop.selection import select_cells
+from lasthop.selection import select_cell, select_cells
 
 EXIT_OK = 0
 EXIT_INPUT = 2
@@ -203,6 +203,75 @@ def schema() -> None:
     Example: lasthop schema > scenario.schema.json
     """
     click.echo(_core.schema())
+
+
+@cli.command("trace")
+@click.argument("scenario", metavar="FILE")
+@click.option("--cell", "key", metavar="KEY", help="The cell, by its whole key, such as link=e0,variant=eifel.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="FACTOR=LEVEL,...",
+    help="The cell, by as many of its levels as tell it apart. Not needed if there is one cell only.",
+)
+@click.option(
+    "--replication",
+    type=click.IntRange(min=1),
+    required=True,
+    metavar="N",
+    help="Number of the replication within its set, from 1.",
+)
+@click.option(
+    "--set", "set_number", type=click.IntRange(min=1), default=1, show_default=True, metavar="S", help="The set."
+)
+@click.option(
+    "--replications",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Replications per set, if it was run with this option.  [default: what the scenario says]",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0, max=2**64 - 1),
+    metavar="N",
+    help="Seed of all random streams.  [default: what the scenario says]",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder to make for the captures."
+)
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def trace(
+    *,
+    scenario: str,
+    key: str | None,
+    only: tuple[str, ...],
+    replication: int,
+    set_number: int,
+    replications: int | None,
+    seed: int | None,
+    out: Path,
+    quiet: bool,
+) -> None:
+    """Write the packets of one replication as pcapng, for Wireshark, tshark and tcptrace.
+
+    FILE is a scenario file or the name of a study. DIR gets server.pcapng and client.pcapng (sent by and delivered to
+    the host), router-in.pcapng (arrivals at the router queue; drops and marks as packet comments), router-out.pcapng
+    (departures into the link) and drops.csv (every drop with its cause; ip_id is the packet's IP identification).
+
+    Example: lasthop trace kulve2003 --only link=r1,workload=2tcp0udp,variant=dsack --replication 3 --out /tmp/r1
+    """
+    from lasthop.capture import CaptureRequest, write_captures
+
+    file = Path(scenario)
+    if file.suffix != ".toml" and not file.is_file():
+        file = find_study(scenario) / SCENARIO_FILE
+    study = _core.load(str(file))
+    cell = select_cell(study.cells, study.factors, key, only)
+    files = write_captures(CaptureRequest(study, cell, replication, set_number, seed, replications), out)
+    if not quiet:
+        click.echo(f"{study.name}, {cell.key or 'its only cell'}, replication {replication} of set {set_number}:")
+        for path in files:
+            click.echo(f"  {path}")
 
 
 def _run(file: Path, options: RunOptions) -> None:

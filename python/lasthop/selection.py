@@ -7,9 +7,15 @@ from typing import Protocol, TypeVar
 
 from lasthop.errors import InputError, nearest
 
+_NAMED_AT_MOST = 5
+
 
 class HasLevels(Protocol):
     """Anything that stands for one combination of factor levels."""
+
+    @property
+    def key(self) -> str:
+        """The levels as `factor=level,...`."""
 
     @property
     def levels(self) -> dict[str, str]:
@@ -57,3 +63,22 @@ def select_cells(cells: Sequence[C], factors: Mapping[str, Sequence[str]], only:
     if not chosen:
         raise InputError(f"--only {' --only '.join(only)}: the scenario has no cell with this combination of levels.")
     return chosen
+
+
+def select_cell(cells: Sequence[C], factors: Mapping[str, Sequence[str]], key: str | None, only: Sequence[str]) -> C:
+    """Return the one cell with this key, or else the one cell that the filters leave."""
+    if key is not None and only:
+        raise InputError("--cell and --only both choose the cell: give one of them.")
+    if key is not None:
+        by_key = {cell.key: cell for cell in cells}
+        if key not in by_key:
+            raise InputError(f"--cell {key}: there is no such cell; did you mean '{nearest(key, by_key)}'?")
+        return by_key[key]
+    chosen = select_cells(cells, factors, only)
+    if len(chosen) > 1:
+        named = ", ".join(f"'{cell.key}'" for cell in chosen[:_NAMED_AT_MOST])
+        more = ", ..." if len(chosen) > _NAMED_AT_MOST else ""
+        raise InputError(
+            f"{len(chosen)} cells match, and one is traced: choose it with --cell KEY or narrow --only ({named}{more})."
+        )
+    return chosen[0]

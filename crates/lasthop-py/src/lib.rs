@@ -146,10 +146,23 @@ impl Cell {
         })
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+    fn capture(
+        &self,
+        py: Python<'_>,
+        seed: u64,
+        first: u64,
+        replication: u64,
+        folder: PathBuf,
+        comment: &str,
+    ) -> PyResult<()> {
+        check_chain(first, replication)?;
+        let scenario = &self.cell.scenario;
+        Ok(py.detach(|| run::capture(scenario, (seed, first, replication), &folder, comment))?)
+    }
+
     fn trace(&self, py: Python<'_>, seed: u64, first: u64, replication: u64) -> PyResult<Trace> {
-        if replication < first {
-            return Err(PyValueError::new_err("the recorded replication lies before the first of the chain"));
-        }
+        check_chain(first, replication)?;
         let scenario = &self.cell.scenario;
         let recording = py.detach(|| run::record(scenario, seed, first, replication));
         let replications = vec![replication; recording.flows.len()];
@@ -165,6 +178,13 @@ impl Cell {
             )?,
         })
     }
+}
+
+fn check_chain(first: u64, replication: u64) -> PyResult<()> {
+    if replication < first {
+        return Err(PyValueError::new_err("the recorded replication lies before the first of the chain"));
+    }
+    Ok(())
 }
 
 /// Rows as a dict of columns, with a leading `replication` column if any are given.

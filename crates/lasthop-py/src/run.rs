@@ -1,10 +1,15 @@
 //! Runs replications of a scenario on the model engine and analyses them.
 
-use lasthop_core::{Instant, Seed, Segment};
+use lasthop_core::{FlowId, Instant, Observer, Seed, Segment};
 use lasthop_scenario::Scenario;
 use lasthop_sim::{HostMemory, RunEnd};
-use lasthop_trace::{Analysis, FlowInfo, FlowRecord, Protocol, Recorder, RunInfo, RunRecord};
+use lasthop_trace::{
+    Addresses, Analysis, Capture, CapturePoint, FlowInfo, FlowRecord, Protocol, Recorder, RunInfo, RunRecord,
+};
 use lasthop_traffic::FlowConfig;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
 
 /// Records of consecutive replications, with the replication of each row.
 #[derive(Default)]
@@ -46,18 +51,50 @@ pub fn batch(scenario: &Scenario, seed: u64, first: u64, count: u64) -> Batch {
 
 /// Runs the chain from `first` and records `replication`.
 pub fn record(scenario: &Scenario, seed: u64, first: u64, replication: u64) -> Recording {
+    let mut observer = (analysis(scenario), Recorder::default());
+    let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut observer);
+    let (analysis, recorder) = observer;
+    let (flows, _) = analysis.finish(time);
+    Recording { recorder, flows, end: time }
+}
+
+/// Runs the chain from `first` and writes the packets of `replication` into new files in `folder`:
+/// one pcapng per capture point and `drops.csv`. `comment` and the ports of each flow describe them.
+pub fn capture(
+    scenario: &Scenario,
+    (seed, first, replication): (u64, u64, u64),
+    folder: &Path,
+    comment: &str,
+) -> io::Result<()> {
+    let create = |name: &str| File::create_new(folder.join(name)).map(BufWriter::new);
+    let mut description = vec![comment.to_owned()];
+    for (index, flow) in scenario.flow.iter().enumerate() {
+        let Addresses { server_port, client_port } = Addresses::of(FlowId(index as u32))?;
+        let name = flow.name();
+        let ends = format!("server 10.0.0.1:{server_port}, client 10.0.1.1:{client_port}");
+        description.push(format!("flow {index} ({name}): {ends}"));
+    }
+    let description = description.join("\n");
+    let open = |point: CapturePoint| create(&format!("{}.pcapng", point.name()));
+    let mut capture = Capture::new(open, create("drops.csv")?, &description)?;
+    observe(scenario, seed, first, replication, &mut capture);
+    capture.finish().map(drop)
+}
+
+fn observe<O: Observer>(
+    scenario: &Scenario,
+    seed: u64,
+    first: u64,
+    replication: u64,
+    observer: &mut O,
+) -> RunEnd {
     let mut memory = HostMemory::default();
     if scenario.sequential() {
         for earlier in first..replication {
             lasthop_sim::run(scenario, seed_of(seed, earlier), &mut memory, &mut ());
         }
     }
-    let mut observer = (analysis(scenario), Recorder::default());
-    let RunEnd { time, .. } =
-        lasthop_sim::run(scenario, seed_of(seed, replication), &mut memory, &mut observer);
-    let (analysis, recorder) = observer;
-    let (flows, _) = analysis.finish(time);
-    Recording { recorder, flows, end: time }
+    lasthop_sim::run(scenario, seed_of(seed, replication), &mut memory, observer)
 }
 
 fn analysis(scenario: &Scenario) -> Analysis {

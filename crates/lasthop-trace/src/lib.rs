@@ -1,8 +1,9 @@
 //! From packet events to records: what every engine's event stream means in the field's metrics.
 //!
 //! [`Analysis`] turns the events of one run into one [`FlowRecord`] per flow and one [`RunRecord`];
-//! [`Recorder`] keeps the events themselves for pictures; [`Conservation`] checks that no packet
-//! appears, disappears or is settled twice. All three are observers and can be combined as tuples.
+//! [`Recorder`] keeps the events themselves for pictures; [`Capture`] writes the packets as pcapng;
+//! [`Conservation`] checks that no packet appears, disappears or is settled twice. All four are
+//! observers and can be combined as tuples.
 //!
 //! They rely on one property of the stream: within a flow and direction, serials rise in the order
 //! of sending ([`Conservation`] checks that too).
@@ -10,6 +11,7 @@
 mod analysis;
 mod columns;
 mod conservation;
+mod pcap;
 mod recorder;
 mod records;
 mod samples;
@@ -17,5 +19,6 @@ mod samples;
 pub use analysis::Analysis;
 pub use columns::{Column, Columnar};
 pub use conservation::{Conservation, Counts, Violation};
+pub use pcap::{Addresses, Capture, CapturePoint};
 pub use recorder::{PacketKind, PacketRow, Recorder, TcpKind, TcpRow};
 pub use records::{FlowInfo, FlowRecord, Outcome, Protocol, RunInfo, RunRecord};

@@ -1,0 +1,242 @@
+//! Packet captures of a run, as pcapng files of raw IPv4 packets with nanosecond timestamps.
+//!
+//! Four points are captured: each host, and both sides of the router queue. The link lies behind
+//! `router-out`: what it loses is known only after the packet was captured there, so every drop is a
+//! row of a side table as well, which finds its packet by the IP identification.
+
+mod packet;
+
+#[cfg(test)]
+mod tests;
+
+use lasthop_core::{Direction, DropCause, Ecn, Instant, Observer, Packet, PacketEvent};
+use packet::{Builder, Ttl};
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
+use pcap_file::{DataLink, Endianness, PcapError};
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::time::Duration;
+
+pub use packet::Addresses;
+
+/// Start of a run on the captures' clock: 2000-01-01, 00:00 UTC. Not zero, which tcptrace takes for "not
+/// yet".
+const EPOCH: Duration = Duration::from_secs(946_684_800);
+/// Longest IPv4 packet.
+const SNAP_LENGTH: u32 = 65_535;
+/// `if_tsresol`: 10^-9 s.
+const NANOSECONDS: u8 = 9;
+const DROPS_HEADER: &str = "time_s,flow,direction,cause,ip_id,server_port,client_port";
+
+/// Where packets are captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CapturePoint {
+    /// Sent by and delivered to the fixed host.
+    Server,
+    /// Sent by and delivered to the mobile host.
+    Client,
+    /// Arrivals at the router queue, both directions; a packet that is dropped or marked there says so in
+    /// a comment.
+    RouterIn,
+    /// Departures from the router queue into the link, both directions.
+    RouterOut,
+}
+
+impl CapturePoint {
+    /// Every point, in the order of their declaration.
+    pub const ALL: [Self; 4] = [Self::Server, Self::Client, Self::RouterIn, Self::RouterOut];
+
+    /// Name of the interface, and of the file without its suffix.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Client => "client",
+            Self::RouterIn => "router-in",
+            Self::RouterOut => "router-out",
+        }
+    }
+}
+
+/// Writes the packets of a run as they pass; keeps none.
+///
+/// A write error, or a packet that IPv4 and TCP cannot express, ends the capture; [`Capture::finish`]
+/// reports it.
+pub struct Capture<W: Write> {
+    points: [PcapNgWriter<W>; CapturePoint::ALL.len()],
+    drops: W,
+    builder: Builder,
+    /// Serial of the packet that the router marked last: its arrival is the next event of its path.
+    marked: Option<u64>,
+    failed: Option<io::Error>,
+}
+
+impl<W: Write> Capture<W> {
+    /// A capture into one writer per point and one for the drops (CSV). `comment` becomes the
+    /// description of every file's section. Writes the headers at once.
+    pub fn new(
+        mut open: impl FnMut(CapturePoint) -> io::Result<W>,
+        mut drops: W,
+        comment: &str,
+    ) -> io::Result<Self> {
+        let [server, client, router_in, router_out] = CapturePoint::ALL.map(|point| {
+            let writer = open(point)?;
+            begin(writer, point, comment).map_err(io_error)
+        });
+        writeln!(drops, "{DROPS_HEADER}")?;
+        Ok(Self {
+            points: [server?, client?, router_in?, router_out?],
+            drops,
+            builder: Builder::default(),
+            marked: None,
+            failed: None,
+        })
+    }
+
+    /// Ends the capture and hands the drops' writer back last; the error that ended it early, if one did.
+    pub fn finish(self) -> io::Result<([W; CapturePoint::ALL.len()], W)> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let mut points = self.points.map(PcapNgWriter::into_inner);
+        for writer in &mut points {
+            writer.flush()?;
+        }
+        let mut drops = self.drops;
+        drops.flush()?;
+        Ok((points, drops))
+    }
+
+    fn see(&mut self, now: Instant, event: PacketEvent, packet: &Packet) -> io::Result<()> {
+        let (sender, receiver) = match packet.direction {
+            Direction::Down => (CapturePoint::Server, CapturePoint::Client),
+            Direction::Up => (CapturePoint::Client, CapturePoint::Server),
+        };
+        match event {
+            PacketEvent::Sent => self.write(now, sender, packet, packet.ecn, Ttl::Fresh, None),
+            PacketEvent::Delivered => self.write(now, receiver, packet, packet.ecn, Ttl::Routed, None),
+            PacketEvent::Marked => {
+                self.marked = Some(packet.serial);
+                Ok(())
+            }
+            PacketEvent::Enqueued(_) => self.arrived(now, packet, None),
+            PacketEvent::Dequeued(_) => {
+                self.write(now, CapturePoint::RouterOut, packet, packet.ecn, Ttl::Routed, None)
+            }
+            PacketEvent::Dropped(cause) => {
+                if matches!(cause, DropCause::QueueOverflow | DropCause::Red) {
+                    self.arrived(now, packet, Some(cause))?;
+                }
+                self.dropped(now, packet, cause)
+            }
+            PacketEvent::LinkRetry => Ok(()),
+        }
+    }
+
+    /// A packet arrives at the router queue: before RED marks it.
+    fn arrived(&mut self, now: Instant, packet: &Packet, dropped: Option<DropCause>) -> io::Result<()> {
+        let marked = self.marked.take() == Some(packet.serial);
+        // The model's one router marks, and what it marks was ECT(0).
+        let ecn = if marked { Ecn::Ect0 } else { packet.ecn };
+        let comment = match dropped {
+            Some(DropCause::Red) => Some("dropped: RED"),
+            Some(_) => Some("dropped: router queue full"),
+            None if marked => Some("marked: RED, congestion experienced"),
+            None => None,
+        };
+        self.write(now, CapturePoint::RouterIn, packet, ecn, Ttl::Fresh, comment)
+    }
+
+    fn dropped(&mut self, now: Instant, packet: &Packet, cause: DropCause) -> io::Result<()> {
+        let time = now.as_nanos();
+        let addresses = Addresses::of(packet.flow)?;
+        writeln!(
+            self.drops,
+            "{}.{:09},{},{},{},{},{},{}",
+            time / 1_000_000_000,
+            time % 1_000_000_000,
+            packet.flow.0,
+            match packet.direction {
+                Direction::Down => "down",
+                Direction::Up => "up",
+            },
+            match cause {
+                DropCause::QueueOverflow => "queue",
+                DropCause::Red => "red",
+                DropCause::LinkError => "link-error",
+                DropCause::ArqGivenUp => "arq",
+            },
+            packet::identification(packet),
+            addresses.server_port,
+            addresses.client_port,
+        )
+    }
+
+    fn write(
+        &mut self,
+        now: Instant,
+        point: CapturePoint,
+        packet: &Packet,
+        ecn: Ecn,
+        ttl: Ttl,
+        comment: Option<&str>,
+    ) -> io::Result<()> {
+        let data = self.builder.build(packet, ecn, ttl)?;
+        let block = EnhancedPacketBlock {
+            interface_id: 0,
+            timestamp: EPOCH + Duration::from_nanos(now.as_nanos()),
+            original_len: data.len() as u32,
+            data: Cow::Borrowed(data),
+            options: comment
+                .map(|text| EnhancedPacketOption::Comment(Cow::Borrowed(text)))
+                .into_iter()
+                .collect(),
+        };
+        self.points[point as usize].write_pcapng_block(block).map_err(io_error)?;
+        Ok(())
+    }
+}
+
+impl<W: Write> Observer for Capture<W> {
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        if self.failed.is_none() {
+            self.failed = self.see(now, event, packet).err();
+        }
+    }
+}
+
+/// A little-endian section, whatever the machine, with one interface.
+fn begin<W: Write>(writer: W, point: CapturePoint, comment: &str) -> Result<PcapNgWriter<W>, PcapError> {
+    let section = SectionHeaderBlock {
+        endianness: Endianness::Little,
+        options: vec![
+            SectionHeaderOption::Comment(Cow::Owned(comment.to_owned())),
+            SectionHeaderOption::UserApplication(Cow::Borrowed(concat!(
+                "lasthop ",
+                env!("CARGO_PKG_VERSION")
+            ))),
+        ],
+        ..SectionHeaderBlock::default()
+    };
+    let mut file = PcapNgWriter::with_section_header(writer, section)?;
+    file.write_pcapng_block(InterfaceDescriptionBlock {
+        linktype: DataLink::RAW,
+        snaplen: SNAP_LENGTH,
+        options: vec![
+            InterfaceDescriptionOption::IfName(Cow::Borrowed(point.name())),
+            InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+        ],
+    })?;
+    Ok(file)
+}
+
+fn io_error(error: PcapError) -> io::Error {
+    match error {
+        PcapError::IoError(error) => error,
+        other => io::Error::other(other),
+    }
+}

@@ -1,0 +1,229 @@
+//! The bytes of a modelled packet: IPv4 header, TCP or UDP header, options, a payload of zeros.
+
+use etherparse::{IpEcn, IpFragOffset, IpNumber, Ipv4Header, TcpHeader, UdpHeader, ip_number, tcp_option};
+use lasthop_core::{Body, Direction, Ecn, Flags, FlowId, Packet, Segment};
+use std::io;
+
+const SERVER: [u8; 4] = [10, 0, 0, 1];
+const CLIENT: [u8; 4] = [10, 0, 1, 1];
+/// Ports of flow 0; neither range is one that tshark takes for an application's.
+const SERVER_PORT: u16 = 30_001;
+const CLIENT_PORT: u16 = 20_001;
+/// Flows that have ports of their own.
+const FLOWS: u32 = 10_000;
+/// Initial sequence numbers of flow 0, and their distance from flow to flow.
+const SERVER_ISN: u32 = 1_000_000_000;
+const CLIENT_ISN: u32 = 2_000_000_000;
+const ISN_STEP: u32 = 1_000_000;
+/// Linux' initial time to live.
+const TTL: u8 = 64;
+
+/// Ports of a flow; the server is 10.0.0.1, the client 10.0.1.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// Port of the fixed host.
+    pub server_port: u16,
+    /// Port of the mobile host.
+    pub client_port: u16,
+}
+
+impl Addresses {
+    /// The ports of `flow`; an error from the 10 000th flow on.
+    pub fn of(flow: FlowId) -> io::Result<Self> {
+        if flow.0 >= FLOWS {
+            return Err(unrepresentable("captures have ports for 10 000 flows"));
+        }
+        let offset = flow.0 as u16;
+        Ok(Self { server_port: SERVER_PORT + offset, client_port: CLIENT_PORT + offset })
+    }
+}
+
+/// Whether the router has handled a packet yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ttl {
+    /// As the host sent it.
+    Fresh,
+    /// Decremented by the router.
+    Routed,
+}
+
+/// Builds packets in reused buffers.
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    bytes: Vec<u8>,
+    options: Vec<u8>,
+    /// As long as the longest payload so far.
+    zeros: Vec<u8>,
+}
+
+impl Builder {
+    /// The packet on the wire, with `ecn` in its IP header. Its length is `packet.ip_bytes`; an error if
+    /// the headers cannot say what the model does.
+    pub(super) fn build(&mut self, packet: &Packet, ecn: Ecn, ttl: Ttl) -> io::Result<&[u8]> {
+        let ip = ip_header(packet, ecn, ttl)?;
+        self.bytes.clear();
+        ip.write_raw(&mut self.bytes)?;
+        match &packet.body {
+            Body::Tcp(segment) => {
+                let payload = payload(&mut self.zeros, segment.payload_bytes);
+                tcp_header(packet, segment, &ip, payload, &mut self.options)?.write(&mut self.bytes)?;
+                self.bytes.extend_from_slice(payload);
+            }
+            Body::Udp(datagram) => {
+                let payload = payload(&mut self.zeros, datagram.payload_bytes);
+                udp_header(packet, &ip, payload)?.write(&mut self.bytes)?;
+                self.bytes.extend_from_slice(payload);
+            }
+        }
+        if self.bytes.len() != packet.ip_bytes as usize {
+            return Err(unrepresentable("a packet's headers and payload do not add up to its IP length"));
+        }
+        Ok(&self.bytes)
+    }
+}
+
+fn payload(zeros: &mut Vec<u8>, payload_bytes: u32) -> &[u8] {
+    let length = payload_bytes as usize;
+    if zeros.len() < length {
+        zeros.resize(length, 0);
+    }
+    &zeros[..length]
+}
+
+/// The low 16 bits of the packet's serial: the same at every point, another for every transmission.
+pub(super) fn identification(packet: &Packet) -> u16 {
+    packet.serial as u16
+}
+
+fn ip_header(packet: &Packet, ecn: Ecn, ttl: Ttl) -> io::Result<Ipv4Header> {
+    let (source, destination) = match packet.direction {
+        Direction::Down => (SERVER, CLIENT),
+        Direction::Up => (CLIENT, SERVER),
+    };
+    let mut header = Ipv4Header {
+        total_len: u16::try_from(packet.ip_bytes)
+            .map_err(|_| unrepresentable("a packet is longer than an IPv4 packet can be"))?,
+        identification: identification(packet),
+        ecn: ip_ecn(ecn),
+        // Linux sets it on TCP (path MTU discovery); nothing in the model fragments.
+        dont_fragment: true,
+        fragment_offset: IpFragOffset::ZERO,
+        time_to_live: match ttl {
+            Ttl::Fresh => TTL,
+            Ttl::Routed => TTL - 1,
+        },
+        protocol: protocol(&packet.body),
+        source,
+        destination,
+        ..Ipv4Header::default()
+    };
+    header.header_checksum = header.calc_header_checksum();
+    Ok(header)
+}
+
+fn protocol(body: &Body) -> IpNumber {
+    match body {
+        Body::Tcp(_) => ip_number::TCP,
+        Body::Udp(_) => ip_number::UDP,
+    }
+}
+
+/// RFC 3168, section 5.
+fn ip_ecn(ecn: Ecn) -> IpEcn {
+    match ecn {
+        Ecn::NotEct => IpEcn::NotEct,
+        Ecn::Ect0 => IpEcn::Ect0,
+        Ecn::Ce => IpEcn::CongestionExperienced,
+    }
+}
+
+/// Source and destination port.
+fn ports(packet: &Packet) -> io::Result<(u16, u16)> {
+    let Addresses { server_port, client_port } = Addresses::of(packet.flow)?;
+    Ok(match packet.direction {
+        Direction::Down => (server_port, client_port),
+        Direction::Up => (client_port, server_port),
+    })
+}
+
+fn udp_header(packet: &Packet, ip: &Ipv4Header, payload: &[u8]) -> io::Result<UdpHeader> {
+    let (source, destination) = ports(packet)?;
+    UdpHeader::with_ipv4_checksum(source, destination, ip, payload).map_err(io::Error::other)
+}
+
+fn tcp_header(
+    packet: &Packet,
+    segment: &Segment,
+    ip: &Ipv4Header,
+    payload: &[u8],
+    buffer: &mut Vec<u8>,
+) -> io::Result<TcpHeader> {
+    let (source_port, destination_port) = ports(packet)?;
+    let step = packet.flow.0.wrapping_mul(ISN_STEP);
+    let (server, client) = (SERVER_ISN.wrapping_add(step), CLIENT_ISN.wrapping_add(step));
+    let (own, peer) = match packet.direction {
+        Direction::Down => (server, client),
+        Direction::Up => (client, server),
+    };
+    let has = |flag| segment.flags.contains(flag);
+    let mut header = TcpHeader {
+        source_port,
+        destination_port,
+        sequence_number: folded(own, segment.seq),
+        acknowledgment_number: if has(Flags::ACK) { folded(peer, segment.ack) } else { 0 },
+        fin: has(Flags::FIN),
+        syn: has(Flags::SYN),
+        rst: has(Flags::RST),
+        psh: has(Flags::PSH),
+        ack: has(Flags::ACK),
+        ece: has(Flags::ECE),
+        cwr: has(Flags::CWR),
+        // The model scales no windows: what does not fit the field is shown as its greatest value.
+        window_size: u16::try_from(segment.window_bytes).unwrap_or(u16::MAX),
+        ..TcpHeader::default()
+    };
+    write_options(segment, peer, buffer);
+    header
+        .set_options_raw(buffer)
+        .map_err(|_| unrepresentable("a segment has more than 40 bytes of TCP options"))?;
+    header.checksum = header.calc_checksum_ipv4(ip, payload).map_err(io::Error::other)?;
+    Ok(header)
+}
+
+/// A stream offset as a sequence number.
+fn folded(initial: u32, offset: u64) -> u32 {
+    initial.wrapping_add(offset as u32)
+}
+
+/// The options in Linux' order, each padded in front to four bytes, as [`Segment::ip_bytes`] counts them.
+/// The blocks of a SACK option are of the peer's stream.
+fn write_options(segment: &Segment, peer: u32, bytes: &mut Vec<u8>) {
+    const PAD: [u8; 2] = [tcp_option::KIND_NOOP; 2];
+    bytes.clear();
+    if let Some(mss) = segment.mss {
+        bytes.extend([tcp_option::KIND_MAXIMUM_SEGMENT_SIZE, tcp_option::LEN_MAXIMUM_SEGMENT_SIZE]);
+        bytes.extend(mss.to_be_bytes());
+    }
+    if segment.sack_permitted {
+        bytes.extend(PAD);
+        bytes.extend([tcp_option::KIND_SELECTIVE_ACK_PERMITTED, tcp_option::LEN_SELECTIVE_ACK_PERMITTED]);
+    }
+    if let Some(timestamps) = segment.timestamps {
+        bytes.extend(PAD);
+        bytes.extend([tcp_option::KIND_TIMESTAMP, tcp_option::LEN_TIMESTAMP]);
+        bytes.extend(timestamps.value.to_be_bytes());
+        bytes.extend(timestamps.echo.to_be_bytes());
+    }
+    if !segment.sack.is_empty() {
+        bytes.extend(PAD);
+        bytes.extend([tcp_option::KIND_SELECTIVE_ACK, 2 + 8 * segment.sack.len() as u8]);
+        for block in segment.sack.as_slice() {
+            bytes.extend(folded(peer, block.start).to_be_bytes());
+            bytes.extend(folded(peer, block.end).to_be_bytes());
+        }
+    }
+}
+
+fn unrepresentable(text: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}

@@ -1,0 +1,245 @@
+use super::*;
+use lasthop_core::{Body, Datagram, Flags, FlowId, QueueDepth, SackBlock, Segment, Timestamps};
+use pcap_file::pcapng::{Block, PcapNgReader};
+use proptest::prelude::*;
+
+fn packet(serial: u64, direction: Direction, ecn: Ecn, segment: Segment) -> Packet {
+    let body = Body::Tcp(segment);
+    Packet { serial, flow: FlowId(0), direction, ip_bytes: segment.ip_bytes(), ecn, body }
+}
+
+fn hex(packet: &Packet, ttl: Ttl) -> Vec<String> {
+    let mut builder = Builder::default();
+    let bytes = builder.build(packet, packet.ecn, ttl).expect("a packet that can be written");
+    bytes.chunks(4).map(|word| format!("{:08x}", u32::from_be_bytes(word.try_into().unwrap()))).collect()
+}
+
+/// RFC 1071: summed with its own checksum in place, correct data gives all ones.
+fn ones_complement_sum(bytes: &[u8]) -> u16 {
+    let mut sum: u32 = bytes
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0)))
+        .sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+/// Both checksums of a raw packet are right.
+fn checksums_hold(bytes: &[u8]) -> bool {
+    let transport = &bytes[20..];
+    let mut pseudo = bytes[12..20].to_vec();
+    pseudo.extend([0, bytes[9]]);
+    pseudo.extend((transport.len() as u16).to_be_bytes());
+    pseudo.extend(transport);
+    ones_complement_sum(&bytes[..20]) == 0xffff && ones_complement_sum(&pseudo) == 0xffff
+}
+
+fn syn() -> Packet {
+    let segment = Segment {
+        flags: Flags::SYN.with(Flags::ECE).with(Flags::CWR),
+        window_bytes: 5840,
+        mss: Some(536),
+        sack_permitted: true,
+        timestamps: Some(Timestamps { value: 258, echo: 0 }),
+        ..Segment::default()
+    };
+    packet(1, Direction::Down, Ecn::NotEct, segment)
+}
+
+#[test]
+fn a_syn_announces_mss_sack_timestamps_and_ecn() {
+    #[rustfmt::skip]
+    let expected = [
+        "4500003c", "00014000", "400625ba", "0a000001", "0a000101",             // 60 bytes, TTL 64
+        "75314e21", "3b9aca00", "00000000", "a0c216d0", "57230000",             // CWR, ECE, SYN; 5840
+        "02040218", "01010402", "0101080a", "00000102", "00000000",             // MSS 536
+    ];
+    assert_eq!(hex(&syn(), Ttl::Fresh), expected);
+}
+
+#[test]
+fn a_sack_ack_reports_a_duplicate_first_and_clamps_its_window() {
+    let mut segment = Segment {
+        seq: 1,
+        ack: 1609,
+        flags: Flags::ACK,
+        window_bytes: 100_000,
+        timestamps: Some(Timestamps { value: 0x11, echo: 0x22 }),
+        ..Segment::default()
+    };
+    segment.sack.push(SackBlock { start: 1, end: 537 });
+    segment.sack.push(SackBlock { start: 2145, end: 2681 });
+    #[rustfmt::skip]
+    let expected = [
+        "45000048", "23454000", "3f06036a", "0a000101", "0a000001",             // serial 0x12345, TTL 63
+        "4e217531", "77359401", "3b9ad049", "d010ffff", "05940000",
+        "0101080a", "00000011", "00000022",
+        "01010512", "3b9aca01", "3b9acc19", "3b9ad261", "3b9ad479",             // blocks of the server's stream
+    ];
+    assert_eq!(hex(&packet(0x12345, Direction::Up, Ecn::NotEct, segment), Ttl::Routed), expected);
+}
+
+#[test]
+fn a_marked_segment_carries_ce_and_a_folded_sequence_number() {
+    let segment = Segment {
+        seq: (5 << 32) - 10,
+        ack: 1,
+        payload_bytes: 4,
+        flags: Flags::ACK.with(Flags::PSH).with(Flags::CWR),
+        window_bytes: 5840,
+        ..Segment::default()
+    };
+    #[rustfmt::skip]
+    let expected = [
+        "4503002c", "00074000", "3f0626c1", "0a000001", "0a000101",             // CE
+        "75314e21", "3b9ac9f6", "77359401", "509816d0", "af5c0000",             // CWR, PSH, ACK
+        "00000000",
+    ];
+    assert_eq!(hex(&packet(7, Direction::Down, Ecn::Ce, segment), Ttl::Routed), expected);
+}
+
+#[test]
+fn what_headers_cannot_say_is_an_error() {
+    let mut builder = Builder::default();
+    let mut refuse = |packet: &Packet| builder.build(packet, packet.ecn, Ttl::Fresh).unwrap_err().kind();
+    let full = Segment { payload_bytes: 65_496, ..Segment::default() };
+    assert_eq!(refuse(&packet(0, Direction::Down, Ecn::NotEct, full)), io::ErrorKind::InvalidData);
+    let mut crowded = Segment { timestamps: Some(Timestamps::default()), ..Segment::default() };
+    (0..4).for_each(|_| crowded.sack.push(SackBlock { start: 1, end: 2 }));
+    assert_eq!(refuse(&packet(0, Direction::Down, Ecn::NotEct, crowded)), io::ErrorKind::InvalidData);
+    let wrong_length = Packet { ip_bytes: 61, ..syn() };
+    assert_eq!(refuse(&wrong_length), io::ErrorKind::InvalidData);
+    let foreign = Packet { flow: FlowId(10_000), ..syn() };
+    assert_eq!(refuse(&foreign), io::ErrorKind::InvalidData);
+}
+
+proptest! {
+    #[test]
+    fn checksums_hold_and_the_length_is_the_modelled_one(
+        seq: u64, ack: u64, payload_bytes in 0_u32..1500, flags in 0_u8..8, window_bytes: u64,
+        mss: Option<u16>, sack_permitted: bool, stamps: Option<(u32, u32)>, blocks in 0_usize..4,
+        serial: u64, flow in 0_u32..10_000, up: bool, udp: bool,
+    ) {
+        let flag = |bit: u8, flag| if flags & bit == 0 { Flags::default() } else { flag };
+        let mut segment = Segment {
+            seq,
+            ack,
+            payload_bytes,
+            flags: flag(1, Flags::ACK).with(flag(2, Flags::ECE)).with(flag(4, Flags::FIN)),
+            window_bytes,
+            // Together with SACK blocks these would not fit.
+            mss: mss.filter(|_| blocks == 0),
+            sack_permitted: sack_permitted && blocks == 0,
+            timestamps: stamps.map(|(value, echo)| Timestamps { value, echo }),
+            ..Segment::default()
+        };
+        (0..blocks as u64).for_each(|n| segment.sack.push(SackBlock { start: ack ^ n, end: seq ^ n }));
+        let direction = if up { Direction::Up } else { Direction::Down };
+        let mut sent = packet(serial, direction, Ecn::Ect0, segment);
+        sent.flow = FlowId(flow);
+        if udp {
+            sent.body = Body::Udp(Datagram { number: serial, payload_bytes });
+            sent.ip_bytes = Datagram::HEADER_BYTES + payload_bytes;
+        }
+        let mut builder = Builder::default();
+        let bytes = builder.build(&sent, sent.ecn, Ttl::Fresh).unwrap();
+        prop_assert_eq!(bytes.len(), sent.ip_bytes as usize);
+        prop_assert_eq!(usize::from(bytes[2]) << 8 | usize::from(bytes[3]), bytes.len());
+        prop_assert!(checksums_hold(bytes));
+    }
+}
+
+/// A record of a capture: nanoseconds since the epoch, the ECN field, the comment.
+type Record = (u128, u8, Option<String>);
+
+fn records(file: &[u8]) -> Vec<Record> {
+    let mut reader = PcapNgReader::new(file).expect("a section header");
+    let mut records = Vec::new();
+    while let Some(block) = reader.next_block() {
+        if let Block::EnhancedPacket(block) = block.expect("a whole block") {
+            let comment = block.options.iter().find_map(|option| match option {
+                EnhancedPacketOption::Comment(text) => Some(text.to_string()),
+                _ => None,
+            });
+            records.push((block.timestamp.as_nanos(), block.data[1] & 3, comment));
+        }
+    }
+    records
+}
+
+fn capture(events: &[(u64, PacketEvent, &Packet)]) -> ([Vec<Record>; 4], String) {
+    let mut capture = Capture::new(|_| Ok(Vec::new()), Vec::new(), "a test").unwrap();
+    for (nanos, event, packet) in events {
+        capture.packet(Instant::from_nanos(*nanos), *event, packet);
+    }
+    let (files, drops) = capture.finish().unwrap();
+    (files.map(|file| records(&file)), String::from_utf8(drops).unwrap())
+}
+
+#[test]
+fn each_point_sees_what_passes_it() {
+    let plain = Segment { payload_bytes: 4, ..Segment::default() };
+    let sent = packet(1, Direction::Down, Ecn::Ect0, plain);
+    let marked = Packet { ecn: Ecn::Ce, ..sent.clone() };
+    let up = packet(2, Direction::Up, Ecn::NotEct, plain);
+    let depth = QueueDepth::default();
+    let ([server, client, router_in, router_out], drops) = capture(&[
+        (1, PacketEvent::Sent, &sent),
+        (2, PacketEvent::Marked, &marked),
+        (2, PacketEvent::Enqueued(depth), &marked),
+        (3, PacketEvent::Dequeued(depth), &marked),
+        (4, PacketEvent::LinkRetry, &marked),
+        (5, PacketEvent::Delivered, &marked),
+        (5, PacketEvent::Sent, &up),
+        (6, PacketEvent::Enqueued(depth), &up),
+    ]);
+    let at = |nanos: u128| 946_684_800_000_000_000 + nanos;
+    assert_eq!(server, [(at(1), 2, None)]);
+    assert_eq!(client, [(at(5), 3, None), (at(5), 0, None)]);
+    let comment = Some("marked: RED, congestion experienced".to_owned());
+    assert_eq!(router_in, [(at(2), 2, comment), (at(6), 0, None)]);
+    assert_eq!(router_out, [(at(3), 3, None)]);
+    assert_eq!(drops.lines().count(), 1);
+}
+
+#[test]
+fn every_drop_is_a_row_and_those_at_the_queue_are_comments() {
+    let sent = packet(65_537, Direction::Down, Ecn::NotEct, Segment::default());
+    let marked = Packet { ecn: Ecn::Ce, ..sent.clone() };
+    let events: Vec<_> =
+        [DropCause::QueueOverflow, DropCause::Red, DropCause::LinkError, DropCause::ArqGivenUp]
+            .into_iter()
+            .zip(1_000_000_001..)
+            .map(|(cause, nanos)| (nanos, PacketEvent::Dropped(cause), &sent))
+            .chain([
+                (2_000_000_000, PacketEvent::Marked, &marked),
+                (2_000_000_000, PacketEvent::Dropped(DropCause::QueueOverflow), &marked),
+            ])
+            .collect();
+    let ([server, client, router_in, router_out], drops) = capture(&events);
+    let comments: Vec<_> = router_in.into_iter().map(|(_, ecn, comment)| (ecn, comment.unwrap())).collect();
+    let full = "dropped: router queue full".to_owned();
+    // A packet that RED marked and the full queue dropped arrived unmarked.
+    assert_eq!(comments, [(0, full.clone()), (0, "dropped: RED".to_owned()), (2, full)]);
+    assert!(server.is_empty() && client.is_empty() && router_out.is_empty());
+    let expected = "\
+time_s,flow,direction,cause,ip_id,server_port,client_port
+1.000000001,0,down,queue,1,30001,20001
+1.000000002,0,down,red,1,30001,20001
+1.000000003,0,down,link-error,1,30001,20001
+1.000000004,0,down,arq,1,30001,20001
+2.000000000,0,down,queue,1,30001,20001
+";
+    assert_eq!(drops, expected);
+}
+
+#[test]
+fn the_first_failure_ends_the_capture_and_is_reported() {
+    let mut capture = Capture::new(|_| Ok(Vec::new()), Vec::new(), "").unwrap();
+    let foreign = Packet { flow: FlowId(10_000), ..syn() };
+    capture.packet(Instant::ZERO, PacketEvent::Sent, &foreign);
+    capture.packet(Instant::ZERO, PacketEvent::Sent, &syn());
+    assert_eq!(capture.finish().unwrap_err().kind(), io::ErrorKind::InvalidData);
+}

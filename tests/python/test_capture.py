@@ -1,0 +1,300 @@
+"""Packet captures, read by the tools of the field: tshark (with editcap and mergecap) and tcptrace."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from conftest import STUDY
+from lasthop import _core
+from lasthop.capture import DROPS, POINTS
+from lasthop.provenance import usable_cores
+
+Main = Callable[..., int]
+Flow = dict[str, Any]
+
+TOOLS = ("tshark", "editcap", "mergecap", "tcptrace")
+ONE_CELL = ("--only", "link=r1,workload=2tcp1udp,variant=eifel+ecn")
+BATCH = 8  # runs that one tshark reads
+EPOCH_NS = 946_684_800 * 10**9
+FIRST_SERVER_PORT = 30_001
+FIELDS = (
+    "frame.interface_id", "frame.interface_name", "frame.time_epoch", "frame.comment", "_ws.malformed",
+    "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "ip.src", "ip.id",
+    "tcp.srcport", "tcp.dstport", "tcp.seq_raw", "tcp.ack_raw", "tcp.len", "tcp.flags.syn", "tcp.flags.fin",
+)  # fmt: skip
+GOOD = "1"
+BULK_BYTES = 188_640
+# Our record, tcptrace's label, and the side tcptrace reports it on: 0 is the server's, who sends the data.
+AGREE = [
+    ("sent_packets", "actual data pkts", 0),
+    ("sent_bytes", "actual data bytes", 0),
+    ("retransmitted_packets", "rexmt data pkts", 0),
+    ("duplicate_acks", "duplicate acks", 0),
+    ("triple_duplicate_acks", "triple dupacks", 0),
+    ("sack_blocks", "sacks sent", 1),
+]
+DROP_COMMENTS = {"queue": "dropped: router queue full", "red": "dropped: RED"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One captured replication, what the engine says of it, and what the tools read."""
+
+    name: str
+    flows: list[Flow]
+    events: pl.DataFrame
+    drops: pl.DataFrame
+    packets: pl.DataFrame
+    tcptrace: dict[int, Flow]
+
+
+def tool(*command: str | Path) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def read_packets(folders: list[Path]) -> list[pl.DataFrame]:
+    """Return what tshark reads in the captures of several runs; one call, for it starts slowly."""
+    merged = folders[0] / "all.pcapng"
+    files = [folder / f"{point}.pcapng" for folder in folders for point in POINTS]
+    # Without -I none, equal interfaces of different runs would become one.
+    tool("mergecap", "-a", "-I", "none", "-w", merged, *files)
+    checks = [word for proto in ("ip", "tcp", "udp") for word in ("-o", f"{proto}.check_checksum:TRUE")]
+    # A segment is there at up to four points, which is no retransmission.
+    checks += ["-o", "tcp.analyze_sequence_numbers:FALSE"]
+    fields = [word for field in FIELDS for word in ("-e", field)]
+    text = tool("tshark", "-n", "-r", merged, *checks, "-T", "fields", *fields)
+    rows = [line.split("\t") for line in text.splitlines()]
+    run = pl.col("frame.interface_id").cast(pl.Int64) // len(POINTS)
+    packets = pl.DataFrame(rows, schema=list(FIELDS), orient="row").with_columns(run.alias("run"))
+    return [packets.filter(pl.col("run") == number) for number in range(len(folders))]
+
+
+def read_tcptrace(folder: Path) -> dict[int, Flow]:
+    """Return tcptrace's numbers by flow; pairs of columns are a -> b, b -> a."""
+    tool("editcap", "-F", "pcap", folder / "server.pcapng", folder / "server.pcap")
+    found = {}
+    for part in tool("tcptrace", "-l", "-r", "-n", folder / "server.pcap").split("TCP connection ")[2:]:
+        port = re.search(r"host \w+:\s+10\.0\.0\.1:(\d+)\n\s+host \w+:\s+10\.0\.1\.1:", part)
+        elapsed = re.search(r"elapsed time:\s+(\d+):(\d+):(\d+)\.(\d{6})", part)
+        assert port, part
+        assert elapsed, part
+        hours, minutes, seconds, micros = (int(text) for text in elapsed.groups())
+        pairs = re.findall(r"^ +(\S.*?): +(\d+)\b.*?\1: +(\d+)\b", part, re.MULTILINE)
+        found[int(port[1]) - FIRST_SERVER_PORT] = {
+            "elapsed_us": ((hours * 60 + minutes) * 60 + seconds) * 10**6 + micros,
+            **{label: (int(left), int(right)) for label, left, right in pairs},
+        }
+    return found
+
+
+def capture_runs(study: _core.Study, wanted: list[tuple[_core.Cell, int]], root: Path) -> list[Run]:
+    folders = [root / str(number) for number in range(len(wanted))]
+    for folder, (cell, replication) in zip(folders, wanted, strict=True):
+        folder.mkdir(parents=True)
+        cell.capture(study.seed, 1, replication, str(folder), "a test")
+    runs = []
+    for folder, packets, (cell, replication) in zip(folders, read_packets(folders), wanted, strict=True):
+        columns = cell.run(study.seed, 1, replication).flows
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        trace = cell.trace(study.seed, 1, replication).packets
+        events = {name: trace[name] for name in ("time_ns", "event", "direction", "serial")}
+        runs.append(
+            Run(
+                f"{cell.key} {replication}",
+                [row for row in rows if row["replication"] == replication],
+                pl.DataFrame(events),
+                pl.read_csv(folder / DROPS),
+                packets,
+                read_tcptrace(folder),
+            )
+        )
+    shutil.rmtree(root)
+    return runs
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """Return every cell of kulve2003 once and every third twice."""
+    missing = [name for name in TOOLS if shutil.which(name) is None]
+    if missing:
+        pytest.fail(f"{', '.join(missing)} not found: run 'scripts/setup-system --test' as root.")
+    study = _core.load(str(STUDY / "study.toml"))
+    wanted = [(cell, 1) for cell in study.cells] + [(cell, 2) for cell in study.cells[::3]]
+    root = tmp_path_factory.mktemp("captures")
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        tasks = [
+            pool.submit(capture_runs, study, wanted[start : start + BATCH], root / str(start))
+            for start in range(0, len(wanted), BATCH)
+        ]
+        return [run for task in tasks for run in task.result()]
+
+
+def test_all_variants_links_and_workloads_are_captured(runs: list[Run]) -> None:
+    assert len(runs) >= 60
+    assert sum(run.drops.height for run in runs) > 0
+    causes = {cause for run in runs for cause in run.drops["cause"]}
+    assert causes == {"queue", "red", "arq"}
+
+
+def test_tshark_finds_every_packet_well_formed_with_good_checksums(runs: list[Run]) -> None:
+    for run in runs:
+        assert set(run.packets["_ws.malformed"]) == {""}, run.name
+        assert set(run.packets["ip.checksum.status"]) == {GOOD}, run.name
+        transport = run.packets["tcp.checksum.status"] + run.packets["udp.checksum.status"]
+        assert set(transport) == {GOOD}, run.name
+
+
+def test_each_point_has_the_packets_that_passed_it(runs: list[Run]) -> None:
+    at_server = ((pl.col("event") == "sent") & (pl.col("direction") == "down")) | (
+        (pl.col("event") == "delivered") & (pl.col("direction") == "up")
+    )
+    at_client = pl.col("event").is_in(["sent", "delivered"]) & ~at_server
+    points = {
+        "server": at_server,
+        "client": at_client,
+        "router-in": pl.col("event").is_in(["enqueued", "dropped-queue", "dropped-red"]),
+        "router-out": pl.col("event") == "dequeued",
+    }
+    for run in runs:
+        for point, passed in points.items():
+            captured = run.packets.filter(pl.col("frame.interface_name") == point)
+            times = [nanoseconds(text) for text in captured["frame.time_epoch"]]
+            assert times == run.events.filter(passed)["time_ns"].to_list(), (run.name, point)
+
+
+def nanoseconds(epoch: str) -> int:
+    seconds, fraction = epoch.split(".")
+    return int(seconds) * 10**9 + int(fraction) - EPOCH_NS
+
+
+def test_drops_are_told_with_their_cause(runs: list[Run]) -> None:
+    for run in runs:
+        dropped = run.events.filter(pl.col("event").str.starts_with("dropped-"))
+        assert run.drops["cause"].to_list() == [event.removeprefix("dropped-") for event in dropped["event"]], run.name
+        assert run.drops["ip_id"].to_list() == (dropped["serial"] % 65536).to_list(), run.name
+        comments = Counter(run.packets.filter(pl.col("frame.interface_name") == "router-in")["frame.comment"])
+        for cause, comment in DROP_COMMENTS.items():
+            assert comments[comment] == (run.drops["cause"] == cause).sum(), run.name
+        marked = run.events.filter(pl.col("event") == "marked").height
+        overflowed = marked - comments["marked: RED, congestion experienced"]
+        assert 0 <= overflowed <= comments[DROP_COMMENTS["queue"]], run.name
+
+
+def tcp_flows(run: Run) -> Iterator[tuple[int, Flow]]:
+    return ((number, flow) for number, flow in enumerate(run.flows) if flow["protocol"] == "tcp")
+
+
+def test_tcptrace_counts_what_we_count(runs: list[Run]) -> None:
+    totals: Counter[str] = Counter()
+    for run in runs:
+        assert list(run.tcptrace) == [number for number, _ in tcp_flows(run)], run.name
+        for number, flow in tcp_flows(run):
+            seen = run.tcptrace[number]
+            for ours, label, side in AGREE:
+                assert flow[ours] == seen[label][side], (run.name, flow["flow"], ours)
+                totals[ours] += flow[ours]
+            assert seen["unique bytes sent"] == (BULK_BYTES, 0), run.name
+    assert all(totals[ours] > 0 for ours, _, _ in AGREE)
+
+
+def test_elapsed_times_are_those_of_the_captured_packets(runs: list[Run]) -> None:
+    """Our elapsed time to the nanosecond, tcptrace's to the microsecond.
+
+    They are not the same time: ours ends when the ACK of the sender's FIN arrives, tcptrace's with the last packet of
+    the connection. That is the receiver's FIN, some milliseconds later, its repetition if it was lost, and the ACK of
+    it. Each is compared with its own packet. tcptrace reads a classic pcap file, whose times are cut to microseconds.
+    """
+    for run in runs:
+        for number, flow in tcp_flows(run):
+            port = str(FIRST_SERVER_PORT + number)
+            at_server = run.packets.filter(
+                pl.col("frame.interface_name") == "server",
+                (pl.col("tcp.srcport") == port) | (pl.col("tcp.dstport") == port),
+            )
+            times = [nanoseconds(text) for text in at_server["frame.time_epoch"]]
+            fin = at_server.filter(pl.col("tcp.srcport") == port, pl.col("tcp.flags.fin") == "1").row(0, named=True)
+            fin_end = str(int(fin["tcp.seq_raw"]) + int(fin["tcp.len"]) + 1)
+            acknowledged = next(
+                time
+                for time, to, ack in zip(times, at_server["tcp.dstport"], at_server["tcp.ack_raw"], strict=True)
+                if to == port and ack == fin_end
+            )
+            assert flow["elapsed_s"] == pytest.approx((acknowledged - times[0]) / 1e9, rel=0, abs=1e-9), run.name
+            micros = (times[-1] + EPOCH_NS) // 1000 - (times[0] + EPOCH_NS) // 1000
+            # tcptrace keeps times as floating point in places: its last digit is one off at times.
+            assert abs(run.tcptrace[number]["elapsed_us"] - micros) <= 1, run.name
+            assert times[-1] - acknowledged >= 0, run.name
+
+
+def test_the_command_makes_a_new_folder(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    out = Path("some") / "r1"
+    assert lasthop_main("trace", "kulve2003", *ONE_CELL, "--replication", 2, "--set", 3, "--out", out) == 0
+    said = capsys.readouterr().out
+    assert "replication 2 of set 3" in said
+    files = sorted(path.name for path in out.iterdir())
+    assert files == sorted([f"{point}.pcapng" for point in POINTS] + [DROPS])
+    assert all(str(out / name) in said for name in files)
+    assert b"replication 2 (number 42)" in (out / "server.pcapng").read_bytes()
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    assert lasthop_main("trace", "kulve2003", *ONE_CELL, "--replication", 1, "--out", out) == 2
+    assert "nothing is overwritten" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+    key = "link=r1,workload=2tcp1udp,variant=eifel+ecn"
+    again = ("--cell", key, "--replication", 42, "--replications", 60, "--out", "again", "--quiet")
+    assert lasthop_main("trace", STUDY / "study.toml", *again) == 0
+    assert capsys.readouterr().out == ""
+    assert (Path("again") / DROPS).read_bytes() == before[out / DROPS]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["kulve203", "--replication", "1"], "did you mean 'kulve2003'"),
+        (["kulve2003", "--replication", "1"], "48 cells match"),
+        (["kulve2003", "--only", "link=e0,workload=2tcp0udp", "--replication", "1"], "narrow --only"),
+        (["kulve2003", "--cell", "link=e1", "--replication", "1"], "did you mean 'link="),
+        (["kulve2003", "--cell", "link=e0", *ONE_CELL, "--replication", "1"], "give one of them"),
+        (["kulve2003", *ONE_CELL, "--replication", "21"], "has 20 replications"),
+        (["kulve2003", *ONE_CELL, "--replication", "0"], "Invalid value for '--replication'"),
+        (["kulve2003", *ONE_CELL], "Missing option '--replication'"),
+        (["missing.toml", "--replication", "1"], "missing.toml"),
+    ],
+)
+def test_bad_requests_end_with_2_and_leave_nothing(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str], *, arguments: list[str], expected: str
+) -> None:
+    assert lasthop_main("trace", *arguments, "--out", "out") == 2
+    captured = capsys.readouterr()
+    assert expected in captured.err
+    assert captured.out == ""
+    assert not Path("out").exists()
+
+
+def test_a_failure_leaves_nothing(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FullDisk:
+        """A cell on a disk that is full."""
+
+        key = levels = ""
+        digest = ""
+
+        def capture(self, _seed: int, _first: int, _number: int, folder: str, _comment: str) -> None:
+            (Path(folder) / "server.pcapng").write_bytes(b"half")
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("lasthop.cli.select_cell", lambda *_: FullDisk())
+    assert lasthop_main("trace", "kulve2003", "--replication", 1, "--out", "out") == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert not Path("out").exists()
