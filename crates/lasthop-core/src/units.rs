@@ -146,13 +146,13 @@ impl UnitTable {
     /// Splits a text into the digits before the point, those after it, and the unit.
     fn split<'a>(&self, text: &'a str) -> Result<(&'a str, &'a str, &'a str), ParseError> {
         let trimmed = text.trim();
-        if let Some(positive) = trimmed.strip_prefix(['-', '\u{2212}']) {
-            if positive.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '.') {
-                return Err(ParseError::new(format!(
-                    "{text:?} is negative: {} cannot be, write for example {:?}",
-                    self.what, self.example
-                )));
-            }
+        if let Some(positive) = trimmed.strip_prefix(['-', '\u{2212}'])
+            && positive.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        {
+            return Err(ParseError::new(format!(
+                "{text:?} is negative: {} cannot be, write for example {:?}",
+                self.what, self.example
+            )));
         }
         let digits = |s: &str| s.bytes().take_while(u8::is_ascii_digit).count();
         let (whole, rest) = trimmed.split_at(digits(trimmed));
@@ -231,7 +231,7 @@ pub(crate) fn write_in_largest_unit(
     value: u64,
     units: &[(&str, u64)],
 ) -> fmt::Result {
-    let fits = units.iter().rev().find(|(_, size)| value % *size == 0);
+    let fits = units.iter().rev().find(|(_, size)| value.is_multiple_of(*size));
     let (name, size) = fits.unwrap_or(&("", 1));
     write!(f, "{} {name}", value / size)
 }

@@ -187,10 +187,10 @@ impl LinkDirection {
     }
 
     fn start_serialising(&mut self, now: Instant) {
-        if self.service_end == Instant::MAX {
-            if let Some(&(_, ip_bytes)) = self.waiting.front() {
-                self.service_end = now + self.rate.transmission_time(ip_bytes) + self.overhead;
-            }
+        if self.service_end == Instant::MAX
+            && let Some(&(_, ip_bytes)) = self.waiting.front()
+        {
+            self.service_end = now + self.rate.transmission_time(ip_bytes) + self.overhead;
         }
     }
 
