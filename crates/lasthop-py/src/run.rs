@@ -1,12 +1,9 @@
 //! Runs replications of a scenario on the model engine and analyses them.
 
-use lasthop_core::{FlowId, Instant, Observer, Seed, Segment};
+use lasthop_core::{FlowId, Instant, Observer, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_sim::{HostMemory, RunEnd};
-use lasthop_trace::{
-    Addresses, Analysis, Capture, CapturePoint, FlowInfo, FlowRecord, Protocol, Recorder, RunInfo, RunRecord,
-};
-use lasthop_traffic::FlowConfig;
+use lasthop_trace::{Addresses, Analysis, Capture, CapturePoint, FlowRecord, Recorder, RunRecord};
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
@@ -38,7 +35,7 @@ pub fn batch(scenario: &Scenario, seed: u64, first: u64, count: u64) -> Batch {
     let mut memory = HostMemory::default();
     let mut batch = Batch::default();
     for replication in first..first + count {
-        let mut analysis = analysis(scenario);
+        let mut analysis = Analysis::of(scenario);
         let end = lasthop_sim::run(scenario, seed_of(seed, replication), &mut memory, &mut analysis);
         let (flows, run) = analysis.finish(end.time);
         batch.flow_replications.extend(flows.iter().map(|_| replication));
@@ -51,7 +48,7 @@ pub fn batch(scenario: &Scenario, seed: u64, first: u64, count: u64) -> Batch {
 
 /// Runs the chain from `first` and records `replication`.
 pub fn record(scenario: &Scenario, seed: u64, first: u64, replication: u64) -> Recording {
-    let mut observer = (analysis(scenario), Recorder::default());
+    let mut observer = (Analysis::of(scenario), Recorder::default());
     let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut observer);
     let (analysis, recorder) = observer;
     let (flows, _) = analysis.finish(time);
@@ -69,10 +66,8 @@ pub fn capture(
     let create = |name: &str| File::create_new(folder.join(name)).map(BufWriter::new);
     let mut description = vec![comment.to_owned()];
     for (index, flow) in scenario.flow.iter().enumerate() {
-        let Addresses { server_port, client_port } = Addresses::of(FlowId(index as u32))?;
-        let name = flow.name();
-        let ends = format!("server 10.0.0.1:{server_port}, client 10.0.1.1:{client_port}");
-        description.push(format!("flow {index} ({name}): {ends}"));
+        let addresses = Addresses::of(FlowId(index as u32))?;
+        description.push(format!("flow {index} ({}): {addresses}", flow.name()));
     }
     let description = description.join("\n");
     let open = |point: CapturePoint| create(&format!("{}.pcapng", point.name()));
@@ -95,24 +90,4 @@ fn observe<O: Observer>(
         }
     }
     lasthop_sim::run(scenario, seed_of(seed, replication), &mut memory, observer)
-}
-
-fn analysis(scenario: &Scenario) -> Analysis {
-    let flows: Vec<FlowInfo> = scenario.flow.iter().map(flow_info).collect();
-    let packet_bytes = scenario.mtu.0 as u32;
-    let options = if scenario.tcp.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
-    let run = RunInfo {
-        rate_Bps: scenario.down.link.rate.bits_per_second() as f64 / 8.0,
-        segment_bytes: packet_bytes - Segment::BASE_HEADER_BYTES - options,
-        packet_bytes,
-    };
-    Analysis::new(&flows, run)
-}
-
-fn flow_info(flow: &FlowConfig) -> FlowInfo {
-    let (protocol, payload) = match flow {
-        FlowConfig::BulkTcp(bulk) => (Protocol::Tcp, bulk.bytes.0),
-        FlowConfig::ConstantUdp(udp) => (Protocol::Udp, udp.total_bytes()),
-    };
-    FlowInfo { name: flow.name().to_owned(), protocol, payload, start: Instant::ZERO }
 }

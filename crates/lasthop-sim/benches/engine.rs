@@ -12,7 +12,8 @@ use std::fs;
 use lasthop_core::{Direction, Duration, Instant, Observer, Packet, PacketEvent, QueueSize, Seed};
 use lasthop_scenario::{Scenario, Study};
 use lasthop_sim::{HostMemory, run};
-use support::{analysis, bulk, kulve2003, path, replications, scenario};
+use lasthop_trace::Analysis;
+use support::{bulk, kulve2003, path, replications, scenario};
 
 const FLOWS: u64 = 10;
 const BYTES_PER_FLOW: u64 = 50_000_000;
@@ -24,7 +25,7 @@ fn main() {
     let rate = |seconds: f64| packets.0 as f64 / seconds / 1e6;
     println!("{FLOWS} flows over 10 Mbit/s, {} packets over the bottleneck", packets.0);
     println!("  unobserved {:6.2} million packets/s", rate(long(&scenario, |_| ())));
-    println!("  analysed   {:6.2} million packets/s", rate(long(&scenario, analysis)));
+    println!("  analysed   {:6.2} million packets/s", rate(long(&scenario, Analysis::of)));
     let study = kulve2003();
     let runs = study.cells.len() as u64 * u64::from(study.replications);
     println!("kulve2003, {runs} runs analysed: {:.2} s", timed(|| whole(&study)));

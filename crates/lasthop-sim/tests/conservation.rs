@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{TestCaseResult, TestRunner};
 use random::Streams;
-use support::{analysis, observe};
+use support::observe;
 
 /// Observers of one run.
 type Watch = (Analysis, (Conservation, Streams));
@@ -26,7 +26,7 @@ proptest! {
         let mut memory = HostMemory::default();
         // Two replications, so that cached metrics are also read.
         for replication in 1..=1 + u64::from(scenario.sequential()) {
-            let mut watch: Watch = (analysis(&scenario), (Conservation::default(), Streams::new(&scenario)));
+            let mut watch: Watch = (Analysis::of(&scenario), (Conservation::default(), Streams::new(&scenario)));
             let end = run(&scenario, Seed { study, replication }, &mut memory, &mut watch);
             let (analysis, (conservation, streams)) = watch;
             let (flows, record) = analysis.finish(end.time);
@@ -52,7 +52,7 @@ fn random_scenarios_reach_every_mechanism() {
     let (mut all, mut drops, mut aborted) = (FlowRecord::default(), [0; 4], 0);
     for study in 0..400 {
         let scenario = random::scenarios().new_tree(&mut runner).expect("no filters").current();
-        let watch = (analysis(&scenario), Streams::new(&scenario));
+        let watch = (Analysis::of(&scenario), Streams::new(&scenario));
         let ((analysis, streams), end) = observe(&scenario, Seed { study, replication: 1 }, watch);
         let causes = [DropCause::QueueOverflow, DropCause::Red, DropCause::LinkError, DropCause::ArqGivenUp];
         drops.iter_mut().zip(causes).for_each(|(sum, cause)| *sum += streams.drops(cause));

@@ -7,8 +7,8 @@ use std::thread;
 use lasthop_core::Seed;
 use lasthop_scenario::{Scenario, Study};
 use lasthop_sim::{HostMemory, run};
-use lasthop_trace::{FlowRecord, PacketRow, Recorder, RunRecord, TcpRow};
-use support::{analysis, cell, kulve2003};
+use lasthop_trace::{Analysis, FlowRecord, PacketRow, Recorder, RunRecord, TcpRow};
+use support::{cell, kulve2003};
 
 /// Everything that is ever said of a run.
 #[derive(Debug, PartialEq)]
@@ -20,7 +20,7 @@ struct Everything {
 }
 
 fn record(scenario: &Scenario, seed: Seed, memory: &mut HostMemory) -> Everything {
-    let mut observer = (analysis(scenario), Recorder::default());
+    let mut observer = (Analysis::of(scenario), Recorder::default());
     let end = run(scenario, seed, memory, &mut observer);
     let (analysis, Recorder { packets, tcp }) = observer;
     let (flows, run) = analysis.finish(end.time);

@@ -15,6 +15,7 @@ mod pcap;
 mod recorder;
 mod records;
 mod samples;
+mod scenario;
 
 pub use analysis::Analysis;
 pub use columns::{Column, Columnar};

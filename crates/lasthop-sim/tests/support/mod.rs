@@ -4,12 +4,12 @@
 
 use std::path::Path;
 
-use lasthop_core::{Bytes, Distribution, Duration, Instant, Observer, QueueSize, Rate, Seed, Segment};
+use lasthop_core::{Bytes, Distribution, Duration, Observer, QueueSize, Rate, Seed};
 use lasthop_link::{BufferRelease, LinkConfig, PathConfig, QueueConfig};
 use lasthop_scenario::{LanConfig, Roles, Scenario, Study};
 use lasthop_sim::{HostMemory, RunEnd, run};
 use lasthop_tcp::{Profile, TcpConfig};
-use lasthop_trace::{Analysis, FlowInfo, FlowRecord, Protocol, RunInfo, RunRecord};
+use lasthop_trace::{Analysis, FlowRecord, RunRecord};
 use lasthop_traffic::{BulkConfig, ConstantUdpConfig, FlowConfig};
 
 /// The study kulve2003 as shipped.
@@ -24,27 +24,6 @@ pub fn cell<'a>(study: &'a Study, key: &str) -> &'a Scenario {
     &cell.unwrap_or_else(|| panic!("no cell {key}")).scenario
 }
 
-/// An analysis of one run of `scenario`.
-pub fn analysis(scenario: &Scenario) -> Analysis {
-    let packet_bytes = scenario.mtu.0 as u32;
-    let options = if scenario.tcp.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
-    let info = RunInfo {
-        rate_Bps: scenario.down.link.rate.bits_per_second() as f64 / 8.0,
-        segment_bytes: packet_bytes - Segment::BASE_HEADER_BYTES - options,
-        packet_bytes,
-    };
-    let flows: Vec<FlowInfo> = scenario.flow.iter().map(flow_info).collect();
-    Analysis::new(&flows, info)
-}
-
-fn flow_info(flow: &FlowConfig) -> FlowInfo {
-    let (protocol, payload) = match flow {
-        FlowConfig::BulkTcp(bulk) => (Protocol::Tcp, bulk.bytes.0),
-        FlowConfig::ConstantUdp(udp) => (Protocol::Udp, udp.total_bytes()),
-    };
-    FlowInfo { name: flow.name().to_owned(), protocol, payload, start: Instant::ZERO }
-}
-
 /// Runs once, with empty memory, under an observer, and returns it.
 pub fn observe<O: Observer>(scenario: &Scenario, seed: Seed, mut observer: O) -> (O, RunEnd) {
     let end = run(scenario, seed, &mut HostMemory::default(), &mut observer);
@@ -55,7 +34,7 @@ pub fn observe<O: Observer>(scenario: &Scenario, seed: Seed, mut observer: O) ->
 pub fn replications(scenario: &Scenario, study: u64, count: u64) -> Vec<(Vec<FlowRecord>, RunRecord)> {
     let mut memory = HostMemory::default();
     let one = |replication| {
-        let mut analysis = analysis(scenario);
+        let mut analysis = Analysis::of(scenario);
         let end = run(scenario, Seed { study, replication }, &mut memory, &mut analysis);
         analysis.finish(end.time)
     };

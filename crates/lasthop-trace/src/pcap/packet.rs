@@ -2,7 +2,8 @@
 
 use etherparse::{IpEcn, IpFragOffset, IpNumber, Ipv4Header, TcpHeader, UdpHeader, ip_number, tcp_option};
 use lasthop_core::{Body, Direction, Ecn, Flags, FlowId, Packet, Segment};
-use std::io;
+use std::net::SocketAddr;
+use std::{fmt, io};
 
 const SERVER: [u8; 4] = [10, 0, 0, 1];
 const CLIENT: [u8; 4] = [10, 0, 1, 1];
@@ -18,7 +19,7 @@ const ISN_STEP: u32 = 1_000_000;
 /// Linux' initial time to live.
 const TTL: u8 = 64;
 
-/// Ports of a flow; the server is 10.0.0.1, the client 10.0.1.1.
+/// Where the two ends of a flow are; shown as `server 10.0.0.1:30001, client 10.0.1.1:20001`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// Port of the fixed host.
@@ -35,6 +36,14 @@ impl Addresses {
         }
         let offset = flow.0 as u16;
         Ok(Self { server_port: SERVER_PORT + offset, client_port: CLIENT_PORT + offset })
+    }
+}
+
+impl fmt::Display for Addresses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let server = SocketAddr::from((SERVER, self.server_port));
+        let client = SocketAddr::from((CLIENT, self.client_port));
+        write!(f, "server {server}, client {client}")
     }
 }
 
