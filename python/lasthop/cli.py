@@ -27,6 +27,14 @@ EXIT_INTERRUPTED = 130
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_SEED = click.option(
+    "--seed",
+    type=click.IntRange(min=0, max=2**64 - 1),
+    metavar="N",
+    help="Seed of all random streams.  [default: what the scenario says]",
+)
+_QUIET = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -70,12 +78,7 @@ def _run_options(command: F) -> F:
             help="Independent sets of replications; summaries are the mean of the sets' statistics. Set s uses "
             "replication numbers (s-1)*R+1 to s*R.",
         ),
-        click.option(
-            "--seed",
-            type=click.IntRange(min=0, max=2**64 - 1),
-            metavar="N",
-            help="Seed of all random streams.  [default: what the scenario says]",
-        ),
+        _SEED,
         click.option(
             "--jobs",
             type=click.IntRange(min=1),
@@ -89,7 +92,7 @@ def _run_options(command: F) -> F:
             help="Folder for the results. An interrupted run in it is resumed, other content is never overwritten.  "
             "[default: results/NAME]",
         ),
-        click.option("--quiet", is_flag=True, help="Print nothing but errors."),
+        _QUIET,
     ]
     for option in reversed(options):
         command = option(command)
@@ -230,16 +233,11 @@ def schema() -> None:
     metavar="N",
     help="Replications per set, if it was run with this option.  [default: what the scenario says]",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0, max=2**64 - 1),
-    metavar="N",
-    help="Seed of all random streams.  [default: what the scenario says]",
-)
+@_SEED
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder to make for the captures."
 )
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@_QUIET
 def trace(
     *,
     scenario: str,
