@@ -2,6 +2,8 @@
 //!
 //! Observers are chosen at compile time, so a run that nobody records pays nothing.
 
+use serde::Serialize;
+
 use crate::{Duration, FlowId, Instant, Packet};
 
 /// A place where events are seen.
@@ -11,6 +13,32 @@ pub enum Host {
     Server,
     /// The mobile host.
     Client,
+}
+
+/// Transport protocol of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// Transmission Control Protocol.
+    #[default]
+    Tcp,
+    /// User Datagram Protocol.
+    Udp,
+}
+
+/// What is known of a flow when it is announced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowInfo {
+    /// Name in the records, unique in the run.
+    pub name: String,
+    /// Index in the scenario of the application it belongs to.
+    pub application: u32,
+    /// Transport protocol.
+    pub protocol: Protocol,
+    /// The host that sends the flow's data.
+    pub sender: Host,
+    /// Payload that will be offered, where the sender cannot say itself that it is done: UDP.
+    pub offered_bytes: Option<u64>,
 }
 
 /// Why a packet was lost. Each cause is counted apart.
@@ -131,8 +159,44 @@ pub enum TcpEvent {
     Aborted,
 }
 
+/// What happened in a web page load. Objects are numbered from 0, the main one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpEvent {
+    /// The browser asked for an object.
+    Request {
+        /// Which.
+        object: u32,
+        /// Size of the request.
+        bytes: u64,
+    },
+    /// The server answered.
+    Response {
+        /// Which object.
+        object: u32,
+        /// Size of the header.
+        header_bytes: u64,
+        /// Size of the object.
+        body_bytes: u64,
+    },
+    /// The browser got the first byte of the answer.
+    FirstByte {
+        /// Which object.
+        object: u32,
+    },
+    /// The browser has the whole answer.
+    LastByte {
+        /// Which object.
+        object: u32,
+    },
+}
+
 /// Consumes events as they happen. Every method has an empty default.
 pub trait Observer {
+    /// A flow that may send from now on; flows are announced in the order of their [`FlowId`], from 0.
+    fn announce(&mut self, info: &FlowInfo) {
+        let _ = info;
+    }
+
     /// Something happened to a packet.
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         let _ = (now, event, packet);
@@ -142,6 +206,11 @@ pub trait Observer {
     fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
         let _ = (now, flow, host, event);
     }
+
+    /// Something happened in the page load that `flow` is a connection of.
+    fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
+        let _ = (now, flow, event);
+    }
 }
 
 /// Records nothing.
@@ -149,6 +218,11 @@ impl Observer for () {}
 
 /// Both observers see everything, the first one first.
 impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn announce(&mut self, info: &FlowInfo) {
+        self.0.announce(info);
+        self.1.announce(info);
+    }
+
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         self.0.packet(now, event, packet);
         self.1.packet(now, event, packet);
@@ -157,5 +231,9 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
         self.0.tcp(now, flow, host, event);
         self.1.tcp(now, flow, host, event);
+    }
+    fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
+        self.0.http(now, flow, event);
+        self.1.http(now, flow, event);
     }
 }

@@ -10,7 +10,8 @@ pub mod units;
 
 pub use dist::{Cut, Distribution, Quantity, Sampler};
 pub use event::{
-    DropCause, Host, Observer, PacketEvent, QueueDepth, RetransmissionKind, TcpEvent, UndoCause,
+    DropCause, FlowInfo, Host, HttpEvent, Observer, PacketEvent, Protocol, QueueDepth, RetransmissionKind,
+    TcpEvent, UndoCause,
 };
 pub use packet::{
     Body, Datagram, Direction, Ecn, Flags, FlowId, Packet, PacketArena, PacketId, SackBlock, SackList,

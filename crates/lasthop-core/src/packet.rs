@@ -5,7 +5,9 @@
 
 use std::fmt;
 
-/// A flow of the run: one TCP connection or one UDP stream, in the order of the scenario.
+use crate::Host;
+
+/// A flow of the run: one TCP connection or one UDP stream, in the order in which they were announced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u32);
 
@@ -16,6 +18,16 @@ pub enum Direction {
     Down,
     /// From the mobile host towards the fixed host.
     Up,
+}
+
+/// The way of what a host sends.
+impl From<Host> for Direction {
+    fn from(sender: Host) -> Self {
+        match sender {
+            Host::Server => Self::Down,
+            Host::Client => Self::Up,
+        }
+    }
 }
 
 /// The ECN field of the IP header (RFC 3168, section 5).
@@ -167,6 +179,11 @@ impl SackList {
             self.blocks[self.len()] = block;
             self.len += 1;
         }
+    }
+
+    /// Keeps the first `len` blocks.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len as u8);
     }
 
     /// Number of blocks.

@@ -34,6 +34,8 @@ struct Results {
     #[pyo3(get)]
     flows: Py<PyDict>,
     #[pyo3(get)]
+    pages: Py<PyDict>,
+    #[pyo3(get)]
     runs: Py<PyDict>,
 }
 
@@ -43,6 +45,8 @@ struct Trace {
     packets: Py<PyDict>,
     #[pyo3(get)]
     tcp: Py<PyDict>,
+    #[pyo3(get)]
+    objects: Py<PyDict>,
     #[pyo3(get)]
     flows: Py<PyDict>,
     #[pyo3(get)]
@@ -141,8 +145,9 @@ impl Cell {
     fn run(&self, py: Python<'_>, seed: u64, first: u64, count: u64) -> PyResult<Results> {
         let batch = py.detach(|| run::batch(&self.cell.scenario, seed, first, count));
         Ok(Results {
-            flows: table(py, &batch.flows, &batch.flow_replications)?,
-            runs: table(py, &batch.runs, &batch.run_replications)?,
+            flows: table(py, &batch.flows.rows, Some(&batch.flows.replications))?,
+            pages: table(py, &batch.pages.rows, Some(&batch.pages.replications))?,
+            runs: table(py, &batch.runs.rows, Some(&batch.runs.replications))?,
         })
     }
 
@@ -167,9 +172,10 @@ impl Cell {
         let recording = py.detach(|| run::record(scenario, seed, first, replication));
         let replications = vec![replication; recording.flows.len()];
         Ok(Trace {
-            packets: table(py, &recording.recorder.packets, &[])?,
-            tcp: table(py, &recording.recorder.tcp, &[])?,
-            flows: table(py, &recording.flows, &replications)?,
+            packets: table(py, &recording.recorder.packets, None)?,
+            tcp: table(py, &recording.recorder.tcp, None)?,
+            objects: table(py, &recording.recorder.objects, None)?,
+            flows: table(py, &recording.flows, Some(&replications))?,
             link_states: bad_periods(
                 py,
                 scenario.errors.as_ref(),
@@ -187,10 +193,10 @@ fn check_chain(first: u64, replication: u64) -> PyResult<()> {
     Ok(())
 }
 
-/// Rows as a dict of columns, with a leading `replication` column if any are given.
-fn table<R: Columnar>(py: Python<'_>, rows: &[R], replications: &[u64]) -> PyResult<Py<PyDict>> {
+/// Rows as a dict of columns, with a leading `replication` column if they are given.
+fn table<R: Columnar>(py: Python<'_>, rows: &[R], replications: Option<&[u64]>) -> PyResult<Py<PyDict>> {
     let columns = PyDict::new(py);
-    if !replications.is_empty() {
+    if let Some(replications) = replications {
         columns.set_item("replication", replications)?;
     }
     for (name, column) in R::columns(rows) {

@@ -3,18 +3,38 @@
 use lasthop_core::{FlowId, Instant, Observer, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_sim::{HostMemory, RunEnd};
-use lasthop_trace::{Addresses, Analysis, Capture, CapturePoint, FlowRecord, Recorder, RunRecord};
+use lasthop_trace::{
+    Addresses, Analysis, Capture, CapturePoint, FlowRecord, PageRecord, Recorder, RunRecord,
+};
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
 
-/// Records of consecutive replications, with the replication of each row.
+/// Rows of consecutive replications, with the replication of each.
+pub struct Table<R> {
+    pub rows: Vec<R>,
+    pub replications: Vec<u64>,
+}
+
+impl<R> Default for Table<R> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), replications: Vec::new() }
+    }
+}
+
+impl<R> Table<R> {
+    fn extend(&mut self, replication: u64, rows: Vec<R>) {
+        self.replications.extend(rows.iter().map(|_| replication));
+        self.rows.extend(rows);
+    }
+}
+
+/// Records of consecutive replications.
 #[derive(Default)]
 pub struct Batch {
-    pub flows: Vec<FlowRecord>,
-    pub flow_replications: Vec<u64>,
-    pub runs: Vec<RunRecord>,
-    pub run_replications: Vec<u64>,
+    pub flows: Table<FlowRecord>,
+    pub pages: Table<PageRecord>,
+    pub runs: Table<RunRecord>,
 }
 
 /// One replication with everything that happened in it.
@@ -37,11 +57,10 @@ pub fn batch(scenario: &Scenario, seed: u64, first: u64, count: u64) -> Batch {
     for replication in first..first + count {
         let mut analysis = Analysis::of(scenario);
         let end = lasthop_sim::run(scenario, seed_of(seed, replication), &mut memory, &mut analysis);
-        let (flows, run) = analysis.finish(end.time);
-        batch.flow_replications.extend(flows.iter().map(|_| replication));
-        batch.flows.extend(flows);
-        batch.runs.push(run);
-        batch.run_replications.push(replication);
+        let records = analysis.finish(end.time);
+        batch.flows.extend(replication, records.flows);
+        batch.pages.extend(replication, records.pages);
+        batch.runs.extend(replication, vec![records.run]);
     }
     batch
 }
@@ -51,8 +70,7 @@ pub fn record(scenario: &Scenario, seed: u64, first: u64, replication: u64) -> R
     let mut observer = (Analysis::of(scenario), Recorder::default());
     let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut observer);
     let (analysis, recorder) = observer;
-    let (flows, _) = analysis.finish(time);
-    Recording { recorder, flows, end: time }
+    Recording { recorder, flows: analysis.finish(time).flows, end: time }
 }
 
 /// Runs the chain from `first` and writes the packets of `replication` into new files in `folder`:
@@ -65,9 +83,10 @@ pub fn capture(
 ) -> io::Result<()> {
     let create = |name: &str| File::create_new(folder.join(name)).map(BufWriter::new);
     let mut description = vec![comment.to_owned()];
-    for (index, flow) in scenario.flow.iter().enumerate() {
-        let addresses = Addresses::of(FlowId(index as u32))?;
-        description.push(format!("flow {index} ({}): {addresses}", flow.name()));
+    let flows = (0..).zip(&scenario.flow).flat_map(|(application, config)| config.flows(application));
+    for (index, info) in (0..).zip(flows) {
+        let addresses = Addresses::of(FlowId(index))?;
+        description.push(format!("flow {index} ({}): {addresses}", info.name));
     }
     let description = description.join("\n");
     let open = |point: CapturePoint| create(&format!("{}.pcapng", point.name()));

@@ -4,7 +4,7 @@ use lasthop_core::packet::{Datagram, Segment};
 use lasthop_core::{Bytes, Duration};
 use lasthop_link::ConfigError;
 use lasthop_tcp::TcpConfig;
-use lasthop_traffic::FlowConfig;
+use lasthop_traffic::{FlowConfig, HttpPageConfig, HttpProtocol};
 
 use crate::types::Scenario;
 
@@ -22,6 +22,15 @@ const RETRIES_MAX: u32 = 255;
 
 /// Most bytes of one transfer; sums with headers and sequence numbers stay far from overflow.
 const TRANSFER_MAX: Bytes = Bytes(1_000_000_000_000_000);
+
+/// An HTTP request or response header with the fields that a capture shows has room in so much.
+const HTTP_MESSAGE_MIN: Bytes = Bytes(100);
+
+/// Largest object, far from overflow when many are summed.
+const HTTP_MESSAGE_MAX: Bytes = Bytes(1_000_000_000);
+
+/// Most objects of a page, and connections.
+const HTTP_OBJECTS_MAX: u32 = 1000;
 
 /// Checks everything; the first fault in the order of the types wins.
 pub fn validate(scenario: &Scenario) -> Result<(), Invalid> {
@@ -163,5 +172,34 @@ fn flow(config: &FlowConfig, place: &str, mtu: Bytes) -> Result<(), Invalid> {
             })?;
             not_zero(&udp.duration, &format!("{place}.duration"), "60 s")
         }
+        FlowConfig::HttpPage(page) => http_page(page, place),
     }
+}
+
+fn http_page(page: &HttpPageConfig, place: &str) -> Result<(), Invalid> {
+    let at = |key: &str| format!("{place}.{key}");
+    for (key, value, least) in [
+        ("request", page.request, HTTP_MESSAGE_MIN),
+        ("response_header", page.response_header, HTTP_MESSAGE_MIN),
+        ("main", page.main, Bytes(1)),
+        ("inline", page.inline, Bytes(1)),
+    ] {
+        require((least..=HTTP_MESSAGE_MAX).contains(&value), &at(key), || {
+            format!("\"{value}\" is out of range; write from \"{least}\" to \"{HTTP_MESSAGE_MAX}\"")
+        })?;
+    }
+    for (key, value, least) in [("connections", page.connections, 1), ("inline_count", page.inline_count, 0)]
+    {
+        require((least..=HTTP_OBJECTS_MAX).contains(&value), &at(key), || {
+            format!("{value} is out of range; write from {least} to {HTTP_OBJECTS_MAX}")
+        })?;
+    }
+    let main = page.main;
+    require(page.inline_after.is_none_or(|after| after <= main), &at("inline_after"), || {
+        format!("is more than main = \"{main}\"; leave it out to wait for the whole main object")
+    })?;
+    let closes_itself = page.protocol == HttpProtocol::Http10 && !page.close_after.is_zero();
+    require(!closes_itself, &at("close_after"), || {
+        "has no meaning with protocol = \"http1.0\", where the server closes; leave it out".into()
+    })
 }

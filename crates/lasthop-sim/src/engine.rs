@@ -6,19 +6,20 @@
 //!        <═══════════════════════ [ up ] <── router <─────── LAN
 //! ```
 //!
-//! Events are handled in the total order (time, component); components rank down path, up path, LANs,
-//! then the flows in the order of the scenario, each with its start, server and client.
+//! Events are handled in the total order (time, component); components rank down path, up path, LANs, the
+//! applications in the order of the scenario, then the flows as announced, each with its server and client.
 
 use lasthop_core::{
-    Body, Datagram, Direction, Duration, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena,
-    PacketEvent, PacketId, Seed,
+    Body, Datagram, Direction, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena, PacketEvent,
+    PacketId, Seed,
 };
 use lasthop_link::Path;
 use lasthop_scenario::Scenario;
-use lasthop_tcp::{CachedMetrics, Endpoint, Phase, TcpConfig, TickClock};
-use lasthop_traffic::{BulkConfig, ConstantUdp, FlowConfig};
+use lasthop_tcp::{CachedMetrics, Endpoint, Phase};
+use lasthop_traffic::Action;
 
 use crate::agenda::{Agenda, ComponentId};
+use crate::application::{Application, Flow, Kind, News, applications};
 use crate::wire::Wire;
 
 /// What the hosts remember from one replication to the next, if the scenario lets them.
@@ -41,20 +42,7 @@ const DOWN: ComponentId = 0;
 const UP: ComponentId = 1;
 const LAN_DOWN: ComponentId = 2;
 const LAN_UP: ComponentId = 3;
-const FIRST_FLOW: ComponentId = 4;
-/// Components of one flow: its start, its server, its client.
-const PER_FLOW: ComponentId = 3;
-
-/// A flow and its place in life.
-struct Flow {
-    start: Option<Instant>,
-    traffic: Traffic,
-}
-
-enum Traffic {
-    Bulk { config: BulkConfig, server: Box<Endpoint>, client: Box<Endpoint>, client_closed: bool },
-    Udp(ConstantUdp),
-}
+const FIRST_APPLICATION: ComponentId = 4;
 
 struct Engine<'a, O> {
     agenda: Agenda,
@@ -63,6 +51,7 @@ struct Engine<'a, O> {
     up: Path,
     lan_down: Wire,
     lan_up: Wire,
+    applications: Vec<Application>,
     flows: Vec<Flow>,
     next_serial: u64,
     caching: bool,
@@ -96,21 +85,24 @@ pub fn run<O: Observer>(
 impl<'a, O: Observer> Engine<'a, O> {
     fn new(scenario: &Scenario, seed: Seed, memory: &'a mut HostMemory, observer: &'a mut O) -> Self {
         let path = |config, direction| Path::new(config, scenario.errors.as_ref(), direction, seed);
+        let (applications, flows) = applications(scenario, seed, observer);
+        let components = FIRST_APPLICATION + (applications.len() + 2 * flows.len()) as ComponentId;
         let mut engine = Self {
-            agenda: Agenda::new(FIRST_FLOW + PER_FLOW * scenario.flow.len() as u32),
+            agenda: Agenda::new(components),
             arena: PacketArena::default(),
             down: path(&scenario.down, Direction::Down),
             up: path(&scenario.up, Direction::Up),
             lan_down: Wire::new(scenario.lan.rate, scenario.lan.delay),
             lan_up: Wire::new(scenario.lan.rate, scenario.lan.delay),
-            flows: flows(scenario, seed),
+            applications,
+            flows,
             next_serial: 0,
             caching: scenario.tcp.cached_metrics,
             memory,
             observer,
         };
-        for (index, flow) in engine.flows.iter().enumerate() {
-            engine.agenda.schedule(start_of(index), flow.start);
+        for index in 0..engine.applications.len() {
+            engine.schedule_application(index);
         }
         engine
     }
@@ -145,49 +137,58 @@ impl<'a, O: Observer> Engine<'a, O> {
                 self.agenda.schedule(LAN_UP, self.lan_up.next_wakeup());
                 self.agenda.schedule(UP, self.up.next_wakeup());
             }
-            _ => self.wake_flow(now, component),
+            _ => self.wake_host(now, component),
         }
     }
 
-    fn wake_flow(&mut self, now: Instant, component: ComponentId) {
-        let index = ((component - FIRST_FLOW) / PER_FLOW) as usize;
-        let flow = &mut self.flows[index];
-        if component == start_of(index) && flow.start.take().is_some() {
-            self.start(now, index);
-            return;
+    /// An application's time has come, or an endpoint's timer.
+    fn wake_host(&mut self, now: Instant, component: ComponentId) {
+        let index = (component - FIRST_APPLICATION) as usize;
+        if index < self.applications.len() {
+            return self.wake_application(now, index);
         }
-        match &mut flow.traffic {
-            Traffic::Udp(source) => {
-                let datagram = source.poll_transmit(now);
-                let next = source.next_wakeup();
-                self.agenda.schedule(start_of(index), next);
-                if let Some(datagram) = datagram {
-                    self.send_datagram(now, index, datagram);
-                }
-            }
-            Traffic::Bulk { server, client, .. } => {
-                let host =
-                    if component == endpoint_of(index, Host::Server) { Host::Server } else { Host::Client };
-                let endpoint = if host == Host::Server { server } else { client };
-                if endpoint.next_wakeup().is_some_and(|due| due <= now) {
-                    endpoint.handle_wakeup(now, self.observer);
-                }
-                self.flush(now, index, host);
-            }
+        let index = index - self.applications.len();
+        let flow = FlowId((index / 2) as u32);
+        let host = if index.is_multiple_of(2) { Host::Server } else { Host::Client };
+        let endpoint = endpoint(&mut self.flows, flow, host);
+        if endpoint.next_wakeup().is_some_and(|due| due <= now) {
+            endpoint.handle_wakeup(now, self.observer);
         }
+        self.tell_application(now, flow, host);
+        self.flush(now, flow, host);
     }
 
-    fn start(&mut self, now: Instant, index: usize) {
-        match &mut self.flows[index].traffic {
-            Traffic::Bulk { config, server, .. } => {
-                let write = config.write.map_or(u64::from(server.mss()), |write| write.0);
-                server.connect(now, self.observer);
-                server.write(now, config.bytes.0, write, self.observer);
-                server.close(now, self.observer);
-                self.flush(now, index, Host::Server);
+    fn wake_application(&mut self, now: Instant, index: usize) {
+        let Application { first, kind } = &mut self.applications[index];
+        let first = *first;
+        match kind {
+            Kind::Bulk(config, start) => {
+                if start.take_if(|start| *start <= now).is_some() {
+                    let server = endpoint(&mut self.flows, first, Host::Server);
+                    let write = config.write.map_or(u64::from(server.mss()), |write| write.0);
+                    server.connect(now, self.observer);
+                    server.write(now, config.bytes.0, write, self.observer);
+                    server.close(now, self.observer);
+                    self.flush(now, first, Host::Server);
+                }
             }
-            Traffic::Udp(_) => self.wake_flow(now, start_of(index)),
+            Kind::Udp(source) => {
+                if let Some(datagram) = source.poll_transmit(now) {
+                    let ip_bytes = Datagram::HEADER_BYTES + datagram.payload_bytes;
+                    self.send(now, first, Host::Server, ip_bytes, Ecn::NotEct, Body::Udp(datagram));
+                }
+            }
+            Kind::Page(page) => {
+                page.handle_wakeup(now);
+                self.carry_out(now, index);
+            }
         }
+        self.schedule_application(index);
+    }
+
+    fn schedule_application(&mut self, index: usize) {
+        let component = FIRST_APPLICATION + index as ComponentId;
+        self.agenda.schedule(component, self.applications[index].next_wakeup());
     }
 
     /// A packet reached the host it was sent to.
@@ -195,56 +196,104 @@ impl<'a, O: Observer> Engine<'a, O> {
         let packet = self.arena.remove(id);
         self.observer.packet(now, PacketEvent::Delivered, &packet);
         let Body::Tcp(segment) = &packet.body else { return };
-        let index = packet.flow.0 as usize;
-        let Traffic::Bulk { server, client, client_closed, .. } = &mut self.flows[index].traffic else {
-            return;
-        };
-        match host {
-            Host::Server => {
-                let cache = self.caching.then_some(&self.memory.metrics);
-                let before = server.phase();
-                server.handle_segment(now, segment, packet.ecn, cache, self.observer);
-                if self.caching && before != Phase::Closed && server.phase() == Phase::Closed {
-                    server.store_metrics(&mut self.memory.metrics);
-                }
-            }
-            Host::Client => {
-                client.handle_segment(now, segment, packet.ecn, None, self.observer);
-                if client.peer_closed() && !*client_closed {
-                    // The application has read to the end of the stream.
-                    *client_closed = true;
-                    client.close(now, self.observer);
-                }
-            }
+        let endpoint = endpoint(&mut self.flows, packet.flow, host);
+        let cache = (self.caching && host == Host::Server).then_some(&mut self.memory.metrics);
+        let before = endpoint.phase();
+        endpoint.handle_segment(now, segment, packet.ecn, cache.as_deref(), self.observer);
+        if let Some(cache) = cache
+            && before != Phase::Closed
+            && endpoint.phase() == Phase::Closed
+        {
+            endpoint.store_metrics(cache);
         }
-        self.flush(now, index, host);
+        self.tell_application(now, packet.flow, host);
+        self.flush(now, packet.flow, host);
+    }
+
+    /// Tells the application at one end of a connection what is new there, and does what it wants done.
+    fn tell_application(&mut self, now: Instant, flow: FlowId, host: Host) {
+        let Flow { application, connection } = &mut self.flows[flow.0 as usize];
+        let Some(connection) = connection else { return };
+        let peer = connection.peer(host);
+        let News { received, ended } = peer.news();
+        let index = *application;
+        let Application { first, kind } = &mut self.applications[index];
+        match kind {
+            Kind::Bulk(..) if ended && host == Host::Client => peer.endpoint.close(now, self.observer),
+            Kind::Page(page) if ended || received.is_some() => {
+                let connection = flow.0 - first.0;
+                match (host, received) {
+                    (Host::Server, Some(bytes)) => page.handle_requests(connection, bytes),
+                    (Host::Client, Some(bytes)) => page.handle_responses(now, connection, bytes),
+                    _ => {}
+                }
+                match host {
+                    Host::Server if ended => page.handle_browser_closed(connection),
+                    Host::Client if ended => page.handle_server_closed(now, connection),
+                    _ => {}
+                }
+                self.carry_out(now, index);
+                self.schedule_application(index);
+            }
+            _ => {}
+        }
+    }
+
+    /// Does what a page load wants done, then sends what came of it.
+    fn carry_out(&mut self, now: Instant, index: usize) {
+        let Application { first, kind: Kind::Page(page) } = &mut self.applications[index] else { return };
+        let flow_of = |connection: u32| FlowId(first.0 + connection);
+        let mut touched = first.0..first.0;
+        while let Some(action) = page.poll_action() {
+            let connection = match action {
+                Action::Report { connection, event } => {
+                    self.observer.http(now, flow_of(connection), event);
+                    continue;
+                }
+                Action::Connect { connection } => {
+                    let client = endpoint(&mut self.flows, flow_of(connection), Host::Client);
+                    client.connect(now, self.observer);
+                    connection
+                }
+                Action::Write { connection, host, bytes } => {
+                    let writer = endpoint(&mut self.flows, flow_of(connection), host);
+                    writer.write(now, bytes, bytes, self.observer);
+                    connection
+                }
+                Action::Close { connection, host } => {
+                    endpoint(&mut self.flows, flow_of(connection), host).close(now, self.observer);
+                    connection
+                }
+            };
+            touched.end = touched.end.max(flow_of(connection).0 + 1);
+        }
+        for flow in touched.map(FlowId) {
+            self.flush(now, flow, Host::Server);
+            self.flush(now, flow, Host::Client);
+        }
     }
 
     /// Puts everything an endpoint has to send on its LAN, and notes its next timer.
-    fn flush(&mut self, now: Instant, index: usize, host: Host) {
+    fn flush(&mut self, now: Instant, flow: FlowId, host: Host) {
         loop {
-            let Traffic::Bulk { server, client, .. } = &mut self.flows[index].traffic else { return };
-            let endpoint = if host == Host::Server { server } else { client };
+            let endpoint = endpoint(&mut self.flows, flow, host);
             let Some((segment, ecn)) = endpoint.poll_transmit(now) else {
-                self.agenda.schedule(endpoint_of(index, host), endpoint.next_wakeup());
+                let side = if host == Host::Server { 0 } else { 1 };
+                let component =
+                    FIRST_APPLICATION + self.applications.len() as ComponentId + 2 * flow.0 + side;
+                self.agenda.schedule(component, endpoint.next_wakeup());
                 return;
             };
-            self.send(now, index, host, segment.ip_bytes(), ecn, Body::Tcp(segment));
+            self.send(now, flow, host, segment.ip_bytes(), ecn, Body::Tcp(segment));
         }
     }
 
-    fn send_datagram(&mut self, now: Instant, index: usize, datagram: Datagram) {
-        let ip_bytes = Datagram::HEADER_BYTES + datagram.payload_bytes;
-        self.send(now, index, Host::Server, ip_bytes, Ecn::NotEct, Body::Udp(datagram));
-    }
-
-    fn send(&mut self, now: Instant, index: usize, host: Host, ip_bytes: u32, ecn: Ecn, body: Body) {
+    fn send(&mut self, now: Instant, flow: FlowId, host: Host, ip_bytes: u32, ecn: Ecn, body: Body) {
         let (lan, component, direction) = match host {
             Host::Server => (&mut self.lan_down, LAN_DOWN, Direction::Down),
             Host::Client => (&mut self.lan_up, LAN_UP, Direction::Up),
         };
-        let packet =
-            Packet { serial: self.next_serial, flow: FlowId(index as u32), direction, ip_bytes, ecn, body };
+        let packet = Packet { serial: self.next_serial, flow, direction, ip_bytes, ecn, body };
         self.next_serial += 1;
         self.observer.packet(now, PacketEvent::Sent, &packet);
         lan.send(now, self.arena.insert(packet), ip_bytes);
@@ -252,41 +301,8 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 }
 
-fn start_of(index: usize) -> ComponentId {
-    FIRST_FLOW + PER_FLOW * index as u32
-}
-
-fn endpoint_of(index: usize, host: Host) -> ComponentId {
-    start_of(index) + if host == Host::Server { 1 } else { 2 }
-}
-
-/// The flows of a scenario, each with its drawn start and its hosts' clocks.
-fn flows(scenario: &Scenario, seed: Seed) -> Vec<Flow> {
-    let mtu = scenario.mtu.0 as u32;
-    let server_clock = clock(&scenario.tcp, seed, "clock.server");
-    let client_clock = clock(&scenario.tcp, seed, "clock.client");
-    let endpoint = |clock, index: usize, host| {
-        Box::new(Endpoint::listen(&scenario.tcp, mtu, clock, FlowId(index as u32), host))
-    };
-    let flow = |(index, config): (usize, &FlowConfig)| {
-        let mut stream = seed.stream(&format!("start.flow{index}"));
-        let start = Instant::ZERO + config.start().sampler().sample(&mut stream);
-        let traffic = match config {
-            FlowConfig::BulkTcp(bulk) => Traffic::Bulk {
-                config: bulk.clone(),
-                server: endpoint(server_clock, index, Host::Server),
-                client: endpoint(client_clock, index, Host::Client),
-                client_closed: false,
-            },
-            FlowConfig::ConstantUdp(udp) => Traffic::Udp(ConstantUdp::new(udp, start)),
-        };
-        Flow { start: Some(start), traffic }
-    };
-    scenario.flow.iter().enumerate().map(flow).collect()
-}
-
-/// A host's tick clock. Hosts do not boot in step: the phase is drawn once per host and replication.
-fn clock(config: &TcpConfig, seed: Seed, stream: &str) -> TickClock {
-    let phase = seed.stream(stream).unit() * config.tick.as_nanos() as f64;
-    TickClock::new(config.tick, Duration::from_nanos(phase as u64))
+/// One end of a TCP flow.
+fn endpoint(flows: &mut [Flow], flow: FlowId, host: Host) -> &mut Endpoint {
+    let connection = flows[flow.0 as usize].connection.as_mut().expect("a TCP flow");
+    &mut connection.peer(host).endpoint
 }

@@ -1,6 +1,7 @@
 //! Model engine: event queue, topology, virtual clock.
 
 mod agenda;
+mod application;
 mod engine;
 mod wire;
 

@@ -7,7 +7,7 @@ use std::thread;
 use lasthop_core::Seed;
 use lasthop_scenario::{Scenario, Study};
 use lasthop_sim::{HostMemory, run};
-use lasthop_trace::{Analysis, FlowRecord, PacketRow, Recorder, RunRecord, TcpRow};
+use lasthop_trace::{Analysis, ObjectRow, PacketRow, Recorder, Records, TcpRow};
 use support::{cell, kulve2003};
 
 /// Everything that is ever said of a run.
@@ -15,17 +15,17 @@ use support::{cell, kulve2003};
 struct Everything {
     packets: Vec<PacketRow>,
     tcp: Vec<TcpRow>,
-    flows: Vec<FlowRecord>,
-    run: RunRecord,
+    objects: Vec<ObjectRow>,
+    records: Records,
 }
 
 fn record(scenario: &Scenario, seed: Seed, memory: &mut HostMemory) -> Everything {
     let mut observer = (Analysis::of(scenario), Recorder::default());
     let end = run(scenario, seed, memory, &mut observer);
-    let (analysis, Recorder { packets, tcp }) = observer;
-    let (flows, run) = analysis.finish(end.time);
+    let (analysis, Recorder { packets, tcp, objects }) = observer;
+    let records = analysis.finish(end.time);
     assert!(!packets.is_empty() && !tcp.is_empty());
-    Everything { packets, tcp, flows, run }
+    Everything { packets, tcp, objects, records }
 }
 
 /// Replications 1 to `count`, each with what the one before it left.
@@ -45,7 +45,7 @@ fn assert_same(a: &Everything, b: &Everything, what: &str) {
     if let Some(row) = row {
         panic!("{what}: packet row {row} differs\n{:?}\n{:?}", a.packets[row], b.packets[row]);
     }
-    assert!(a == b, "{what}: {:?}\n{:?}", a.flows, b.flows);
+    assert!(a == b, "{what}: {:?}\n{:?}", a.records, b.records);
 }
 
 /// One cell of each kind of link and variant.
@@ -136,8 +136,8 @@ fn another_seed_or_replication_gives_other_events() {
 fn variants_of_a_replication_share_their_starts() {
     let study = kulve2003();
     let starts = |key: &str| -> Vec<f64> {
-        let flows = alone(cell(&study, key), study.seed, 5).flows;
-        flows.iter().map(|flow| flow.start_s).collect()
+        let flows = alone(cell(&study, key), study.seed, 5).records.flows;
+        flows.iter().map(|flow| flow.start_s.expect("it started")).collect()
     };
     let eifel = starts("link=e0,workload=2tcp1udp,variant=eifel");
     assert!(eifel[1] > 0.03 && eifel[2] > 0.0, "drawn, not fixed: {eifel:?}");

@@ -13,6 +13,7 @@ use lasthop_core::{Distribution, Duration, Probability, QueueSize};
 use lasthop_link::ErrorConfig;
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{FRtoMode, TcpConfig};
+use lasthop_trace::Records;
 use support::{bulk, linux24, path, replications, scenario};
 
 const HEADER: &str =
@@ -59,7 +60,7 @@ fn table() -> String {
 
 /// One line for each flow.
 fn rows(table: &mut String, label: &str, scenario: &Scenario, seed: u64) {
-    for (flows, _) in replications(scenario, seed, 1) {
+    for Records { flows, .. } in replications(scenario, seed, 1) {
         for flow in flows {
             let elapsed_s = flow.elapsed_s.map_or("-".into(), |elapsed_s| format!("{elapsed_s:.9}"));
             writeln!(

@@ -5,7 +5,8 @@
 
 mod support;
 
-use lasthop_trace::{FlowRecord, Outcome, Protocol};
+use lasthop_core::Protocol;
+use lasthop_trace::{FlowRecord, Outcome, Records};
 use support::{cell, kulve2003, replications};
 
 /// What the table states of a flow: drops, retransmissions, duplicate ACKs, triple duplicate ACKs,
@@ -31,7 +32,7 @@ fn assert_elapsed(flow: &FlowRecord, published_s: f64) {
 fn t34_is_reproduced_to_the_packet_in_every_replication() {
     let study = kulve2003();
     let scenario = cell(&study, "link=e0,workload=2tcp0udp5s,variant=eifel");
-    for (flows, _) in replications(scenario, study.seed, 20) {
+    for Records { flows, .. } in replications(scenario, study.seed, 20) {
         let [first, second] = flows.as_slice() else { panic!("two flows") };
         assert_eq!(counts(first), [18, 18, 44, 2, 60]);
         assert_eq!(counts(second), [2, 2, 6, 1, 6]);
@@ -51,7 +52,7 @@ fn arq_with_three_or_six_retransmissions_hides_every_error_from_tcp() {
     let cells: Vec<_> = study.cells.iter().filter(|cell| persistent(&cell.key())).collect();
     assert!(!cells.is_empty());
     for cell in cells {
-        for (flows, _) in replications(&cell.scenario, study.seed, 20) {
+        for Records { flows, .. } in replications(&cell.scenario, study.seed, 20) {
             for flow in flows.iter().filter(|flow| flow.protocol == Protocol::Tcp) {
                 assert_eq!((flow.data_drops_error, flow.ack_drops_error), (0, 0), "{}", cell.key());
             }
@@ -66,7 +67,7 @@ fn the_average_of_red_never_reaches_the_upper_threshold() {
     assert!(!cells.is_empty());
     for cell in cells {
         let runs = replications(&cell.scenario, study.seed, 20);
-        let highest = runs.iter().filter_map(|(_, run)| run.red_average_max).fold(0.0, f64::max);
+        let highest = runs.iter().filter_map(|records| records.run.red_average_max).fold(0.0, f64::max);
         assert!(highest > 2.0 && highest < 7.0, "{}: {highest}", cell.key());
     }
 }

@@ -274,6 +274,9 @@ impl Endpoint {
             segment.flags = segment.flags.with(Flags::ACK);
             segment.ack = self.receiver.nxt;
             segment.sack = self.receiver.on_ack_sent(&self.config);
+            // SACK is advisory (RFC 2018, section 8): blocks that do not fit beside the data stay out, where
+            // Linux makes the segment smaller.
+            segment.sack.truncate((self.mss.saturating_sub(segment.payload_bytes + 4) / 8) as usize);
             if self.receiver.congestion_experienced && !segment.flags.contains(Flags::SYN) {
                 segment.flags = segment.flags.with(Flags::ECE);
             }

@@ -2,21 +2,56 @@
 
 mod bottleneck;
 mod copies;
+mod page;
 mod tcp;
 mod udp;
 
 #[cfg(test)]
 mod tests;
 
-use crate::records::{FlowInfo, FlowRecord, Outcome, Protocol, RunInfo, RunRecord};
+use crate::records::{FlowRecord, Outcome, PageRecord, RunRecord};
 use crate::samples::Samples;
 use bottleneck::Bottleneck;
 use lasthop_core::{
-    Body, Direction, DropCause, FlowId, Host, Instant, Observer, Packet, PacketEvent, TcpEvent,
+    Body, Direction, DropCause, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
+    Protocol, TcpEvent,
 };
+use page::Page;
 use std::collections::VecDeque;
 use tcp::TcpFlow;
 use udp::UdpFlow;
+
+/// What is known of the bottleneck before the run.
+#[allow(non_snake_case)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunInfo {
+    /// Rate of the bottleneck in bytes of IP length per second.
+    pub rate_Bps: f64,
+    /// Payload of a full TCP segment.
+    pub segment_bytes: u32,
+    /// IP length of a full TCP segment, options included.
+    pub packet_bytes: u32,
+}
+
+/// What is known of an entry of the scenario before the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApplicationInfo {
+    /// Its name.
+    pub name: String,
+    /// Objects of a page load; `None` for other applications.
+    pub objects: Option<u32>,
+}
+
+/// The records of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Records {
+    /// In the order of their [`FlowId`].
+    pub flows: Vec<FlowRecord>,
+    /// In the order of the scenario.
+    pub pages: Vec<PageRecord>,
+    /// The run as a whole.
+    pub run: RunRecord,
+}
 
 /// Observes one run and turns it into records.
 ///
@@ -25,6 +60,8 @@ use udp::UdpFlow;
 #[derive(Debug)]
 pub struct Analysis {
     flows: Vec<Flow>,
+    applications: Vec<ApplicationInfo>,
+    pages: Vec<Page>,
     info: RunInfo,
     record: RunRecord,
     bottleneck: Bottleneck,
@@ -36,8 +73,7 @@ struct Flow {
     info: FlowInfo,
     /// Counters are kept in the record itself; the rest is filled in at the end.
     record: FlowRecord,
-    /// Of the first packet sent.
-    data_direction: Option<Direction>,
+    /// When the sender sent or got the first packet.
     started: Option<Instant>,
     /// Data-direction packets in the router queue, and since when.
     waiting: VecDeque<(u64, Instant)>,
@@ -52,32 +88,50 @@ enum Transport {
 }
 
 impl Analysis {
-    /// An analysis of a run with these flows, in the order of their [`FlowId`], over this bottleneck.
-    pub fn new(flows: &[FlowInfo], run: RunInfo) -> Self {
+    /// An analysis of a run of these entries of a scenario over this bottleneck.
+    pub fn new(applications: Vec<ApplicationInfo>, run: RunInfo) -> Self {
+        let page = |(application, info): (u32, &ApplicationInfo)| {
+            info.objects.map(|objects| Page::new(application, info.name.clone(), objects))
+        };
         Self {
-            flows: flows.iter().map(Flow::new).collect(),
+            flows: Vec::new(),
+            pages: (0..).zip(&applications).filter_map(page).collect(),
+            applications,
             info: run,
             record: RunRecord::default(),
             bottleneck: Bottleneck::default(),
         }
     }
 
-    /// The records of a run that ended at `end`, flows in the order of their [`FlowId`].
-    pub fn finish(self, end: Instant) -> (Vec<FlowRecord>, RunRecord) {
-        let mut record = self.record;
+    /// The records of a run that ended at `end`.
+    pub fn finish(self, end: Instant) -> Records {
+        let mut run = self.record;
         let last_end = self.flows.iter().map(|flow| flow.ended(end)).max().unwrap_or(end);
-        record.duration_s = last_end.as_secs_f64();
-        record.efficiency = efficiency(&self.flows, self.info, end);
-        self.bottleneck.finish(self.info, end, last_end, &mut record);
+        run.duration_s = last_end.as_secs_f64();
+        run.efficiency = efficiency(&self.flows, self.info, end);
+        self.bottleneck.finish(self.info, end, last_end, &mut run);
+        let pages = self.pages.into_iter().map(Page::finish).collect();
         let flows: Vec<FlowRecord> = self.flows.into_iter().map(Flow::finish).collect();
         let tcp = flows.iter().filter(|flow| flow.protocol == Protocol::Tcp);
-        record.fairness_jain =
+        run.fairness_jain =
             tcp.map(|flow| flow.throughput_Bps).collect::<Option<Vec<f64>>>().and_then(|x| jain(&x));
-        (flows, record)
+        Records { flows, pages, run }
+    }
+
+    /// The page load that a flow is a connection of, if it is one.
+    fn page_of(&mut self, flow: FlowId) -> Option<&mut Page> {
+        let application = self.flows[flow.0 as usize].info.application;
+        self.pages.iter_mut().find(|page| page.application == application)
     }
 }
 
 impl Observer for Analysis {
+    fn announce(&mut self, info: &FlowInfo) {
+        let application = self.applications[info.application as usize].name.clone();
+        self.bottleneck.announce(Direction::from(info.sender));
+        self.flows.push(Flow::new(info, application));
+    }
+
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         self.record.events += 1;
         match event {
@@ -88,26 +142,44 @@ impl Observer for Analysis {
         }
         self.bottleneck.packet(now, event, packet);
         self.flows[packet.flow.0 as usize].packet(now, event, packet);
+        if !self.pages.is_empty()
+            && let Some(page) = self.page_of(packet.flow)
+        {
+            page.packet(now, event, packet);
+        }
     }
 
     fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
-        let flow = &mut self.flows[flow.0 as usize];
-        let sender = match flow.data_direction {
-            Some(Direction::Up) => Host::Client,
-            Some(Direction::Down) | None => Host::Server,
-        };
-        if host != sender {
-            return;
+        if event == TcpEvent::Aborted
+            && let Some(page) = self.page_of(flow)
+        {
+            page.aborted(flow);
         }
-        if let Transport::Tcp(tcp) = &mut flow.transport {
+        let flow = &mut self.flows[flow.0 as usize];
+        if host == flow.info.sender
+            && let Transport::Tcp(tcp) = &mut flow.transport
+        {
             tcp.event(now, event, &mut flow.record);
+        }
+    }
+
+    fn http(&mut self, _now: Instant, flow: FlowId, event: HttpEvent) {
+        if let HttpEvent::LastByte { .. } = event
+            && let Some(page) = self.page_of(flow)
+        {
+            page.object_received();
         }
     }
 }
 
 impl Flow {
-    fn new(info: &FlowInfo) -> Self {
-        let record = FlowRecord { flow: info.name.clone(), protocol: info.protocol, ..FlowRecord::default() };
+    fn new(info: &FlowInfo, application: String) -> Self {
+        let record = FlowRecord {
+            flow: info.name.clone(),
+            application,
+            protocol: info.protocol,
+            ..FlowRecord::default()
+        };
         let transport = match info.protocol {
             Protocol::Tcp => Transport::Tcp(TcpFlow::default()),
             Protocol::Udp => Transport::Udp(UdpFlow::default()),
@@ -115,7 +187,6 @@ impl Flow {
         Self {
             info: info.clone(),
             record,
-            data_direction: None,
             started: None,
             waiting: VecDeque::new(),
             queue_delay: Samples::default(),
@@ -124,9 +195,12 @@ impl Flow {
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        let data = *self.data_direction.get_or_insert(packet.direction) == packet.direction;
+        let data = packet.direction == Direction::from(self.info.sender);
         match event {
-            PacketEvent::Sent => {
+            PacketEvent::Sent if data => {
+                self.started.get_or_insert(now);
+            }
+            PacketEvent::Delivered if !data => {
                 self.started.get_or_insert(now);
             }
             PacketEvent::Marked if data => self.record.data_marks_ecn += 1,
@@ -148,7 +222,7 @@ impl Flow {
                 tcp.data_packet(now, event, packet.serial, segment, &mut self.record);
             }
             (Transport::Tcp(tcp), Body::Tcp(segment)) => {
-                tcp.ack_packet(now, event, segment, self.info.payload, &mut self.record);
+                tcp.ack_packet(now, event, segment, &mut self.record);
             }
             (Transport::Udp(udp), Body::Udp(datagram)) if data => {
                 udp.packet(now, event, *datagram, &mut self.record);
@@ -179,14 +253,14 @@ impl Flow {
     fn ended(&self, end: Instant) -> Instant {
         match &self.transport {
             Transport::Tcp(tcp) => tcp.ended(),
-            Transport::Udp(udp) => udp.ended(self.info.payload),
+            Transport::Udp(udp) => udp.ended(self.info.offered_bytes),
         }
         .unwrap_or(end)
     }
 
     fn finish(self) -> FlowRecord {
         let mut record = self.record;
-        record.start_s = self.started.unwrap_or(self.info.start).as_secs_f64();
+        record.start_s = self.started.map(Instant::as_secs_f64);
         [
             record.queue_delay_min_s,
             record.queue_delay_median_s,
@@ -194,8 +268,8 @@ impl Flow {
             record.queue_delay_max_s,
         ] = self.queue_delay.quantiles_s([0.0, 0.5, 0.95, 1.0]);
         match self.transport {
-            Transport::Tcp(tcp) => tcp.finish(self.started, self.info.payload, &mut record),
-            Transport::Udp(udp) => udp.finish(self.info.payload, &mut record),
+            Transport::Tcp(tcp) => tcp.finish(self.started, &mut record),
+            Transport::Udp(udp) => udp.finish(self.info.offered_bytes, &mut record),
         }
         record
     }

@@ -1,6 +1,6 @@
 //! Records as columns, so that a data frame can be built without knowing their fields.
 
-use lasthop_core::{Direction, Host, SackList};
+use lasthop_core::{Direction, Host, Protocol, SackList};
 
 /// One column of a table; `None` where the value is not defined for that row.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +70,10 @@ cells! {
     Host => Text(|cell| match cell {
         Host::Server => "server".to_owned(),
         Host::Client => "client".to_owned(),
+    });
+    Protocol => Text(|cell| match cell {
+        Protocol::Tcp => "tcp".to_owned(),
+        Protocol::Udp => "udp".to_owned(),
     });
     // `start-end` of each block, in the order of the option, separated by blanks.
     SackList => Text(|cell| {

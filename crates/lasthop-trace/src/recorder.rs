@@ -2,8 +2,8 @@
 
 use crate::columns::{columnar, labels};
 use lasthop_core::{
-    Body, Direction, DropCause, Ecn, Flags, FlowId, Host, Instant, Observer, Packet, PacketEvent, QueueDepth,
-    RetransmissionKind, SackList, TcpEvent, UndoCause,
+    Body, Direction, DropCause, Ecn, Flags, FlowId, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
+    QueueDepth, RetransmissionKind, SackList, TcpEvent, UndoCause,
 };
 
 labels! {
@@ -138,6 +138,28 @@ columnar! {
     }
 }
 
+columnar! {
+    /// One object of a page load; times in nanoseconds since the start of the run, `None` for what did not
+    /// happen.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ObjectRow {
+        /// Number of the connection's flow.
+        flow: u32,
+        /// Number of the object in its page, 0 for the main one.
+        object: u32,
+        /// Size, header apart.
+        bytes: Option<u64>,
+        /// The browser asked for it.
+        request_ns: u64,
+        /// The server answered.
+        response_ns: Option<u64>,
+        /// The browser got the first byte of the answer.
+        first_byte_ns: Option<u64>,
+        /// The browser got the last byte.
+        last_byte_ns: Option<u64>,
+    }
+}
+
 /// Keeps every event of a run, about 200 bytes each: for chosen replications, not for campaigns.
 #[derive(Debug, Default)]
 pub struct Recorder {
@@ -145,6 +167,8 @@ pub struct Recorder {
     pub packets: Vec<PacketRow>,
     /// TCP events in the order of the run.
     pub tcp: Vec<TcpRow>,
+    /// Objects of page loads in the order of their requests.
+    pub objects: Vec<ObjectRow>,
 }
 
 impl Observer for Recorder {
@@ -154,6 +178,42 @@ impl Observer for Recorder {
 
     fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
         self.tcp.push(tcp_row(now, flow, host, event));
+    }
+
+    fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
+        let time = Some(now.as_nanos());
+        match event {
+            HttpEvent::Request { object, .. } => self.objects.push(ObjectRow {
+                flow: flow.0,
+                object,
+                bytes: None,
+                request_ns: now.as_nanos(),
+                response_ns: None,
+                first_byte_ns: None,
+                last_byte_ns: None,
+            }),
+            HttpEvent::Response { object, body_bytes, .. } => {
+                if let Some(row) = self.object(flow, object) {
+                    (row.bytes, row.response_ns) = (Some(body_bytes), time);
+                }
+            }
+            HttpEvent::FirstByte { object } => {
+                if let Some(row) = self.object(flow, object) {
+                    row.first_byte_ns = time;
+                }
+            }
+            HttpEvent::LastByte { object } => {
+                if let Some(row) = self.object(flow, object) {
+                    row.last_byte_ns = time;
+                }
+            }
+        }
+    }
+}
+
+impl Recorder {
+    fn object(&mut self, flow: FlowId, object: u32) -> Option<&mut ObjectRow> {
+        self.objects.iter_mut().find(|row| row.flow == flow.0 && row.object == object)
     }
 }
 

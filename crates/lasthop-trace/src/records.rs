@@ -2,20 +2,8 @@
 //! the unit last.
 
 use crate::columns::{columnar, labels};
-use lasthop_core::Instant;
+use lasthop_core::Protocol;
 use serde::Serialize;
-
-labels! {
-    /// Transport protocol of a flow.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub enum Protocol {
-        /// Transmission Control Protocol.
-        #[default]
-        Tcp = "tcp",
-        /// User Datagram Protocol.
-        Udp = "udp",
-    }
-}
 
 labels! {
     /// How a flow ended.
@@ -32,51 +20,29 @@ labels! {
     }
 }
 
-/// What is known of a flow before the run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FlowInfo {
-    /// Name in the records.
-    pub name: String,
-    /// Transport protocol.
-    pub protocol: Protocol,
-    /// Application bytes to transfer; for UDP the payload offered, 0 if open-ended.
-    pub payload: u64,
-    /// When it is scheduled to start.
-    pub start: Instant,
-}
-
-/// What is known of the bottleneck before the run.
-#[allow(non_snake_case)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RunInfo {
-    /// Rate of the bottleneck in bytes of IP length per second.
-    pub rate_Bps: f64,
-    /// Payload of a full TCP segment.
-    pub segment_bytes: u32,
-    /// IP length of a full TCP segment, options included.
-    pub packet_bytes: u32,
-}
-
 columnar! {
-    /// One flow of one run. "Sender" is the host that sent the flow's first packet (the SYN, the first
-    /// datagram), and the data direction is that packet's. A data segment is one with payload; for UDP
+    /// One flow of one run. "Sender" is the host that sends the flow's data, and the data direction is that of
+    /// its packets. A data segment is one with payload; for UDP
     /// read datagram. Counts that make no sense for UDP are 0, measurements `None`.
     #[allow(non_snake_case)]
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct FlowRecord {
         /// Name of the flow.
         flow: String,
+        /// Name of the scenario's entry that the flow belongs to; a page load has several flows.
+        application: String,
         /// Transport protocol.
         protocol: Protocol,
         /// How it ended.
         outcome: Outcome,
-        /// When its first packet was sent; as scheduled if none was.
-        start_s: f64,
-        /// TCP: first SYN sent to the ACK of the sender's FIN received. UDP: first to last arrival.
+        /// When the sender sent or got its first packet; `None` if there was none.
+        start_s: Option<f64>,
+        /// TCP: first SYN sent or received by the sender to the ACK of its FIN received. UDP: first to last
+        /// arrival.
         elapsed_s: Option<f64>,
         /// First data segment sent to the ACK of the last application byte received.
         data_transmit_s: Option<f64>,
-        /// TCP: application bytes / `elapsed_s`. UDP: received payload plus 8 per datagram /
+        /// TCP: bytes sent, each counted once, / `elapsed_s`. UDP: received payload plus 8 per datagram /
         /// `elapsed_s`.
         throughput_Bps: Option<f64>,
         /// Data segments sent, retransmissions included.
@@ -166,7 +132,7 @@ columnar! {
 }
 
 columnar! {
-    /// One run. The bottleneck is the last hop in the data direction of the flow that sent first.
+    /// One run. The bottleneck is the last hop in the data direction of the first flow.
     #[allow(non_snake_case)]
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct RunRecord {
@@ -196,5 +162,30 @@ columnar! {
         queue_mean_packets: Option<f64>,
         /// Greatest average that RED computed there, in RED's unit; `None` without RED.
         red_average_max: Option<f64>,
+    }
+}
+
+columnar! {
+    /// One page load of one run.
+    #[allow(non_snake_case)]
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct PageRecord {
+        /// Name of the page load.
+        page: String,
+        /// `Closed`: the browser got every object whole and the end of every connection. `Aborted`: not, and a
+        /// connection was aborted by either end.
+        outcome: Outcome,
+        /// When the browser sent its first SYN; `None` if it did not.
+        start_s: Option<f64>,
+        /// From there to the arrival of the last connection's FIN in order, at the browser.
+        response_time_s: Option<f64>,
+        /// Objects of the page.
+        objects: u64,
+        /// Objects that the browser got whole.
+        objects_received: u64,
+        /// Connections that the browser opened.
+        connections: u64,
+        /// Connections that either end gave up.
+        connections_aborted: u64,
     }
 }

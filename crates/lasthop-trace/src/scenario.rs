@@ -1,15 +1,14 @@
 //! What the analysis has to know of a scenario before its run.
 
-use lasthop_core::{Instant, Segment};
+use lasthop_core::Segment;
 use lasthop_scenario::Scenario;
 use lasthop_traffic::FlowConfig;
 
-use crate::{Analysis, FlowInfo, Protocol, RunInfo};
+use crate::{Analysis, ApplicationInfo, RunInfo};
 
 impl Analysis {
     /// An analysis of one run of `scenario`, on whichever engine. The bottleneck is the link down.
     pub fn of(scenario: &Scenario) -> Self {
-        let flows: Vec<FlowInfo> = scenario.flow.iter().map(flow_info).collect();
         let packet_bytes = scenario.mtu.0 as u32;
         let options = if scenario.tcp.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
         let run = RunInfo {
@@ -17,14 +16,14 @@ impl Analysis {
             segment_bytes: packet_bytes - Segment::BASE_HEADER_BYTES - options,
             packet_bytes,
         };
-        Self::new(&flows, run)
+        Self::new(scenario.flow.iter().map(application_info).collect(), run)
     }
 }
 
-fn flow_info(flow: &FlowConfig) -> FlowInfo {
-    let (protocol, payload) = match flow {
-        FlowConfig::BulkTcp(bulk) => (Protocol::Tcp, bulk.bytes.0),
-        FlowConfig::ConstantUdp(udp) => (Protocol::Udp, udp.total_bytes()),
+fn application_info(flow: &FlowConfig) -> ApplicationInfo {
+    let objects = match flow {
+        FlowConfig::HttpPage(page) => Some(page.objects()),
+        FlowConfig::BulkTcp(_) | FlowConfig::ConstantUdp(_) => None,
     };
-    FlowInfo { name: flow.name().to_owned(), protocol, payload, start: Instant::ZERO }
+    ApplicationInfo { name: flow.name().to_owned(), objects }
 }

@@ -1,14 +1,16 @@
-//! Applications: bulk TCP and constant-bit-rate UDP.
+//! Applications: bulk TCP, constant-bit-rate UDP, web page loads.
 
+mod http;
 mod udp;
 
+pub use http::{Action, HttpPageConfig, HttpProtocol, PageLoad};
 pub use udp::ConstantUdp;
 
-use lasthop_core::{Bytes, Distribution, Duration, Rate};
+use lasthop_core::{Bytes, Distribution, Duration, FlowInfo, Host, Protocol, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One flow of the scenario, from the fixed host to the mobile host.
+/// One application of the scenario; its data go from the fixed host to the mobile host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum FlowConfig {
@@ -16,6 +18,8 @@ pub enum FlowConfig {
     BulkTcp(BulkConfig),
     /// A constant-bit-rate UDP stream.
     ConstantUdp(ConstantUdpConfig),
+    /// A web page load by the mobile host, over one TCP connection or several.
+    HttpPage(HttpPageConfig),
 }
 
 /// A bulk TCP transfer.
@@ -54,6 +58,26 @@ impl FlowConfig {
         match self {
             Self::BulkTcp(bulk) => &bulk.name,
             Self::ConstantUdp(udp) => &udp.name,
+            Self::HttpPage(page) => &page.name,
+        }
+    }
+
+    /// The flows that the application may open; it is entry number `application` of the scenario.
+    pub fn flows(&self, application: u32) -> Vec<FlowInfo> {
+        let info = |name: String, protocol, offered_bytes| FlowInfo {
+            name,
+            application,
+            protocol,
+            sender: Host::Server,
+            offered_bytes,
+        };
+        match self {
+            Self::BulkTcp(bulk) => vec![info(bulk.name.clone(), Protocol::Tcp, None)],
+            Self::ConstantUdp(udp) => vec![info(udp.name.clone(), Protocol::Udp, Some(udp.total_bytes()))],
+            Self::HttpPage(page) => {
+                let flow = |name: &String| info(format!("{}/{name}", page.name), Protocol::Tcp, None);
+                page.connection_names().iter().map(flow).collect()
+            }
         }
     }
 
@@ -62,6 +86,7 @@ impl FlowConfig {
         match self {
             Self::BulkTcp(bulk) => &bulk.start,
             Self::ConstantUdp(udp) => &udp.start,
+            Self::HttpPage(page) => &page.start,
         }
     }
 }

@@ -6,7 +6,7 @@ use lasthop_link::{
 };
 use lasthop_scenario::{LanConfig, Roles, Scenario};
 use lasthop_tcp::{FRtoMode, RecoveryRules, TcpConfig};
-use lasthop_traffic::{BulkConfig, ConstantUdpConfig, FlowConfig};
+use lasthop_traffic::{BulkConfig, ConstantUdpConfig, FlowConfig, HttpPageConfig, HttpProtocol};
 use proptest::prelude::*;
 use proptest::{bool, collection, option};
 
@@ -54,6 +54,7 @@ fn rename(flow: &mut FlowConfig, index: usize) {
     match flow {
         FlowConfig::BulkTcp(bulk) => bulk.name = format!("tcp-{index}"),
         FlowConfig::ConstantUdp(udp) => udp.name = format!("udp-{index}"),
+        FlowConfig::HttpPage(page) => page.name = format!("page-{index}"),
     }
 }
 
@@ -185,5 +186,32 @@ fn flow(mtu: u64) -> impl Strategy<Value = FlowConfig> {
             start,
         })
     });
-    prop_oneof![4 => bulk, 1 => udp]
+    prop_oneof![4 => bulk, 1 => udp, 2 => page(start())]
+}
+
+fn page(start: impl Strategy<Value = Distribution<Duration>>) -> impl Strategy<Value = FlowConfig> {
+    let protocol = prop_oneof![
+        Just(HttpProtocol::Http10),
+        Just(HttpProtocol::Http11),
+        Just(HttpProtocol::Http11Pipelined)
+    ];
+    let (size, message) = (|| doublings(1, 30_000).prop_map(Bytes), || (100..2_000_u64).prop_map(Bytes));
+    let browser = (protocol, 1..6_u32, option::of(0.0..1.0), millis(2_000), start);
+    (browser, message(), message(), size(), size(), 0..8_u32).prop_map(
+        |((protocol, connections, share, close, start), request, response_header, main, inline, count)| {
+            FlowConfig::HttpPage(HttpPageConfig {
+                name: String::new(),
+                start,
+                protocol,
+                connections,
+                request,
+                response_header,
+                main,
+                inline,
+                inline_count: count,
+                inline_after: share.map(|share: f64| Bytes((main.0 as f64 * share) as u64)),
+                close_after: if protocol == HttpProtocol::Http10 { Duration::ZERO } else { close },
+            })
+        },
+    )
 }

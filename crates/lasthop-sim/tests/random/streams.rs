@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use lasthop_core::{
-    Direction, DropCause, Flags, FlowId, Host, Instant, Observer, Packet, PacketEvent, QueueSize, Segment,
-    TcpEvent,
+    Direction, DropCause, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
+    QueueSize, Segment, TcpEvent,
 };
 use lasthop_scenario::Scenario;
 use lasthop_traffic::FlowConfig;
@@ -12,6 +12,8 @@ use lasthop_traffic::FlowConfig;
 /// Reassembles what is delivered and holds every acknowledgment against it.
 pub struct Streams {
     mtu: u32,
+    /// What each entry of the scenario writes by itself.
+    written: Vec<u64>,
     flows: Vec<Stream>,
     /// Queue overflow, RED, link error, ARQ given up.
     drops: [u64; 4],
@@ -37,12 +39,13 @@ impl Streams {
     pub fn new(scenario: &Scenario) -> Self {
         let written = |flow: &FlowConfig| match flow {
             FlowConfig::BulkTcp(bulk) => bulk.bytes.0,
-            FlowConfig::ConstantUdp(_) => 0,
+            // A page load says what it writes.
+            FlowConfig::ConstantUdp(_) | FlowConfig::HttpPage(_) => 0,
         };
-        let stream = |flow| Stream { written: written(flow), ..Stream::default() };
         Self {
             mtu: scenario.mtu.0 as u32,
-            flows: scenario.flow.iter().map(stream).collect(),
+            written: scenario.flow.iter().map(written).collect(),
+            flows: Vec::new(),
             drops: [0; 4],
             longest: [(0, 0); 2],
             faults: Vec::new(),
@@ -93,6 +96,17 @@ fn place(cause: DropCause) -> usize {
 }
 
 impl Observer for Streams {
+    fn announce(&mut self, info: &FlowInfo) {
+        let written = self.written[info.application as usize];
+        self.flows.push(Stream { written, ..Stream::default() });
+    }
+
+    fn http(&mut self, _now: Instant, flow: FlowId, event: HttpEvent) {
+        if let HttpEvent::Response { header_bytes, body_bytes, .. } = event {
+            self.flows[flow.0 as usize].written += header_bytes + body_bytes;
+        }
+    }
+
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         match event {
             PacketEvent::Dropped(cause) => self.drops[place(cause)] += 1,

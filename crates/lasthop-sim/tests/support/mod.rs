@@ -9,7 +9,7 @@ use lasthop_link::{BufferRelease, LinkConfig, PathConfig, QueueConfig};
 use lasthop_scenario::{LanConfig, Roles, Scenario, Study};
 use lasthop_sim::{HostMemory, RunEnd, run};
 use lasthop_tcp::{Profile, TcpConfig};
-use lasthop_trace::{Analysis, FlowRecord, RunRecord};
+use lasthop_trace::{Analysis, Records};
 use lasthop_traffic::{BulkConfig, ConstantUdpConfig, FlowConfig};
 
 /// The study kulve2003 as shipped.
@@ -31,7 +31,7 @@ pub fn observe<O: Observer>(scenario: &Scenario, seed: Seed, mut observer: O) ->
 }
 
 /// The records of replications 1 to `count`, as one chain.
-pub fn replications(scenario: &Scenario, study: u64, count: u64) -> Vec<(Vec<FlowRecord>, RunRecord)> {
+pub fn replications(scenario: &Scenario, study: u64, count: u64) -> Vec<Records> {
     let mut memory = HostMemory::default();
     let one = |replication| {
         let mut analysis = Analysis::of(scenario);

@@ -1,9 +1,10 @@
 //! The router queue and the link in the data direction.
 
-use crate::records::{RunInfo, RunRecord};
+use super::RunInfo;
+use crate::records::RunRecord;
 use lasthop_core::{Direction, Instant, Packet, PacketEvent, QueueDepth};
 
-/// Load and queue of the last hop in the direction of the run's first packet.
+/// Load and queue of the last hop in the data direction of the first flow.
 #[derive(Debug, Default)]
 pub(super) struct Bottleneck {
     direction: Option<Direction>,
@@ -18,8 +19,13 @@ pub(super) struct Bottleneck {
 }
 
 impl Bottleneck {
+    /// A flow with data in this direction was announced.
+    pub(super) fn announce(&mut self, data: Direction) {
+        self.direction.get_or_insert(data);
+    }
+
     pub(super) fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        if *self.direction.get_or_insert(packet.direction) != packet.direction {
+        if self.direction != Some(packet.direction) {
             return;
         }
         match event {

@@ -17,7 +17,8 @@ pub(super) struct TcpFlow {
     /// First sequence number after the sender's FIN, once sent.
     fin_end: Option<u64>,
     first_data_sent: Option<Instant>,
-    data_acknowledged: Option<Instant>,
+    /// Everything sent below this was acknowledged, and when.
+    data_acknowledged: Option<(u64, Instant)>,
     fin_acknowledged: Option<Instant>,
     aborted: Option<Instant>,
     closed: Option<Instant>,
@@ -76,13 +77,12 @@ impl TcpFlow {
         }
     }
 
-    /// A packet in the ACK direction; `payload` is the length of the sender's stream.
+    /// A packet in the ACK direction.
     pub(super) fn ack_packet(
         &mut self,
         now: Instant,
         event: PacketEvent,
         segment: &Segment,
-        payload: u64,
         record: &mut FlowRecord,
     ) {
         if !segment.flags.contains(Flags::ACK) {
@@ -90,12 +90,12 @@ impl TcpFlow {
         }
         match event {
             PacketEvent::Sent => self.receiver_ack = self.receiver_ack.max(segment.ack),
-            PacketEvent::Delivered => self.acknowledged(now, segment, payload, record),
+            PacketEvent::Delivered => self.acknowledged(now, segment, record),
             _ => {}
         }
     }
 
-    fn acknowledged(&mut self, now: Instant, segment: &Segment, payload: u64, record: &mut FlowRecord) {
+    fn acknowledged(&mut self, now: Instant, segment: &Segment, record: &mut FlowRecord) {
         if !segment.sack.is_empty() {
             record.sack_blocks += 1;
             record.sack_blocks_total += segment.sack.len() as u64;
@@ -104,8 +104,10 @@ impl TcpFlow {
             self.highest_ack = Some(segment.ack);
             self.repeats = 0;
             self.copies.acknowledged(segment.ack);
-            if payload > 0 && segment.ack >= self.first_byte + payload {
-                self.data_acknowledged.get_or_insert(now);
+            if self.data_acknowledged.is_none_or(|(end, _)| end < self.data_end)
+                && segment.ack >= self.data_end
+            {
+                self.data_acknowledged = Some((self.data_end, now));
             }
             if self.fin_end.is_some_and(|fin_end| segment.ack >= fin_end) {
                 self.fin_acknowledged.get_or_insert(now);
@@ -155,15 +157,19 @@ impl TcpFlow {
         self.aborted.or(self.fin_acknowledged).or(self.closed)
     }
 
-    pub(super) fn finish(self, started: Option<Instant>, payload: u64, record: &mut FlowRecord) {
+    pub(super) fn finish(self, started: Option<Instant>, record: &mut FlowRecord) {
         record.outcome =
             if self.aborted.is_some() { Outcome::Aborted } else { closed_if(self.closed.is_some()) };
         record.unnecessary_retransmissions = self.copies.unnecessary();
         record.spurious_timeouts = self.copies.spurious();
         record.elapsed_s = seconds_between(started, self.fin_acknowledged);
-        record.data_transmit_s = seconds_between(self.first_data_sent, self.data_acknowledged);
+        // The stream is known to be whole once the FIN stands behind it.
+        let data_end = self.fin_end.map(|fin_end| fin_end - 1);
+        let whole = self.data_acknowledged.filter(|(end, _)| Some(*end) == data_end).map(|(_, at)| at);
+        record.data_transmit_s = seconds_between(self.first_data_sent, whole);
+        let bytes = self.data_end.saturating_sub(self.first_byte) as f64;
         record.throughput_Bps =
-            record.elapsed_s.filter(|elapsed_s| *elapsed_s > 0.0).map(|elapsed_s| payload as f64 / elapsed_s);
+            record.elapsed_s.filter(|elapsed_s| *elapsed_s > 0.0).map(|elapsed_s| bytes / elapsed_s);
         [record.rtt_min_s, record.rtt_median_s, record.rtt_p95_s, record.rtt_max_s] =
             self.rtt.quantiles_s([0.0, 0.5, 0.95, 1.0]);
     }

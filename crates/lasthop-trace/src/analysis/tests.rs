@@ -27,8 +27,10 @@ fn ms(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
-fn info(name: &str, protocol: Protocol, payload: u64) -> FlowInfo {
-    FlowInfo { name: name.to_owned(), protocol, payload, start: ms(7000) }
+/// The flow of the scenario's entry of the same name.
+fn info(name: &str, protocol: Protocol) -> FlowInfo {
+    let application = u32::from(name != "f");
+    FlowInfo { name: name.to_owned(), application, protocol, sender: Host::Server, offered_bytes: None }
 }
 
 fn other(direction: Direction) -> Direction {
@@ -38,17 +40,21 @@ fn other(direction: Direction) -> Direction {
 impl Trace {
     fn of(flows: &[FlowInfo]) -> Self {
         let run = RunInfo { rate_Bps: 8000.0, segment_bytes: MSS, packet_bytes: 576 };
-        Self { analysis: Analysis::new(flows, run), serial: 0, flow: FlowId(0), down: Direction::Down }
+        let applications = ["f", "g"].map(|name| ApplicationInfo { name: name.to_owned(), objects: None });
+        let mut analysis = Analysis::new(applications.to_vec(), run);
+        flows.iter().for_each(|flow| analysis.announce(flow));
+        let down = flows.first().map_or(Direction::Down, |flow| Direction::from(flow.sender));
+        Self { analysis, serial: 0, flow: FlowId(0), down }
     }
 
-    /// A TCP transfer of `payload` bytes in segments of 536.
-    fn tcp(payload: u64) -> Self {
-        Self::of(&[info("f", Protocol::Tcp, payload)])
+    /// A TCP transfer in segments of 536.
+    fn tcp() -> Self {
+        Self::of(&[info("f", Protocol::Tcp)])
     }
 
     /// A UDP stream of unknown length.
     fn udp() -> Self {
-        Self::of(&[info("f", Protocol::Udp, 0)])
+        Self::of(&[info("f", Protocol::Udp)])
     }
 
     fn packet(&mut self, direction: Direction, body: Body) -> Packet {
@@ -139,10 +145,10 @@ impl Trace {
     }
 
     fn record(self) -> FlowRecord {
-        self.records().0.remove(0)
+        self.records().flows.remove(0)
     }
 
-    fn records(self) -> (Vec<FlowRecord>, RunRecord) {
+    fn records(self) -> Records {
         self.analysis.finish(ms(60_000))
     }
 }

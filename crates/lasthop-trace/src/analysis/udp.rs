@@ -76,17 +76,19 @@ impl UdpFlow {
         }
     }
 
-    fn done(&self, payload: u64) -> bool {
-        self.offered_bytes > 0 && self.offered_bytes >= payload && self.on_the_way.is_empty()
+    fn done(&self, offered: Option<u64>) -> bool {
+        self.offered_bytes > 0
+            && offered.is_none_or(|all| self.offered_bytes >= all)
+            && self.on_the_way.is_empty()
     }
 
     /// When the last datagram arrived, if everything offered was sent and its fate is known.
-    pub(super) fn ended(&self, payload: u64) -> Option<Instant> {
-        self.last_arrival.filter(|_| self.done(payload)).map(|last| last.at)
+    pub(super) fn ended(&self, offered: Option<u64>) -> Option<Instant> {
+        self.last_arrival.filter(|_| self.done(offered)).map(|last| last.at)
     }
 
-    pub(super) fn finish(self, payload: u64, record: &mut FlowRecord) {
-        record.outcome = closed_if(self.done(payload));
+    pub(super) fn finish(self, offered: Option<u64>, record: &mut FlowRecord) {
+        record.outcome = closed_if(self.done(offered));
         if let (Some(first), Some(last)) = (self.first_arrival, self.last_arrival) {
             let elapsed_s = last.at.saturating_since(first).as_secs_f64();
             record.elapsed_s = Some(elapsed_s);

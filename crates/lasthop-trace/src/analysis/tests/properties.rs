@@ -53,7 +53,7 @@ impl Reference {
 /// Plays the steps; an ACK covers at most what arrived in sequence, and no timeout is about data
 /// that the sender knows to have arrived.
 fn play(steps: &[Step]) -> (Trace, Reference, Conservation) {
-    let (mut trace, mut reference) = (Trace::tcp(1_000_000), Reference::default());
+    let (mut trace, mut reference) = (Trace::tcp(), Reference::default());
     let mut conservation = Conservation::default();
     let (mut inside, mut acknowledged, mut highest): (Vec<(Packet, usize)>, u64, u64) = (Vec::new(), 0, 0);
     trace.handshake(0);

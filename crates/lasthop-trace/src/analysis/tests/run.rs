@@ -1,7 +1,7 @@
 use super::*;
 
 fn two_tcp() -> Trace {
-    Trace::of(&[info("f", Protocol::Tcp, 1072), info("g", Protocol::Tcp, 1072)])
+    Trace::of(&[info("f", Protocol::Tcp), info("g", Protocol::Tcp)])
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn a_run_lasts_to_the_end_of_its_last_flow_and_shares_its_bottleneck() {
     trace.loss_free(0);
     trace.flow = FlowId(1);
     trace.loss_free(5000);
-    let (flows, run) = trace.records();
+    let Records { flows, run, .. } = trace.records();
     assert_eq!(flows.iter().map(|flow| flow.flow.as_str()).collect::<Vec<_>>(), ["f", "g"]);
     assert_eq!(run.duration_s, 7.0);
     assert_eq!(run.fairness_jain, Some(1.0));
@@ -37,7 +37,7 @@ fn an_unfinished_flow_leaves_the_fairness_open_and_lasts_to_the_end() {
     trace.loss_free(0);
     trace.flow = FlowId(1);
     trace.handshake(5000);
-    let (_, run) = trace.records();
+    let run = trace.records().run;
     assert_eq!((run.fairness_jain, run.duration_s), (None, 60.0));
 }
 
@@ -48,14 +48,14 @@ fn udp_has_no_part_in_fairness_and_efficiency() {
         let datagram = trace.datagram(128 * number, number);
         trace.delivered(128 * number + 744, &datagram);
     }
-    let (_, run) = trace.records();
+    let run = trace.records().run;
     assert_eq!((run.fairness_jain, run.efficiency), (None, None));
     assert_eq!((run.duration_s, run.utilisation), (1.0, Some(3.0 * 540.0 / 8000.0)));
 }
 
 #[test]
 fn the_queue_is_averaged_over_time_in_the_data_direction() {
-    let mut trace = Trace::tcp(1072);
+    let mut trace = Trace::tcp();
     trace.loss_free(0);
     let packet = trace.sent(500, 0, MSS);
     let ack = trace.send(500, Direction::Up, Segment { flags: Flags::ACK, ..Segment::default() });
@@ -63,7 +63,7 @@ fn the_queue_is_averaged_over_time_in_the_data_direction() {
     trace.event(600, PacketEvent::Enqueued(depth(99, 9.5)), &ack);
     trace.event(1000, PacketEvent::Dequeued(depth(2, 1.5)), &packet);
     trace.event(1250, PacketEvent::Dequeued(depth(0, 1.0)), &packet);
-    let (_, run) = trace.records();
+    let run = trace.records().run;
     assert_eq!(run.duration_s, 2.0);
     assert_eq!((run.queue_max_packets, run.red_average_max), (3, Some(1.5)));
     assert_eq!(run.queue_mean_packets, Some(1.0), "(3 x 0.5 s + 2 x 0.25 s) / 2 s");
@@ -71,8 +71,8 @@ fn the_queue_is_averaged_over_time_in_the_data_direction() {
 
 #[test]
 fn without_red_there_is_no_average() {
-    let mut trace = Trace::tcp(1072);
+    let mut trace = Trace::tcp();
     let packet = trace.sent(500, 0, MSS);
     trace.event(500, PacketEvent::Enqueued(depth(1, f64::NAN)), &packet);
-    assert_eq!(trace.records().1.red_average_max, None);
+    assert_eq!(trace.records().run.red_average_max, None);
 }

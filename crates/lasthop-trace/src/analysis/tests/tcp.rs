@@ -2,23 +2,22 @@ use super::*;
 
 #[test]
 fn a_loss_free_transfer_has_one_duplicate_ack_and_nothing_else() {
-    let mut trace = Trace::tcp(1072);
+    let mut trace = Trace::tcp();
     trace.loss_free(100);
     let record = trace.record();
     assert_eq!(record.outcome, Outcome::Closed);
     assert_eq!((record.sent_packets, record.received_packets, record.sent_bytes), (2, 2, 1072));
     assert_eq!((record.duplicate_acks, record.triple_duplicate_acks), (1, 0));
     assert_eq!((record.retransmitted_packets, record.unnecessary_retransmissions), (0, 0));
-    assert_eq!(record.start_s, 0.1);
+    assert_eq!(record.start_s, Some(0.1));
     assert_eq!(record.elapsed_s, Some(2.0));
     assert_eq!(record.data_transmit_s, Some(1.4));
     assert_eq!(record.throughput_Bps, Some(536.0));
 }
 
 #[test]
-fn the_data_direction_is_that_of_the_syn() {
-    let mut trace = Trace::tcp(1072);
-    trace.down = Direction::Up;
+fn the_data_direction_is_that_of_the_announced_sender() {
+    let mut trace = Trace::of(&[FlowInfo { sender: Host::Client, ..info("f", Protocol::Tcp) }]);
     trace.loss_free(0);
     let record = trace.record();
     assert_eq!((record.sent_packets, record.duplicate_acks), (2, 1));
@@ -27,7 +26,7 @@ fn the_data_direction_is_that_of_the_syn() {
 
 #[test]
 fn events_of_the_receivers_endpoint_are_not_the_senders() {
-    let mut trace = Trace::tcp(1072);
+    let mut trace = Trace::tcp();
     trace.handshake(0);
     let (flow, timeout) = (trace.flow, TcpEvent::Timeout { seq: 0, backoff: 1 });
     trace.analysis.tcp(ms(700), flow, Host::Client, timeout);
@@ -38,7 +37,7 @@ fn events_of_the_receivers_endpoint_are_not_the_senders() {
 
 #[test]
 fn a_third_duplicate_in_a_row_counts_once_and_again_after_an_advance() {
-    let mut trace = Trace::tcp(100_000);
+    let mut trace = Trace::tcp();
     trace.handshake(0);
     trace.ack(1000, 536);
     (0..5).for_each(|k| trace.ack(1100 + k, 536));
@@ -52,7 +51,7 @@ fn a_third_duplicate_in_a_row_counts_once_and_again_after_an_advance() {
 
 #[test]
 fn a_changed_window_still_repeats_but_data_resets_and_syn_acks_do_not() {
-    let mut trace = Trace::tcp(100_000);
+    let mut trace = Trace::tcp();
     trace.handshake(0);
     trace.ack(1000, 536);
     let update = Segment { ack: 537, flags: Flags::ACK, window_bytes: 4321, ..Segment::default() };
@@ -69,7 +68,7 @@ fn a_changed_window_still_repeats_but_data_resets_and_syn_acks_do_not() {
 
 #[test]
 fn acks_that_carry_sack_and_their_blocks_are_counted_apart() {
-    let mut trace = Trace::tcp(100_000);
+    let mut trace = Trace::tcp();
     trace.handshake(0);
     trace.answer(1000, 0, Flags::ACK, &[(536, 1072)]);
     trace.answer(1100, 0, Flags::ACK, &[(2144, 2680), (536, 1072)]);
@@ -84,7 +83,7 @@ fn acks_that_carry_sack_and_their_blocks_are_counted_apart() {
 
 #[test]
 fn a_repaired_loss_is_a_needed_retransmission() {
-    let mut trace = Trace::tcp(100_000);
+    let mut trace = Trace::tcp();
     trace.handshake(0);
     let original = trace.sent(600, 0, MSS);
     trace.dropped(601, &original, DropCause::QueueOverflow);
@@ -98,7 +97,7 @@ fn a_repaired_loss_is_a_needed_retransmission() {
 
 #[test]
 fn after_a_spurious_timeout_the_retransmission_is_unnecessary() {
-    let mut trace = Trace::tcp(100_000);
+    let mut trace = Trace::tcp();
     trace.handshake(0);
     let original = trace.sent(600, 0, MSS);
     trace.timeout(3600, 0);
@@ -113,7 +112,7 @@ fn after_a_spurious_timeout_the_retransmission_is_unnecessary() {
 
 #[test]
 fn a_timeout_whose_segment_arrived_before_the_expiry_is_spurious() {
-    let mut trace = Trace::tcp(100_000);
+    let mut trace = Trace::tcp();
     trace.handshake(0);
     let original = trace.sent(600, 0, MSS);
     trace.delivered(1000, &original);
@@ -126,7 +125,7 @@ fn a_timeout_whose_segment_arrived_before_the_expiry_is_spurious() {
 
 #[test]
 fn a_timeout_after_a_loss_is_genuine_though_its_own_retransmission_arrives() {
-    let mut trace = Trace::tcp(100_000);
+    let mut trace = Trace::tcp();
     trace.handshake(0);
     let original = trace.sent(600, 0, MSS);
     let next = trace.sent(610, 536, MSS);
@@ -143,7 +142,7 @@ fn a_timeout_after_a_loss_is_genuine_though_its_own_retransmission_arrives() {
 
 #[test]
 fn a_timeout_is_genuine_when_the_outstanding_copy_is_lost_after_the_expiry() {
-    let mut trace = Trace::tcp(100_000);
+    let mut trace = Trace::tcp();
     trace.handshake(0);
     let original = trace.sent(600, 0, MSS);
     trace.timeout(3600, 0);
@@ -156,7 +155,7 @@ fn a_timeout_is_genuine_when_the_outstanding_copy_is_lost_after_the_expiry() {
 
 #[test]
 fn two_expiries_in_a_row_are_both_spurious_when_the_original_comes_late() {
-    let mut trace = Trace::tcp(100_000);
+    let mut trace = Trace::tcp();
     trace.handshake(0);
     let original = trace.sent(600, 0, MSS);
     trace.timeout(3600, 0);
@@ -174,7 +173,7 @@ fn two_expiries_in_a_row_are_both_spurious_when_the_original_comes_late() {
 #[test]
 fn a_lost_retransmission_is_needed_unless_the_original_arrives() {
     let verdicts = |original_arrives: bool| {
-        let mut trace = Trace::tcp(100_000);
+        let mut trace = Trace::tcp();
         trace.handshake(0);
         let original = trace.sent(600, 0, MSS);
         let first = trace.sent(1600, 0, MSS);
@@ -195,7 +194,7 @@ fn a_lost_retransmission_is_needed_unless_the_original_arrives() {
 #[test]
 fn a_resegmented_retransmission_is_unnecessary_only_if_all_its_bytes_arrived() {
     let verdicts = |second_half_arrives: bool| {
-        let mut trace = Trace::tcp(100_000);
+        let mut trace = Trace::tcp();
         trace.handshake(0);
         let left = trace.sent(600, 0, 268);
         let right = trace.sent(610, 268, 268);
@@ -213,7 +212,7 @@ fn a_resegmented_retransmission_is_unnecessary_only_if_all_its_bytes_arrived() {
 
 #[test]
 fn a_segment_that_goes_beyond_old_data_is_a_retransmission_but_not_unnecessary() {
-    let mut trace = Trace::tcp(100_000);
+    let mut trace = Trace::tcp();
     trace.handshake(0);
     let old = trace.sent(600, 0, 100);
     trace.delivered(900, &old);
@@ -224,7 +223,7 @@ fn a_segment_that_goes_beyond_old_data_is_a_retransmission_but_not_unnecessary()
 
 #[test]
 fn drops_and_marks_are_counted_by_cause_and_direction() {
-    let mut trace = Trace::tcp(100_000);
+    let mut trace = Trace::tcp();
     let syn = trace.send(0, Direction::Down, Segment { flags: Flags::SYN, ..Segment::default() });
     trace.dropped(0, &syn, DropCause::QueueOverflow);
     trace.handshake(3000);
@@ -254,7 +253,7 @@ fn drops_and_marks_are_counted_by_cause_and_direction() {
 
 #[test]
 fn sender_events_are_counted_and_sampled() {
-    let mut trace = Trace::tcp(100_000);
+    let mut trace = Trace::tcp();
     trace.handshake(0);
     for rtt in [800, 600, 1000] {
         let (rtt, rto) = (Duration::from_millis(rtt), Duration::from_secs(3));
@@ -276,7 +275,7 @@ fn sender_events_are_counted_and_sampled() {
 
 #[test]
 fn queue_delay_is_the_time_in_the_router_queue_of_data_only() {
-    let mut trace = Trace::tcp(100_000);
+    let mut trace = Trace::tcp();
     trace.handshake(0);
     for (k, wait) in (0..).zip([0, 72, 144]) {
         let packet = trace.sent(600, k * 536, MSS);
@@ -293,14 +292,14 @@ fn queue_delay_is_the_time_in_the_router_queue_of_data_only() {
 
 #[test]
 fn a_flow_that_never_started_keeps_its_scheduled_start() {
-    let record = Trace::tcp(1072).record();
-    assert_eq!((record.start_s, record.outcome), (7.0, Outcome::Unfinished));
+    let record = Trace::tcp().record();
+    assert_eq!((record.start_s, record.outcome), (None, Outcome::Unfinished));
     assert_eq!((record.elapsed_s, record.sent_packets), (None, 0));
 }
 
 #[test]
 fn memory_is_that_of_a_flight_however_long_the_flow() {
-    let mut trace = Trace::tcp(100_000_000);
+    let mut trace = Trace::tcp();
     trace.handshake(0);
     for k in 0..50_000 {
         let packet = trace.sent(600 + k, k * 536, MSS);

@@ -1,0 +1,138 @@
+//! The applications of a run, and the TCP connections they may open.
+
+use lasthop_core::{Duration, FlowId, Host, Instant, Observer, Protocol, Seed};
+use lasthop_scenario::Scenario;
+use lasthop_tcp::{Endpoint, Phase, TcpConfig, TickClock};
+use lasthop_traffic::{BulkConfig, ConstantUdp, FlowConfig, PageLoad};
+
+/// An entry of the scenario's list of flows.
+pub(crate) struct Application {
+    /// The first of its flows; the others follow it.
+    pub first: FlowId,
+    pub kind: Kind,
+}
+
+pub(crate) enum Kind {
+    /// When it starts, unless it has.
+    Bulk(BulkConfig, Option<Instant>),
+    Udp(ConstantUdp),
+    Page(PageLoad),
+}
+
+/// One flow of the run.
+pub(crate) struct Flow {
+    /// Index of its application.
+    pub application: usize,
+    /// The ends of a TCP connection.
+    pub connection: Option<Box<Connection>>,
+}
+
+/// Both ends of a TCP connection, and what their applications know of it.
+pub(crate) struct Connection {
+    server: Peer,
+    client: Peer,
+}
+
+/// One end of a TCP connection, and how far its application has read.
+pub(crate) struct Peer {
+    pub endpoint: Endpoint,
+    read: u64,
+    saw_end: bool,
+}
+
+/// What is new for the application at one end of a connection.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct News {
+    /// Bytes received in order so far, if there are more than last time.
+    pub received: Option<u64>,
+    /// The other side's stream has ended, or the connection is lost; told once.
+    pub ended: bool,
+}
+
+impl Connection {
+    pub fn peer(&mut self, host: Host) -> &mut Peer {
+        match host {
+            Host::Server => &mut self.server,
+            Host::Client => &mut self.client,
+        }
+    }
+}
+
+impl Peer {
+    /// What the application has not been told yet.
+    pub fn news(&mut self) -> News {
+        let received = self.endpoint.received_bytes();
+        let ended = self.endpoint.peer_closed() || self.endpoint.phase() == Phase::Aborted;
+        News {
+            received: (std::mem::replace(&mut self.read, received) < received).then_some(received),
+            ended: !std::mem::replace(&mut self.saw_end, ended) && ended,
+        }
+    }
+}
+
+impl Application {
+    /// When it wants to act next without being told anything.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        match &self.kind {
+            Kind::Bulk(_, start) => *start,
+            Kind::Udp(source) => source.next_wakeup(),
+            Kind::Page(page) => page.next_wakeup(),
+        }
+    }
+}
+
+/// The applications of a scenario, each with its drawn start, and their flows, which are announced.
+pub(crate) fn applications<O: Observer>(
+    scenario: &Scenario,
+    seed: Seed,
+    observer: &mut O,
+) -> (Vec<Application>, Vec<Flow>) {
+    let clocks = Clocks::new(&scenario.tcp, seed);
+    let mtu = scenario.mtu.0 as u32;
+    let mut flows: Vec<Flow> = Vec::new();
+    let mut applications = Vec::with_capacity(scenario.flow.len());
+    for (index, config) in scenario.flow.iter().enumerate() {
+        let mut stream = seed.stream(&format!("start.flow{index}"));
+        let start = Instant::ZERO + config.start().sampler().sample(&mut stream);
+        let first = FlowId(flows.len() as u32);
+        for info in config.flows(index as u32) {
+            observer.announce(&info);
+            let flow = FlowId(flows.len() as u32);
+            let connection = (info.protocol == Protocol::Tcp)
+                .then(|| Box::new(clocks.connection(&scenario.tcp, mtu, flow)));
+            flows.push(Flow { application: index, connection });
+        }
+        let kind = match config {
+            FlowConfig::BulkTcp(bulk) => Kind::Bulk(bulk.clone(), Some(start)),
+            FlowConfig::ConstantUdp(udp) => Kind::Udp(ConstantUdp::new(udp, start)),
+            FlowConfig::HttpPage(page) => Kind::Page(PageLoad::new(page, start)),
+        };
+        applications.push(Application { first, kind });
+    }
+    (applications, flows)
+}
+
+/// The hosts' tick clocks. Hosts do not boot in step: each phase is drawn once per replication.
+struct Clocks {
+    server: TickClock,
+    client: TickClock,
+}
+
+impl Clocks {
+    fn new(config: &TcpConfig, seed: Seed) -> Self {
+        let clock = |stream| {
+            let phase = seed.stream(stream).unit() * config.tick.as_nanos() as f64;
+            TickClock::new(config.tick, Duration::from_nanos(phase as u64))
+        };
+        Self { server: clock("clock.server"), client: clock("clock.client") }
+    }
+
+    fn connection(&self, config: &TcpConfig, mtu: u32, flow: FlowId) -> Connection {
+        let peer = |clock, host| Peer {
+            endpoint: Endpoint::listen(config, mtu, clock, flow, host),
+            read: 0,
+            saw_end: false,
+        };
+        Connection { server: peer(self.server, Host::Server), client: peer(self.client, Host::Client) }
+    }
+}

@@ -1,0 +1,348 @@
+//! A web page load: a main object, in-line objects, and the connections that fetch them.
+//!
+//! Both applications stand here, the browser on the mobile host and the server on the fixed host, as one
+//! state machine without input or output: the owner tells what each connection's ends have seen, and
+//! carries out the [`Action`]s. What is not modelled: parsing times, server think times, caches.
+
+use std::collections::VecDeque;
+
+use lasthop_core::{Bytes, Distribution, Duration, Host, HttpEvent, Instant};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+mod tests;
+
+/// A web page load by the mobile host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HttpPageConfig {
+    /// Name of the page load in the records.
+    pub name: String,
+    /// When the browser opens its first connection.
+    pub start: Distribution<Duration>,
+    /// How objects share connections.
+    pub protocol: HttpProtocol,
+    /// Connections open at once at most.
+    pub connections: u32,
+    /// Size of each request; every request is written on its own.
+    pub request: Bytes,
+    /// Size of the header in front of every object.
+    pub response_header: Bytes,
+    /// Size of the main object.
+    pub main: Bytes,
+    /// Size of each in-line object.
+    pub inline: Bytes,
+    /// Number of in-line objects.
+    pub inline_count: u32,
+    /// How much of the main object (header apart) the browser has when it asks for the in-line objects;
+    /// the whole of it if absent.
+    pub inline_after: Option<Bytes>,
+    /// HTTP/1.1: how long the browser keeps its connections once it has everything.
+    #[serde(default)]
+    pub close_after: Duration,
+}
+
+/// How objects share connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum HttpProtocol {
+    /// One object per connection, which the server closes.
+    #[serde(rename = "http1.0")]
+    Http10,
+    /// Persistent connections, one request under way on each.
+    #[serde(rename = "http1.1")]
+    Http11,
+    /// Persistent connections; all requests are sent at once, spread evenly.
+    #[serde(rename = "http1.1-pipelined")]
+    Http11Pipelined,
+}
+
+impl HttpPageConfig {
+    /// Number of objects, the main one included.
+    pub fn objects(&self) -> u32 {
+        1 + self.inline_count
+    }
+
+    /// Size of an object, from 0 for the main one.
+    pub fn object_bytes(&self, object: u32) -> Bytes {
+        if object == 0 { self.main } else { self.inline }
+    }
+
+    /// Name of an object: `main`, `inline-1`, ...
+    pub fn object_name(object: u32) -> String {
+        if object == 0 { "main".to_owned() } else { format!("inline-{object}") }
+    }
+
+    /// Names of the connections that the page load may open, in the order of opening. A connection for
+    /// one object has the object's name.
+    pub fn connection_names(&self) -> Vec<String> {
+        match self.protocol {
+            HttpProtocol::Http10 => (0..self.objects()).map(Self::object_name).collect(),
+            HttpProtocol::Http11 | HttpProtocol::Http11Pipelined => {
+                (1..=self.connections.min(self.objects()))
+                    .map(|number| format!("connection-{number}"))
+                    .collect()
+            }
+        }
+    }
+
+    fn response_bytes(&self, object: u32) -> u64 {
+        self.response_header.0 + self.object_bytes(object).0
+    }
+}
+
+/// What the owner of a [`PageLoad`] has to do. Connections are numbered in the order of
+/// [`HttpPageConfig::connection_names`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The browser opens a connection.
+    Connect {
+        /// Number of the connection.
+        connection: u32,
+    },
+    /// An application writes.
+    Write {
+        /// Number of the connection.
+        connection: u32,
+        /// Whose application.
+        host: Host,
+        /// How much, in one write.
+        bytes: u64,
+    },
+    /// An application has nothing more to write.
+    Close {
+        /// Number of the connection.
+        connection: u32,
+        /// Whose application.
+        host: Host,
+    },
+    /// Something to tell the observer.
+    Report {
+        /// Number of the connection.
+        connection: u32,
+        /// What.
+        event: HttpEvent,
+    },
+}
+
+/// One page load under way.
+#[derive(Clone, Debug)]
+pub struct PageLoad {
+    config: HttpPageConfig,
+    start: Option<Instant>,
+    connections: Vec<Connection>,
+    /// In-line objects not yet asked for; none before the browser knows of them.
+    waiting: VecDeque<u32>,
+    discovered: bool,
+    /// Objects the browser has whole, or will never have because their connection is lost.
+    settled: u32,
+    close_at: Option<Instant>,
+    actions: VecDeque<Action>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Connection {
+    /// Objects asked for, in order.
+    objects: Vec<u32>,
+    /// How many of them the server has answered.
+    answered: usize,
+    /// How many the browser has whole, and their bytes with headers.
+    complete: usize,
+    complete_bytes: u64,
+    /// The first byte of the next one has arrived.
+    begun: bool,
+    closed: bool,
+}
+
+impl PageLoad {
+    /// A page load that begins at `start`.
+    pub fn new(config: &HttpPageConfig, start: Instant) -> Self {
+        Self {
+            config: config.clone(),
+            start: Some(start),
+            connections: Vec::new(),
+            waiting: VecDeque::new(),
+            discovered: false,
+            settled: 0,
+            close_at: None,
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// When [`PageLoad::handle_wakeup`] wants to be called, if at all.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        self.start.or(self.close_at)
+    }
+
+    /// Starts the page load, or closes its connections, when that is due.
+    pub fn handle_wakeup(&mut self, now: Instant) {
+        if self.start.take_if(|start| *start <= now).is_some() {
+            let connection = self.connect();
+            self.request(connection, 0);
+        }
+        if self.close_at.take_if(|close_at| *close_at <= now).is_some() {
+            for connection in 0..self.connections.len() as u32 {
+                self.close(connection);
+            }
+        }
+    }
+
+    /// What to do next.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The server has received `bytes` in order so far on a connection: it answers every whole request.
+    pub fn handle_requests(&mut self, connection: u32, bytes: u64) {
+        let state = &mut self.connections[connection as usize];
+        let requests = (bytes / self.config.request.0) as usize;
+        while state.answered < requests.min(state.objects.len()) {
+            let object = state.objects[state.answered];
+            state.answered += 1;
+            let (header, body) = (self.config.response_header.0, self.config.object_bytes(object).0);
+            let event = HttpEvent::Response { object, header_bytes: header, body_bytes: body };
+            let bytes = header + body;
+            self.actions.push_back(Action::Report { connection, event });
+            self.actions.push_back(Action::Write { connection, host: Host::Server, bytes });
+            if self.config.protocol == HttpProtocol::Http10 {
+                self.actions.push_back(Action::Close { connection, host: Host::Server });
+            }
+        }
+    }
+
+    /// The browser has closed its side: so does the server.
+    pub fn handle_browser_closed(&mut self, connection: u32) {
+        if self.config.protocol != HttpProtocol::Http10 {
+            self.actions.push_back(Action::Close { connection, host: Host::Server });
+        }
+    }
+
+    /// The browser has received `bytes` in order so far on a connection.
+    pub fn handle_responses(&mut self, now: Instant, connection: u32, bytes: u64) {
+        loop {
+            let state = &mut self.connections[connection as usize];
+            let Some(&object) = state.objects.get(state.complete) else { break };
+            let arrived = bytes - state.complete_bytes;
+            if arrived > 0 && !std::mem::replace(&mut state.begun, true) {
+                self.report(connection, HttpEvent::FirstByte { object });
+            }
+            let whole = self.config.response_bytes(object);
+            if object == 0 && self.knows_inline(arrived) {
+                self.discover(connection);
+            }
+            if arrived < whole {
+                break;
+            }
+            let state = &mut self.connections[connection as usize];
+            state.complete += 1;
+            state.complete_bytes += whole;
+            state.begun = false;
+            self.settled += 1;
+            self.report(connection, HttpEvent::LastByte { object });
+            self.after_object(now, connection);
+        }
+    }
+
+    /// An object is whole. HTTP/1.0 waits for the server to close; HTTP/1.1 asks for the next object, or
+    /// closes some time after the last.
+    fn after_object(&mut self, now: Instant, connection: u32) {
+        if self.config.protocol == HttpProtocol::Http10 {
+            return;
+        }
+        if let Some(next) = self.waiting.pop_front() {
+            self.request(connection, next);
+        }
+        self.close_if_settled(now);
+    }
+
+    fn close_if_settled(&mut self, now: Instant) {
+        let known = if self.discovered { self.config.objects() } else { 1 };
+        if self.settled == known {
+            self.close_at = Some(now + self.config.close_after);
+        }
+    }
+
+    /// The browser has seen the end of the server's stream, or lost the connection: it closes. HTTP/1.0 takes
+    /// the free place for the next object; HTTP/1.1 closes all once nothing more can come.
+    pub fn handle_server_closed(&mut self, now: Instant, connection: u32) {
+        self.close(connection);
+        if self.config.protocol == HttpProtocol::Http10 {
+            return self.fill_places();
+        }
+        let state = &mut self.connections[connection as usize];
+        self.settled += (state.objects.len() - state.complete) as u32;
+        state.objects.truncate(state.complete);
+        self.close_if_settled(now);
+    }
+
+    fn connect(&mut self) -> u32 {
+        let connection = self.connections.len() as u32;
+        self.connections.push(Connection::default());
+        self.actions.push_back(Action::Connect { connection });
+        connection
+    }
+
+    fn request(&mut self, connection: u32, object: u32) {
+        self.connections[connection as usize].objects.push(object);
+        let bytes = self.config.request.0;
+        self.report(connection, HttpEvent::Request { object, bytes });
+        self.actions.push_back(Action::Write { connection, host: Host::Client, bytes });
+    }
+
+    fn close(&mut self, connection: u32) {
+        if !std::mem::replace(&mut self.connections[connection as usize].closed, true) {
+            self.actions.push_back(Action::Close { connection, host: Host::Client });
+        }
+    }
+
+    fn report(&mut self, connection: u32, event: HttpEvent) {
+        self.actions.push_back(Action::Report { connection, event });
+    }
+
+    /// True once so much of the main object's response has arrived that its references are read.
+    fn knows_inline(&self, arrived: u64) -> bool {
+        let needed = self.config.inline_after.unwrap_or(self.config.main).min(self.config.main);
+        arrived >= self.config.response_header.0 + needed.0
+    }
+
+    /// The browser has read which in-line objects there are; the main object is on connection `main`.
+    fn discover(&mut self, main: u32) {
+        if std::mem::replace(&mut self.discovered, true) {
+            return;
+        }
+        self.waiting = (1..self.config.objects()).collect();
+        match self.config.protocol {
+            HttpProtocol::Http10 => self.fill_places(),
+            HttpProtocol::Http11 => {
+                // The main object's connection takes its share once it is free.
+                while self.connections.len() < self.config.connections as usize
+                    && let Some(object) = self.waiting.pop_front()
+                {
+                    let connection = self.connect();
+                    self.request(connection, object);
+                }
+            }
+            HttpProtocol::Http11Pipelined => {
+                let places = self.config.connections.min(self.config.objects());
+                for (index, object) in (0..).zip(std::mem::take(&mut self.waiting)) {
+                    let connection = (main + index) % places;
+                    if connection as usize == self.connections.len() {
+                        self.connect();
+                    }
+                    self.request(connection, object);
+                }
+            }
+        }
+    }
+
+    /// HTTP/1.0: opens a connection for each object that waits, as far as there are places.
+    fn fill_places(&mut self) {
+        let open = |page: &Self| page.connections.iter().filter(|connection| !connection.closed).count();
+        while open(self) < self.config.connections as usize
+            && let Some(object) = self.waiting.pop_front()
+        {
+            let connection = self.connect();
+            self.request(connection, object);
+        }
+    }
+}
