@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::Dscp;
+
 /// A flow of the run: one TCP connection or one UDP stream, in the order of the scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u32);
@@ -43,6 +45,10 @@ pub struct Packet {
     pub ip_bytes: u32,
     /// ECN field of the IP header.
     pub ecn: Ecn,
+    /// Code point in the DS field of the IP header.
+    pub dscp: Dscp,
+    /// Transport port of the fixed host: the source on the way down, the destination on the way up.
+    pub server_port: u16,
     /// What the IP packet carries.
     pub body: Body,
 }

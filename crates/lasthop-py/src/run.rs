@@ -66,7 +66,8 @@ pub fn capture(
     let create = |name: &str| File::create_new(folder.join(name)).map(BufWriter::new);
     let mut description = vec![comment.to_owned()];
     for (index, flow) in scenario.flow.iter().enumerate() {
-        let addresses = Addresses::of(FlowId(index as u32))?;
+        let id = FlowId(index as u32);
+        let addresses = Addresses::of(id, flow.server_port(id))?;
         description.push(format!("flow {index} ({}): {addresses}", flow.name()));
     }
     let description = description.join("\n");

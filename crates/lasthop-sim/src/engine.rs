@@ -10,7 +10,7 @@
 //! then the flows in the order of the scenario, each with its start, server and client.
 
 use lasthop_core::{
-    Body, Datagram, Direction, Duration, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena,
+    Body, Datagram, Direction, Dscp, Duration, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena,
     PacketEvent, PacketId, Seed,
 };
 use lasthop_link::Path;
@@ -48,6 +48,8 @@ const PER_FLOW: ComponentId = 3;
 /// A flow and its place in life.
 struct Flow {
     start: Option<Instant>,
+    dscp: Dscp,
+    server_port: u16,
     traffic: Traffic,
 }
 
@@ -243,8 +245,9 @@ impl<'a, O: Observer> Engine<'a, O> {
             Host::Server => (&mut self.lan_down, LAN_DOWN, Direction::Down),
             Host::Client => (&mut self.lan_up, LAN_UP, Direction::Up),
         };
-        let packet =
-            Packet { serial: self.next_serial, flow: FlowId(index as u32), direction, ip_bytes, ecn, body };
+        let (serial, flow) = (self.next_serial, FlowId(index as u32));
+        let Flow { dscp, server_port, .. } = self.flows[index];
+        let packet = Packet { serial, flow, direction, ip_bytes, ecn, dscp, server_port, body };
         self.next_serial += 1;
         self.observer.packet(now, PacketEvent::Sent, &packet);
         lan.send(now, self.arena.insert(packet), ip_bytes);
@@ -280,7 +283,8 @@ fn flows(scenario: &Scenario, seed: Seed) -> Vec<Flow> {
             },
             FlowConfig::ConstantUdp(udp) => Traffic::Udp(ConstantUdp::new(udp, start)),
         };
-        Flow { start: Some(start), traffic }
+        let server_port = config.server_port(FlowId(index as u32));
+        Flow { start: Some(start), dscp: config.dscp(), server_port, traffic }
     };
     scenario.flow.iter().enumerate().map(flow).collect()
 }

@@ -4,9 +4,16 @@ mod udp;
 
 pub use udp::ConstantUdp;
 
-use lasthop_core::{Bytes, Distribution, Duration, Rate};
+use std::num::NonZeroU16;
+
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, FlowId, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Port of the first flow: in a range that no analyser takes for an application's.
+const FIRST_PORT: u16 = 30_001;
+/// Flows whose ports differ if the scenario states none.
+const DEFAULT_PORTS: u32 = 10_000;
 
 /// One flow of the scenario, from the fixed host to the mobile host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +37,11 @@ pub struct BulkConfig {
     pub write: Option<Bytes>,
     /// When the sender connects.
     pub start: Distribution<Duration>,
+    /// Code point of the flow's packets, in both directions; best effort if absent.
+    #[serde(default)]
+    pub dscp: Dscp,
+    /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
+    pub port: Option<NonZeroU16>,
 }
 
 /// A constant-bit-rate UDP stream.
@@ -46,6 +58,11 @@ pub struct ConstantUdpConfig {
     pub duration: Duration,
     /// When the first datagram leaves.
     pub start: Distribution<Duration>,
+    /// Code point of the flow's packets, in both directions; best effort if absent.
+    #[serde(default)]
+    pub dscp: Dscp,
+    /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
+    pub port: Option<NonZeroU16>,
 }
 
 impl FlowConfig {
@@ -63,5 +80,22 @@ impl FlowConfig {
             Self::BulkTcp(bulk) => &bulk.start,
             Self::ConstantUdp(udp) => &udp.start,
         }
+    }
+
+    /// Code point of the flow's packets.
+    pub const fn dscp(&self) -> Dscp {
+        match self {
+            Self::BulkTcp(bulk) => bulk.dscp,
+            Self::ConstantUdp(udp) => udp.dscp,
+        }
+    }
+
+    /// Port of the fixed host, if this is flow `id` of its scenario.
+    pub fn server_port(&self, id: FlowId) -> u16 {
+        let stated = match self {
+            Self::BulkTcp(bulk) => bulk.port,
+            Self::ConstantUdp(udp) => udp.port,
+        };
+        stated.map_or(FIRST_PORT + (id.0 % DEFAULT_PORTS) as u16, NonZeroU16::get)
     }
 }
