@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::{Duration, FlowId, Instant, Packet};
+use crate::{Dscp, Duration, FlowId, Instant, Packet};
 
 /// A place where events are seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +39,10 @@ pub struct FlowInfo {
     pub sender: Host,
     /// Payload that will be offered, where the sender cannot say itself that it is done: UDP.
     pub offered_bytes: Option<u64>,
+    /// Code point of its packets, in both directions.
+    pub dscp: Dscp,
+    /// Port of the fixed host.
+    pub server_port: u16,
 }
 
 /// Why a packet was lost. Each cause is counted apart.

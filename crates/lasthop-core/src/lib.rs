@@ -2,6 +2,7 @@
 //! events and named random streams. Nothing here reads a clock or draws from a global generator.
 
 pub mod dist;
+pub mod dscp;
 pub mod event;
 pub mod packet;
 pub mod rng;
@@ -9,6 +10,7 @@ pub mod time;
 pub mod units;
 
 pub use dist::{Cut, Distribution, Quantity, Sampler};
+pub use dscp::Dscp;
 pub use event::{
     DropCause, FlowInfo, Host, HttpEvent, Observer, PacketEvent, Protocol, QueueDepth, RetransmissionKind,
     TcpEvent, UndoCause,

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::Host;
+use crate::{Dscp, Host};
 
 /// A flow of the run: one TCP connection or one UDP stream, in the order in which they were announced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,6 +55,10 @@ pub struct Packet {
     pub ip_bytes: u32,
     /// ECN field of the IP header.
     pub ecn: Ecn,
+    /// Code point in the DS field of the IP header.
+    pub dscp: Dscp,
+    /// Transport port of the fixed host: the source on the way down, the destination on the way up.
+    pub server_port: u16,
     /// What the IP packet carries.
     pub body: Body,
 }

@@ -2,8 +2,8 @@
 
 use lasthop_core::units::{Probability, QueueSize};
 use lasthop_core::{
-    Body, Bytes, Datagram, Direction, Distribution, DropCause, Duration, Ecn, FlowId, Instant, Observer,
-    Packet, PacketArena, PacketEvent, QueueDepth, Rate, Seed,
+    Body, Bytes, Datagram, Direction, Distribution, DropCause, Dscp, Duration, Ecn, FlowId, Instant,
+    Observer, Packet, PacketArena, PacketEvent, QueueDepth, Rate, Seed,
 };
 
 use crate::config::{
@@ -132,8 +132,16 @@ impl Lab {
     pub(crate) fn send(&mut self, at: Instant, ip_bytes: u32, ecn: Ecn) {
         self.run_until(at);
         let body = Body::Udp(Datagram::default());
-        let packet =
-            Packet { serial: self.sent, flow: FlowId(0), direction: Direction::Down, ip_bytes, ecn, body };
+        let packet = Packet {
+            serial: self.sent,
+            flow: FlowId(0),
+            direction: Direction::Down,
+            ip_bytes,
+            ecn,
+            dscp: Dscp::default(),
+            server_port: 30_001,
+            body,
+        };
         self.sent += 1;
         let id = self.arena.insert(packet);
         self.path.handle_packet(at, id, &mut self.arena, &mut self.log);

@@ -83,9 +83,8 @@ pub fn capture(
 ) -> io::Result<()> {
     let create = |name: &str| File::create_new(folder.join(name)).map(BufWriter::new);
     let mut description = vec![comment.to_owned()];
-    let flows = (0..).zip(&scenario.flow).flat_map(|(application, config)| config.flows(application));
-    for (index, info) in (0..).zip(flows) {
-        let addresses = Addresses::of(FlowId(index))?;
+    for (index, info) in (0..).zip(lasthop_traffic::flows(&scenario.flow)) {
+        let addresses = Addresses::of(FlowId(index), info.server_port)?;
         description.push(format!("flow {index} ({}): {addresses}", info.name));
     }
     let description = description.join("\n");

@@ -4,7 +4,7 @@
 //! Only the part of JSON Schema that the derivation uses is understood. Texts with units are read by
 //! their own types, found by the names of their definitions.
 
-use lasthop_core::{Bytes, Distribution, Duration, Probability, QueueSize, Rate};
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, Probability, QueueSize, Rate};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Schema;
 
@@ -24,11 +24,12 @@ fn read<T: DeserializeOwned>(node: &Node) -> Result<(), String> {
 type Reader = fn(&Node) -> Result<(), String>;
 
 /// Types that read their own text, by the name of their definition.
-const READERS: [(&str, Reader); 7] = [
+const READERS: [(&str, Reader); 8] = [
     ("Duration", read::<Duration>),
     ("Rate", read::<Rate>),
     ("Bytes", read::<Bytes>),
     ("QueueSize", read::<QueueSize>),
+    ("Dscp", read::<Dscp>),
     ("Probability", read::<Probability>),
     ("DistributionOfDuration", read::<Distribution<Duration>>),
     ("DistributionOfBytes", read::<Distribution<Bytes>>),
@@ -63,7 +64,8 @@ impl<'a> Checker<'a> {
         if let Some(choices) = schema.get("oneOf").or(schema.get("anyOf")).and_then(Schema::as_array) {
             return self.choice(node, choices);
         }
-        match schema["type"].as_str() {
+        // An optional number has the types ["integer", "null"].
+        match schema["type"].as_str().or(schema["type"][0].as_str()) {
             Some("object") => self.object(node, schema),
             Some("array") => self.array(node, schema),
             Some("integer") => self.integer(node, schema),
@@ -212,6 +214,7 @@ impl<'a> Checker<'a> {
         match definition["type"].as_str() {
             Some("number") => format!("a number from 0 to 1, {example} say"),
             Some(_) => format!("a text with a number and a unit, {example} say"),
+            None if definition["type"].is_array() => format!("a name or a number, {example} say"),
             None => format!("a text with a number and a unit, {example} say, or a table with a distribution"),
         }
     }

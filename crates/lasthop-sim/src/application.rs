@@ -1,6 +1,6 @@
 //! The applications of a run, and the TCP connections they may open.
 
-use lasthop_core::{Duration, FlowId, Host, Instant, Observer, Protocol, Seed};
+use lasthop_core::{Dscp, Duration, FlowId, FlowInfo, Host, Instant, Observer, Protocol, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{Endpoint, Phase, TcpConfig, TickClock};
 use lasthop_traffic::{BulkConfig, ConstantUdp, FlowConfig, PageLoad};
@@ -23,6 +23,9 @@ pub(crate) enum Kind {
 pub(crate) struct Flow {
     /// Index of its application.
     pub application: usize,
+    /// Of its packets.
+    pub dscp: Dscp,
+    pub server_port: u16,
     /// The ends of a TCP connection.
     pub connection: Option<Box<Connection>>,
 }
@@ -89,27 +92,28 @@ pub(crate) fn applications<O: Observer>(
 ) -> (Vec<Application>, Vec<Flow>) {
     let clocks = Clocks::new(&scenario.tcp, seed);
     let mtu = scenario.mtu.0 as u32;
-    let mut flows: Vec<Flow> = Vec::new();
-    let mut applications = Vec::with_capacity(scenario.flow.len());
-    for (index, config) in scenario.flow.iter().enumerate() {
+    let infos = lasthop_traffic::flows(&scenario.flow);
+    infos.iter().for_each(|info| observer.announce(info));
+    let flow = |(id, info): (u32, &FlowInfo)| Flow {
+        application: info.application as usize,
+        dscp: info.dscp,
+        server_port: info.server_port,
+        connection: (info.protocol == Protocol::Tcp)
+            .then(|| Box::new(clocks.connection(&scenario.tcp, mtu, FlowId(id)))),
+    };
+    let application = |(index, config): (usize, &FlowConfig)| {
         let mut stream = seed.stream(&format!("start.flow{index}"));
         let start = Instant::ZERO + config.start().sampler().sample(&mut stream);
-        let first = FlowId(flows.len() as u32);
-        for info in config.flows(index as u32) {
-            observer.announce(&info);
-            let flow = FlowId(flows.len() as u32);
-            let connection = (info.protocol == Protocol::Tcp)
-                .then(|| Box::new(clocks.connection(&scenario.tcp, mtu, flow)));
-            flows.push(Flow { application: index, connection });
-        }
         let kind = match config {
             FlowConfig::BulkTcp(bulk) => Kind::Bulk(bulk.clone(), Some(start)),
             FlowConfig::ConstantUdp(udp) => Kind::Udp(ConstantUdp::new(udp, start)),
             FlowConfig::HttpPage(page) => Kind::Page(PageLoad::new(page, start)),
         };
-        applications.push(Application { first, kind });
-    }
-    (applications, flows)
+        let first = infos.iter().take_while(|info| (info.application as usize) < index).count();
+        Application { first: FlowId(first as u32), kind }
+    };
+    let applications = scenario.flow.iter().enumerate().map(application).collect();
+    (applications, (0..).zip(&infos).map(flow).collect())
 }
 
 /// The hosts' tick clocks. Hosts do not boot in step: each phase is drawn once per replication.

@@ -212,7 +212,7 @@ impl<'a, O: Observer> Engine<'a, O> {
 
     /// Tells the application at one end of a connection what is new there, and does what it wants done.
     fn tell_application(&mut self, now: Instant, flow: FlowId, host: Host) {
-        let Flow { application, connection } = &mut self.flows[flow.0 as usize];
+        let Flow { application, connection, .. } = &mut self.flows[flow.0 as usize];
         let Some(connection) = connection else { return };
         let peer = connection.peer(host);
         let News { received, ended } = peer.news();
@@ -293,7 +293,9 @@ impl<'a, O: Observer> Engine<'a, O> {
             Host::Server => (&mut self.lan_down, LAN_DOWN, Direction::Down),
             Host::Client => (&mut self.lan_up, LAN_UP, Direction::Up),
         };
-        let packet = Packet { serial: self.next_serial, flow, direction, ip_bytes, ecn, body };
+        let Flow { dscp, server_port, .. } = self.flows[flow.0 as usize];
+        let serial = self.next_serial;
+        let packet = Packet { serial, flow, direction, ip_bytes, ecn, dscp, server_port, body };
         self.next_serial += 1;
         self.observer.packet(now, PacketEvent::Sent, &packet);
         lan.send(now, self.arena.insert(packet), ip_bytes);

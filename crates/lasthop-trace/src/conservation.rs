@@ -133,7 +133,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lasthop_core::{Body, Datagram, DropCause, Ecn, QueueDepth};
+    use lasthop_core::{Body, Datagram, DropCause, Dscp, Ecn, QueueDepth};
 
     const DEPTH: QueueDepth = QueueDepth { packets: 1, bytes: 540, average: f64::NAN };
 
@@ -142,7 +142,17 @@ mod tests {
         for (at, (serial, event)) in (0..).zip(events) {
             let body = Body::Udp(Datagram { number: *serial, payload_bytes: 512 });
             let (flow, direction) = (FlowId(0), Direction::Down);
-            let packet = Packet { serial: *serial, flow, direction, ip_bytes: 540, ecn: Ecn::NotEct, body };
+            let (serial, dscp) = (*serial, Dscp::default());
+            let packet = Packet {
+                serial,
+                flow,
+                direction,
+                ip_bytes: 540,
+                ecn: Ecn::NotEct,
+                dscp,
+                server_port: 30_001,
+                body,
+            };
             conservation.packet(Instant::from_nanos(at), *event, &packet);
         }
         conservation

@@ -153,7 +153,7 @@ impl<W: Write> Capture<W> {
 
     fn dropped(&mut self, now: Instant, packet: &Packet, cause: DropCause) -> io::Result<()> {
         let time = now.as_nanos();
-        let addresses = Addresses::of(packet.flow)?;
+        let addresses = Addresses::of(packet.flow, packet.server_port)?;
         writeln!(
             self.drops,
             "{}.{:09},{},{},{},{},{},{}",

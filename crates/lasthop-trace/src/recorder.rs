@@ -327,11 +327,12 @@ fn tcp_row(now: Instant, flow: FlowId, host: Host, event: TcpEvent) -> TcpRow {
 mod tests {
     use super::*;
     use crate::columns::{Column, Columnar};
-    use lasthop_core::{Datagram, SackBlock, Segment};
+    use lasthop_core::{Datagram, Dscp, SackBlock, Segment};
 
     fn packet(body: Body) -> Packet {
         let (flow, direction) = (FlowId(3), Direction::Up);
-        Packet { serial: 9, flow, direction, ip_bytes: 64, ecn: Ecn::Ce, body }
+        let dscp = Dscp::default();
+        Packet { serial: 9, flow, direction, ip_bytes: 64, ecn: Ecn::Ce, dscp, server_port: 30_004, body }
     }
 
     fn column<R: Columnar>(rows: &[R], name: &str) -> Column {

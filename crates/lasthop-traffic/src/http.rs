@@ -5,8 +5,9 @@
 //! carries out the [`Action`]s. What is not modelled: parsing times, server think times, caches.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU16;
 
-use lasthop_core::{Bytes, Distribution, Duration, Host, HttpEvent, Instant};
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, Host, HttpEvent, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,16 @@ pub struct HttpPageConfig {
     /// HTTP/1.1: how long the browser keeps its connections once it has everything.
     #[serde(default)]
     pub close_after: Duration,
+    /// Code point of the page load's packets, in both directions; best effort if absent.
+    #[serde(default)]
+    pub dscp: Dscp,
+    /// Port of the web server.
+    #[serde(default = "http_port")]
+    pub port: NonZeroU16,
+}
+
+const fn http_port() -> NonZeroU16 {
+    NonZeroU16::new(80).unwrap()
 }
 
 /// How objects share connections.

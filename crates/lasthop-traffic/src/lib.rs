@@ -6,9 +6,16 @@ mod udp;
 pub use http::{Action, HttpPageConfig, HttpProtocol, PageLoad};
 pub use udp::ConstantUdp;
 
-use lasthop_core::{Bytes, Distribution, Duration, FlowInfo, Host, Protocol, Rate};
+use std::num::NonZeroU16;
+
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, FlowInfo, Host, Protocol, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Port of the first flow: in a range that no analyser takes for an application's.
+const FIRST_PORT: u16 = 30_001;
+/// Flows whose ports differ if the scenario states none.
+const DEFAULT_PORTS: usize = 10_000;
 
 /// One application of the scenario; its data go from the fixed host to the mobile host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +41,11 @@ pub struct BulkConfig {
     pub write: Option<Bytes>,
     /// When the sender connects.
     pub start: Distribution<Duration>,
+    /// Code point of the flow's packets, in both directions; best effort if absent.
+    #[serde(default)]
+    pub dscp: Dscp,
+    /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
+    pub port: Option<NonZeroU16>,
 }
 
 /// A constant-bit-rate UDP stream.
@@ -50,6 +62,11 @@ pub struct ConstantUdpConfig {
     pub duration: Duration,
     /// When the first datagram leaves.
     pub start: Distribution<Duration>,
+    /// Code point of the flow's packets, in both directions; best effort if absent.
+    #[serde(default)]
+    pub dscp: Dscp,
+    /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
+    pub port: Option<NonZeroU16>,
 }
 
 impl FlowConfig {
@@ -62,25 +79,6 @@ impl FlowConfig {
         }
     }
 
-    /// The flows that the application may open; it is entry number `application` of the scenario.
-    pub fn flows(&self, application: u32) -> Vec<FlowInfo> {
-        let info = |name: String, protocol, offered_bytes| FlowInfo {
-            name,
-            application,
-            protocol,
-            sender: Host::Server,
-            offered_bytes,
-        };
-        match self {
-            Self::BulkTcp(bulk) => vec![info(bulk.name.clone(), Protocol::Tcp, None)],
-            Self::ConstantUdp(udp) => vec![info(udp.name.clone(), Protocol::Udp, Some(udp.total_bytes()))],
-            Self::HttpPage(page) => {
-                let flow = |name: &String| info(format!("{}/{name}", page.name), Protocol::Tcp, None);
-                page.connection_names().iter().map(flow).collect()
-            }
-        }
-    }
-
     /// When the flow starts.
     pub fn start(&self) -> &Distribution<Duration> {
         match self {
@@ -89,4 +87,37 @@ impl FlowConfig {
             Self::HttpPage(page) => &page.start,
         }
     }
+
+    /// Names of the flows that the application may open; of page loads their connections.
+    fn flow_names(&self) -> Vec<String> {
+        match self {
+            Self::BulkTcp(BulkConfig { name, .. }) | Self::ConstantUdp(ConstantUdpConfig { name, .. }) => {
+                vec![name.clone()]
+            }
+            Self::HttpPage(page) => page
+                .connection_names()
+                .iter()
+                .map(|connection| format!("{}/{connection}", page.name))
+                .collect(),
+        }
+    }
+}
+
+/// The flows that these applications may open, in the order of their [`FlowId`].
+pub fn flows(applications: &[FlowConfig]) -> Vec<FlowInfo> {
+    let mut flows = Vec::new();
+    for (application, config) in (0..).zip(applications) {
+        let (protocol, offered_bytes, dscp, port) = match config {
+            FlowConfig::BulkTcp(bulk) => (Protocol::Tcp, None, bulk.dscp, bulk.port),
+            FlowConfig::ConstantUdp(udp) => (Protocol::Udp, Some(udp.total_bytes()), udp.dscp, udp.port),
+            FlowConfig::HttpPage(page) => (Protocol::Tcp, None, page.dscp, Some(page.port)),
+        };
+        for name in config.flow_names() {
+            let default_port = FIRST_PORT + (flows.len() % DEFAULT_PORTS) as u16;
+            let server_port = port.map_or(default_port, NonZeroU16::get);
+            let sender = Host::Server;
+            flows.push(FlowInfo { name, application, protocol, sender, offered_bytes, dscp, server_port });
+        }
+    }
+    flows
 }

@@ -1,6 +1,8 @@
 //! Scenarios that a file could say, from harmless to hostile.
 
-use lasthop_core::{Bytes, Distribution, Duration, Probability, QueueSize, Rate};
+use std::num::NonZeroU16;
+
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, Probability, QueueSize, Rate};
 use lasthop_link::{
     ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig, StateLookup,
 };
@@ -174,7 +176,14 @@ fn flow(mtu: u64) -> impl Strategy<Value = FlowConfig> {
     let bytes = prop_oneof![doublings(1, 200_000), 20_000..=200_000_u64].prop_map(Bytes);
     let write = option::weighted(0.3, (50..4_000_u64).prop_map(Bytes));
     let bulk = (bytes, write, start()).prop_map(|(bytes, write, start)| {
-        FlowConfig::BulkTcp(BulkConfig { name: String::new(), bytes, write, start })
+        FlowConfig::BulkTcp(BulkConfig {
+            name: String::new(),
+            bytes,
+            write,
+            start,
+            dscp: Dscp::default(),
+            port: None,
+        })
     });
     let rate = doublings(1_000, 500_000).prop_map(Rate::from_bits_per_second);
     let udp = (rate, 20..=mtu - 28, 1..=20_u64, start()).prop_map(|(rate, payload, seconds, start)| {
@@ -184,6 +193,8 @@ fn flow(mtu: u64) -> impl Strategy<Value = FlowConfig> {
             payload: Bytes(payload),
             duration: Duration::from_secs(seconds),
             start,
+            dscp: Dscp::default(),
+            port: None,
         })
     });
     prop_oneof![4 => bulk, 1 => udp, 2 => page(start())]
@@ -211,6 +222,8 @@ fn page(start: impl Strategy<Value = Distribution<Duration>>) -> impl Strategy<V
                 inline_count: count,
                 inline_after: share.map(|share: f64| Bytes((main.0 as f64 * share) as u64)),
                 close_after: if protocol == HttpProtocol::Http10 { Duration::ZERO } else { close },
+                dscp: Dscp::default(),
+                port: NonZeroU16::MIN,
             })
         },
     )

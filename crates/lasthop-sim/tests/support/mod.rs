@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use lasthop_core::{Bytes, Distribution, Duration, Observer, QueueSize, Rate, Seed};
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, Observer, QueueSize, Rate, Seed};
 use lasthop_link::{BufferRelease, LinkConfig, PathConfig, QueueConfig};
 use lasthop_scenario::{LanConfig, Roles, Scenario, Study};
 use lasthop_sim::{HostMemory, RunEnd, run};
@@ -78,7 +78,14 @@ pub fn scenario(mtu: u64, both: &PathConfig, flow: Vec<FlowConfig>) -> Scenario 
 /// A bulk transfer of `bytes` that starts at `start`.
 pub fn bulk(name: &str, bytes: u64, start: Duration) -> FlowConfig {
     let start = Distribution::Static(start);
-    FlowConfig::BulkTcp(BulkConfig { name: name.into(), bytes: Bytes(bytes), write: None, start })
+    FlowConfig::BulkTcp(BulkConfig {
+        name: name.into(),
+        bytes: Bytes(bytes),
+        write: None,
+        start,
+        dscp: Dscp::default(),
+        port: None,
+    })
 }
 
 /// A stream of datagrams of `payload` bytes.
@@ -89,5 +96,7 @@ pub fn udp(name: &str, rate: u64, payload: u64, duration: Duration, start: Durat
         payload: Bytes(payload),
         duration,
         start: Distribution::Static(start),
+        dscp: Dscp::default(),
+        port: None,
     })
 }

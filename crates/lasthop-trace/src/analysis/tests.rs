@@ -10,7 +10,7 @@ mod tcp;
 mod udp;
 
 use super::*;
-use lasthop_core::{Datagram, Duration, Ecn, Flags, QueueDepth, SackBlock, Segment};
+use lasthop_core::{Datagram, Dscp, Duration, Ecn, Flags, QueueDepth, SackBlock, Segment};
 
 const MSS: u32 = 536;
 
@@ -30,7 +30,15 @@ fn ms(millis: u64) -> Instant {
 /// The flow of the scenario's entry of the same name.
 fn info(name: &str, protocol: Protocol) -> FlowInfo {
     let application = u32::from(name != "f");
-    FlowInfo { name: name.to_owned(), application, protocol, sender: Host::Server, offered_bytes: None }
+    FlowInfo {
+        name: name.to_owned(),
+        application,
+        protocol,
+        sender: Host::Server,
+        offered_bytes: None,
+        dscp: Dscp::default(),
+        server_port: 30_001,
+    }
 }
 
 fn other(direction: Direction) -> Direction {
@@ -63,7 +71,8 @@ impl Trace {
             Body::Tcp(segment) => segment.ip_bytes(),
             Body::Udp(datagram) => datagram.payload_bytes + Datagram::HEADER_BYTES,
         };
-        Packet { serial: self.serial, flow: self.flow, direction, ip_bytes, ecn: Ecn::NotEct, body }
+        let (serial, flow, dscp) = (self.serial, self.flow, Dscp::default());
+        Packet { serial, flow, direction, ip_bytes, ecn: Ecn::NotEct, dscp, server_port: 30_001, body }
     }
 
     fn event(&mut self, at: u64, event: PacketEvent, packet: &Packet) {

@@ -1,14 +1,15 @@
 //! The bytes of a modelled packet: IPv4 header, TCP or UDP header, options, a payload of zeros.
 
-use etherparse::{IpEcn, IpFragOffset, IpNumber, Ipv4Header, TcpHeader, UdpHeader, ip_number, tcp_option};
+use etherparse::{
+    IpDscp, IpEcn, IpFragOffset, IpNumber, Ipv4Header, TcpHeader, UdpHeader, ip_number, tcp_option,
+};
 use lasthop_core::{Body, Direction, Ecn, Flags, FlowId, Packet, Segment};
 use std::net::SocketAddr;
 use std::{fmt, io};
 
 const SERVER: [u8; 4] = [10, 0, 0, 1];
 const CLIENT: [u8; 4] = [10, 0, 1, 1];
-/// Ports of flow 0; neither range is one that tshark takes for an application's.
-const SERVER_PORT: u16 = 30_001;
+/// The mobile host's port of flow 0; the range is one that tshark does not take for an application's.
 const CLIENT_PORT: u16 = 20_001;
 /// Flows that have ports of their own.
 const FLOWS: u32 = 10_000;
@@ -29,13 +30,12 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// The ports of `flow`; an error from the 10 000th flow on.
-    pub fn of(flow: FlowId) -> io::Result<Self> {
+    /// The ports of `flow`, whose fixed host has `server_port`; an error from the 10 000th flow on.
+    pub fn of(flow: FlowId, server_port: u16) -> io::Result<Self> {
         if flow.0 >= FLOWS {
             return Err(unrepresentable("captures have ports for 10 000 flows"));
         }
-        let offset = flow.0 as u16;
-        Ok(Self { server_port: SERVER_PORT + offset, client_port: CLIENT_PORT + offset })
+        Ok(Self { server_port, client_port: CLIENT_PORT + flow.0 as u16 })
     }
 }
 
@@ -113,6 +113,7 @@ fn ip_header(packet: &Packet, ecn: Ecn, ttl: Ttl) -> io::Result<Ipv4Header> {
         total_len: u16::try_from(packet.ip_bytes)
             .map_err(|_| unrepresentable("a packet is longer than an IPv4 packet can be"))?,
         identification: identification(packet),
+        dscp: IpDscp::try_new(packet.dscp.get()).map_err(io::Error::other)?,
         ecn: ip_ecn(ecn),
         // Linux sets it on TCP (path MTU discovery); nothing in the model fragments.
         dont_fragment: true,
@@ -148,7 +149,7 @@ fn ip_ecn(ecn: Ecn) -> IpEcn {
 
 /// Source and destination port.
 fn ports(packet: &Packet) -> io::Result<(u16, u16)> {
-    let Addresses { server_port, client_port } = Addresses::of(packet.flow)?;
+    let Addresses { server_port, client_port } = Addresses::of(packet.flow, packet.server_port)?;
     Ok(match packet.direction {
         Direction::Down => (server_port, client_port),
         Direction::Up => (client_port, server_port),

@@ -1,11 +1,19 @@
 use super::*;
-use lasthop_core::{Body, Datagram, Flags, FlowId, QueueDepth, SackBlock, Segment, Timestamps};
+use lasthop_core::{Body, Datagram, Dscp, Flags, FlowId, QueueDepth, SackBlock, Segment, Timestamps};
 use pcap_file::pcapng::{Block, PcapNgReader};
 use proptest::prelude::*;
 
 fn packet(serial: u64, direction: Direction, ecn: Ecn, segment: Segment) -> Packet {
-    let body = Body::Tcp(segment);
-    Packet { serial, flow: FlowId(0), direction, ip_bytes: segment.ip_bytes(), ecn, body }
+    Packet {
+        serial,
+        flow: FlowId(0),
+        direction,
+        ip_bytes: segment.ip_bytes(),
+        ecn,
+        dscp: Dscp::default(),
+        server_port: 30_001,
+        body: Body::Tcp(segment),
+    }
 }
 
 fn hex(packet: &Packet, ttl: Ttl) -> Vec<String> {
@@ -46,6 +54,14 @@ fn syn() -> Packet {
         ..Segment::default()
     };
     packet(1, Direction::Down, Ecn::NotEct, segment)
+}
+
+#[test]
+fn the_code_point_stands_above_the_ecn_bits_and_the_stated_port_is_shown() {
+    let dscp = "EF".parse().unwrap();
+    let bytes = hex(&Packet { dscp, server_port: 80, ecn: Ecn::Ect0, ..syn() }, Ttl::Fresh);
+    assert_eq!(bytes[0], "45ba003c", "46 << 2 | 2");
+    assert_eq!(bytes[5], "00504e21");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use lasthop_core::{Bytes, Distribution, Rate};
+use lasthop_core::{Bytes, Distribution, Dscp, Rate};
 use proptest::prelude::*;
 
 use super::*;
@@ -10,6 +10,8 @@ fn config(rate: u64, payload: u64, duration: Duration) -> ConstantUdpConfig {
         payload: Bytes(payload),
         duration,
         start: Distribution::Static(Duration::ZERO),
+        dscp: Dscp::default(),
+        port: None,
     }
 }
 
