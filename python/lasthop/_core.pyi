@@ -67,10 +67,12 @@ class Cell:
         """
 
 class Results:
-    """Columns by name; both tables have `replication`."""
+    """Columns by name; all tables have `replication`."""
 
     @property
     def flows(self) -> dict[str, list[Any]]: ...
+    @property
+    def pages(self) -> dict[str, list[Any]]: ...
     @property
     def runs(self) -> dict[str, list[Any]]: ...
 
@@ -81,6 +83,9 @@ class Trace:
     def packets(self) -> dict[str, list[Any]]: ...
     @property
     def tcp(self) -> dict[str, list[Any]]: ...
+    @property
+    def objects(self) -> dict[str, list[Any]]:
+        """Objects of page loads: `flow`, `object`, `bytes`, and times in `_ns` since the start of the run."""
     @property
     def flows(self) -> dict[str, list[Any]]: ...
     @property

@@ -29,6 +29,8 @@ from lasthop.roles import assign_roles
 MANIFEST = "manifest.json"
 FLOWS = "flows.parquet"
 RUNS = "runs.parquet"
+PAGES = "pages.parquet"
+_TABLES = {"flows": FLOWS, "pages": PAGES, "runs": RUNS}
 _PARTS = "parts"
 _FORMAT = 1
 _ENGINE = "model"
@@ -83,12 +85,12 @@ class Unit:
     cell: int
 
     def file(self, folder: Path, table: str) -> Path:
-        """Return where the unit's rows of `table` (`flows` or `runs`) are kept."""
+        """Return where the unit's rows of `table` (`flows`, `pages` or `runs`) are kept."""
         return folder / f"{self.set_number:03d}-{self.cell:04d}.{table}.parquet"
 
     def is_done(self, folder: Path) -> bool:
-        """Whether both tables of the unit are there."""
-        return all(self.file(folder, table).is_file() for table in ("flows", "runs"))
+        """Whether all tables of the unit are there."""
+        return all(self.file(folder, table).is_file() for table in _TABLES)
 
 
 @dataclass
@@ -260,7 +262,7 @@ class Campaign:
             results = cell.run(self.plan.seed, self.plan.first(unit.set_number), self.plan.replications)
         flows = dict(results.flows)
         flows["role"] = assign_roles(flows, cell.roles)
-        for table, columns in (("flows", flows), ("runs", results.runs)):
+        for table, columns in (("flows", flows), ("pages", results.pages), ("runs", results.runs)):
             frame = _label(_frame(columns), cell.levels, unit.set_number)
             if table == "flows":
                 first = frame.columns[: frame.columns.index("flow") + 1]
@@ -273,15 +275,23 @@ class Campaign:
 
     def _merge(self) -> None:
         facts = {f"lasthop.{key}": str(value) for key, value in self.plan.identity().items() if key != "cells"}
-        for table, name in (("flows", FLOWS), ("runs", RUNS)):
+        for table, name in _TABLES.items():
             parts = [pl.read_parquet(unit.file(self._parts, table)) for unit in self.units]
-            merged = pl.concat(parts, how="diagonal_relaxed").rechunk()
+            rows = [part for part in parts if part.height]
+            if not rows:
+                continue
+            merged = pl.concat(rows, how="diagonal_relaxed").rechunk()
             replace_atomically(self.out / name, functools.partial(merged.write_parquet, metadata=facts))
         shutil.rmtree(self._parts)
 
     def flows(self) -> pl.DataFrame:
         """Return one row per flow and replication."""
         return pl.read_parquet(self.out / FLOWS)
+
+    def pages(self) -> pl.DataFrame | None:
+        """Return one row per page load and replication; `None` if the scenario loads no pages."""
+        file = self.out / PAGES
+        return pl.read_parquet(file) if file.is_file() else None
 
     def run_rows(self) -> pl.DataFrame:
         """Return one row per replication."""

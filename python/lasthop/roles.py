@@ -2,6 +2,9 @@
 
 Studies compare "the faster" with "the slower" of two equal transfers, not "flow 1" with "flow 2": which of the two wins
 is chance. A role is therefore given within each replication, after the fact.
+
+Connections of a page load are put into classes: `main`, and the in-line objects by throughput from `inline-1`, the
+fastest, to the slowest. A connection that carries several objects keeps its name.
 """
 
 from __future__ import annotations
@@ -41,21 +44,42 @@ def _sort_key(flows: Mapping[str, Sequence[Any]], row: int) -> tuple[bool, float
     return unfinished, math.inf if elapsed is None else float(elapsed), row
 
 
+def _page_roles(flows: Mapping[str, Sequence[Any]], rows: Sequence[int], prefix: str) -> dict[int, str]:
+    """Return the roles of one page load's connections."""
+    names = {row: str(flows["flow"][row]).removeprefix(f"{flows['application'][row]}/") for row in rows}
+    inline = [row for row in rows if names[row].startswith("inline-")]
+    ranked = sorted(inline, key=lambda row: (-(flows["throughput_Bps"][row] or 0.0), row))
+    names.update({row: f"inline-{rank}" for rank, row in enumerate(ranked, 1)})
+    return {row: prefix + name for row, name in names.items()}
+
+
 def assign_roles(flows: Mapping[str, Sequence[Any]], rule: str) -> list[str]:
     """Return the role of every row of `flows`.
 
-    `flows` needs the columns `replication`, `flow`, `protocol`, `outcome` and `elapsed_s`; rows of one replication are
-    in scenario order. `rule` is `by-name`, `by-elapsed` or `by-start`. Under `by-elapsed` flows that did not complete
+    `flows` needs the columns `replication`, `application`, `flow`, `protocol`, `outcome`, `elapsed_s` and
+    `throughput_Bps`; rows of one replication are in scenario order. Connections of a page load have an `application`
+    that is not their `flow`; with several page loads in the scenario its name stands before their roles. `rule` is `by-name`, `by-elapsed` or `by-start`. Under `by-elapsed` flows that did not complete
     rank as the slowest.
     """
-    if rule == "by-name":
-        return [str(name) for name in flows["flow"]]
-    if rule not in ("by-elapsed", "by-start"):
+    if rule not in ("by-name", "by-elapsed", "by-start"):
         raise ValueError(f"unknown rule for roles: {rule}")
+    roles = [str(name) for name in flows["flow"]]
+    pages: dict[tuple[Any, str], list[int]] = defaultdict(list)
+    for row, (replication, application) in enumerate(zip(flows["replication"], flows["application"], strict=True)):
+        if application != flows["flow"][row]:
+            pages[replication, application].append(row)
+    several = len({application for _, application in pages}) > 1
+    of_pages: dict[int, str] = {}
+    for (_, application), rows in pages.items():
+        of_pages |= _page_roles(flows, rows, f"{application}/" if several else "")
+    for row, role in of_pages.items():
+        roles[row] = role
+    if rule == "by-name":
+        return roles
     rows_of: dict[tuple[Any, bool], list[int]] = defaultdict(list)
     for row, (replication, protocol) in enumerate(zip(flows["replication"], flows["protocol"], strict=True)):
-        rows_of[replication, protocol == "tcp"].append(row)
-    roles = [""] * len(flows["replication"])
+        if row not in of_pages:
+            rows_of[replication, protocol == "tcp"].append(row)
     for (_, is_tcp), rows in rows_of.items():
         if not is_tcp:
             names = _numbered(["udp"] * len(rows))

@@ -83,7 +83,7 @@ pub fn capture(
 ) -> io::Result<()> {
     let create = |name: &str| File::create_new(folder.join(name)).map(BufWriter::new);
     let mut description = vec![comment.to_owned()];
-    for (index, info) in (0..).zip(lasthop_traffic::flows(&scenario.flow)) {
+    for (index, info) in (0..).zip(lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref())) {
         let addresses = Addresses::of(FlowId(index), info.server_port)?;
         description.push(format!("flow {index} ({}): {addresses}", info.name));
     }

@@ -3,7 +3,7 @@
 use lasthop_core::{Bytes, Duration, Rate};
 use lasthop_link::{ErrorConfig, PathConfig};
 use lasthop_tcp::TcpConfig;
-use lasthop_traffic::FlowConfig;
+use lasthop_traffic::{FlowConfig, HttpConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,8 @@ pub struct Scenario {
     pub errors: Option<ErrorConfig>,
     /// TCP of both hosts.
     pub tcp: TcpConfig,
+    /// How web pages are loaded, for the flows that do.
+    pub http: Option<HttpConfig>,
     /// The flows, in the order in which simultaneous events are handled.
     pub flow: Vec<FlowConfig>,
     /// How flows get their role in the statistics.

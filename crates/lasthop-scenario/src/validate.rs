@@ -4,7 +4,7 @@ use lasthop_core::packet::{Datagram, Segment};
 use lasthop_core::{Bytes, Duration};
 use lasthop_link::ConfigError;
 use lasthop_tcp::TcpConfig;
-use lasthop_traffic::{FlowConfig, HttpPageConfig, HttpProtocol};
+use lasthop_traffic::{FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol};
 
 use crate::types::Scenario;
 
@@ -55,7 +55,12 @@ pub fn validate(scenario: &Scenario) -> Result<(), Invalid> {
     }
     tcp(&scenario.tcp)?;
     timestamp_clock(&scenario.tcp, scenario.time_limit)?;
+    scenario.http.as_ref().map_or(Ok(()), http)?;
     flows(&scenario.flow, mtu)?;
+    let page = scenario.flow.iter().position(|flow| matches!(flow, FlowConfig::HttpPage(_)));
+    require(page.is_none() || scenario.http.is_some(), "flow", || {
+        "loads a web page, but nothing says how; add a table [http] with protocol = \"http1.0\", say".into()
+    })?;
     not_zero(&scenario.time_limit, "time_limit", "300 s")
 }
 
@@ -176,30 +181,31 @@ fn flow(config: &FlowConfig, place: &str, mtu: Bytes) -> Result<(), Invalid> {
     }
 }
 
-fn http_page(page: &HttpPageConfig, place: &str) -> Result<(), Invalid> {
-    let at = |key: &str| format!("{place}.{key}");
-    for (key, value, least) in [
-        ("request", page.request, HTTP_MESSAGE_MIN),
-        ("response_header", page.response_header, HTTP_MESSAGE_MIN),
-        ("main", page.main, Bytes(1)),
-        ("inline", page.inline, Bytes(1)),
-    ] {
-        require((least..=HTTP_MESSAGE_MAX).contains(&value), &at(key), || {
-            format!("\"{value}\" is out of range; write from \"{least}\" to \"{HTTP_MESSAGE_MAX}\"")
-        })?;
+fn http(http: &HttpConfig) -> Result<(), Invalid> {
+    for (key, value) in [("request", http.request), ("response_header", http.response_header)] {
+        size(value, HTTP_MESSAGE_MIN, &format!("http.{key}"))?;
     }
-    for (key, value, least) in [("connections", page.connections, 1), ("inline_count", page.inline_count, 0)]
-    {
-        require((least..=HTTP_OBJECTS_MAX).contains(&value), &at(key), || {
-            format!("{value} is out of range; write from {least} to {HTTP_OBJECTS_MAX}")
-        })?;
-    }
-    let main = page.main;
-    require(page.inline_after.is_none_or(|after| after <= main), &at("inline_after"), || {
-        format!("is more than main = \"{main}\"; leave it out to wait for the whole main object")
-    })?;
-    let closes_itself = page.protocol == HttpProtocol::Http10 && !page.close_after.is_zero();
-    require(!closes_itself, &at("close_after"), || {
+    count(http.connections, 1, "http.connections")?;
+    let closes_itself = http.protocol == HttpProtocol::Http10 && !http.close_after.is_zero();
+    require(!closes_itself, "http.close_after", || {
         "has no meaning with protocol = \"http1.0\", where the server closes; leave it out".into()
+    })
+}
+
+fn http_page(page: &HttpPageConfig, place: &str) -> Result<(), Invalid> {
+    size(page.main, Bytes(1), &format!("{place}.main"))?;
+    size(page.inline, Bytes(1), &format!("{place}.inline"))?;
+    count(page.inline_count, 0, &format!("{place}.inline_count"))
+}
+
+fn size(value: Bytes, least: Bytes, path: &str) -> Result<(), Invalid> {
+    require((least..=HTTP_MESSAGE_MAX).contains(&value), path, || {
+        format!("\"{value}\" is out of range; write from \"{least}\" to \"{HTTP_MESSAGE_MAX}\"")
+    })
+}
+
+fn count(value: u32, least: u32, path: &str) -> Result<(), Invalid> {
+    require((least..=HTTP_OBJECTS_MAX).contains(&value), path, || {
+        format!("{value} is out of range; write from {least} to {HTTP_OBJECTS_MAX}")
     })
 }

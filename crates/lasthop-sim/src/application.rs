@@ -92,7 +92,7 @@ pub(crate) fn applications<O: Observer>(
 ) -> (Vec<Application>, Vec<Flow>) {
     let clocks = Clocks::new(&scenario.tcp, seed);
     let mtu = scenario.mtu.0 as u32;
-    let infos = lasthop_traffic::flows(&scenario.flow);
+    let infos = lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref());
     infos.iter().for_each(|info| observer.announce(info));
     let flow = |(id, info): (u32, &FlowInfo)| Flow {
         application: info.application as usize,
@@ -107,7 +107,10 @@ pub(crate) fn applications<O: Observer>(
         let kind = match config {
             FlowConfig::BulkTcp(bulk) => Kind::Bulk(bulk.clone(), Some(start)),
             FlowConfig::ConstantUdp(udp) => Kind::Udp(ConstantUdp::new(udp, start)),
-            FlowConfig::HttpPage(page) => Kind::Page(PageLoad::new(page, start)),
+            FlowConfig::HttpPage(page) => {
+                let http = scenario.http.as_ref().expect("a valid scenario says how pages are loaded");
+                Kind::Page(PageLoad::new(http, page, start))
+            }
         };
         let first = infos.iter().take_while(|info| (info.application as usize) < index).count();
         Application { first: FlowId(first as u32), kind }

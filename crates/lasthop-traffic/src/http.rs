@@ -14,6 +14,26 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 mod tests;
 
+/// How browser and server speak.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HttpConfig {
+    /// How objects share connections.
+    pub protocol: HttpProtocol,
+    /// Connections of a page load open at once at most.
+    pub connections: u32,
+    /// Size of each request; every request is written on its own.
+    pub request: Bytes,
+    /// Size of the header in front of every object.
+    pub response_header: Bytes,
+    /// How much of the main object (header apart) the browser has when it asks for the in-line objects;
+    /// the whole of it if absent, or if it is smaller.
+    pub inline_after: Option<Bytes>,
+    /// HTTP/1.1: how long the browser keeps its connections once it has everything.
+    #[serde(default)]
+    pub close_after: Duration,
+}
+
 /// A web page load by the mobile host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -22,26 +42,12 @@ pub struct HttpPageConfig {
     pub name: String,
     /// When the browser opens its first connection.
     pub start: Distribution<Duration>,
-    /// How objects share connections.
-    pub protocol: HttpProtocol,
-    /// Connections open at once at most.
-    pub connections: u32,
-    /// Size of each request; every request is written on its own.
-    pub request: Bytes,
-    /// Size of the header in front of every object.
-    pub response_header: Bytes,
     /// Size of the main object.
     pub main: Bytes,
     /// Size of each in-line object.
     pub inline: Bytes,
     /// Number of in-line objects.
     pub inline_count: u32,
-    /// How much of the main object (header apart) the browser has when it asks for the in-line objects;
-    /// the whole of it if absent.
-    pub inline_after: Option<Bytes>,
-    /// HTTP/1.1: how long the browser keeps its connections once it has everything.
-    #[serde(default)]
-    pub close_after: Duration,
     /// Code point of the page load's packets, in both directions; best effort if absent.
     #[serde(default)]
     pub dscp: Dscp,
@@ -86,19 +92,15 @@ impl HttpPageConfig {
 
     /// Names of the connections that the page load may open, in the order of opening. A connection for
     /// one object has the object's name.
-    pub fn connection_names(&self) -> Vec<String> {
-        match self.protocol {
+    pub fn connection_names(&self, http: &HttpConfig) -> Vec<String> {
+        match http.protocol {
             HttpProtocol::Http10 => (0..self.objects()).map(Self::object_name).collect(),
             HttpProtocol::Http11 | HttpProtocol::Http11Pipelined => {
-                (1..=self.connections.min(self.objects()))
+                (1..=http.connections.min(self.objects()))
                     .map(|number| format!("connection-{number}"))
                     .collect()
             }
         }
-    }
-
-    fn response_bytes(&self, object: u32) -> u64 {
-        self.response_header.0 + self.object_bytes(object).0
     }
 }
 
@@ -139,7 +141,8 @@ pub enum Action {
 /// One page load under way.
 #[derive(Clone, Debug)]
 pub struct PageLoad {
-    config: HttpPageConfig,
+    http: HttpConfig,
+    page: HttpPageConfig,
     start: Option<Instant>,
     connections: Vec<Connection>,
     /// In-line objects not yet asked for; none before the browser knows of them.
@@ -167,9 +170,10 @@ struct Connection {
 
 impl PageLoad {
     /// A page load that begins at `start`.
-    pub fn new(config: &HttpPageConfig, start: Instant) -> Self {
+    pub fn new(http: &HttpConfig, page: &HttpPageConfig, start: Instant) -> Self {
         Self {
-            config: config.clone(),
+            http: http.clone(),
+            page: page.clone(),
             start: Some(start),
             connections: Vec::new(),
             waiting: VecDeque::new(),
@@ -206,16 +210,16 @@ impl PageLoad {
     /// The server has received `bytes` in order so far on a connection: it answers every whole request.
     pub fn handle_requests(&mut self, connection: u32, bytes: u64) {
         let state = &mut self.connections[connection as usize];
-        let requests = (bytes / self.config.request.0) as usize;
+        let requests = (bytes / self.http.request.0) as usize;
         while state.answered < requests.min(state.objects.len()) {
             let object = state.objects[state.answered];
             state.answered += 1;
-            let (header, body) = (self.config.response_header.0, self.config.object_bytes(object).0);
+            let (header, body) = (self.http.response_header.0, self.page.object_bytes(object).0);
             let event = HttpEvent::Response { object, header_bytes: header, body_bytes: body };
             let bytes = header + body;
             self.actions.push_back(Action::Report { connection, event });
             self.actions.push_back(Action::Write { connection, host: Host::Server, bytes });
-            if self.config.protocol == HttpProtocol::Http10 {
+            if self.http.protocol == HttpProtocol::Http10 {
                 self.actions.push_back(Action::Close { connection, host: Host::Server });
             }
         }
@@ -223,7 +227,7 @@ impl PageLoad {
 
     /// The browser has closed its side: so does the server.
     pub fn handle_browser_closed(&mut self, connection: u32) {
-        if self.config.protocol != HttpProtocol::Http10 {
+        if self.http.protocol != HttpProtocol::Http10 {
             self.actions.push_back(Action::Close { connection, host: Host::Server });
         }
     }
@@ -237,7 +241,7 @@ impl PageLoad {
             if arrived > 0 && !std::mem::replace(&mut state.begun, true) {
                 self.report(connection, HttpEvent::FirstByte { object });
             }
-            let whole = self.config.response_bytes(object);
+            let whole = self.response_bytes(object);
             if object == 0 && self.knows_inline(arrived) {
                 self.discover(connection);
             }
@@ -257,7 +261,7 @@ impl PageLoad {
     /// An object is whole. HTTP/1.0 waits for the server to close; HTTP/1.1 asks for the next object, or
     /// closes some time after the last.
     fn after_object(&mut self, now: Instant, connection: u32) {
-        if self.config.protocol == HttpProtocol::Http10 {
+        if self.http.protocol == HttpProtocol::Http10 {
             return;
         }
         if let Some(next) = self.waiting.pop_front() {
@@ -267,9 +271,9 @@ impl PageLoad {
     }
 
     fn close_if_settled(&mut self, now: Instant) {
-        let known = if self.discovered { self.config.objects() } else { 1 };
+        let known = if self.discovered { self.page.objects() } else { 1 };
         if self.settled == known {
-            self.close_at = Some(now + self.config.close_after);
+            self.close_at = Some(now + self.http.close_after);
         }
     }
 
@@ -277,13 +281,17 @@ impl PageLoad {
     /// the free place for the next object; HTTP/1.1 closes all once nothing more can come.
     pub fn handle_server_closed(&mut self, now: Instant, connection: u32) {
         self.close(connection);
-        if self.config.protocol == HttpProtocol::Http10 {
+        if self.http.protocol == HttpProtocol::Http10 {
             return self.fill_places();
         }
         let state = &mut self.connections[connection as usize];
         self.settled += (state.objects.len() - state.complete) as u32;
         state.objects.truncate(state.complete);
         self.close_if_settled(now);
+    }
+
+    fn response_bytes(&self, object: u32) -> u64 {
+        self.http.response_header.0 + self.page.object_bytes(object).0
     }
 
     fn connect(&mut self) -> u32 {
@@ -295,7 +303,7 @@ impl PageLoad {
 
     fn request(&mut self, connection: u32, object: u32) {
         self.connections[connection as usize].objects.push(object);
-        let bytes = self.config.request.0;
+        let bytes = self.http.request.0;
         self.report(connection, HttpEvent::Request { object, bytes });
         self.actions.push_back(Action::Write { connection, host: Host::Client, bytes });
     }
@@ -312,8 +320,8 @@ impl PageLoad {
 
     /// True once so much of the main object's response has arrived that its references are read.
     fn knows_inline(&self, arrived: u64) -> bool {
-        let needed = self.config.inline_after.unwrap_or(self.config.main).min(self.config.main);
-        arrived >= self.config.response_header.0 + needed.0
+        let needed = self.http.inline_after.unwrap_or(self.page.main).min(self.page.main);
+        arrived >= self.http.response_header.0 + needed.0
     }
 
     /// The browser has read which in-line objects there are; the main object is on connection `main`.
@@ -321,12 +329,12 @@ impl PageLoad {
         if std::mem::replace(&mut self.discovered, true) {
             return;
         }
-        self.waiting = (1..self.config.objects()).collect();
-        match self.config.protocol {
+        self.waiting = (1..self.page.objects()).collect();
+        match self.http.protocol {
             HttpProtocol::Http10 => self.fill_places(),
             HttpProtocol::Http11 => {
                 // The main object's connection takes its share once it is free.
-                while self.connections.len() < self.config.connections as usize
+                while self.connections.len() < self.http.connections as usize
                     && let Some(object) = self.waiting.pop_front()
                 {
                     let connection = self.connect();
@@ -334,7 +342,7 @@ impl PageLoad {
                 }
             }
             HttpProtocol::Http11Pipelined => {
-                let places = self.config.connections.min(self.config.objects());
+                let places = self.http.connections.min(self.page.objects());
                 for (index, object) in (0..).zip(std::mem::take(&mut self.waiting)) {
                     let connection = (main + index) % places;
                     if connection as usize == self.connections.len() {
@@ -349,7 +357,7 @@ impl PageLoad {
     /// HTTP/1.0: opens a connection for each object that waits, as far as there are places.
     fn fill_places(&mut self) {
         let open = |page: &Self| page.connections.iter().filter(|connection| !connection.closed).count();
-        while open(self) < self.config.connections as usize
+        while open(self) < self.http.connections as usize
             && let Some(object) = self.waiting.pop_front()
         {
             let connection = self.connect();

@@ -3,7 +3,7 @@
 mod http;
 mod udp;
 
-pub use http::{Action, HttpPageConfig, HttpProtocol, PageLoad};
+pub use http::{Action, HttpConfig, HttpPageConfig, HttpProtocol, PageLoad};
 pub use udp::ConstantUdp;
 
 use std::num::NonZeroU16;
@@ -89,22 +89,22 @@ impl FlowConfig {
     }
 
     /// Names of the flows that the application may open; of page loads their connections.
-    fn flow_names(&self) -> Vec<String> {
+    fn flow_names(&self, http: Option<&HttpConfig>) -> Vec<String> {
         match self {
             Self::BulkTcp(BulkConfig { name, .. }) | Self::ConstantUdp(ConstantUdpConfig { name, .. }) => {
                 vec![name.clone()]
             }
-            Self::HttpPage(page) => page
-                .connection_names()
-                .iter()
-                .map(|connection| format!("{}/{connection}", page.name))
-                .collect(),
+            Self::HttpPage(page) => {
+                let connections = http.map(|http| page.connection_names(http)).unwrap_or_default();
+                connections.iter().map(|connection| format!("{}/{connection}", page.name)).collect()
+            }
         }
     }
 }
 
-/// The flows that these applications may open, in the order of their [`FlowId`].
-pub fn flows(applications: &[FlowConfig]) -> Vec<FlowInfo> {
+/// The flows that these applications may open, in the order of their [`lasthop_core::FlowId`]; page loads need
+/// `http`.
+pub fn flows(applications: &[FlowConfig], http: Option<&HttpConfig>) -> Vec<FlowInfo> {
     let mut flows = Vec::new();
     for (application, config) in (0..).zip(applications) {
         let (protocol, offered_bytes, dscp, port) = match config {
@@ -112,7 +112,7 @@ pub fn flows(applications: &[FlowConfig]) -> Vec<FlowInfo> {
             FlowConfig::ConstantUdp(udp) => (Protocol::Udp, Some(udp.total_bytes()), udp.dscp, udp.port),
             FlowConfig::HttpPage(page) => (Protocol::Tcp, None, page.dscp, Some(page.port)),
         };
-        for name in config.flow_names() {
+        for name in config.flow_names(http) {
             let default_port = FIRST_PORT + (flows.len() % DEFAULT_PORTS) as u16;
             let server_port = port.map_or(default_port, NonZeroU16::get);
             let sender = Host::Server;

@@ -8,7 +8,7 @@ use lasthop_link::{
 };
 use lasthop_scenario::{LanConfig, Roles, Scenario};
 use lasthop_tcp::{FRtoMode, RecoveryRules, TcpConfig};
-use lasthop_traffic::{BulkConfig, ConstantUdpConfig, FlowConfig, HttpPageConfig, HttpProtocol};
+use lasthop_traffic::{BulkConfig, ConstantUdpConfig, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol};
 use proptest::prelude::*;
 use proptest::{bool, collection, option};
 
@@ -19,8 +19,8 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
     let mtu = prop_oneof![Just(296), Just(576), Just(1500), 296_u64..=1500];
     mtu.prop_flat_map(|mtu| {
         let flow = collection::vec(flow(mtu), 1..=5);
-        (Just(mtu), path(mtu), path(mtu), option::of(errors()), tcp(), flow).prop_map(
-            |(mtu, down, mut up, errors, tcp, mut flow)| {
+        (Just(mtu), path(mtu), path(mtu), option::of(errors()), tcp(), http(), flow).prop_map(
+            |(mtu, down, mut up, errors, tcp, http, mut flow)| {
                 up.queue.red = None;
                 for (index, flow) in flow.iter_mut().enumerate() {
                     rename(flow, index);
@@ -35,6 +35,7 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
                     up,
                     errors,
                     tcp,
+                    http: Some(http),
                     flow,
                     roles: Roles::ByName,
                     time_limit: Duration::from_secs(1_000_000),
@@ -201,30 +202,36 @@ fn flow(mtu: u64) -> impl Strategy<Value = FlowConfig> {
 }
 
 fn page(start: impl Strategy<Value = Distribution<Duration>>) -> impl Strategy<Value = FlowConfig> {
+    let size = || doublings(1, 30_000).prop_map(Bytes);
+    (start, size(), size(), 0..8_u32).prop_map(|(start, main, inline, inline_count)| {
+        FlowConfig::HttpPage(HttpPageConfig {
+            name: String::new(),
+            start,
+            main,
+            inline,
+            inline_count,
+            dscp: Dscp::default(),
+            port: NonZeroU16::MIN,
+        })
+    })
+}
+
+fn http() -> impl Strategy<Value = HttpConfig> {
     let protocol = prop_oneof![
         Just(HttpProtocol::Http10),
         Just(HttpProtocol::Http11),
         Just(HttpProtocol::Http11Pipelined)
     ];
-    let (size, message) = (|| doublings(1, 30_000).prop_map(Bytes), || (100..2_000_u64).prop_map(Bytes));
-    let browser = (protocol, 1..6_u32, option::of(0.0..1.0), millis(2_000), start);
-    (browser, message(), message(), size(), size(), 0..8_u32).prop_map(
-        |((protocol, connections, share, close, start), request, response_header, main, inline, count)| {
-            FlowConfig::HttpPage(HttpPageConfig {
-                name: String::new(),
-                start,
-                protocol,
-                connections,
-                request,
-                response_header,
-                main,
-                inline,
-                inline_count: count,
-                inline_after: share.map(|share: f64| Bytes((main.0 as f64 * share) as u64)),
-                close_after: if protocol == HttpProtocol::Http10 { Duration::ZERO } else { close },
-                dscp: Dscp::default(),
-                port: NonZeroU16::MIN,
-            })
+    let message = || (100..2_000_u64).prop_map(Bytes);
+    let inline_after = option::of(doublings(1, 30_000).prop_map(Bytes));
+    (protocol, 1..6_u32, message(), message(), inline_after, millis(2_000)).prop_map(
+        |(protocol, connections, request, response_header, inline_after, close_after)| HttpConfig {
+            protocol,
+            connections,
+            request,
+            response_header,
+            inline_after,
+            close_after: if protocol == HttpProtocol::Http10 { Duration::ZERO } else { close_after },
         },
     )
 }

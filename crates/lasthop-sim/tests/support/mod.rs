@@ -69,6 +69,7 @@ pub fn scenario(mtu: u64, both: &PathConfig, flow: Vec<FlowConfig>) -> Scenario 
         up: both.clone(),
         errors: None,
         tcp: linux24(),
+        http: None,
         flow,
         roles: Roles::ByName,
         time_limit: Duration::from_secs(1_000_000),
