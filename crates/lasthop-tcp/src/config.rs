@@ -98,14 +98,15 @@ pub enum FRtoMode {
     Rfc4138,
 }
 
-/// How the window and the scoreboard move in fast recovery.
+/// How the window and the scoreboard move in fast recovery. In both, ssthresh is half of what is in flight,
+/// the window drops to it at once and ends there, and in between it is at most what is in flight plus one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoveryRules {
-    /// Linux 2.4 without rate halving: the window drops to ssthresh at once, ssthresh is half of what
-    /// is in flight, and the head alone is marked lost on each further sign of loss.
+    /// Linux 2.4 without rate halving: the window stays at ssthresh, and the head alone is marked lost on
+    /// each further sign of loss.
     LinuxInFlight,
-    /// RFC 3517 marking of lost segments; the window shrinks by one every second ACK down to half of
-    /// ssthresh, as Linux 2.4 does it with rate halving.
+    /// RFC 3517: every segment with enough SACKed ones above it is lost; and the window falls on by one every
+    /// second ACK down to half of ssthresh, as rate halving does it in Linux 2.4.
     Rfc3517RateHalving,
 }

@@ -97,21 +97,13 @@ impl Sender {
             }
             State::Recovery => {
                 if !self.try_undo_recovery(cx) {
-                    self.complete_reduction();
+                    self.cwnd = self.ssthresh;
                 }
                 self.state = State::Open;
                 cx.emit(TcpEvent::RecoveryLeft);
             }
             State::Open | State::Cwr => {}
         }
-    }
-
-    /// The window at the end of fast recovery.
-    fn complete_reduction(&mut self) {
-        self.cwnd = match self.config.recovery {
-            RecoveryRules::LinuxInFlight => self.ssthresh,
-            RecoveryRules::Rfc3517RateHalving => self.cwnd.min(self.ssthresh),
-        };
     }
 
     fn time_to_recover<O>(&self, cx: &Context<'_, O>) -> bool {
@@ -137,9 +129,7 @@ impl Sender {
             // Half of what is in flight, at least two segments (RFC 5681, equation 4).
             self.ssthresh = (self.cwnd.min(self.board.in_flight()) / 2).max(2);
             self.cwr_pending = self.ecn_negotiated;
-            if self.config.recovery == RecoveryRules::LinuxInFlight {
-                self.cwnd = self.ssthresh;
-            }
+            self.cwnd = self.ssthresh;
         }
         self.cwnd_count = 0;
         self.state = State::Recovery;
@@ -157,12 +147,14 @@ impl Sender {
         }
     }
 
-    /// One ACK's worth of window reduction, and never a burst.
+    /// At most one segment more than what has left the network. With rate halving the window also falls
+    /// by one on every second ACK, counted from the start of recovery (`tcp_cwnd_down` of Linux 2.4).
     fn shrink_window(&mut self) {
         if self.config.recovery == RecoveryRules::Rfc3517RateHalving {
-            self.halving_parity = !self.halving_parity;
-            if self.halving_parity && self.cwnd > self.ssthresh / 2 {
-                self.cwnd -= 1;
+            self.cwnd_count += 1;
+            if self.cwnd_count == 2 {
+                self.cwnd_count = 0;
+                self.cwnd -= u32::from(self.cwnd > self.ssthresh / 2);
             }
         }
         self.cwnd = self.cwnd.min(self.board.in_flight() + 1);

@@ -99,6 +99,7 @@ pub(crate) struct Sender {
     pub board: Scoreboard,
     pub rtt: RttEstimator,
     pub cwnd: u32,
+    /// ACKs since the window last changed: in congestion avoidance, and in recovery with rate halving.
     pub cwnd_count: u32,
     pub ssthresh: u32,
     pub state: State,
@@ -122,8 +123,6 @@ pub(crate) struct Sender {
     backed_off: bool,
     pub ecn_negotiated: bool,
     pub cwr_pending: bool,
-    /// ACK parity of the rate-halving rules.
-    pub halving_parity: bool,
     reported: (u32, u32, u32),
     pub out: VecDeque<Transmission>,
 }
@@ -163,7 +162,6 @@ impl Sender {
             backed_off: false,
             ecn_negotiated: false,
             cwr_pending: false,
-            halving_parity: false,
             reported: (0, 0, 0),
             out: VecDeque::new(),
             clock,

@@ -5,7 +5,8 @@ use lasthop_tcp::RecoveryRules;
 
 use crate::wire::{INFINITE, Wire, config, numbers};
 
-/// Segments 0 to 7 are sent, 0 is acknowledged: window 9, segments 1 to 9 in flight.
+/// Segments 0 to 7 are sent, 0 is acknowledged: window 9, segments 1 to 9 in flight, unless `change`
+/// says otherwise.
 fn nine_in_flight(change: impl FnOnce(&mut lasthop_tcp::TcpConfig)) -> Wire {
     let config = config(|c| {
         c.initial_window = 8;
@@ -13,8 +14,9 @@ fn nine_in_flight(change: impl FnOnce(&mut lasthop_tcp::TcpConfig)) -> Wire {
     });
     let mut wire = Wire::open(&config, 60);
     wire.wait(600);
-    assert_eq!(wire.ack(1), [8, 9]);
-    assert_eq!(wire.window(), (9, INFINITE, 9));
+    let window = config.initial_window;
+    assert_eq!(wire.ack(1), [u64::from(window), u64::from(window) + 1]);
+    assert_eq!(wire.window(), (window + 1, INFINITE, window + 1));
     wire
 }
 
@@ -190,22 +192,34 @@ fn without_limited_transmit_nothing_new_leaves_on_the_first_duplicates() {
 
 #[test]
 fn rate_halving_rules_shrink_the_window_every_second_ack_and_mark_by_rfc_3517() {
-    let mut wire = nine_in_flight(|c| c.recovery = RecoveryRules::Rfc3517RateHalving);
+    let mut wire = nine_in_flight(|c| {
+        c.initial_window = 16;
+        c.recovery = RecoveryRules::Rfc3517RateHalving;
+    });
+    assert_eq!(wire.window(), (17, INFINITE, 17));
     // 1 and 3 are lost.
     wire.sack(1, &[(2, 3)]);
     wire.sack(1, &[(4, 5), (2, 3)]);
     assert_eq!(wire.sack(1, &[(4, 6), (2, 3)]), [1]);
-    assert_eq!(wire.window(), (8, 4, 8));
-    // 3 now has three SACKed segments above it.
-    assert_eq!(wire.sack(1, &[(4, 7), (2, 3)]), [3]);
-    assert_eq!(wire.window().1, 4);
-    assert_eq!(wire.copies(3).len(), 2);
+    assert_eq!(wire.window(), (8, 8, 16), "half of the flight at once");
+    // Second ACK of recovery: 3 has three SACKed segments above it now, but the window is full.
+    assert_eq!(wire.sack(1, &[(4, 7), (2, 3)]), [0; 0]);
+    assert_eq!(wire.window(), (7, 8, 14));
     let mut cwnd = Vec::new();
-    for end in 8..=12 {
-        wire.sack(1, &[(4, end), (2, 3)]);
+    for end in 8..=14 {
+        assert_eq!(wire.sack(1, &[(4, end), (2, 3)]), [0; 0]);
         cwnd.push(wire.window().0);
     }
-    assert_eq!(cwnd, [6, 6, 5, 5, 4]);
+    assert_eq!(cwnd, [7, 6, 6, 5, 5, 4, 4], "down to half of ssthresh");
+    for end in 15..=17 {
+        assert_eq!(wire.sack(1, &[(4, end), (2, 3)]), [0; 0]);
+    }
+    assert_eq!(wire.window(), (4, 8, 4));
+    assert_eq!(wire.sack(1, &[(4, 18), (2, 3)]), [3]);
+    assert_eq!(wire.copies(3).len(), 2);
+    // The end: the window is ssthresh; three at once at most.
+    assert_eq!(wire.ack(20), [20, 21, 22]);
+    assert_eq!(wire.window().1, 8);
 }
 
 #[test]
