@@ -90,6 +90,14 @@ fn tcp(config: &TcpConfig) -> Result<(), Invalid> {
             format!("\"{value}\" is above rto_max = \"{max}\"; lower it, or raise rto_max")
         })?;
     }
+    for (key, on, needed, key_needed) in [
+        ("eifel", config.eifel, config.timestamps, "timestamps"),
+        ("dsack", config.dsack, config.sack, "sack"),
+    ] {
+        require(!on || needed, &format!("tcp.{key}"), || {
+            format!("it needs {key_needed} = true; set that too, or {key} = false")
+        })?;
+    }
     let (initial, max) = (config.receive_window_initial, config.receive_window_max);
     require(initial <= max, "tcp.receive_window_initial", || {
         format!("{initial} is above receive_window_max = {max}; lower it, or raise receive_window_max")

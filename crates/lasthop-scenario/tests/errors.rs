@@ -193,6 +193,8 @@ fn values_that_nothing_can_run() {
             27,
             &["`tcp.tick`", "wrap before time_limit = \"300 s\"", "\"10 ms\""],
         ),
+        ("sack = true", "eifel = true", 26, &["`tcp.eifel`", "needs timestamps = true"]),
+        ("sack = true", "sack = false\ndsack = true", 27, &["`tcp.dsack`", "needs sack = true"]),
         ("\"20 packets\"", "\"8000000 packets\"", 11, &["`down.queue.limit`", "7456540 at most"]),
         ("188640 B", "0 B", 30, &["`flow[0].bytes`", "must not be zero"]),
         ("sack = true", "delayed_ack = \"0 s\"", 26, &["`tcp.delayed_ack`", "must not be zero", "200 ms"]),

@@ -24,9 +24,11 @@ pub struct TcpConfig {
     /// The receiver reports duplicates (RFC 2883), and the sender undoes a reduction once every
     /// retransmission of the episode is reported as a duplicate.
     pub dsack: bool,
-    /// Timestamps (RFC 7323), and the undo of reductions that an echoed timestamp proves unnecessary
-    /// (Eifel detection, RFC 3522).
+    /// Timestamps (RFC 7323): every ACK of new data gives a round-trip sample.
     pub timestamps: bool,
+    /// Undo of reductions that an echoed timestamp proves unnecessary (Eifel detection, RFC 3522). Needs
+    /// timestamps.
+    pub eifel: bool,
     /// Spurious-timeout detection by F-RTO.
     pub frto: FRtoMode,
     /// Explicit congestion notification (RFC 3168).

@@ -148,8 +148,9 @@ fn tcp() -> impl Strategy<Value = TcpConfig> {
             let profile = linux24();
             TcpConfig {
                 sack,
-                dsack,
+                dsack: dsack && sack,
                 timestamps,
+                eifel: timestamps,
                 ecn,
                 limited_transmit,
                 cached_metrics,
