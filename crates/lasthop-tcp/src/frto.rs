@@ -71,6 +71,7 @@ impl Sender {
     fn leave_frto_for_loss(&mut self) {
         let Some(frto) = self.frto.take() else { return };
         self.board.mark_all_lost(frto.highmark);
+        self.board.forget_duplicates();
         self.cwnd = self.board.in_flight() + frto.advances + 2;
         self.undo_marker = None;
         self.enter_loss_state(frto.highmark);

@@ -30,9 +30,15 @@ impl Sender {
         }
         self.leave_finished_state(cx);
         match self.state {
+            State::Recovery | State::Loss if self.is_held() => {
+                self.moderate_window();
+                return;
+            }
             State::Recovery => {
                 if self.una != prior_una {
-                    duplicate = !self.try_undo_partial(cx, signs.acked_segments) && beyond;
+                    // Without SACK every partial ACK shows the next loss (RFC 6582, section 3.2).
+                    let failed = beyond || !self.config.sack;
+                    duplicate = !self.try_undo_partial(cx, signs.acked_segments) && failed;
                 }
             }
             State::Loss => {
@@ -81,8 +87,7 @@ impl Sender {
         match self.state {
             State::Loss => {
                 self.try_undo_recovery(cx);
-                self.state = State::Open;
-                cx.emit(TcpEvent::RecoveryLeft);
+                self.leave_recovery(cx);
             }
             State::Cwr if passed => {
                 self.cwnd = self.cwnd.min(self.ssthresh);
@@ -99,11 +104,23 @@ impl Sender {
                 if !self.try_undo_recovery(cx) {
                     self.cwnd = self.ssthresh;
                 }
-                self.state = State::Open;
-                cx.emit(TcpEvent::RecoveryLeft);
+                self.leave_recovery(cx);
             }
             State::Open | State::Cwr => {}
         }
+    }
+
+    fn leave_recovery<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        if !self.is_held() {
+            self.state = State::Open;
+            cx.emit(TcpEvent::RecoveryLeft);
+        }
+    }
+
+    /// Without SACK, duplicates that retransmissions caused cannot be told from signs of loss: recovery holds
+    /// until something sent after it began is acknowledged (RFC 6582, section 4.1).
+    fn is_held(&self) -> bool {
+        !self.config.sack && self.una == self.recovery_point
     }
 
     fn time_to_recover<O>(&self, cx: &Context<'_, O>) -> bool {
@@ -127,7 +144,7 @@ impl Sender {
                 self.prior_ssthresh = self.ssthresh_worth_restoring();
             }
             // Half of what is in flight, at least two segments (RFC 5681, equation 4).
-            self.ssthresh = (self.cwnd.min(self.board.in_flight()) / 2).max(2);
+            self.ssthresh = (self.cwnd.min(self.flight()) / 2).max(2);
             self.cwr_pending = self.ecn_negotiated;
             self.cwnd = self.ssthresh;
         }
@@ -162,7 +179,7 @@ impl Sender {
 
     /// Burst limit on dubious ACKs.
     pub(crate) fn moderate_window(&mut self) {
-        self.cwnd = self.cwnd.min(self.board.in_flight() + self.config.max_burst);
+        self.cwnd = self.cwnd.min(self.flight() + self.config.max_burst);
     }
 
     /// Sends lost segments again while the window allows (`force`: the first of them in any case), then,
@@ -234,6 +251,7 @@ impl Sender {
         self.undo_retransmissions = 0;
         self.retransmission_stamp = None;
         self.board.retransmissions_are_gone();
+        self.board.forget_duplicates();
         if self.board.mark_all_lost(u64::MAX) {
             // Something had been retransmitted already: a later ACK would prove nothing.
             self.undo_marker = None;
