@@ -195,6 +195,12 @@ fn values_that_nothing_can_run() {
         ),
         ("sack = true", "eifel = true", 26, &["`tcp.eifel`", "needs timestamps = true"]),
         ("sack = true", "sack = false\ndsack = true", 27, &["`tcp.dsack`", "needs sack = true"]),
+        (
+            "sack = true",
+            "sack = false\nfrto = \"rfc5682-sack\"",
+            27,
+            &["`tcp.frto`", "needs sack = true", "\"rfc4138\""],
+        ),
         ("\"20 packets\"", "\"8000000 packets\"", 11, &["`down.queue.limit`", "7456540 at most"]),
         ("188640 B", "0 B", 30, &["`flow[0].bytes`", "must not be zero"]),
         ("sack = true", "delayed_ack = \"0 s\"", 26, &["`tcp.delayed_ack`", "must not be zero", "200 ms"]),

@@ -98,6 +98,9 @@ pub enum FRtoMode {
     /// (Eifel response, RFC 4015).
     #[serde(rename = "rfc4138")]
     Rfc4138,
+    /// RFC 5682, SACK-enhanced algorithm, with the same response. Needs SACK.
+    #[serde(rename = "rfc5682-sack")]
+    Rfc5682Sack,
 }
 
 /// How the window and the scoreboard move in fast recovery. In both, ssthresh is half of what is in flight,

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use lasthop_core::{Ecn, FlowId, Host, Instant, Observer, RetransmissionKind, SackList, Segment, TcpEvent};
 
 use crate::clock::{Tick, TickClock};
-use crate::config::{FRtoMode, TcpConfig};
+use crate::config::TcpConfig;
 use crate::frto::FRto;
 use crate::metrics::CachedMetrics;
 use crate::rto::{RttEstimator, signed};
@@ -506,7 +506,7 @@ impl Sender {
         }
         cx.emit(TcpEvent::Timeout { seq: head.seq, backoff: self.expiries + 1 });
         if !head.syn {
-            if self.config.frto != FRtoMode::Off && self.frto.is_none() && self.new_data_fits() {
+            if self.may_enter_frto() {
                 self.enter_frto();
             } else {
                 self.enter_loss();

@@ -138,7 +138,12 @@ fn errors() -> impl Strategy<Value = ErrorConfig> {
 
 fn tcp() -> impl Strategy<Value = TcpConfig> {
     let switches = (bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY);
-    let frto = prop_oneof![Just(FRtoMode::Off), Just(FRtoMode::Draft2002), Just(FRtoMode::Rfc4138)];
+    let frto = prop_oneof![
+        Just(FRtoMode::Off),
+        Just(FRtoMode::Draft2002),
+        Just(FRtoMode::Rfc4138),
+        Just(FRtoMode::Rfc5682Sack),
+    ];
     let recovery = prop_oneof![Just(RecoveryRules::LinuxInFlight), Just(RecoveryRules::Rfc3517RateHalving)];
     let window_max = prop_oneof![2..=64_u32, Just(64)];
     let retries = prop_oneof![Just((15, 5)), (1..=5_u32, 1..=3_u32)];

@@ -11,7 +11,12 @@ use path::{Path, Transfer};
 
 /// A configuration with random switches and retries enough for a path that loses 30 %.
 fn config() -> impl Strategy<Value = TcpConfig> {
-    let frto = prop_oneof![Just(FRtoMode::Off), Just(FRtoMode::Draft2002), Just(FRtoMode::Rfc4138)];
+    let frto = prop_oneof![
+        Just(FRtoMode::Off),
+        Just(FRtoMode::Draft2002),
+        Just(FRtoMode::Rfc4138),
+        Just(FRtoMode::Rfc5682Sack),
+    ];
     let recovery = prop_oneof![Just(RecoveryRules::LinuxInFlight), Just(RecoveryRules::Rfc3517RateHalving)];
     (any::<[bool; 7]>(), frto, recovery, 1..12u32, 4..64u32).prop_map(
         |(
