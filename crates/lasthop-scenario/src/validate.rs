@@ -3,7 +3,7 @@
 use lasthop_core::packet::{Datagram, Segment};
 use lasthop_core::{Bytes, Duration};
 use lasthop_link::ConfigError;
-use lasthop_tcp::TcpConfig;
+use lasthop_tcp::{FRtoMode, TcpConfig};
 use lasthop_traffic::{FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol};
 
 use crate::types::Scenario;
@@ -104,6 +104,17 @@ fn tcp(config: &TcpConfig) -> Result<(), Invalid> {
             format!("\"{value}\" is above rto_max = \"{max}\"; lower it, or raise rto_max")
         })?;
     }
+    for (key, on, needed, key_needed) in [
+        ("eifel", config.eifel, config.timestamps, "timestamps"),
+        ("dsack", config.dsack, config.sack, "sack"),
+    ] {
+        require(!on || needed, &format!("tcp.{key}"), || {
+            format!("it needs {key_needed} = true; set that too, or {key} = false")
+        })?;
+    }
+    require(config.frto != FRtoMode::Rfc5682Sack || config.sack, "tcp.frto", || {
+        "\"rfc5682-sack\" needs sack = true; set that too, or write \"rfc4138\"".into()
+    })?;
     let (initial, max) = (config.receive_window_initial, config.receive_window_max);
     require(initial <= max, "tcp.receive_window_initial", || {
         format!("{initial} is above receive_window_max = {max}; lower it, or raise receive_window_max")

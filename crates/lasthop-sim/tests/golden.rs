@@ -38,7 +38,7 @@ fn switches() -> Vec<(&'static str, TcpConfig)> {
     vec![
         ("sack", linux24()),
         ("no-sack", TcpConfig { sack: false, ..linux24() }),
-        ("timestamps", TcpConfig { timestamps: true, ..linux24() }),
+        ("timestamps", TcpConfig { timestamps: true, eifel: true, ..linux24() }),
         ("frto", TcpConfig { frto: FRtoMode::Draft2002, ..linux24() }),
     ]
 }

@@ -6,6 +6,7 @@
 mod support;
 
 use lasthop_core::Protocol;
+use lasthop_tcp::RecoveryRules;
 use lasthop_trace::{FlowRecord, Outcome, Records};
 use support::{cell, kulve2003, replications};
 
@@ -30,9 +31,17 @@ fn assert_elapsed(flow: &FlowRecord, published_s: f64) {
 
 #[test]
 fn t34_is_reproduced_to_the_packet_in_every_replication() {
+    for rules in [RecoveryRules::LinuxInFlight, RecoveryRules::Rfc3517RateHalving] {
+        t34_is_reproduced_with(rules);
+    }
+}
+
+/// Two sets of rules give the table; which of them the hosts ran, it cannot tell.
+fn t34_is_reproduced_with(rules: RecoveryRules) {
     let study = kulve2003();
-    let scenario = cell(&study, "link=e0,workload=2tcp0udp5s,variant=eifel");
-    for Records { flows, .. } in replications(scenario, study.seed, 20) {
+    let mut scenario = cell(&study, "link=e0,workload=2tcp0udp5s,variant=eifel").clone();
+    scenario.tcp.recovery = rules;
+    for Records { flows, .. } in replications(&scenario, study.seed, 50) {
         let [first, second] = flows.as_slice() else { panic!("two flows") };
         assert_eq!(counts(first), [18, 18, 44, 2, 60]);
         assert_eq!(counts(second), [2, 2, 6, 1, 6]);

@@ -24,9 +24,11 @@ pub struct TcpConfig {
     /// The receiver reports duplicates (RFC 2883), and the sender undoes a reduction once every
     /// retransmission of the episode is reported as a duplicate.
     pub dsack: bool,
-    /// Timestamps (RFC 7323), and the undo of reductions that an echoed timestamp proves unnecessary
-    /// (Eifel detection, RFC 3522).
+    /// Timestamps (RFC 7323): every ACK of new data gives a round-trip sample.
     pub timestamps: bool,
+    /// Undo of reductions that an echoed timestamp proves unnecessary (Eifel detection, RFC 3522). Needs
+    /// timestamps.
+    pub eifel: bool,
     /// Spurious-timeout detection by F-RTO.
     pub frto: FRtoMode,
     /// Explicit congestion notification (RFC 3168).
@@ -96,16 +98,20 @@ pub enum FRtoMode {
     /// (Eifel response, RFC 4015).
     #[serde(rename = "rfc4138")]
     Rfc4138,
+    /// RFC 5682, SACK-enhanced algorithm, with the same response. Needs SACK.
+    #[serde(rename = "rfc5682-sack")]
+    Rfc5682Sack,
 }
 
-/// How the window and the scoreboard move in fast recovery.
+/// How the window and the scoreboard move in fast recovery. In both, ssthresh is half of what is in flight,
+/// the window drops to it at once and ends there, and in between it is at most what is in flight plus one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoveryRules {
-    /// Linux 2.4 without rate halving: the window drops to ssthresh at once, ssthresh is half of what
-    /// is in flight, and the head alone is marked lost on each further sign of loss.
+    /// Linux 2.4 without rate halving: the window stays at ssthresh, and the head alone is marked lost on
+    /// each further sign of loss.
     LinuxInFlight,
-    /// RFC 3517 marking of lost segments; the window shrinks by one every second ACK down to half of
-    /// ssthresh, as Linux 2.4 does it with rate halving.
+    /// RFC 3517: every segment with enough SACKed ones above it is lost; and the window falls on by one every
+    /// second ACK down to half of ssthresh, as rate halving does it in Linux 2.4.
     Rfc3517RateHalving,
 }

@@ -15,8 +15,6 @@
 //!
 //! # Where this differs from Linux 2.4
 //!
-//! - Without SACK, duplicate ACKs start recovery but do not count as segments that have left the network
-//!   (Linux emulates SACK from them): they let no new segment go.
 //! - A repeated SYN is not answered; the SYN-ACK is repeated by its own timer only.
 //! - The MSS option is sent but not read: both ends have the MTU of the path. What counts as a full-sized
 //!   segment when ACKs are delayed is the own MSS; Linux estimates it from what arrives.

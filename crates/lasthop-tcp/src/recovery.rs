@@ -30,9 +30,15 @@ impl Sender {
         }
         self.leave_finished_state(cx);
         match self.state {
+            State::Recovery | State::Loss if self.is_held() => {
+                self.moderate_window();
+                return;
+            }
             State::Recovery => {
                 if self.una != prior_una {
-                    duplicate = !self.try_undo_partial(cx, signs.acked_segments) && beyond;
+                    // Without SACK every partial ACK shows the next loss (RFC 6582, section 3.2).
+                    let failed = beyond || !self.config.sack;
+                    duplicate = !self.try_undo_partial(cx, signs.acked_segments) && failed;
                 }
             }
             State::Loss => {
@@ -81,8 +87,7 @@ impl Sender {
         match self.state {
             State::Loss => {
                 self.try_undo_recovery(cx);
-                self.state = State::Open;
-                cx.emit(TcpEvent::RecoveryLeft);
+                self.leave_recovery(cx);
             }
             State::Cwr if passed => {
                 self.cwnd = self.cwnd.min(self.ssthresh);
@@ -97,21 +102,25 @@ impl Sender {
             }
             State::Recovery => {
                 if !self.try_undo_recovery(cx) {
-                    self.complete_reduction();
+                    self.cwnd = self.ssthresh;
                 }
-                self.state = State::Open;
-                cx.emit(TcpEvent::RecoveryLeft);
+                self.leave_recovery(cx);
             }
             State::Open | State::Cwr => {}
         }
     }
 
-    /// The window at the end of fast recovery.
-    fn complete_reduction(&mut self) {
-        self.cwnd = match self.config.recovery {
-            RecoveryRules::LinuxInFlight => self.ssthresh,
-            RecoveryRules::Rfc3517RateHalving => self.cwnd.min(self.ssthresh),
-        };
+    fn leave_recovery<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        if !self.is_held() {
+            self.state = State::Open;
+            cx.emit(TcpEvent::RecoveryLeft);
+        }
+    }
+
+    /// Without SACK, duplicates that retransmissions caused cannot be told from signs of loss: recovery holds
+    /// until something sent after it began is acknowledged (RFC 6582, section 4.1).
+    fn is_held(&self) -> bool {
+        !self.config.sack && self.una == self.recovery_point
     }
 
     fn time_to_recover<O>(&self, cx: &Context<'_, O>) -> bool {
@@ -135,11 +144,9 @@ impl Sender {
                 self.prior_ssthresh = self.ssthresh_worth_restoring();
             }
             // Half of what is in flight, at least two segments (RFC 5681, equation 4).
-            self.ssthresh = (self.cwnd.min(self.board.in_flight()) / 2).max(2);
+            self.ssthresh = (self.cwnd.min(self.flight()) / 2).max(2);
             self.cwr_pending = self.ecn_negotiated;
-            if self.config.recovery == RecoveryRules::LinuxInFlight {
-                self.cwnd = self.ssthresh;
-            }
+            self.cwnd = self.ssthresh;
         }
         self.cwnd_count = 0;
         self.state = State::Recovery;
@@ -157,12 +164,14 @@ impl Sender {
         }
     }
 
-    /// One ACK's worth of window reduction, and never a burst.
+    /// At most one segment more than what has left the network. With rate halving the window also falls
+    /// by one on every second ACK, counted from the start of recovery (`tcp_cwnd_down` of Linux 2.4).
     fn shrink_window(&mut self) {
         if self.config.recovery == RecoveryRules::Rfc3517RateHalving {
-            self.halving_parity = !self.halving_parity;
-            if self.halving_parity && self.cwnd > self.ssthresh / 2 {
-                self.cwnd -= 1;
+            self.cwnd_count += 1;
+            if self.cwnd_count == 2 {
+                self.cwnd_count = 0;
+                self.cwnd -= u32::from(self.cwnd > self.ssthresh / 2);
             }
         }
         self.cwnd = self.cwnd.min(self.board.in_flight() + 1);
@@ -170,7 +179,7 @@ impl Sender {
 
     /// Burst limit on dubious ACKs.
     pub(crate) fn moderate_window(&mut self) {
-        self.cwnd = self.cwnd.min(self.board.in_flight() + self.config.max_burst);
+        self.cwnd = self.cwnd.min(self.flight() + self.config.max_burst);
     }
 
     /// Sends lost segments again while the window allows (`force`: the first of them in any case), then,
@@ -242,6 +251,7 @@ impl Sender {
         self.undo_retransmissions = 0;
         self.retransmission_stamp = None;
         self.board.retransmissions_are_gone();
+        self.board.forget_duplicates();
         if self.board.mark_all_lost(u64::MAX) {
             // Something had been retransmitted already: a later ACK would prove nothing.
             self.undo_marker = None;

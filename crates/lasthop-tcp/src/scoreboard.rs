@@ -78,6 +78,8 @@ pub struct Scoreboard {
     retransmitted_out: u32,
     /// Segments from the head to the furthest SACKed one, both counted.
     furthest_sacked: u32,
+    /// Without SACK: segments that duplicate ACKs show to have left the network.
+    duplicates: u32,
 }
 
 impl Scoreboard {
@@ -88,7 +90,8 @@ impl Scoreboard {
 
     /// Segments believed to be in the network: outstanding - SACKed - lost + retransmitted.
     pub fn in_flight(&self) -> u32 {
-        self.outstanding() + self.retransmitted_out - self.sacked_out - self.lost_out
+        let left = self.outstanding() - self.sacked_out - self.lost_out;
+        left.saturating_sub(self.duplicates) + self.retransmitted_out
     }
 
     /// True if the counters equal a recount: what in-flight is computed from. For debug assertions.
@@ -99,9 +102,24 @@ impl Scoreboard {
             && count(|s| s.sacked && s.lost) == 0
     }
 
-    /// Segments reported by SACK.
+    /// Segments reported by SACK, or without it by duplicate ACKs.
     pub fn sacked_out(&self) -> u32 {
-        self.sacked_out
+        self.sacked_out + self.duplicates
+    }
+
+    /// Without SACK: a duplicate ACK shows that one segment more has arrived. The head cannot be among them.
+    pub fn count_duplicate(&mut self) {
+        self.duplicates = (self.duplicates + 1).min(self.outstanding().saturating_sub(1));
+    }
+
+    /// Without SACK: an ACK of `acked` segments covers a hole and segments that duplicate ACKs had reported.
+    pub fn settle_duplicates(&mut self, acked: u32) {
+        self.duplicates = self.duplicates.saturating_sub(acked - 1).min(self.outstanding().saturating_sub(1));
+    }
+
+    /// Without SACK: what duplicate ACKs said is settled or void.
+    pub fn forget_duplicates(&mut self) {
+        self.duplicates = 0;
     }
 
     /// Segments marked lost.

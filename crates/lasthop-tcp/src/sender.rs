@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use lasthop_core::{Ecn, FlowId, Host, Instant, Observer, RetransmissionKind, SackList, Segment, TcpEvent};
 
 use crate::clock::{Tick, TickClock};
-use crate::config::{FRtoMode, TcpConfig};
+use crate::config::TcpConfig;
 use crate::frto::FRto;
 use crate::metrics::CachedMetrics;
 use crate::rto::{RttEstimator, signed};
@@ -99,6 +99,7 @@ pub(crate) struct Sender {
     pub board: Scoreboard,
     pub rtt: RttEstimator,
     pub cwnd: u32,
+    /// ACKs since the window last changed: in congestion avoidance, and in recovery with rate halving.
     pub cwnd_count: u32,
     pub ssthresh: u32,
     pub state: State,
@@ -122,8 +123,6 @@ pub(crate) struct Sender {
     backed_off: bool,
     pub ecn_negotiated: bool,
     pub cwr_pending: bool,
-    /// ACK parity of the rate-halving rules.
-    pub halving_parity: bool,
     reported: (u32, u32, u32),
     pub out: VecDeque<Transmission>,
 }
@@ -163,7 +162,6 @@ impl Sender {
             backed_off: false,
             ecn_negotiated: false,
             cwr_pending: false,
-            halving_parity: false,
             reported: (0, 0, 0),
             out: VecDeque::new(),
             clock,
@@ -260,7 +258,7 @@ impl Sender {
             self.apply_sack(&segment.sack, segment.ack, prior_una);
             return false;
         }
-        let prior_in_flight = self.board.in_flight();
+        let prior_flight = self.flight();
         let prior_outstanding = self.board.outstanding();
         let mut signs = AckSigns {
             ece: self.ecn_negotiated && segment.flags.contains(lasthop_core::Flags::ECE),
@@ -278,13 +276,30 @@ impl Sender {
         let acked = self.board.acknowledge(self.una);
         signs.data_acked = acked.data;
         signs.acked_segments = acked.segments;
+        if !self.config.sack {
+            self.count_duplicates(signs, prior_una);
+        }
         if acked.segments > 0 {
             self.on_progress(cx, &acked);
         }
         if prior_outstanding > 0 {
-            self.on_congestion_signs(cx, signs, prior_una, prior_in_flight);
+            self.on_congestion_signs(cx, signs, prior_una, prior_flight);
         }
         true
+    }
+
+    /// Without SACK, duplicate ACKs say how much has left the network.
+    fn count_duplicates(&mut self, signs: AckSigns, prior_una: u64) {
+        let recovering = self.state == State::Recovery && self.una < self.recovery_point;
+        if self.una == prior_una {
+            if !signs.not_duplicate && (recovering || self.state <= State::Cwr) {
+                self.board.count_duplicate();
+            }
+        } else if recovering && signs.acked_segments > 0 {
+            self.board.settle_duplicates(signs.acked_segments);
+        } else {
+            self.board.forget_duplicates();
+        }
     }
 
     /// A cumulative ACK moved the window: RTT sample and timer.
@@ -322,7 +337,7 @@ impl Sender {
         cx: &mut Context<'_, O>,
         signs: AckSigns,
         prior_una: u64,
-        prior_in_flight: u32,
+        prior_flight: u32,
     ) {
         if self.frto.is_some() {
             self.on_ack_in_frto(cx, signs, prior_una);
@@ -334,7 +349,7 @@ impl Sender {
         let reducing = matches!(self.state, State::Cwr | State::Recovery);
         let may_raise = !dubious || (!reducing && (!signs.ece || self.cwnd < self.ssthresh));
         // Congestion window validation (RFC 2861): only a window that was in use may grow.
-        if signs.data_acked && prior_in_flight >= self.cwnd && may_raise {
+        if signs.data_acked && prior_flight >= self.cwnd && may_raise {
             self.grow_window();
         }
         if dubious {
@@ -387,14 +402,15 @@ impl Sender {
 
     /// True if new data is at hand and both windows allow one segment more.
     pub fn may_send_new(&self) -> bool {
-        self.board.in_flight() < self.cwnd && self.new_data_fits() && !self.transmit_is_limited()
+        self.flight() < self.cwnd && self.new_data_fits()
     }
 
-    /// Without limited transmit nothing new leaves on the first duplicate ACKs (RFC 3042 is the rule
-    /// that lets it).
-    fn transmit_is_limited(&self) -> bool {
-        let dubious = self.duplicates > 0 || self.board.sacked_out() > 0;
-        !self.config.limited_transmit && self.state == State::Disorder && dubious && self.frto.is_none()
+    /// What the window is compared with. Before recovery only limited transmit (RFC 3042) lets a segment go
+    /// for one that SACK or a duplicate ACK reports; without it they count until they are acknowledged
+    /// (FlightSize, RFC 5681, section 2).
+    pub fn flight(&self) -> u32 {
+        let limited = !self.config.limited_transmit && self.state <= State::Cwr && self.frto.is_none();
+        self.board.in_flight() + if limited { self.board.sacked_out() } else { 0 }
     }
 
     /// True if there is something new to send and the receiver's window has room for it.
@@ -490,7 +506,7 @@ impl Sender {
         }
         cx.emit(TcpEvent::Timeout { seq: head.seq, backoff: self.expiries + 1 });
         if !head.syn {
-            if self.config.frto != FRtoMode::Off && self.frto.is_none() && self.new_data_fits() {
+            if self.may_enter_frto() {
                 self.enter_frto();
             } else {
                 self.enter_loss();

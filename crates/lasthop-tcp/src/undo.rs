@@ -25,7 +25,7 @@ impl Sender {
             return Some(UndoCause::Dsack);
         }
         let older = self.echo.zip(self.retransmission_stamp).is_some_and(|(echo, stamp)| echo < stamp);
-        (self.config.timestamps && older).then_some(UndoCause::Timestamps)
+        (self.config.eifel && older).then_some(UndoCause::Timestamps)
     }
 
     fn restore_window<O: Observer>(

@@ -11,8 +11,11 @@ use wire::{Wire, config};
 /// Entries that wait for a mechanism, and which.
 const WAITING: &[(&str, &str)] = &[
     ("rfc3649_table2", "a response-function experiment: deterministic loss over long runs"),
-    ("rfc4138_A2", "window inflation by duplicate ACKs in fast recovery (RFC 5681)"),
-    ("rfc4138_A4", "F-RTO enhanced with SACK"),
+    ("rfc4138_A2", "a second reduction of ssthresh by a timeout in fast recovery, which Linux does not make"),
+    (
+        "rfc4138_A4",
+        "SACKed segments that count into the window; traces/frto.rs plays it with in-flight accounting",
+    ),
     ("rfc6937_31_burst15", "proportional rate reduction"),
     ("rfc6937_31_single", "proportional rate reduction"),
     ("rfc7323_F", "window scaling"),

@@ -142,7 +142,12 @@ fn errors() -> impl Strategy<Value = ErrorConfig> {
 
 fn tcp() -> impl Strategy<Value = TcpConfig> {
     let switches = (bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY);
-    let frto = prop_oneof![Just(FRtoMode::Off), Just(FRtoMode::Draft2002), Just(FRtoMode::Rfc4138)];
+    let frto = prop_oneof![
+        Just(FRtoMode::Off),
+        Just(FRtoMode::Draft2002),
+        Just(FRtoMode::Rfc4138),
+        Just(FRtoMode::Rfc5682Sack),
+    ];
     let recovery = prop_oneof![Just(RecoveryRules::LinuxInFlight), Just(RecoveryRules::Rfc3517RateHalving)];
     let window_max = prop_oneof![2..=64_u32, Just(64)];
     let retries = prop_oneof![Just((15, 5)), (1..=5_u32, 1..=3_u32)];
@@ -152,8 +157,9 @@ fn tcp() -> impl Strategy<Value = TcpConfig> {
             let profile = linux24();
             TcpConfig {
                 sack,
-                dsack,
+                dsack: dsack && sack,
                 timestamps,
+                eifel: timestamps,
                 ecn,
                 limited_transmit,
                 cached_metrics,

@@ -11,11 +11,16 @@ use path::{Path, Transfer};
 
 /// A configuration with random switches and retries enough for a path that loses 30 %.
 fn config() -> impl Strategy<Value = TcpConfig> {
-    let frto = prop_oneof![Just(FRtoMode::Off), Just(FRtoMode::Draft2002), Just(FRtoMode::Rfc4138)];
+    let frto = prop_oneof![
+        Just(FRtoMode::Off),
+        Just(FRtoMode::Draft2002),
+        Just(FRtoMode::Rfc4138),
+        Just(FRtoMode::Rfc5682Sack),
+    ];
     let recovery = prop_oneof![Just(RecoveryRules::LinuxInFlight), Just(RecoveryRules::Rfc3517RateHalving)];
-    (any::<[bool; 6]>(), frto, recovery, 1..12u32, 4..64u32).prop_map(
+    (any::<[bool; 7]>(), frto, recovery, 1..12u32, 4..64u32).prop_map(
         |(
-            [sack, dsack, timestamps, ecn, limited_transmit, first],
+            [sack, dsack, timestamps, eifel, ecn, limited_transmit, first],
             frto,
             recovery,
             window,
@@ -23,8 +28,9 @@ fn config() -> impl Strategy<Value = TcpConfig> {
         )| {
             let mut config: TcpConfig = toml::from_str(Profile::Linux24.toml()).expect("complete");
             config.sack = sack;
-            config.dsack = dsack;
+            config.dsack = dsack && sack;
             config.timestamps = timestamps;
+            config.eifel = eifel && timestamps;
             config.ecn = ecn;
             config.limited_transmit = limited_transmit;
             config.first_segment_acked_at_once = first;

@@ -5,7 +5,8 @@ use lasthop_tcp::RecoveryRules;
 
 use crate::wire::{INFINITE, Wire, config, numbers};
 
-/// Segments 0 to 7 are sent, 0 is acknowledged: window 9, segments 1 to 9 in flight.
+/// Segments 0 to 7 are sent, 0 is acknowledged: window 9, segments 1 to 9 in flight, unless `change`
+/// says otherwise.
 fn nine_in_flight(change: impl FnOnce(&mut lasthop_tcp::TcpConfig)) -> Wire {
     let config = config(|c| {
         c.initial_window = 8;
@@ -13,8 +14,9 @@ fn nine_in_flight(change: impl FnOnce(&mut lasthop_tcp::TcpConfig)) -> Wire {
     });
     let mut wire = Wire::open(&config, 60);
     wire.wait(600);
-    assert_eq!(wire.ack(1), [8, 9]);
-    assert_eq!(wire.window(), (9, INFINITE, 9));
+    let window = config.initial_window;
+    assert_eq!(wire.ack(1), [u64::from(window), u64::from(window) + 1]);
+    assert_eq!(wire.window(), (window + 1, INFINITE, window + 1));
     wire
 }
 
@@ -92,14 +94,48 @@ fn partial_ack_without_sacks_beyond_marks_nothing() {
 }
 
 #[test]
-fn three_duplicates_without_sack_start_recovery() {
+fn without_sack_duplicates_count_as_segments_that_have_left() {
     let mut wire = nine_in_flight(|c| c.sack = false);
-    assert_eq!(wire.ack(1), [0; 0]);
-    assert_eq!(wire.ack(1), [0; 0]);
-    assert_eq!(wire.recoveries(), 0);
+    // 1 and 3 are lost. Limited transmit, as with SACK.
+    assert_eq!(wire.ack(1), [10]);
+    assert_eq!(wire.ack(1), [11]);
+    assert_eq!(wire.window(), (9, INFINITE, 9));
     assert_eq!(wire.ack(1), [1]);
-    assert_eq!(wire.window(), (4, 4, 9));
+    assert_eq!(wire.window(), (4, 4, 8));
     assert_eq!(wire.recoveries(), 1);
+    for _ in 6..10 {
+        assert_eq!(wire.ack(1), [0; 0]);
+    }
+    assert_eq!(wire.window(), (4, 4, 4));
+    assert_eq!(wire.ack(1), [12]);
+    assert_eq!(wire.ack(1), [13]);
+    // Partial ACK: the next hole leaves at once (RFC 6582). Nine duplicates, 1 and 2 acknowledged: of 3 to
+    // 13, eight have left, and 3 is lost.
+    assert_eq!(wire.ack(3), [3]);
+    assert_eq!(wire.window(), (3, 4, 3));
+    // 12 and 13 arrive, then the hole is filled.
+    assert_eq!(wire.ack(3), [14]);
+    assert_eq!(wire.ack(3), [15]);
+    assert_eq!(wire.ack(14), [16, 17]);
+    assert_eq!(wire.window(), (4, 4, 4));
+}
+
+#[test]
+fn without_sack_recovery_holds_until_something_sent_later_is_acknowledged() {
+    let mut wire = nine_in_flight(|c| c.sack = false);
+    for _ in 0..7 {
+        wire.ack(1);
+    }
+    // Everything up to the recovery point; late copies make duplicates that start no second recovery.
+    assert_eq!(wire.ack(12), [12, 13, 14]);
+    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 0);
+    assert_eq!(wire.ack(12), [15], "the burst limit held it back");
+    for _ in 0..3 {
+        assert_eq!(wire.ack(12), [0; 0]);
+    }
+    assert_eq!((wire.recoveries(), wire.copies(12).len()), (1, 1));
+    assert_eq!(wire.ack(13), [16]);
+    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
 }
 
 #[test]
@@ -179,33 +215,61 @@ fn holes_below_the_furthest_sack_are_filled_when_no_new_data_is_left() {
 }
 
 #[test]
-fn without_limited_transmit_nothing_new_leaves_on_the_first_duplicates() {
+fn without_limited_transmit_reported_segments_count_until_they_are_acknowledged() {
+    for sack in [true, false] {
+        let mut wire = nine_in_flight(|c| {
+            c.sack = sack;
+            c.limited_transmit = false;
+        });
+        let mut report = |wire: &mut Wire, end| if sack { wire.sack(1, &[(2, end)]) } else { wire.ack(1) };
+        assert_eq!(report(&mut wire, 3), [0; 0]);
+        assert_eq!(report(&mut wire, 4), [0; 0]);
+        assert_eq!(report(&mut wire, 5), [1]);
+        // Half of the FlightSize of 9 (RFC 5681, equation 4); three have left.
+        assert_eq!(wire.window(), (4, 4, 6), "sack = {sack}");
+    }
+}
+
+#[test]
+fn without_limited_transmit_an_ack_of_new_data_lets_new_data_go() {
     let mut wire = nine_in_flight(|c| c.limited_transmit = false);
     assert_eq!(wire.sack(1, &[(2, 3)]), [0; 0]);
-    assert_eq!(wire.sack(1, &[(2, 4)]), [0; 0]);
-    assert_eq!(wire.sack(1, &[(2, 5)]), [1]);
-    // 6 were in flight.
-    assert_eq!(wire.window(), (3, 3, 6));
+    // 1 was late: 1 and 2 are acknowledged, 4 is reported. All seven of 3 to 9 count; the window was in use
+    // and grew.
+    assert_eq!(wire.sack(3, &[(4, 5)]), [10, 11, 12]);
+    assert_eq!(wire.window(), (10, INFINITE, 9));
 }
 
 #[test]
 fn rate_halving_rules_shrink_the_window_every_second_ack_and_mark_by_rfc_3517() {
-    let mut wire = nine_in_flight(|c| c.recovery = RecoveryRules::Rfc3517RateHalving);
+    let mut wire = nine_in_flight(|c| {
+        c.initial_window = 16;
+        c.recovery = RecoveryRules::Rfc3517RateHalving;
+    });
+    assert_eq!(wire.window(), (17, INFINITE, 17));
     // 1 and 3 are lost.
     wire.sack(1, &[(2, 3)]);
     wire.sack(1, &[(4, 5), (2, 3)]);
     assert_eq!(wire.sack(1, &[(4, 6), (2, 3)]), [1]);
-    assert_eq!(wire.window(), (8, 4, 8));
-    // 3 now has three SACKed segments above it.
-    assert_eq!(wire.sack(1, &[(4, 7), (2, 3)]), [3]);
-    assert_eq!(wire.window().1, 4);
-    assert_eq!(wire.copies(3).len(), 2);
+    assert_eq!(wire.window(), (8, 8, 16), "half of the flight at once");
+    // Second ACK of recovery: 3 has three SACKed segments above it now, but the window is full.
+    assert_eq!(wire.sack(1, &[(4, 7), (2, 3)]), [0; 0]);
+    assert_eq!(wire.window(), (7, 8, 14));
     let mut cwnd = Vec::new();
-    for end in 8..=12 {
-        wire.sack(1, &[(4, end), (2, 3)]);
+    for end in 8..=14 {
+        assert_eq!(wire.sack(1, &[(4, end), (2, 3)]), [0; 0]);
         cwnd.push(wire.window().0);
     }
-    assert_eq!(cwnd, [6, 6, 5, 5, 4]);
+    assert_eq!(cwnd, [7, 6, 6, 5, 5, 4, 4], "down to half of ssthresh");
+    for end in 15..=17 {
+        assert_eq!(wire.sack(1, &[(4, end), (2, 3)]), [0; 0]);
+    }
+    assert_eq!(wire.window(), (4, 8, 4));
+    assert_eq!(wire.sack(1, &[(4, 18), (2, 3)]), [3]);
+    assert_eq!(wire.copies(3).len(), 2);
+    // The end: the window is ssthresh; three at once at most.
+    assert_eq!(wire.ack(20), [20, 21, 22]);
+    assert_eq!(wire.window().1, 8);
 }
 
 #[test]

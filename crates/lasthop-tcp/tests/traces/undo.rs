@@ -18,9 +18,14 @@ fn open(change: impl FnOnce(&mut TcpConfig)) -> Wire {
     wire
 }
 
+fn eifel(config: &mut TcpConfig) {
+    config.timestamps = true;
+    config.eifel = true;
+}
+
 #[test]
 fn eifel_undoes_a_spurious_timeout_at_the_first_ack() {
-    let mut wire = open(|c| c.timestamps = true);
+    let mut wire = open(eifel);
     assert_eq!(wire.expire(), [0]);
     assert_eq!(wire.window(), (1, 4, 1));
     // The ACK of the original: ssthresh is infinite again, nothing is lost, new data follows. The burst
@@ -34,8 +39,20 @@ fn eifel_undoes_a_spurious_timeout_at_the_first_ack() {
 }
 
 #[test]
-fn eifel_leaves_a_real_timeout_alone() {
+fn timestamps_alone_undo_nothing() {
     let mut wire = open(|c| c.timestamps = true);
+    assert_eq!(wire.expire(), [0]);
+    wire.wait(100);
+    assert_eq!(wire.ack_echoing(1, &[], 0, 0), [1, 2]);
+    assert_eq!(wire.count(EIFEL), 0);
+    assert_eq!(wire.window(), (2, 4, 2));
+    // They do give a sample, of the original.
+    assert_eq!(wire.rtt_samples().len(), 2);
+}
+
+#[test]
+fn eifel_leaves_a_real_timeout_alone() {
+    let mut wire = open(eifel);
     assert_eq!(wire.expire(), [0]);
     wire.wait(600);
     assert_eq!(wire.ack_echoing(1, &[], 0, 1), [1, 2]);
@@ -45,7 +62,7 @@ fn eifel_leaves_a_real_timeout_alone() {
 
 #[test]
 fn eifel_undoes_nothing_after_a_second_timeout_of_the_same_segment() {
-    let mut wire = open(|c| c.timestamps = true);
+    let mut wire = open(eifel);
     wire.expire();
     wire.expire();
     wire.wait(100);
@@ -58,7 +75,7 @@ fn eifel_undoes_nothing_after_a_second_timeout_of_the_same_segment() {
 fn undo_restores_three_quarters_of_the_window_where_ssthresh_was_less() {
     let config = config(|c| {
         c.initial_window = 8;
-        c.timestamps = true;
+        eifel(c);
     });
     let cached = CachedMetrics { ssthresh: 4, ..CachedMetrics::default() };
     let mut wire = Wire::open_with_cache(&config, 60, Some(&cached));
@@ -81,7 +98,7 @@ fn false_fast_retransmit(wire: &mut Wire) {
 
 #[test]
 fn eifel_undoes_a_fast_retransmit_at_a_partial_ack_and_ssthresh_at_its_end() {
-    let mut wire = open(|c| c.timestamps = true);
+    let mut wire = open(eifel);
     false_fast_retransmit(&mut wire);
     wire.wait(20);
     wire.ack_echoing(5, &[], 1, 0);
@@ -95,7 +112,7 @@ fn eifel_undoes_a_fast_retransmit_at_a_partial_ack_and_ssthresh_at_its_end() {
 
 #[test]
 fn eifel_undoes_a_fast_retransmit_whose_end_comes_at_once() {
-    let mut wire = open(|c| c.timestamps = true);
+    let mut wire = open(eifel);
     false_fast_retransmit(&mut wire);
     wire.wait(20);
     wire.ack_echoing(12, &[], 1, 0);
