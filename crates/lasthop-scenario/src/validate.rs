@@ -193,8 +193,9 @@ fn flow(config: &FlowConfig, place: &str, mtu: Bytes) -> Result<(), Invalid> {
 }
 
 fn http(http: &HttpConfig) -> Result<(), Invalid> {
-    for (key, value) in [("request", http.request), ("response_header", http.response_header)] {
-        size(value, HTTP_MESSAGE_MIN, &format!("http.{key}"))?;
+    size(http.request, HTTP_MESSAGE_MIN, "http.request")?;
+    if http.response_header != Bytes(0) {
+        size(http.response_header, HTTP_MESSAGE_MIN, "http.response_header")?;
     }
     count(http.connections, 1, "http.connections")?;
     let closes_itself = http.protocol == HttpProtocol::Http10 && !http.close_after.is_zero();

@@ -36,6 +36,8 @@ pub struct TcpConfig {
     /// Control block interdependence: ssthresh, cwnd, RTT, RTT variance and reordering are kept per
     /// destination when a connection closes, and read when the next one opens.
     pub cached_metrics: bool,
+    /// Initial window of a connection that finds cached metrics.
+    pub cached_initial_window: CachedInitialWindow,
     /// How the window and the scoreboard move in fast recovery.
     pub recovery: RecoveryRules,
     /// A segment that has waited longer than the retransmission timeout counts as lost as soon as an ACK
@@ -82,6 +84,16 @@ impl Profile {
             Self::Linux24 => include_str!("../profiles/linux-2.4.toml"),
         }
     }
+}
+
+/// Initial window of a connection that finds cached metrics; never above the cached ssthresh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CachedInitialWindow {
+    /// By the segment size, as Linux and RFC 2414: 4 segments up to 1095 bytes, 3 up to 1460, else 2.
+    BySegmentSize,
+    /// `initial_window`, as for any other connection.
+    Configured,
 }
 
 /// Spurious-timeout detection by F-RTO.

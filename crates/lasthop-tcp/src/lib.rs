@@ -36,6 +36,6 @@ mod sender;
 mod undo;
 
 pub use clock::TickClock;
-pub use config::{FRtoMode, Profile, RecoveryRules, TcpConfig};
+pub use config::{CachedInitialWindow, FRtoMode, Profile, RecoveryRules, TcpConfig};
 pub use connection::{Endpoint, Phase};
 pub use metrics::CachedMetrics;

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use lasthop_core::{Ecn, FlowId, Host, Instant, Observer, RetransmissionKind, SackList, Segment, TcpEvent};
 
 use crate::clock::{Tick, TickClock};
-use crate::config::TcpConfig;
+use crate::config::{CachedInitialWindow, TcpConfig};
 use crate::frto::FRto;
 use crate::metrics::CachedMetrics;
 use crate::rto::{RttEstimator, signed};
@@ -224,11 +224,11 @@ impl Sender {
         if usable {
             self.rtt.raise(cached.srtt_8, cached.rttvar_4);
             if self.rtt.rto() >= initial || self.config.timestamps {
-                // Linux' rule (RFC 2414): 4 segments up to 1095 bytes, 3 up to 1460, else 2.
-                let window = match self.mss {
-                    0..=1095 => 4,
-                    1096..=1460 => 3,
-                    _ => 2,
+                let window = match (self.config.cached_initial_window, self.mss) {
+                    (CachedInitialWindow::Configured, _) => self.config.initial_window,
+                    (CachedInitialWindow::BySegmentSize, 0..=1095) => 4,
+                    (CachedInitialWindow::BySegmentSize, 1096..=1460) => 3,
+                    (CachedInitialWindow::BySegmentSize, _) => 2,
                 };
                 self.cwnd = window.min(self.ssthresh);
                 return;

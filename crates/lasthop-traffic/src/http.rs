@@ -24,7 +24,7 @@ pub struct HttpConfig {
     pub connections: u32,
     /// Size of each request; every request is written on its own.
     pub request: Bytes,
-    /// Size of the header in front of every object.
+    /// Size of the header in front of every object; zero if the objects' sizes are those of whole responses.
     pub response_header: Bytes,
     /// How much of the main object (header apart) the browser has when it asks for the in-line objects;
     /// the whole of it if absent, or if it is smaller.
