@@ -46,7 +46,7 @@ class Cell:
     def levels(self) -> dict[str, str]: ...
     @property
     def roles(self) -> str:
-        """`by-name`, `by-elapsed` or `by-start`."""
+        """`by-name`, `by-elapsed`, `by-start` or `by-start-then-elapsed`."""
     @property
     def sequential(self) -> bool:
         """Whether a replication starts with what the previous one left in the caches."""

@@ -34,7 +34,7 @@ _TABLES = {"flows": FLOWS, "pages": PAGES, "runs": RUNS}
 _PARTS = "parts"
 _FORMAT = 1
 _ENGINE = "model"
-_OWN_COLUMNS = frozenset({"set", "replication", "flow", "role", "protocol", "outcome"})
+_OWN_COLUMNS = frozenset({"set", "replication", "flow", "application", "page", "role", "protocol", "outcome"})
 
 
 def factor_column(factor: str) -> str:

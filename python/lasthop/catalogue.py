@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,28 @@ from lasthop.statistics import PercentileMethod, percentile_method
 
 SCENARIO_FILE = "study.toml"
 _PACKAGE = Path(__file__).resolve().parent
-_KINDS = ("per-flow", "overall-time", "udp-spacing")
+_KINDS = ("per-flow", "overall-time", "udp-spacing", "mixture", "page", "page-classes", "page-change")
 
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """What some of a study's tables show; `ids` are table numbers as in `tables.csv`."""
+    """What some of a study's tables show; `ids` are table numbers as in `tables.csv`.
+
+    `roles` says what the tables call roles, `levels` what they call levels of a factor (their word: ours);
+    `reference` is the cell, by the factor's level in `tables.csv`, that changes are relative to.
+    """
 
     kind: str
     ids: tuple[str, ...]
     title: str
     percentiles: PercentileMethod
+    roles: Mapping[str, str] = field(default_factory=dict)
+    levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    reference: Mapping[str, str] = field(default_factory=dict)
+
+    def own_levels(self, levels: Mapping[str, str]) -> dict[str, str]:
+        """Return levels in the scenario's words."""
+        return {factor: self.levels.get(factor, {}).get(level, level) for factor, level in levels.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,7 @@ class Presentation:
     percentiles: PercentileMethod = "linear"
     factor: str | None = None
     references: tuple[str, ...] = ()
+    misprints: tuple[str, ...] = ()
     tables: tuple[TableSpec, ...] = ()
     figures: tuple[FigureSpec, ...] = ()
 
@@ -114,22 +126,25 @@ def _entries(data: Mapping[str, Any], key: str, required: set[str], optional: se
 def parse_presentation(text: str) -> Presentation:
     """Parse `report.toml`; raise `ValueError` if something in it is unknown or missing.
 
-    `percentiles` is `linear` or `lower`. `[compare]` names the factor whose levels are compared in pairs and the
+    `percentiles` is `linear` or `lower`. `misprints` lists phrases; a published number whose note has one of them is
+    left out of the agreement. `[compare]` names the factor whose levels are compared in pairs and the
     reference levels in order of preference. `[[tables]]` gives, for table numbers such as `T26-T72`, what they show:
-    `per-flow`, `overall-time` or `udp-spacing`, and `percentiles` of their own if need be. `[[figure]]` names a cell
+    one of `_KINDS`, and `percentiles` of their own, other words for roles and levels, and the reference of changes, if
+    need be. `[[figure]]` names a cell
     and a replication to be drawn packet by packet.
     """
     data = tomllib.loads(text)
-    unknown = set(data) - {"percentiles", "compare", "tables", "figure"}
+    unknown = set(data) - {"percentiles", "misprints", "compare", "tables", "figure"}
     if unknown:
         raise ValueError(f"unknown keys {sorted(unknown)}")
     method = data.get("percentiles", "linear")
     tables = []
-    for entry in _entries(data, "tables", {"ids", "kind", "title"}, {"percentiles"}):
+    for entry in _entries(data, "tables", {"ids", "kind", "title"}, {"percentiles", "roles", "levels", "reference"}):
         if entry["kind"] not in _KINDS:
             raise ValueError(f"unknown kind of table '{entry['kind']}'; nearest: {nearest(entry['kind'], _KINDS)}")
         own = percentile_method(entry.get("percentiles", method))
-        tables.append(TableSpec(entry["kind"], _expand_ids(entry["ids"]), entry["title"], own))
+        words = {key: entry[key] for key in ("roles", "levels", "reference") if key in entry}
+        tables.append(TableSpec(entry["kind"], _expand_ids(entry["ids"]), entry["title"], own, **words))
     figures = [
         FigureSpec(entry["cell"], int(entry.get("replication", 1)), entry["title"], entry.get("caption", ""))
         for entry in _entries(data, "figure", {"cell", "title"}, {"replication", "caption"})
@@ -139,6 +154,7 @@ def parse_presentation(text: str) -> Presentation:
         percentiles=percentile_method(method),
         factor=compare.get("factor"),
         references=tuple(compare.get("references", ())),
+        misprints=tuple(data.get("misprints", ())),
         tables=tuple(tables),
         figures=tuple(figures),
     )

@@ -28,17 +28,26 @@ class Rule:
 
 _TIME = Rule(_RELATIVE, relative=True, text="within 5 %")
 _COUNT = Rule(2.0, relative=False, text="within 2")
+_FEW = Rule(1.0, relative=False, text="within 1")
 RULES: dict[str, Rule] = {
     "elapsed_s": _TIME,
     "overall_time_s": _TIME,
     "throughput_Bps": _TIME,
+    "response_time_s": _TIME,
+    "response_time_change_percent": Rule(5.0, relative=False, text="within 5 points"),
+    "throughput_main_median_Bps": _TIME,
+    "throughput_inline_slowest_Bps": _TIME,
+    "throughput_inline_fastest_Bps": _TIME,
     "spacing_ms": _TIME,
+    "jitter_ms": _TIME,
     "retransmitted_packets": _COUNT,
     "duplicate_acks": _COUNT,
     "triple_duplicate_acks": _COUNT,
     "sack_blocks": _COUNT,
     "drops_queue": _COUNT,
     "drops_error": _COUNT,
+    "drops_congestion": _FEW,
+    "drops_sum_of_maxima": Rule(3.0, relative=False, text="within 3"),
     "drops_red": Rule(3.0, relative=False, text="within 3"),
 }
 """Times and rates: relative. Counts: absolute, as they are small and often zero. RED's are random: a wider bound."""
@@ -66,7 +75,7 @@ def compare(summary: pl.DataFrame, assets: Assets, extra: Sequence[str] = ()) ->
     `measured`, `ratio` (measured / published), `difference` (measured - published), `within`, `rule`, `note`. The same
     for every combination of the levels in the columns `extra`, which come first.
     """
-    return for_each_level(summary, extra, lambda part: _compare(part, assets))
+    return for_each_level(summary, extra, lambda part, _: _compare(part, assets))
 
 
 def _compare(summary: pl.DataFrame, assets: Assets) -> pl.DataFrame:
@@ -112,6 +121,7 @@ class Agreement:
 
 
 _COUNT_TITLES = {
+    "drops_congestion": "congestion drops",
     "drops_queue": "queue drops",
     "drops_error": "error drops",
     "drops_red": "RED drops and ECN marks",
@@ -120,23 +130,37 @@ _COUNT_TITLES = {
     "triple_duplicate_acks": "triple duplicate ACKs",
     "sack_blocks": "ACKs with SACK",
 }
+_MEDIANS = ["median", "not stated"]
+"""Statistics that count as medians in the agreement."""
 
 
-def _elapsed(medians: pl.DataFrame, scope: str) -> Iterator[Agreement]:
+def _times(medians: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield the kinds of times and rates whose agreement is counted."""
+    yield "median response time", medians.filter(metric="response_time_s")
+    # Throughput of a bulk transfer is its elapsed time over again; of page loads it is a number of its own.
+    of_pages = medians.filter(metric="response_time_s")["table"].unique()
+    throughput = medians.filter(pl.col("metric").str.starts_with("throughput"), pl.col("table").is_in(of_pages))
+    yield "median throughput of page loads", throughput
+    yield "median elapsed time of TCP flows", medians.filter(pl.col("flow") != "udp", metric="elapsed_s")
+
+
+def _near(what: str, times: pl.DataFrame, scope: str) -> Iterator[Agreement]:
     for percent in (5, 10):
-        near = medians.filter((pl.col("ratio") - 1).abs() <= percent / 100 + _EPSILON)
-        yield Agreement("median elapsed time of TCP flows", scope, f"{percent} %", near.height, medians.height)
+        near = times.filter((pl.col("ratio") - 1).abs() <= percent / 100 + _EPSILON)
+        yield Agreement(what, scope, f"{percent} %", near.height, times.height)
 
 
-def agreement(comparison: pl.DataFrame, extra: Sequence[str] = ()) -> list[Agreement]:
+def agreement(comparison: pl.DataFrame, extra: Sequence[str] = (), misprints: Sequence[str] = ()) -> list[Agreement]:
     """Count how many published medians are met, for every combination of the levels in the columns `extra`.
 
     A level that was not run in a cell changes nothing there: the first level's numbers count, so that all are counted
     over the same cells.
     Times are those of TCP flows (a UDP stream lasts as long as it is told to). Counts are those of the data direction,
     UDP included; the ACK direction has next to no drops and would flatter the figure. Numbers whose replications are
-    marked doubtful are included.
+    marked doubtful are included; those whose note has one of the phrases `misprints` are not.
     """
+    for phrase in misprints:
+        comparison = comparison.filter(~pl.col("note").fill_null("").str.contains(phrase, literal=True))
     if not extra:
         return _agreement(comparison)
     parts = comparison.partition_by(extra, as_dict=True, include_key=False, maintain_order=True)
@@ -150,19 +174,19 @@ def agreement(comparison: pl.DataFrame, extra: Sequence[str] = ()) -> list[Agree
 
 
 def _agreement(comparison: pl.DataFrame) -> list[Agreement]:
-    medians = comparison.filter(pl.col("statistic") == "median", pl.col("measured").is_not_null())
+    medians = comparison.filter(pl.col("statistic").is_in(_MEDIANS), pl.col("measured").is_not_null())
     rows: list[Agreement] = []
-    times = medians.filter(pl.col("metric") == "elapsed_s", pl.col("flow").str.starts_with("tcp"))
-    rows.extend(_elapsed(times, "all"))
-    if "link" in times.columns:
-        for (link,), part in times.partition_by("link", as_dict=True, maintain_order=True).items():
-            rows.extend(_elapsed(part, str(link)))
+    for what, times in _times(medians):
+        rows.extend(_near(what, times, "all"))
+        if "link" in times.columns:
+            for (link,), part in times.partition_by("link", as_dict=True, maintain_order=True).items():
+                rows.extend(_near(what, part, str(link)))
+    data = (pl.col("direction") == "data") if "direction" in medians.columns else pl.lit(value=True)
     for metric, title in _COUNT_TITLES.items():
-        part = medians.filter(pl.col("metric") == metric, (pl.col("direction") == "data") | (metric == "sack_blocks"))
+        part = medians.filter(pl.col("metric") == metric, data | (metric == "sack_blocks"))
         met = part.filter(pl.col("within"))
-        rows.append(
-            Agreement(f"median {title}", "all", RULES[metric].text.removeprefix("within "), met.height, part.height)
-        )
+        tolerance = RULES[metric].text.removeprefix("within ")
+        rows.append(Agreement(f"median {title}", "all", tolerance, met.height, part.height))
     return [row for row in rows if row.total]
 
 

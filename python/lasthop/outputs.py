@@ -22,10 +22,12 @@ def analyse(campaign: Campaign, assets: Assets | None) -> Results:
     factors = list(campaign.plan.study.factors)
     if assets is None:
         return Results(campaign, flows, generic_summary(flows, factors))
-    summary = study_summary(flows, factors, assets)
+    summary = study_summary(flows, campaign.pages(), factors, assets)
     extra = extra_columns(factors, assets)
     comparison = compare(summary, assets, extra)
-    return Results(campaign, flows, summary, assets, comparison, agreement(comparison, extra))
+    return Results(
+        campaign, flows, summary, assets, comparison, agreement(comparison, extra, assets.presentation.misprints)
+    )
 
 
 def write_outputs(results: Results) -> Path:

@@ -22,6 +22,8 @@ _BY_ELAPSED: dict[int, list[str]] = {
     2: ["tcp-faster", "tcp-slower"],
     3: ["tcp-fastest", "tcp-medium", "tcp-slowest"],
 }
+_RULES = ("by-name", "by-elapsed", "by-start", "by-start-then-elapsed")
+_TOGETHER_S = 1.0
 _BY_START = ["tcp-first", "tcp-second", "tcp-third"]
 
 
@@ -31,6 +33,28 @@ def _names_by_elapsed(count: int) -> list[str]:
 
 def _names_by_start(count: int) -> list[str]:
     return [_BY_START[i] if i < len(_BY_START) else f"tcp-{i + 1}" for i in range(count)]
+
+
+def _ranked_by_start_then_elapsed(flows: Mapping[str, Sequence[Any]], rows: Sequence[int]) -> dict[int, str]:
+    """Rank flows that start together among themselves; name those that start alone by their place."""
+    started = sorted(rows, key=lambda row: (_start(flows, row), row))
+    groups: list[list[int]] = []
+    for row in started:
+        together = groups and _start(flows, row) - _start(flows, groups[-1][0]) <= _TOGETHER_S
+        if together:
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    roles: dict[int, str] = {}
+    for group in groups:
+        names = _names_by_elapsed(len(group)) if len(group) > 1 else [_names_by_start(len(rows))[len(roles)]]
+        roles |= dict(zip(sorted(group, key=lambda row: _sort_key(flows, row)), names, strict=True))
+    return roles
+
+
+def _start(flows: Mapping[str, Sequence[Any]], row: int) -> float:
+    start = flows["start_s"][row]
+    return math.inf if start is None else float(start)
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
@@ -53,43 +77,45 @@ def _page_roles(flows: Mapping[str, Sequence[Any]], rows: Sequence[int], prefix:
     return {row: prefix + name for row, name in names.items()}
 
 
+def _transfer_roles(flows: Mapping[str, Sequence[Any]], rows: Sequence[int], rule: str) -> dict[int, str]:
+    """Return the roles of TCP flows that stand for themselves."""
+    if rule == "by-start-then-elapsed":
+        return _ranked_by_start_then_elapsed(flows, rows)
+    if rule == "by-elapsed":
+        ordered = sorted(rows, key=lambda row: _sort_key(flows, row))
+        return dict(zip(ordered, _names_by_elapsed(len(rows)), strict=True))
+    return dict(zip(rows, _names_by_start(len(rows)), strict=True))
+
+
 def assign_roles(flows: Mapping[str, Sequence[Any]], rule: str) -> list[str]:
     """Return the role of every row of `flows`.
 
-    `flows` needs the columns `replication`, `application`, `flow`, `protocol`, `outcome`, `elapsed_s` and
+    `flows` needs the columns `replication`, `application`, `flow`, `protocol`, `outcome`, `start_s`, `elapsed_s` and
     `throughput_Bps`; rows of one replication are in scenario order. Connections of a page load have an `application`
-    that is not their `flow`; with several page loads in the scenario its name stands before their roles. `rule` is `by-name`, `by-elapsed` or `by-start`. Under `by-elapsed` flows that did not complete
-    rank as the slowest.
+    that is not their `flow`; with several page loads in the scenario its name stands before their roles. `rule` is
+    `by-name`, `by-elapsed`, `by-start` or `by-start-then-elapsed`, and ranks what is not part of a page load.
+    Flows that did not complete rank as the slowest.
     """
-    if rule not in ("by-name", "by-elapsed", "by-start"):
+    if rule not in _RULES:
         raise ValueError(f"unknown rule for roles: {rule}")
-    roles = [str(name) for name in flows["flow"]]
     pages: dict[tuple[Any, str], list[int]] = defaultdict(list)
-    for row, (replication, application) in enumerate(zip(flows["replication"], flows["application"], strict=True)):
+    transfers: dict[Any, list[int]] = defaultdict(list)
+    streams: dict[Any, list[int]] = defaultdict(list)
+    for row, replication in enumerate(flows["replication"]):
+        application = str(flows["application"][row])
         if application != flows["flow"][row]:
             pages[replication, application].append(row)
-    several = len({application for _, application in pages}) > 1
-    of_pages: dict[int, str] = {}
-    for (_, application), rows in pages.items():
-        of_pages |= _page_roles(flows, rows, f"{application}/" if several else "")
-    for row, role in of_pages.items():
-        roles[row] = role
-    if rule == "by-name":
-        return roles
-    rows_of: dict[tuple[Any, bool], list[int]] = defaultdict(list)
-    for row, (replication, protocol) in enumerate(zip(flows["replication"], flows["protocol"], strict=True)):
-        if row not in of_pages:
-            rows_of[replication, protocol == "tcp"].append(row)
-    for (_, is_tcp), rows in rows_of.items():
-        if not is_tcp:
-            names = _numbered(["udp"] * len(rows))
-            ordered = rows
-        elif rule == "by-elapsed":
-            names = _names_by_elapsed(len(rows))
-            ordered = sorted(rows, key=lambda row: _sort_key(flows, row))
+        elif flows["protocol"][row] == "tcp":
+            transfers[replication].append(row)
         else:
-            names = _names_by_start(len(rows))
-            ordered = rows
-        for row, name in zip(ordered, names, strict=True):
-            roles[row] = name
-    return roles
+            streams[replication].append(row)
+    roles = dict(enumerate(map(str, flows["flow"])))
+    several = len({application for _, application in pages}) > 1
+    for (_, application), rows in pages.items():
+        roles |= _page_roles(flows, rows, f"{application}/" if several else "")
+    if rule != "by-name":
+        for rows in transfers.values():
+            roles |= _transfer_roles(flows, rows, rule)
+        for rows in streams.values():
+            roles |= dict(zip(rows, _numbered(["udp"] * len(rows)), strict=True))
+    return list(roles.values())

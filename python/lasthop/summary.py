@@ -13,8 +13,9 @@ all sets.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -47,13 +48,22 @@ def _drops(direction: str) -> list[Metric]:
     ]
 
 
-_TIMES = [
-    Metric("elapsed_s", "data", ("elapsed_s",), "s"),
-    Metric("throughput_Bps", "data", ("throughput_Bps",), "B/s"),
+_ELAPSED = Metric("elapsed_s", "data", ("elapsed_s",), "s")
+_THROUGHPUT = Metric("throughput_Bps", "data", ("throughput_Bps",), "B/s")
+_TIMES = [_ELAPSED, _THROUGHPUT]
+_RETRANSMITTED = Metric("retransmitted_packets", "data", ("retransmitted_packets",), "packets")
+_CONGESTION_COLUMNS = ("data_drops_queue", "data_drops_red", "data_marks_ecn")
+_LOSSES = [
+    Metric("drops_congestion", "data", _CONGESTION_COLUMNS, "packets"),
+    Metric("drops_error", "data", ("data_drops_error",), "packets"),
 ]
+_RESPONSE_TIME = Metric("response_time_s", "data", ("response_time_s",), "s")
+_SPACING_MEAN = Metric("jitter_ms", "data", ("spacing_mean_ms",), "ms")
+_NOT_STATED = "not stated"
+"""The study does not say which statistic over the replications it prints; the median is compared."""
 TCP_METRICS = [
     *_TIMES,
-    Metric("retransmitted_packets", "data", ("retransmitted_packets",), "packets"),
+    _RETRANSMITTED,
     Metric("duplicate_acks", "data", ("duplicate_acks",), "acks"),
     Metric("triple_duplicate_acks", "data", ("triple_duplicate_acks",), "acks"),
     *_drops("data"),
@@ -117,29 +127,146 @@ def _five_numbers(flow: str, metric: Metric, sample: Sample, method: PercentileM
         yield _Line(flow, metric.direction, metric.name, statistic, float(value), sample.count, metric.unit)
 
 
-def _per_flow(rows: pl.DataFrame, method: PercentileMethod) -> Iterator[_Line]:
-    for (role,), flows in sorted(rows.partition_by("role", as_dict=True).items(), key=lambda item: str(item[0])):
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of one cell. `reference` are those of the cell that changes are relative to."""
+
+    flows: pl.DataFrame
+    pages: pl.DataFrame | None
+    spec: TableSpec
+    reference: pl.DataFrame | None = None
+
+    @property
+    def method(self) -> PercentileMethod:
+        return self.spec.percentiles
+
+    def roles(self) -> Iterator[tuple[str, pl.DataFrame]]:
+        """Yield the flows of each role, in the order of the roles' names; the role in the table's word."""
+        parts = self.flows.partition_by("role", as_dict=True)
+        for (role,), flows in sorted(parts.items(), key=lambda item: str(item[0])):
+            yield self.spec.roles.get(str(role), str(role)), flows
+
+
+def _per_flow(cell: _Rows) -> Iterator[_Line]:
+    for role, flows in cell.roles():
         protocol = flows["protocol"][0]
         for metric in TCP_METRICS if protocol == "tcp" else UDP_METRICS:
-            yield from _five_numbers(str(role), metric, Sample.of(flows, metric.columns), method)
+            yield from _five_numbers(role, metric, Sample.of(flows, metric.columns), cell.method)
 
 
-def _overall_time(rows: pl.DataFrame, method: PercentileMethod) -> Iterator[_Line]:
+def _overall_time(cell: _Rows) -> Iterator[_Line]:
+    rows, method = cell.flows, cell.method
     sample = Sample.of(rows.filter(pl.col("protocol") == "tcp"), ["elapsed_s"])
     value = sample.statistics([50.0], method)[0]
     replications = rows.select(pl.struct("set", "replication").n_unique()).item()
     yield _Line("all", "data", "overall_time_s", "median", float(value), int(replications), "s")
 
 
-def _udp_spacing(rows: pl.DataFrame, method: PercentileMethod) -> Iterator[_Line]:
-    udp = rows.filter(pl.col("protocol") == "udp")
+def _udp_spacing(cell: _Rows) -> Iterator[_Line]:
+    method = cell.method
+    udp = cell.flows.filter(pl.col("protocol") == "udp")
     for statistic, column, percent in [*_SPACING, *_SPACING_EXTREMES]:
         sample = Sample.of(udp, [f"spacing_{column}_ms"])
         value = sample.statistics([percent], method)[0]
         yield _Line("udp", "data", "spacing_ms", statistic, float(value), sample.count, "ms")
 
 
-_KINDS = {"per-flow": _per_flow, "overall-time": _overall_time, "udp-spacing": _udp_spacing}
+def _value(flow: str, metric: Metric, statistic: str, value: float, replications: int) -> _Line:
+    return _Line(flow, metric.direction, metric.name, statistic, value, replications, metric.unit)
+
+
+_PERCENT = {"min": 0.0, "median": 50.0, "max": 100.0, _NOT_STATED: 50.0, "sum_of_maxima": 100.0}
+
+
+def _one(flow: str, metric: Metric, statistic: str, rows: pl.DataFrame, cell: _Rows) -> _Line:
+    """Make the line of one percentile."""
+    sample = Sample.of(rows, metric.columns)
+    value = sample.statistics([_PERCENT[statistic]], cell.method)[0]
+    return _value(flow, metric, statistic, float(value), sample.count)
+
+
+def _mixture(cell: _Rows) -> Iterator[_Line]:
+    for role, flows in cell.roles():
+        udp = flows["protocol"][0] == "udp"
+        if udp:
+            # The study's "jitter" is the spacing of consecutive packets at the receiver, its mean in each replication.
+            for statistic in ("min", "max"):
+                yield _one(role, _SPACING_MEAN, statistic, flows, cell)
+        else:
+            elapsed = Sample.of(flows, _ELAPSED.columns)
+            yield from _five_numbers(role, _ELAPSED, elapsed, cell.method)
+            yield _value(role, _ELAPSED, "mean", elapsed.mean(), elapsed.count)
+        medians = [_THROUGHPUT, *_LOSSES] if udp else [_THROUGHPUT, _RETRANSMITTED, *_LOSSES]
+        for metric in medians:
+            yield _one(role, metric, "median", flows, cell)
+
+
+def _worst_class(metric: Metric, cell: _Rows) -> _Line:
+    """Make the line of the highest median among the classes of a page load's connections."""
+    lines = [_one("all", metric, "median", flows, cell) for _, flows in cell.roles()]
+    return max(lines, key=lambda line: -math.inf if math.isnan(line.value) else line.value)
+
+
+def _page(cell: _Rows) -> Iterator[_Line]:
+    if cell.pages is None:
+        return
+    yield _one("all", _RESPONSE_TIME, "median", cell.pages, cell)
+    main = cell.flows.filter(pl.col("role") == "main")
+    if main.is_empty():
+        yield _one("all", _THROUGHPUT, "median", cell.flows, cell)
+    else:
+        yield _one("main", _THROUGHPUT, "median", main, cell)
+    for statistic in ("min", "max"):
+        yield _one("all", _THROUGHPUT, statistic, cell.flows, cell)
+    for metric in _LOSSES:
+        yield _worst_class(metric, cell)
+
+
+def _sum_of_maxima(cell: _Rows) -> _Line:
+    """Add up, over the classes, the largest drop count in any replication."""
+    metric = Metric("drops_sum_of_maxima", "data", tuple(c for loss in _LOSSES for c in loss.columns), "packets")
+    lines = [_one("all", metric, "sum_of_maxima", flows, cell) for _, flows in cell.roles()]
+    return replace(lines[0], value=sum(line.value for line in lines))
+
+
+def _page_classes(cell: _Rows) -> Iterator[_Line]:
+    if cell.pages is None:
+        return
+    yield _one("all", _RESPONSE_TIME, _NOT_STATED, cell.pages, cell)
+    classes = dict(cell.roles())
+    inline = sorted((role for role in classes if role.startswith("inline-")), key=lambda role: int(role[7:]))
+    for flow, role, name, statistic in (
+        ("main", "main", "throughput_main_median_Bps", "median"),
+        ("inline", inline[-1], "throughput_inline_slowest_Bps", _NOT_STATED),
+        ("inline", inline[0], "throughput_inline_fastest_Bps", _NOT_STATED),
+    ):
+        yield _one(flow, Metric(name, "data", ("throughput_Bps",), "B/s"), statistic, classes[role], cell)
+    for metric in _LOSSES:
+        yield _worst_class(metric, cell)
+    yield _sum_of_maxima(cell)
+
+
+def _page_change(cell: _Rows) -> Iterator[_Line]:
+    if cell.pages is None or cell.reference is None:
+        return
+    own = _one("all", _RESPONSE_TIME, _NOT_STATED, cell.pages, cell)
+    if cell.pages.equals(cell.reference):
+        yield own
+        return
+    reference = _one("all", _RESPONSE_TIME, _NOT_STATED, cell.reference, cell)
+    change = 100 * (own.value / reference.value - 1)
+    yield replace(own, metric="response_time_change_percent", value=change, unit="percent")
+
+
+_KINDS: dict[str, Callable[[_Rows], Iterator[_Line]]] = {
+    "per-flow": _per_flow,
+    "overall-time": _overall_time,
+    "udp-spacing": _udp_spacing,
+    "mixture": _mixture,
+    "page": _page,
+    "page-classes": _page_classes,
+    "page-change": _page_change,
+}
 
 
 def key_columns(assets: Assets) -> list[str]:
@@ -159,14 +286,21 @@ def table_levels(row: Mapping[str, str | None], factors: Sequence[str]) -> dict[
 
 
 def for_each_level(
-    frame: pl.DataFrame, columns: Sequence[str], compute: Callable[[pl.DataFrame], pl.DataFrame]
+    frame: pl.DataFrame,
+    columns: Sequence[str],
+    compute: Callable[[pl.DataFrame, Mapping[str, str]], pl.DataFrame],
 ) -> pl.DataFrame:
-    """Compute a table from each part of `frame` with equal `columns`; stack them, with `columns` in front."""
+    """Compute a table from each part of `frame` with equal `columns`; stack them, with `columns` in front.
+
+    `compute` also gets the levels in those columns.
+    """
     if not columns:
-        return compute(frame)
+        return compute(frame, {})
     parts = frame.partition_by(columns, as_dict=True, include_key=False, maintain_order=True)
     return pl.concat(
-        compute(part).select(*(pl.lit(v).alias(c) for c, v in zip(columns, levels, strict=True)), pl.all())
+        compute(part, dict(zip(columns, map(str, levels), strict=True))).select(
+            *(pl.lit(v).alias(c) for c, v in zip(columns, levels, strict=True)), pl.all()
+        )
         for levels, part in parts.items()
     )
 
@@ -176,21 +310,42 @@ def extra_columns(factors: Sequence[str], assets: Assets) -> list[str]:
     return [factor_column(factor) for factor in assets.extra_factors(factors)]
 
 
-def study_summary(flows: pl.DataFrame, factors: Sequence[str], assets: Assets) -> pl.DataFrame:
+def study_summary(
+    flows: pl.DataFrame, pages: pl.DataFrame | None, factors: Sequence[str], assets: Assets
+) -> pl.DataFrame:
     """Compute every number of every table of a study whose cell was run."""
-    return for_each_level(flows, extra_columns(factors, assets), lambda part: _summary_of_tables(part, factors, assets))
+    extra = extra_columns(factors, assets)
+
+    def of_level(part: pl.DataFrame, levels: Mapping[str, str]) -> pl.DataFrame:
+        return _summary_of_tables(part, None if pages is None else cell_rows(pages, levels), factors, assets)
+
+    return for_each_level(flows, extra, of_level)
 
 
-def _summary_of_tables(flows: pl.DataFrame, factors: Sequence[str], assets: Assets) -> pl.DataFrame:
+def _cell_of_table(
+    levels: Mapping[str, str], spec: TableSpec, flows: pl.DataFrame, pages: pl.DataFrame | None
+) -> _Rows:
+    own = spec.own_levels(levels)
+    if pages is None:
+        return _Rows(cell_rows(flows, own), None, spec)
+    reference = cell_rows(pages, spec.own_levels({**levels, **spec.reference}))
+    return _Rows(cell_rows(flows, own), cell_rows(pages, own), spec, reference)
+
+
+def _summary_of_tables(
+    flows: pl.DataFrame, pages: pl.DataFrame | None, factors: Sequence[str], assets: Assets
+) -> pl.DataFrame:
     keys = key_columns(assets)
     kinds: dict[str, TableSpec] = {table: spec for spec in assets.presentation.tables for table in spec.ids}
     records = []
     for table in assets.tables.iter_rows(named=True):
         spec = kinds.get(table["table"])
-        rows = cell_rows(flows, table_levels(table, factors))
-        if spec is None or rows.is_empty():
+        if spec is None:
             continue
-        for line in _KINDS[spec.kind](rows, spec.percentiles):
+        cell = _cell_of_table(table_levels(table, factors), spec, flows, pages)
+        if cell.flows.is_empty():
+            continue
+        for line in _KINDS[spec.kind](cell):
             measured = {
                 "flow": line.flow,
                 "direction": line.direction,

@@ -46,6 +46,7 @@ class Results:
     """Columns by name."""
 
     flows: dict[str, list[Any]]
+    pages: dict[str, list[Any]]
     runs: dict[str, list[Any]]
 
 
@@ -84,6 +85,7 @@ class Cell:
         row: dict[str, Any] = {
             "replication": replication,
             "flow": f"{protocol}{index + 1}",
+            "application": f"{protocol}{index + 1}",
             "protocol": protocol,
             "outcome": "aborted" if aborted else "closed",
             "start_s": 0.03 * index,
@@ -104,7 +106,8 @@ class Cell:
         ]
         flows = {name: [row[name] for row in rows] for name in rows[0]}
         replications = list(range(first, first + count))
-        return Results(flows, {"replication": replications, "duration_s": [60.0] * count, "efficiency": [None] * count})
+        runs = {"replication": replications, "duration_s": [60.0] * count, "efficiency": [None] * count}
+        return Results(flows, {"replication": [], "page": []}, runs)
 
     def trace(self, seed: int, first: int, replication: int) -> Trace:
         """Make up a transfer of 40 segments with one loss and a bad period."""

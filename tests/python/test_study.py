@@ -33,7 +33,7 @@ def measured(engine: fake_core.Engine, study_file: Path, tmp_path: Path) -> tupl
     campaign = run(engine, study_file, tmp_path / "out")
     assets = assets_of(study_file)
     flows = campaign.flows()
-    return flows, study_summary(flows, list(fake_core.KULVE), assets), assets
+    return flows, study_summary(flows, None, list(fake_core.KULVE), assets), assets
 
 
 Measured = tuple[pl.DataFrame, pl.DataFrame, Assets]
@@ -100,7 +100,7 @@ def test_several_sets_give_the_mean_of_the_sets_statistics(
     engine: fake_core.Engine, study_file: Path, tmp_path: Path
 ) -> None:
     flows = run(engine, study_file, tmp_path / "out", sets=3).flows()
-    summary = study_summary(flows, list(fake_core.KULVE), assets_of(study_file))
+    summary = study_summary(flows, None, list(fake_core.KULVE), assets_of(study_file))
     part = flows.filter(link="r1", workload="2tcp0udp5s", variant="eifel", role="tcp-first")
     maxima = part.group_by("set").agg(pl.col("duplicate_acks").max())["duplicate_acks"]
     find = {"table": "T51", "flow": "tcp-first", "metric": "duplicate_acks", "statistic": "max"}

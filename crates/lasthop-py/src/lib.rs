@@ -124,6 +124,7 @@ impl Cell {
             Roles::ByName => "by-name",
             Roles::ByElapsed => "by-elapsed",
             Roles::ByStart => "by-start",
+            Roles::ByStartThenElapsed => "by-start-then-elapsed",
         }
     }
 

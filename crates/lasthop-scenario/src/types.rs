@@ -61,6 +61,9 @@ pub enum Roles {
     ByName,
     /// TCP flows by elapsed time: `tcp-faster` and `tcp-slower` (of three: `tcp-fastest`, `tcp-medium`, `tcp-slowest`).
     ByElapsed,
+    /// TCP flows that start within a second of each other by elapsed time, these groups by start: of three of which
+    /// one starts late, `tcp-faster`, `tcp-slower`, `tcp-third`.
+    ByStartThenElapsed,
     /// TCP flows by the start of the scenario: `tcp-first`, `tcp-second`, `tcp-third`.
     ByStart,
 }

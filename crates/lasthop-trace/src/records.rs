@@ -111,6 +111,9 @@ columnar! {
         queue_delay_max_s: Option<f64>,
         /// Greatest congestion window, in segments.
         cwnd_max: Option<u64>,
+        /// UDP: mean time between the arrivals of two consecutively numbered datagrams; pairs with a loss
+        /// between them are ignored.
+        spacing_mean_ms: Option<f64>,
         /// UDP: median time between the arrivals of two consecutively numbered datagrams; pairs with
         /// a loss between them are ignored.
         spacing_p50_ms: Option<f64>,

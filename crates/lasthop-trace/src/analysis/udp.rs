@@ -3,7 +3,7 @@
 use super::closed_if;
 use crate::records::FlowRecord;
 use crate::samples::Samples;
-use lasthop_core::{Datagram, Instant, PacketEvent};
+use lasthop_core::{Datagram, Duration, Instant, PacketEvent};
 use std::collections::VecDeque;
 
 /// The 8-byte UDP header counts as received data, as the studies count it.
@@ -26,6 +26,8 @@ pub(super) struct UdpFlow {
     first_arrival: Option<Instant>,
     last_arrival: Option<Arrival>,
     spacing: Samples,
+    /// Sum and number of the spacings.
+    spacing_sum: (Duration, u64),
     jitter: Samples,
 }
 
@@ -72,6 +74,7 @@ impl UdpFlow {
             let spacing = arrival.at.saturating_since(last.at);
             let sent = arrival.sent_at.saturating_since(last.sent_at);
             self.spacing.record(spacing);
+            self.spacing_sum = (self.spacing_sum.0 + spacing, self.spacing_sum.1 + 1);
             self.jitter.record(spacing.saturating_sub(sent).max(sent.saturating_sub(spacing)));
         }
     }
@@ -94,6 +97,8 @@ impl UdpFlow {
             record.elapsed_s = Some(elapsed_s);
             record.throughput_Bps = (elapsed_s > 0.0).then(|| self.received_bytes as f64 / elapsed_s);
         }
+        let (sum, count) = self.spacing_sum;
+        record.spacing_mean_ms = (count > 0).then(|| sum.as_secs_f64() * 1e3 / count as f64);
         [record.spacing_p50_ms, record.spacing_p75_ms, record.spacing_p90_ms, record.spacing_max_ms] =
             millis(self.spacing);
         [record.jitter_p50_ms, record.jitter_p75_ms, record.jitter_p90_ms, record.jitter_max_ms] =
