@@ -9,11 +9,9 @@ from lasthop import _core
 from lasthop.campaign import ChosenRun
 from lasthop.errors import InputError
 
-POINTS = ("server", "client", "router-in", "router-out")
-DROPS = "drops.csv"
 
-
-def _comment(run: ChosenRun) -> str:
+def comment(run: ChosenRun) -> str:
+    """Say in a capture what made it."""
     return (
         f"lasthop {_core.VERSION} (commit {_core.COMMIT}), scenario {run.plan.study.name}, "
         f"digest {run.cell.digest}, cell {run.cell.key}, seed {run.plan.seed}, set {run.set_number}, "
@@ -21,8 +19,11 @@ def _comment(run: ChosenRun) -> str:
     )
 
 
-def write_captures(run: ChosenRun, out: Path) -> list[Path]:
-    """Run it and write its captures into the new folder `out`; return the files. Nothing is left of a failure."""
+def write_captures(run: ChosenRun, out: Path, snap_length: int = _core.SNAP_LENGTH) -> list[Path]:
+    """Run it and write its captures into the new folder `out`; return the files. Nothing is left of a failure.
+
+    The first `snap_length` bytes of each packet are kept.
+    """
     try:
         out.mkdir(parents=True)
     except FileExistsError as error:
@@ -30,10 +31,10 @@ def write_captures(run: ChosenRun, out: Path) -> list[Path]:
     except OSError as error:
         raise InputError(f"Cannot make the folder {out}: {error}.") from error
     try:
-        run.cell.capture(run.plan.seed, run.first, run.number, str(out), _comment(run))
+        run.cell.capture(run.plan.seed, run.first, run.number, (str(out), comment(run)), snap_length)
     except BaseException as error:
         shutil.rmtree(out)
         if isinstance(error, OSError):
             raise InputError(f"Cannot write the captures to {out}: {error}.") from error
         raise
-    return [out / f"{point}.pcapng" for point in POINTS] + [out / DROPS]
+    return [out / name for name in _core.CAPTURE_FILES]

@@ -307,6 +307,26 @@ def trace(context: click.Context, /, *, out: Path, quiet: bool, **_: object) -> 
             click.echo(f"  {path}")
 
 
+@cli.command("explain")
+@_one_run_options
+@click.option("--flow", metavar="NAME", help="The flow to explain.  [default: every flow]")
+@click.pass_context
+def explain_command(context: click.Context, /, *, flow: str | None, **_: object) -> None:
+    """Tell in words what happened to the flows of one replication.
+
+    FILE is a scenario file or the name of a study. The story of a TCP flow names, in the order of time, connection
+    set-up, slow start and what ended it, every loss with its cause, every fast recovery, every timeout with its verdict
+    (spurious if a copy of the segment arrived all the same), and ends with a summary.
+
+    Example: lasthop explain kulve2003 --only link=r6,variant=baseline --replication 12 --flow tcp-1
+    """
+    from lasthop.explain import explain
+
+    run = OneRunOptions.of(context).choose()
+    for number, text in enumerate(explain(run, flow)):
+        click.echo(f"\n{text}" if number else text)
+
+
 def _run(file: Path, options: RunOptions) -> None:
     study = _core.load(str(file))
     assets = load_assets(file, study.factors)

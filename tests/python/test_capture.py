@@ -17,12 +17,13 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
-from lasthop.capture import DROPS, POINTS
 from lasthop.provenance import usable_cores
 
 Main = Callable[..., int]
 Flow = dict[str, Any]
 
+*CAPTURES, DROPS = _core.CAPTURE_FILES
+POINTS = [Path(name).stem for name in CAPTURES]
 TOOLS = ("tshark", "editcap", "mergecap", "tcptrace")
 ONE_CELL = ("--only", "link=r1,workload=2tcp1udp,variant=eifel+ecn")
 BATCH = 8  # runs that one tshark reads
@@ -102,7 +103,7 @@ def capture_runs(study: _core.Study, wanted: list[tuple[_core.Cell, int]], root:
     folders = [root / str(number) for number in range(len(wanted))]
     for folder, (cell, replication) in zip(folders, wanted, strict=True):
         folder.mkdir(parents=True)
-        cell.capture(study.seed, 1, replication, str(folder), "a test")
+        cell.capture(study.seed, 1, replication, (str(folder), "a test"))
     runs = []
     for folder, packets, (cell, replication) in zip(folders, read_packets(folders), wanted, strict=True):
         columns = cell.run(study.seed, 1, replication).flows
@@ -290,8 +291,8 @@ def test_a_failure_leaves_nothing(
         key = levels = ""
         digest = ""
 
-        def capture(self, _seed: int, _first: int, _number: int, folder: str, _comment: str) -> None:
-            (Path(folder) / "server.pcapng").write_bytes(b"half")
+        def capture(self, _seed: int, _first: int, _number: int, target: tuple[str, str], _snap_length: int) -> None:
+            (Path(target[0]) / "server.pcapng").write_bytes(b"half")
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("lasthop.cli.select_cell", lambda *_: FullDisk())

@@ -20,6 +20,6 @@ mod scenario;
 pub use analysis::Analysis;
 pub use columns::{Column, Columnar};
 pub use conservation::{Conservation, Counts, Violation};
-pub use pcap::{Addresses, Capture, CapturePoint};
+pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH};
 pub use recorder::{PacketKind, PacketRow, Recorder, TcpKind, TcpRow};
 pub use records::{FlowInfo, FlowRecord, Outcome, Protocol, RunInfo, RunRecord};

@@ -170,7 +170,7 @@ fn records(file: &[u8]) -> Vec<Record> {
 }
 
 fn capture(events: &[(u64, PacketEvent, &Packet)]) -> ([Vec<Record>; 4], String) {
-    let mut capture = Capture::new(|_| Ok(Vec::new()), Vec::new(), "a test").unwrap();
+    let mut capture = Capture::new(|_| Ok(Vec::new()), Vec::new(), "a test", SNAP_LENGTH).unwrap();
     for (nanos, event, packet) in events {
         capture.packet(Instant::from_nanos(*nanos), *event, packet);
     }
@@ -237,7 +237,7 @@ time_s,flow,direction,cause,ip_id,server_port,client_port
 
 #[test]
 fn the_first_failure_ends_the_capture_and_is_reported() {
-    let mut capture = Capture::new(|_| Ok(Vec::new()), Vec::new(), "").unwrap();
+    let mut capture = Capture::new(|_| Ok(Vec::new()), Vec::new(), "", SNAP_LENGTH).unwrap();
     let foreign = Packet { flow: FlowId(10_000), ..syn() };
     capture.packet(Instant::ZERO, PacketEvent::Sent, &foreign);
     capture.packet(Instant::ZERO, PacketEvent::Sent, &syn());
