@@ -10,15 +10,6 @@ from lasthop.campaign import ChosenRun
 from lasthop.errors import InputError
 
 
-def comment(run: ChosenRun) -> str:
-    """Say in a capture what made it."""
-    return (
-        f"lasthop {_core.VERSION} (commit {_core.COMMIT}), scenario {run.plan.study.name}, "
-        f"digest {run.cell.digest}, cell {run.cell.key}, seed {run.plan.seed}, set {run.set_number}, "
-        f"replication {run.replication} (number {run.number}); time 0 of the run is 2000-01-01T00:00:00Z"
-    )
-
-
 def write_captures(run: ChosenRun, out: Path, snap_length: int = _core.SNAP_LENGTH) -> list[Path]:
     """Run it and write its captures into the new folder `out`; return the files. Nothing is left of a failure.
 
@@ -31,7 +22,7 @@ def write_captures(run: ChosenRun, out: Path, snap_length: int = _core.SNAP_LENG
     except OSError as error:
         raise InputError(f"Cannot make the folder {out}: {error}.") from error
     try:
-        run.cell.capture(run.plan.seed, run.first, run.number, (str(out), comment(run)), snap_length)
+        run.cell.capture(run.plan.seed, run.first, run.number, (str(out), run.provenance()), snap_length)
     except BaseException as error:
         shutil.rmtree(out)
         if isinstance(error, OSError):

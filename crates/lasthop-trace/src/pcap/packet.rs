@@ -1,9 +1,7 @@
 //! The bytes of a modelled packet: IPv4 header, TCP or UDP header, options, a payload of zeros. A datagram's
 //! payload begins with its number, 8 bytes in network order (a shorter one has the last of them).
 
-use etherparse::{
-    IpDscp, IpEcn, IpFragOffset, IpNumber, Ipv4Header, TcpHeader, UdpHeader, ip_number, tcp_option,
-};
+use etherparse::{IpEcn, IpFragOffset, IpNumber, Ipv4Header, TcpHeader, UdpHeader, ip_number, tcp_option};
 use lasthop_core::{Body, Direction, Ecn, Flags, FlowId, Packet, Segment};
 use std::net::SocketAddr;
 use std::{fmt, io};
@@ -150,8 +148,6 @@ fn ip_header(packet: &Packet, ecn: Ecn, ttl: Ttl) -> io::Result<Ipv4Header> {
         total_len: u16::try_from(packet.ip_bytes)
             .map_err(|_| unrepresentable("a packet is longer than an IPv4 packet can be"))?,
         identification: identification(packet),
-        // The octet of the differentiated services field (RFC 2474): default forwarding, and ECN.
-        dscp: IpDscp::ZERO,
         ecn: ip_ecn(ecn),
         // Linux sets it on TCP (path MTU discovery); nothing in the model fragments.
         dont_fragment: true,
