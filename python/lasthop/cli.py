@@ -105,7 +105,7 @@ def _run_options(command: F) -> F:
             "--pcap",
             is_flag=True,
             help="Capture every run too, into DIR/traces/CELL/set-S/replication-N, with the files that 'lasthop trace' "
-            "writes. Takes much room: 0.5 to 2 MB for a run of kulve2003, a fifth of that with --snaplen 96.",
+            "writes. They take room: 2 to 5 MB for a run of kulve2003, a quarter of that with --snaplen 96.",
         ),
         _SNAPLEN,
         _QUIET,

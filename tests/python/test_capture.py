@@ -192,6 +192,47 @@ def test_drops_are_told_with_their_cause(runs: list[Run]) -> None:
         assert 0 <= overflowed <= comments[DROP_COMMENTS["queue"]], run.name
 
 
+def test_a_snap_length_cuts_packets_and_leaves_their_headers_alone(tmp_path: Path) -> None:
+    study = _core.load(str(STUDY / "study.toml"))
+    cell = next(cell for cell in study.cells if cell.key == "link=r1,workload=2tcp1udp,variant=eifel+ecn")
+    fields = ("frame.len", "ip.checksum", "ip.len", "tcp.checksum", "udp.checksum", "tcp.seq_raw", "tcp.ack_raw")
+    read = {}
+    for snap_length in (80, _core.SNAP_LENGTH):
+        folder = tmp_path / str(snap_length)
+        folder.mkdir()
+        cell.capture(study.seed, 1, 1, (str(folder), "a test"), snap_length)
+        for point in POINTS:
+            names = [word for field in (*fields, "frame.cap_len", "_ws.malformed") for word in ("-e", field)]
+            text = tool("tshark", "-n", "-r", folder / f"{point}.pcapng", "-T", "fields", *names)
+            read[snap_length, point] = [line.split("\t") for line in text.splitlines()]
+    for point in POINTS:
+        short, whole = read[80, point], read[_core.SNAP_LENGTH, point]
+        assert [row[: len(fields)] for row in short] == [row[: len(fields)] for row in whole]
+        assert all(int(row[-2]) == min(int(row[0]), 80) for row in short)
+        assert all(row[-2] == row[0] for row in whole)
+        assert {row[-1] for row in short + whole} == {""}
+
+
+def test_udp_payloads_number_the_datagrams(tmp_path: Path) -> None:
+    study = _core.load(str(STUDY / "study.toml"))
+    cell = next(cell for cell in study.cells if cell.key == "link=r1,workload=2tcp1udp,variant=eifel+ecn")
+    cell.capture(study.seed, 1, 1, (str(tmp_path), "a test"))
+    numbers = {}
+    for point in ("server", "client"):
+        text = tool(
+            "tshark", "-n", "-r", tmp_path / f"{point}.pcapng", "-Y", "udp", "-T", "fields", "-e", "udp.payload"
+        )
+        payloads = [bytes.fromhex(line) for line in text.split()]
+        assert all(not any(payload[8:]) for payload in payloads)
+        numbers[point] = [int.from_bytes(payload[:8], "big") for payload in payloads]
+    trace = cell.trace(study.seed, 1, 1)
+    flow = trace.flows["flow"].index("udp")
+    sent, received = trace.flows["sent_packets"][flow], trace.flows["received_packets"][flow]
+    assert numbers["server"] == list(range(sent))
+    assert numbers["client"] == sorted(set(numbers["client"]))
+    assert len(numbers["client"]) == received < sent
+
+
 def tcp_flows(run: Run) -> Iterator[tuple[int, Flow]]:
     return ((number, flow) for number, flow in enumerate(run.flows) if flow["protocol"] == "tcp")
 
