@@ -340,3 +340,24 @@ def test_a_failure_leaves_nothing(
     assert lasthop_main("trace", "kulve2003", "--replication", 1, "--out", "out") == 2
     assert "No space left on device" in capsys.readouterr().err
     assert not Path("out").exists()
+
+
+def test_a_campaign_leaves_what_trace_writes(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    """Cached metrics chain the replications: the third shows whether the pass kept the chain."""
+    cell = "link=e0,workload=2tcp0udp,variant=eifel+cbi"
+    run = ("study", "run", "kulve2003", "--only", cell, "--replications", 3, "--sets", 2, "--out", "out")
+    assert lasthop_main(*run, "--pcap", "--snaplen", 96) == 0
+    assert re.search(r"captures: out/traces, \d+\.\d MB", capsys.readouterr().out)
+    one = ("--cell", cell, "--replications", 3, "--replication", 3, "--set", 2, "--snaplen", 96, "--out", "one")
+    assert lasthop_main("trace", "kulve2003", *one) == 0
+    made = Path("out") / "traces" / cell / "set-2" / "replication-3"
+    assert {path.name: path.read_bytes() for path in made.iterdir()} == {
+        path.name: path.read_bytes() for path in Path("one").iterdir()
+    }
+    assert len(list(Path("out").rglob("server.pcapng"))) == 6
+    before = Path("out", "flows.parquet").read_bytes()
+    shutil.rmtree(made.parent)
+    assert lasthop_main(*run, "--pcap", "--snaplen", 96) == 0
+    assert "has the records of 6 runs; 3 are run again for their captures." in capsys.readouterr().out
+    assert Path("out", "flows.parquet").read_bytes() == before
+    assert made.is_dir()
