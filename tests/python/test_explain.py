@@ -163,7 +163,7 @@ def handshake() -> Tape:
     return tape
 
 
-SWITCHES = {"initial_window": 2, "dupack_threshold": 3, "sack": True, "frto": "off"}
+SWITCHES = {"initial_window": 2, "dupack_threshold": 3, "sack": True, "frto": "off", "ecn": False}
 
 
 def flat(text: str) -> str:
@@ -204,7 +204,7 @@ def test_a_late_original_makes_a_timeout_spurious_and_is_found(life: list[tuple[
 def test_a_packet_waits_behind_one_that_arq_holds() -> None:
     tape = handshake()
     tape.sent(200, 2, 1, 500, flow=1)
-    tape.event(201, 2, "enqueued", "dequeued", "link-retry")
+    tape.event(202, 2, "enqueued", "dequeued", "link-retry")
     tape.sent(210, 3, 1, 500)
     tape.event(211, 3, "enqueued", "dequeued")
     tape.sender(850, "timeout", seq=1, backoff=1)

@@ -54,12 +54,16 @@ class Episode:
 
 @dataclass(slots=True)
 class Recovery(Episode):
-    """A fast recovery: `duplicates` ACKs for `head` came before it, `sacked` segments were SACKed."""
+    """A fast recovery: `duplicates` ACKs for `head` came before it, `sacked` segments were SACKed.
+
+    The furthest SACK was `reach` segments beyond the head.
+    """
 
     head: int = 0
     point: int = 0
     duplicates: int = 0
     sacked: int = 0
+    reach: int = 0
     head_age_ns: int = 0
     rto_ns: int | None = None
 
@@ -296,13 +300,16 @@ class _History:
                 self.episodes[-1].dsacks += 1
         self.sacked += rest if duplicate else packet.sack
 
-    def _sacked_segments(self) -> int:
+    def _sacked_segments(self) -> tuple[int, int]:
+        """Return how many outstanding segments are SACKed, and how many lie below the furthest SACK."""
         una = self.highest_ack or 0
         first_copies = {packet.seq: packet for packet in reversed(self.copies) if packet.seq >= una}
         blocks = set(self.sacked)
-        return sum(
+        furthest = max((end for _, end in blocks), default=0)
+        sacked = sum(
             any(start <= packet.seq and packet.end <= end for start, end in blocks) for packet in first_copies.values()
         )
+        return sacked, sum(packet.end <= furthest for packet in first_copies.values()) - 1
 
     def _tcp(self, now: Moment, row: Mapping[str, Any]) -> None:
         event = row["event"]
@@ -332,7 +339,8 @@ class _History:
         head = self.highest_ack or 0
         copies = [packet for packet in self.copies if packet.seq <= head < packet.end]
         recovery = Recovery(now, self.window_before(now), self.window_after(now), head=head, point=point)
-        recovery.duplicates, recovery.sacked = self.repeats, self._sacked_segments()
+        recovery.duplicates = self.repeats
+        recovery.sacked, recovery.reach = self._sacked_segments()
         recovery.head_age_ns = now.ns - copies[-1].sent.ns if copies else 0
         recovery.rto_ns = self.rto_ns
         self._begin(now, recovery)

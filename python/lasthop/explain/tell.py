@@ -141,6 +141,8 @@ class _Teller:
             text = names if len(control) == len(burst.packets) else f"{text} and {names}"
         if again:
             text += f"; {len(again)} of them {'a retransmission' if len(again) == 1 else 'retransmissions'}"
+            if burst.cause == "red" and self.tcp["ecn"]:
+                text += " and so not ECN-capable (RFC 3168, section 6.1.5)"
         return text
 
     def _retransmissions(self) -> Iterator[facts.Retransmission]:
@@ -191,7 +193,7 @@ class _Teller:
                 f"{length(recovery.rto_ns)}, and counts as lost"
             )
         else:
-            text += "; a segment was marked lost already"
+            text += f"; SACK reaches {count(recovery.reach, 'segment')} beyond it, so that it counts as lost"
         text += f". {_change(recovery.before, recovery.after)}; recovery point {recovery.point}.\n"
         text += self._sent_again(recovery) + self._undone(recovery) + self._episode_end(recovery, recovery.point)
         return recovery.start.ns, recovery.start.order, "", text
