@@ -36,7 +36,6 @@ _SEED = click.option(
 _SNAPLEN = click.option(
     "--snaplen",
     type=click.IntRange(min=1, max=_core.SNAP_LENGTH),
-    default=_core.SNAP_LENGTH,
     metavar="N",
     help="Bytes kept of each captured packet; headers take up to 80.  [default: all]",
 )
@@ -54,7 +53,7 @@ class RunOptions:
     jobs: int | None
     out: Path | None
     pcap: bool
-    snaplen: int
+    snaplen: int | None
     quiet: bool
 
     @classmethod
@@ -305,7 +304,7 @@ def schema() -> None:
 @_SNAPLEN
 @_QUIET
 @click.pass_context
-def trace(context: click.Context, /, *, out: Path, snaplen: int, quiet: bool, **_: object) -> None:
+def trace(context: click.Context, /, *, out: Path, snaplen: int | None, quiet: bool, **_: object) -> None:
     """Write the packets of one replication as pcapng, for Wireshark, tshark and tcptrace.
 
     FILE is a scenario file or the name of a study. DIR gets server.pcapng and client.pcapng (sent by and delivered to
@@ -317,7 +316,7 @@ def trace(context: click.Context, /, *, out: Path, snaplen: int, quiet: bool, **
     from lasthop.capture import write_captures
 
     run = OneRunOptions.of(context).choose()
-    files = write_captures(run, out, snaplen)
+    files = write_captures(run, out, snaplen or _core.SNAP_LENGTH)
     if not quiet:
         click.echo(f"{run.title}:")
         for path in files:
@@ -355,9 +354,10 @@ def _run(file: Path, options: RunOptions) -> None:
         sets=options.sets,
     )
     say = (lambda _: None) if options.quiet else click.echo
-    campaign = Campaign(
-        plan, options.out or Path("results") / study.name, snap_length=options.snaplen if options.pcap else None
-    )
+    if options.snaplen is not None and not options.pcap:
+        raise InputError("--snaplen says how much of each packet a capture keeps: give --pcap too, or leave it out.")
+    snap_length = (options.snaplen or _core.SNAP_LENGTH) if options.pcap else None
+    campaign = Campaign(plan, options.out or Path("results") / study.name, snap_length)
     try:
         _simulate(campaign, options, say)
         _conclude(campaign, assets, say)

@@ -310,6 +310,7 @@ def test_the_command_makes_a_new_folder(lasthop_main: Main, capsys: pytest.Captu
         (["kulve2003", *ONE_CELL, "--replication", "21"], "has 20 replications"),
         (["kulve2003", *ONE_CELL, "--replication", "0"], "Invalid value for '--replication'"),
         (["kulve2003", *ONE_CELL], "Missing option '--replication'"),
+        (["kulve2003", *ONE_CELL, "--replication", "1", "--snaplen", "0"], "Invalid value for '--snaplen'"),
         (["missing.toml", "--replication", "1"], "missing.toml"),
     ],
 )
@@ -361,3 +362,9 @@ def test_a_campaign_leaves_what_trace_writes(lasthop_main: Main, capsys: pytest.
     assert "has the records of 6 runs; 3 are run again for their captures." in capsys.readouterr().out
     assert Path("out", "flows.parquet").read_bytes() == before
     assert made.is_dir()
+
+
+def test_a_snap_length_without_captures_is_refused(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lasthop_main("study", "run", "kulve2003", "--snaplen", 96, "--out", "out") == 2
+    assert "give --pcap too" in capsys.readouterr().err
+    assert not Path("out").exists()

@@ -201,6 +201,7 @@ class _History:
         self.stray: list[Retransmission] = []
         self.retransmissions: list[Retransmission] = []
         self.copies: list[Packet] = []
+        self.outstanding: list[Packet] = []
         self.kinds: dict[int, str] = {}
         self.data_end = 0
         self.first_byte = 0
@@ -272,6 +273,7 @@ class _History:
             self.data_end = max(self.data_end, packet.data_end)
         if packet.end > packet.seq:
             self.copies.append(packet)
+            self.outstanding.append(packet)
 
     def _ack(self, now: Moment, packet: Packet) -> None:
         self.activity = now
@@ -283,6 +285,8 @@ class _History:
         if self.highest_ack is None or ack > self.highest_ack:
             self.highest_ack, self.repeats = ack, 0
             self.timer_since_ns = now.ns
+            self.outstanding = [copy for copy in self.outstanding if copy.end > ack]
+            self.sacked = [block for block in self.sacked if block[1] > ack]
             if self.fin is not None and ack >= self.fin.end and self.fin_acknowledged is None:
                 self.fin_acknowledged = now
         elif ack == self.highest_ack and not packet.payload_bytes and not packet.flags & (SYN | RST):
@@ -302,8 +306,7 @@ class _History:
 
     def _sacked_segments(self) -> tuple[int, int]:
         """Return how many outstanding segments are SACKed, and how many lie below the furthest SACK."""
-        una = self.highest_ack or 0
-        first_copies = {packet.seq: packet for packet in reversed(self.copies) if packet.seq >= una}
+        first_copies = {packet.seq: packet for packet in reversed(self.outstanding)}
         blocks = set(self.sacked)
         furthest = max((end for _, end in blocks), default=0)
         sacked = sum(
@@ -337,7 +340,7 @@ class _History:
     def _enter_recovery(self, now: Moment, point: int) -> None:
         self.counts["fast_retransmits"] += 1
         head = self.highest_ack or 0
-        copies = [packet for packet in self.copies if packet.seq <= head < packet.end]
+        copies = [packet for packet in self.outstanding if packet.seq <= head < packet.end]
         recovery = Recovery(now, self.window_before(now), self.window_after(now), head=head, point=point)
         recovery.duplicates = self.repeats
         recovery.sacked, recovery.reach = self._sacked_segments()
@@ -349,7 +352,7 @@ class _History:
         self.counts["timeouts"] += 1
         timeout = Timeout(now, self.window_before(now), self.window_after(now), head=row["seq"], backoff=row["backoff"])
         # Copies sent at the same instant are the timeout's own.
-        timeout.copies = [p for p in self.copies if p.seq <= timeout.head < p.end and p.sent.ns < now.ns]
+        timeout.copies = [p for p in self.outstanding if p.seq <= timeout.head < p.end and p.sent.ns < now.ns]
         timeout.waiting_since_ns, timeout.rto_ns = self.activity.ns, self.rto_ns
         timeout.timer_since_ns = self.timer_since_ns
         timeout.is_syn = self.established is None
@@ -380,12 +383,16 @@ class _History:
 
     def _judge(self) -> None:
         """A retransmission is unnecessary if every byte of it arrives in copies sent earlier."""
-        arrived = [packet for packet in self.copies if packet.delivered is not None]
+        arrived = sorted(
+            (packet for packet in self.copies if packet.delivered is not None), key=lambda packet: packet.seq
+        )
+        starts = [packet.seq for packet in arrived]
+        longest = max((packet.end - packet.seq for packet in arrived), default=0)
         for again in self.retransmissions:
             packet = again.packet
-            again.unnecessary = _covers(
-                [(p.seq, p.end) for p in arrived if p.sent < packet.sent], packet.data_start, packet.data_end
-            )
+            near = arrived[bisect_left(starts, packet.seq - longest) : bisect_left(starts, packet.end)]
+            earlier = [(p.seq, p.end) for p in near if p.sent < packet.sent]
+            again.unnecessary = _covers(earlier, packet.data_start, packet.data_end)
             self.counts["unnecessary_retransmissions"] += again.unnecessary
         for timeout in self.timeouts():
             timeout.spurious = any(packet.delivered is not None for packet in timeout.copies)
@@ -461,8 +468,8 @@ def _merged(pieces: Sequence[Phase], cuts: set[int]) -> list[Phase]:
 
 
 def _covers(ranges: Sequence[tuple[int, int]], start: int, end: int) -> bool:
-    """Whether the ranges together hold every byte from `start` to before `end`."""
-    for low, high in sorted(ranges):
+    """Whether the ranges, sorted, together hold every byte from `start` to before `end`."""
+    for low, high in ranges:
         if low > start:
             break
         start = max(start, high)
