@@ -72,6 +72,7 @@ class Recovery(Episode):
 class Timeout(Episode):
     """An expiry: `copies` of the first unacknowledged segment had been sent before; any that arrives makes it spurious.
 
+    `acks` are the first ACK of that segment sent before and, if that one had been lost, the first that had not.
     `waiting_since_ns` is when the sender last sent a packet or got an ACK, `timer_since_ns` when it last started the
     timer.
     """
@@ -79,7 +80,7 @@ class Timeout(Episode):
     head: int = 0
     backoff: int = 1
     copies: list[Packet] = field(default_factory=list)
-    ack: Packet | None = None
+    acks: list[Packet] = field(default_factory=list)
     spurious: bool = False
     waiting_since_ns: int = 0
     timer_since_ns: int = 0
@@ -138,7 +139,11 @@ class BadPeriod:
 
 @dataclass(slots=True)
 class TcpFacts:
-    """The whole history. Counts are those of the flow record, by its names."""
+    """The whole history. Counts are those of the flow record, by its names.
+
+    `waits` are the times, from and to in nanoseconds, when nothing was left but to wait for an expiry, the one that
+    ended the connection included.
+    """
 
     record: Mapping[str, Any]
     direction: str
@@ -150,6 +155,7 @@ class TcpFacts:
     handshake_rto_ns: int | None
     first_window: Window | None
     phases: list[Phase]
+    waits: list[tuple[int, int]]
     recoveries: list[Recovery]
     timeouts: list[Timeout]
     reductions: list[Reduction]
@@ -170,10 +176,9 @@ class TcpFacts:
         total = dict.fromkeys(PHASES, 0)
         for phase in self.phases:
             total[phase.kind] += phase.end_ns - phase.start_ns
-        for timeout in self.timeouts:
-            start = timeout.waiting_since_ns
+        for start, end in self.waits:
             for phase in self.phases:
-                overlap = min(phase.end_ns, timeout.start.ns) - max(phase.start_ns, start)
+                overlap = min(phase.end_ns, end) - max(phase.start_ns, start)
                 if overlap > 0:
                     total[phase.kind] -= overlap
                     total[WAITING] += overlap
@@ -210,6 +215,7 @@ class _History:
         self.sacked: list[tuple[int, int]] = []
         self.activity = Moment(0, 0)
         self.timer_since_ns = 0
+        self.waits: list[tuple[int, int]] = []
         self.rtt_ns: int | None = None
         self.rto_ns: int | None = None
         self.handshake: tuple[int | None, int | None] = (None, None)
@@ -335,6 +341,8 @@ class _History:
             self.reductions.append(Reduction(now, self.window_before(now), self.window_after(now)))
         elif event in ("closed", "aborted"):
             self.ended = now
+            if event == "aborted":
+                self.waits.append((self.activity.ns, now.ns))
             self._leave(now, event)
 
     def _enter_recovery(self, now: Moment, point: int) -> None:
@@ -355,6 +363,7 @@ class _History:
         timeout.copies = [p for p in self.outstanding if p.seq <= timeout.head < p.end and p.sent.ns < now.ns]
         timeout.waiting_since_ns, timeout.rto_ns = self.activity.ns, self.rto_ns
         timeout.timer_since_ns = self.timer_since_ns
+        self.waits.append((self.activity.ns, now.ns))
         timeout.is_syn = self.established is None
         self._begin(now, timeout)
 
@@ -397,20 +406,18 @@ class _History:
         for timeout in self.timeouts():
             timeout.spurious = any(packet.delivered is not None for packet in timeout.copies)
             self.counts["spurious_timeouts"] += timeout.spurious
-            timeout.ack = self._first_ack(timeout)
+            timeout.acks = self._acks(timeout)
 
-    def _first_ack(self, timeout: Timeout) -> Packet | None:
-        """Return the first ACK of the head, if one had been sent before the expiry."""
-        return next(
-            (
-                packet
-                for packet in self.mine
-                if packet.direction != self.direction
-                and packet.sent < timeout.start
-                and (packet.ack or 0) > timeout.head
-            ),
-            None,
-        )
+    def _acks(self, timeout: Timeout) -> list[Packet]:
+        """Return the ACKs of the head that explain why the sender had none."""
+        now = timeout.start
+        sent = [
+            packet
+            for packet in self.mine
+            if packet.direction != self.direction and packet.sent < now and (packet.ack or 0) > timeout.head
+        ]
+        remaining = [packet for packet in sent if packet.dropped is None or packet.dropped > now]
+        return sent[:1] + [packet for packet in remaining[:1] if packet is not sent[0]]
 
     def timeouts(self) -> list[Timeout]:
         return [episode for episode in self.episodes if isinstance(episode, Timeout)]
@@ -548,6 +555,7 @@ def gather(
         handshake_rto_ns=history.handshake[1],
         first_window=history.window_after(history.established) if history.established else None,
         phases=history.phases(start_ns, ended.ns),
+        waits=history.waits,
         recoveries=history.recoveries(),
         timeouts=history.timeouts(),
         reductions=history.reductions,

@@ -228,8 +228,8 @@ class _Teller:
             return f"{head}no copy had left the host."
         parts = [self._copy(packet, number, timeout.start) for number, packet in enumerate(timeout.copies)]
         text = head + "; ".join(parts) + "."
-        if timeout.ack is not None:
-            text += f" Its ACK, sent at {clock(timeout.ack.sent.ns)}, {self._fate(timeout.ack, timeout.start)}."
+        for name, ack in zip(("Its ACK", "The first ACK after it that had not been lost"), timeout.acks, strict=False):
+            text += f" {name}, sent at {clock(ack.sent.ns)}, {self._fate(ack, timeout.start)}."
         return text
 
     def _copy(self, packet: Packet, number: int, now: Moment) -> str:
@@ -292,13 +292,14 @@ class _Teller:
         window = episode.end_window
         state = f": cwnd {window.cwnd}, ssthresh {_threshold(window)}" if window else ""
         took = f"after {length(episode.end.ns - episode.start.ns)}"
+        expired = "expired again" if isinstance(episode, Timeout) else "expired in it"
         ends = {
             "recovered": f"Over at {clock(episode.end.ns)}, {took}, when "
             + (
                 f"byte {point} was asked for{state}." if point else f"all that was outstanding was acknowledged{state}."
             ),
             "undone": f"Back to new data {took}{state}.",
-            "timeout": f"The timer cut it short at {clock(episode.end.ns)}, {took}.",
+            "timeout": f"The timer {expired} at {clock(episode.end.ns)}, {took}.",
             "closed": f"The connection closed in it at {clock(episode.end.ns)}.",
             "aborted": f"The connection was given up in it at {clock(episode.end.ns)}.",
         }
