@@ -16,7 +16,10 @@ _UNDO_CAUSES = {
     "dsack": "D-SACK blocks for every retransmission of the episode (RFC 2883, RFC 3708)",
     "frto": "F-RTO: two ACKs advanced the window after the timeout (RFC 4138)",
 }
-Entry = tuple[int, int, str, str]
+# After whatever happened at the same instant.
+_LAST = 2**62
+Entry = tuple[int, int, str]
+"""Time in nanoseconds, place among the events of that instant, text."""
 
 
 def tell_tcp(story: TcpFacts, packets: Packets, tcp: Mapping[str, Any]) -> str:
@@ -46,7 +49,7 @@ class _Teller:
             *self._bad_periods(),
             *self._end(),
         ]
-        for ns, _, _, text in sorted(entries, key=lambda entry: entry[:3]):
+        for ns, _, text in sorted(entries, key=lambda entry: entry[:2]):
             yield paragraph(clock(ns), text)
         yield ""
         yield from self._summary()
@@ -55,7 +58,7 @@ class _Teller:
 
     def _set_up(self) -> Iterator[Entry]:
         story = self.story
-        yield story.start_ns, 0, "", "SYN sent."
+        yield story.start_ns, 0, "SYN sent."
         if story.established is None or story.first_window is None:
             return
         text = f"Established: the SYN-ACK came {length(story.established.ns - story.start_ns)} after the first SYN."
@@ -71,7 +74,7 @@ class _Teller:
                 f" Initial window {count(window.cwnd, 'segment')}, ssthresh {_threshold(window)}: cached metrics that "
                 "an earlier connection to this host left (RFC 2140)."
             )
-        yield story.established.ns, story.established.order, "a", text
+        yield story.established.ns, story.established.order, text
 
     def _growth(self) -> Iterator[Entry]:
         """One entry per stretch of slow start and congestion avoidance between two episodes."""
@@ -111,7 +114,7 @@ class _Teller:
                 f"as cwnd moves about ssthresh ({shares}), cwnd {first.cwnd_start} -> {last.cwnd_end}, "
                 f"until {clock(last.end_ns)}"
             )
-        return first.start_ns, 2**62, "", f"{text[0].upper()}{text[1:]}; ended by {why}."
+        return first.start_ns, _LAST, f"{text[0].upper()}{text[1:]}; ended by {why}."
 
     # ---- Losses, marks, bad states ----
 
@@ -130,7 +133,7 @@ class _Teller:
         else:
             acks = sorted({packet.ack for packet in burst.packets if packet.ack is not None})
             text += f" (ACK {', '.join(map(str, acks[:4]))}{', ...' if len(acks) > 4 else ''})"
-        return first.ns, first.order, "", f"{text}. {self._queue_then(burst)}".rstrip()
+        return first.ns, first.order, f"{text}. {self._queue_then(burst)}".rstrip()
 
     def _contents(self, burst: Burst) -> str:
         again = [packet for packet in burst.packets for item in self._retransmissions() if item.packet is packet]
@@ -177,7 +180,7 @@ class _Teller:
                 else "no packet of this flow had to be tried again"
             )
             text += f"; {count(period.lost, 'packet')} lost." if period.lost else "."
-            yield max(period.start_ns, self.story.start_ns), -1, "", text
+            yield max(period.start_ns, self.story.start_ns), -1, text
 
     # ---- Recoveries and timeouts ----
 
@@ -196,7 +199,7 @@ class _Teller:
             text += f"; SACK reaches {count(recovery.reach, 'segment')} beyond it, so that it counts as lost"
         text += f". {_change(recovery.before, recovery.after)}; recovery point {recovery.point}.\n"
         text += self._sent_again(recovery) + self._undone(recovery) + self._episode_end(recovery, recovery.point)
-        return recovery.start.ns, recovery.start.order, "", text
+        return recovery.start.ns, recovery.start.order, text
 
     def _timeout(self, timeout: Timeout) -> Entry:
         start = timeout.start
@@ -210,7 +213,7 @@ class _Teller:
         if not timeout.is_syn:
             text += f"{self._response(timeout)} {_change(timeout.before, timeout.after)}.\n"
             text += self._sent_again(timeout) + self._undone(timeout) + self._episode_end(timeout, None)
-        return start.ns, start.order, "", text
+        return start.ns, start.order, text
 
     def _response(self, timeout: Timeout) -> str:
         detected = any(cause == "frto" for _, cause in timeout.undone)
@@ -308,26 +311,26 @@ class _Teller:
     def _reductions(self) -> Iterator[Entry]:
         for reduction in self.story.reductions:
             text = f"ECN echo: the window is reduced once (RFC 3168). {_change(reduction.before, reduction.after)}."
-            yield reduction.at.ns, reduction.at.order, "", text
+            yield reduction.at.ns, reduction.at.order, text
 
     def _late_undos(self) -> Iterator[Entry]:
         for undo in self.story.undos:
             text = f"Undone after the fact by {_UNDO_CAUSES[undo.cause]}. {_change(undo.before, undo.after)}."
-            yield undo.at.ns, undo.at.order, "", text
+            yield undo.at.ns, undo.at.order, text
 
     # ---- End ----
 
     def _end(self) -> Iterator[Entry]:
         story = self.story
         if story.fin is not None:
-            yield story.fin.sent.ns, story.fin.sent.order, "", f"FIN sent, sequence number {story.fin.end - 1}."
+            yield story.fin.sent.ns, story.fin.sent.order, f"FIN sent, sequence number {story.fin.end - 1}."
         if story.fin_acknowledged is not None:
             text = "The ACK of the FIN arrived: the transfer is done."
-            yield story.fin_acknowledged.ns, 2**62, "z", text
+            yield story.fin_acknowledged.ns, _LAST, text
         elif story.record["outcome"] == "aborted":
-            yield story.end_ns, 2**62, "z", "The sender gave the connection up."
+            yield story.end_ns, _LAST, "The sender gave the connection up."
         else:
-            yield story.end_ns, 2**62, "z", "The run ended here; the connection was still under way."
+            yield story.end_ns, _LAST, "The run ended here; the connection was still under way."
 
     def _summary(self) -> Iterator[str]:
         story, record, counts = self.story, self.story.record, self.story.counts
