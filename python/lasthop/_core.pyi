@@ -4,6 +4,10 @@ from typing import Any
 
 VERSION: str
 COMMIT: str
+CAPTURE_FILES: list[str]
+"""Names of a capture's files: a pcapng for each capture point, and last the table of drops."""
+SNAP_LENGTH: int
+"""Bytes captured of a packet unless less is asked for."""
 
 class ScenarioError(ValueError):
     """A scenario file is wrong; the text is one paragraph: file, line, reason, suggestion."""
@@ -55,15 +59,21 @@ class Cell:
         """The resolved scenario as JSON."""
     @property
     def digest(self) -> str: ...
-    def run(self, seed: int, first: int, count: int) -> Results:
-        """Run replications `first` .. `first + count - 1`, a chain if sequential. Releases the GIL."""
+    def run(
+        self, seed: int, first: int, count: int, captures: list[tuple[str, str]] = ..., snap_length: int = ...
+    ) -> Results:
+        """Run replications `first` .. `first + count - 1`, a chain if sequential. Releases the GIL.
+
+        `captures` has a folder and a comment for each replication to be captured, from the first on; see `capture`.
+        """
     def trace(self, seed: int, first: int, replication: int) -> Trace:
         """Run the chain from `first` and record every packet of `replication`."""
-    def capture(self, seed: int, first: int, replication: int, folder: str, comment: str) -> None:
-        """Run the chain from `first` and write the packets of `replication` into `folder`, which exists.
+    def capture(self, seed: int, first: int, replication: int, target: tuple[str, str], snap_length: int = ...) -> None:
+        """Run the chain from `first` and write the packets of `replication`.
 
-        New files: `server.pcapng`, `client.pcapng`, `router-in.pcapng`, `router-out.pcapng`, `drops.csv`; `comment`
-        describes them. Raises `OSError` if one cannot be written or exists, or if a packet does not fit its headers.
+        `target` is a folder, which exists, and a comment. New files: `CAPTURE_FILES`; the comment describes them. The
+        first `snap_length` bytes of each packet are kept. Raises `OSError` if one cannot be written or exists, or if a
+        packet does not fit its headers.
         """
 
 class Results:
@@ -77,7 +87,10 @@ class Results:
     def runs(self) -> dict[str, list[Any]]: ...
 
 class Trace:
-    """Columns by name. `time_ns` counts from the start of the run; `flow` is the index of a row of `flows`."""
+    """Columns by name. `time_ns` counts from the start of the run; `flow` is the index of a row of `flows`.
+
+    `order` is the place of an event in the run, over `packets` and `tcp` together.
+    """
 
     @property
     def packets(self) -> dict[str, list[Any]]: ...

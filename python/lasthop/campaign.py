@@ -17,6 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import polars as pl
 
@@ -31,6 +32,7 @@ FLOWS = "flows.parquet"
 RUNS = "runs.parquet"
 PAGES = "pages.parquet"
 _TABLES = {"flows": FLOWS, "pages": PAGES, "runs": RUNS}
+TRACES = "traces"
 _PARTS = "parts"
 _FORMAT = 1
 _ENGINE = "model"
@@ -75,6 +77,52 @@ class Plan:
             "sets": self.sets,
             "cells": [cell.key for cell in self.cells],
         }
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRun:
+    """One run of a plan: `replication` counts from 1 within `set_number`."""
+
+    plan: Plan
+    cell: _core.Cell
+    set_number: int
+    replication: int
+
+    def __post_init__(self) -> None:
+        """Refuse what a set does not have."""
+        if self.replication > self.plan.replications:
+            raise InputError(
+                f"--replication {self.replication}: a set of '{self.plan.study.name}' has {self.plan.replications} "
+                "replications; choose a further set with --set, or give the --replications it was run with."
+            )
+
+    @property
+    def first(self) -> int:
+        """Number of the first replication of the set, where a chain of cached metrics starts."""
+        return self.plan.first(self.set_number)
+
+    @property
+    def number(self) -> int:
+        """Number of the replication over all sets."""
+        return self.first + self.replication - 1
+
+    @property
+    def title(self) -> str:
+        """Scenario, cell, replication and set, in words."""
+        cell = self.cell.key or "its only cell"
+        return f"{self.plan.study.name}, {cell}, replication {self.replication} of set {self.set_number}"
+
+    def trace(self) -> _core.Trace:
+        """Run it and record every event."""
+        return self.cell.trace(self.plan.seed, self.first, self.number)
+
+    def provenance(self) -> str:
+        """Say in a capture what made it."""
+        return (
+            f"lasthop {_core.VERSION} (commit {_core.COMMIT}), scenario {self.plan.study.name}, "
+            f"digest {self.cell.digest}, cell {self.cell.key}, seed {self.plan.seed}, set {self.set_number}, "
+            f"replication {self.replication} (number {self.number}); time 0 of the run is 2000-01-01T00:00:00Z"
+        )
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -139,10 +187,15 @@ class Simulated:
 class Campaign:
     """A plan together with its output folder."""
 
-    def __init__(self, plan: Plan, out: Path) -> None:
-        """Prepare the campaign; nothing is written before `run`."""
+    def __init__(self, plan: Plan, out: Path, snap_length: int | None = None) -> None:
+        """Prepare the campaign; nothing is written before `run`.
+
+        With `snap_length` every run is captured too, that many bytes of each packet. Captures are no part of the
+        records: a folder may get them later, from the same runs made once more, or do without.
+        """
         self.plan = plan
         self.out = out
+        self.snap_length = snap_length
         self._parts = out / _PARTS
         self._manifest = self._read_manifest()
         self.existed = self._manifest is not None
@@ -174,6 +227,13 @@ class Campaign:
                 f"Different: {'; '.join(_difference(key, found.get(key), wanted[key]) for key in differing)}. "
                 "Choose another place with --out DIR, or remove that folder."
             )
+        kept = manifest.get("snap_length")
+        traces = self.out / TRACES
+        if self.snap_length not in (None, kept) and traces.exists():
+            raise InputError(
+                f"{traces} holds captures of {kept} bytes of each packet, not of {self.snap_length}; nothing was "
+                f"changed. Ask for --snaplen {kept}, or remove that folder."
+            )
         return dict(manifest)
 
     @property
@@ -183,7 +243,19 @@ class Campaign:
 
     def pending(self) -> list[Unit]:
         """Return the units still to be run, in order."""
-        return [] if self.complete else [unit for unit in self.units if not unit.is_done(self._parts)]
+        return [unit for unit in self.units if not (self._is_recorded(unit) and self._is_captured(unit))]
+
+    def _is_recorded(self, unit: Unit) -> bool:
+        return self.complete or unit.is_done(self._parts)
+
+    def _is_captured(self, unit: Unit) -> bool:
+        return self.snap_length is None or self._traces(unit).is_dir()
+
+    def _traces(self, unit: Unit) -> Path:
+        """Return the folder of a unit's captures, one folder in it for each replication."""
+        # A level may be called anything; a file may not.
+        cell = quote(self.plan.cells[unit.cell].key, safe="=,+ ") or "cell"
+        return self.out / TRACES / cell / f"set-{unit.set_number}"
 
     @property
     def simulated(self) -> Simulated:
@@ -202,13 +274,15 @@ class Campaign:
         `advance` is called from the calling thread with the number of runs just finished. A Ctrl-C lets the units in
         flight finish and raises `InterruptedCampaignError`.
         """
-        if self.complete:
+        recorded, pending = self.complete, self.pending()
+        if recorded and not pending:
             shutil.rmtree(self._parts, ignore_errors=True)
             return Simulated(0, 0.0)
         self._parts.mkdir(parents=True, exist_ok=True)
         self._manifest = self.manifest
+        if self.snap_length is not None:
+            self._manifest["snap_length"] = self.snap_length
         self._write_manifest()
-        pending = self.pending()
         watch = _Stopwatch()
         done = 0
 
@@ -220,13 +294,17 @@ class Campaign:
         try:
             self._run_units(pending, jobs, watch, finished)
         finally:
-            before = self.simulated
-            self._manifest["simulation"] = {
-                "runs": before.runs + done,
-                "wall_s": round(before.wall_s + watch.total_s, 3),
-            }
+            if not recorded:
+                before = self.simulated
+                self._manifest["simulation"] = {
+                    "runs": before.runs + done,
+                    "wall_s": round(before.wall_s + watch.total_s, 3),
+                }
             self._write_manifest()
-        self._merge()
+        if recorded:
+            shutil.rmtree(self._parts)
+        else:
+            self._merge()
         return Simulated(done, watch.total_s)
 
     def _run_units(self, pending: list[Unit], jobs: int, watch: _Stopwatch, finished: Callable[[int], None]) -> None:
@@ -257,9 +335,11 @@ class Campaign:
         )
 
     def _run_unit(self, unit: Unit, watch: _Stopwatch) -> None:
-        cell = self.plan.cells[unit.cell]
         with watch:
-            results = cell.run(self.plan.seed, self.plan.first(unit.set_number), self.plan.replications)
+            results = self._run_replications(unit)
+        if self._is_recorded(unit):
+            return
+        cell = self.plan.cells[unit.cell]
         flows = dict(results.flows)
         flows["role"] = assign_roles(flows, cell.roles)
         for table, columns in (("flows", flows), ("pages", results.pages), ("runs", results.runs)):
@@ -268,6 +348,27 @@ class Campaign:
                 first = frame.columns[: frame.columns.index("flow") + 1]
                 frame = frame.select(*first, "role", pl.exclude(*first, "role"))
             replace_atomically(unit.file(self._parts, table), frame.write_parquet)
+
+    def _run_replications(self, unit: Unit) -> _core.Results:
+        """Run a unit; its captures are there whole or not at all."""
+        cell, seed, first = self.plan.cells[unit.cell], self.plan.seed, self.plan.first(unit.set_number)
+        if self._is_captured(unit):
+            return cell.run(seed, first, self.plan.replications)
+        target = self._traces(unit)
+        temporary = target.with_name(target.name + ".tmp")
+        shutil.rmtree(temporary, ignore_errors=True)
+        captures = []
+        try:
+            for replication in range(1, self.plan.replications + 1):
+                folder = temporary / f"replication-{replication}"
+                folder.mkdir(parents=True)
+                captures.append((str(folder), ChosenRun(self.plan, cell, unit.set_number, replication).provenance()))
+            results = cell.run(seed, first, self.plan.replications, captures, self.snap_length or _core.SNAP_LENGTH)
+            temporary.rename(target)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        return results
 
     def _write_manifest(self) -> None:
         text = json.dumps(self._manifest, indent=2) + "\n"
@@ -292,6 +393,10 @@ class Campaign:
         """Return one row per page load and replication; `None` if the scenario loads no pages."""
         file = self.out / PAGES
         return pl.read_parquet(file) if file.is_file() else None
+
+    def traces_bytes(self) -> int:
+        """Return the size of all captures."""
+        return sum(file.stat().st_size for file in (self.out / TRACES).rglob("*") if file.is_file())
 
     def run_rows(self) -> pl.DataFrame:
         """Return one row per replication."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from lasthop import _core
-from lasthop.campaign import Campaign, Plan
+from lasthop.campaign import TRACES, Campaign, ChosenRun, Plan
 from lasthop.catalogue import SCENARIO_FILE, Assets, find_study, list_studies, load_assets
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.progress import progress
@@ -33,6 +33,12 @@ _SEED = click.option(
     metavar="N",
     help="Seed of all random streams.  [default: what the scenario says]",
 )
+_SNAPLEN = click.option(
+    "--snaplen",
+    type=click.IntRange(min=1, max=_core.SNAP_LENGTH),
+    metavar="N",
+    help="Bytes kept of each captured packet; headers take up to 80.  [default: all]",
+)
 _QUIET = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 
 
@@ -46,6 +52,8 @@ class RunOptions:
     seed: int | None
     jobs: int | None
     out: Path | None
+    pcap: bool
+    snaplen: int | None
     quiet: bool
 
     @classmethod
@@ -92,7 +100,87 @@ def _run_options(command: F) -> F:
             help="Folder for the results. An interrupted run in it is resumed, other content is never overwritten.  "
             "[default: results/NAME]",
         ),
+        click.option(
+            "--pcap",
+            is_flag=True,
+            help="Capture every run too, into DIR/traces/CELL/set-S/replication-N, with the files that 'lasthop trace' "
+            "writes. They take room: 2 to 5 MB for a run of kulve2003, a quarter of that with --snaplen 96.",
+        ),
+        _SNAPLEN,
         _QUIET,
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True)
+class OneRunOptions:
+    """The options of the commands that look at one run."""
+
+    scenario: str
+    key: str | None
+    only: tuple[str, ...]
+    replication: int
+    set_number: int
+    replications: int | None
+    seed: int | None
+
+    @classmethod
+    def of(cls, context: click.Context) -> OneRunOptions:
+        """Take them from a command's parameters."""
+        return cls(**{field.name: context.params[field.name] for field in fields(cls)})
+
+    def choose(self) -> ChosenRun:
+        """Load the scenario and find the run in it."""
+        file = Path(self.scenario)
+        if file.suffix != ".toml" and not file.is_file():
+            file = find_study(self.scenario) / SCENARIO_FILE
+        study = _core.load(str(file))
+        cell = select_cell(study.cells, study.factors, self.key, self.only)
+        plan = Plan(
+            study=study,
+            cells=[cell],
+            seed=study.seed if self.seed is None else self.seed,
+            replications=self.replications or study.replications,
+            sets=self.set_number,
+        )
+        return ChosenRun(plan, cell, self.set_number, self.replication)
+
+
+def _one_run_options(command: F) -> F:
+    options = [
+        click.argument("scenario", metavar="FILE"),
+        click.option("--cell", "key", metavar="KEY", help="The cell, by its whole key, such as link=e0,variant=eifel."),
+        click.option(
+            "--only",
+            multiple=True,
+            metavar="FACTOR=LEVEL,...",
+            help="The cell, by as many of its levels as tell it apart. Not needed if there is one cell only.",
+        ),
+        click.option(
+            "--replication",
+            type=click.IntRange(min=1),
+            required=True,
+            metavar="N",
+            help="Number of the replication within its set, from 1.",
+        ),
+        click.option(
+            "--set",
+            "set_number",
+            type=click.IntRange(min=1),
+            default=1,
+            show_default=True,
+            metavar="S",
+            help="The set.",
+        ),
+        click.option(
+            "--replications",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Replications per set, if it was run with this option.  [default: what the scenario says]",
+        ),
+        _SEED,
     ]
     for option in reversed(options):
         command = option(command)
@@ -209,47 +297,14 @@ def schema() -> None:
 
 
 @cli.command("trace")
-@click.argument("scenario", metavar="FILE")
-@click.option("--cell", "key", metavar="KEY", help="The cell, by its whole key, such as link=e0,variant=eifel.")
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="FACTOR=LEVEL,...",
-    help="The cell, by as many of its levels as tell it apart. Not needed if there is one cell only.",
-)
-@click.option(
-    "--replication",
-    type=click.IntRange(min=1),
-    required=True,
-    metavar="N",
-    help="Number of the replication within its set, from 1.",
-)
-@click.option(
-    "--set", "set_number", type=click.IntRange(min=1), default=1, show_default=True, metavar="S", help="The set."
-)
-@click.option(
-    "--replications",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Replications per set, if it was run with this option.  [default: what the scenario says]",
-)
-@_SEED
+@_one_run_options
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder to make for the captures."
 )
+@_SNAPLEN
 @_QUIET
-def trace(
-    *,
-    scenario: str,
-    key: str | None,
-    only: tuple[str, ...],
-    replication: int,
-    set_number: int,
-    replications: int | None,
-    seed: int | None,
-    out: Path,
-    quiet: bool,
-) -> None:
+@click.pass_context
+def trace(context: click.Context, /, *, out: Path, snaplen: int | None, quiet: bool, **_: object) -> None:
     """Write the packets of one replication as pcapng, for Wireshark, tshark and tcptrace.
 
     FILE is a scenario file or the name of a study. DIR gets server.pcapng and client.pcapng (sent by and delivered to
@@ -258,18 +313,34 @@ def trace(
 
     Example: lasthop trace kulve2003 --only link=r1,workload=2tcp0udp,variant=dsack --replication 3 --out /tmp/r1
     """
-    from lasthop.capture import CaptureRequest, write_captures
+    from lasthop.capture import write_captures
 
-    file = Path(scenario)
-    if file.suffix != ".toml" and not file.is_file():
-        file = find_study(scenario) / SCENARIO_FILE
-    study = _core.load(str(file))
-    cell = select_cell(study.cells, study.factors, key, only)
-    files = write_captures(CaptureRequest(study, cell, replication, set_number, seed, replications), out)
+    run = OneRunOptions.of(context).choose()
+    files = write_captures(run, out, snaplen or _core.SNAP_LENGTH)
     if not quiet:
-        click.echo(f"{study.name}, {cell.key or 'its only cell'}, replication {replication} of set {set_number}:")
+        click.echo(f"{run.title}:")
         for path in files:
             click.echo(f"  {path}")
+
+
+@cli.command("explain")
+@_one_run_options
+@click.option("--flow", metavar="NAME", help="The flow to explain.  [default: every flow]")
+@click.pass_context
+def explain_command(context: click.Context, /, *, flow: str | None, **_: object) -> None:
+    """Tell in words what happened to the flows of one replication.
+
+    FILE is a scenario file or the name of a study. The story of a TCP flow names, in the order of time, connection
+    set-up, slow start and what ended it, every loss with its cause, every fast recovery, every timeout with its verdict
+    (spurious if a copy of the segment arrived all the same), and ends with a summary.
+
+    Example: lasthop explain kulve2003 --only link=r6,variant=baseline --replication 12 --flow tcp-1
+    """
+    from lasthop.explain import explain
+
+    run = OneRunOptions.of(context).choose()
+    for number, text in enumerate(explain(run, flow)):
+        click.echo(f"\n{text}" if number else text)
 
 
 def _run(file: Path, options: RunOptions) -> None:
@@ -283,7 +354,10 @@ def _run(file: Path, options: RunOptions) -> None:
         sets=options.sets,
     )
     say = (lambda _: None) if options.quiet else click.echo
-    campaign = Campaign(plan, options.out or Path("results") / study.name)
+    if options.snaplen is not None and not options.pcap:
+        raise InputError("--snaplen says how much of each packet a capture keeps: give --pcap too, or leave it out.")
+    snap_length = (options.snaplen or _core.SNAP_LENGTH) if options.pcap else None
+    campaign = Campaign(plan, options.out or Path("results") / study.name, snap_length)
     try:
         _simulate(campaign, options, say)
         _conclude(campaign, assets, say)
@@ -296,7 +370,9 @@ def _run(file: Path, options: RunOptions) -> None:
 def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], object]) -> None:
     plan = campaign.plan
     pending = len(campaign.pending()) * plan.replications
-    if campaign.complete:
+    if campaign.complete and pending:
+        say(f"{campaign.out} has the records of {plan.runs} runs; {pending} are run again for their captures.")
+    elif campaign.complete:
         say(f"{campaign.out} is complete: {plan.runs} runs; only the report is made again.")
     elif campaign.existed:
         say(f"Resuming {campaign.out}: {plan.runs - pending} of {plan.runs} runs are there.")
@@ -304,6 +380,8 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
         simulated = campaign.run(options.jobs or usable_cores(), advance)
     if simulated.runs:
         say(f"simulated {simulated.runs} runs in {simulated.wall_s:.2f} s")
+    if campaign.snap_length is not None:
+        say(f"captures: {campaign.out / TRACES}, {campaign.traces_bytes() / 1e6:.1f} MB")
 
 
 def _conclude(campaign: Campaign, assets: Assets | None, say: Callable[[str], object]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,8 +96,12 @@ class Cell:
         row |= {name: draw.uniform(100, 400) if protocol == "udp" else None for name in SPACING}
         return row
 
-    def run(self, seed: int, first: int, count: int) -> Results:
-        """Make up rows."""
+    def run(
+        self, seed: int, first: int, count: int, captures: Sequence[tuple[str, str]] = (), snap_length: int = 0
+    ) -> Results:
+        """Make up rows, and captures that say what they should hold."""
+        for folder, comment in captures:
+            (Path(folder) / "server.pcapng").write_text(f"{comment} {snap_length}", encoding="utf-8")
         self.on_run(self.key, first)
         rows = [
             self._flow(seed, replication, index, protocol)

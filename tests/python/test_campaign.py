@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import cast
 
@@ -9,7 +10,7 @@ import pytest
 
 import fake_core
 from lasthop import _core
-from lasthop.campaign import FLOWS, RUNS, Campaign, Plan
+from lasthop.campaign import FLOWS, RUNS, TRACES, Campaign, Plan
 from lasthop.errors import InputError, InterruptedCampaignError
 
 
@@ -162,3 +163,86 @@ def test_manifest_and_records_say_what_made_them(engine: fake_core.Engine, scena
     facts = pl.read_parquet_metadata(out / FLOWS)
     assert facts["lasthop.seed"] == "5"
     assert facts["lasthop.scenario_digest"] == "e" * 32
+
+
+def captured(out: Path) -> list[str]:
+    return sorted(str(file.relative_to(out / TRACES)) for file in (out / TRACES).rglob("*") if file.is_file())
+
+
+def test_captures_stand_by_cell_set_and_replication_beside_equal_records(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
+) -> None:
+    plan = make_plan(engine, scenario_file, replications=2, sets=2)
+    Campaign(plan, tmp_path / "plain").run(2, ignore)
+    campaign = Campaign(plan, tmp_path / "out", snap_length=96)
+    assert campaign.run(2, ignore).runs == plan.runs
+    assert records(tmp_path / "out") == records(tmp_path / "plain")
+    assert captured(tmp_path / "out") == sorted(
+        f"queue={queue}/set-{s}/replication-{r}/server.pcapng"
+        for queue in fake_core.SMALL["queue"]
+        for s in (1, 2)
+        for r in (1, 2)
+    )
+    text = (tmp_path / "out" / TRACES / "queue=5 packets/set-2/replication-1/server.pcapng").read_text("utf-8")
+    assert "cell queue=5 packets, seed 1, set 2, replication 1 (number 3)" in text
+    assert text.endswith(" 96")
+    assert campaign.traces_bytes() == sum(
+        len(file.read_bytes()) for file in (tmp_path / "out" / TRACES).rglob("*.pcapng")
+    )
+
+
+def test_a_finished_folder_gets_captures_later_and_keeps_its_records(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
+) -> None:
+    out, plan = tmp_path / "out", make_plan(engine, scenario_file)
+    Campaign(plan, out).run(1, ignore)
+    before = records(out)
+    for missing in (2, 1, 0):
+        engine.ran.clear()
+        campaign = Campaign(plan, out, snap_length=65535)
+        assert len(campaign.pending()) == missing
+        assert campaign.run(1, ignore).runs == missing * plan.replications
+        assert len(engine.ran) == missing
+        assert len(captured(out)) == plan.runs
+        assert records(out) == before
+        assert campaign.simulated.runs == plan.runs
+        assert not (out / "parts").exists()
+        if missing == 2:
+            shutil.rmtree(out / TRACES / "queue=20 packets")
+    Campaign(plan, out).run(1, ignore)
+    assert len(captured(out)) == plan.runs
+
+
+def test_a_killed_capture_is_made_again(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
+    out, plan = tmp_path / "out", make_plan(engine, scenario_file)
+
+    def stop(ran: int) -> None:
+        if ran == 2:
+            raise OSError(28, "No space left on device")
+
+    engine.before_run = stop
+    with pytest.raises(OSError, match="No space"):
+        Campaign(plan, out, snap_length=65535).run(1, ignore)
+    assert {name.split("/")[0] for name in captured(out)} == {"queue=5 packets"}
+    # What a kill would leave.
+    half = out / TRACES / "queue=20 packets" / "set-1.tmp" / "replication-1"
+    half.mkdir(parents=True)
+    (half / "router-in.pcapng").write_bytes(b"half")
+    Campaign(plan, out, snap_length=65535).run(1, ignore)
+    assert len(captured(out)) == plan.runs
+    assert not list(out.rglob("*.tmp"))
+
+
+def test_captures_of_another_snap_length_are_refused(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
+) -> None:
+    out, plan = tmp_path / "out", make_plan(engine, scenario_file)
+    Campaign(plan, out, snap_length=96).run(1, ignore)
+    with pytest.raises(InputError, match="holds captures of 96 bytes of each packet, not of 65535"):
+        Campaign(plan, out, snap_length=65535)
+    assert Campaign(plan, out).pending() == []
+    shutil.rmtree(out / TRACES)
+    Campaign(plan, out, snap_length=65535).run(1, ignore)
+    assert len(captured(out)) == plan.runs
+    with pytest.raises(InputError, match="Ask for --snaplen 65535"):
+        Campaign(plan, out, snap_length=96)

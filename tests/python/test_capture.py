@@ -17,12 +17,13 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
-from lasthop.capture import DROPS, POINTS
 from lasthop.provenance import usable_cores
 
 Main = Callable[..., int]
 Flow = dict[str, Any]
 
+*CAPTURES, DROPS = _core.CAPTURE_FILES
+POINTS = [Path(name).stem for name in CAPTURES]
 TOOLS = ("tshark", "editcap", "mergecap", "tcptrace")
 ONE_CELL = ("--only", "link=r1,workload=2tcp1udp,variant=eifel+ecn")
 BATCH = 8  # runs that one tshark reads
@@ -102,7 +103,7 @@ def capture_runs(study: _core.Study, wanted: list[tuple[_core.Cell, int]], root:
     folders = [root / str(number) for number in range(len(wanted))]
     for folder, (cell, replication) in zip(folders, wanted, strict=True):
         folder.mkdir(parents=True)
-        cell.capture(study.seed, 1, replication, str(folder), "a test")
+        cell.capture(study.seed, 1, replication, (str(folder), "a test"))
     runs = []
     for folder, packets, (cell, replication) in zip(folders, read_packets(folders), wanted, strict=True):
         columns = cell.run(study.seed, 1, replication).flows
@@ -191,6 +192,47 @@ def test_drops_are_told_with_their_cause(runs: list[Run]) -> None:
         assert 0 <= overflowed <= comments[DROP_COMMENTS["queue"]], run.name
 
 
+def test_a_snap_length_cuts_packets_and_leaves_their_headers_alone(tmp_path: Path) -> None:
+    study = _core.load(str(STUDY / "study.toml"))
+    cell = next(cell for cell in study.cells if cell.key == "link=r1,workload=2tcp1udp,variant=eifel+ecn")
+    fields = ("frame.len", "ip.checksum", "ip.len", "tcp.checksum", "udp.checksum", "tcp.seq_raw", "tcp.ack_raw")
+    read = {}
+    for snap_length in (80, _core.SNAP_LENGTH):
+        folder = tmp_path / str(snap_length)
+        folder.mkdir()
+        cell.capture(study.seed, 1, 1, (str(folder), "a test"), snap_length)
+        for point in POINTS:
+            names = [word for field in (*fields, "frame.cap_len", "_ws.malformed") for word in ("-e", field)]
+            text = tool("tshark", "-n", "-r", folder / f"{point}.pcapng", "-T", "fields", *names)
+            read[snap_length, point] = [line.split("\t") for line in text.splitlines()]
+    for point in POINTS:
+        short, whole = read[80, point], read[_core.SNAP_LENGTH, point]
+        assert [row[: len(fields)] for row in short] == [row[: len(fields)] for row in whole]
+        assert all(int(row[-2]) == min(int(row[0]), 80) for row in short)
+        assert all(row[-2] == row[0] for row in whole)
+        assert {row[-1] for row in short + whole} == {""}
+
+
+def test_udp_payloads_number_the_datagrams(tmp_path: Path) -> None:
+    study = _core.load(str(STUDY / "study.toml"))
+    cell = next(cell for cell in study.cells if cell.key == "link=r1,workload=2tcp1udp,variant=eifel+ecn")
+    cell.capture(study.seed, 1, 1, (str(tmp_path), "a test"))
+    numbers = {}
+    for point in ("server", "client"):
+        text = tool(
+            "tshark", "-n", "-r", tmp_path / f"{point}.pcapng", "-Y", "udp", "-T", "fields", "-e", "udp.payload"
+        )
+        payloads = [bytes.fromhex(line) for line in text.split()]
+        assert all(not any(payload[8:]) for payload in payloads)
+        numbers[point] = [int.from_bytes(payload[:8], "big") for payload in payloads]
+    trace = cell.trace(study.seed, 1, 1)
+    flow = trace.flows["flow"].index("udp")
+    sent, received = trace.flows["sent_packets"][flow], trace.flows["received_packets"][flow]
+    assert numbers["server"] == list(range(sent))
+    assert numbers["client"] == sorted(set(numbers["client"]))
+    assert len(numbers["client"]) == received < sent
+
+
 def tcp_flows(run: Run) -> Iterator[tuple[int, Flow]]:
     return ((number, flow) for number, flow in enumerate(run.flows) if flow["protocol"] == "tcp")
 
@@ -268,6 +310,7 @@ def test_the_command_makes_a_new_folder(lasthop_main: Main, capsys: pytest.Captu
         (["kulve2003", *ONE_CELL, "--replication", "21"], "has 20 replications"),
         (["kulve2003", *ONE_CELL, "--replication", "0"], "Invalid value for '--replication'"),
         (["kulve2003", *ONE_CELL], "Missing option '--replication'"),
+        (["kulve2003", *ONE_CELL, "--replication", "1", "--snaplen", "0"], "Invalid value for '--snaplen'"),
         (["missing.toml", "--replication", "1"], "missing.toml"),
     ],
 )
@@ -290,11 +333,38 @@ def test_a_failure_leaves_nothing(
         key = levels = ""
         digest = ""
 
-        def capture(self, _seed: int, _first: int, _number: int, folder: str, _comment: str) -> None:
-            (Path(folder) / "server.pcapng").write_bytes(b"half")
+        def capture(self, _seed: int, _first: int, _number: int, target: tuple[str, str], _snap_length: int) -> None:
+            (Path(target[0]) / "server.pcapng").write_bytes(b"half")
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("lasthop.cli.select_cell", lambda *_: FullDisk())
     assert lasthop_main("trace", "kulve2003", "--replication", 1, "--out", "out") == 2
     assert "No space left on device" in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+def test_a_campaign_leaves_what_trace_writes(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    """Cached metrics chain the replications: the third shows whether the pass kept the chain."""
+    cell = "link=e0,workload=2tcp0udp,variant=eifel+cbi"
+    run = ("study", "run", "kulve2003", "--only", cell, "--replications", 3, "--sets", 2, "--out", "out")
+    assert lasthop_main(*run, "--pcap", "--snaplen", 96) == 0
+    assert re.search(r"captures: out/traces, \d+\.\d MB", capsys.readouterr().out)
+    one = ("--cell", cell, "--replications", 3, "--replication", 3, "--set", 2, "--snaplen", 96, "--out", "one")
+    assert lasthop_main("trace", "kulve2003", *one) == 0
+    made = Path("out") / "traces" / cell / "set-2" / "replication-3"
+    assert {path.name: path.read_bytes() for path in made.iterdir()} == {
+        path.name: path.read_bytes() for path in Path("one").iterdir()
+    }
+    assert len(list(Path("out").rglob("server.pcapng"))) == 6
+    before = Path("out", "flows.parquet").read_bytes()
+    shutil.rmtree(made.parent)
+    assert lasthop_main(*run, "--pcap", "--snaplen", 96) == 0
+    assert "has the records of 6 runs; 3 are run again for their captures." in capsys.readouterr().out
+    assert Path("out", "flows.parquet").read_bytes() == before
+    assert made.is_dir()
+
+
+def test_a_snap_length_without_captures_is_refused(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lasthop_main("study", "run", "kulve2003", "--snaplen", 96, "--out", "out") == 2
+    assert "give --pcap too" in capsys.readouterr().err
     assert not Path("out").exists()

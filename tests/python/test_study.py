@@ -117,7 +117,7 @@ def test_missing_values_are_left_out_and_counted(measured: Measured) -> None:
 
 def test_cells_that_were_not_run_are_left_out(measured: Measured) -> None:
     flows, _, assets = measured
-    part = study_summary(flows.filter(link="e0", variant="eifel"), list(fake_core.KULVE), assets)
+    part = study_summary(flows.filter(link="e0", variant="eifel"), None, list(fake_core.KULVE), assets)
     assert set(part["link"]) == {"e0"}
     assert set(part["variant"]) == {"eifel"}
     comparison = compare(part, assets)
@@ -186,7 +186,7 @@ def with_assumptions(flows: pl.DataFrame, slower_by: float) -> pl.DataFrame:
 def test_a_factor_that_the_study_does_not_know_is_compared_level_by_level(measured: Measured) -> None:
     flows, plain, assets = measured
     factors = [*fake_core.KULVE, "assumption"]
-    summary = study_summary(with_assumptions(flows, 2.0), factors, assets)
+    summary = study_summary(with_assumptions(flows, 2.0), None, factors, assets)
     assert summary.columns == ["assumption", *plain.columns]
     assert summary.filter(assumption="default").drop("assumption").equals(plain)
     slow = summary.filter(assumption="slow")

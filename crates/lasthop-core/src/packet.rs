@@ -223,6 +223,9 @@ pub struct Segment {
     pub mss: Option<u16>,
     /// SACK-permitted option; on SYN segments.
     pub sack_permitted: bool,
+    /// Window scale option, its shift count; on SYN segments (RFC 7323, section 2). Windows are scaled once
+    /// both ends have sent it.
+    pub window_scale: Option<u8>,
     /// Timestamps option.
     pub timestamps: Option<Timestamps>,
     /// SACK option.
@@ -240,9 +243,11 @@ impl Segment {
     pub fn ip_bytes(&self) -> u32 {
         let mss = if self.mss.is_some() { 4 } else { 0 };
         let sack_permitted = if self.sack_permitted { 4 } else { 0 };
+        let window_scale = if self.window_scale.is_some() { 4 } else { 0 };
         let timestamps = if self.timestamps.is_some() { Self::TIMESTAMPS_BYTES } else { 0 };
         let sack = if self.sack.is_empty() { 0 } else { 4 + 8 * self.sack.len() as u32 };
-        Self::BASE_HEADER_BYTES + mss + sack_permitted + timestamps + sack + self.payload_bytes
+        let options = mss + sack_permitted + window_scale + timestamps + sack;
+        Self::BASE_HEADER_BYTES + options + self.payload_bytes
     }
 
     /// Sequence space the segment occupies: payload, plus one each for SYN and FIN.

@@ -11,10 +11,11 @@ use std::path::PathBuf;
 use lasthop_core::Instant;
 use lasthop_link::{ErrorConfig, LinkState, Periods};
 use lasthop_scenario::{Roles, Scenario};
-use lasthop_trace::{Column, Columnar};
+use lasthop_trace::{CapturePoint, Column, Columnar, DROPS_FILE, SNAP_LENGTH};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use run::CaptureTarget;
 use sha2::{Digest, Sha256};
 
 pyo3::create_exception!(_core, ScenarioError, PyValueError, "A scenario file is wrong.");
@@ -143,8 +144,19 @@ impl Cell {
         digest(&json(&self.cell.scenario))
     }
 
-    fn run(&self, py: Python<'_>, seed: u64, first: u64, count: u64) -> PyResult<Results> {
-        let batch = py.detach(|| run::batch(&self.cell.scenario, seed, first, count));
+    #[pyo3(signature = (seed, first, count, captures = Vec::new(), snap_length = SNAP_LENGTH))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        seed: u64,
+        first: u64,
+        count: u64,
+        captures: Vec<(PathBuf, String)>,
+        snap_length: u32,
+    ) -> PyResult<Results> {
+        let target = |(folder, comment)| CaptureTarget { folder, comment, snap_length };
+        let targets: Vec<_> = captures.into_iter().map(target).collect();
+        let batch = py.detach(|| run::batch(&self.cell.scenario, seed, first, count, &targets))?;
         Ok(Results {
             flows: table(py, &batch.flows.rows, Some(&batch.flows.replications))?,
             pages: table(py, &batch.pages.rows, Some(&batch.pages.replications))?,
@@ -152,19 +164,21 @@ impl Cell {
         })
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+    #[pyo3(signature = (seed, first, replication, target, snap_length = SNAP_LENGTH))]
     fn capture(
         &self,
         py: Python<'_>,
         seed: u64,
         first: u64,
         replication: u64,
-        folder: PathBuf,
-        comment: &str,
+        target: (PathBuf, String),
+        snap_length: u32,
     ) -> PyResult<()> {
         check_chain(first, replication)?;
         let scenario = &self.cell.scenario;
-        Ok(py.detach(|| run::capture(scenario, (seed, first, replication), &folder, comment))?)
+        let (folder, comment) = target;
+        let target = CaptureTarget { folder, comment, snap_length };
+        Ok(py.detach(|| run::capture(scenario, (seed, first, replication), &target))?)
     }
 
     fn trace(&self, py: Python<'_>, seed: u64, first: u64, replication: u64) -> PyResult<Trace> {
@@ -252,6 +266,9 @@ fn schema() -> String {
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
     module.add("COMMIT", env!("LASTHOP_COMMIT"))?;
+    let files: Vec<_> = CapturePoint::ALL.iter().map(|point| point.file_name()).chain([DROPS_FILE]).collect();
+    module.add("CAPTURE_FILES", files)?;
+    module.add("SNAP_LENGTH", SNAP_LENGTH)?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
     module.add_class::<Study>()?;
     module.add_class::<Cell>()?;

@@ -21,6 +21,6 @@ mod scenario;
 pub use analysis::{Analysis, ApplicationInfo, Records, RunInfo};
 pub use columns::{Column, Columnar};
 pub use conservation::{Conservation, Counts, Violation};
-pub use pcap::{Addresses, Capture, CapturePoint};
+pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH};
 pub use recorder::{ObjectRow, PacketKind, PacketRow, Recorder, TcpKind, TcpRow};
 pub use records::{FlowRecord, Outcome, PageRecord, RunRecord};

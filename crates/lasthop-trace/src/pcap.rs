@@ -27,8 +27,10 @@ pub use packet::Addresses;
 /// Start of a run on the captures' clock: 2000-01-01, 00:00 UTC. Not zero, which tcptrace takes for "not
 /// yet".
 const EPOCH: Duration = Duration::from_secs(946_684_800);
-/// Longest IPv4 packet.
-const SNAP_LENGTH: u32 = 65_535;
+/// Bytes captured of a packet at most, unless less is asked for: the longest IPv4 packet.
+pub const SNAP_LENGTH: u32 = 65_535;
+/// File of the side table.
+pub const DROPS_FILE: &str = "drops.csv";
 /// `if_tsresol`: 10^-9 s.
 const NANOSECONDS: u8 = 9;
 const DROPS_HEADER: &str = "time_s,flow,direction,cause,ip_id,server_port,client_port";
@@ -51,13 +53,23 @@ impl CapturePoint {
     /// Every point, in the order of their declaration.
     pub const ALL: [Self; 4] = [Self::Server, Self::Client, Self::RouterIn, Self::RouterOut];
 
-    /// Name of the interface, and of the file without its suffix.
+    /// Name of the interface.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Server => "server",
             Self::Client => "client",
             Self::RouterIn => "router-in",
             Self::RouterOut => "router-out",
+        }
+    }
+
+    /// Name of the file.
+    pub const fn file_name(self) -> &'static str {
+        match self {
+            Self::Server => "server.pcapng",
+            Self::Client => "client.pcapng",
+            Self::RouterIn => "router-in.pcapng",
+            Self::RouterOut => "router-out.pcapng",
         }
     }
 }
@@ -70,6 +82,7 @@ pub struct Capture<W: Write> {
     points: [PcapNgWriter<W>; CapturePoint::ALL.len()],
     drops: W,
     builder: Builder,
+    snap_length: u32,
     /// Serial of the packet that the router marked last: its arrival is the next event of its path.
     marked: Option<u64>,
     failed: Option<io::Error>,
@@ -77,21 +90,24 @@ pub struct Capture<W: Write> {
 
 impl<W: Write> Capture<W> {
     /// A capture into one writer per point and one for the drops (CSV). `comment` becomes the
-    /// description of every file's section. Writes the headers at once.
+    /// description of every file's section; of each packet the first `snap_length` bytes are kept. Writes
+    /// the headers at once.
     pub fn new(
         mut open: impl FnMut(CapturePoint) -> io::Result<W>,
         mut drops: W,
         comment: &str,
+        snap_length: u32,
     ) -> io::Result<Self> {
         let [server, client, router_in, router_out] = CapturePoint::ALL.map(|point| {
             let writer = open(point)?;
-            begin(writer, point, comment).map_err(io_error)
+            begin(writer, point, comment, snap_length).map_err(io_error)
         });
         writeln!(drops, "{DROPS_HEADER}")?;
         Ok(Self {
             points: [server?, client?, router_in?, router_out?],
             drops,
             builder: Builder::default(),
+            snap_length,
             marked: None,
             failed: None,
         })
@@ -190,7 +206,7 @@ impl<W: Write> Capture<W> {
             interface_id: 0,
             timestamp: EPOCH + Duration::from_nanos(now.as_nanos()),
             original_len: data.len() as u32,
-            data: Cow::Borrowed(data),
+            data: Cow::Borrowed(&data[..data.len().min(self.snap_length as usize)]),
             options: comment
                 .map(|text| EnhancedPacketOption::Comment(Cow::Borrowed(text)))
                 .into_iter()
@@ -210,7 +226,12 @@ impl<W: Write> Observer for Capture<W> {
 }
 
 /// A little-endian section, whatever the machine, with one interface.
-fn begin<W: Write>(writer: W, point: CapturePoint, comment: &str) -> Result<PcapNgWriter<W>, PcapError> {
+fn begin<W: Write>(
+    writer: W,
+    point: CapturePoint,
+    comment: &str,
+    snap_length: u32,
+) -> Result<PcapNgWriter<W>, PcapError> {
     let section = SectionHeaderBlock {
         endianness: Endianness::Little,
         options: vec![
@@ -225,7 +246,7 @@ fn begin<W: Write>(writer: W, point: CapturePoint, comment: &str) -> Result<Pcap
     let mut file = PcapNgWriter::with_section_header(writer, section)?;
     file.write_pcapng_block(InterfaceDescriptionBlock {
         linktype: DataLink::RAW,
-        snaplen: SNAP_LENGTH,
+        snaplen: snap_length,
         options: vec![
             InterfaceDescriptionOption::IfName(Cow::Borrowed(point.name())),
             InterfaceDescriptionOption::IfTsResol(NANOSECONDS),

@@ -74,6 +74,8 @@ columnar! {
     /// One packet event.
     #[derive(Clone, Debug, PartialEq)]
     pub struct PacketRow {
+        /// Place of the event in the run, over both tables, from 0.
+        order: u64,
         /// Nanoseconds since the start of the run.
         time_ns: u64,
         /// What happened.
@@ -113,6 +115,8 @@ columnar! {
     /// One TCP event. Values that an event does not carry are `None`.
     #[derive(Clone, Debug, PartialEq)]
     pub struct TcpRow {
+        /// Place of the event in the run, over both tables, from 0.
+        order: u64,
         /// Nanoseconds since the start of the run.
         time_ns: u64,
         /// Number of the flow.
@@ -171,13 +175,19 @@ pub struct Recorder {
     pub objects: Vec<ObjectRow>,
 }
 
+impl Recorder {
+    fn order(&self) -> u64 {
+        (self.packets.len() + self.tcp.len()) as u64
+    }
+}
+
 impl Observer for Recorder {
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        self.packets.push(packet_row(now, event, packet));
+        self.packets.push(packet_row(self.order(), now, event, packet));
     }
 
     fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
-        self.tcp.push(tcp_row(now, flow, host, event));
+        self.tcp.push(tcp_row(self.order(), now, flow, host, event));
     }
 
     fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
@@ -232,9 +242,10 @@ fn packet_kind(event: PacketEvent) -> (PacketKind, Option<QueueDepth>) {
     }
 }
 
-fn packet_row(now: Instant, event: PacketEvent, packet: &Packet) -> PacketRow {
+fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &Packet) -> PacketRow {
     let (event, depth) = packet_kind(event);
     let mut row = PacketRow {
+        order,
         time_ns: now.as_nanos(),
         event,
         flow: packet.flow.0,
@@ -271,8 +282,9 @@ fn packet_row(now: Instant, event: PacketEvent, packet: &Packet) -> PacketRow {
     row
 }
 
-fn tcp_row(now: Instant, flow: FlowId, host: Host, event: TcpEvent) -> TcpRow {
+fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event: TcpEvent) -> TcpRow {
     let mut row = TcpRow {
+        order,
         time_ns: now.as_nanos(),
         flow: flow.0,
         host,
@@ -354,6 +366,7 @@ mod tests {
         let rows = &recorder.packets;
         let text = |cells: [&str; 3]| Column::Text(cells.map(str::to_owned).to_vec());
         assert_eq!(column(rows, "event"), text(["enqueued", "dequeued", "dropped-arq"]));
+        assert_eq!(column(rows, "order"), Column::Int(vec![Some(0), Some(1), Some(2)]));
         assert_eq!(column(rows, "sack"), text(["1073-1609"; 3]));
         assert_eq!(column(rows, "direction"), text(["up"; 3]));
         assert_eq!(column(rows, "ack"), Column::Int(vec![Some(537); 3]));

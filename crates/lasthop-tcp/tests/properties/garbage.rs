@@ -45,6 +45,7 @@ fn segment() -> impl Strategy<Value = Segment> {
             window_bytes,
             mss: None,
             sack_permitted,
+            window_scale: None,
             timestamps: stamps.map(|(value, echo)| Timestamps { value, echo }),
             sack,
         },

@@ -1,4 +1,5 @@
-//! The bytes of a modelled packet: IPv4 header, TCP or UDP header, options, a payload of zeros.
+//! The bytes of a modelled packet: IPv4 header, TCP or UDP header, options, a payload of zeros. A datagram's
+//! payload begins with its number, 8 bytes in network order (a shorter one has the last of them).
 
 use etherparse::{
     IpDscp, IpEcn, IpFragOffset, IpNumber, Ipv4Header, TcpHeader, UdpHeader, ip_number, tcp_option,
@@ -17,6 +18,8 @@ const FLOWS: u32 = 10_000;
 const SERVER_ISN: u32 = 1_000_000_000;
 const CLIENT_ISN: u32 = 2_000_000_000;
 const ISN_STEP: u32 = 1_000_000;
+/// A larger shift count is taken for this one (RFC 7323, section 2.3).
+const MAX_SHIFT: u8 = 14;
 /// Linux' initial time to live.
 const TTL: u8 = 64;
 
@@ -61,8 +64,8 @@ pub(super) enum Ttl {
 pub(super) struct Builder {
     bytes: Vec<u8>,
     options: Vec<u8>,
-    /// As long as the longest payload so far.
-    zeros: Vec<u8>,
+    payload: Vec<u8>,
+    scaling: Scaling,
 }
 
 impl Builder {
@@ -74,16 +77,21 @@ impl Builder {
         ip.write_raw(&mut self.bytes)?;
         match &packet.body {
             Body::Tcp(segment) => {
-                let payload = payload(&mut self.zeros, segment.payload_bytes);
-                tcp_header(packet, segment, &ip, payload, &mut self.options)?.write(&mut self.bytes)?;
-                self.bytes.extend_from_slice(payload);
+                fill(&mut self.payload, segment.payload_bytes);
+                self.scaling.learn(packet, segment);
+                let window = self.scaling.field(packet, segment);
+                tcp_header(packet, segment, window, &ip, &self.payload, &mut self.options)?
+                    .write(&mut self.bytes)?;
             }
             Body::Udp(datagram) => {
-                let payload = payload(&mut self.zeros, datagram.payload_bytes);
-                udp_header(packet, &ip, payload)?.write(&mut self.bytes)?;
-                self.bytes.extend_from_slice(payload);
+                fill(&mut self.payload, datagram.payload_bytes);
+                let number = datagram.number.to_be_bytes();
+                let shown = self.payload.len().min(number.len());
+                self.payload[..shown].copy_from_slice(&number[number.len() - shown..]);
+                udp_header(packet, &ip, &self.payload)?.write(&mut self.bytes)?;
             }
         }
+        self.bytes.extend_from_slice(&self.payload);
         if self.bytes.len() != packet.ip_bytes as usize {
             return Err(unrepresentable("a packet's headers and payload do not add up to its IP length"));
         }
@@ -91,12 +99,39 @@ impl Builder {
     }
 }
 
-fn payload(zeros: &mut Vec<u8>, payload_bytes: u32) -> &[u8] {
-    let length = payload_bytes as usize;
-    if zeros.len() < length {
-        zeros.resize(length, 0);
+fn fill(payload: &mut Vec<u8>, payload_bytes: u32) {
+    payload.clear();
+    payload.resize(payload_bytes as usize, 0);
+}
+
+/// The window scale options of each flow's SYNs, from the server and from the client.
+#[derive(Debug, Default)]
+struct Scaling {
+    flows: Vec<[Option<u8>; 2]>,
+}
+
+impl Scaling {
+    fn learn(&mut self, packet: &Packet, segment: &Segment) {
+        if let Some(shift) = segment.window_scale {
+            let index = packet.flow.0 as usize;
+            if self.flows.len() <= index {
+                self.flows.resize(index + 1, [None; 2]);
+            }
+            self.flows[index][packet.direction as usize] = Some(shift.min(MAX_SHIFT));
+        }
     }
-    &zeros[..length]
+
+    /// The window field. On a SYN it is never scaled, later only if both ends sent the option (RFC 7323,
+    /// section 2.2). A window too large for it is shown as the largest one.
+    fn field(&self, packet: &Packet, segment: &Segment) -> u16 {
+        let shift = match self.flows.get(packet.flow.0 as usize) {
+            Some(shifts @ [Some(_), Some(_)]) if !segment.flags.contains(Flags::SYN) => {
+                shifts[packet.direction as usize].unwrap_or(0)
+            }
+            _ => 0,
+        };
+        u16::try_from(segment.window_bytes >> shift).unwrap_or(u16::MAX)
+    }
 }
 
 /// The low 16 bits of the packet's serial: the same at every point, another for every transmission.
@@ -164,6 +199,7 @@ fn udp_header(packet: &Packet, ip: &Ipv4Header, payload: &[u8]) -> io::Result<Ud
 fn tcp_header(
     packet: &Packet,
     segment: &Segment,
+    window_size: u16,
     ip: &Ipv4Header,
     payload: &[u8],
     buffer: &mut Vec<u8>,
@@ -188,8 +224,7 @@ fn tcp_header(
         ack: has(Flags::ACK),
         ece: has(Flags::ECE),
         cwr: has(Flags::CWR),
-        // The model scales no windows: what does not fit the field is shown as its greatest value.
-        window_size: u16::try_from(segment.window_bytes).unwrap_or(u16::MAX),
+        window_size,
         ..TcpHeader::default()
     };
     write_options(segment, peer, buffer);
@@ -217,6 +252,14 @@ fn write_options(segment: &Segment, peer: u32, bytes: &mut Vec<u8>) {
     if segment.sack_permitted {
         bytes.extend(PAD);
         bytes.extend([tcp_option::KIND_SELECTIVE_ACK_PERMITTED, tcp_option::LEN_SELECTIVE_ACK_PERMITTED]);
+    }
+    if let Some(shift) = segment.window_scale {
+        bytes.extend([
+            tcp_option::KIND_NOOP,
+            tcp_option::KIND_WINDOW_SCALE,
+            tcp_option::LEN_WINDOW_SCALE,
+            shift,
+        ]);
     }
     if let Some(timestamps) = segment.timestamps {
         bytes.extend(PAD);

@@ -131,11 +131,95 @@ fn what_headers_cannot_say_is_an_error() {
     assert_eq!(refuse(&foreign), io::ErrorKind::InvalidData);
 }
 
+fn scaled_syn(direction: Direction, shift: Option<u8>) -> Packet {
+    let flags = if direction == Direction::Up { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
+    let segment =
+        Segment { flags, window_bytes: 100_000, mss: Some(536), window_scale: shift, ..Segment::default() };
+    packet(0, direction, Ecn::NotEct, segment)
+}
+
+#[test]
+fn a_syn_offers_its_shift_count_beside_an_unscaled_window() {
+    let words = hex(&scaled_syn(Direction::Down, Some(7)), Ttl::Fresh);
+    assert_eq!(words[0], "45000030");
+    assert_eq!(words[8][4..], *"ffff");
+    assert_eq!(words[10..], ["02040218", "01030307"]);
+}
+
+#[test]
+fn windows_are_scaled_by_the_senders_count_once_both_ends_offered_one() {
+    let field = |syns: [Option<u8>; 2], direction| {
+        let mut builder = Builder::default();
+        let ack = Segment { seq: 1, ack: 1, flags: Flags::ACK, window_bytes: 100_000, ..Segment::default() };
+        let [down, up] = syns;
+        for packet in [scaled_syn(Direction::Down, down), scaled_syn(Direction::Up, up)] {
+            builder.build(&packet, packet.ecn, Ttl::Fresh).unwrap();
+        }
+        let ack = packet(2, direction, Ecn::NotEct, ack);
+        let bytes = builder.build(&ack, ack.ecn, Ttl::Fresh).unwrap();
+        u16::from_be_bytes([bytes[34], bytes[35]])
+    };
+    assert_eq!(field([Some(3), Some(7)], Direction::Up), (100_000 >> 7) as u16);
+    assert_eq!(field([Some(3), Some(7)], Direction::Down), (100_000 >> 3) as u16);
+    assert_eq!(field([Some(3), None], Direction::Down), u16::MAX);
+    assert_eq!(field([None, Some(7)], Direction::Up), u16::MAX);
+    assert_eq!(field([Some(255), Some(0)], Direction::Down), (100_000 >> 14) as u16);
+}
+
+#[test]
+fn a_datagram_begins_with_its_number() {
+    let mut builder = Builder::default();
+    let mut payload = |number, payload_bytes| {
+        let body = Body::Udp(Datagram { number, payload_bytes });
+        let ip_bytes = Datagram::HEADER_BYTES + payload_bytes;
+        let sent = Packet {
+            serial: 0,
+            flow: FlowId(0),
+            direction: Direction::Down,
+            ip_bytes,
+            ecn: Ecn::NotEct,
+            body,
+        };
+        let bytes = builder.build(&sent, sent.ecn, Ttl::Fresh).unwrap();
+        assert!(checksums_hold(bytes));
+        bytes[28..].to_vec()
+    };
+    assert_eq!(payload(0x0102_0304_0506, 10), [0, 0, 1, 2, 3, 4, 5, 6, 0, 0]);
+    assert_eq!(payload(0x0102_0304_0506, 2), [5, 6]);
+    assert!(payload(7, 0).is_empty());
+}
+
+#[test]
+fn a_snap_length_cuts_what_is_kept_and_nothing_else() {
+    let data = Segment { payload_bytes: 100, ..Segment::default() };
+    let sent = packet(1, Direction::Down, Ecn::NotEct, data);
+    let whole = Builder::default().build(&sent, sent.ecn, Ttl::Fresh).unwrap().to_vec();
+    for snap_length in [1, 60, 139, 140, SNAP_LENGTH] {
+        let mut capture = Capture::new(|_| Ok(Vec::new()), Vec::new(), "", snap_length).unwrap();
+        capture.packet(Instant::ZERO, PacketEvent::Sent, &sent);
+        let ([server, ..], _) = capture.finish().unwrap();
+        let mut reader = PcapNgReader::new(&server[..]).unwrap();
+        let mut seen = 0;
+        while let Some(block) = reader.next_block() {
+            match block.unwrap() {
+                Block::InterfaceDescription(interface) => assert_eq!(interface.snaplen, snap_length),
+                Block::EnhancedPacket(block) => {
+                    assert_eq!(block.original_len, 140);
+                    assert_eq!(*block.data, whole[..140.min(snap_length as usize)]);
+                    seen += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(seen, 1);
+    }
+}
+
 proptest! {
     #[test]
     fn checksums_hold_and_the_length_is_the_modelled_one(
         seq: u64, ack: u64, payload_bytes in 0_u32..1500, flags in 0_u8..8, window_bytes: u64,
-        mss: Option<u16>, sack_permitted: bool, stamps: Option<(u32, u32)>, blocks in 0_usize..4,
+        mss: Option<u16>, sack_permitted: bool, window_scale: Option<u8>, stamps: Option<(u32, u32)>, blocks in 0_usize..4,
         serial: u64, flow in 0_u32..10_000, up: bool, udp: bool,
     ) {
         let flag = |bit: u8, flag| if flags & bit == 0 { Flags::default() } else { flag };
@@ -148,6 +232,7 @@ proptest! {
             // Together with SACK blocks these would not fit.
             mss: mss.filter(|_| blocks == 0),
             sack_permitted: sack_permitted && blocks == 0,
+            window_scale: window_scale.filter(|_| blocks == 0),
             timestamps: stamps.map(|(value, echo)| Timestamps { value, echo }),
             ..Segment::default()
         };
@@ -186,7 +271,7 @@ fn records(file: &[u8]) -> Vec<Record> {
 }
 
 fn capture(events: &[(u64, PacketEvent, &Packet)]) -> ([Vec<Record>; 4], String) {
-    let mut capture = Capture::new(|_| Ok(Vec::new()), Vec::new(), "a test").unwrap();
+    let mut capture = Capture::new(|_| Ok(Vec::new()), Vec::new(), "a test", SNAP_LENGTH).unwrap();
     for (nanos, event, packet) in events {
         capture.packet(Instant::from_nanos(*nanos), *event, packet);
     }
@@ -253,7 +338,7 @@ time_s,flow,direction,cause,ip_id,server_port,client_port
 
 #[test]
 fn the_first_failure_ends_the_capture_and_is_reported() {
-    let mut capture = Capture::new(|_| Ok(Vec::new()), Vec::new(), "").unwrap();
+    let mut capture = Capture::new(|_| Ok(Vec::new()), Vec::new(), "", SNAP_LENGTH).unwrap();
     let foreign = Packet { flow: FlowId(10_000), ..syn() };
     capture.packet(Instant::ZERO, PacketEvent::Sent, &foreign);
     capture.packet(Instant::ZERO, PacketEvent::Sent, &syn());

@@ -1,0 +1,79 @@
+//! Captures of hand-made packets, read by tshark.
+
+use lasthop_core::{
+    Body, Direction, Dscp, Ecn, Flags, FlowId, Instant, Observer, Packet, PacketEvent, Segment, Timestamps,
+};
+use lasthop_trace::{Capture, CapturePoint, SNAP_LENGTH};
+use std::process::Command;
+
+fn packet(serial: u64, direction: Direction, segment: Segment) -> Packet {
+    let body = Body::Tcp(segment);
+    let ip_bytes = segment.ip_bytes();
+    let (flow, dscp, server_port) = (FlowId(0), Dscp::default(), 30_001);
+    Packet { serial, flow, direction, ip_bytes, ecn: Ecn::NotEct, dscp, server_port, body }
+}
+
+/// A handshake with both shift counts and timestamps, and an ACK of the client with a large window.
+fn handshake() -> [Packet; 3] {
+    let syn = |flags, shift| Segment {
+        flags,
+        window_bytes: 5840,
+        mss: Some(536),
+        sack_permitted: true,
+        window_scale: Some(shift),
+        timestamps: Some(Timestamps { value: 1, echo: 0 }),
+        ..Segment::default()
+    };
+    let ack = Segment { seq: 1, ack: 1, flags: Flags::ACK, window_bytes: 1 << 20, ..Segment::default() };
+    [
+        packet(0, Direction::Down, syn(Flags::SYN, 2)),
+        packet(1, Direction::Up, Segment { ack: 1, ..syn(Flags::SYN.with(Flags::ACK), 7) }),
+        packet(2, Direction::Up, ack),
+    ]
+}
+
+/// What tshark prints of the server's packets.
+fn read(name: &str, snap_length: u32, fields: &[&str]) -> Vec<String> {
+    let folder = std::env::temp_dir().join(format!("lasthop-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let create = |name: &str| std::fs::File::create(folder.join(name));
+    let open = |point: CapturePoint| create(point.file_name());
+    let mut capture = Capture::new(open, create("drops.csv").unwrap(), "", snap_length).unwrap();
+    for (nanos, packet) in (0..).zip(&handshake()) {
+        let event =
+            if packet.direction == Direction::Down { PacketEvent::Sent } else { PacketEvent::Delivered };
+        capture.packet(Instant::from_nanos(nanos), event, packet);
+    }
+    capture.finish().unwrap();
+    let output = Command::new("tshark")
+        .args(["-n", "-o", "tcp.check_checksum:TRUE", "-r"])
+        .arg(folder.join(CapturePoint::Server.file_name()))
+        .args(["-T", "fields"])
+        .args(fields.iter().flat_map(|field| ["-e", field]))
+        .output()
+        .expect("tshark; run 'scripts/setup-system --test' as root");
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn tshark_scales_windows_as_the_handshake_says() {
+    let fields = [
+        "tcp.options.wscale.shift",
+        "tcp.window_size_scalefactor",
+        "tcp.window_size",
+        "tcp.checksum.status",
+        "_ws.malformed",
+    ];
+    assert_eq!(
+        read("wscale", SNAP_LENGTH, &fields),
+        ["2\t\t5840\t1\t", "7\t\t5840\t1\t", "\t128\t1048576\t1\t"]
+    );
+}
+
+#[test]
+fn tshark_sees_how_much_of_a_packet_was_kept() {
+    let fields = ["frame.len", "frame.cap_len", "ip.len", "tcp.flags.syn", "_ws.malformed"];
+    assert_eq!(read("snaplen", 40, &fields), ["64\t40\t64\t1\t", "64\t40\t64\t1\t", "40\t40\t40\t0\t"]);
+}

@@ -1,0 +1,58 @@
+"""The story of a flow in words: `gather` collects the facts, `tell` words them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lasthop import _core
+from lasthop.campaign import ChosenRun
+from lasthop.errors import InputError, nearest
+from lasthop.explain.facts import gather
+from lasthop.explain.packets import Packets, rows
+from lasthop.explain.tell import tell_tcp
+from lasthop.explain.udp import gather_udp, tell_udp
+from lasthop.explain.words import plain
+
+
+def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
+    """Yield the story of each flow of a run, or of the one named `flow`, as plain text."""
+    scenario = json.loads(run.cell.scenario)
+    names = [str(entry["name"]) for entry in scenario["flow"]]
+    if flow is not None and flow not in names:
+        raise InputError(
+            f"--flow {flow}: there is no such flow; did you mean '{nearest(flow, names)}'? Flows: {', '.join(names)}."
+        )
+    trace = run.trace()
+    yield "\n".join(
+        [
+            plain(f"{run.title}, seed {run.plan.seed} (lasthop {_core.VERSION})."),
+            plain(
+                "Times are seconds since the start of the run; windows are in segments; sequence numbers are relative, "
+                "as in Wireshark: the SYN is 0, the first data byte 1."
+            ),
+        ]
+    )
+    yield from stories(trace, scenario, flow)
+
+
+def stories(trace: _core.Trace, scenario: Mapping[str, Any], flow: str | None = None) -> Iterator[str]:
+    """Yield the story of each flow of a trace, or of the one named `flow`."""
+    arq = (scenario.get("errors") or {}).get("arq")
+    packets = Packets(trace.packets, _nanoseconds(arq["delay"]) if arq else 0)
+    for number, record in enumerate(rows(trace.flows)):
+        if flow not in (None, record["flow"]):
+            continue
+        if not packets.of_flow(number):
+            yield plain(f"{record['flow']}: the run ended before its first packet.")
+        elif record["protocol"] == "udp":
+            yield tell_udp(gather_udp(packets, record, number, trace.link_states), packets)
+        else:
+            yield tell_tcp(gather(packets, trace.tcp, record, number, trace.link_states), packets, scenario["tcp"])
+
+
+def _nanoseconds(text: str) -> int:
+    """Read a length of time as a resolved scenario writes it."""
+    number, unit = text.split()
+    return round(float(number) * {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}[unit])

@@ -1,0 +1,573 @@
+"""What happened to one TCP flow, as its sender's history: phases, recoveries, timeouts, losses. No wording here.
+
+Verdicts follow the definitions of the flow records (`FlowRecord` in the crate lasthop-trace), over the whole run.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from lasthop.explain.packets import ACK, FIN, RST, SYN, Moment, Packet, Packets, rows
+
+# Losses and marks of one kind that follow each other within this time are told together.
+_BURST_GAP_NS = 1_000_000_000
+SET_UP, SLOW_START, AVOIDANCE = "connection set-up", "slow start", "congestion avoidance"
+RECOVERY, AFTER_TIMEOUT, WAITING = "fast recovery", "recovery after a timeout", "waiting for the timer"
+PHASES = (SET_UP, SLOW_START, AVOIDANCE, RECOVERY, AFTER_TIMEOUT, WAITING)
+
+
+class Window(NamedTuple):
+    """Sender state in segments; ssthresh is `None` while infinite."""
+
+    cwnd: int
+    ssthresh: int | None
+    in_flight: int
+
+
+@dataclass(slots=True)
+class Retransmission:
+    """A data segment sent again."""
+
+    packet: Packet
+    kind: str
+    unnecessary: bool = False
+
+
+@dataclass(slots=True)
+class Episode:
+    """A fast recovery or what follows a timeout: from `start` to `end`."""
+
+    start: Moment
+    before: Window
+    after: Window
+    retransmissions: list[Retransmission] = field(default_factory=list)
+    undone: list[tuple[Moment, str]] = field(default_factory=list)
+    dsacks: int = 0
+    end: Moment | None = None
+    end_window: Window | None = None
+    ended_by: str | None = None
+
+
+@dataclass(slots=True)
+class Recovery(Episode):
+    """A fast recovery: `duplicates` ACKs for `head` came before it, `sacked` segments were SACKed.
+
+    The furthest SACK was `reach` segments beyond the head.
+    """
+
+    head: int = 0
+    point: int = 0
+    duplicates: int = 0
+    sacked: int = 0
+    reach: int = 0
+    head_age_ns: int = 0
+    rto_ns: int | None = None
+
+
+@dataclass(slots=True)
+class Timeout(Episode):
+    """An expiry: `copies` of the first unacknowledged segment had been sent before; any that arrives makes it spurious.
+
+    `acks` are the first ACK of that segment sent before and, if that one had been lost, the first that had not.
+    `waiting_since_ns` is when the sender last sent a packet or got an ACK, `timer_since_ns` when it last started the
+    timer.
+    """
+
+    head: int = 0
+    backoff: int = 1
+    copies: list[Packet] = field(default_factory=list)
+    acks: list[Packet] = field(default_factory=list)
+    spurious: bool = False
+    waiting_since_ns: int = 0
+    timer_since_ns: int = 0
+    rto_ns: int | None = None
+    is_syn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Packets lost to one cause, or marked (cause `ce`), in one direction, with little time between them."""
+
+    cause: str
+    is_data: bool
+    packets: tuple[Packet, ...]
+    times: tuple[Moment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """The window cut because of an ECN echo."""
+
+    at: Moment
+    before: Window
+    after: Window
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """A reduction taken back when its episode was over already."""
+
+    at: Moment
+    cause: str
+    before: Window
+    after: Window
+
+
+class Phase(NamedTuple):
+    """A stretch of one kind of sending; windows in segments at its two ends."""
+
+    kind: str
+    start_ns: int
+    end_ns: int
+    cwnd_start: int
+    cwnd_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class BadPeriod:
+    """A bad state of the link within the flow's life, and what it did to the flow's packets."""
+
+    start_ns: int
+    end_ns: int
+    failed_tries: int
+    lost: int
+
+
+@dataclass(slots=True)
+class TcpFacts:
+    """The whole history. Counts are those of the flow record, by its names.
+
+    `waits` are the times, from and to in nanoseconds, when nothing was left but to wait for an expiry, the one that
+    ended the connection included.
+    """
+
+    record: Mapping[str, Any]
+    direction: str
+    segment_bytes: int
+    start_ns: int
+    end_ns: int
+    established: Moment | None
+    handshake_rtt_ns: int | None
+    handshake_rto_ns: int | None
+    first_window: Window | None
+    phases: list[Phase]
+    waits: list[tuple[int, int]]
+    recoveries: list[Recovery]
+    timeouts: list[Timeout]
+    reductions: list[Reduction]
+    undos: list[Undo]
+    bursts: list[Burst]
+    bad_periods: list[BadPeriod]
+    fin: Packet | None
+    fin_acknowledged: Moment | None
+    stray: list[Retransmission]
+    dsacks: int
+    counts: Counter[str]
+    queued: Mapping[int, Any]
+    retransmitted_bytes: int
+    unnecessary_bytes: int
+
+    def seconds_by_phase(self) -> dict[str, float]:
+        """Time in each kind of phase; the wait for an expiry counts for itself."""
+        total = dict.fromkeys(PHASES, 0)
+        for phase in self.phases:
+            total[phase.kind] += phase.end_ns - phase.start_ns
+        for start, end in self.waits:
+            for phase in self.phases:
+                overlap = min(phase.end_ns, end) - max(phase.start_ns, start)
+                if overlap > 0:
+                    total[phase.kind] -= overlap
+                    total[WAITING] += overlap
+        return {kind: nanos / 1e9 for kind, nanos in total.items()}
+
+
+class _History:
+    """Reads a flow's events in order."""
+
+    def __init__(self, packets: Packets, tcp: Sequence[Mapping[str, Any]], flow: int) -> None:
+        self.packets = packets
+        self.mine = packets.of_flow(flow)
+        self.direction = self.mine[0].direction
+        self.host = "server" if self.direction == "down" else "client"
+        self.tcp = [row for row in tcp if row["flow"] == flow and row["host"] == self.host]
+        states = [row for row in self.tcp if row["event"] == "window"]
+        self.window_moments = [Moment(row["order"], row["time_ns"]) for row in states]
+        self.windows = [Window(row["cwnd"], row["ssthresh"], row["in_flight"]) for row in states]
+        self.counts: Counter[str] = Counter()
+        self.episodes: list[Recovery | Timeout] = []
+        self.active: Recovery | Timeout | None = None
+        self.reductions: list[Reduction] = []
+        self.undos: list[Undo] = []
+        self.changes: list[tuple[Moment, str | None]] = []
+        self.stray: list[Retransmission] = []
+        self.retransmissions: list[Retransmission] = []
+        self.copies: list[Packet] = []
+        self.outstanding: list[Packet] = []
+        self.kinds: dict[int, str] = {}
+        self.data_end = 0
+        self.first_byte = 0
+        self.highest_ack: int | None = None
+        self.repeats = 0
+        self.sacked: list[tuple[int, int]] = []
+        self.activity = Moment(0, 0)
+        self.timer_since_ns = 0
+        self.waits: list[tuple[int, int]] = []
+        self.rtt_ns: int | None = None
+        self.rto_ns: int | None = None
+        self.handshake: tuple[int | None, int | None] = (None, None)
+        self.established: Moment | None = None
+        self.fin: Packet | None = None
+        self.fin_acknowledged: Moment | None = None
+        self.ended: Moment | None = None
+        self.dsacks = 0
+
+    def read(self) -> None:
+        """Go through all events; then judge what only the whole run tells."""
+        events: list[tuple[Moment, Packet | Mapping[str, Any]]] = []
+        for packet in self.mine:
+            if packet.direction == self.direction:
+                events.append((packet.sent, packet))
+            elif packet.delivered is not None and packet.flags & ACK:
+                events.append((packet.delivered, packet))
+            if packet.direction == self.direction and packet.delivered and packet.payload_bytes:
+                self.counts["received_packets"] += 1
+        events += [(Moment(row["order"], row["time_ns"]), row) for row in self.tcp]
+        events.sort(key=lambda event: event[0])
+        for now, event in events:
+            if not isinstance(event, Packet):
+                self._tcp(now, event)
+            elif event.direction == self.direction:
+                self._sent(now, event)
+            else:
+                self._ack(now, event)
+        self._judge()
+
+    def window_before(self, now: Moment) -> Window:
+        index = bisect_left(self.window_moments, now)
+        return self.windows[index - 1] if index else Window(0, None, 0)
+
+    def window_after(self, now: Moment) -> Window:
+        """Return the state that the event at `now` left: it is reported at the same instant, if it changed."""
+        index = bisect_right(self.window_moments, now)
+        if index < len(self.windows) and self.window_moments[index].ns == now.ns:
+            return self.windows[index]
+        return self.window_before(now)
+
+    def _sent(self, now: Moment, packet: Packet) -> None:
+        self.activity = now
+        una = self.highest_ack or 0
+        if packet.seq <= una < packet.end:
+            # Nothing else was outstanding, or the head is sent again: either starts the timer.
+            self.timer_since_ns = now.ns
+        if packet.flags & SYN:
+            self.first_byte = packet.seq + 1
+        if packet.flags & FIN:
+            self.fin = self.fin or packet
+        kind = self.kinds.pop(packet.seq, "") if packet.end > packet.seq else ""
+        if packet.payload_bytes:
+            self.counts["sent_packets"] += 1
+            self.counts["sent_bytes"] += packet.payload_bytes
+            if packet.data_start < self.data_end:
+                self.counts["retransmitted_packets"] += 1
+                again = Retransmission(packet, kind)
+                self.retransmissions.append(again)
+                (self.episodes[-1].retransmissions if self.episodes else self.stray).append(again)
+            self.data_end = max(self.data_end, packet.data_end)
+        if packet.end > packet.seq:
+            self.copies.append(packet)
+            self.outstanding.append(packet)
+
+    def _ack(self, now: Moment, packet: Packet) -> None:
+        self.activity = now
+        ack = packet.ack or 0
+        if packet.sack:
+            self.counts["sack_blocks"] += 1
+            self.counts["sack_blocks_total"] += len(packet.sack)
+            self._sack(packet, ack)
+        if self.highest_ack is None or ack > self.highest_ack:
+            self.highest_ack, self.repeats = ack, 0
+            self.timer_since_ns = now.ns
+            self.outstanding = [copy for copy in self.outstanding if copy.end > ack]
+            self.sacked = [block for block in self.sacked if block[1] > ack]
+            if self.fin is not None and ack >= self.fin.end and self.fin_acknowledged is None:
+                self.fin_acknowledged = now
+        elif ack == self.highest_ack and not packet.payload_bytes and not packet.flags & (SYN | RST):
+            self.counts["duplicate_acks"] += 1
+            self.repeats += 1
+            self.counts["triple_duplicate_acks"] += self.repeats == 3
+
+    def _sack(self, packet: Packet, ack: int) -> None:
+        first, *rest = packet.sack
+        # RFC 2883, section 4: a first block below the ACK, or inside the second.
+        duplicate = first[0] < ack or bool(rest and rest[0][0] <= first[0] and first[1] <= rest[0][1])
+        if duplicate:
+            self.dsacks += 1
+            if self.episodes:
+                self.episodes[-1].dsacks += 1
+        self.sacked += rest if duplicate else packet.sack
+
+    def _sacked_segments(self) -> tuple[int, int]:
+        """Return how many outstanding segments are SACKed, and how many lie below the furthest SACK."""
+        first_copies = {packet.seq: packet for packet in reversed(self.outstanding)}
+        blocks = set(self.sacked)
+        furthest = max((end for _, end in blocks), default=0)
+        sacked = sum(
+            any(start <= packet.seq and packet.end <= end for start, end in blocks) for packet in first_copies.values()
+        )
+        return sacked, sum(packet.end <= furthest for packet in first_copies.values()) - 1
+
+    def _tcp(self, now: Moment, row: Mapping[str, Any]) -> None:
+        event = row["event"]
+        if event == "established":
+            self.established = self.established or now
+            self.handshake = (self.rtt_ns, self.rto_ns)
+        elif event == "rtt-sample":
+            self.rtt_ns, self.rto_ns = row["rtt_ns"], row["rto_ns"]
+        elif event.startswith("retransmitted-"):
+            self.kinds[row["seq"]] = event.removeprefix("retransmitted-")
+        elif event == "recovery-entered":
+            self._enter_recovery(now, row["seq"])
+        elif event == "timeout":
+            self._expire(now, row)
+        elif event == "recovery-left":
+            self._leave(now, "recovered")
+        elif event.startswith("undone-"):
+            self._undo(now, event.removeprefix("undone-"))
+        elif event == "ecn-reduction":
+            self.reductions.append(Reduction(now, self.window_before(now), self.window_after(now)))
+        elif event in ("closed", "aborted"):
+            self.ended = now
+            if event == "aborted":
+                self.waits.append((self.activity.ns, now.ns))
+            self._leave(now, event)
+
+    def _enter_recovery(self, now: Moment, point: int) -> None:
+        self.counts["fast_retransmits"] += 1
+        head = self.highest_ack or 0
+        copies = [packet for packet in self.outstanding if packet.seq <= head < packet.end]
+        recovery = Recovery(now, self.window_before(now), self.window_after(now), head=head, point=point)
+        recovery.duplicates = self.repeats
+        recovery.sacked, recovery.reach = self._sacked_segments()
+        recovery.head_age_ns = now.ns - copies[-1].sent.ns if copies else 0
+        recovery.rto_ns = self.rto_ns
+        self._begin(now, recovery)
+
+    def _expire(self, now: Moment, row: Mapping[str, Any]) -> None:
+        self.counts["timeouts"] += 1
+        timeout = Timeout(now, self.window_before(now), self.window_after(now), head=row["seq"], backoff=row["backoff"])
+        # Copies sent at the same instant are the timeout's own.
+        timeout.copies = [p for p in self.outstanding if p.seq <= timeout.head < p.end and p.sent.ns < now.ns]
+        timeout.waiting_since_ns, timeout.rto_ns = self.activity.ns, self.rto_ns
+        timeout.timer_since_ns = self.timer_since_ns
+        self.waits.append((self.activity.ns, now.ns))
+        timeout.is_syn = self.established is None
+        self._begin(now, timeout)
+
+    def _begin(self, now: Moment, episode: Recovery | Timeout) -> None:
+        self._leave(now, "timeout")
+        self.episodes.append(episode)
+        self.active = episode
+        self.changes.append((now, RECOVERY if isinstance(episode, Recovery) else AFTER_TIMEOUT))
+
+    def _leave(self, now: Moment, why: str) -> None:
+        if self.active is None:
+            return
+        self.active.end, self.active.ended_by = now, why
+        self.active.end_window = self.window_after(now)
+        self.active = None
+        self.changes.append((now, None))
+
+    def _undo(self, now: Moment, cause: str) -> None:
+        self.counts["undone"] += 1
+        if self.active is None:
+            self.undos.append(Undo(now, cause, self.window_before(now), self.window_after(now)))
+            return
+        self.active.undone.append((now, cause))
+        if isinstance(self.active, Timeout):
+            self._leave(now, "undone")
+
+    def _judge(self) -> None:
+        """A retransmission is unnecessary if every byte of it arrives in copies sent earlier."""
+        arrived = sorted(
+            (packet for packet in self.copies if packet.delivered is not None), key=lambda packet: packet.seq
+        )
+        starts = [packet.seq for packet in arrived]
+        longest = max((packet.end - packet.seq for packet in arrived), default=0)
+        for again in self.retransmissions:
+            packet = again.packet
+            near = arrived[bisect_left(starts, packet.seq - longest) : bisect_left(starts, packet.end)]
+            earlier = [(p.seq, p.end) for p in near if p.sent < packet.sent]
+            again.unnecessary = _covers(earlier, packet.data_start, packet.data_end)
+            self.counts["unnecessary_retransmissions"] += again.unnecessary
+        for timeout in self.timeouts():
+            timeout.spurious = any(packet.delivered is not None for packet in timeout.copies)
+            self.counts["spurious_timeouts"] += timeout.spurious
+            timeout.acks = self._acks(timeout)
+
+    def _acks(self, timeout: Timeout) -> list[Packet]:
+        """Return the ACKs of the head that explain why the sender had none."""
+        now = timeout.start
+        sent = [
+            packet
+            for packet in self.mine
+            if packet.direction != self.direction and packet.sent < now and (packet.ack or 0) > timeout.head
+        ]
+        remaining = [packet for packet in sent if packet.dropped is None or packet.dropped > now]
+        return sent[:1] + [packet for packet in remaining[:1] if packet is not sent[0]]
+
+    def timeouts(self) -> list[Timeout]:
+        return [episode for episode in self.episodes if isinstance(episode, Timeout)]
+
+    def recoveries(self) -> list[Recovery]:
+        return [episode for episode in self.episodes if isinstance(episode, Recovery)]
+
+    def phases(self, start_ns: int, end_ns: int) -> list[Phase]:
+        """Cut the flow's life where the kind of sending changes."""
+        cuts: list[tuple[Moment, str | None, Window | None]] = [(now, mode, None) for now, mode in self.changes]
+        cuts += [(now, None, window) for now, window in zip(self.window_moments, self.windows, strict=True)]
+        if self.established is not None:
+            cuts.append((self.established, None, None))
+        cuts.sort(key=lambda cut: cut[0])
+        modes = dict(self.changes)
+        reduced = {reduction.at.ns for reduction in self.reductions}
+        mode, window, up = None, Window(0, None, 0), False
+        pieces = [Phase(SET_UP, start_ns, start_ns, 0, 0)]
+        for now, _, changed in cuts:
+            if now.ns > end_ns:
+                break
+            up = up or now == self.established
+            mode = modes.get(now, mode)
+            before, window = window, changed or window
+            kind = _kind(up, mode, window)
+            last = pieces[-1]
+            if last.start_ns == now.ns:
+                # What an event leaves is reported after it, at the same instant.
+                last = last._replace(cwnd_start=window.cwnd)
+            grows = {kind, last.kind} <= {SLOW_START, AVOIDANCE} and now.ns not in reduced
+            pieces[-1] = last._replace(end_ns=now.ns, cwnd_end=window.cwnd if grows else before.cwnd)
+            if kind != last.kind or (now.ns in reduced and last.start_ns < now.ns):
+                pieces.append(Phase(kind, now.ns, now.ns, window.cwnd, window.cwnd))
+        pieces[-1] = pieces[-1]._replace(end_ns=end_ns)
+        return _merged([piece for piece in pieces if piece.end_ns > piece.start_ns], reduced)
+
+
+def _kind(up: bool, mode: str | None, window: Window) -> str:
+    if not up:
+        return SET_UP
+    if mode is not None:
+        return mode
+    # RFC 5681, section 3.1: at equality either may be used.
+    return SLOW_START if window.ssthresh is None or window.cwnd < window.ssthresh else AVOIDANCE
+
+
+def _merged(pieces: Sequence[Phase], cuts: set[int]) -> list[Phase]:
+    phases: list[Phase] = []
+    for piece in pieces:
+        if phases and phases[-1].kind == piece.kind and piece.start_ns not in cuts:
+            phases[-1] = phases[-1]._replace(end_ns=piece.end_ns, cwnd_end=piece.cwnd_end)
+        else:
+            phases.append(piece)
+    return phases
+
+
+def _covers(ranges: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether the ranges, sorted, together hold every byte from `start` to before `end`."""
+    for low, high in ranges:
+        if low > start:
+            break
+        start = max(start, high)
+    return start >= end
+
+
+def _bursts(packets: Sequence[Packet], data: str) -> list[Burst]:
+    seen = [(p.dropped, p.cause or "", p) for p in packets if p.dropped is not None]
+    seen += [(p.marked, "ce", p) for p in packets if p.marked is not None]
+    found: dict[tuple[str, bool], list[list[tuple[Moment, Packet]]]] = {}
+    for at, cause, packet in sorted(seen, key=lambda item: item[0]):
+        runs = found.setdefault((cause, packet.direction == data), [])
+        if not runs or at.ns - runs[-1][-1][0].ns > _BURST_GAP_NS:
+            runs.append([])
+        runs[-1].append((at, packet))
+    bursts = [
+        Burst(cause, is_data, tuple(p for _, p in run), tuple(at for at, _ in run))
+        for (cause, is_data), runs in found.items()
+        for run in runs
+    ]
+    return sorted(bursts, key=lambda burst: burst.times[0])
+
+
+def _count_losses(counts: Counter[str], bursts: Sequence[Burst]) -> None:
+    columns = {
+        "queue": "drops_queue",
+        "red": "drops_red",
+        "error": "drops_error",
+        "arq": "drops_error",
+        "ce": "marks_ecn",
+    }
+    for burst in bursts:
+        counts[f"{'data' if burst.is_data else 'ack'}_{columns[burst.cause]}"] += len(burst.packets)
+
+
+def bad_periods(
+    link_states: Mapping[str, Sequence[float]], packets: Sequence[Packet], start_ns: int, end_ns: int
+) -> list[BadPeriod]:
+    """Return the link's bad states within a flow's life."""
+    found = []
+    for start_s, end_s in zip(link_states["start_s"], link_states["end_s"], strict=True):
+        start, end = round(start_s * 1e9), round(end_s * 1e9)
+        if start < end_ns and end > start_ns:
+            tries = sum(start <= retry.ns < end for packet in packets for retry in packet.retries)
+            lost = sum(
+                p.dropped is not None and p.cause in ("error", "arq") and start <= p.dropped.ns < end for p in packets
+            )
+            found.append(BadPeriod(start, end, tries, lost))
+    return found
+
+
+def gather(
+    trace_tables: Packets,
+    tcp: Mapping[str, Sequence[Any]],
+    record: Mapping[str, Any],
+    flow: int,
+    link_states: Mapping[str, Sequence[float]],
+) -> TcpFacts:
+    """Collect the facts of TCP flow number `flow`."""
+    history = _History(trace_tables, list(rows(tcp)), flow)
+    history.read()
+    start_ns = history.mine[0].sent.ns
+    ended = history.fin_acknowledged or history.ended or trace_tables.end
+    bursts = _bursts(history.mine, history.direction)
+    _count_losses(history.counts, bursts)
+    full = Counter(p.payload_bytes for p in history.copies if p.payload_bytes)
+    again = history.retransmissions
+    return TcpFacts(
+        record=record,
+        direction=history.direction,
+        segment_bytes=max(full, default=0),
+        start_ns=start_ns,
+        end_ns=ended.ns,
+        established=history.established,
+        handshake_rtt_ns=history.handshake[0],
+        handshake_rto_ns=history.handshake[1],
+        first_window=history.window_after(history.established) if history.established else None,
+        phases=history.phases(start_ns, ended.ns),
+        waits=history.waits,
+        recoveries=history.recoveries(),
+        timeouts=history.timeouts(),
+        reductions=history.reductions,
+        undos=history.undos,
+        bursts=bursts,
+        bad_periods=bad_periods(link_states, history.mine, start_ns, ended.ns),
+        fin=history.fin,
+        fin_acknowledged=history.fin_acknowledged,
+        stray=history.stray,
+        dsacks=history.dsacks,
+        counts=history.counts,
+        queued=trace_tables.queue_at_drop,
+        retransmitted_bytes=sum(item.packet.payload_bytes for item in again),
+        unnecessary_bytes=sum(item.packet.payload_bytes for item in again if item.unnecessary),
+    )

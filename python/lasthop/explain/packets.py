@@ -1,0 +1,174 @@
+"""The life of every packet of a recorded run: where each was at any moment, and what the router queue held."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+
+FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+CAUSES = {"dropped-queue": "queue", "dropped-red": "red", "dropped-error": "error", "dropped-arq": "arq"}
+
+
+class Moment(NamedTuple):
+    """A point of the run: the place among its events tells apart what happened at one instant."""
+
+    order: int
+    ns: int
+
+
+class Place(Enum):
+    """Where a packet was at some moment."""
+
+    LAN = "on its way to the router"
+    QUEUE = "waiting in the router queue"
+    LINK = "in the link"
+    ARQ = "held by the link's ARQ"
+    BEHIND_ARQ = "in the link, behind a packet that ARQ held"
+    ARRIVED = "arrived"
+    LOST = "lost"
+
+
+@dataclass(slots=True)
+class Packet:
+    """One transmission: its header, and the events of its life in order."""
+
+    serial: int
+    flow: int
+    direction: str
+    seq: int
+    end: int
+    payload_bytes: int
+    flags: int
+    ack: int | None
+    sack: tuple[tuple[int, int], ...]
+    sent: Moment
+    delivered: Moment | None = None
+    dropped: Moment | None = None
+    cause: str | None = None
+    marked: Moment | None = None
+    enqueued: Moment | None = None
+    dequeued: Moment | None = None
+    retries: list[Moment] = field(default_factory=list)
+
+    @property
+    def data_start(self) -> int:
+        """First payload byte: a SYN comes before it in sequence space."""
+        return self.seq + (1 if self.flags & SYN else 0)
+
+    @property
+    def data_end(self) -> int:
+        """First byte after the payload."""
+        return self.data_start + self.payload_bytes
+
+    @property
+    def settled(self) -> Moment | None:
+        """When its fate was known."""
+        return self.delivered or self.dropped
+
+    def failed_tries(self, order: int) -> int:
+        """Failed tries over the link before an event."""
+        return sum(retry.order < order for retry in self.retries)
+
+
+class Queued(NamedTuple):
+    """What the router queue of a direction held at some event: all packets, and those of the packet's flow.
+
+    `average` is RED's, as of the latest change of the queue; `None` without RED.
+    """
+
+    packets: int
+    own: int
+    average: float | None
+
+
+def _blocks(text: str) -> tuple[tuple[int, int], ...]:
+    pairs = (block.partition("-") for block in text.split())
+    return tuple((int(start), int(end)) for start, _, end in pairs)
+
+
+def rows(table: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    """Go through a table of the engine row by row."""
+    names = list(table)
+    return (dict(zip(names, cells, strict=True)) for cells in zip(*table.values(), strict=True))
+
+
+class Packets:
+    """All packets of a run, in the order of sending."""
+
+    def __init__(self, table: Mapping[str, Sequence[Any]], arq_delay_ns: int = 0) -> None:
+        """Follow every packet through `table`; a failed try over the link is repeated after `arq_delay_ns`."""
+        self.by_serial: dict[int, Packet] = {}
+        self.queue_at_drop: dict[int, Queued] = {}
+        self._average: dict[str, float] = {}
+        self.end = Moment(0, 0)
+        self._arq_delay_ns = arq_delay_ns
+        self._held: dict[str, list[Packet]] = defaultdict(list)
+        queues: dict[str, Counter[int]] = defaultdict(Counter)
+        for row in rows(table):
+            self.end = Moment(row["order"], row["time_ns"])
+            if row["event"] == "sent":
+                self.by_serial[row["serial"]] = _packet(row, self.end)
+            else:
+                if row["queue_average"] is not None:
+                    self._average[row["direction"]] = row["queue_average"]
+                self._follow(self.by_serial[row["serial"]], row["event"], queues[row["direction"]])
+
+    def _follow(self, packet: Packet, event: str, queue: Counter[int]) -> None:
+        now = self.end
+        if event == "enqueued":
+            packet.enqueued = now
+            queue[packet.flow] += 1
+        elif event == "dequeued":
+            packet.dequeued = now
+            queue[packet.flow] -= 1
+        elif event == "marked":
+            packet.marked = now
+        elif event == "link-retry":
+            if not packet.retries:
+                self._held[packet.direction].append(packet)
+            packet.retries.append(now)
+        elif event == "delivered":
+            packet.delivered = now
+        else:
+            packet.dropped, packet.cause = now, CAUSES[event]
+            self.queue_at_drop[packet.serial] = Queued(
+                queue.total(), queue[packet.flow], self._average.get(packet.direction)
+            )
+
+    def of_flow(self, flow: int) -> list[Packet]:
+        """Return a flow's packets, both directions."""
+        return [packet for packet in self.by_serial.values() if packet.flow == flow]
+
+    def place(self, packet: Packet, now: Moment) -> Place:
+        """Tell where a packet was just before `now`."""
+        if packet.dropped is not None and packet.dropped < now:
+            return Place.LOST
+        if packet.delivered is not None and packet.delivered < now:
+            return Place.ARRIVED
+        if packet.enqueued is None or packet.enqueued > now:
+            return Place.LAN
+        if packet.dequeued is None or packet.dequeued > now:
+            return Place.QUEUE
+        tries = bisect_left(packet.retries, now)
+        if tries and now.ns - packet.retries[tries - 1].ns <= self._arq_delay_ns:
+            return Place.ARQ
+        return Place.BEHIND_ARQ if self._is_behind_arq(packet, now) else Place.LINK
+
+    def _is_behind_arq(self, packet: Packet, now: Moment) -> bool:
+        return any(
+            other.dequeued is not None
+            and packet.dequeued is not None
+            and other.dequeued < packet.dequeued
+            and other.retries[0] < now
+            and (other.settled is None or other.settled > now)
+            for other in self._held[packet.direction]
+        )
+
+
+def _packet(row: Mapping[str, Any], now: Moment) -> Packet:
+    names = ("serial", "flow", "direction", "seq", "end", "payload_bytes", "flags", "ack")
+    return Packet(**{name: row[name] for name in names}, sack=_blocks(row["sack"]), sent=now)

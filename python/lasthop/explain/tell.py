@@ -1,0 +1,384 @@
+"""The story of a TCP flow, told from its facts in the order of time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lasthop.explain import facts
+from lasthop.explain.facts import Burst, Episode, Phase, Recovery, TcpFacts, Timeout, Window
+from lasthop.explain.packets import SYN, Moment, Packet, Packets, Place
+from lasthop.explain.words import CAUSES, byte_ranges, clock, count, length, listed, paragraph, plain, tries
+
+_UNDO_CAUSES = {
+    "timestamps": "an echoed timestamp older than the first retransmission (Eifel detection, RFC 3522)",
+    "dsack": "D-SACK blocks for every retransmission of the episode (RFC 2883, RFC 3708)",
+    "frto": "F-RTO: two ACKs advanced the window after the timeout (RFC 4138)",
+}
+# After whatever happened at the same instant.
+_LAST = 2**62
+Entry = tuple[int, int, str]
+"""Time in nanoseconds, place among the events of that instant, text."""
+
+
+def tell_tcp(story: TcpFacts, packets: Packets, tcp: Mapping[str, Any]) -> str:
+    """Tell the story; `tcp` holds the endpoint's switches as in the scenario."""
+    return "\n".join(_Teller(story, packets, tcp).lines())
+
+
+class _Teller:
+    def __init__(self, story: TcpFacts, packets: Packets, tcp: Mapping[str, Any]) -> None:
+        self.story = story
+        self.packets = packets
+        self.tcp = tcp
+
+    def lines(self) -> Iterator[str]:
+        story = self.story
+        ends = "server to client" if story.direction == "down" else "client to server"
+        yield plain(f"{story.record['flow']}: TCP, {ends}, segments of at most {story.segment_bytes} bytes.")
+        yield ""
+        entries = [
+            *self._set_up(),
+            *self._growth(),
+            *(self._burst(burst) for burst in story.bursts),
+            *(self._recovery(recovery) for recovery in story.recoveries),
+            *(self._timeout(timeout) for timeout in story.timeouts),
+            *self._reductions(),
+            *self._late_undos(),
+            *self._bad_periods(),
+            *self._end(),
+        ]
+        for ns, _, text in sorted(entries, key=lambda entry: entry[:2]):
+            yield paragraph(clock(ns), text)
+        yield ""
+        yield from self._summary()
+
+    # ---- Beginning and growth ----
+
+    def _set_up(self) -> Iterator[Entry]:
+        story = self.story
+        yield story.start_ns, 0, "SYN sent."
+        if story.established is None or story.first_window is None:
+            return
+        text = f"Established: the SYN-ACK came {length(story.established.ns - story.start_ns)} after the first SYN."
+        if story.handshake_rtt_ns is not None and story.handshake_rto_ns is not None:
+            text += f" First RTT sample {length(story.handshake_rtt_ns)}, RTO {length(story.handshake_rto_ns)}."
+        window = story.first_window
+        if window.cwnd == self.tcp["initial_window"] and window.ssthresh is None:
+            text += f" Initial window {count(window.cwnd, 'segment')}, ssthresh infinite."
+        elif any(timeout.is_syn for timeout in story.timeouts):
+            text += f" Initial window {count(window.cwnd, 'segment')}, because a SYN was lost (RFC 3390)."
+        else:
+            text += (
+                f" Initial window {count(window.cwnd, 'segment')}, ssthresh {_threshold(window)}: cached metrics that "
+                "an earlier connection to this host left (RFC 2140)."
+            )
+        yield story.established.ns, story.established.order, text
+
+    def _growth(self) -> Iterator[Entry]:
+        """One entry per stretch of slow start and congestion avoidance between two episodes."""
+        breaks = {reduction.at.ns for reduction in self.story.reductions}
+        stretch: list[Phase] = []
+        for phase in self.story.phases:
+            grows = phase.kind in (facts.SLOW_START, facts.AVOIDANCE)
+            if stretch and (not grows or phase.start_ns in breaks):
+                yield self._stretch(stretch, phase)
+                stretch = []
+            if grows:
+                stretch.append(phase)
+        if stretch:
+            yield self._stretch(stretch, None)
+
+    def _stretch(self, stretch: list[Phase], following: Phase | None) -> Entry:
+        first, last = stretch[0], stretch[-1]
+        ends = {
+            None: "the end of the connection",
+            facts.RECOVERY: "a fast recovery",
+            facts.AFTER_TIMEOUT: "a timeout",
+        }
+        why = ends.get(following.kind if following else None, "an ECN echo")
+        totals: Counter[str] = Counter()
+        for phase in stretch:
+            totals[phase.kind] += phase.end_ns - phase.start_ns
+        if len(stretch) <= 2:
+            parts = [
+                f"{phase.kind}, cwnd {phase.cwnd_start} -> {phase.cwnd_end}, until {clock(phase.end_ns)}"
+                for phase in stretch
+            ]
+            text = "; then ".join(parts)
+        else:
+            shares = listed([f"{length(nanos)} {kind}" for kind, nanos in totals.items()])
+            text = (
+                f"{first.kind} and {facts.AVOIDANCE if first.kind == facts.SLOW_START else facts.SLOW_START} by turns "
+                f"as cwnd moves about ssthresh ({shares}), cwnd {first.cwnd_start} -> {last.cwnd_end}, "
+                f"until {clock(last.end_ns)}"
+            )
+        return first.start_ns, _LAST, f"{text[0].upper()}{text[1:]}; ended by {why}."
+
+    # ---- Losses, marks, bad states ----
+
+    def _burst(self, burst: Burst) -> Entry:
+        first, last = burst.times[0], burst.times[-1]
+        many = len(burst.packets) > 1
+        span = f" until {clock(last.ns)}" if many else ""
+        things = "packet" if burst.is_data else "ACK"
+        if burst.cause == "ce":
+            text = f"ECN: the router marked {count(len(burst.packets), things)}{span} (congestion experienced)"
+        else:
+            what = "Loss" if burst.is_data else "ACK loss"
+            text = f"{what}: {CAUSES[burst.cause]}, {count(len(burst.packets), things)}{span}"
+        if burst.is_data:
+            text += f": {self._contents(burst)}"
+        else:
+            acks = sorted({packet.ack for packet in burst.packets if packet.ack is not None})
+            text += f" (ACK {', '.join(map(str, acks[:4]))}{', ...' if len(acks) > 4 else ''})"
+        return first.ns, first.order, f"{text}. {self._queue_then(burst)}".rstrip()
+
+    def _contents(self, burst: Burst) -> str:
+        again = [packet for packet in burst.packets for item in self._retransmissions() if item.packet is packet]
+        text = byte_ranges(burst.packets)
+        control = [packet for packet in burst.packets if not packet.payload_bytes]
+        if control:
+            names = listed([_control_name(packet) for packet in control])
+            text = names if len(control) == len(burst.packets) else f"{text} and {names}"
+        if again:
+            text += f"; {len(again)} of them {'a retransmission' if len(again) == 1 else 'retransmissions'}"
+            if burst.cause == "red" and self.tcp["ecn"]:
+                text += " and so not ECN-capable (RFC 3168, section 6.1.5)"
+        return text
+
+    def _retransmissions(self) -> Iterator[facts.Retransmission]:
+        yield from self.story.stray
+        for episode in (*self.story.recoveries, *self.story.timeouts):
+            yield from episode.retransmissions
+
+    def _queue_then(self, burst: Burst) -> str:
+        """How long the queue was; link losses happen behind it."""
+        if burst.cause == "ce":
+            return ""
+        held = [self.story.queued[packet.serial] for packet in burst.packets]
+        if burst.cause in ("error", "arq"):
+            failed = max(len(packet.retries) for packet in burst.packets)
+            return f"The link had tried {failed + 1} times." if failed else ""
+        sizes = [queue.packets for queue in held]
+        spread = str(sizes[0]) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+        own = [queue.own for queue in held]
+        mine = str(own[0]) if min(own) == max(own) else f"{min(own)} to {max(own)}"
+        text = f"The queue held {spread} packets then, {mine} of this flow"
+        averages = [queue.average for queue in held if queue.average is not None]
+        if burst.cause == "red" and averages:
+            text += f"; RED's average was {max(averages):.2f}"
+        return f"{text}."
+
+    def _bad_periods(self) -> Iterator[Entry]:
+        for period in self.story.bad_periods:
+            text = f"Link bad for {length(period.end_ns - period.start_ns)}, until {clock(period.end_ns)}: "
+            text += (
+                f"{tries(period.failed_tries)} to carry packets of this flow failed and ARQ tried again later"
+                if period.failed_tries
+                else "no packet of this flow had to be tried again"
+            )
+            text += f"; {count(period.lost, 'packet')} lost." if period.lost else "."
+            yield max(period.start_ns, self.story.start_ns), -1, text
+
+    # ---- Recoveries and timeouts ----
+
+    def _recovery(self, recovery: Recovery) -> Entry:
+        threshold = self.tcp["dupack_threshold"]
+        text = f"Fast recovery: {count(recovery.duplicates, 'duplicate ACK')} for byte {recovery.head}"
+        text += f", {count(recovery.sacked, 'segment')} SACKed" if self.tcp["sack"] else ""
+        if recovery.duplicates >= threshold or recovery.sacked >= threshold:
+            text += f" (threshold {threshold})"
+        elif recovery.rto_ns is not None and recovery.head_age_ns > recovery.rto_ns:
+            text += (
+                f"; the first unacknowledged segment had waited {length(recovery.head_age_ns)}, longer than the RTO of "
+                f"{length(recovery.rto_ns)}, and counts as lost"
+            )
+        else:
+            text += f"; SACK reaches {count(recovery.reach, 'segment')} beyond it, so that it counts as lost"
+        text += f". {_change(recovery.before, recovery.after)}; recovery point {recovery.point}.\n"
+        text += self._sent_again(recovery) + self._undone(recovery) + self._episode_end(recovery, recovery.point)
+        return recovery.start.ns, recovery.start.order, text
+
+    def _timeout(self, timeout: Timeout) -> Entry:
+        start = timeout.start
+        text = f"Timeout{'' if timeout.backoff == 1 else f', expiry {timeout.backoff} in a row'}"
+        text += " of the SYN" if timeout.is_syn else f": byte {timeout.head} unacknowledged"
+        text += f", the timer had run for {length(start.ns - timeout.timer_since_ns)}"
+        if timeout.rto_ns is not None and timeout.backoff == 1:
+            text += f" (RTO {length(timeout.rto_ns)} by the latest RTT sample)"
+        text += f"; nothing was sent or received for {length(start.ns - timeout.waiting_since_ns)}."
+        text += f"\n{self._verdict(timeout)}\n"
+        if not timeout.is_syn:
+            text += f"{self._response(timeout)} {_change(timeout.before, timeout.after)}.\n"
+            text += self._sent_again(timeout) + self._undone(timeout) + self._episode_end(timeout, None)
+        return start.ns, start.order, text
+
+    def _response(self, timeout: Timeout) -> str:
+        detected = any(cause == "frto" for _, cause in timeout.undone)
+        # Conventional recovery leaves a window of one segment with that one in flight.
+        if self.tcp["frto"] != "off" and (detected or timeout.after.cwnd > 1 or timeout.after.in_flight > 1):
+            text = "F-RTO: only the head is sent again, and the next two ACKs tell."
+            if not detected and timeout.ended_by == "recovered":
+                text += " They did not both advance the window: conventional recovery."
+            return text
+        return "Conventional recovery: everything unacknowledged counts as lost."
+
+    def _verdict(self, timeout: Timeout) -> str:
+        head = f"Verdict: {'spurious' if timeout.spurious else 'real'}: "
+        if not timeout.copies:
+            return f"{head}no copy had left the host."
+        parts = [self._copy(packet, number, timeout.start) for number, packet in enumerate(timeout.copies)]
+        text = head + "; ".join(parts) + "."
+        for name, ack in zip(("Its ACK", "The first ACK after it that had not been lost"), timeout.acks, strict=False):
+            text += f" {name}, sent at {clock(ack.sent.ns)}, {self._fate(ack, timeout.start)}."
+        return text
+
+    def _copy(self, packet: Packet, number: int, now: Moment) -> str:
+        name = "the original" if number == 0 else f"copy {number + 1}"
+        return f"{name}, sent at {clock(packet.sent.ns)}, {self._fate(packet, now)}"
+
+    def _fate(self, packet: Packet, now: Moment) -> str:
+        """Where a packet was at `now`, and what became of it."""
+        place = self.packets.place(packet, now)
+        if place is Place.LOST and packet.dropped and packet.cause:
+            return f"had been lost at {clock(packet.dropped.ns)} ({CAUSES[packet.cause]})"
+        if place is Place.ARRIVED and packet.delivered:
+            return f"had arrived at {clock(packet.delivered.ns)}"
+        failed = packet.failed_tries(now.order)
+        text = f"was {place.value}"
+        text += f" after {tries(failed)} that failed" if failed else ""
+        if packet.delivered is not None:
+            return f"{text} and arrived {length(packet.delivered.ns - now.ns)} later"
+        if packet.dropped is not None and packet.cause:
+            return f"{text} and was lost {length(packet.dropped.ns - now.ns)} later ({CAUSES[packet.cause]})"
+        return f"{text} when the run ended"
+
+    def _sent_again(self, episode: Episode) -> str:
+        again = episode.retransmissions
+        if not again:
+            return "Nothing was sent again.\n"
+        packets = [item.packet for item in again]
+        last = packets[-1].sent.ns
+        span = f" until {clock(last)}" if last != episode.start.ns else ""
+        text = f"Sent again{span}: {count(len(again), 'segment')} ({byte_ranges(packets)}"
+        kinds = Counter(item.kind for item in again)
+        if "forward" in kinds:
+            text += f"; {kinds['forward']} of them forward, because the window allowed"
+        text += "); "
+        lost = sum(packet.dropped is not None for packet in packets)
+        if lost:
+            text += "lost on the way; " if len(again) == 1 else f"{lost} of them lost on the way; "
+        unneeded = [item for item in again if item.unnecessary]
+        if not unneeded:
+            return text + ("it was needed.\n" if len(again) == 1 else "all were needed.\n")
+        share = "unnecessary" if len(again) == 1 else "all unnecessary" if len(unneeded) == len(again) else None
+        if share is None:
+            share = f"{len(unneeded)} of them unnecessary"
+        return f"{text}{share}, for an earlier copy arrived.\n"
+
+    def _undone(self, episode: Episode) -> str:
+        text = ""
+        if episode.dsacks:
+            text += f"{count(episode.dsacks, 'D-SACK block')} reported data that had arrived twice.\n"
+        for at, cause in episode.undone:
+            text += f"Undone at {clock(at.ns)} by {_UNDO_CAUSES[cause]}."
+            if isinstance(episode, Timeout) and not episode.spurious:
+                text += " The timeout was real all the same."
+            text += "\n"
+        return text
+
+    def _episode_end(self, episode: Episode, point: int | None) -> str:
+        if episode.end is None:
+            return "It lasted to the end of the run."
+        window = episode.end_window
+        state = f": cwnd {window.cwnd}, ssthresh {_threshold(window)}" if window else ""
+        took = f"after {length(episode.end.ns - episode.start.ns)}"
+        expired = "expired again" if isinstance(episode, Timeout) else "expired in it"
+        ends = {
+            "recovered": f"Over at {clock(episode.end.ns)}, {took}, when "
+            + (
+                f"byte {point} was asked for{state}." if point else f"all that was outstanding was acknowledged{state}."
+            ),
+            "undone": f"Back to new data {took}{state}.",
+            "timeout": f"The timer {expired} at {clock(episode.end.ns)}, {took}.",
+            "closed": f"The connection closed in it at {clock(episode.end.ns)}.",
+            "aborted": f"The connection was given up in it at {clock(episode.end.ns)}.",
+        }
+        return ends[episode.ended_by or "recovered"]
+
+    def _reductions(self) -> Iterator[Entry]:
+        for reduction in self.story.reductions:
+            text = f"ECN echo: the window is reduced once (RFC 3168). {_change(reduction.before, reduction.after)}."
+            yield reduction.at.ns, reduction.at.order, text
+
+    def _late_undos(self) -> Iterator[Entry]:
+        for undo in self.story.undos:
+            text = f"Undone after the fact by {_UNDO_CAUSES[undo.cause]}. {_change(undo.before, undo.after)}."
+            yield undo.at.ns, undo.at.order, text
+
+    # ---- End ----
+
+    def _end(self) -> Iterator[Entry]:
+        story = self.story
+        if story.fin is not None:
+            yield story.fin.sent.ns, story.fin.sent.order, f"FIN sent, sequence number {story.fin.end - 1}."
+        if story.fin_acknowledged is not None:
+            text = "The ACK of the FIN arrived: the transfer is done."
+            yield story.fin_acknowledged.ns, _LAST, text
+        elif story.record["outcome"] == "aborted":
+            yield story.end_ns, _LAST, "The sender gave the connection up."
+        else:
+            yield story.end_ns, _LAST, "The run ended here; the connection was still under way."
+
+    def _summary(self) -> Iterator[str]:
+        story, record, counts = self.story, self.story.record, self.story.counts
+        elapsed_ns = story.end_ns - story.start_ns
+        elapsed_s = elapsed_ns / 1e9
+        text = f"Summary: {record['outcome']} after {clock(elapsed_ns)} s"
+        if record["throughput_Bps"] is not None:
+            text += f", {record['throughput_Bps']:.1f} bytes/s of application data"
+        yield plain(text + ".")
+        if elapsed_s > 0:
+            shares = story.seconds_by_phase()
+            parts = [f"{kind} {100 * s / elapsed_s:.1f} % ({s:.3f} s)" for kind, s in shares.items() if s > 0]
+            yield plain(f"Time: {', '.join(parts)}.")
+        yield plain(
+            f"Sent: {count(counts['sent_packets'], 'segment')}, {counts['sent_bytes']} bytes; of them "
+            f"{count(counts['retransmitted_packets'], 'retransmission')} ({story.retransmitted_bytes} bytes), "
+            f"{counts['unnecessary_retransmissions']} unnecessary ({story.unnecessary_bytes} bytes)."
+        )
+        yield plain(
+            f"Signs of loss: {counts['fast_retransmits']} x fast recovery, "
+            f"{count(counts['timeouts'], 'timeout')} ({counts['spurious_timeouts']} spurious), "
+            f"{count(counts['undone'], 'reduction')} undone, {count(counts['duplicate_acks'], 'duplicate ACK')}, "
+            f"{count(counts['sack_blocks'], 'ACK')} with SACK, {count(story.dsacks, 'D-SACK block')}."
+        )
+        yield plain(f"Lost: {self._losses('data', 'packet')}; {self._losses('ack', 'ACK')}.")
+
+    def _losses(self, side: str, thing: str) -> str:
+        names = {"drops_queue": "router queue full", "drops_red": "RED", "drops_error": "link"}
+        numbers = {label: self.story.counts[f"{side}_{name}"] for name, label in names.items()}
+        total = sum(numbers.values())
+        causes = ", ".join(f"{number} {label}" for label, number in numbers.items() if number)
+        text = f"{count(total, thing)}" + (f" ({causes})" if causes else "")
+        marks = self.story.counts[f"{side}_marks_ecn"]
+        return text + (f", {marks} marked" if marks else "")
+
+
+def _threshold(window: Window) -> str:
+    return "infinite" if window.ssthresh is None else str(window.ssthresh)
+
+
+def _change(before: Window, after: Window) -> str:
+    return (
+        f"cwnd {before.cwnd} -> {after.cwnd}, ssthresh {_threshold(before)} -> {_threshold(after)}, "
+        f"{before.in_flight} in flight before"
+    )
+
+
+def _control_name(packet: Packet) -> str:
+    if packet.flags & SYN:
+        return "the SYN"
+    return "a FIN" if packet.end > packet.seq else "an ACK of the handshake or the close"

@@ -1,0 +1,133 @@
+"""The story of a UDP flow: what was lost in which runs, and how evenly the rest arrived."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lasthop.explain.facts import BadPeriod, bad_periods
+from lasthop.explain.packets import Packet, Packets
+from lasthop.explain.words import CAUSES, clock, count, length, listed, paragraph, plain, tries
+
+_RUNS_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class LossRun:
+    """Consecutively numbered datagrams that were all lost."""
+
+    packets: tuple[Packet, ...]
+
+    @property
+    def causes(self) -> Counter[str]:
+        """How many were lost to each cause."""
+        return Counter(packet.cause or "" for packet in self.packets)
+
+
+@dataclass(frozen=True, slots=True)
+class UdpFacts:
+    """What became of the datagrams. Counts are those of the flow record, by its names."""
+
+    record: Mapping[str, Any]
+    direction: str
+    datagrams: tuple[Packet, ...]
+    runs: tuple[LossRun, ...]
+    bad_periods: tuple[BadPeriod, ...]
+    counts: Counter[str]
+
+
+def gather_udp(
+    packets: Packets, record: Mapping[str, Any], flow: int, link_states: Mapping[str, Sequence[float]]
+) -> UdpFacts:
+    """Collect the facts of UDP flow number `flow`."""
+    datagrams = packets.of_flow(flow)
+    counts: Counter[str] = Counter()
+    runs: list[list[Packet]] = []
+    lost_before = False
+    columns = {"queue": "data_drops_queue", "red": "data_drops_red"}
+    for datagram in datagrams:
+        counts["sent_packets"] += 1
+        counts["sent_bytes"] += datagram.payload_bytes
+        counts["received_packets"] += datagram.delivered is not None
+        lost = datagram.dropped is not None
+        if lost:
+            counts[columns.get(datagram.cause or "", "data_drops_error")] += 1
+            if not lost_before:
+                runs.append([])
+            runs[-1].append(datagram)
+        lost_before = lost
+    start, end = datagrams[0].sent.ns, packets.end.ns
+    return UdpFacts(
+        record,
+        datagrams[0].direction,
+        tuple(datagrams),
+        tuple(LossRun(tuple(run)) for run in runs),
+        tuple(bad_periods(link_states, datagrams, start, end)),
+        counts,
+    )
+
+
+def tell_udp(story: UdpFacts, packets: Packets) -> str:
+    """Tell the story."""
+    return "\n".join(_lines(story, packets))
+
+
+def _lines(story: UdpFacts, packets: Packets) -> Iterator[str]:
+    first, last = story.datagrams[0], story.datagrams[-1]
+    ends = "server to client" if story.direction == "down" else "client to server"
+    yield plain(
+        f"{story.record['flow']}: UDP, {ends}, {count(len(story.datagrams), 'datagram')} of {first.payload_bytes} "
+        "bytes, numbered from 0."
+    )
+    yield ""
+    entries = [(first.sent.ns, f"Datagram {first.seq} sent.")]
+    entries += [(run.packets[0].sent.ns, _run(run, packets)) for run in story.runs[:_RUNS_SHOWN]]
+    if len(story.runs) > _RUNS_SHOWN:
+        hidden = story.runs[_RUNS_SHOWN:]
+        text = (
+            f"{count(len(hidden), 'more run')} of losses follow, {sum(len(run.packets) for run in hidden)} datagrams."
+        )
+        entries.append((hidden[0].packets[0].sent.ns, text))
+    for period in story.bad_periods:
+        text = f"Link bad for {length(period.end_ns - period.start_ns)}, until {clock(period.end_ns)}: "
+        text += f"{tries(period.failed_tries)} to carry datagrams failed, {count(period.lost, 'datagram')} lost."
+        entries.append((period.start_ns, text))
+    entries.append((last.sent.ns, f"Datagram {last.seq} sent, the last."))
+    for ns, text in sorted(entries, key=lambda entry: entry[0]):
+        yield paragraph(clock(ns), text)
+    yield ""
+    yield from _summary(story)
+
+
+def _run(run: LossRun, packets: Packets) -> str:
+    first, last = run.packets[0], run.packets[-1]
+    numbers = f"datagram {first.seq}" if first is last else f"datagrams {first.seq}-{last.seq}"
+    causes = listed([f"{number} {CAUSES[cause]}" for cause, number in run.causes.items()])
+    queued = [packets.queue_at_drop[p.serial].packets for p in run.packets if p.cause in ("queue", "red")]
+    held = f" The queue held {max(queued)} packets." if queued else ""
+    return f"Loss of {numbers}: {causes}.{held}"
+
+
+def _summary(story: UdpFacts) -> Iterator[str]:
+    record, counts = story.record, story.counts
+    lost = counts["sent_packets"] - counts["received_packets"]
+    share = 100 * lost / counts["sent_packets"]
+    yield plain(
+        f"Summary: {record['outcome']}, {counts['received_packets']} of {count(counts['sent_packets'], 'datagram')} "
+        f"arrived, {lost} did not ({share:.2f} %): {counts['data_drops_queue']} router queue full, "
+        f"{counts['data_drops_red']} RED, {counts['data_drops_error']} link."
+    )
+    lengths = Counter(len(run.packets) for run in story.runs)
+    if lengths:
+        parts = [f"{number} of {size}" for size, number in sorted(lengths.items())]
+        yield plain(f"Runs of losses by length: {', '.join(parts)}.")
+    if record["spacing_p50_ms"] is not None:
+        spacing = ", ".join(
+            f"{label} {record[f'spacing_{name}_ms']:.3f} ms"
+            for label, name in (("median", "p50"), ("75 %", "p75"), ("90 %", "p90"), ("greatest", "max"))
+        )
+        yield plain(f"Spacing of consecutive datagrams at the receiver: {spacing}.")
+    if record["throughput_Bps"] is not None:
+        yield plain(f"Throughput: {record['throughput_Bps']:.1f} bytes/s, UDP headers included.")

@@ -1,0 +1,86 @@
+"""Numbers in words: times, byte ranges, lists. All exact; nothing depends on the locale."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from lasthop.explain.packets import Packet
+
+WIDTH = 100
+CAUSES = {
+    "queue": "router queue full",
+    "red": "dropped early by RED",
+    "error": "lost on the link",
+    "arq": "given up by the link's ARQ",
+}
+_TIME_WIDTH = 11
+_RANGES_SHOWN = 8
+
+
+def clock(ns: int) -> str:
+    """Return a time of the run in seconds, to the microsecond, as captures show it."""
+    return f"{ns // 10**9}.{ns % 10**9 // 1000:06d}"
+
+
+def length(ns: int) -> str:
+    """Return a length of time in the unit that reads best."""
+    if ns < 10**9:
+        return f"{ns / 1e6:.3f}".rstrip("0").rstrip(".") + " ms"
+    return f"{ns / 1e9:.3f} s"
+
+
+def count(number: int, thing: str) -> str:
+    """Return `1 segment`, `2 segments`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def tries(number: int) -> str:
+    """Return `1 try`, `2 tries`."""
+    return f"{number} {'try' if number == 1 else 'tries'}"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Return `a, b and c`."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join ranges that touch or overlap."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def byte_ranges(packets: Iterable[Packet]) -> str:
+    """Return `bytes 1-536, 1073-1608`, first and last byte of each run; of many runs the first ones."""
+    runs = merged((p.data_start, p.data_end) for p in packets if p.payload_bytes)
+    shown = [f"{start}-{end - 1}" for start, end in runs[:_RANGES_SHOWN]]
+    more = (
+        f" and {count(len(runs) - len(shown), 'more run')} up to byte {runs[-1][1] - 1}"
+        if len(runs) > len(shown)
+        else ""
+    )
+    return f"bytes {', '.join(shown)}{more}" if shown else "no data"
+
+
+def paragraph(at: str, text: str) -> str:
+    """Return a wrapped entry of the story with its time in the margin; every further line of `text` is a detail."""
+    margin = " " * (_TIME_WIDTH + 2)
+    first, *details = text.split("\n")
+    lines = [_fill(first, f"{at:>{_TIME_WIDTH}}  ", margin)]
+    lines += [_fill(detail, f"{margin}- ", f"{margin}  ") for detail in details if detail]
+    return "\n".join(lines)
+
+
+def _fill(text: str, first: str, rest: str) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+
+
+def plain(text: str) -> str:
+    """Return a wrapped paragraph."""
+    return _fill(text, "", "")

@@ -1,0 +1,434 @@
+"""Stories of flows: golden texts, counts that equal the records', and traces made by hand."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from conftest import STUDY
+from lasthop import _core
+from lasthop.explain import stories
+from lasthop.explain.facts import PHASES, TcpFacts, gather
+from lasthop.explain.packets import Packets, rows
+from lasthop.explain.tell import tell_tcp
+from lasthop.explain.udp import gather_udp
+from lasthop.explain.words import WIDTH
+
+Main = Callable[..., int]
+Row = dict[str, Any]
+
+GOLDEN = Path(__file__).parent / "golden"
+MS = 1_000_000
+# The measured counts that the facts of a TCP flow must have, and that make no sense for UDP.
+COUNTS = (
+    "sent_packets", "received_packets", "sent_bytes", "retransmitted_packets", "unnecessary_retransmissions",
+    "timeouts", "spurious_timeouts", "fast_retransmits", "undone", "duplicate_acks", "triple_duplicate_acks",
+    "sack_blocks", "sack_blocks_total", "data_drops_queue", "data_drops_red", "data_drops_error", "data_marks_ecn",
+    "ack_drops_queue", "ack_drops_red", "ack_drops_error", "ack_marks_ecn",
+)  # fmt: skip
+UDP_COUNTS = (
+    "sent_packets",
+    "received_packets",
+    "sent_bytes",
+    "data_drops_queue",
+    "data_drops_red",
+    "data_drops_error",
+)
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def cell_of(key: str) -> tuple[_core.Study, _core.Cell]:
+    study = _core.load(str(STUDY / "study.toml"))
+    return study, next(cell for cell in study.cells if cell.key == key)
+
+
+def told(key: str, replication: int, flow: str) -> str:
+    study, cell = cell_of(key)
+    trace = cell.trace(study.seed, 1, replication)
+    return "\n\n".join(stories(trace, json.loads(cell.scenario), flow)) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "replication", "flow"),
+    [
+        ("e0-baseline", "link=e0,workload=2tcp0udp,variant=baseline", 1, "tcp-1"),
+        ("r6-baseline", "link=r6,workload=2tcp0udp,variant=baseline", 12, "tcp-1"),
+        ("r6-frto", "link=r6,workload=2tcp0udp,variant=frto", 12, "tcp-1"),
+        ("r1-ecn-udp", "link=r1,workload=2tcp1udp,variant=eifel+cbi+ecn", 3, "udp"),
+    ],
+)
+def test_golden_stories(name: str, key: str, replication: int, flow: str) -> None:
+    """After a change of results or wording, read the new text before it replaces the golden one."""
+    assert told(key, replication, flow) == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def compare(study: _core.Study, replications: Iterable[int]) -> Counter[str]:
+    """Hold the facts of every flow against its record; return the sums of all counts."""
+    totals: Counter[str] = Counter()
+    for cell in study.cells:
+        for replication in replications:
+            trace = cell.trace(study.seed, 1, replication)
+            packets = Packets(trace.packets)
+            for number, record in enumerate(rows(trace.flows)):
+                place = (cell.key, replication, record["flow"])
+                totals[record["outcome"]] += 1
+                if record["protocol"] == "udp":
+                    udp = gather_udp(packets, record, number, trace.link_states).counts
+                    assert {name: udp[name] for name in UDP_COUNTS} == {name: record[name] for name in UDP_COUNTS}, (
+                        place
+                    )
+                else:
+                    facts = gather(packets, trace.tcp, record, number, trace.link_states)
+                    compare_tcp(facts, record, place)
+                    totals.update(facts.counts)
+    return totals
+
+
+def compare_tcp(facts: TcpFacts, record: Row, place: object) -> None:
+    assert {name: facts.counts[name] for name in COUNTS} == {name: record[name] for name in COUNTS}, place
+    assert sum(timeout.spurious for timeout in facts.timeouts) == record["spurious_timeouts"], place
+    assert len(facts.recoveries) == record["fast_retransmits"], place
+    told_again = [item for e in (*facts.recoveries, *facts.timeouts) for item in e.retransmissions]
+    assert len(told_again) + len(facts.stray) == record["retransmitted_packets"], place
+    elapsed_s = (facts.end_ns - facts.start_ns) / 1e9
+    if record["elapsed_s"] is not None:
+        assert elapsed_s == pytest.approx(record["elapsed_s"], rel=0, abs=1e-9), place
+    shares = facts.seconds_by_phase()
+    assert min(shares.values()) >= 0, place
+    assert sum(shares.values()) == pytest.approx(elapsed_s, rel=0, abs=1e-6), place
+
+
+def test_counts_verdicts_and_times_equal_the_records() -> None:
+    totals = compare(_core.load(str(STUDY / "study.toml")), range(1, 5))
+    for name in set(COUNTS) - {"ack_drops_queue", "ack_drops_red", "ack_marks_ecn"}:
+        assert totals[name] > 0, name
+
+
+LOSSY = """
+name = "lossy"
+title = "Links that lose nearly everything"
+seed = 7
+replications = 8
+mtu = "576 B"
+time_limit = "200 s"
+lan = { rate = "100 Mbit/s", delay = "0.15 ms" }
+
+[down]
+queue.limit = "10 packets"
+link = { rate = "64 kbit/s", delay = "300 ms", send_buffer = "4800 B", release = "acknowledged" }
+
+[up]
+queue.limit = "1 packet"
+link = { rate = "9600 bit/s", delay = "300 ms", send_buffer = "1200 B", release = "acknowledged" }
+
+[errors]
+good = { distribution = "exponential", mean = "3 s", min = "1 s", max = "20 s", cut = "redraw" }
+bad = { distribution = "uniform", min = "0.2 s", max = "4 s" }
+packet_error_probability = 0.8
+
+[tcp]
+profile = "linux-2.4"
+
+[[flow]]
+kind = "bulk-tcp"
+name = "tcp-1"
+bytes = "60000 B"
+start = "0 s"
+
+[[flow]]
+kind = "bulk-tcp"
+name = "tcp-2"
+bytes = "60000 B"
+start = "1 s"
+
+[factor.link.no-arq]
+
+[factor.link.arq.errors]
+packet_error_probability = 0.95
+arq = { retransmissions = 3, delay = "700 ms" }
+
+[factor.link.dead.errors]
+good = { distribution = "uniform", min = "0.2 s", max = "4 s" }
+bad = { distribution = "uniform", min = "50 s", max = "90 s" }
+packet_error_probability = 1.0
+
+[factor.variant.reno]
+tcp = { sack = false, retries = 3, syn_retries = 1 }
+
+[factor.variant.frto]
+tcp = { frto = "rfc4138", dsack = true }
+
+[factor.variant.eifel]
+tcp = { dsack = true, timestamps = true, ecn = true, recovery = "rfc3517-rate-halving" }
+"""
+
+
+def test_counts_equal_the_records_where_everything_is_lost(tmp_path: Path) -> None:
+    """Lost SYNs and ACKs, timers that expire again and again, connections that are given up or never end."""
+    file = tmp_path / "lossy.toml"
+    file.write_text(LOSSY, encoding="utf-8")
+    study = _core.load(str(file))
+    totals = compare(study, range(1, 9))
+    for name in ("aborted", "unfinished", "closed", "ack_drops_error", "data_drops_error", "spurious_timeouts"):
+        assert totals[name] > 20, name
+    story = "\n".join(
+        text
+        for cell in study.cells
+        for replication in range(1, 9)
+        for text in stories(cell.trace(study.seed, 1, replication), json.loads(cell.scenario))
+    )
+    assert max(map(len, story.splitlines())) <= WIDTH
+    for said in (
+        "Timeout of the SYN",
+        "because a SYN was lost",
+        "expiry 3 in a row",
+        "The sender gave the connection up.",
+        "the connection was still under way",
+        "The first ACK after it that had not been lost",
+        "The timer expired again",
+    ):
+        assert said in flat(story), said
+
+
+class Tape:
+    """A trace written by hand: data goes down, times are in milliseconds."""
+
+    def __init__(self) -> None:
+        self.packets: list[Row] = []
+        self.tcp: list[Row] = []
+        self._packet: dict[int, Row] = {}
+
+    def _order(self) -> int:
+        return len(self.packets) + len(self.tcp)
+
+    def sent(
+        self,
+        ms: int,
+        serial: int,
+        seq: int,
+        size: int,
+        *,
+        up: bool = False,
+        ack: int = 1,
+        flags: int = 0x10,
+        sack: str = "",
+        flow: int = 0,
+    ) -> None:
+        length = size + bool(flags & 0x02) + bool(flags & 0x01)
+        self._packet[serial] = {
+            "flow": flow, "direction": "up" if up else "down", "serial": serial, "seq": seq, "end": seq + length,
+            "ack": ack, "payload_bytes": size, "ip_bytes": 40 + size, "flags": flags, "ce": 0, "sack": sack,
+            "window_bytes": 9999, "queue_packets": None, "queue_average": None,
+        }  # fmt: skip
+        self.event(ms, serial, "sent")
+
+    def event(self, ms: int, serial: int, *events: str) -> None:
+        for event in events:
+            self.packets.append({"order": self._order(), "time_ns": ms * MS, "event": event} | self._packet[serial])
+
+    def sender(self, ms: int, event: str, **values: int | None) -> None:
+        empty = dict.fromkeys(("seq", "backoff", "cwnd", "ssthresh", "in_flight", "rtt_ns", "rto_ns"))
+        row = {"order": self._order(), "time_ns": ms * MS, "flow": 0, "host": "server", "event": event}
+        self.tcp.append(row | empty | values)
+
+    def facts(self, link_states: dict[str, list[float]] | None = None) -> tuple[TcpFacts, Packets]:
+        packets = Packets(_columns(self.packets), 700 * MS)
+        record = {"flow": "tcp", "outcome": "closed", "throughput_Bps": 100.0}
+        states = link_states or {"start_s": [], "end_s": []}
+        return gather(packets, _columns(self.tcp), record, 0, states), packets
+
+
+def _columns(table: list[Row]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in table] for name in table[0]}
+
+
+def handshake() -> Tape:
+    """SYN, SYN-ACK, established at 200 ms with a window of two segments."""
+    tape = Tape()
+    tape.sent(0, 0, 0, 0, flags=0x02)
+    tape.event(1, 0, "enqueued", "dequeued")
+    tape.event(100, 0, "delivered")
+    tape.sent(100, 1, 0, 0, up=True, flags=0x12)
+    tape.event(200, 1, "delivered")
+    tape.sender(200, "rtt-sample", rtt_ns=200 * MS, rto_ns=600 * MS)
+    tape.sender(200, "established")
+    tape.sender(200, "window", cwnd=2, ssthresh=None, in_flight=2)
+    return tape
+
+
+SWITCHES = {"initial_window": 2, "dupack_threshold": 3, "sack": True, "frto": "off", "ecn": False}
+
+
+@pytest.mark.parametrize(
+    ("life", "verdict"),
+    [
+        ([], "was on its way to the router and arrived"),
+        ([(201, "enqueued")], "was waiting in the router queue and arrived"),
+        ([(201, "enqueued", "dequeued")], "was in the link and arrived"),
+        ([(201, "enqueued", "dequeued"), (300, "link-retry")], "was held by the link's ARQ after 1 try that failed"),
+    ],
+)
+def test_a_late_original_makes_a_timeout_spurious_and_is_found(life: list[tuple[Any, ...]], verdict: str) -> None:
+    tape = handshake()
+    tape.sent(200, 2, 1, 500)
+    for ms, *events in life:
+        tape.event(ms, 2, *events)
+    tape.sender(800, "timeout", seq=1, backoff=1)
+    tape.sender(800, "retransmitted-timeout", seq=1)
+    tape.sender(800, "window", cwnd=1, ssthresh=2, in_flight=1)
+    tape.sent(800, 3, 1, 500)
+    tape.event(1500, 2, "delivered")
+    tape.event(1600, 3, "delivered")
+    facts, packets = tape.facts()
+    (timeout,) = facts.timeouts
+    assert timeout.spurious
+    assert [item.unnecessary for item in timeout.retransmissions] == [True]
+    text = flat(tell_tcp(facts, packets, SWITCHES))
+    assert "Verdict: spurious: the original, sent at 0.200000, " + verdict in text
+    assert "arrived 700 ms later" in text
+    assert "cwnd 2 -> 1, ssthresh infinite -> 2" in text
+    assert "unnecessary, for an earlier copy arrived" in text
+
+
+def test_a_packet_waits_behind_one_that_arq_holds() -> None:
+    tape = handshake()
+    tape.sent(200, 2, 1, 500, flow=1)
+    tape.event(202, 2, "enqueued", "dequeued", "link-retry")
+    tape.sent(210, 3, 1, 500)
+    tape.event(211, 3, "enqueued", "dequeued")
+    tape.sender(850, "timeout", seq=1, backoff=1)
+    tape.sent(850, 4, 1, 500)
+    tape.event(901, 2, "delivered")
+    tape.event(901, 3, "delivered")
+    facts, packets = tape.facts()
+    text = flat(tell_tcp(facts, packets, SWITCHES))
+    assert "was in the link, behind a packet that ARQ held and arrived 51 ms later" in text
+
+
+def test_a_lost_original_makes_a_timeout_real() -> None:
+    tape = handshake()
+    tape.sent(200, 2, 1, 500)
+    tape.event(201, 2, "dropped-queue")
+    tape.sender(800, "timeout", seq=1, backoff=1)
+    tape.sender(800, "retransmitted-timeout", seq=1)
+    tape.sender(800, "window", cwnd=1, ssthresh=2, in_flight=1)
+    tape.sent(800, 3, 1, 500)
+    tape.event(900, 3, "delivered")
+    tape.sent(900, 4, 1, 0, up=True, ack=501)
+    tape.event(1000, 4, "delivered")
+    tape.sender(1000, "recovery-left")
+    tape.sender(1000, "window", cwnd=2, ssthresh=2, in_flight=0)
+    tape.sent(1000, 5, 501, 0, flags=0x11)
+    tape.event(1100, 5, "delivered")
+    tape.sent(1100, 6, 1, 0, up=True, ack=502)
+    tape.event(1200, 6, "delivered")
+    facts, packets = tape.facts({"start_s": [0.5], "end_s": [0.7]})
+    (timeout,) = facts.timeouts
+    assert not timeout.spurious
+    assert facts.counts["unnecessary_retransmissions"] == 0
+    expected = dict(zip(PHASES, (0.2, 0.0, 0.2, 0.0, 0.2, 0.6), strict=True))
+    assert facts.seconds_by_phase() == pytest.approx(expected)
+    text = flat(tell_tcp(facts, packets, SWITCHES))
+    assert "0.201000 Loss: router queue full, 1 packet: bytes 1-500. The queue held 0 packets" in text
+    assert "Verdict: real: the original, sent at 0.200000, had been lost at 0.201000 (router queue full)." in text
+    assert "Over at 1.000000, after 200 ms, when all that was outstanding was acknowledged: cwnd 2, ssthresh 2." in text
+    assert "0.500000 Link bad for 200 ms, until 0.700000: no packet of this flow had to be tried again." in text
+    assert "Summary: closed after 1.200000 s" in text
+    assert "waiting for the timer 50.0 % (0.600 s)" in text
+
+
+def test_a_fast_recovery_names_its_cause_and_a_dsack_its_verdict() -> None:
+    tape = handshake()
+    for serial, seq in zip(range(2, 6), range(1, 2001, 500), strict=True):
+        tape.sent(200, serial, seq, 500)
+    for serial, ms in ((3, 300), (4, 301), (5, 302), (2, 500)):
+        tape.event(ms, serial, "delivered")
+    for serial, ms, sack in ((6, 300, "501-1001"), (7, 301, "501-1501"), (8, 302, "501-2001")):
+        tape.sent(ms, serial, 1, 0, up=True, ack=1, sack=sack)
+        tape.event(ms + 100, serial, "delivered")
+    tape.sender(402, "recovery-entered", seq=2001)
+    tape.sender(402, "retransmitted-fast", seq=1)
+    tape.sender(402, "window", cwnd=2, ssthresh=2, in_flight=1)
+    tape.sent(402, 9, 1, 500)
+    tape.event(502, 9, "delivered")
+    tape.sent(502, 10, 1, 0, up=True, ack=2001, sack="1-501")
+    tape.event(602, 10, "delivered")
+    tape.sender(602, "undone-dsack")
+    tape.sender(602, "recovery-left")
+    tape.sender(602, "window", cwnd=4, ssthresh=2, in_flight=0)
+    facts, packets = tape.facts()
+    (recovery,) = facts.recoveries
+    assert (recovery.duplicates, recovery.sacked, recovery.dsacks) == (3, 3, 1)
+    assert facts.counts["unnecessary_retransmissions"] == 1
+    text = flat(tell_tcp(facts, packets, SWITCHES))
+    assert "0.402000 Fast recovery: 3 duplicate ACKs for byte 1, 3 segments SACKed (threshold 3)." in text
+    assert "cwnd 2 -> 2, ssthresh infinite -> 2" in text
+    assert "Sent again: 1 segment (bytes 1-500); unnecessary, for an earlier copy arrived." in text
+    assert "1 D-SACK block reported data that had arrived twice." in text
+    assert "Undone at 0.602000 by D-SACK blocks" in text
+    assert "Over at 0.602000, after 200 ms, when byte 2001 was asked for: cwnd 4, ssthresh 2." in text
+
+
+ONE_RUN = ("--only", "link=r1,workload=2tcp1udp,variant=eifel+ecn", "--replication", "1")
+
+
+def test_the_command_tells_every_flow_in_plain_narrow_text(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("explain", "kulve2003", *ONE_RUN) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("kulve2003, link=r1,workload=2tcp1udp,variant=eifel+ecn, replication 1 of set 1")
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert text.isascii()
+    assert "\x1b" not in text
+    order = [text.index(f"\n{name}: ") for name in ("tcp-1", "tcp-2", "udp")]
+    assert order == sorted(order)
+    assert lasthop_main("explain", "kulve2003", *ONE_RUN) == 0
+    assert capsys.readouterr().out == text
+    assert lasthop_main("explain", "kulve2003", *ONE_RUN, "--flow", "tcp-2") == 0
+    only = capsys.readouterr().out
+    assert "\ntcp-2: " in only
+    assert "\ntcp-1: " not in only
+    assert only.split("\n\n", 1)[1].strip() in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([*ONE_RUN, "--flow", "tpc-1"], "did you mean 'tcp-1'? Flows: tcp-1, tcp-2, udp."),
+        (["--replication", "1"], "48 cells match"),
+        ([*ONE_RUN[:-1], "99"], "has 20 replications"),
+    ],
+)
+def test_bad_requests_end_with_2(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str
+) -> None:
+    assert lasthop_main("explain", "kulve2003", *arguments) == 2
+    captured = capsys.readouterr()
+    assert expected in captured.err
+    assert captured.out == ""
+
+
+def test_a_flow_that_never_started_is_told_so() -> None:
+    tape = handshake()
+    trace = {"packets": _columns(tape.packets), "tcp": _columns(tape.tcp)}
+    flows = {"flow": ["tcp", "late"], "protocol": ["tcp", "tcp"], "outcome": ["unfinished"] * 2,
+             "throughput_Bps": [None, None]}  # fmt: skip
+
+    class Trace:
+        packets = trace["packets"]
+        tcp = trace["tcp"]
+        link_states: dict[str, list[float]] = {"start_s": [], "end_s": []}  # noqa: RUF012
+
+    Trace.flows = flows  # type: ignore[attr-defined]
+    text = list(stories(cast("_core.Trace", Trace), {"tcp": SWITCHES, "errors": None}))
+    assert text[1] == "late: the run ended before its first packet."
+    assert "The run ended here; the connection was still under way." in flat(text[0])
