@@ -75,6 +75,44 @@ class Plan:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenRun:
+    """One run of a plan: `replication` counts from 1 within `set_number`."""
+
+    plan: Plan
+    cell: _core.Cell
+    set_number: int
+    replication: int
+
+    def __post_init__(self) -> None:
+        """Refuse what a set does not have."""
+        if self.replication > self.plan.replications:
+            raise InputError(
+                f"--replication {self.replication}: a set of '{self.plan.study.name}' has {self.plan.replications} "
+                "replications; choose a further set with --set, or give the --replications it was run with."
+            )
+
+    @property
+    def first(self) -> int:
+        """Number of the first replication of the set, where a chain of cached metrics starts."""
+        return self.plan.first(self.set_number)
+
+    @property
+    def number(self) -> int:
+        """Number of the replication over all sets."""
+        return self.first + self.replication - 1
+
+    @property
+    def title(self) -> str:
+        """Scenario, cell, replication and set, in words."""
+        cell = self.cell.key or "its only cell"
+        return f"{self.plan.study.name}, {cell}, replication {self.replication} of set {self.set_number}"
+
+    def trace(self) -> _core.Trace:
+        """Run it and record every event."""
+        return self.cell.trace(self.plan.seed, self.first, self.number)
+
+
 @dataclass(frozen=True, order=True, slots=True)
 class Unit:
     """One cell (by its index in the plan) within one set."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from lasthop import _core
-from lasthop.campaign import Campaign, Plan
+from lasthop.campaign import Campaign, ChosenRun, Plan
 from lasthop.catalogue import SCENARIO_FILE, Assets, find_study, list_studies, load_assets
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.progress import progress
@@ -93,6 +93,79 @@ def _run_options(command: F) -> F:
             "[default: results/NAME]",
         ),
         _QUIET,
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True)
+class OneRunOptions:
+    """The options of the commands that look at one run."""
+
+    scenario: str
+    key: str | None
+    only: tuple[str, ...]
+    replication: int
+    set_number: int
+    replications: int | None
+    seed: int | None
+
+    @classmethod
+    def of(cls, context: click.Context) -> OneRunOptions:
+        """Take them from a command's parameters."""
+        return cls(**{field.name: context.params[field.name] for field in fields(cls)})
+
+    def choose(self) -> ChosenRun:
+        """Load the scenario and find the run in it."""
+        file = Path(self.scenario)
+        if file.suffix != ".toml" and not file.is_file():
+            file = find_study(self.scenario) / SCENARIO_FILE
+        study = _core.load(str(file))
+        cell = select_cell(study.cells, study.factors, self.key, self.only)
+        plan = Plan(
+            study=study,
+            cells=[cell],
+            seed=study.seed if self.seed is None else self.seed,
+            replications=self.replications or study.replications,
+            sets=self.set_number,
+        )
+        return ChosenRun(plan, cell, self.set_number, self.replication)
+
+
+def _one_run_options(command: F) -> F:
+    options = [
+        click.argument("scenario", metavar="FILE"),
+        click.option("--cell", "key", metavar="KEY", help="The cell, by its whole key, such as link=e0,variant=eifel."),
+        click.option(
+            "--only",
+            multiple=True,
+            metavar="FACTOR=LEVEL,...",
+            help="The cell, by as many of its levels as tell it apart. Not needed if there is one cell only.",
+        ),
+        click.option(
+            "--replication",
+            type=click.IntRange(min=1),
+            required=True,
+            metavar="N",
+            help="Number of the replication within its set, from 1.",
+        ),
+        click.option(
+            "--set",
+            "set_number",
+            type=click.IntRange(min=1),
+            default=1,
+            show_default=True,
+            metavar="S",
+            help="The set.",
+        ),
+        click.option(
+            "--replications",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Replications per set, if it was run with this option.  [default: what the scenario says]",
+        ),
+        _SEED,
     ]
     for option in reversed(options):
         command = option(command)
@@ -209,47 +282,13 @@ def schema() -> None:
 
 
 @cli.command("trace")
-@click.argument("scenario", metavar="FILE")
-@click.option("--cell", "key", metavar="KEY", help="The cell, by its whole key, such as link=e0,variant=eifel.")
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="FACTOR=LEVEL,...",
-    help="The cell, by as many of its levels as tell it apart. Not needed if there is one cell only.",
-)
-@click.option(
-    "--replication",
-    type=click.IntRange(min=1),
-    required=True,
-    metavar="N",
-    help="Number of the replication within its set, from 1.",
-)
-@click.option(
-    "--set", "set_number", type=click.IntRange(min=1), default=1, show_default=True, metavar="S", help="The set."
-)
-@click.option(
-    "--replications",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Replications per set, if it was run with this option.  [default: what the scenario says]",
-)
-@_SEED
+@_one_run_options
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder to make for the captures."
 )
 @_QUIET
-def trace(
-    *,
-    scenario: str,
-    key: str | None,
-    only: tuple[str, ...],
-    replication: int,
-    set_number: int,
-    replications: int | None,
-    seed: int | None,
-    out: Path,
-    quiet: bool,
-) -> None:
+@click.pass_context
+def trace(context: click.Context, /, *, out: Path, quiet: bool, **_: object) -> None:
     """Write the packets of one replication as pcapng, for Wireshark, tshark and tcptrace.
 
     FILE is a scenario file or the name of a study. DIR gets server.pcapng and client.pcapng (sent by and delivered to
@@ -258,16 +297,12 @@ def trace(
 
     Example: lasthop trace kulve2003 --only link=r1,workload=2tcp0udp,variant=dsack --replication 3 --out /tmp/r1
     """
-    from lasthop.capture import CaptureRequest, write_captures
+    from lasthop.capture import write_captures
 
-    file = Path(scenario)
-    if file.suffix != ".toml" and not file.is_file():
-        file = find_study(scenario) / SCENARIO_FILE
-    study = _core.load(str(file))
-    cell = select_cell(study.cells, study.factors, key, only)
-    files = write_captures(CaptureRequest(study, cell, replication, set_number, seed, replications), out)
+    run = OneRunOptions.of(context).choose()
+    files = write_captures(run, out)
     if not quiet:
-        click.echo(f"{study.name}, {cell.key or 'its only cell'}, replication {replication} of set {set_number}:")
+        click.echo(f"{run.title}:")
         for path in files:
             click.echo(f"  {path}")
 
