@@ -14,6 +14,7 @@ BLUE, SKY, GREEN = "#0072B2", "#56B4E9", "#009E73"
 ORANGE, VERMILLION, PURPLE = "#E69F00", "#D55E00", "#CC79A7"
 # Neighbours differ in lightness, too.
 FLOW_COLORS = (BLUE, ORANGE, GREEN, PURPLE, BLACK, SKY, VERMILLION)
+FLOW_SYMBOLS = ("circle", "square", "triangle-up", "diamond")
 
 
 class Shape(Enum):
@@ -39,8 +40,10 @@ class Mark:
     optional: bool = False  # shown on request only: left out of static pictures
 
     def of(self, flow: str, number: int) -> Mark:
-        """Return the mark of a flow, in the flow's colour."""
-        return replace(self, name=f"{self.name} of {flow}", color=FLOW_COLORS[number % len(FLOW_COLORS)])
+        """Return the mark of a flow, in the flow's colour and symbol."""
+        color = FLOW_COLORS[number % len(FLOW_COLORS)]
+        symbol = FLOW_SYMBOLS[number % len(FLOW_SYMBOLS)] if self.symbol else None
+        return replace(self, name=f"{self.name} of {flow}", color=color, symbol=symbol)
 
 
 ACKNOWLEDGED = Mark("acknowledged", GREEN, Shape.STEPS, width=1.4)

@@ -54,6 +54,11 @@ class Panel:
     subject: str = ""
     rows: Sequence[str] = ()
 
+    @property
+    def label(self) -> str:
+        """What its vertical axis shows, in which unit."""
+        return f"{self.subject} {self.quantity} ({self.unit})".strip() if self.unit else self.subject
+
     def within(self, start: float, stop: float) -> Panel:
         """Return the panel between two times."""
         return replace(self, layers=_filled(layer.within(start, stop) for layer in self.layers))
@@ -164,7 +169,8 @@ def sequence_panel(tables: TraceTables, flow: FlowOf) -> Panel:
     acknowledged bytes and of the advertised window, and SACK blocks, at the time the sender got to know.
     """
     packets = tables.packets.filter(pl.col("flow") == flow.number)
-    segments = packets.filter(pl.col("direction") == flow.direction, pl.col("end") > pl.col("seq"))
+    outbound = packets.filter(pl.col("direction") == flow.direction)
+    segments = outbound.filter(pl.col("end") > pl.col("seq"))
     acks = packets.filter(pl.col("direction") != flow.direction, _event("delivered"), pl.col("ack") > 0)
     sent = segments.filter(_event("sent"))
     new = sent.filter(pl.col("end") > pl.col("end").cum_max().shift(1, fill_value=0))
@@ -181,7 +187,7 @@ def sequence_panel(tables: TraceTables, flow: FlowOf) -> Panel:
         again = events.filter(_event(kind)).select("time_ns", "seq").join(sent, on=["time_ns", "seq"])
         layers.append(_bars(mark, again))
     for event, mark in marks.DROPS.items():
-        layers.append(_bars(mark, segments.filter(_event(event))))
+        layers.append(_bars(mark, outbound.filter(_event(event))))  # a lost ACK of the handshake as well
     layers.append(_layer(marks.TIMER, events.filter(_event("timeout")), "seq", _KILO))
     return Panel("sequence", "sequence number", "kB", _filled(layers), flow.name)
 
@@ -254,12 +260,13 @@ def new_bytes(ranges: Iterable[tuple[int, int]]) -> list[int]:
     return fresh
 
 
-def sliding_rate(times: Sequence[float], sizes: Sequence[float], window: float) -> tuple[list[float], list[float]]:
+def sliding_rate(times: Sequence[float], sizes: Sequence[int], window: float) -> tuple[list[float], list[float]]:
     """Return steps of the rate, sizes per second: at every time the sum over the `window` seconds before it."""
-    changes = sorted([*zip(times, sizes, strict=True), *((t + window, -s) for t, s in zip(times, sizes, strict=True))])
+    arrivals = [(time, size) for time, size in zip(times, sizes, strict=True) if size]
+    changes = sorted([*arrivals, *((time + window, -size) for time, size in arrivals)])
     x: list[float] = []
     y: list[float] = []
-    total = 0.0
+    total = 0
     for time, change in changes:
         total += change
         if x and x[-1] == time:
@@ -292,8 +299,8 @@ def throughput_panel(tables: TraceTables, flows: Sequence[FlowOf], window: float
             sizes = new_bytes(payload.iter_rows())
         else:
             sizes = arrived["payload_bytes"].to_list()
-        x, y = sliding_rate(arrived["time_s"].to_list(), [size / _KILO for size in sizes], window)
-        layers.append(Layer(marks.GOODPUT.of(flow.name, flow.number), x, y))
+        x, rates = sliding_rate(arrived["time_s"].to_list(), sizes, window)
+        layers.append(Layer(marks.GOODPUT.of(flow.name, flow.number), x, [rate / _KILO for rate in rates]))
     return Panel("throughput", f"goodput over {window:g} s", "kB/s", _filled(layers))
 
 

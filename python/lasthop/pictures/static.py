@@ -114,6 +114,8 @@ def _legend(axes: Axes, width_in: float) -> None:
     """Name the marks above the axes, in as many columns as the picture has room for."""
     handles, names = axes.get_legend_handles_labels()
     once = dict(zip(names, handles, strict=True))
+    if marks.BAD_PERIOD.name in once:
+        once[marks.BAD_PERIOD.name] = once.pop(marks.BAD_PERIOD.name)  # last
     filled = (math.ceil(len(once) / rows) for rows in range(1, len(once) + 1))
     for columns in dict.fromkeys(filled):
         legend = axes.legend(
@@ -133,10 +135,9 @@ def _draw_panel(axes: Axes, panel: Panel, shaded: Sequence[tuple[float, float]],
         axes.set_yticks(range(len(panel.rows)), panel.rows)
         axes.set_ylim(len(panel.rows) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
-    else:
-        axes.set_ylabel(f"{panel.subject} {panel.quantity} ({panel.unit})".strip())
-        if panel.kind != "sequence":
-            axes.set_ylim(bottom=0)
+    elif panel.kind != "sequence":
+        axes.set_ylim(bottom=0)
+    axes.set_ylabel(panel.label)
     _legend(axes, width_in)
 
 

@@ -27,14 +27,14 @@ def _look(mark: Mark) -> dict[str, Any]:
     return {"mode": "markers", "marker": {"color": mark.color, **symbol}}
 
 
-def _bars(layer: Layer, unit: str) -> dict[str, Any]:
+def _bars(layer: Layer) -> dict[str, Any]:
     """Points in the middle of bars, with the bars as their error bars: so they grow with the zoom."""
     low, high = layer.y, layer.far or ()
     pairs = [(a, b) for a, b in zip(low, high, strict=True) if a is not None]
     bars: dict[str, Any] = {
         "y": style.rounded((a + b) / 2 for a, b in pairs),
         "customdata": list(layer.labels or ()),
-        "hovertemplate": f"%{{x:.3f}} s<br>%{{customdata}}<br>%{{y:.1f}} {unit}",
+        "hovertemplate": "%{x:.3f} s<br>bytes %{customdata}",
     }
     if layer.mark.width:
         half = style.rounded((b - a) / 2 for a, b in pairs)
@@ -53,14 +53,14 @@ def _trace(layer: Layer, axis: str, unit: str) -> Figure:
         "hovertemplate": f"%{{x:.3f}} s<br>%{{y:.4~r}} {unit}",
         **_look(mark),
     }
-    if mark.shape is Shape.SPANS:
+    if mark.shape is Shape.SPANS:  # plotly's horizontal bars: a base, and lengths as x
         lengths = [end - start for start, end in zip(layer.x, layer.far or (), strict=True)]
         spans = {"type": "bar", "orientation": "h", "base": drawn["x"], "width": 0.62, "marker": {"color": mark.color}}
         hover = {"hovertemplate": "%{base:.3f} s + %{x:.3f} s"}
         drawn |= spans | hover | {"x": style.rounded(lengths, 3), "y": list(layer.y)}
         del drawn["mode"]
     elif layer.far is not None:
-        drawn |= _bars(layer, unit)
+        drawn |= _bars(layer)
     else:
         drawn["y"] = style.rounded(layer.y)
     return drawn | ({"visible": "legendonly"} if mark.optional else {})
@@ -112,12 +112,11 @@ def _layout(picture: Picture, shapes: list[dict[str, Any]]) -> dict[str, Any]:
     for row, (panel, height) in enumerate(zip(picture.panels, heights, strict=True)):
         domain = [max(0.0, round((top - height) / total, 4)), round(top / total, 4)]
         anchor = {"anchor": "x" if row == last else "free", "position": 0, "domain": domain}
+        shown: dict[str, Any] = {"rangemode": "tozero"}
         if panel.rows:
-            rows = {"tickvals": list(range(len(panel.rows))), "ticktext": list(panel.rows), "autorange": "reversed"}
-            axes[f"yaxis{row + 1 if row else ''}"] = style.axis(None, **anchor, **rows)
-        else:
-            title = f"{panel.subject}<br>{panel.quantity} ({panel.unit})".removeprefix("<br>")
-            axes[f"yaxis{row + 1 if row else ''}"] = style.axis(title, rangemode="tozero", **anchor)
+            count = len(panel.rows)
+            shown = {"tickvals": list(range(count)), "ticktext": list(panel.rows), "range": [count - 0.5, -0.5]}
+        axes[f"yaxis{row + 1 if row else ''}"] = style.axis(panel.label, **anchor, **shown)
         top -= height + _GAP_PX
     span = picture.stop - picture.start
     limits = [round(picture.start, 2), round(picture.stop + span * 0.01, 2)]
