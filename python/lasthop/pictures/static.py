@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FORMATS = ("png", "svg", "pdf")
 # Text widths of two-column papers (IEEE, ACM), in inches, and the heights that go with them.
 WIDTHS_IN = {1: 3.45, 2: 7.1}
-_HEIGHTS_IN = {1: {"sequence": 2.2, "other": 1.35}, 2: {"sequence": 3.1, "other": 1.5}}
+_HEIGHTS_IN = {1: {"sequence": 2.2, "other": 1.35}, 2: {"sequence": 2.7, "other": 1.5}}
 _WATERFALL_ROW_IN = 0.16
 _DPI = 300
 # Marks are sized for screens, where they have more room.
@@ -110,10 +110,11 @@ def _draw_layer(axes: Axes, layer: Layer) -> None:
         axes.plot(layer.x, middle, **line, **_symbol(mark))
 
 
-def _legend(axes: Axes, width_in: float) -> None:
-    """Name the marks above the axes, in as many columns as the picture has room for."""
+def _legend(axes: Axes, width_in: float, named: set[str]) -> None:
+    """Name the marks above the axes, in as many columns as the picture has room for; those in `named` stand higher."""
     handles, names = axes.get_legend_handles_labels()
-    once = dict(zip(names, handles, strict=True))
+    once = {name: handle for name, handle in zip(names, handles, strict=True) if name not in named}
+    named.update(names)
     if marks.BAD_PERIOD.name in once:
         once[marks.BAD_PERIOD.name] = once.pop(marks.BAD_PERIOD.name)  # last
     filled = (math.ceil(len(once) / rows) for rows in range(1, len(once) + 1))
@@ -125,7 +126,7 @@ def _legend(axes: Axes, width_in: float) -> None:
             break
 
 
-def _draw_panel(axes: Axes, panel: Panel, shaded: Sequence[tuple[float, float]], width_in: float) -> None:
+def _draw_panel(axes: Axes, panel: Panel, shaded: Sequence[tuple[float, float]]) -> None:
     for layer in panel.layers:
         if not layer.mark.optional:
             _draw_layer(axes, layer)
@@ -138,7 +139,6 @@ def _draw_panel(axes: Axes, panel: Panel, shaded: Sequence[tuple[float, float]],
     elif panel.kind != "sequence":
         axes.set_ylim(bottom=0)
     axes.set_ylabel(panel.label)
-    _legend(axes, width_in)
 
 
 def _height_in(panel: Panel, columns: int) -> float:
@@ -154,9 +154,11 @@ def _figure(picture: Picture, columns: int) -> Figure:
     width = WIDTHS_IN[columns]
     figure = Figure(figsize=(width, 1))
     stacked = [figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(number)) for number in range(len(picture.panels))]
+    named: set[str] = set()
     margin = (picture.stop - picture.start) * 0.01
     for axes, panel in zip(stacked, picture.panels, strict=True):
-        _draw_panel(axes, panel, picture.bad_periods, width)
+        _draw_panel(axes, panel, picture.bad_periods)
+        _legend(axes, width, named)
         axes.set_xlim(picture.start - margin, picture.stop + margin)
         axes.tick_params(labelbottom=axes is stacked[-1])
     stacked[-1].set_xlabel("time (s)")
