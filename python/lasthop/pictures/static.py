@@ -70,7 +70,7 @@ _LEGEND: dict[str, Any] = {
 _Y_LABELS_IN = 0.45
 _GAP_IN = 0.1  # above each panel and its legend
 _TIME_AXIS_IN = 0.36
-_RIGHT_IN = 0.04
+_RIGHT_IN = 0.09
 
 
 def _line(mark: Mark) -> dict[str, Any]:
