@@ -281,32 +281,6 @@ def schema() -> None:
     click.echo(_core.schema())
 
 
-@cli.command("trace")
-@_one_run_options
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder to make for the captures."
-)
-@_QUIET
-@click.pass_context
-def trace(context: click.Context, /, *, out: Path, quiet: bool, **_: object) -> None:
-    """Write the packets of one replication as pcapng, for Wireshark, tshark and tcptrace.
-
-    FILE is a scenario file or the name of a study. DIR gets server.pcapng and client.pcapng (sent by and delivered to
-    the host), router-in.pcapng (arrivals at the router queue; drops and marks as packet comments), router-out.pcapng
-    (departures into the link) and drops.csv (every drop with its cause; ip_id is the packet's IP identification).
-
-    Example: lasthop trace kulve2003 --only link=r1,workload=2tcp0udp,variant=dsack --replication 3 --out /tmp/r1
-    """
-    from lasthop.capture import write_captures
-
-    run = OneRunOptions.of(context).choose()
-    files = write_captures(run, out)
-    if not quiet:
-        click.echo(f"{run.title}:")
-        for path in files:
-            click.echo(f"  {path}")
-
-
 @cli.command("plot")
 @_one_run_options
 @click.option(
@@ -353,6 +327,32 @@ def plot(context: click.Context, /, *, quiet: bool, **_: object) -> None:
     run = OneRunOptions.of(context).choose()
     request = PictureRequest(**{field.name: context.params[field.name] for field in fields(PictureRequest)})
     files = write_pictures(run, request)
+    if not quiet:
+        click.echo(f"{run.title}:")
+        for path in files:
+            click.echo(f"  {path}")
+
+
+@cli.command("trace")
+@_one_run_options
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder to make for the captures."
+)
+@_QUIET
+@click.pass_context
+def trace(context: click.Context, /, *, out: Path, quiet: bool, **_: object) -> None:
+    """Write the packets of one replication as pcapng, for Wireshark, tshark and tcptrace.
+
+    FILE is a scenario file or the name of a study. DIR gets server.pcapng and client.pcapng (sent by and delivered to
+    the host), router-in.pcapng (arrivals at the router queue; drops and marks as packet comments), router-out.pcapng
+    (departures into the link) and drops.csv (every drop with its cause; ip_id is the packet's IP identification).
+
+    Example: lasthop trace kulve2003 --only link=r1,workload=2tcp0udp,variant=dsack --replication 3 --out /tmp/r1
+    """
+    from lasthop.capture import write_captures
+
+    run = OneRunOptions.of(context).choose()
+    files = write_captures(run, out)
     if not quiet:
         click.echo(f"{run.title}:")
         for path in files:
