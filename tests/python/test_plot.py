@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from collections.abc import Callable, Sequence
@@ -247,6 +248,12 @@ def test_what_shares_a_panel_differs_in_more_than_colour() -> None:
     assert abs(first - second) > 40
     assert abs(second - third) > 30
     assert len({marks.RTT.of("f", number).symbol for number in range(4)}) == 4
+
+
+def test_every_drop_retransmission_and_undo_of_the_engine_has_a_mark() -> None:
+    source = (Path(__file__).resolve().parents[2] / "crates/lasthop-trace/src/recorder.rs").read_text(encoding="utf-8")
+    recorded = set(re.findall(r'"((?:dropped|retransmitted|undone)-[a-z-]+)"', source))
+    assert recorded == {*marks.DROPS, *marks.RETRANSMISSIONS, *marks.UNDOS}
 
 
 # Files
