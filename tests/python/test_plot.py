@@ -36,6 +36,7 @@ from lasthop.pictures.static import draw
 from lasthop.pictures.waterfall import waterfall_panels
 from lasthop.report.trace import picture_figure
 
+EXAMPLE = STUDY.parents[1] / "examples" / "two-flows.toml"
 ONE_RUN = ("kulve2003", "--only", "link=e0,workload=2tcp1udp,variant=eifel+red", "--replication", 1)
 MSS = 1000
 MS = 1_000_000
@@ -102,7 +103,7 @@ def by_hand() -> TraceTables:
     flows = {"flow": ["web"], "protocol": ["tcp"]}
     states = {"start_s": [0.05, 5.0], "end_s": [0.08, 6.0]}
     trace: Any = SimpleNamespace(packets=table(packets), tcp=table(events), flows=flows, link_states=states)
-    return TraceTables.of(trace)
+    return TraceTables.of(trace, '{"down": {"queue": {"red": {"min": "2 packets"}}}}')
 
 
 def layers(tables: TraceTables, kind: str) -> dict[str, Layer]:
@@ -155,6 +156,20 @@ def test_window_time_queue_and_goodput_panels(by_hand: TraceTables) -> None:
     assert goodput.y == [200, 0, 200, 0, 200, 0]
 
 
+def test_an_average_over_bytes_stands_apart_from_packets(tmp_path: Path) -> None:
+    red = 'min = "2000 B", max = "6000 B", max_probability = 0.1, weight = 0.1, idle_packet_time = "70 ms"'
+    file = tmp_path / "bytes.toml"
+    file.write_text(f'extends = "{EXAMPLE}"\n[down.queue]\nlimit = "11520 B"\nred = {{ {red} }}\n', encoding="utf-8")
+    cell = _core.load(str(file)).cells[0]
+    queue, average = panels(TraceTables.of(cell.trace(1, 1, 1), cell.scenario), ["queue"])
+    names = [layer.mark.name for layer in queue.layers]
+    assert (queue.unit, average.unit) == ("packets", "kB")
+    assert marks.RED_AVERAGE.name not in names
+    assert max(value or 0 for value in queue.layers[0].y) > 9
+    (line,) = average.layers
+    assert 3 < max(value or 0 for value in line.y) < 11.52
+
+
 def test_a_picture_shades_the_bad_periods_it_covers(by_hand: TraceTables) -> None:
     assert by_hand.picture([]).bad_periods == [(0.05, 0.08)]
     assert by_hand.picture([], 0.06, 0.07).bad_periods == [(0.06, 0.07)]
@@ -168,7 +183,7 @@ def test_panels_agree_with_the_metrics_of_the_same_run(key: str) -> None:
     study = _core.load(str(STUDY / "study.toml"))
     (cell,) = [cell for cell in study.cells if cell.key == key]
     trace = cell.trace(study.seed, 1, 12)
-    tables = TraceTables.of(trace)
+    tables = TraceTables.of(trace, cell.scenario)
     found = panels(tables)
     metrics = pl.DataFrame(trace.flows, strict=False)
     again_marks = {mark.name for mark in marks.RETRANSMISSIONS.values()}

@@ -110,7 +110,7 @@ def write_pictures(run: ChosenRun, request: PictureRequest) -> list[Path]:
     """
     _check_names(request)
     _kinds(request.kinds)  # a wrong word is said before the run, which may be long
-    tables = TraceTables.of(run.trace())
+    tables = TraceTables.of(run.trace(), run.cell.scenario)
     span = _span(request, tables)
     found = _panels(request, tables)
     out, suffix = request.out, request.file_suffix

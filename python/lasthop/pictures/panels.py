@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -96,11 +97,12 @@ class TraceTables:
     packets: pl.DataFrame
     tcp: pl.DataFrame
     flows: list[FlowOf]
-    bad_periods: list[tuple[float, float]] = field(default_factory=list)
+    bad_periods: list[tuple[float, float]]
+    red_in_bytes: frozenset[str]  # directions
 
     @classmethod
-    def of(cls, trace: _core.Trace) -> TraceTables:
-        """Convert what the engine returns."""
+    def of(cls, trace: _core.Trace, scenario: str) -> TraceTables:
+        """Convert what the engine returns; the cell's resolved `scenario` says what RED's averages count."""
         packets, tcp = (
             pl.DataFrame(dict(table), strict=False, infer_schema_length=None).with_columns(
                 (pl.col("time_ns") / _NANO).alias("time_s")
@@ -113,7 +115,7 @@ class TraceTables:
             for number, (name, protocol) in enumerate(named)
         ]
         states = zip(trace.link_states["start_s"], trace.link_states["end_s"], strict=True)
-        return cls(packets, tcp, flows, list(states))
+        return cls(packets, tcp, flows, list(states), _red_in_bytes(scenario))
 
     def end_s(self) -> float:
         """Time of the last packet event, seconds."""
@@ -128,6 +130,12 @@ class TraceTables:
     def sender_events(self, flow: FlowOf) -> pl.DataFrame:
         """Return what happened in the TCP of the flow's data sender."""
         return self.tcp.filter(pl.col("flow") == flow.number, pl.col("host") == flow.sender)
+
+
+def _red_in_bytes(scenario: str) -> frozenset[str]:
+    sides = json.loads(scenario)
+    reds = {side: sides.get(side, {}).get("queue", {}).get("red") or {} for side in ("down", "up")}
+    return frozenset(side for side, red in reds.items() if str(red.get("min", "")).endswith("B"))
 
 
 def _data_direction(packets: pl.DataFrame, flow: int) -> str:
@@ -192,25 +200,32 @@ def sequence_panel(tables: TraceTables, flow: FlowOf) -> Panel:
     return Panel("sequence", "sequence number", "kB", _filled(layers), flow.name)
 
 
-def queue_panel(tables: TraceTables, direction: str) -> Panel:
-    """Length of the router queue of a direction, RED's average, drops and marks; in packets."""
+def queue_panels(tables: TraceTables, direction: str) -> list[Panel]:
+    """Length of the router queue of a direction in packets, RED's average, drops and marks.
+
+    An average over bytes has a panel of its own, in kB.
+    """
     events = tables.packets.filter(pl.col("direction") == direction).with_columns(
         pl.col("queue_packets").cast(pl.Float64).forward_fill().fill_null(0),
         pl.col("queue_average").cast(pl.Float64).fill_nan(None),
     )
     depth = events.filter(pl.col("event").is_in(["enqueued", "dequeued"]))
     depth = depth.unique("time_s", keep="last", maintain_order=True)
-    layers = [
-        _layer(marks.QUEUE, depth, "queue_packets"),
-        _layer(marks.RED_AVERAGE, depth.drop_nulls("queue_average"), "queue_average"),
-        _layer(marks.ECN_MARK, events.filter(_event("marked")), "queue_packets"),
-    ]
+    averages = depth.drop_nulls("queue_average")
+    layers = [_layer(marks.QUEUE, depth, "queue_packets")]
+    apart = []
+    if direction in tables.red_in_bytes:
+        average = _filled([_layer(marks.RED_AVERAGE, averages, "queue_average", _KILO)])
+        apart.append(Panel("red-average", marks.RED_AVERAGE.name, "kB", average))
+    else:
+        layers.append(_layer(marks.RED_AVERAGE, averages, "queue_average"))
+    layers.append(_layer(marks.ECN_MARK, events.filter(_event("marked")), "queue_packets"))
     for event, mark in marks.DROPS.items():
         dropped = events.filter(_event(event))
         if event in marks.LINK_DROPS:  # on the axis: the queue is not to blame
             dropped = dropped.with_columns(queue_packets=pl.lit(0.0))
         layers.append(_layer(mark, dropped, "queue_packets"))
-    return Panel("queue", "router queue", "packets", _filled(layers))
+    return [Panel("queue", "router queue", "packets", _filled(layers)), *apart]
 
 
 def cwnd_panel(tables: TraceTables, flows: Sequence[FlowOf]) -> Panel:
@@ -328,8 +343,8 @@ def panels(tables: TraceTables, kinds: Sequence[str] = KINDS, flows: Sequence[Fl
         elif kind == "queue":
             directions = list(dict.fromkeys(flow.direction for flow in chosen))
             for direction in directions:
-                panel = queue_panel(tables, direction)
-                found.append(panel if len(directions) == 1 else replace(panel, subject=direction))
+                subject = direction if len(directions) > 1 else ""
+                found += [replace(panel, subject=subject) for panel in queue_panels(tables, direction)]
         else:
             found.append(throughput_panel(tables, chosen, rate_window_s(tables.end_s())))
     return found

@@ -97,9 +97,12 @@ def picture_figure(picture: Picture) -> Figure:
     return {"data": drawn, "layout": _layout(picture, shapes)}
 
 
-def trace_figure(trace: _core.Trace) -> Figure:
-    """Draw a recorded replication: sequence numbers per TCP flow, windows, round-trip times, queue, goodput."""
-    tables = TraceTables.of(trace)
+def trace_figure(trace: _core.Trace, scenario: str) -> Figure:
+    """Draw a recorded replication: sequence numbers per TCP flow, windows, round-trip times, queue, goodput.
+
+    `scenario` is the resolved scenario of its cell.
+    """
+    tables = TraceTables.of(trace, scenario)
     return picture_figure(tables.picture(panels(tables)))
 
 
