@@ -296,6 +296,58 @@ def schema() -> None:
     click.echo(_core.schema())
 
 
+@cli.command("plot")
+@_one_run_options
+@click.option(
+    "--kind",
+    "kinds",
+    metavar="KIND,...",
+    help="Any of sequence, cwnd, rtt, queue, throughput.  [default: all]",
+)
+@click.option("--flow", "flows", multiple=True, metavar="F", help="Only this flow; may be repeated.  [default: all]")
+@click.option("--from", "start", type=click.FloatRange(min=0), metavar="T", help="Begin at T seconds.")
+@click.option("--to", "stop", type=click.FloatRange(min=0), metavar="T", help="End at T seconds.")
+@click.option(
+    "--format", "file_format", type=click.Choice(["png", "svg", "pdf"]), help="Format in a folder.  [default: png]"
+)
+@click.option(
+    "--columns",
+    type=click.IntRange(1, 2),
+    default=2,
+    show_default=True,
+    help="Width: one or two columns of a two-column paper.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR|FILE",
+    help="A new file, ending in .png, .svg or .pdf, for all panels above each other; else a new folder with a file "
+    "for each.",
+)
+@_QUIET
+@click.pass_context
+def plot(context: click.Context, /, *, quiet: bool, **_: object) -> None:
+    """Draw one replication for a paper, as PNG, SVG or PDF.
+
+    FILE is a scenario file or the name of a study. The kinds are sequence (numbers over time, a picture per TCP flow:
+    segments, ACKs, advertised window, SACK blocks, retransmissions by kind, drops by cause), cwnd (with ssthresh), rtt
+    (samples, RTO, expiries), queue (router queue, RED's average, drops, marks) and throughput (goodput of each flow).
+    Bad periods of the link are shaded.
+
+    Example: lasthop plot kulve2003 --only link=r6,workload=2tcp0udp,variant=frto --replication 12 --out /tmp/frto.pdf
+    """
+    from lasthop.pictures.files import PictureRequest, write_pictures
+
+    run = OneRunOptions.of(context).choose()
+    request = PictureRequest(**{field.name: context.params[field.name] for field in fields(PictureRequest)})
+    files = write_pictures(run, request)
+    if not quiet:
+        click.echo(f"{run.title}:")
+        for path in files:
+            click.echo(f"  {path}")
+
+
 @cli.command("trace")
 @_one_run_options
 @click.option(

@@ -121,13 +121,15 @@ class Cell:
         for flow, number in itertools.product(range(len(protocols)), range(40)):
             packets += _packet_life(flow, number)
         tcp: dict[str, list[Any]] = {
-            "time_ns": [2_000_000_000, 3_000_000_000, 4_000_000_000],
-            "flow": [0, 0, 0],
-            "host": ["server"] * 3,
-            "event": ["window", "retransmitted-fast", "window"],
-            "seq": [None, 5 * 524, None],
-            "cwnd": [4, None, 2],
-            "ssthresh": [None, None, 2],
+            "time_ns": [2_000_000_000, 2_000_000_000, 4_100_000_000, 4_100_000_000],
+            "flow": [0] * 4,
+            "host": ["server"] * 4,
+            "event": ["rtt-sample", "window", "retransmitted-fast", "window"],
+            "seq": [None, None, 5 * 524, None],
+            "cwnd": [None, 4, None, 2],
+            "ssthresh": [None, None, None, 2],
+            "rtt_ns": [600_000_000, None, None, None],
+            "rto_ns": [1_800_000_000, None, None, None],
         }
         return Trace(
             {name: [packet[name] for packet in packets] for name in packets[0]},
@@ -138,7 +140,7 @@ class Cell:
 
 
 def _packet_life(flow: int, number: int) -> list[dict[str, Any]]:
-    base = {"flow": flow, "queue_average": None, "queue_packets": None}
+    base = {"flow": flow, "queue_average": None, "queue_packets": None, "window_bytes": 32_000}
     data = base | {
         "direction": "down",
         "seq": number * 524,
@@ -152,7 +154,8 @@ def _packet_life(flow: int, number: int) -> list[dict[str, Any]]:
     if number == 5:
         return [
             data | {"time_ns": time, "event": "sent"},
-            data | {"time_ns": time, "event": "dropped-queue", "queue_packets": 20},
+            data | {"time_ns": time, "event": "dropped-queue"},
+            data | {"time_ns": 4_100_000_000, "event": "sent"},
         ]
     blocks = f"{6 * 524}-{7 * 524} {7 * 524}-{8 * 524}" if number == 7 else ""
     return [

@@ -6,14 +6,20 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+import polars as pl
 import pytest
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
+
+from lasthop import _core
+from lasthop.pictures import marks
+from lasthop.pictures.panels import TraceTables, sequence_panel
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
 BROWSER = Path("/usr/bin/chromium")
@@ -60,6 +66,13 @@ def report(tmp_path: Path, lasthop_main: Callable[..., int]) -> Path:
 
 
 @pytest.fixture
+def tables() -> TraceTables:
+    """Return what the report's first picture is made of: the first replication of the first cell."""
+    study = _core.load(str(EXAMPLE))
+    return TraceTables.of(study.cells[0].trace(study.seed, 1, 1), study.cells[0].scenario)
+
+
+@pytest.fixture
 def trace_plot(browser: webdriver.Chrome, report: Path) -> WebElement:
     """Return the first time-sequence plot of the report, drawn and in view."""
     browser.get("about:blank")  # in place of the new tab, whose own requests are none of the report's
@@ -88,7 +101,7 @@ def test_report_draws_offline_and_asks_for_itself_alone(
     browser: webdriver.Chrome, trace_plot: WebElement, report: Path
 ) -> None:
     names = browser.execute_script("return arguments[0].data.map(trace => trace.name)", trace_plot)
-    assert {"segment sent", "acknowledged", "SACK block", "dropped: queue full"} <= set(names)
+    assert {"segment sent", "acknowledged", "advertised window", "SACK block", "dropped: queue full"} <= set(names)
     assert len(trace_plot.find_elements(By.CSS_SELECTOR, ".scatterlayer .trace")) >= 4
     assert browser.get_log("browser") == []
     assert requested(browser) == [report.as_uri()]
@@ -111,24 +124,117 @@ def test_dragging_zooms_and_a_double_click_goes_back(browser: webdriver.Chrome, 
     assert browser.get_log("browser") == []
 
 
-def test_pointing_at_a_mark_shows_a_label(browser: webdriver.Chrome, trace_plot: WebElement) -> None:
-    panel = trace_plot.find_element(By.CSS_SELECTOR, ".nsewdrag")
-    # A segment in the middle of the first flow, as an offset in pixels from the panel's centre.
-    x, y = browser.execute_script(
+def place_of(browser: webdriver.Chrome, plot: WebElement, name: str, index: int) -> dict[str, Any]:
+    """Return the label, the time in seconds, the first panel's pixels of a bar's ends, and the panel's size."""
+    return browser.execute_script(
         """
-        const [plot, panel] = arguments, {xaxis, yaxis} = plot._fullLayout;
-        const sent = plot.data.findIndex(trace => trace.name === "segment sent");
-        const point = plot.calcdata[sent][Math.floor(plot.calcdata[sent].length / 2)];
-        const box = panel.getBoundingClientRect();
-        return [xaxis.c2p(point.x) - box.width / 2, yaxis.c2p(point.y) - box.height / 2];
+        const [plot, name, index] = arguments, {xaxis, yaxis} = plot._fullLayout;
+        const trace = plot.data.find(trace => trace.name === name);
+        const half = trace.error_y.array[index];
+        return {label: trace.customdata[index], time: trace.x[index], x: xaxis.d2p(trace.x[index]),
+                low: yaxis.d2p(trace.y[index] - half), high: yaxis.d2p(trace.y[index] + half),
+                width: xaxis._length, height: yaxis._length};
         """,
-        trace_plot,
-        panel,
+        plot,
+        name,
+        index,
     )
+
+
+def drag(browser: webdriver.Chrome, panel: WebElement, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Drag from one place in the panel to another, in pixels from its upper left corner."""
+    centre = panel.size["width"] / 2, panel.size["height"] / 2
+    actions = ActionChains(browser)
+    actions.move_to_element_with_offset(panel, round(start[0] - centre[0]), round(start[1] - centre[1]))
+    actions.click_and_hold().move_by_offset(round(end[0] - start[0]), round(end[1] - start[1])).release().perform()
+
+
+def test_a_segment_grows_with_the_zoom_and_says_what_it_is(
+    browser: webdriver.Chrome, trace_plot: WebElement, tables: TraceTables
+) -> None:
+    flow = tables.flows[0]
+    segments = next(layer for layer in sequence_panel(tables, flow).layers if layer.mark is marks.SEGMENT)
+    index = len(segments.x) // 2
+    panel = trace_plot.find_element(By.CSS_SELECTOR, ".nsewdrag")
+    before = place_of(browser, trace_plot, "segment sent", index)
+    assert before["low"] - before["high"] < 3  # a speck, in pixels
+
+    middle = (before["low"] + before["high"]) / 2
+    drag(browser, panel, (before["x"] - 40, middle - 15), (before["x"] + 40, middle + 15))
+    WebDriverWait(browser, PATIENCE_S).until(
+        lambda _: place_of(browser, trace_plot, "segment sent", index)["x"] != before["x"]
+    )
+    after = place_of(browser, trace_plot, "segment sent", index)
+    length = after["low"] - after["high"]
+    assert length == pytest.approx((before["low"] - before["high"]) * before["height"] / 30, rel=0.1)
+    bars = browser.execute_script(
+        "return [...arguments[0].querySelectorAll('.errorbar path.yerror')].map(bar => bar.getBBox().height)",
+        trace_plot,
+    )
+    assert any(bar == pytest.approx(length, abs=0.5) for bar in bars)
+
     assert not trace_plot.find_elements(By.CSS_SELECTOR, ".hoverlayer .hovertext")
-    ActionChains(browser).move_to_element_with_offset(panel, round(x), round(y)).perform()
+    centre = after["x"] - after["width"] / 2, (after["low"] + after["high"] - after["height"]) / 2
+    ActionChains(browser).move_to_element_with_offset(panel, round(centre[0]), round(centre[1])).perform()
     label = WebDriverWait(browser, PATIENCE_S).until(
         lambda _: trace_plot.find_elements(By.CSS_SELECTOR, ".hoverlayer .hovertext")
     )
-    assert label[0].text
+    # What the engine recorded of this segment.
+    assert segments.labels is not None
+    seq, end = (int(number) for number in segments.labels[index].split()[0].split(":"))
+    sent = tables.packets.filter(pl.col("flow") == flow.number, pl.col("event") == "sent", pl.col("seq") == seq)
+    assert end in sent["end"]
+    said = label[0].text
+    assert f"{sent['time_s'][0]:.3f} s" in said
+    assert f"bytes {seq}:{end} ({end - seq})" in said
+    assert "segment sent" in said
+    assert browser.get_log("browser") == []
+
+
+def test_the_legend_hides_and_shows_a_kind_in_every_panel(browser: webdriver.Chrome, trace_plot: WebElement) -> None:
+    def shown(name: str) -> set[bool]:
+        script = "return arguments[0]._fullData.filter(t => t.name === arguments[1]).map(t => t.visible === true)"
+        return set(browser.execute_script(script, trace_plot, name))
+
+    def bars() -> int:
+        return len(trace_plot.find_elements(By.CSS_SELECTOR, ".errorbar path.yerror"))
+
+    def click(name: str) -> None:
+        (entry,) = [
+            entry
+            for entry in trace_plot.find_elements(By.CSS_SELECTOR, ".legend .traces")
+            if entry.find_element(By.CSS_SELECTOR, ".legendtext").text == name
+        ]
+        was = shown(name)
+        ActionChains(browser).move_to_element(entry.find_element(By.CSS_SELECTOR, ".legendtoggle")).click().perform()
+        WebDriverWait(browser, PATIENCE_S).until(lambda _: shown(name) != was)
+
+    assert (shown("segment sent"), shown("segment arrived")) == ({True}, {False})
+    whole = bars()
+    click("segment sent")
+    assert shown("segment sent") == {False}
+    assert 0 < bars() < whole
+    click("segment sent")
+    assert shown("segment sent") == {True}
+    assert bars() == whole
+    click("segment arrived")
+    assert bars() > whole
+    assert browser.get_log("browser") == []
+
+
+def test_the_report_of_a_whole_study_is_small_and_opens_at_once(
+    browser: webdriver.Chrome, tmp_path: Path, lasthop_main: Callable[..., int]
+) -> None:
+    assert lasthop_main("study", "run", "kulve2003", "--out", tmp_path / "study", "--quiet") == 0
+    report = tmp_path / "study" / "report.html"
+    assert report.stat().st_size < 15_000_000
+    # The page's own work, as other processes may slow down the clock: processor time of its main thread.
+    browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+    browser.get(report.as_uri())
+    WebDriverWait(browser, PATIENCE_S).until(
+        lambda _: browser.find_elements(By.CSS_SELECTOR, "#agreement .plot .nsewdrag")
+    )
+    metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+    spent = {metric["name"]: metric["value"] for metric in metrics}
+    assert 0 < spent["TaskDuration"] < 3
     assert browser.get_log("browser") == []

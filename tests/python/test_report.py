@@ -102,7 +102,12 @@ def test_trace_figure_has_the_marks_of_a_loss_and_its_repair(study_report: Path)
         "packets in the router queue",
         "RED's average queue",
         "bad link period",
+        "advertised window",
         "cwnd of tcp1",
+        "ssthresh of tcp1",
+        "RTT of tcp1",
+        "RTO of tcp1",
+        "goodput of tcp2",
     } <= names
     shapes = trace["layout"]["shapes"]  # type: ignore[index]
     assert [(shape["x0"], shape["x1"]) for shape in shapes] == [(5.0, 7.5)]

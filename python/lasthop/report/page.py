@@ -141,7 +141,7 @@ def trace_figures(results: Results) -> Iterator[FigureView]:
         cell = cells.get(spec.cell)
         if cell is None or spec.replication > plan.replications:
             continue
-        figure = trace_figure(cell.trace(plan.seed, plan.first(1), spec.replication))
+        figure = trace_figure(cell.trace(plan.seed, plan.first(1), spec.replication), cell.scenario)
         where = f"{cell.key.replace(',', ', ')}, replication {spec.replication}."
         yield FigureView(spec.title, f"{spec.caption} {where}".strip(), figure)
 

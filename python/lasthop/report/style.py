@@ -18,7 +18,6 @@ MEASURED = "#2f6690"
 MEASURED_FILL = "rgba(47,102,144,0.22)"
 PUBLISHED = "#8a8f98"
 PUBLISHED_FILL = "rgba(138,143,152,0.14)"
-BAD_PERIOD = "rgba(190,60,60,0.10)"
 SERIES = ["#2f6690", "#c8553d", "#3a7d44", "#8a5fa8", "#c98a1b", "#4a9fa5", "#7d6b5d"]
 FONT = "'Source Sans 3', 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 

@@ -1,233 +1,130 @@
-"""One replication, packet by packet: sequence numbers, queue and windows over time."""
+"""One replication, packet by packet: the panels of a trace above each other, drawn by plotly."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-import polars as pl
-
 from lasthop import _core
+from lasthop.pictures import marks
+from lasthop.pictures.marks import Mark, Shape
+from lasthop.pictures.panels import Layer, Panel, Picture, TraceTables, panels
 from lasthop.report import style
 from lasthop.report.style import Figure
 
-_KILO = 1000.0
-_NANO = 1e9
-_ROW_HEIGHTS = {"sequence": 300, "queue": 170, "window": 170}
+_HEIGHTS_PX = {"sequence": 320}
+_OTHER_HEIGHT_PX = 170
+_ROW_HEIGHT_PX = 22
 _GAP_PX = 34
-_RETRANSMISSIONS = {
-    "retransmitted-fast": ("fast retransmission", "#c8553d", "triangle-up"),
-    "retransmitted-timeout": ("retransmission after timeout", "#d99a1e", "diamond"),
-    "retransmitted-forward": ("forward retransmission", "#3a7d44", "square"),
-}
-_DROPS = {
-    "dropped-queue": ("dropped: queue full", "#111418"),
-    "dropped-red": ("dropped: RED", "#a4161a"),
-    "dropped-error": ("dropped: link error", "#7b2cbf"),
-    "dropped-arq": ("dropped: ARQ gave up", "#7b2cbf"),
-}
-_BEHIND_THE_QUEUE = ("dropped-error", "dropped-arq")
-_UNDONE = ("undone-timestamps", "undone-dsack", "undone-frto")
-Values = Iterable[float | None]
+_SHADE_PAPER = {"type": "rect", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "line": {"width": 0}, "layer": "below"}
 
 
-@dataclass(frozen=True, slots=True)
-class TraceTables:
-    """The tables of a trace as data frames."""
-
-    packets: pl.DataFrame
-    tcp: pl.DataFrame
-    flows: pl.DataFrame
-    link_states: pl.DataFrame
-
-    @classmethod
-    def of(cls, trace: _core.Trace) -> TraceTables:
-        """Convert what the engine returns."""
-        packets, tcp = (
-            pl.DataFrame(dict(table), strict=False, infer_schema_length=None).with_columns(
-                (pl.col("time_ns") / _NANO).alias("time_s")
-            )
-            for table in (trace.packets, trace.tcp)
-        )
-        return cls(packets, tcp, pl.DataFrame(dict(trace.flows), strict=False), pl.DataFrame(dict(trace.link_states)))
-
-    def end_s(self) -> float:
-        """Time of the last packet event, seconds."""
-        return float(self.packets["time_s"].max() or 0.0)  # type: ignore[arg-type]
+def _look(mark: Mark) -> dict[str, Any]:
+    if mark.shape is Shape.STEPS:
+        return {"mode": "lines", "line": {"color": mark.color, "width": mark.width, "shape": "hv", "dash": mark.dash}}
+    # A bar without a symbol still needs a point to hover over and a sign in the legend.
+    symbol = {"symbol": mark.symbol, "size": mark.size} if mark.symbol else {"symbol": "line-ns-open", "size": 3}
+    return {"mode": "markers", "marker": {"color": mark.color, **symbol}}
 
 
-class _Canvas:
-    """Collects traces; names each kind once in the legend."""
-
-    def __init__(self) -> None:
-        self.data: list[Figure] = []
-        self._named: set[str] = set()
-
-    def add(self, row: int, name: str, x: Values, y: Values, **settings: object) -> None:
-        self.data.append(
-            {
-                "type": "scatter",
-                "name": name,
-                "legendgroup": name,
-                "showlegend": name not in self._named,
-                "x": style.rounded(x, 3),
-                "y": style.rounded(y, 3),
-                "yaxis": "y" if row == 0 else f"y{row + 1}",
-                **settings,
-            }
-        )
-        self._named.add(name)
+def _bars(layer: Layer) -> dict[str, Any]:
+    """Points in the middle of bars, with the bars as their error bars: so they grow with the zoom."""
+    low, high = layer.y, layer.far or ()
+    pairs = [(a, b) for a, b in zip(low, high, strict=True) if a is not None]
+    bars: dict[str, Any] = {
+        "y": style.rounded((a + b) / 2 for a, b in pairs),
+        "customdata": list(layer.labels or ()),
+        "hovertemplate": "%{x:.3f} s<br>bytes %{customdata}",
+    }
+    if layer.mark.width:
+        half = style.rounded((b - a) / 2 for a, b in pairs)
+        bars["error_y"] = {"array": half, "thickness": layer.mark.width, "width": 0, "color": layer.mark.color}
+    return bars
 
 
-def _marker(color: str, symbol: str, size: float) -> dict[str, Any]:
-    return {"mode": "markers", "marker": {"color": color, "symbol": symbol, "size": size}}
+def _trace(layer: Layer, axis: str, unit: str) -> Figure:
+    mark = layer.mark
+    drawn: Figure = {
+        "type": "scatter",
+        "name": mark.name,
+        "legendgroup": mark.name,
+        "x": style.rounded(layer.x, 3),
+        "yaxis": axis,
+        "hovertemplate": f"%{{x:.3f}} s<br>%{{y:.4~r}} {unit}",
+        **_look(mark),
+    }
+    if mark.shape is Shape.SPANS:  # plotly's horizontal bars: a base, and lengths as x
+        lengths = [end - start for start, end in zip(layer.x, layer.far or (), strict=True)]
+        spans = {"type": "bar", "orientation": "h", "base": drawn["x"], "width": 0.62, "marker": {"color": mark.color}}
+        hover = {"hovertemplate": "%{base:.3f} s + %{x:.3f} s"}
+        drawn |= spans | hover | {"x": style.rounded(lengths, 3), "y": list(layer.y)}
+        del drawn["mode"]
+    elif layer.far is not None:
+        drawn |= _bars(layer)
+    else:
+        drawn["y"] = style.rounded(layer.y)
+    return drawn | ({"visible": "legendonly"} if mark.optional else {})
 
 
-def _sack_lines(acks: pl.DataFrame) -> tuple[list[float | None], list[float | None]]:
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for time, blocks in acks.select("time_s", "sack").iter_rows():
-        for block in blocks.split():
-            start, _, end = block.partition("-")
-            x += [time, time, None]
-            y += [int(start) / _KILO, int(end) / _KILO, None]
-    return x, y
+def _named_once(drawn: Sequence[Figure]) -> None:
+    """Let each kind stand in the legend once, and be switched there in all panels."""
+    named: set[str] = set()
+    for trace in drawn:
+        trace["showlegend"] = trace["name"] not in named
+        named.add(trace["name"])
 
 
-def _sequence(canvas: _Canvas, row: int, tables: TraceTables, flow: int, data: str) -> None:
-    packets = tables.packets.filter(pl.col("flow") == flow)
-    segments = packets.filter(pl.col("direction") == data, pl.col("payload_bytes") > 0)
-    acks = packets.filter(pl.col("direction") != data, pl.col("event") == "delivered", pl.col("ack") > 0)
-    sent = segments.filter(pl.col("event") == "sent")
-    first = sent.filter(pl.col("end") > pl.col("end").cum_max().shift(1, fill_value=0))
-    arrived = segments.filter(pl.col("event") == "delivered")
-    line: dict[str, Any] = {"mode": "lines", "line": {"color": style.MUTED, "width": 1.3, "shape": "hv"}}
-    canvas.add(row, "acknowledged", acks["time_s"], acks["ack"] / _KILO, **line)
-    canvas.add(row, "segment sent", first["time_s"], first["seq"] / _KILO, **_marker(style.MEASURED, "square", 3.5))
-    late: dict[str, Any] = _marker("#9fc2d9", "circle", 3) | {"visible": "legendonly"}
-    canvas.add(row, "segment arrived", arrived["time_s"], arrived["seq"] / _KILO, **late)
-    sack: dict[str, Any] = {"mode": "lines", "line": {"color": "#e3a587", "width": 1.6}, "hoverinfo": "skip"}
-    canvas.add(row, "SACK block", *_sack_lines(acks), **sack)
-    mine = tables.tcp.filter(pl.col("flow") == flow)
-    for kind, (name, color, symbol) in _RETRANSMISSIONS.items():
-        again = mine.filter(pl.col("event") == kind)
-        if again.height:
-            canvas.add(row, name, again["time_s"], again["seq"] / _KILO, **_marker(color, symbol, 6))
-    expired = mine.filter(pl.col("event") == "timeout")
-    if expired.height:
-        canvas.add(
-            row, "timer expired", expired["time_s"], expired["seq"] / _KILO, **_marker("#5b3a00", "circle-open", 11)
-        )
-    for event, (name, color) in _DROPS.items():
-        dropped = segments.filter(pl.col("event") == event)
-        if dropped.height:
-            canvas.add(row, name, dropped["time_s"], dropped["seq"] / _KILO, **_marker(color, "x-thin-open", 8))
+def _axis_name(row: int) -> str:
+    return "y" if row == 0 else f"y{row + 1}"
 
 
-def _queue(canvas: _Canvas, row: int, tables: TraceTables, data: str) -> None:
-    events = tables.packets.filter(pl.col("direction") == data).with_columns(pl.col("queue_packets").forward_fill())
-    depth = events.filter(pl.col("event").is_in(["enqueued", "dequeued"]))
-    depth = depth.unique("time_s", keep="last", maintain_order=True)
-    line = {"mode": "lines", "line": {"color": style.MEASURED, "width": 1.2, "shape": "hv"}}
-    canvas.add(row, "packets in the router queue", depth["time_s"], depth["queue_packets"], **line)
-    average = depth.with_columns(pl.col("queue_average").cast(pl.Float64).fill_nan(None)).drop_nulls("queue_average")
-    if average.height:
-        line = {"mode": "lines", "line": {"color": "#c8553d", "width": 1.8}}
-        canvas.add(row, "RED's average queue", average["time_s"], average["queue_average"], **line)
-    for event, (name, color) in _DROPS.items():
-        dropped = events.filter(pl.col("event") == event)
-        if dropped.height:
-            # Link errors strike behind the queue: they stand on its axis.
-            heights = [0.0] * dropped.height if event in _BEHIND_THE_QUEUE else dropped["queue_packets"].fill_null(0)
-            canvas.add(row, name, dropped["time_s"], heights, **_marker(color, "x-thin-open", 8))
-    marked = events.filter(pl.col("event") == "marked")
-    if marked.height:
-        marks = marked["queue_packets"].fill_null(0)
-        canvas.add(row, "ECN mark", marked["time_s"], marks, **_marker("#a4161a", "circle-open", 7))
+def _height_px(panel: Panel) -> int:
+    return _ROW_HEIGHT_PX * len(panel.rows) if panel.rows else _HEIGHTS_PX.get(panel.kind, _OTHER_HEIGHT_PX)
 
 
-def _windows(canvas: _Canvas, row: int, tables: TraceTables, flows: Sequence[tuple[int, str, str]]) -> None:
-    for number, (flow, name, host) in enumerate(flows):
-        mine = tables.tcp.filter(pl.col("flow") == flow, pl.col("host") == host)
-        states = mine.filter(pl.col("event") == "window")
-        color = style.SERIES[number % len(style.SERIES)]
-        line = {"mode": "lines", "line": {"color": color, "width": 1.4, "shape": "hv"}}
-        canvas.add(row, f"cwnd of {name}", states["time_s"], states["cwnd"], **line)
-        line = {"mode": "lines", "line": {"color": color, "width": 1.2, "shape": "hv", "dash": "dot"}}
-        canvas.add(row, f"ssthresh of {name}", states["time_s"], states["ssthresh"], **line)
-        undone = mine.with_columns(pl.col("cwnd").forward_fill()).filter(pl.col("event").is_in(_UNDONE))
-        if undone.height:
-            canvas.add(row, "reduction undone", undone["time_s"], undone["cwnd"], **_marker("#3a7d44", "star", 9))
+def picture_figure(picture: Picture) -> Figure:
+    """Draw panels above each other, over one axis of time, as plotly JSON; bad periods of the link are shaded."""
+    drawn = [_trace(layer, _axis_name(row), p.unit) for row, p in enumerate(picture.panels) for layer in p.layers]
+    shapes = []
+    if picture.bad_periods:
+        bad = marks.BAD_PERIOD
+        shapes = [
+            {**_SHADE_PAPER, "x0": round(start, 3), "x1": round(stop, 3), "fillcolor": bad.color}
+            for start, stop in picture.bad_periods
+        ]
+        drawn.append({"type": "scatter", "name": bad.name, "x": [None], "y": [None], "yaxis": "y", **_look(bad)})
+    _named_once(drawn)
+    return {"data": drawn, "layout": _layout(picture, shapes)}
 
 
-def _bad_periods(tables: TraceTables, end: float) -> list[dict[str, Any]]:
-    return [
-        {
-            "type": "rect",
-            "xref": "x",
-            "yref": "paper",
-            "x0": round(start, 3),
-            "x1": round(min(stop, end), 3),
-            "y0": 0,
-            "y1": 1,
-            "fillcolor": style.BAD_PERIOD,
-            "line": {"width": 0},
-            "layer": "below",
-        }
-        for start, stop in tables.link_states.select("start_s", "end_s").iter_rows()
-        if start < end
-    ]
+def trace_figure(trace: _core.Trace, scenario: str) -> Figure:
+    """Draw a recorded replication: sequence numbers per TCP flow, windows, round-trip times, queue, goodput.
 
-
-def _data_direction(packets: pl.DataFrame, flow: int) -> str:
-    sent = packets.filter(pl.col("flow") == flow, pl.col("event") == "sent")
-    totals = sent.group_by("direction").agg(pl.col("payload_bytes").sum()).sort("payload_bytes", "direction")
-    return str(totals["direction"][-1]) if totals.height else "down"
-
-
-def trace_figure(trace: _core.Trace) -> Figure:
-    """Draw a recorded replication: a row per TCP flow, the router queue, the windows; bad link periods shaded.
-
-    Sequence numbers in kB (1000 bytes) of payload, windows in segments, queue in packets, time in seconds.
+    `scenario` is the resolved scenario of its cell.
     """
-    tables = TraceTables.of(trace)
-    names = [str(name) for name in tables.flows["flow"]]
-    protocols = [str(protocol) for protocol in tables.flows["protocol"]]
-    directions = {i: _data_direction(tables.packets, i) for i in range(len(names))}
-    tcp = [i for i, protocol in enumerate(protocols) if protocol == "tcp"]
-    canvas = _Canvas()
-    titles = []
-    for row, flow in enumerate(tcp):
-        _sequence(canvas, row, tables, flow, directions[flow])
-        titles.append((f"{names[flow]}<br>sequence (kB)", "sequence"))
-    _queue(canvas, len(tcp), tables, directions.get(0, "down"))
-    titles.append(("router queue<br>(packets)", "queue"))
-    if tcp:
-        senders = [(f, names[f], "server" if directions[f] == "down" else "client") for f in tcp]
-        _windows(canvas, len(tcp) + 1, tables, senders)
-        titles.append(("window<br>(segments)", "window"))
-    end = tables.end_s()
-    shapes = _bad_periods(tables, end)
-    if shapes:
-        settings = _marker("rgba(190,60,60,0.35)", "square", 11)
-        canvas.add(0, "bad link period", [None], [None], **settings)
-    return {"data": canvas.data, "layout": _stacked_layout(titles, end, shapes)}
+    tables = TraceTables.of(trace, scenario)
+    return picture_figure(tables.picture(panels(tables)))
 
 
-def _stacked_layout(titles: Sequence[tuple[str, str]], end: float, shapes: list[dict[str, Any]]) -> dict[str, Any]:
-    heights = [_ROW_HEIGHTS[kind] for _, kind in titles]
+def _layout(picture: Picture, shapes: list[dict[str, Any]]) -> dict[str, Any]:
+    heights = [_height_px(panel) for panel in picture.panels]
     total = sum(heights) + _GAP_PX * (len(heights) - 1)
     axes: Figure = {}
     top = float(total)
-    for row, ((title, _), height) in enumerate(zip(titles, heights, strict=True)):
+    last = len(heights) - 1
+    for row, (panel, height) in enumerate(zip(picture.panels, heights, strict=True)):
         domain = [max(0.0, round((top - height) / total, 4)), round(top / total, 4)]
-        name = "yaxis" if row == 0 else f"yaxis{row + 1}"
-        axes[name] = style.axis(title, domain=domain, anchor="x" if row == len(heights) - 1 else "free", position=0)
-        axes[name]["rangemode"] = "tozero"
+        anchor = {"anchor": "x" if row == last else "free", "position": 0, "domain": domain}
+        shown: dict[str, Any] = {"rangemode": "tozero"}
+        if panel.rows:
+            count = len(panel.rows)
+            shown = {"tickvals": list(range(count)), "ticktext": list(panel.rows), "range": [count - 0.5, -0.5]}
+        axes[f"yaxis{row + 1 if row else ''}"] = style.axis(panel.label, **anchor, **shown)
         top -= height + _GAP_PX
-    last = "y" if len(heights) == 1 else f"y{len(heights)}"
-    axes["xaxis"] = style.axis("time since the start of the run (s)", anchor=last, range=[0, round(end * 1.01, 2)])
+    span = picture.stop - picture.start
+    limits = [round(picture.start, 2), round(picture.stop + span * 0.01, 2)]
+    axes["xaxis"] = style.axis("time since the start of the run (s)", anchor=_axis_name(last), range=limits)
     margin = {"l": 76, "r": 16, "t": 90, "b": 48}
     legend = {"orientation": "h", "x": 0, "y": 1 + 14 / total, "yanchor": "bottom", "font": {"size": 12}}
-    return style.layout(total + 138, shapes=shapes, margin=margin, legend=legend, hovermode="closest", **axes)
+    settings = {"shapes": shapes, "margin": margin, "legend": legend, "hovermode": "closest", "barmode": "overlay"}
+    return style.layout(total + 138, **settings, **axes)

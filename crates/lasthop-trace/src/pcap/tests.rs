@@ -172,14 +172,8 @@ fn a_datagram_begins_with_its_number() {
     let mut payload = |number, payload_bytes| {
         let body = Body::Udp(Datagram { number, payload_bytes });
         let ip_bytes = Datagram::HEADER_BYTES + payload_bytes;
-        let sent = Packet {
-            serial: 0,
-            flow: FlowId(0),
-            direction: Direction::Down,
-            ip_bytes,
-            ecn: Ecn::NotEct,
-            body,
-        };
+        let empty = packet(0, Direction::Down, Ecn::NotEct, Segment::default());
+        let sent = Packet { ip_bytes, body, ..empty };
         let bytes = builder.build(&sent, sent.ecn, Ttl::Fresh).unwrap();
         assert!(checksums_hold(bytes));
         bytes[28..].to_vec()

@@ -1,0 +1,136 @@
+"""Pictures of one run as files: one file, or a folder with a file per panel."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lasthop.atomic import replace_atomically
+from lasthop.campaign import ChosenRun
+from lasthop.errors import InputError, nearest
+from lasthop.pictures.panels import KINDS, FlowOf, Panel, TraceTables, panels
+from lasthop.pictures.static import FORMATS, draw
+
+
+@dataclass(frozen=True, slots=True)
+class PictureRequest:
+    """What to draw: all kinds and all flows of the whole run if not given; times in seconds."""
+
+    out: Path
+    kinds: str | None = None
+    flows: tuple[str, ...] = ()
+    start: float | None = None
+    stop: float | None = None
+    file_format: str | None = None
+    columns: int = 2
+
+    @property
+    def file_suffix(self) -> str:
+        """What `out` ends with if it is a file; empty for a folder."""
+        suffix = self.out.suffix.lower().removeprefix(".")
+        return suffix if suffix.isalpha() else ""
+
+
+def _kinds(text: str | None) -> list[str]:
+    if text is None:
+        return list(KINDS)
+    kinds = [kind.strip() for kind in text.split(",")]
+    for kind in kinds:
+        if kind not in KINDS:
+            raise InputError(
+                f"--kind {text}: there is no kind '{kind}'; did you mean '{nearest(kind, KINDS)}'? "
+                f"Kinds: {', '.join(KINDS)}."
+            )
+    return list(dict.fromkeys(kinds))
+
+
+def _check_names(request: PictureRequest) -> None:
+    suffix = request.file_suffix
+    if suffix and suffix not in FORMATS:
+        raise InputError(
+            f"--out {request.out}: pictures are {', '.join(FORMATS)}, not '{suffix}'; did you mean "
+            f"'{request.out.with_suffix('.' + nearest(suffix, FORMATS))}'? A folder's name has no such ending."
+        )
+    if suffix and request.file_format not in (None, suffix):
+        raise InputError(
+            f"--format {request.file_format}: --out {request.out} is a file, and its ending says its format; "
+            "name a folder, or leave --format out."
+        )
+    if request.out.exists():
+        raise InputError(f"{request.out} exists, and nothing is overwritten: choose another name for --out.")
+
+
+def _flows(names: Iterable[str], flows: Sequence[FlowOf]) -> list[FlowOf]:
+    by_name = {flow.name: flow for flow in flows}
+    for name in names:
+        if name not in by_name:
+            raise InputError(
+                f"--flow {name}: there is no such flow; did you mean '{nearest(name, by_name)}'? "
+                f"Flows: {', '.join(by_name)}."
+            )
+    return [flow for flow in flows if flow.name in names] if names else list(flows)
+
+
+def _panels(request: PictureRequest, tables: TraceTables) -> list[Panel]:
+    flows = _flows(request.flows, tables.flows)
+    kinds = _kinds(request.kinds)
+    found = panels(tables, kinds, flows)
+    missing = [kind for kind in kinds if kind not in {panel.kind for panel in found}]
+    if request.kinds is not None and missing:
+        raise InputError(
+            f"--kind {request.kinds}: '{missing[0]}' shows TCP, and {', '.join(flow.name for flow in flows)} "
+            "is UDP; draw throughput or queue."
+        )
+    return found
+
+
+def _span(request: PictureRequest, tables: TraceTables) -> tuple[float, float]:
+    end = tables.end_s()
+    start = request.start or 0.0
+    stop = end if request.stop is None else request.stop
+    if start >= end:
+        raise InputError(f"--from {start:g}: the run is over at {end:.3f} s.")
+    if start >= stop:
+        raise InputError(f"--from {start:g} --to {stop:g}: the first must be the earlier time, in seconds.")
+    return start, min(stop, end)
+
+
+def _name(panel: Panel) -> str:
+    words = [panel.kind, *re.findall(r"[\w.-]+", panel.subject)]
+    return "-".join(words)
+
+
+def write_pictures(run: ChosenRun, request: PictureRequest) -> list[Path]:
+    """Run it and draw it: one file with all panels, or a new folder with a file for each. Return the files.
+
+    Nothing is left of a failure, and nothing is overwritten.
+    """
+    _check_names(request)
+    _kinds(request.kinds)  # a wrong word is said before the run, which may be long
+    tables = TraceTables.of(run.trace(), run.cell.scenario)
+    span = _span(request, tables)
+    found = _panels(request, tables)
+    out, suffix = request.out, request.file_suffix
+    try:
+        if suffix:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            replace_atomically(out, lambda path: draw(tables.picture(found, *span), path, suffix, request.columns))
+            return [out]
+        out.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"Cannot write to {out}: {error}.") from error
+    file_format = request.file_format or FORMATS[0]
+    try:
+        files = []
+        for panel in found:
+            files.append(out / f"{_name(panel)}.{file_format}")
+            draw(tables.picture([panel], *span), files[-1], file_format, request.columns)
+    except BaseException as error:
+        shutil.rmtree(out)
+        if isinstance(error, OSError):
+            raise InputError(f"Cannot write the pictures to {out}: {error}.") from error
+        raise
+    return files

@@ -1,0 +1,447 @@
+"""Pictures of a run: what they show, checked on a trace made by hand and on real ones, and the files they become."""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import STUDY
+from lasthop import _core
+from lasthop.pictures import marks
+from lasthop.pictures.marks import Mark, Shape
+from lasthop.pictures.panels import (
+    KINDS,
+    Layer,
+    Panel,
+    Picture,
+    TraceTables,
+    new_bytes,
+    panels,
+    rate_window_s,
+    sliding_rate,
+)
+from lasthop.pictures.static import draw
+from lasthop.pictures.waterfall import waterfall_panels
+from lasthop.report.trace import picture_figure
+
+EXAMPLE = STUDY.parents[1] / "examples" / "two-flows.toml"
+ONE_RUN = ("kulve2003", "--only", "link=e0,workload=2tcp1udp,variant=eifel+red", "--replication", 1)
+MSS = 1000
+MS = 1_000_000
+
+
+def packet(ms: int, event: str, direction: str = "down", seq: int = 0, **values: object) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "time_ns": ms * MS,
+        "event": event,
+        "flow": 0,
+        "direction": direction,
+        "seq": seq,
+        "end": seq + MSS if direction == "down" else seq,
+        "payload_bytes": MSS if direction == "down" else 0,
+        "ack": None,
+        "sack": "",
+        "window_bytes": 8000,
+        "queue_packets": None,
+        "queue_average": None,
+    }
+    return plain | values
+
+
+def tcp(ms: int, event: str, host: str = "server", **values: object) -> dict[str, Any]:
+    names = ("seq", "cwnd", "ssthresh", "rtt_ns", "rto_ns")
+    return {"time_ns": ms * MS, "flow": 0, "host": host, "event": event, **dict.fromkeys(names), **values}
+
+
+def table(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+@pytest.fixture
+def by_hand() -> TraceTables:
+    """Three segments: the second finds the queue full, the third makes a SACK, then the second goes again."""
+    packets = [
+        packet(0, "sent", seq=1),
+        packet(0, "enqueued", seq=1, queue_packets=1, queue_average=0.5),
+        packet(10, "sent", seq=1001),
+        packet(11, "dropped-queue", seq=1001),
+        packet(20, "sent", seq=2001),
+        packet(20, "enqueued", seq=2001, queue_packets=2, queue_average=0.75),
+        packet(30, "delivered", seq=1),
+        packet(40, "delivered", "up", ack=1001, window_bytes=7000),
+        packet(50, "delivered", seq=2001),
+        packet(60, "delivered", "up", ack=1001, window_bytes=7000, sack="2001-3001"),
+        packet(60, "sent", seq=1001),
+        packet(70, "sent", seq=1001),
+        packet(90, "delivered", seq=1001),
+        packet(95, "delivered", seq=1001),
+        packet(100, "delivered", "up", ack=3001, window_bytes=6000),
+    ]
+    events = [
+        tcp(0, "window", cwnd=3),
+        tcp(40, "rtt-sample", rtt_ns=40 * MS, rto_ns=200 * MS),
+        tcp(60, "retransmitted-fast", seq=1001),
+        tcp(60, "window", cwnd=2, ssthresh=2),
+        tcp(70, "timeout", seq=1001),
+        tcp(70, "retransmitted-timeout", seq=1001),
+        tcp(70, "retransmitted-timeout", "client", seq=1),
+        tcp(80, "window", cwnd=1, ssthresh=2),
+        tcp(100, "undone-frto"),
+    ]
+    flows = {"flow": ["web"], "protocol": ["tcp"]}
+    states = {"start_s": [0.05, 5.0], "end_s": [0.08, 6.0]}
+    trace: Any = SimpleNamespace(packets=table(packets), tcp=table(events), flows=flows, link_states=states)
+    return TraceTables.of(trace, '{"down": {"queue": {"red": {"min": "2 packets"}}}}')
+
+
+def layers(tables: TraceTables, kind: str) -> dict[str, Layer]:
+    (panel,) = panels(tables, [kind])
+
+    def tidy(values: Sequence[float | None]) -> list[Any]:
+        return [None if value is None else round(value, 6) for value in values]
+
+    return {layer.mark.name: replace(layer, x=tidy(layer.x), y=tidy(layer.y)) for layer in panel.layers}
+
+
+def test_sequence_panel_tells_the_story_of_a_loss(by_hand: TraceTables) -> None:
+    shown = layers(by_hand, "sequence")
+    bars = {
+        name: list(zip(shown[name].x, shown[name].y, shown[name].far or (), strict=True))
+        for name in shown
+        if shown[name].far
+    }
+    assert bars == {
+        "segment sent": [(0.0, 0.001, 1.001), (0.01, 1.001, 2.001), (0.02, 2.001, 3.001)],
+        "segment arrived": [(0.03, 0.001, 1.001), (0.05, 2.001, 3.001), (0.09, 1.001, 2.001), (0.095, 1.001, 2.001)],
+        "SACK block": [(0.06, 2.001, 3.001)],
+        "fast retransmission": [(0.06, 1.001, 2.001)],
+        "retransmission after timeout": [(0.07, 1.001, 2.001)],
+        "dropped: queue full": [(0.011, 1.001, 2.001)],
+    }
+    assert shown["segment sent"].labels == ["1:1001 (1000)", "1001:2001 (1000)", "2001:3001 (1000)"]
+    assert (shown["acknowledged"].x, shown["acknowledged"].y) == ([0.04, 0.06, 0.1], [1.001, 1.001, 3.001])
+    assert shown["advertised window"].y == [8.001, 8.001, 9.001]
+    assert (shown["timer expired"].x, shown["timer expired"].y) == ([0.07], [1.001])
+
+
+def test_window_time_queue_and_goodput_panels(by_hand: TraceTables) -> None:
+    windows = layers(by_hand, "cwnd")
+    assert windows["cwnd of web"].y == [3, 2, 1]
+    assert windows["ssthresh of web"].y == [None, 2, 2]
+    assert (windows["reduction undone"].x, windows["reduction undone"].y) == ([0.1], [1])
+
+    times = layers(by_hand, "rtt")
+    assert (times["RTT of web"].y, times["RTO of web"].y, times["timer expired"].y) == ([0.04], [0.2], [0.2])
+
+    queue = layers(by_hand, "queue")
+    assert (queue["packets in the router queue"].x, queue["packets in the router queue"].y) == ([0, 0.02], [1, 2])
+    assert queue["RED's average queue"].y == [0.5, 0.75]
+    assert (queue["dropped: queue full"].x, queue["dropped: queue full"].y) == ([0.011], [1])
+
+    # 0.1 s: about a thirtieth is 5 ms (of 1, 2, 5 and 10). The second copy of a segment brings nothing new.
+    goodput = layers(by_hand, "throughput")["goodput of web"]
+    assert goodput.x == [0.03, 0.035, 0.05, 0.055, 0.09, 0.095]
+    assert goodput.y == [200, 0, 200, 0, 200, 0]
+
+
+def test_an_average_over_bytes_stands_apart_from_packets(tmp_path: Path) -> None:
+    red = 'min = "2000 B", max = "6000 B", max_probability = 0.1, weight = 0.1, idle_packet_time = "70 ms"'
+    file = tmp_path / "bytes.toml"
+    file.write_text(f'extends = "{EXAMPLE}"\n[down.queue]\nlimit = "11520 B"\nred = {{ {red} }}\n', encoding="utf-8")
+    cell = _core.load(str(file)).cells[0]
+    queue, average = panels(TraceTables.of(cell.trace(1, 1, 1), cell.scenario), ["queue"])
+    names = [layer.mark.name for layer in queue.layers]
+    assert (queue.unit, average.unit) == ("packets", "kB")
+    assert marks.RED_AVERAGE.name not in names
+    assert max(value or 0 for value in queue.layers[0].y) > 9
+    (line,) = average.layers
+    assert 3 < max(value or 0 for value in line.y) < 11.52
+
+
+def test_a_picture_shades_the_bad_periods_it_covers(by_hand: TraceTables) -> None:
+    assert by_hand.picture([]).bad_periods == [(0.05, 0.08)]
+    assert by_hand.picture([], 0.06, 0.07).bad_periods == [(0.06, 0.07)]
+    assert by_hand.picture([], 0.08, 0.1).bad_periods == []
+
+
+@pytest.mark.parametrize(
+    "key", ["link=r1,workload=2tcp1udp,variant=eifel+red", "link=r6,workload=2tcp0udp,variant=frto"]
+)
+def test_panels_agree_with_the_metrics_of_the_same_run(key: str) -> None:
+    study = _core.load(str(STUDY / "study.toml"))
+    (cell,) = [cell for cell in study.cells if cell.key == key]
+    trace = cell.trace(study.seed, 1, 12)
+    tables = TraceTables.of(trace, cell.scenario)
+    found = panels(tables)
+    metrics = pl.DataFrame(trace.flows, strict=False)
+    again_marks = {mark.name for mark in marks.RETRANSMISSIONS.values()}
+    for flow, panel in zip(tables.flows[:2], found[:2], strict=True):
+        row = metrics.row(flow.number, named=True)
+        count = {layer.mark.name: len(layer.x) for layer in panel.layers}
+        again = sum(number for name, number in count.items() if name in again_marks)
+        assert again == row["retransmitted_packets"] > 0
+        # The SYN takes a sequence number and has no data; the FIN goes with the last data.
+        assert count["segment sent"] == row["sent_packets"] - again + 1
+        assert count.get("dropped: queue full", 0) == row["data_drops_queue"]
+        assert count.get("dropped: RED", 0) == row["data_drops_red"]
+        on_the_link = count.get("dropped: link error", 0) + count.get("dropped: ARQ gave up", 0)
+        assert on_the_link == row["data_drops_error"]
+        assert count.get("timer expired", 0) == row["timeouts"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12))))
+def test_new_bytes_are_those_that_no_range_had_before(ranges: list[tuple[int, int]]) -> None:
+    have: set[int] = set()
+    for (seq, length), fresh in zip(ranges, new_bytes((s, s + n) for s, n in ranges), strict=True):
+        asked = set(range(seq, seq + length))
+        assert fresh == len(asked - have)
+        have |= asked
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 1500))), st.integers(1, 8))
+def test_sliding_rate_is_the_sum_over_the_window_before(arrivals: list[tuple[int, int]], window: int) -> None:
+    x, y = sliding_rate([time for time, _ in arrivals], [size for _, size in arrivals], window)
+    assert x == sorted(set(x))
+    for time in range(70):
+        at_once = [rate for start, rate in zip(x, y, strict=True) if start <= time]
+        summed = sum(size for arrived, size in arrivals if time - window < arrived <= time)
+        assert (at_once[-1] if at_once else 0) == summed / window
+
+
+@given(st.floats(0.001, 1e6))
+def test_rate_window_is_round_and_about_a_thirtieth(duration: float) -> None:
+    window = rate_window_s(duration)
+    assert f"{window:.0e}"[0] in "125"
+    assert 0.6 < window / (duration / 30) < 1.7
+
+
+def height_at(layer: Layer, time: float) -> float | None:
+    before = [y for x, y in zip(layer.x, layer.y, strict=True) if x <= time]
+    return before[-1] if before else None
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9)), min_size=1), st.integers(0, 20), st.integers(1, 20))
+def test_cutting_steps_keeps_their_height(points: list[tuple[int, int]], start: int, length: int) -> None:
+    points.sort()
+    steps = Layer(marks.CWND, [x for x, _ in points], [y for _, y in points])
+    cut = steps.within(start, start + length)
+    assert all(start <= x <= start + length for x in cut.x)
+    # Between steps: at a step, heights of the same time may stand above each other.
+    for time in range(start, start + length):
+        assert height_at(cut, time + 0.5) == height_at(steps, time + 0.5)
+
+
+def luminance(color: str) -> float:
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_what_shares_a_panel_differs_in_more_than_colour() -> None:
+    sequence = [
+        *(marks.SEGMENT, marks.ACKNOWLEDGED, marks.ADVERTISED, marks.SACK, marks.TIMER),
+        *marks.RETRANSMISSIONS.values(),
+        *marks.DROPS.values(),
+    ]
+
+    def look(mark: Mark) -> object:
+        return mark.shape, mark.symbol, mark.dash, mark.size > 3
+
+    assert len({look(mark) for mark in sequence}) == len(sequence)
+    first, second, third = (luminance(color) for color in marks.FLOW_COLORS[:3])
+    assert abs(first - second) > 40
+    assert abs(second - third) > 30
+    assert len({marks.RTT.of("f", number).symbol for number in range(4)}) == 4
+
+
+def test_every_drop_retransmission_and_undo_of_the_engine_has_a_mark() -> None:
+    source = (Path(__file__).resolve().parents[2] / "crates/lasthop-trace/src/recorder.rs").read_text(encoding="utf-8")
+    recorded = set(re.findall(r'"((?:dropped|retransmitted|undone)-[a-z-]+)"', source))
+    assert recorded == {*marks.DROPS, *marks.RETRANSMISSIONS, *marks.UNDOS}
+
+
+# Files
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    """Width and height in pixels; every chunk's checksum is checked on the way."""
+    data = path.read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    position, kinds = 8, []
+    while position < len(data):
+        length, kind = struct.unpack_from(">I4s", data, position)
+        body = data[position + 8 : position + 8 + length]
+        assert struct.unpack_from(">I", data, position + 8 + length) == (zlib.crc32(kind + body),)
+        kinds.append(kind)
+        position += 12 + length
+    assert (kinds[0], kinds[-1]) == (b"IHDR", b"IEND")
+    width, height = struct.unpack_from(">II", data, 16)
+    return width, height
+
+
+def test_a_folder_gets_a_picture_of_each_kind(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:
+    out = tmp_path / "pictures"
+    assert lasthop_main("plot", *ONE_RUN, "--columns", 1, "--out", out) == 0
+    names = ["sequence-tcp-1", "sequence-tcp-2", "cwnd", "rtt", "queue", "throughput"]
+    assert sorted(file.name for file in out.iterdir()) == sorted(f"{name}.png" for name in names)
+    for file in out.iterdir():
+        width, height = png_size(file)
+        assert width == 1035  # 3.45 inches at 300 dots per inch
+        assert 400 < height < 1200
+
+
+def test_svg_holds_every_panel_as_vectors_and_the_same_bytes_every_time(
+    tmp_path: Path, lasthop_main: Callable[..., int]
+) -> None:
+    files = [tmp_path / "one.svg", tmp_path / "two.svg"]
+    for file in files:
+        assert lasthop_main("plot", *ONE_RUN, "--out", file, "--quiet") == 0
+    assert files[0].read_bytes() == files[1].read_bytes()
+    root = ElementTree.parse(files[0]).getroot()
+    svg = "{http://www.w3.org/2000/svg}"
+    assert root.tag == f"{svg}svg"
+    assert root.get("width") == "511.2pt"  # 7.1 inches
+    assert sum(group.get("id", "").startswith("axes_") for group in root.iter(f"{svg}g")) == 6
+    assert not list(root.iter(f"{svg}image"))
+
+
+def test_pdf_has_embedded_truetype_fonts(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:
+    file = tmp_path / "new" / "queue.PDF"
+    assert lasthop_main("plot", *ONE_RUN, "--kind", "queue,throughput", "--out", file) == 0
+    data = file.read_bytes()
+    assert data.startswith(b"%PDF-1.")
+    assert data.rstrip().endswith(b"%%EOF")
+    assert b"/FontFile2" in data
+    assert b"/Type3" not in data
+    assert b"/Subtype /Image" not in data
+
+
+def test_chosen_kind_flow_and_times(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:
+    chosen = ("--kind", "sequence,rtt", "--flow", "tcp-2", "--from", 5, "--to", 12.5)
+    assert lasthop_main("plot", *ONE_RUN, *chosen, "--format", "svg", "--out", tmp_path / "out") == 0
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["rtt.svg", "sequence-tcp-2.svg"]
+
+
+def test_udp_alone_has_no_pictures_of_tcp(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:
+    assert lasthop_main("plot", *ONE_RUN, "--flow", "udp", "--out", tmp_path / "out") == 0
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["queue.png", "throughput.png"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--out", "a.jpg"), ["png, svg, pdf", "'a.png'"]),
+        (("--out", "a.svg", "--format", "pdf"), ["--format pdf", "its ending says"]),
+        (("--out", "a.svg", "--kind", "queue,cwn"), ["'cwn'", "did you mean 'cwnd'", "sequence, cwnd, rtt"]),
+        (("--out", "a.svg", "--flow", "tcp2"), ["did you mean 'tcp-2'", "tcp-1, tcp-2, udp"]),
+        (("--out", "a.svg", "--flow", "udp", "--kind", "queue,rtt"), ["'rtt' shows TCP", "udp is UDP"]),
+        (("--out", "a.svg", "--from", "500"), ["--from 500", "the run is over at"]),
+        (("--out", "a.svg", "--from", "9", "--to", "8"), ["--from 9 --to 8"]),
+        (("--out", "a.svg", "--columns", "3"), ["--columns"]),
+        (("--out", "there"), ["there exists", "--out"]),
+        (("--out", "there.svg"), ["there.svg exists"]),
+        (("--out", "there.svg/x/y.svg"), ["Cannot write to there.svg/x/y.svg"]),
+        (("--out", "a.svg", "--set", "0"), ["--set"]),
+    ],
+)
+def test_what_cannot_be_drawn_is_said_and_leaves_nothing(
+    options: tuple[str, ...], words: list[str], lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("there").mkdir()
+    Path("there.svg").touch()
+    assert lasthop_main("plot", *ONE_RUN, *options) == 2
+    error = capsys.readouterr().err
+    assert all(word in error for word in words), error
+    assert "Traceback" not in error
+    assert sorted(str(path) for path in Path().iterdir()) == ["there", "there.svg"]
+
+
+def test_a_failure_while_drawing_leaves_no_folder(
+    tmp_path: Path,
+    lasthop_main: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def full(picture: Picture, *rest: object) -> None:
+        if picture.panels[0].kind == "rtt":
+            raise OSError("No space left on device")
+        draw(picture, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("lasthop.pictures.files.draw", full)
+    assert lasthop_main("plot", *ONE_RUN, "--kind", "cwnd,rtt", "--out", tmp_path / "out") == 2
+    assert "No space left" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_users_matplotlib_settings_change_nothing(by_hand: TraceTables, tmp_path: Path) -> None:
+    import matplotlib as mpl
+
+    picture = by_hand.picture(panels(by_hand))
+    draw(picture, tmp_path / "plain.png", "png", 1)
+    with mpl.rc_context({"font.size": 30, "axes.facecolor": "red"}):
+        draw(picture, tmp_path / "set.png", "png", 1)
+    assert (tmp_path / "plain.png").read_bytes() == (tmp_path / "set.png").read_bytes()
+
+
+# Page loads
+
+PAGE = pl.DataFrame(
+    [
+        ("p1", "inline-1", 1, 0.0, 2.25, 2.9, 3.6, 3.6),
+        ("p1", "main", 1, 0.0, 0.5, 1.25, 2.25, 2.25),
+        ("p1", "inline-2", 2, 2.25, 2.75, 3.5, None, None),
+        ("p0", "main", 1, 9.0, None, None, None, None),
+    ],
+    schema=["page", "object", "connection", "t_connect_s", "t_request_s", "t_first_byte_s", "t_last_byte_s", "t_end_s"],
+    orient="row",
+)
+
+
+def test_a_waterfall_has_a_row_per_object_in_the_order_of_requests() -> None:
+    empty, page = waterfall_panels(PAGE)
+    assert (empty.subject, empty.rows, empty.layers) == ("page p0", ["main, connection 1"], [])
+    assert page.rows == ["main, connection 1", "inline-1, connection 1", "inline-2, connection 2"]
+    spans = {layer.mark.name: list(zip(layer.y, layer.x, layer.far or (), strict=True)) for layer in page.layers}
+    assert spans == {
+        "connecting": [(0, 0.0, 0.5), (2, 2.25, 2.75)],  # inline-1 uses the connection of main
+        "waiting for the first byte": [(0, 0.5, 1.25), (1, 2.25, 2.9), (2, 2.75, 3.5)],
+        "receiving": [(0, 1.25, 2.25), (1, 2.9, 3.6)],
+        "ending": [(0, 2.25, 2.25), (1, 3.6, 3.6)],
+    }
+    assert all(layer.mark.shape is Shape.SPANS for layer in page.layers)
+
+
+@pytest.mark.parametrize("objects", [None, PAGE.clear()])
+def test_without_objects_there_is_no_waterfall(objects: pl.DataFrame | None) -> None:
+    assert waterfall_panels(objects) == []
+
+
+def test_a_waterfall_is_drawn_on_paper_and_on_screen(tmp_path: Path) -> None:
+    picture = Picture(waterfall_panels(PAGE), 0.0, 10.0, [])
+    draw(picture, tmp_path / "page.png", "png", 2)
+    assert png_size(tmp_path / "page.png")[0] == 2130
+    figure = picture_figure(picture)
+    bars = [trace for trace in figure["data"] if trace["name"] == "receiving"]
+    assert [(bar["base"], bar["x"], bar["y"]) for bar in bars] == [([1.25, 2.9], [1.0, 0.7], [0.0, 1.0])]
+    assert figure["layout"]["yaxis2"]["ticktext"] == [
+        "main, connection 1",
+        "inline-1, connection 1",
+        "inline-2, connection 2",
+    ]
+
+
+def test_every_kind_has_a_panel(by_hand: TraceTables) -> None:
+    assert [panel.kind for panel in panels(by_hand)] == list(KINDS)
+    quiet = replace(by_hand, packets=by_hand.packets.clear(), tcp=by_hand.tcp.clear())
+    assert all(isinstance(panel, Panel) and panel.layers == [] for panel in panels(quiet))
