@@ -18,9 +18,9 @@ fn config() -> impl Strategy<Value = TcpConfig> {
         Just(FRtoMode::Rfc5682Sack),
     ];
     let recovery = prop_oneof![Just(RecoveryRules::LinuxInFlight), Just(RecoveryRules::Rfc3517RateHalving)];
-    (any::<[bool; 7]>(), frto, recovery, 1..12u32, 4..64u32).prop_map(
+    (any::<[bool; 9]>(), frto, recovery, 1..12u32, 4..64u32).prop_map(
         |(
-            [sack, dsack, timestamps, eifel, ecn, limited_transmit, first],
+            [sack, dsack, timestamps, eifel, ecn, limited_transmit, first, early, quick],
             frto,
             recovery,
             window,
@@ -34,6 +34,8 @@ fn config() -> impl Strategy<Value = TcpConfig> {
             config.ecn = ecn;
             config.limited_transmit = limited_transmit;
             config.first_segment_acked_at_once = first;
+            config.early_retransmit = early;
+            config.quick_acks = quick;
             config.frto = frto;
             config.recovery = recovery;
             config.initial_window = window;
