@@ -58,6 +58,9 @@ pub struct TcpConfig {
     pub retries: u32,
     /// Retransmissions of a SYN before the connection is aborted.
     pub syn_retries: u32,
+    /// After its own FIN is acknowledged an end waits this long for the peer's, counted from the last segment
+    /// that arrived; then it gives up. Linux: `tcp_fin_timeout`.
+    pub fin_timeout: Duration,
     /// Time after which a held ACK is sent, counted in ticks from the one in progress.
     pub delayed_ack: Duration,
     /// Acknowledge the very first data segment at once.
