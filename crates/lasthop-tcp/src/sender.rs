@@ -426,7 +426,7 @@ impl Sender {
 
     /// What the window is compared with. Before recovery only limited transmit (RFC 3042) lets a segment go
     /// for one that SACK or a duplicate ACK reports; without it they count until they are acknowledged
-    /// (FlightSize, RFC 5681, section 2).
+    /// (`FlightSize`, RFC 5681, section 2).
     pub fn flight(&self) -> u32 {
         let limited = !self.config.limited_transmit && self.state <= State::Cwr && self.frto.is_none();
         self.board.in_flight() + if limited { self.board.sacked_out() } else { 0 }

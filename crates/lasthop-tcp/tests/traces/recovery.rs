@@ -221,7 +221,7 @@ fn without_limited_transmit_reported_segments_count_until_they_are_acknowledged(
             c.sack = sack;
             c.limited_transmit = false;
         });
-        let mut report = |wire: &mut Wire, end| if sack { wire.sack(1, &[(2, end)]) } else { wire.ack(1) };
+        let report = |wire: &mut Wire, end| if sack { wire.sack(1, &[(2, end)]) } else { wire.ack(1) };
         assert_eq!(report(&mut wire, 3), [0; 0]);
         assert_eq!(report(&mut wire, 4), [0; 0]);
         assert_eq!(report(&mut wire, 5), [1]);
