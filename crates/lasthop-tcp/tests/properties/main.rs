@@ -77,12 +77,15 @@ fn path(loss: std::ops::Range<u32>) -> impl Strategy<Value = Path> {
 }
 
 fn transfer(loss: std::ops::Range<u32>) -> impl Strategy<Value = Transfer> {
-    (config(), config(), cache(), path(loss), 0..80u64, 1..1_200u64).prop_map(
-        |(server, client, cache, path, writes, write_bytes)| Transfer {
+    let request = (prop_oneof![Just(0), 1..5_000u64], any::<bool>());
+    (config(), config(), cache(), path(loss), request, 0..80u64, 1..1_200u64).prop_map(
+        |(server, client, cache, path, (request_bytes, client_closes_first), writes, write_bytes)| Transfer {
             server,
             client,
             cache,
             path,
+            request_bytes,
+            client_closes_first,
             bytes: (writes * write_bytes).saturating_sub(write_bytes / 3),
             write_bytes,
         },
@@ -96,7 +99,7 @@ proptest! {
     fn every_byte_arrives_and_both_ends_close(transfer in transfer(0..30)) {
         let outcome = transfer.run();
         prop_assert_eq!(outcome.phases, [Phase::Closed, Phase::Closed]);
-        prop_assert_eq!(outcome.received, transfer.bytes);
+        prop_assert_eq!(outcome.received, [transfer.request_bytes, transfer.bytes]);
     }
 
     #[test]
@@ -105,12 +108,13 @@ proptest! {
         // Below a third of the initial timeout: only a delayed ACK could make the timer expire.
         transfer.path.delay_millis %= 400;
         let outcome = transfer.run();
-        prop_assert_eq!(outcome.received, transfer.bytes);
+        prop_assert_eq!(outcome.received, [transfer.request_bytes, transfer.bytes]);
         prop_assert_eq!(outcome.fast_retransmissions, 0);
     }
 
     #[test]
     fn a_path_that_loses_much_ends_in_closing_or_giving_up(mut transfer in transfer(20..100)) {
+        transfer.request_bytes = 0;
         transfer.server.retries = 6;
         transfer.server.syn_retries = 4;
         let outcome = transfer.run();
@@ -120,7 +124,7 @@ proptest! {
         // A receiver whose peer gave up waits for ever: there is no keep-alive.
         prop_assert!(ended(client) || server == Phase::Aborted, "{:?}", outcome.phases);
         if server == Phase::Closed {
-            prop_assert_eq!(outcome.received, transfer.bytes);
+            prop_assert_eq!(outcome.received, [transfer.request_bytes, transfer.bytes]);
         }
     }
 
