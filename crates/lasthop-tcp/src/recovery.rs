@@ -101,7 +101,8 @@ impl Sender {
                 }
             }
             State::Recovery => {
-                if !self.try_undo_recovery(cx) {
+                // While recovery is held an undone reduction stays undone.
+                if !self.try_undo_recovery(cx) && self.undo_marker.is_some() {
                     self.cwnd = self.ssthresh;
                 }
                 self.leave_recovery(cx);
