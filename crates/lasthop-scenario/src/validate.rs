@@ -94,6 +94,7 @@ fn tcp(config: &TcpConfig) -> Result<(), Invalid> {
     for (key, value, example) in [
         ("tick", config.tick, "10 ms"),
         ("rto_initial", config.rto_initial, "3 s"),
+        ("fin_timeout", config.fin_timeout, "60 s"),
         ("delayed_ack", config.delayed_ack, "200 ms"),
     ] {
         not_zero(&value, &format!("tcp.{key}"), example)?;

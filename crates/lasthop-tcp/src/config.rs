@@ -17,6 +17,9 @@ pub struct TcpConfig {
     pub initial_window: u32,
     /// Duplicate ACKs, or segments SACKed, that start fast recovery.
     pub dupack_threshold: u32,
+    /// With fewer than four segments outstanding and no new data to send, fast recovery starts when all but
+    /// one of them are reported (RFC 5827, section 3.2).
+    pub early_retransmit: bool,
     /// Send new data on the first duplicate ACKs when the window in flight allows (RFC 3042).
     pub limited_transmit: bool,
     /// Selective acknowledgments (RFC 2018).
@@ -57,10 +60,16 @@ pub struct TcpConfig {
     pub retries: u32,
     /// Retransmissions of a SYN before the connection is aborted.
     pub syn_retries: u32,
+    /// After its own FIN is acknowledged an end waits this long for the peer's, counted from the last segment
+    /// that arrived; then it gives up. Linux: `tcp_fin_timeout`.
+    pub fin_timeout: Duration,
     /// Time after which a held ACK is sent, counted in ticks from the one in progress.
     pub delayed_ack: Duration,
     /// Acknowledge the very first data segment at once.
     pub first_segment_acked_at_once: bool,
+    /// Acknowledge as many of the first data segments at once as half of the advertised window holds, at
+    /// least 2 and at most 16, as Linux does.
+    pub quick_acks: bool,
     /// Advertised window at first, in segments.
     pub receive_window_initial: u32,
     /// Growth of the advertised window for each in-order segment, in segments.

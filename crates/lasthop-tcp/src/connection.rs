@@ -24,7 +24,7 @@ pub enum Phase {
     Established,
     /// Both FINs are acknowledged. A repeated FIN is still answered, as in TIME-WAIT.
     Closed,
-    /// Given up: retries exhausted, or reset by the peer.
+    /// Given up: by the application, by the peer's reset, or because the peer does not answer.
     Aborted,
 }
 
@@ -41,6 +41,10 @@ pub struct Endpoint {
     sender: Sender,
     receiver: Receiver,
     ack_due: bool,
+    /// An RST that is to be sent.
+    reset: Option<Segment>,
+    /// Tick at which waiting for the peer's FIN ends.
+    fin_wait: Option<Tick>,
     /// First sequence number after everything that was put on the wire.
     transmitted: u64,
 }
@@ -61,6 +65,8 @@ impl Endpoint {
             sender: Sender::new(config, clock, mss),
             receiver: Receiver::new(config),
             ack_due: false,
+            reset: None,
+            fin_wait: None,
             transmitted: 0,
             config: config.clone(),
         }
@@ -79,7 +85,8 @@ impl Endpoint {
         self.send_new(now, observer);
     }
 
-    /// No more data will be written; the FIN leaves with or after the last byte.
+    /// No more data will be written. The FIN leaves with the last byte if that has not been put on the wire
+    /// yet, else after it.
     pub fn close<O: Observer>(&mut self, now: Instant, observer: &mut O) {
         self.sender.close();
         self.send_new(now, observer);
@@ -90,6 +97,22 @@ impl Endpoint {
             let mut cx = context(self.flow, self.host, self.clock, now, observer);
             self.sender.send_new(&mut cx);
         }
+    }
+
+    /// Gives up the connection for the application: what is queued is forgotten, and the peer is told by an RST
+    /// unless both ends have sent their FIN (RFC 9293, section 3.10.5). No effect once closed or aborted.
+    pub fn abort<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        if matches!(self.phase, Phase::Closed | Phase::Aborted) {
+            return;
+        }
+        let synchronised = matches!(self.phase, Phase::SynReceived | Phase::Established);
+        if synchronised && !(self.sender.fin_sent && self.peer_closed()) {
+            let flags = Flags::RST.with(Flags::ACK);
+            self.reset =
+                Some(Segment { seq: self.transmitted, ack: self.receiver.nxt, flags, ..Segment::default() });
+        }
+        let mut cx = context(self.flow, self.host, self.clock, now, observer);
+        self.give_up(&mut cx);
     }
 
     /// Where the connection stands.
@@ -129,19 +152,23 @@ impl Endpoint {
     ) {
         let mut cx = context(self.flow, self.host, self.clock, now, observer);
         if segment.flags.contains(Flags::RST) {
-            if self.phase != Phase::Closed {
-                self.abort(&mut cx);
+            if self.accepts_reset(segment) {
+                self.give_up(&mut cx);
             }
             return;
         }
         match self.phase {
-            Phase::Aborted => {}
+            Phase::Aborted => self.reset = Some(reset_for(segment)),
             Phase::Listen | Phase::SynSent => self.on_syn(&mut cx, segment, cache),
-            Phase::SynReceived if segment.flags.contains(Flags::SYN) => {}
+            Phase::SynReceived if segment.flags.contains(Flags::SYN) => self.sender.repeat_syn(cx.tick),
             Phase::SynReceived => {
-                self.sender.take_ack(&mut cx, segment);
-                self.establish(&mut cx, cache);
-                self.on_data(cx.tick, segment, ecn);
+                // Data may come with the ACK of the SYN-ACK, or instead of one that was lost.
+                if segment.ack == self.sender.nxt {
+                    self.sender.take_ack(&mut cx, segment);
+                    self.establish(&mut cx, cache);
+                    self.on_data(cx.tick, segment, ecn);
+                    self.check_closed(&mut cx);
+                }
             }
             Phase::Established | Phase::Closed => {
                 if segment.flags.contains(Flags::SYN) {
@@ -201,16 +228,35 @@ impl Endpoint {
     }
 
     fn check_closed<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        if self.phase == Phase::Established && self.sender.fin_acknowledged() && self.peer_closed() {
+        self.fin_wait = None;
+        if self.phase != Phase::Established || !self.sender.fin_acknowledged() {
+            return;
+        }
+        if self.peer_closed() {
             self.phase = Phase::Closed;
             cx.emit(TcpEvent::Closed);
+        } else {
+            self.fin_wait = Some(cx.tick + self.clock.ticks(self.config.fin_timeout));
         }
     }
 
-    fn abort<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+    /// A reset must fit the connection (RFC 9293, sections 3.10.7.3 and 3.10.7.4).
+    fn accepts_reset(&self, segment: &Segment) -> bool {
+        match self.phase {
+            Phase::Listen | Phase::Closed | Phase::Aborted => false,
+            Phase::SynSent => segment.flags.contains(Flags::ACK) && segment.ack == self.sender.nxt,
+            Phase::SynReceived | Phase::Established => {
+                let first = self.receiver.nxt;
+                (first..=first + self.receiver.window_bytes(self.mss)).contains(&segment.seq)
+            }
+        }
+    }
+
+    /// The end of the connection. Nothing is sent: as on Linux the peer learns of it when it sends something.
+    fn give_up<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         self.phase = Phase::Aborted;
-        self.sender.timer = None;
         self.sender.out.clear();
+        self.ack_due = false;
         cx.emit(TcpEvent::Aborted);
     }
 
@@ -219,23 +265,31 @@ impl Endpoint {
         if self.phase == Phase::Aborted {
             return None;
         }
-        let due = [self.sender.timer, self.receiver.delayed_ack_due()];
+        let due = [self.sender.timer, self.receiver.delayed_ack_due(), self.fin_wait];
         due.into_iter().flatten().min().map(|tick| self.clock.begin(tick))
     }
 
     /// Runs the timers that are due.
     pub fn handle_wakeup<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        if self.phase == Phase::Aborted {
+            return;
+        }
         let mut cx = context(self.flow, self.host, self.clock, now, observer);
         if self.receiver.delayed_ack_due().is_some_and(|due| due <= cx.tick) {
             self.ack_due = true;
         }
-        if self.sender.timer.is_some_and(|due| due <= cx.tick) && !self.sender.on_timeout(&mut cx) {
-            self.abort(&mut cx);
+        let exhausted =
+            self.sender.timer.is_some_and(|due| due <= cx.tick) && !self.sender.on_timeout(&mut cx);
+        if exhausted || self.fin_wait.is_some_and(|due| due <= cx.tick) {
+            self.give_up(&mut cx);
         }
     }
 
     /// The next segment to put on the wire, with the ECN field of its packet; none when all is sent.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<(Segment, Ecn)> {
+        if let Some(reset) = self.reset.take() {
+            return Some((reset, Ecn::NotEct));
+        }
         let tick = self.clock.at(now);
         if std::mem::take(&mut self.ack_due) {
             let pure = Segment { seq: self.transmitted, ..Segment::default() };
@@ -282,6 +336,15 @@ impl Endpoint {
             }
         }
         segment
+    }
+}
+
+/// What a host without the connection answers (RFC 9293, section 3.10.7.1).
+fn reset_for(segment: &Segment) -> Segment {
+    if segment.flags.contains(Flags::ACK) {
+        Segment { seq: segment.ack, flags: Flags::RST, ..Segment::default() }
+    } else {
+        Segment { ack: segment.end(), flags: Flags::RST.with(Flags::ACK), ..Segment::default() }
     }
 }
 

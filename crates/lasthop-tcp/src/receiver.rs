@@ -5,6 +5,9 @@ use lasthop_core::{Ecn, Flags, SackBlock, SackList, Segment};
 use crate::clock::{Tick, TickClock};
 use crate::config::TcpConfig;
 
+/// Most quick ACKs at the start of a connection (Linux: `TCP_MAX_QUICKACKS`).
+const QUICK_ACKS_MAX: u32 = 16;
+
 /// The receiving half.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
@@ -21,6 +24,8 @@ pub(crate) struct Receiver {
     echo: u32,
     delayed: Option<Tick>,
     data_seen: bool,
+    /// ACKs that still leave at once.
+    quick: u32,
     pub congestion_experienced: bool,
 }
 
@@ -36,6 +41,7 @@ impl Receiver {
             echo: 0,
             delayed: None,
             data_seen: false,
+            quick: 0,
             congestion_experienced: false,
         }
     }
@@ -75,14 +81,18 @@ impl Receiver {
             self.note_duplicate(config, SackBlock { start, end: self.nxt });
         }
         self.advance(end);
+        let first = !std::mem::replace(&mut self.data_seen, true);
+        if first && config.quick_acks {
+            self.quick = (self.window_segments / 2).clamp(2, QUICK_ACKS_MAX);
+        }
         self.window_segments =
             (self.window_segments + config.receive_window_growth).min(config.receive_window_max);
-        let first = !std::mem::replace(&mut self.data_seen, true);
         // RFC 5681, section 4.2: at least every second full-sized segment, and while a gap is open.
         let at_once = self.nxt - self.acked > u64::from(mss)
             || !self.ranges.is_empty()
             || self.peer_closed()
-            || (first && config.first_segment_acked_at_once);
+            || (first && config.first_segment_acked_at_once)
+            || self.quick > 0;
         if !at_once && self.delayed.is_none() {
             self.delayed = Some(tick + clock.ticks(config.delayed_ack));
         }
@@ -160,6 +170,7 @@ impl Receiver {
     pub fn on_ack_sent(&mut self, config: &TcpConfig) -> SackList {
         self.acked = self.nxt;
         self.delayed = None;
+        self.quick = self.quick.saturating_sub(1);
         let mut list = SackList::default();
         if !config.sack {
             return list;

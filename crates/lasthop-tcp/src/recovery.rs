@@ -101,7 +101,8 @@ impl Sender {
                 }
             }
             State::Recovery => {
-                if !self.try_undo_recovery(cx) {
+                // While recovery is held an undone reduction stays undone.
+                if !self.try_undo_recovery(cx) && self.undo_marker.is_some() {
                     self.cwnd = self.ssthresh;
                 }
                 self.leave_recovery(cx);
@@ -127,7 +128,18 @@ impl Sender {
         self.board.lost_out() > 0
             || self.board.sacked_out() >= self.reordering
             || self.duplicates >= self.reordering
+            || self.may_retransmit_early()
             || self.head_timed_out(cx)
+    }
+
+    /// Too little is outstanding for three duplicates, and nothing new may be sent to cause more (RFC 5827,
+    /// section 3.2, counted in segments).
+    fn may_retransmit_early(&self) -> bool {
+        let outstanding = self.board.outstanding();
+        self.config.early_retransmit
+            && (2..4).contains(&outstanding)
+            && self.board.sacked_out() >= outstanding - 1
+            && !self.new_data_fits()
     }
 
     fn head_timed_out<O>(&self, cx: &Context<'_, O>) -> bool {

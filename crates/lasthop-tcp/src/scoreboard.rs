@@ -152,6 +152,14 @@ impl Scoreboard {
         self.queue.push_back(segment);
     }
 
+    /// The FIN rides on the newest segment.
+    pub fn add_fin(&mut self) {
+        if let Some(last) = self.queue.back_mut() {
+            last.fin = true;
+            last.end += 1;
+        }
+    }
+
     /// Removes everything below `una`.
     pub fn acknowledge(&mut self, una: u64) -> Acknowledged {
         let mut result = Acknowledged::default();

@@ -179,9 +179,21 @@ impl Sender {
         self.writes.push_back(Writes { start, end: self.data_end, write_bytes });
     }
 
-    /// No more data will be written: the FIN follows the last byte.
+    /// No more data will be written: the FIN follows the last byte, or rides on it if it still waits to be
+    /// put on the wire.
     pub fn close(&mut self) {
         self.closing = true;
+        let fin_is_next = self.next_new() == Some((0, true)) && self.new_data_fits();
+        if let Some(last) = self.out.back_mut()
+            && fin_is_next
+            && last.payload_bytes > 0
+            && last.seq + u64::from(last.payload_bytes) == self.nxt
+        {
+            last.fin = true;
+            self.board.add_fin();
+            self.nxt += 1;
+            self.fin_sent = true;
+        }
     }
 
     /// True if the timeout stands doubled for want of a valid sample.
@@ -197,6 +209,13 @@ impl Sender {
     /// Sends the SYN (or the SYN of a SYN-ACK).
     pub fn send_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         self.push_new(cx, 0, true, false);
+    }
+
+    /// Answers a repeated SYN with the SYN-ACK again. The timer runs on, as in Linux.
+    pub fn repeat_syn(&mut self, tick: Tick) {
+        self.board.note_retransmission(0, tick, self.nxt);
+        let ecn = Ecn::NotEct;
+        self.out.push_back(Transmission { seq: 0, payload_bytes: 0, syn: true, fin: false, ecn, cwr: false });
     }
 
     /// Initial window and cached metrics, once the handshake is complete.
@@ -407,7 +426,7 @@ impl Sender {
 
     /// What the window is compared with. Before recovery only limited transmit (RFC 3042) lets a segment go
     /// for one that SACK or a duplicate ACK reports; without it they count until they are acknowledged
-    /// (FlightSize, RFC 5681, section 2).
+    /// (`FlightSize`, RFC 5681, section 2).
     pub fn flight(&self) -> u32 {
         let limited = !self.config.limited_transmit && self.state <= State::Cwr && self.frto.is_none();
         self.board.in_flight() + if limited { self.board.sacked_out() } else { 0 }

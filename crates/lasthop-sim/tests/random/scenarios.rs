@@ -164,6 +164,8 @@ fn tcp() -> impl Strategy<Value = TcpConfig> {
                 limited_transmit,
                 cached_metrics,
                 first_segment_acked_at_once: first,
+                early_retransmit: first,
+                quick_acks: ecn,
                 frto,
                 recovery,
                 initial_window,

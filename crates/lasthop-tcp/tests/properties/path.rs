@@ -24,6 +24,10 @@ pub struct Transfer {
     pub client: TcpConfig,
     pub cache: Option<CachedMetrics>,
     pub path: Path,
+    /// From the client: with a request the client opens, and the server answers what it has read whole.
+    pub request_bytes: u64,
+    /// The client sends its FIN with the request, not after the server's.
+    pub client_closes_first: bool,
     pub bytes: u64,
     pub write_bytes: u64,
 }
@@ -31,7 +35,8 @@ pub struct Transfer {
 #[derive(Debug, PartialEq)]
 pub struct Outcome {
     pub phases: [Phase; 2],
-    pub received: u64,
+    /// By the server, and by the client.
+    pub received: [u64; 2],
     pub fast_retransmissions: usize,
     /// Every segment sent: when, by which end, what.
     pub packets: Vec<(Instant, usize, Segment)>,
@@ -76,6 +81,7 @@ struct Run<'a> {
     random: u64,
     watch: Watch,
     packets: Vec<(Instant, usize, Segment)>,
+    answered: bool,
     client_closed: bool,
 }
 
@@ -95,16 +101,18 @@ impl Transfer {
             random: self.path.seed,
             watch: Watch::default(),
             packets: Vec::new(),
+            answered: false,
             client_closed: false,
         };
-        run.ends[0].connect(run.now, &mut run.watch);
-        run.ends[0].write(run.now, self.bytes, self.write_bytes, &mut run.watch);
-        run.ends[0].close(run.now, &mut run.watch);
+        let opener = usize::from(self.request_bytes > 0);
+        run.ends[opener].connect(run.now, &mut run.watch);
+        run.ends[1].write(run.now, self.request_bytes, self.write_bytes, &mut run.watch);
+        run.run_applications();
         run.transmit();
         while run.step() {}
         Outcome {
             phases: [run.ends[0].phase(), run.ends[1].phase()],
-            received: run.ends[1].received_bytes(),
+            received: [0, 1].map(|end| run.ends[end].received_bytes()),
             fast_retransmissions: run.watch.fast_retransmissions,
             packets: run.packets,
         }
@@ -141,11 +149,23 @@ impl Run<'_> {
         self.right_edge[end] = self.right_edge[end].max(edge);
         self.ends[end].handle_segment(self.now, &segment, ecn, cache, &mut self.watch);
         assert!(self.ends[1].received_bytes() <= self.transfer.bytes, "more arrived than was sent");
-        if self.ends[1].peer_closed() && !self.client_closed {
-            self.client_closed = true;
-            self.ends[1].close(self.now, &mut self.watch);
-        }
+        self.run_applications();
         self.transmit();
+    }
+
+    fn run_applications(&mut self) {
+        let &Transfer { request_bytes, client_closes_first, bytes, write_bytes, .. } = self.transfer;
+        let [server, client] = &mut self.ends;
+        if !self.answered && server.received_bytes() == request_bytes {
+            self.answered = true;
+            server.write(self.now, bytes, write_bytes, &mut self.watch);
+            server.close(self.now, &mut self.watch);
+        }
+        let closes_now = client_closes_first && request_bytes > 0 || client.peer_closed();
+        if closes_now && !self.client_closed {
+            self.client_closed = true;
+            client.close(self.now, &mut self.watch);
+        }
     }
 
     fn transmit(&mut self) {

@@ -1,9 +1,9 @@
 //! Opening, closing, giving up.
 
-use lasthop_core::{Ecn, Flags, Segment, TcpEvent, Timestamps};
+use lasthop_core::{Duration, Ecn, Flags, Segment, TcpEvent, Timestamps};
 use lasthop_tcp::Phase;
 
-use crate::wire::{Wire, config, numbers};
+use crate::wire::{Log, Wire, config, numbers};
 
 #[test]
 fn syn_takes_48_bytes_and_60_with_timestamps() {
@@ -72,6 +72,24 @@ fn repeated_syn_ack_is_acknowledged_again() {
     assert_eq!(wire.syn_ack(&config, None), [0; 0]);
     assert_eq!(wire.sent.len(), before + 1);
     assert_eq!((wire.last().flags, wire.last().ack, wire.last().payload_bytes), (Flags::ACK, 1, 0));
+}
+
+#[test]
+fn repeated_syn_is_answered_at_once_and_gives_no_sample() {
+    let mut client = crate::receiver::Client::listen(&config(|_| ()));
+    let due = client.tcp.next_wakeup();
+    client.now += Duration::from_millis(1_000);
+    let syn = Segment { flags: Flags::SYN, sack_permitted: true, ..Segment::default() };
+    client.tcp.handle_segment(client.now, &syn, Ecn::NotEct, None, &mut ());
+    let (answer, _) = client.tcp.poll_transmit(client.now).unwrap();
+    assert_eq!((answer.flags, answer.seq, answer.ack), (Flags::SYN.with(Flags::ACK), 0, 1));
+    assert_eq!(client.tcp.next_wakeup(), due, "the timer runs on");
+    client.now += Duration::from_millis(100);
+    let mut log = Log::default();
+    let ack = Segment { seq: 1, ack: 1, flags: Flags::ACK, ..Segment::default() };
+    client.tcp.handle_segment(client.now, &ack, Ecn::NotEct, None, &mut log);
+    assert_eq!(client.tcp.phase(), Phase::Established);
+    assert!(!log.0.iter().any(|event| matches!(event, TcpEvent::RttSample { .. })), "Karn's rule");
 }
 
 #[test]

@@ -73,6 +73,32 @@ fn first_segment_waits_for_the_second_without_the_switch() {
     assert_eq!(acks, [None, Some(2), None, Some(4)]);
 }
 
+#[test]
+fn quick_acks_answer_the_first_segments_at_once() {
+    let quick = |initial: u32| {
+        let mut client = Client::listen(&config(|c| {
+            c.quick_acks = true;
+            c.first_segment_acked_at_once = false;
+            c.receive_window_initial = initial;
+        }));
+        (0..40).take_while(|&number| client.data(number).is_some()).count()
+    };
+    // Half of the window that was advertised before the first segment; at least 2, at most 16.
+    assert_eq!([1, 4, 11, 32, 64].map(quick), [2, 2, 5, 16, 16]);
+}
+
+#[test]
+fn an_ack_that_rides_on_data_uses_up_a_quick_ack() {
+    let mut client = Client::listen(&config(|c| {
+        c.quick_acks = true;
+        c.first_segment_acked_at_once = false;
+    }));
+    assert_eq!(client.data(0), Some(1));
+    client.tcp.write(client.now, 536, 536, &mut ());
+    assert!(client.tcp.poll_transmit(client.now).is_some_and(|(data, _)| data.payload_bytes > 0));
+    assert_eq!(client.data(1), None);
+}
+
 /// Delay of a held ACK, for a segment that arrives `arrival` us after the start of a host whose clock is
 /// `phase` us into a tick.
 fn delay_micros(arrival: u64, phase: u64) -> u64 {

@@ -240,6 +240,67 @@ fn without_limited_transmit_an_ack_of_new_data_lets_new_data_go() {
     assert_eq!(wire.window(), (10, INFINITE, 9));
 }
 
+/// Segments 0 to 2 are outstanding, nothing new is left to send, 0 is lost.
+fn three_last(change: impl FnOnce(&mut lasthop_tcp::TcpConfig)) -> Wire {
+    let config = config(|c| {
+        c.initial_window = 8;
+        change(c);
+    });
+    let mut wire = Wire::open(&config, 3);
+    wire.wait(600);
+    wire
+}
+
+#[test]
+fn early_retransmit_recovers_when_all_but_one_of_the_last_segments_are_reported() {
+    let mut wire = three_last(|c| c.early_retransmit = true);
+    assert_eq!(wire.sack(0, &[(1, 2)]), [0; 0]);
+    assert_eq!(wire.sack(0, &[(1, 3)]), [0]);
+    assert_eq!(wire.recoveries(), 1);
+    // Two outstanding: one report is enough.
+    let mut wire = three_last(|c| c.early_retransmit = true);
+    wire.ack(1);
+    assert_eq!(wire.sack(1, &[(2, 3)]), [1]);
+    // Without SACK duplicates count (ER_thresh = outstanding - 1).
+    let mut wire = three_last(|c| {
+        c.early_retransmit = true;
+        c.sack = false;
+    });
+    assert_eq!(wire.ack(0), [0; 0]);
+    assert_eq!(wire.ack(0), [0]);
+}
+
+#[test]
+fn without_early_retransmit_the_last_segments_wait_for_the_timer() {
+    let mut wire = three_last(|_| ());
+    wire.sack(0, &[(1, 2)]);
+    assert_eq!(wire.sack(0, &[(1, 3)]), [0; 0]);
+    assert_eq!(wire.recoveries(), 0);
+    assert_eq!(wire.expire(), [0]);
+}
+
+#[test]
+fn early_retransmit_waits_while_new_data_or_four_segments_are_there() {
+    let mut wire = three_last(|c| c.early_retransmit = true);
+    wire.write(1);
+    // Four outstanding: the usual threshold of three.
+    wire.sack(0, &[(1, 2)]);
+    assert_eq!(wire.sack(0, &[(1, 3)]), [0; 0]);
+    assert_eq!(wire.sack(0, &[(1, 4)]), [0]);
+    // New data in hand, held by the congestion window only: limited transmit gets more duplicates.
+    let mut wire = Wire::open(
+        &config(|c| {
+            c.initial_window = 3;
+            c.early_retransmit = true;
+        }),
+        9,
+    );
+    wire.wait(600);
+    assert_eq!(wire.sack(0, &[(1, 2)]), [3]);
+    assert_eq!(wire.sack(0, &[(1, 3)]), [4]);
+    assert_eq!(wire.sack(0, &[(1, 4)])[0], 0);
+}
+
 #[test]
 fn rate_halving_rules_shrink_the_window_every_second_ack_and_mark_by_rfc_3517() {
     let mut wire = nine_in_flight(|c| {

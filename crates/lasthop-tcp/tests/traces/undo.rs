@@ -122,6 +122,29 @@ fn eifel_undoes_a_fast_retransmit_whose_end_comes_at_once() {
 }
 
 #[test]
+fn without_sack_an_undone_reduction_stays_undone_while_recovery_is_held() {
+    let mut wire = open(|c| {
+        eifel(c);
+        c.sack = false;
+    });
+    wire.ack(1);
+    wire.ack(1);
+    wire.ack(1);
+    wire.wait(20);
+    assert_eq!(wire.ack_echoing(1, &[], 0, 0), [1]);
+    wire.wait(20);
+    wire.ack_echoing(12, &[], 1, 0);
+    assert_eq!(
+        (wire.count(EIFEL), wire.window()),
+        (1, (3, INFINITE, 3)),
+        "burst limit: nothing in flight + 3"
+    );
+    wire.ack(13);
+    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
+    assert_eq!(wire.window(), (3, INFINITE, 3), "not up to ssthresh");
+}
+
+#[test]
 fn dsack_undoes_when_every_retransmission_is_reported() {
     let mut wire = open(|c| c.dsack = true);
     false_fast_retransmit(&mut wire);
