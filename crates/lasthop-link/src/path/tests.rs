@@ -4,7 +4,7 @@ use lasthop_core::dist::Cut;
 use lasthop_core::units::{Probability, QueueSize};
 use lasthop_core::{Bytes, Direction, Distribution, DropCause, Duration, Ecn, Instant};
 
-use crate::config::{ArqConfig, BufferRelease, ErrorConfig, StateLookup};
+use crate::config::{ArqConfig, BufferRelease, ErrorConfig, Start, StateLookup};
 use crate::testing::{Lab, SEED, Seen, arq, at_us, errors, red, studied_path};
 
 mod properties;
@@ -262,6 +262,7 @@ fn directions_share_the_states_and_draw_hits_apart() {
             cut: Cut::Redraw,
         };
         let errors = ErrorConfig {
+            start: Start::Good,
             good: length(2_000),
             bad: length(2_000),
             packet_error_probability: Probability::new(probability).unwrap(),

@@ -2,7 +2,7 @@
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Probability, QueueSize, Rate};
 use lasthop_link::{
-    ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig, StateLookup,
+    ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
 };
 use lasthop_scenario::{LanConfig, Roles, Scenario};
 use lasthop_tcp::{FRtoMode, RecoveryRules, TcpConfig};
@@ -92,8 +92,11 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
             release,
         },
     );
-    (queue, option::of(red()), link)
-        .prop_map(|(limit, red, link)| PathConfig { queue: QueueConfig { limit, red }, link })
+    (queue, option::of(red()), link).prop_map(|(limit, red, link)| PathConfig {
+        queue: QueueConfig { limit, red },
+        htb: None,
+        link,
+    })
 }
 
 fn red() -> impl Strategy<Value = RedConfig> {
@@ -109,7 +112,8 @@ fn red() -> impl Strategy<Value = RedConfig> {
             max,
             max_probability: probability(max_probability),
             weight: probability(weight),
-            idle_packet_time,
+            idle_packet_time: Some(idle_packet_time),
+            avpkt: None,
             ecn,
         },
     )
@@ -132,7 +136,7 @@ fn errors() -> impl Strategy<Value = ErrorConfig> {
         ArqConfig { retransmissions, delay, state_lookup }
     });
     (length(20_000), length(4_000), 0.0..=1.0, option::of(arq)).prop_map(|(good, bad, hit, arq)| {
-        ErrorConfig { good, bad, packet_error_probability: probability(hit), arq }
+        ErrorConfig { start: Start::Good, good, bad, packet_error_probability: probability(hit), arq }
     })
 }
 
