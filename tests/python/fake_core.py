@@ -131,7 +131,7 @@ class Cell:
 
 
 def _packet_life(flow: int, number: int) -> list[dict[str, Any]]:
-    base = {"flow": flow, "queue_average": None, "queue_packets": None}
+    base = {"flow": flow, "queue_average": None, "queue_packets": None, "queue_class": 0}
     data = base | {
         "direction": "down",
         "seq": number * 524,

@@ -58,12 +58,12 @@ impl Periods {
         };
         match config.start {
             Start::Good => periods,
-            Start::RandomPhase => periods.from_within(seed.stream("link.state.phase").unit()),
+            Start::RandomPhase => periods.begin_within(seed.stream("link.state.phase").unit()),
         }
     }
 
     /// The same stays, from the point at which the share `phase` of the first [`PHASE_STAYS`] has passed.
-    fn from_within(mut self, phase: f64) -> Self {
+    fn begin_within(mut self, phase: f64) -> Self {
         let whole = self.clone().take(PHASE_STAYS).last().map_or(0, |last| last.end.as_nanos());
         let begin = Instant::from_nanos((phase * whole as f64) as u64);
         let within = (&mut self).take(PHASE_STAYS).find(|stay| stay.end > begin);

@@ -33,7 +33,7 @@ struct Bucket {
 
 impl Bucket {
     fn full(rate: Rate, burst_bytes: u64) -> Self {
-        let depth = rate.transmission_time(burst_bytes as u32).as_nanos() as i64;
+        let depth = rate.transmission_time(burst_bytes as u32).as_nanos().cast_signed();
         Self { rate, depth, tokens: depth }
     }
 
@@ -44,7 +44,7 @@ impl Bucket {
 
     /// `pause` nanoseconds after the last time.
     fn charge(&mut self, pause: i64, ip_bytes: u32) {
-        let price = self.rate.transmission_time(ip_bytes).as_nanos() as i64;
+        let price = self.rate.transmission_time(ip_bytes).as_nanos().cast_signed();
         self.tokens = ((self.tokens + pause).min(self.depth) - price).max(1 - DEBT_MAX);
     }
 }
@@ -83,7 +83,7 @@ impl Class {
             rate: Bucket::full(config.rate, config.burst.0),
             ceil: Bucket::full(config.ceil.unwrap_or(config.rate), config.cburst.0),
             charged: Instant::ZERO,
-            quantum: config.quantum_bytes() as i64,
+            quantum: config.quantum_bytes().cast_signed(),
             deficit: [0; 2],
         }
     }

@@ -14,6 +14,9 @@
 //!   bytes are those of the IP packet, and a packet passes straight through when the queue is empty and
 //!   the send buffer has room. The send buffer stands where a Linux device has its ring, but it is
 //!   counted in bytes and can hold them until a link-layer acknowledgement returns.
+//! - HTB has one level of classes under at most one root, and counts bytes of the IP packet. Compared by hand with
+//!   `sch_htb` of Linux 6.18 for shaping, borrowing, turns and ceilings: the same order of 268 packets, but for a pair
+//!   that left within the same 0.1 ms, and times within 0.4 ms.
 //! - Linux' `red` computes in fixed point, takes the idle decay from a table, always keeps its average in
 //!   bytes, and draws again only after a hit; here the average and the probability are those of Floyd
 //!   and Jacobson (1993) in floating point, in packets or bytes, with one draw per packet between the

@@ -8,6 +8,10 @@ use crate::queue::RouterQueue;
 
 /// What chooses the next packet.
 #[derive(Clone, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a run has two; a box would cost the plain one a step per packet"
+)]
 pub(crate) enum Router {
     /// One queue for all packets.
     Plain(RouterQueue),

@@ -26,7 +26,7 @@ impl Observer for Router {
             PacketEvent::Dropped(DropCause::QueueOverflow) => self.drops[flow] += 1,
             PacketEvent::Dropped(DropCause::Red) => self.red_drops[flow] += 1,
             PacketEvent::Dequeued(depth) => {
-                *self.classes.entry((packet.flow.0, depth.class)).or_default() += 1
+                *self.classes.entry((packet.flow.0, depth.class)).or_default() += 1;
             }
             _ => {}
         }

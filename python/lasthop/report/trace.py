@@ -128,13 +128,10 @@ def _sequence(canvas: _Canvas, row: int, tables: TraceTables, flow: int, data: s
 def _queue(canvas: _Canvas, row: int, tables: TraceTables, data: str) -> None:
     events = tables.packets.filter(pl.col("direction") == data).with_columns(pl.col("queue_packets").forward_fill())
     depth = events.filter(pl.col("event").is_in(["enqueued", "dequeued"]))
-    depth = depth.unique("time_s", keep="last", maintain_order=True)
+    settled = depth.unique("time_s", keep="last", maintain_order=True)
     line = {"mode": "lines", "line": {"color": style.MEASURED, "width": 1.2, "shape": "hv"}}
-    canvas.add(row, "packets in the router queue", depth["time_s"], depth["queue_packets"], **line)
-    average = depth.with_columns(pl.col("queue_average").cast(pl.Float64).fill_nan(None)).drop_nulls("queue_average")
-    if average.height:
-        line = {"mode": "lines", "line": {"color": "#c8553d", "width": 1.8}}
-        canvas.add(row, "RED's average queue", average["time_s"], average["queue_average"], **line)
+    canvas.add(row, "packets in the router queue", settled["time_s"], settled["queue_packets"], **line)
+    _classes(canvas, row, depth)
     for event, (name, color) in _DROPS.items():
         dropped = events.filter(pl.col("event") == event)
         if dropped.height:
@@ -145,6 +142,21 @@ def _queue(canvas: _Canvas, row: int, tables: TraceTables, data: str) -> None:
     if marked.height:
         marks = marked["queue_packets"].fill_null(0)
         canvas.add(row, "ECN mark", marked["time_s"], marks, **_marker("#a4161a", "circle-open", 7))
+
+
+def _classes(canvas: _Canvas, row: int, depth: pl.DataFrame) -> None:
+    classes = depth.partition_by("queue_class", maintain_order=True)
+    for of_class in sorted(classes, key=lambda one: one.item(0, "queue_class")):
+        label = f" of class {of_class.item(0, 'queue_class')}" if len(classes) > 1 else ""
+        settled = of_class.unique("time_s", keep="last", maintain_order=True)
+        if label:
+            line = {"mode": "lines", "line": {"width": 1, "shape": "hv"}}
+            canvas.add(row, f"packets{label}", settled["time_s"], settled["queue_class_packets"], **line)
+        average = settled.with_columns(pl.col("queue_average").cast(pl.Float64).fill_nan(None))
+        average = average.drop_nulls("queue_average")
+        if average.height:
+            line = {"mode": "lines", "line": {"color": "#c8553d", "width": 1.8}}
+            canvas.add(row, f"RED's average queue{label}", average["time_s"], average["queue_average"], **line)
 
 
 def _windows(canvas: _Canvas, row: int, tables: TraceTables, flows: Sequence[tuple[int, str, str]]) -> None:

@@ -266,7 +266,9 @@ fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
 }
 
 fn of_classes(mut arrivals: Vec<Arrival>, classes: usize) -> Vec<Arrival> {
-    arrivals.iter_mut().for_each(|arrival| arrival.1 %= classes);
+    for arrival in &mut arrivals {
+        arrival.1 %= classes;
+    }
     arrivals
 }
 
@@ -275,10 +277,10 @@ fn of_classes(mut arrivals: Vec<Arrival>, classes: usize) -> Vec<Arrival> {
 fn keeps_to(sent: &[(Instant, u32)], rate: Rate, burst: Bytes) -> Result<(), TestCaseError> {
     let price = |bytes: u32| rate.transmission_time(bytes).as_nanos();
     for (first, (start, _)) in sent.iter().enumerate() {
-        let mut spent = 0;
+        let mut paid = 0;
         for (end, bytes) in &sent[first..] {
-            prop_assert!(spent <= price(burst.0 as u32) + (*end - *start).as_nanos());
-            spent += price(*bytes);
+            prop_assert!(paid <= price(burst.0 as u32) + (*end - *start).as_nanos());
+            paid += price(*bytes);
         }
     }
     Ok(())

@@ -29,7 +29,7 @@ struct Reference<'a> {
 const MINUTE: i64 = 60_000_000_000;
 
 fn nanos(duration: Duration) -> i64 {
-    duration.as_nanos() as i64
+    duration.as_nanos().cast_signed()
 }
 
 impl Reference<'_> {
@@ -95,7 +95,7 @@ impl Reference<'_> {
     }
 
     fn quantum_used_up(&self, class: usize, borrowed: bool, bytes: u32) -> bool {
-        let quantum = self.config.class[class].quantum.unwrap().0 as i64;
+        let quantum = self.config.class[class].quantum.unwrap().0.cast_signed();
         let mut deficit = 0;
         for sent in self.sent.iter().filter(|sent| sent.class == class && sent.borrowed == borrowed) {
             deficit -= i64::from(sent.bytes);
