@@ -140,7 +140,7 @@ class Cell:
 
 
 def _packet_life(flow: int, number: int) -> list[dict[str, Any]]:
-    base = {"flow": flow, "queue_average": None, "queue_packets": None, "window_bytes": 32_000}
+    base = {"flow": flow, "queue_average": None, "queue_packets": None, "queue_class": 0, "window_bytes": 32_000}
     data = base | {
         "direction": "down",
         "seq": number * 524,

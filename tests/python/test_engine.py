@@ -19,6 +19,8 @@ from lasthop.report.trace import trace_figure
 
 Main = Callable[..., int]
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
 
 @pytest.fixture(scope="module")
 def study() -> _core.Study:
@@ -93,6 +95,26 @@ def test_bad_files_are_one_paragraph_and_leave_nothing(
     assert expected in error
     assert error.count("\n") == 1
     assert not Path("results").exists()
+
+
+def test_the_example_with_classes_runs_and_spares_the_stream(lasthop_main: Main) -> None:
+    assert lasthop_main("run", EXAMPLES / "diffserv.toml", "--out", "out", "--quiet") == 0
+    flows = pl.read_parquet(Path("out") / FLOWS)
+    of_stream = flows.filter(pl.col("flow") == "stream", pl.col("queue") == "tail-drop")
+    drops = of_stream.group_by("router").agg(pl.col("data_drops_queue").sum())
+    lost = dict(drops.iter_rows())
+    assert lost["classes"] == 0
+    assert lost["one-queue"] > 0
+
+
+def test_a_trace_draws_a_line_per_class() -> None:
+    study = _core.load(str(EXAMPLES / "diffserv.toml"))
+    figure = go.Figure(trace_figure(cell(study, "router=classes,queue=red").trace(study.seed, 1, 1)))
+    drawn = {entry.name: entry for entry in figure.data}
+    assert {"packets of class 0", "packets of class 1", "RED's average queue of class 1"} <= set(drawn)
+    assert max(drawn["packets of class 1"].y) > max(drawn["packets of class 0"].y)
+    plain = go.Figure(trace_figure(cell(study, "router=one-queue,queue=red").trace(study.seed, 1, 1)))
+    assert not any("class" in entry.name for entry in plain.data)
 
 
 def test_the_study_runs_by_name_from_anywhere(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::json_schema;
+use schemars::{Schema, json_schema};
 
 use crate::units::{ParseError, nearest};
 
@@ -89,20 +89,22 @@ impl fmt::Display for Dscp {
     }
 }
 
-crate::units::text_serde!(Dscp, "Dscp", "A code point of the DS field, by name or number", Schema);
+/// A regular expression (ECMA 262) for JSON Schema.
+struct Pattern(&'static str);
 
-/// What [`Dscp`] accepts, for JSON Schema.
-struct Schema;
+const PATTERN: Pattern = Pattern(r"^\s*(EF|AF[1-4][1-3]|BE|CS[0-7]|[0-5]?[0-9]|6[0-3])\s*$");
 
-impl Schema {
-    fn schema(&self, description: &str) -> schemars::Schema {
+impl Pattern {
+    fn schema(&self, description: &str) -> Schema {
         json_schema!({
             "description": format!("{description} (EF, AF11 to AF43, BE, CS0 to CS7, 0 to {})", Dscp::MAX),
             "type": ["string", "integer"],
-            "pattern": r"^\s*(EF|AF[1-4][1-3]|BE|CS[0-7]|[0-5]?[0-9]|6[0-3])\s*$",
+            "pattern": self.0,
             "minimum": 0,
             "maximum": Dscp::MAX,
             "examples": ["EF"],
         })
     }
 }
+
+crate::units::text_serde!(Dscp, "Dscp", "A code point of the DS field, by name or number", PATTERN);

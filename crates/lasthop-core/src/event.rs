@@ -58,14 +58,18 @@ pub enum DropCause {
     ArqGivenUp,
 }
 
-/// Router queue after an event.
+/// Router queue after an event: all classes together, and the class of the packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QueueDepth {
     /// Packets waiting.
     pub packets: u32,
     /// Bytes of IP length waiting.
     pub bytes: u32,
-    /// RED's average in RED's own unit (packets or bytes); NaN without RED.
+    /// Number of the packet's class in the order of the scenario; 0 without classes.
+    pub class: u8,
+    /// Packets of this class waiting.
+    pub class_packets: u32,
+    /// Average of the class's RED in RED's own unit (packets or bytes); NaN without RED.
     pub average: f64,
 }
 

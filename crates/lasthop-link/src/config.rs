@@ -7,15 +7,20 @@ use lasthop_core::{Bytes, Distribution, Duration, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) mod htb;
 #[cfg(test)]
 mod tests;
+
+use htb::HtbConfig;
 
 /// One direction of the last hop: the router queue, then the link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PathConfig {
-    /// The router queue in front of the link.
+    /// The router queue in front of the link; with classes, the queue of each that states none of its own.
     pub queue: QueueConfig,
+    /// Classes of packets in front of the link, each with a queue; one queue for all if absent.
+    pub htb: Option<HtbConfig>,
     /// The link itself.
     pub link: LinkConfig,
 }
@@ -45,8 +50,10 @@ pub struct RedConfig {
     /// Weight of one sample in the exponential average.
     pub weight: Probability,
     /// While the queue is empty the average decays as if a packet left every `idle_packet_time`: by the
-    /// factor (1 - weight)^(idle time / `idle_packet_time`), with a real exponent.
-    pub idle_packet_time: Duration,
+    /// factor (1 - weight)^(idle time / `idle_packet_time`), with a real exponent. Either this or `avpkt`.
+    pub idle_packet_time: Option<Duration>,
+    /// Length of a typical packet: `idle_packet_time` is the time it takes at the link's rate.
+    pub avpkt: Option<Bytes>,
     /// Mark ECN-capable packets instead of dropping them while the average is below `max` (RFC 3168,
     /// section 7); a marked packet can still meet a full queue. Others are dropped.
     #[serde(default)]
@@ -94,7 +101,10 @@ pub enum BufferRelease {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorConfig {
-    /// Lengths of the good states, in which nothing is hit. The process starts in a good state.
+    /// Where in its sequence of states the process is at the start of a run.
+    #[serde(default)]
+    pub start: Start,
+    /// Lengths of the good states, in which nothing is hit.
     pub good: Distribution<Duration>,
     /// Lengths of the bad states.
     pub bad: Distribution<Duration>,
@@ -102,6 +112,18 @@ pub struct ErrorConfig {
     pub packet_error_probability: Probability,
     /// Link-layer retransmission; without it a hit packet is lost.
     pub arq: Option<ArqConfig>,
+}
+
+/// Where the sequence of states starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// At the beginning of a good state.
+    #[default]
+    Good,
+    /// At an instant that is equally likely to be any of the first 64 good and 64 bad states, so that long
+    /// states are met in proportion to their length and the first one is what is left of it.
+    RandomPhase,
 }
 
 /// Link-layer retransmission by iterated delay: a hit packet is tried again `delay` later. The serialiser
@@ -133,7 +155,7 @@ pub enum StateLookup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// Key below the validated table, as in `queue.red.max`.
-    pub key: &'static str,
+    pub key: String,
     /// What is wrong and what would be right.
     pub message: String,
 }
@@ -146,33 +168,18 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-fn check(holds: bool, key: &'static str, message: impl FnOnce() -> String) -> Result<(), ConfigError> {
-    if holds { Ok(()) } else { Err(ConfigError { key, message: message() }) }
+fn check(holds: bool, key: impl Into<String>, message: impl FnOnce() -> String) -> Result<(), ConfigError> {
+    if holds { Ok(()) } else { Err(ConfigError { key: key.into(), message: message() }) }
 }
 
 impl PathConfig {
     /// Checks what would make the path useless: a queue or send buffer that can never hold a packet of `mtu`
-    /// bytes, a queue whose bytes 32 bits cannot count, RED thresholds in different units or out of order, a RED that never hits, an idle decay without
-    /// a packet time.
+    /// bytes, queues whose bytes 32 bits cannot count, RED thresholds in different units or out of order, a RED
+    /// that never hits, an idle decay without a packet time, classes that contradict each other.
     pub fn validate(&self, mtu: Bytes) -> Result<(), ConfigError> {
-        let limit = self.queue.limit;
-        let holds_one = match limit {
-            QueueSize::Packets(packets) => packets > 0,
-            QueueSize::Bytes(bytes) => u64::from(bytes) >= mtu.0,
-        };
-        check(holds_one, "queue.limit", || {
-            format!("a queue of {limit} never holds a packet of {mtu}: give it room for one at least")
-        })?;
-        let most = u64::from(u32::MAX) / mtu.0.max(1);
-        let countable = match limit {
-            QueueSize::Packets(packets) => u64::from(packets) <= most,
-            QueueSize::Bytes(_) => true,
-        };
-        check(countable, "queue.limit", || {
-            format!("a queue of {limit} of {mtu} holds more than 4 GiB: give it room for {most} at most")
-        })?;
-        if let Some(red) = &self.queue.red {
-            red.validate()?;
+        self.queue.validate("queue", mtu, 1)?;
+        if let Some(htb) = &self.htb {
+            htb.validate(&self.queue, mtu)?;
         }
         let buffer = self.link.send_buffer;
         check(buffer >= mtu, "link.send_buffer", || {
@@ -181,28 +188,71 @@ impl PathConfig {
     }
 }
 
+impl QueueConfig {
+    /// Checks the queue at the key `place`, one of `queues` that are counted together.
+    fn validate(&self, place: &str, mtu: Bytes, queues: usize) -> Result<(), ConfigError> {
+        let limit = self.limit;
+        let holds_one = match limit {
+            QueueSize::Packets(packets) => packets > 0,
+            QueueSize::Bytes(bytes) => u64::from(bytes) >= mtu.0,
+        };
+        check(holds_one, format!("{place}.limit"), || {
+            format!("a queue of {limit} never holds a packet of {mtu}: give it room for one at least")
+        })?;
+        let most_bytes = u64::from(u32::MAX) / queues as u64;
+        let (held, most) = match limit {
+            QueueSize::Packets(packets) => (packets, most_bytes / mtu.0.max(1)),
+            QueueSize::Bytes(bytes) => (bytes, most_bytes),
+        };
+        check(u64::from(held) <= most, format!("{place}.limit"), || {
+            format!(
+                "{queues} x a queue of {limit} of {mtu} holds more than 4 GiB: give it room for {most} at most"
+            )
+        })?;
+        self.red.as_ref().map_or(Ok(()), |red| red.validate(&format!("{place}.red")))
+    }
+}
+
 impl RedConfig {
-    fn validate(&self) -> Result<(), ConfigError> {
+    /// The time of a packet that could have left while the queue was empty, in front of a link of `rate`.
+    pub(crate) fn idle_packet_time(&self, rate: Rate) -> Duration {
+        let typical = self.avpkt.map(|length| rate.transmission_time(length.0 as u32));
+        self.idle_packet_time.or(typical).unwrap_or(Duration::ZERO)
+    }
+
+    fn validate(&self, place: &str) -> Result<(), ConfigError> {
         let ordered = match (self.min, self.max) {
             (QueueSize::Packets(min), QueueSize::Packets(max))
             | (QueueSize::Bytes(min), QueueSize::Bytes(max)) => Some(min < max),
             _ => None,
         };
         let (min, max) = (self.min, self.max);
-        check(ordered.is_some(), "queue.red.max", || {
+        let key = |key| format!("{place}.{key}");
+        check(ordered.is_some(), key("max"), || {
             format!("min = \"{min}\" and max = \"{max}\" must have the same unit, packets or bytes")
         })?;
-        check(ordered == Some(true), "queue.red.max", || {
+        check(ordered == Some(true), key("max"), || {
             format!("max = \"{max}\" must be above min = \"{min}\"")
         })?;
-        check(self.max_probability.get() > 0.0, "queue.red.max_probability", || {
+        check(self.max_probability.get() > 0.0, key("max_probability"), || {
             "must be above zero; leave out the red table to switch RED off".to_owned()
         })?;
-        check(self.weight.get() > 0.0, "queue.red.weight", || {
+        check(self.weight.get() > 0.0, key("weight"), || {
             "must be above zero, else the average stays at zero".to_owned()
         })?;
-        check(!self.idle_packet_time.is_zero(), "queue.red.idle_packet_time", || {
+        let (time, avpkt) = (self.idle_packet_time, self.avpkt);
+        check(time.is_some() || avpkt.is_some(), place, || {
+            "the idle time is counted in packets: add avpkt = \"500 B\" or idle_packet_time = \"72 ms\", say"
+                .into()
+        })?;
+        check(time.is_none() || avpkt.is_none(), key("avpkt"), || {
+            "idle_packet_time says the same; leave out one of the two".to_owned()
+        })?;
+        check(time.is_none_or(|time| !time.is_zero()), key("idle_packet_time"), || {
             "must be above zero: the serialisation time of a typical packet, say".to_owned()
+        })?;
+        check(avpkt.is_none_or(|length| (1..=65_535).contains(&length.0)), key("avpkt"), || {
+            "no packet has this length; write from \"1 B\" to \"65535 B\"".to_owned()
         })
     }
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use lasthop_core::dist::Sampler;
 use lasthop_core::{Duration, Instant, RandomStream, Seed};
 
-use crate::config::ErrorConfig;
+use crate::config::{ErrorConfig, Start};
 
 #[cfg(test)]
 mod tests;
@@ -34,25 +34,45 @@ pub struct Period {
     pub end: Instant,
 }
 
-/// The stays in order, from time zero, without an end: good, bad, good, ... A stay of length zero
-/// is listed too.
+/// The stays in order, from time zero, without an end: good, bad, good, ... (bad first, perhaps, with a random
+/// phase). A stay of length zero is listed too.
 #[derive(Clone, Debug)]
 pub struct Periods {
     good: (Sampler<Duration>, RandomStream),
     bad: (Sampler<Duration>, RandomStream),
     next: LinkState,
     start: Instant,
+    /// Length of the next stay, if the run began within it.
+    rest: Option<Duration>,
 }
 
 impl Periods {
     /// The stays that `seed` gives.
     pub fn new(config: &ErrorConfig, seed: Seed) -> Self {
-        Self {
+        let periods = Self {
             good: (config.good.sampler(), seed.stream("link.state.good")),
             bad: (config.bad.sampler(), seed.stream("link.state.bad")),
             next: LinkState::Good,
             start: Instant::ZERO,
+            rest: None,
+        };
+        match config.start {
+            Start::Good => periods,
+            Start::RandomPhase => periods.begin_within(seed.stream("link.state.phase").unit()),
         }
+    }
+
+    /// The same stays, from the point at which the share `phase` of the first [`PHASE_STAYS`] has passed.
+    fn begin_within(mut self, phase: f64) -> Self {
+        let whole = self.clone().take(PHASE_STAYS).last().map_or(0, |last| last.end.as_nanos());
+        let begin = Instant::from_nanos((phase * whole as f64) as u64);
+        let within = (&mut self).take(PHASE_STAYS).find(|stay| stay.end > begin);
+        if let Some(stay) = within {
+            self.next = stay.state;
+            self.rest = Some(stay.end - begin);
+        }
+        self.start = Instant::ZERO;
+        self
     }
 }
 
@@ -66,7 +86,7 @@ impl Iterator for Periods {
             LinkState::Bad => (&mut self.bad, LinkState::Good),
         };
         let start = self.start;
-        let length = source.0.sample(&mut source.1);
+        let length = self.rest.take().unwrap_or_else(|| source.0.sample(&mut source.1));
         let end = start + length;
         self.next = following;
         self.start = end;
@@ -121,6 +141,9 @@ impl StateTimeline {
         panic!("the link's states all have length zero");
     }
 }
+
+/// Stays, good and bad, among which a random phase begins: enough for their lengths to average out.
+const PHASE_STAYS: usize = 128;
 
 /// Empty stays in a row that are taken as a sign that time will never move on.
 const MOST_EMPTY_STAYS: u32 = 1_000_000;

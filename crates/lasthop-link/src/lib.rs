@@ -1,7 +1,7 @@
 //! The last hop: router queue, RED, link errors, ARQ, link buffers, as state machines without IO.
 //!
 //! ```text
-//! handle_packet -> [RED] -> router queue -> send buffer -> serialiser -> tries (ARQ) -> propagation
+//! handle_packet -> [class] -> [RED] -> router queue -> [HTB] -> send buffer -> serialiser -> tries (ARQ) -> propagation
 //!                                                               -> in-order release -> poll_delivery
 //! ```
 //!
@@ -10,10 +10,13 @@
 //!
 //! # Where this differs from Linux
 //!
-//! - The queue is one FIFO. Linux' `pfifo` counts packets and `bfifo` bytes of the link-layer frame; here
+//! - A queue is a FIFO. Linux' `pfifo` counts packets and `bfifo` bytes of the link-layer frame; here
 //!   bytes are those of the IP packet, and a packet passes straight through when the queue is empty and
 //!   the send buffer has room. The send buffer stands where a Linux device has its ring, but it is
 //!   counted in bytes and can hold them until a link-layer acknowledgement returns.
+//! - HTB has one level of classes under at most one root, and counts bytes of the IP packet. Compared by hand with
+//!   `sch_htb` of Linux 6.18 for shaping, borrowing, turns and ceilings: the same order of 268 packets, but for a pair
+//!   that left within the same 0.1 ms, and times within 0.4 ms.
 //! - Linux' `red` computes in fixed point, takes the idle decay from a table, always keeps its average in
 //!   bytes, and draws again only after a hit; here the average and the probability are those of Floyd
 //!   and Jacobson (1993) in floating point, in packets or bytes, with one draw per packet between the
@@ -32,16 +35,19 @@
 
 pub mod config;
 pub mod errors;
+mod htb;
 mod link;
 mod path;
 mod queue;
 mod red;
+mod router;
 #[cfg(test)]
 mod testing;
 
+pub use config::htb::{ClassConfig, HtbConfig, MatchConfig, Transport};
 pub use config::{
     ArqConfig, BufferRelease, ConfigError, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig,
-    StateLookup,
+    Start, StateLookup,
 };
 pub use errors::{LinkState, Period, Periods};
 pub use path::Path;

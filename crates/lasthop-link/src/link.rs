@@ -271,6 +271,6 @@ pub(crate) fn discard<O: Observer>(
 }
 
 /// Takes the front of a ring if it is due.
-fn pop_if<T>(ring: &mut VecDeque<T>, due: impl FnOnce(&T) -> bool) -> Option<T> {
+pub(crate) fn pop_if<T>(ring: &mut VecDeque<T>, due: impl FnOnce(&T) -> bool) -> Option<T> {
     if ring.front().is_some_and(due) { ring.pop_front() } else { None }
 }

@@ -6,8 +6,8 @@ use lasthop_core::{
 
 use crate::config::{ErrorConfig, PathConfig};
 use crate::link::{LinkDirection, discard};
-use crate::queue::RouterQueue;
 use crate::red::Verdict;
+use crate::router::Router;
 
 #[cfg(test)]
 mod tests;
@@ -27,28 +27,32 @@ mod tests;
 /// the owner's.
 #[derive(Clone, Debug)]
 pub struct Path {
-    queue: RouterQueue,
+    router: Router,
     link: LinkDirection,
+    /// When the router may hand over the next packet; `Instant::MAX` if it waits for the link or for an arrival.
+    router_wakeup: Instant,
 }
 
 impl Path {
     /// An empty path. `config` must have passed [`PathConfig::validate`] and `errors`
     /// [`ErrorConfig::validate`]. Random numbers come from the streams `link.state.good` and
     /// `link.state.bad` (the same states in both directions), `link.overhead` (the same in both),
-    /// `link.down.error` and `red.down`, or `link.up.error` and `red.up`.
+    /// `link.down.error` and `red.down`, or `link.up.error` and `red.up`; with classes from `red.down.<class>`
+    /// for each.
     pub fn new(config: &PathConfig, errors: Option<&ErrorConfig>, direction: Direction, seed: Seed) -> Self {
         let (red, error) = match direction {
             Direction::Down => ("red.down", "link.down.error"),
             Direction::Up => ("red.up", "link.up.error"),
         };
         Self {
-            queue: RouterQueue::new(&config.queue, seed.stream(red)),
+            router: Router::new(config, red, seed),
             link: LinkDirection::new(&config.link, errors, error, seed),
+            router_wakeup: Instant::MAX,
         }
     }
 
-    /// A packet arrives at the router: RED judges it, then it goes straight to the send buffer if the
-    /// queue is empty and the buffer has room, else it is queued if the limit allows, else dropped.
+    /// A packet arrives at the router: the RED of its queue judges it, then it is queued if the limit allows,
+    /// else dropped. It goes straight to the send buffer if its turn is now and the buffer has room.
     pub fn handle_packet<O: Observer>(
         &mut self,
         now: Instant,
@@ -56,10 +60,12 @@ impl Path {
         arena: &mut PacketArena,
         observer: &mut O,
     ) {
-        debug_assert!(self.link.next_wakeup() >= now, "a wakeup was missed");
+        debug_assert!(self.next_wakeup().is_none_or(|due| due >= now), "a wakeup was missed");
         let packet = arena.get_mut(id);
         let ip_bytes = packet.ip_bytes;
-        match self.queue.judge(now, packet.ecn) {
+        let class = self.router.classify(packet);
+        let queue = self.router.queue_mut(class);
+        match queue.judge(now, packet.ecn) {
             Verdict::Pass => {}
             Verdict::Mark => {
                 packet.ecn = Ecn::Ce;
@@ -68,18 +74,18 @@ impl Path {
             Verdict::Drop => return discard(now, id, DropCause::Red, arena, observer),
         }
         // A valid limit holds at least one packet, so this never stops one from passing straight through.
-        if !self.queue.fits(ip_bytes) {
+        if !queue.fits(ip_bytes) {
             return discard(now, id, DropCause::QueueOverflow, arena, observer);
         }
-        self.queue.push(id, ip_bytes);
-        observer.packet(now, PacketEvent::Enqueued(self.queue.depth()), arena.get(id));
+        self.router.push(class, id, ip_bytes);
+        observer.packet(now, PacketEvent::Enqueued(self.router.depth(class)), arena.get(id));
         self.fill_send_buffer(now, arena, observer);
     }
 
     /// When [`Path::handle_wakeup`] must be called next; none while nothing is under way. Packets queued
     /// behind a full send buffer need no wakeup of their own.
     pub fn next_wakeup(&self) -> Option<Instant> {
-        Some(self.link.next_wakeup()).filter(|at| *at < Instant::MAX)
+        Some(self.link.next_wakeup().min(self.router_wakeup)).filter(|at| *at < Instant::MAX)
     }
 
     /// Does everything due at or before `now`, in order of time. A late call (a live engine's) does each
@@ -87,7 +93,7 @@ impl Path {
     ///
     /// Order at one instant: link-layer acknowledgements free the send buffer; the serialisation that ends
     /// makes its first try, and the next one begins; retransmissions are tried, in the order of their
-    /// failures; the far side releases what is in order; heads of the queue move into the send buffer. What
+    /// failures; the far side releases what is in order; the router moves packets into the send buffer. What
     /// becomes due at the same instant by that (delays of zero) follows in another round.
     pub fn handle_wakeup<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
         while let Some(due) = self.next_wakeup().filter(|due| *due <= now) {
@@ -102,9 +108,9 @@ impl Path {
         self.link.poll_delivery(now)
     }
 
-    /// The router queue, without the send buffer.
+    /// The router queue, all classes together (of these, number 0), without the send buffer.
     pub fn queue_depth(&self) -> QueueDepth {
-        self.queue.depth()
+        self.router.depth(0)
     }
 
     /// Bytes of the link's send buffer in use, those that wait for their acknowledgement included.
@@ -114,17 +120,19 @@ impl Path {
 
     /// Packets that were handed over and neither dropped nor fetched. Walks over the packets in flight.
     pub fn packets_inside(&self) -> usize {
-        self.queue.packets() as usize + self.link.packets_inside()
+        self.queue_depth().packets as usize + self.link.packets_inside()
     }
 
     fn fill_send_buffer<O: Observer>(&mut self, now: Instant, arena: &PacketArena, observer: &mut O) {
-        while let Some((id, ip_bytes)) = self.queue.head() {
-            if !self.link.has_room(ip_bytes) {
+        self.router_wakeup = Instant::MAX;
+        while let Some(turn) = self.router.next(now) {
+            if !self.link.has_room(turn.ip_bytes) {
                 return;
             }
-            self.queue.pop(now);
-            observer.packet(now, PacketEvent::Dequeued(self.queue.depth()), arena.get(id));
-            self.link.accept(now, id, ip_bytes);
+            self.router.take(now, turn);
+            observer.packet(now, PacketEvent::Dequeued(self.router.depth(turn.class)), arena.get(turn.id));
+            self.link.accept(now, turn.id, turn.ip_bytes);
         }
+        self.router_wakeup = self.router.ready();
     }
 }

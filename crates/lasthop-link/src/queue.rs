@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Ecn, Instant, PacketId, QueueDepth, RandomStream};
+use lasthop_core::{Ecn, Instant, PacketId, QueueDepth, RandomStream, Rate};
 
 use crate::config::QueueConfig;
 use crate::red::{Red, Verdict};
@@ -18,11 +18,11 @@ pub(crate) struct RouterQueue {
 }
 
 impl RouterQueue {
-    /// `stream` is RED's; unused without RED.
-    pub(crate) fn new(config: &QueueConfig, stream: RandomStream) -> Self {
+    /// `rate` is the link's, `stream` is RED's; both unused without RED.
+    pub(crate) fn new(config: &QueueConfig, rate: Rate, stream: RandomStream) -> Self {
         Self {
             limit: config.limit,
-            red: config.red.as_ref().map(|red| Red::new(red, stream)),
+            red: config.red.as_ref().map(|red| Red::new(red, rate, stream)),
             waiting: VecDeque::new(),
             bytes: 0,
         }
@@ -69,6 +69,8 @@ impl RouterQueue {
         QueueDepth {
             packets: self.packets(),
             bytes: self.bytes,
+            class: 0,
+            class_packets: self.packets(),
             average: self.red.as_ref().map_or(f64::NAN, Red::average),
         }
     }

@@ -7,7 +7,7 @@
 //! long one.
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Duration, Ecn, Instant, RandomStream};
+use lasthop_core::{Duration, Ecn, Instant, RandomStream, Rate};
 
 use crate::config::RedConfig;
 
@@ -41,7 +41,8 @@ pub(crate) struct Red {
 }
 
 impl Red {
-    pub(crate) fn new(config: &RedConfig, stream: RandomStream) -> Self {
+    /// `rate` is the link's.
+    pub(crate) fn new(config: &RedConfig, rate: Rate, stream: RandomStream) -> Self {
         let (min, in_bytes) = threshold(config.min);
         Self {
             min,
@@ -49,7 +50,7 @@ impl Red {
             in_bytes,
             max_probability: config.max_probability.get(),
             weight: config.weight.get(),
-            idle_packet_time: config.idle_packet_time,
+            idle_packet_time: config.idle_packet_time(rate),
             ecn: config.ecn,
             average: 0.0,
             count: -1,

@@ -7,7 +7,7 @@ use lasthop_core::{
 };
 
 use crate::config::{
-    ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig, StateLookup,
+    ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
 };
 use crate::path::Path;
 
@@ -17,6 +17,7 @@ pub(crate) const SEED: Seed = Seed { study: 1, replication: 1 };
 pub(crate) fn studied_path() -> PathConfig {
     PathConfig {
         queue: QueueConfig { limit: QueueSize::Packets(20), red: None },
+        htb: None,
         link: LinkConfig {
             rate: Rate::from_bits_per_second(64_000),
             delay: Duration::from_millis(300),
@@ -33,7 +34,8 @@ pub(crate) fn red(min: u32, max: u32, max_probability: f64, weight: f64) -> RedC
         max: QueueSize::Packets(max),
         max_probability: Probability::new(max_probability).unwrap(),
         weight: Probability::new(weight).unwrap(),
-        idle_packet_time: Duration::from_millis(100),
+        idle_packet_time: Some(Duration::from_millis(100)),
+        avpkt: None,
         ecn: false,
     }
 }
@@ -41,6 +43,7 @@ pub(crate) fn red(min: u32, max: u32, max_probability: f64, weight: f64) -> RedC
 /// Good and bad states of fixed lengths; every try in a bad state is hit.
 pub(crate) fn errors(good_ms: u64, bad_ms: u64, arq: Option<ArqConfig>) -> ErrorConfig {
     ErrorConfig {
+        start: Start::Good,
         good: Distribution::Static(Duration::from_millis(good_ms)),
         bad: Distribution::Static(Duration::from_millis(bad_ms)),
         packet_error_probability: Probability::new(1.0).unwrap(),
@@ -130,6 +133,11 @@ impl Lab {
 
     /// A packet of `ip_bytes` arrives at `at`; serial numbers count from 0.
     pub(crate) fn send(&mut self, at: Instant, ip_bytes: u32, ecn: Ecn) {
+        self.send_to(at, ip_bytes, ecn, 30_001);
+    }
+
+    /// The same, of the flow with the server's port `server_port`.
+    pub(crate) fn send_to(&mut self, at: Instant, ip_bytes: u32, ecn: Ecn, server_port: u16) {
         self.run_until(at);
         let body = Body::Udp(Datagram::default());
         let packet = Packet {
@@ -139,7 +147,7 @@ impl Lab {
             ip_bytes,
             ecn,
             dscp: Dscp::default(),
-            server_port: 30_001,
+            server_port,
             body,
         };
         self.sent += 1;

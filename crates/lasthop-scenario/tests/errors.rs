@@ -188,6 +188,99 @@ fn impossible_queues_and_buffers() {
     ]);
 }
 
+/// Two classes in place of the one queue; they begin at line 12.
+const CLASSES: &str = r#"queue.limit = "20 packets"
+[[down.htb.class]]
+name = "udp"
+rate = "500 kbit/s"
+match = [{ dscp = "EF" }]
+[[down.htb.class]]
+name = "tcp"
+rate = "500 kbit/s"
+priority = 1
+default = true
+"#;
+
+#[test]
+fn classes_that_contradict_each_other() {
+    let base = base_with("queue.limit = \"20 packets\"\n", CLASSES);
+    support::read(&base);
+    for (from, to, line, parts) in [
+        ("name = \"tcp\"", "name = \"udp\"", 17, ["`down.htb.class[1].name`", "two classes", "\"udp-2\""]),
+        ("name = \"tcp\"", "name = \"\"", 17, ["`down.htb.class[1].name`", "empty", "\"tcp\""]),
+        ("default = true\n", "", 12, ["`down.htb.class`", "default = true", "\"tcp\""]),
+        ("match =", "default = true\nmatch =", 21, ["`down.htb.class[1].default`", "second", "one"]),
+        ("priority = 1", "priority = 8", 19, ["`down.htb.class[1].priority`", "from 0 to 7", "nearest is 7"]),
+        ("priority = 1", "priorty = 1", 19, ["`down.htb.class[1].priorty`", "unknown key", "`priority`?"]),
+        (
+            "priority = 1",
+            "ceil = \"1 kbit/s\"",
+            19,
+            ["`down.htb.class[1].ceil`", "below rate", "\"500 kbit/s\""],
+        ),
+        (
+            "priority = 1",
+            "quantum = \"575 B\"",
+            19,
+            ["`down.htb.class[1].quantum`", "largest packet", "\"576 B\""],
+        ),
+        ("priority = 1", "burst = \"2000 MB\"", 19, ["`down.htb.class[1].burst`", "at most", "1000000000 B"]),
+        (
+            "priority = 1",
+            "queue.limit = \"500 B\"",
+            19,
+            ["`down.htb.class[1].queue.limit`", "500 B", "576 B"],
+        ),
+        ("priority = 1", "rate = \"1 bit/s\"", 19, ["not valid TOML", "duplicate key", ""]),
+        (
+            "\"500 kbit/s\"\nmatch",
+            "\"76 bit/s\"\nmatch",
+            14,
+            ["`down.htb.class[0].rate`", "60 s", "76 bit/s"],
+        ),
+        ("rate = \"500 kbit/s\"\nmatch", "match", 12, ["missing key `down.htb.class[0].rate`", "rate =", ""]),
+        (
+            "dscp = \"EF\"",
+            "dscp = \"ef\"",
+            15,
+            ["`down.htb.class[0].match[0].dscp`", "did you mean \"EF\"?", ""],
+        ),
+        (
+            "dscp = \"EF\"",
+            "protocol = \"icmp\"",
+            15,
+            ["`down.htb.class[0].match[0].protocol`", "tcp, udp", ""],
+        ),
+        ("dscp = \"EF\"", "", 15, ["`down.htb.class[0].match[0]`", "every packet", "dscp, port or protocol"]),
+        ("[{ dscp = \"EF\" }]", "\"EF\"", 15, ["`down.htb.class[0].match`", "write a list", ""]),
+    ] {
+        assert!(base.contains(from), "{from}");
+        let error = error(&base.replacen(from, to, 1));
+        assert_eq!(error.line, Some(line), "{to}\n{error}");
+        for part in parts {
+            assert!(error.to_string().contains(part), "{to}\nwanted: {part}\nshown: {error}");
+        }
+    }
+    let error =
+        error(&base_with("queue.limit = \"20 packets\"", "queue.limit = \"20 packets\"\nhtb.class = []"));
+    assert!(error.to_string().contains("`down.htb.class`: 0 classes; write from 1 to 64"), "{error}");
+}
+
+#[test]
+fn the_idle_time_of_red_is_given_once() {
+    let red = |keys: &str| {
+        let red = format!(
+            "queue.limit = \"20 packets\"\nqueue.red = {{ min = \"2000 B\", max = \"6000 B\", max_probability = 0.1, weight = 0.002{keys} }}"
+        );
+        base_with("queue.limit = \"20 packets\"", &red)
+    };
+    support::read(&red(", avpkt = \"500 B\""));
+    let neither = error(&red("")).to_string();
+    assert!(neither.contains("`down.queue.red`") && neither.contains("avpkt = \"500 B\""), "{neither}");
+    let both = error(&red(", avpkt = \"500 B\", idle_packet_time = \"72 ms\"")).to_string();
+    assert!(both.contains("`down.queue.red.avpkt`") && both.contains("leave out one"), "{both}");
+}
+
 #[test]
 fn values_that_nothing_can_run() {
     assert_each(&[

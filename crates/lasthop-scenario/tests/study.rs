@@ -2,7 +2,8 @@
 
 mod support;
 
-use lasthop_core::{Distribution, Duration, QueueSize};
+use lasthop_core::{Distribution, Duration, QueueSize, Seed};
+use lasthop_link::{Periods, Start};
 use lasthop_scenario::{Roles, Study, json_schema};
 use lasthop_traffic::FlowConfig;
 use proptest::prelude::*;
@@ -121,6 +122,34 @@ fn the_example_reads_as_two_cells() {
     assert_eq!(study.cells.iter().map(|cell| cell.scenario.sequential()).collect::<Vec<_>>(), [false, true]);
 }
 
+#[test]
+fn a_level_can_lay_classes_over_the_queue_and_another_change_the_queue_of_all() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/diffserv.toml");
+    let study = Study::from_path(path.as_ref()).unwrap();
+    let last = study.cells.last().unwrap();
+    assert_eq!(last.key(), "router=classes,queue=red");
+    let down = &last.scenario.down;
+    assert!(down.queue.red.is_some());
+    let classes = &down.htb.as_ref().unwrap().class;
+    assert_eq!(classes.iter().map(|class| class.name.as_str()).collect::<Vec<_>>(), ["stream", "download"]);
+    assert!(classes.iter().all(|class| class.queue.is_none()), "they take the router's");
+}
+
+#[test]
+fn states_can_follow_a_list_of_lengths_from_a_random_phase() {
+    let errors = "[errors]\nstart = \"random-phase\"\npacket_error_probability = 0.83\n\
+                  good = { distribution = \"sequence\", values = [\"2.8 s\", \"3500 ms\"] }\n\
+                  bad = { distribution = \"sequence\", values = [\"1.4 s\", \"3 s\", \"2 s\"] }\n";
+    let study = read(&format!("{BASE}{errors}"));
+    let mut config = study.cells[0].scenario.errors.clone().unwrap();
+    assert_eq!(config.start, Start::RandomPhase);
+    config.start = Start::Good;
+    let seed = Seed { study: 1, replication: 1 };
+    let ends: Vec<_> =
+        Periods::new(&config, seed).take(7).map(|stay| stay.end.as_nanos() / 1_000_000).collect();
+    assert_eq!(ends, [2_800, 4_200, 7_700, 10_700, 13_500, 15_500, 19_000]);
+}
+
 fn schema() -> serde_json::Value {
     serde_json::from_str(&json_schema()).unwrap()
 }
@@ -132,11 +161,12 @@ fn as_json(text: &str) -> serde_json::Value {
 #[test]
 fn the_schema_accepts_what_the_reader_accepts() {
     let validator = jsonschema::validator_for(&schema()).unwrap();
-    let example = include_str!("../../../examples/two-flows.toml");
+    let two_flows = include_str!("../../../examples/two-flows.toml");
+    let diffserv = include_str!("../../../examples/diffserv.toml");
     let errors = |text: &str| -> Vec<_> {
         validator.iter_errors(&as_json(text)).map(|error| error.to_string()).collect()
     };
-    for text in [BASE, &format!("{BASE}{FACTORS}[[matrix]]\nlink = [\"e0\"]\n"), example] {
+    for text in [BASE, &format!("{BASE}{FACTORS}[[matrix]]\nlink = [\"e0\"]\n"), two_flows, diffserv] {
         assert_eq!(errors(text), [""; 0]);
         read(text);
     }

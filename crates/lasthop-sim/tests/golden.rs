@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::{env, fs, path::Path};
 
 use lasthop_core::{Distribution, Duration, Probability, QueueSize};
-use lasthop_link::ErrorConfig;
+use lasthop_link::{ErrorConfig, Start};
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{FRtoMode, TcpConfig};
 use lasthop_trace::Records;
@@ -25,6 +25,7 @@ fn cell(tcp: TcpConfig, queue: u32, loss: u32) -> Scenario {
     let flows =
         vec![bulk("tcp-1", 100_000, Duration::ZERO), bulk("tcp-2", 100_000, Duration::from_millis(50))];
     let errors = ErrorConfig {
+        start: Start::Good,
         // Always bad.
         good: Distribution::Static(Duration::ZERO),
         bad: Distribution::Static(Duration::from_secs(1)),

@@ -135,7 +135,8 @@ mod tests {
     use super::*;
     use lasthop_core::{Body, Datagram, DropCause, Dscp, Ecn, QueueDepth};
 
-    const DEPTH: QueueDepth = QueueDepth { packets: 1, bytes: 540, average: f64::NAN };
+    const DEPTH: QueueDepth =
+        QueueDepth { packets: 1, bytes: 540, class: 0, class_packets: 1, average: f64::NAN };
 
     fn run(events: &[(u64, PacketEvent)]) -> Conservation {
         let mut conservation = Conservation::default();

@@ -106,7 +106,11 @@ columnar! {
         window_bytes: Option<u64>,
         /// Router queue after the event; on enqueued and dequeued.
         queue_packets: Option<u32>,
-        /// RED's average; on the same, with RED.
+        /// Class of the packet; on the same.
+        queue_class: Option<u32>,
+        /// Packets of this class that wait; on the same.
+        queue_class_packets: Option<u32>,
+        /// RED's average of the class; on the same, with RED.
         queue_average: Option<f64>,
     }
 }
@@ -261,6 +265,8 @@ fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &Packet) -> 
         sack: SackList::default(),
         window_bytes: None,
         queue_packets: depth.map(|depth| depth.packets),
+        queue_class: depth.map(|depth| depth.class.into()),
+        queue_class_packets: depth.map(|depth| depth.class_packets),
         queue_average: depth.map(|depth| depth.average).filter(|average| !average.is_nan()),
     };
     match &packet.body {
@@ -358,8 +364,8 @@ mod tests {
             Segment { seq: 1, ack: 537, flags: Flags::ACK, window_bytes: 2144, ..Segment::default() };
         segment.sack.push(SackBlock { start: 1073, end: 1609 });
         let ack = packet(Body::Tcp(segment));
-        let red = QueueDepth { packets: 4, bytes: 256, average: 2.5 };
-        let plain = QueueDepth { packets: 3, bytes: 192, average: f64::NAN };
+        let red = QueueDepth { packets: 4, bytes: 256, class: 1, class_packets: 2, average: 2.5 };
+        let plain = QueueDepth { packets: 3, bytes: 192, class: 0, class_packets: 3, average: f64::NAN };
         recorder.packet(Instant::from_nanos(5), PacketEvent::Enqueued(red), &ack);
         recorder.packet(Instant::from_nanos(6), PacketEvent::Dequeued(plain), &ack);
         recorder.packet(Instant::from_nanos(7), PacketEvent::Dropped(DropCause::ArqGivenUp), &ack);
@@ -373,6 +379,8 @@ mod tests {
         assert_eq!(column(rows, "window_bytes"), Column::Int(vec![Some(2144); 3]));
         assert_eq!(column(rows, "ce"), Column::Int(vec![Some(1); 3]));
         assert_eq!(column(rows, "queue_packets"), Column::Int(vec![Some(4), Some(3), None]));
+        assert_eq!(column(rows, "queue_class"), Column::Int(vec![Some(1), Some(0), None]));
+        assert_eq!(column(rows, "queue_class_packets"), Column::Int(vec![Some(2), Some(3), None]));
         assert_eq!(column(rows, "queue_average"), Column::Float(vec![Some(2.5), None, None]));
     }
 

@@ -7,14 +7,14 @@ use crate::testing::{errors, red, studied_path};
 
 const MTU: Bytes = Bytes(576);
 
-fn refused(change: impl FnOnce(&mut PathConfig)) -> (&'static str, String) {
+fn refused(change: impl FnOnce(&mut PathConfig)) -> (String, String) {
     let mut config = studied_path();
     change(&mut config);
     let error = config.validate(MTU).unwrap_err();
     (error.key, error.message)
 }
 
-fn refused_red(change: impl FnOnce(&mut RedConfig)) -> &'static str {
+fn refused_red(change: impl FnOnce(&mut RedConfig)) -> String {
     let mut red = red(2, 7, 0.1, 0.002);
     change(&mut red);
     refused(|config| config.queue.red = Some(red)).0
@@ -64,7 +64,17 @@ fn a_red_that_does_nothing_is_refused() {
     let zero = Probability::new(0.0).unwrap();
     assert_eq!(refused_red(|red| red.max_probability = zero), "queue.red.max_probability");
     assert_eq!(refused_red(|red| red.weight = zero), "queue.red.weight");
-    assert_eq!(refused_red(|red| red.idle_packet_time = Duration::ZERO), "queue.red.idle_packet_time");
+    assert_eq!(refused_red(|red| red.idle_packet_time = Some(Duration::ZERO)), "queue.red.idle_packet_time");
+}
+
+#[test]
+fn the_idle_time_of_red_is_given_once() {
+    assert_eq!(refused_red(|red| red.avpkt = Some(Bytes(500))), "queue.red.avpkt");
+    assert_eq!(refused_red(|red| red.idle_packet_time = None), "queue.red");
+    let avpkt =
+        |bytes| move |red: &mut RedConfig| (red.idle_packet_time, red.avpkt) = (None, Some(Bytes(bytes)));
+    assert_eq!(refused_red(avpkt(0)), "queue.red.avpkt");
+    assert_eq!(refused_red(avpkt(65_536)), "queue.red.avpkt");
 }
 
 #[test]

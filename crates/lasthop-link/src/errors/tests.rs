@@ -1,9 +1,9 @@
 use lasthop_core::dist::Cut;
-use lasthop_core::{Distribution, Duration, Instant};
+use lasthop_core::{Distribution, Duration, Instant, Seed};
 use proptest::prelude::*;
 
 use super::{LinkState, Period, Periods, StateTimeline};
-use crate::ErrorConfig;
+use crate::config::{ErrorConfig, Start};
 use crate::testing::{SEED, at_us, errors};
 
 fn timeline(config: &ErrorConfig) -> StateTimeline {
@@ -41,6 +41,65 @@ fn sequences_of_lengths_are_followed_in_order() {
     let config = ErrorConfig { good: lengths([10, 30]), bad: lengths([5, 1]), ..errors(0, 0, None) };
     let ends: Vec<_> = Periods::new(&config, SEED).take(5).map(|period| period.end).collect();
     assert_eq!(ends, [10_000, 15_000, 45_000, 46_000, 56_000].map(at_us));
+}
+
+fn random_phase(config: ErrorConfig) -> ErrorConfig {
+    ErrorConfig { start: Start::RandomPhase, ..config }
+}
+
+/// First stays of 4000 replications.
+fn first_stays(config: &ErrorConfig) -> Vec<Period> {
+    let first = |replication| Periods::new(config, Seed { replication, ..SEED }).next();
+    (1..=4_000).filter_map(first).collect()
+}
+
+#[test]
+fn a_random_phase_of_fixed_lengths_is_uniform_over_the_cycle() {
+    let stays = first_stays(&random_phase(errors(3_000, 1_000, None)));
+    let count = |state, from_ms: u64, to_ms: u64| {
+        let range = at_us(from_ms * 1_000)..at_us(to_ms * 1_000);
+        stays.iter().filter(|stay| stay.state == state && range.contains(&stay.end)).count()
+    };
+    // Each second of the cycle begins a quarter of the runs: 1000 with a standard deviation of 27.
+    for (state, from_ms, to_ms) in [
+        (LinkState::Good, 0, 1_000),
+        (LinkState::Good, 1_000, 2_000),
+        (LinkState::Good, 2_000, 3_001),
+        (LinkState::Bad, 0, 1_001),
+    ] {
+        let runs = count(state, from_ms, to_ms);
+        assert!((890..=1_110).contains(&runs), "{state:?} {from_ms} to {to_ms} ms: {runs}");
+    }
+}
+
+#[test]
+fn a_random_phase_meets_long_stays_more_often() {
+    let length =
+        |min, max| Distribution::Uniform { min: Duration::from_millis(min), max: Duration::from_millis(max) };
+    // The mixtures of iip2004: bad 1.8 to 4 s, good 10 to 25 s.
+    let config =
+        ErrorConfig { good: length(10_000, 25_000), bad: length(1_800, 4_000), ..errors(0, 0, None) };
+    let stays = first_stays(&random_phase(config));
+    let bad: Vec<_> = stays.iter().filter(|stay| stay.state == LinkState::Bad).collect();
+    // 2.9 s of 20.4 s: 568 of 4000, standard deviation 22.
+    assert!((480..=660).contains(&bad.len()), "{}", bad.len());
+    // Mean residual life E[L^2] / 2 E[L]: 1.52 s.
+    let mean = bad.iter().map(|stay| stay.end.as_secs_f64()).sum::<f64>() / bad.len() as f64;
+    assert!((1.38..1.66).contains(&mean), "{mean}");
+}
+
+#[test]
+fn a_random_phase_goes_on_with_the_same_sequence() {
+    let config = random_lengths();
+    let all: Vec<_> = Periods::new(&config, SEED).take(140).collect();
+    let shifted: Vec<_> = Periods::new(&random_phase(config), SEED).take(5).collect();
+    assert_eq!(shifted[0].start, Instant::ZERO);
+    let length = |period: &Period| (period.state, period.end - period.start);
+    let place = all.iter().position(|period| length(period) == length(&shifted[1])).unwrap();
+    let whole = &all[place - 1];
+    assert_eq!(whole.state, shifted[0].state);
+    assert!(whole.end - whole.start >= shifted[0].end - shifted[0].start);
+    assert!(all[place..].iter().zip(&shifted[1..]).all(|(a, b)| length(a) == length(b)));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use lasthop_core::dist::Cut;
 use lasthop_core::units::{Probability, QueueSize};
 use lasthop_core::{Bytes, Direction, Distribution, DropCause, Duration, Ecn, Instant};
 
-use crate::config::{ArqConfig, BufferRelease, ErrorConfig, StateLookup};
+use crate::config::{ArqConfig, BufferRelease, ErrorConfig, Start, StateLookup};
 use crate::testing::{Lab, SEED, Seen, arq, at_us, errors, red, studied_path};
 
 mod properties;
@@ -177,6 +177,32 @@ fn without_arq_a_hit_packet_is_lost() {
     assert_eq!(lab.delivered(), [(at_us(444_200), 1)]);
 }
 
+/// r0, r2 and r4 of iip2004: in a bad state that does not end, a packet is lost if all its tries are hit.
+#[test]
+fn each_link_retransmission_is_another_chance() {
+    for (retransmissions, cause) in
+        [(None, DropCause::LinkError), (Some(2), DropCause::ArqGivenUp), (Some(4), DropCause::ArqGivenUp)]
+    {
+        let config = ErrorConfig {
+            packet_error_probability: Probability::new(0.83).unwrap(),
+            ..errors(0, 1_000, retransmissions.map(|most| arq(most, ARQ_DELAY)))
+        };
+        let mut lab = Lab::new(&studied_path(), Some(&config));
+        for n in 0..4_000 {
+            lab.burst(at_us(4_000_000 * n), 1);
+        }
+        lab.run();
+        let lost = lab.dropped(cause).len();
+        assert_eq!(lost + lab.delivered().len(), 4_000);
+        let expected = 4_000.0 * libm::pow(0.83, f64::from(retransmissions.unwrap_or(0)) + 1.0);
+        // Four standard deviations are 127 at most.
+        assert!((lost as f64 - expected).abs() < 127.0, "{retransmissions:?}: {lost}, expected {expected}");
+        let patience = retransmissions.map_or(Duration::ZERO, |most| ARQ_DELAY * u64::from(most));
+        let given_up = |n: u64| at_us(4_000_000 * n + 72_100) + patience;
+        assert!(lab.dropped(cause).iter().all(|&(at, serial)| at == given_up(serial)));
+    }
+}
+
 #[test]
 fn first_try_lookup_holds_the_state() {
     let first_try = ArqConfig { state_lookup: StateLookup::FirstTry, ..arq(2, ARQ_DELAY) };
@@ -262,6 +288,7 @@ fn directions_share_the_states_and_draw_hits_apart() {
             cut: Cut::Redraw,
         };
         let errors = ErrorConfig {
+            start: Start::Good,
             good: length(2_000),
             bad: length(2_000),
             packet_error_probability: Probability::new(probability).unwrap(),

@@ -1,5 +1,5 @@
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Duration, Ecn, Instant};
+use lasthop_core::{Bytes, Duration, Ecn, Instant, Rate};
 
 use super::{Red, Verdict};
 use crate::testing::{SEED, red};
@@ -9,7 +9,7 @@ fn second(n: u64) -> Instant {
 }
 
 fn new(config: &crate::RedConfig) -> Red {
-    Red::new(config, SEED.stream("red.down"))
+    Red::new(config, Rate::from_bits_per_second(64_000), SEED.stream("red.down"))
 }
 
 fn assert_near(value: f64, expected: f64) {
@@ -43,6 +43,40 @@ fn empty_queue_decays_the_average_by_the_packets_that_could_have_left() {
     // 250 ms of idle time are two and a half packets of 100 ms: 3 * 0.5^2.5.
     red.judge(second(2) + Duration::from_millis(250), 0, 0, Ecn::NotEct);
     assert_near(red.average(), 3.0 * 0.176_776_695_296_636_87);
+}
+
+/// The router of iip2004: `tc qdisc ... red limit 11000 min 2000 max 6000 avpkt 500 probability 0.1`.
+#[test]
+fn avpkt_is_the_packet_that_could_have_left() {
+    let mut config = red(0, 0, 0.1, 0.002);
+    (config.min, config.max) = (QueueSize::Bytes(2_000), QueueSize::Bytes(6_000));
+    (config.idle_packet_time, config.avpkt) = (None, Some(Bytes(500)));
+    let mut red = new(&config);
+    for _ in 0..2_000 {
+        red.judge(second(1), 5, 2_880, Ecn::NotEct);
+    }
+    let busy = red.average();
+    assert!((2_820.0..2_880.0).contains(&busy), "{busy}");
+    red.queue_emptied(second(1));
+    // 500 bytes take 62.5 ms at 64 kbit/s: 16 packets in a second.
+    red.judge(second(2), 0, 0, Ecn::NotEct);
+    assert_near(red.average() / busy, libm::pow(0.998, 16.0));
+}
+
+/// Unlike the paper's byte mode, as Linux' `red`: a short packet is as likely to be hit as a long one.
+#[test]
+fn in_bytes_the_average_is_of_the_backlog_before_the_packet_and_the_thresholds_are_bytes() {
+    let mut config = red(0, 0, 1.0, 1.0);
+    (config.min, config.max) = (QueueSize::Bytes(2_000), QueueSize::Bytes(6_000));
+    let mut red = new(&config);
+    assert_eq!(red.judge(second(1), 3, 1_999, Ecn::NotEct), Verdict::Pass);
+    assert_eq!(red.judge(second(1), 150, 6_000, Ecn::Ect0), Verdict::Drop);
+    let mut hits =
+        |bytes| (0..4_000).filter(|_| red.judge(second(1), 9, bytes, Ecn::NotEct) == Verdict::Drop).count();
+    // Hits come every 1/p_b packets at most: uniformly spread over that, about 2 p_b of them.
+    let (near_min, near_max) = (hits(2_400), hits(5_600));
+    assert!((600..=1_000).contains(&near_min), "{near_min}");
+    assert!(near_max > 3_600, "{near_max}");
 }
 
 #[test]

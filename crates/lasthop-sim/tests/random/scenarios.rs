@@ -4,7 +4,8 @@ use std::num::NonZeroU16;
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Probability, QueueSize, Rate};
 use lasthop_link::{
-    ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig, StateLookup,
+    ArqConfig, BufferRelease, ClassConfig, ErrorConfig, HtbConfig, LinkConfig, MatchConfig, PathConfig,
+    QueueConfig, RedConfig, Start, StateLookup, Transport,
 };
 use lasthop_scenario::{LanConfig, Roles, Scenario};
 use lasthop_tcp::{FRtoMode, RecoveryRules, TcpConfig};
@@ -96,8 +97,32 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
             release,
         },
     );
-    (queue, option::of(red()), link)
-        .prop_map(|(limit, red, link)| PathConfig { queue: QueueConfig { limit, red }, link })
+    (queue, option::of(red()), option::weighted(0.3, htb()), link)
+        .prop_map(|(limit, red, htb, link)| PathConfig { queue: QueueConfig { limit, red }, htb, link })
+}
+
+/// UDP and TCP in classes of their own, as bottlenecks or far above the link.
+fn htb() -> impl Strategy<Value = HtbConfig> {
+    let rate = || doublings(8_000, 10_000_000);
+    let class = move || (rate(), option::of(rate()), 0..=1_u8);
+    (option::of(rate()), class(), class()).prop_map(|(root, udp, tcp)| {
+        let class = |name: &str, (rate, more, priority): (u64, Option<u64>, u8)| ClassConfig {
+            name: name.into(),
+            rate: Rate::from_bits_per_second(rate),
+            ceil: more.map(|more| Rate::from_bits_per_second(rate + more)),
+            priority,
+            quantum: None,
+            burst: Bytes(1600),
+            cburst: Bytes(1600),
+            matches: Vec::new(),
+            default: false,
+            queue: None,
+        };
+        let matches = vec![MatchConfig { protocol: Some(Transport::Udp), ..MatchConfig::default() }];
+        let udp = ClassConfig { matches, ..class("udp", udp) };
+        let tcp = ClassConfig { default: true, ..class("tcp", tcp) };
+        HtbConfig { rate: root.map(Rate::from_bits_per_second), burst: Bytes(1600), class: vec![udp, tcp] }
+    })
 }
 
 fn red() -> impl Strategy<Value = RedConfig> {
@@ -113,7 +138,8 @@ fn red() -> impl Strategy<Value = RedConfig> {
             max,
             max_probability: probability(max_probability),
             weight: probability(weight),
-            idle_packet_time,
+            idle_packet_time: Some(idle_packet_time),
+            avpkt: None,
             ecn,
         },
     )
@@ -136,7 +162,7 @@ fn errors() -> impl Strategy<Value = ErrorConfig> {
         ArqConfig { retransmissions, delay, state_lookup }
     });
     (length(20_000), length(4_000), 0.0..=1.0, option::of(arq)).prop_map(|(good, bad, hit, arq)| {
-        ErrorConfig { good, bad, packet_error_probability: probability(hit), arq }
+        ErrorConfig { start: Start::Good, good, bad, packet_error_probability: probability(hit), arq }
     })
 }
 

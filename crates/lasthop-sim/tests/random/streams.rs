@@ -17,7 +17,7 @@ pub struct Streams {
     flows: Vec<Stream>,
     /// Queue overflow, RED, link error, ARQ given up.
     drops: [u64; 4],
-    /// Longest router queue, packets and bytes, down and up.
+    /// Most packets of a class and bytes of all in the router, down and up.
     longest: [(u32, u32); 2],
     faults: Vec<String>,
 }
@@ -73,15 +73,16 @@ impl Streams {
         self.drops[place(cause)]
     }
 
-    /// True if the router queue never held more than it may.
+    /// True if the router's queues never held more than they may.
     pub fn queue_limit_held(&self, scenario: &Scenario, direction: Direction) -> bool {
-        let (limit, longest) = match direction {
-            Direction::Down => (scenario.down.queue.limit, self.longest[0]),
-            Direction::Up => (scenario.up.queue.limit, self.longest[1]),
+        let (path, longest) = match direction {
+            Direction::Down => (&scenario.down, self.longest[0]),
+            Direction::Up => (&scenario.up, self.longest[1]),
         };
-        match limit {
+        let classes = path.htb.as_ref().map_or(1, |htb| htb.class.len() as u32);
+        match path.queue.limit {
             QueueSize::Packets(packets) => longest.0 <= packets,
-            QueueSize::Bytes(bytes) => longest.1 <= bytes,
+            QueueSize::Bytes(bytes) => longest.1 <= bytes * classes,
         }
     }
 }
@@ -112,7 +113,7 @@ impl Observer for Streams {
             PacketEvent::Dropped(cause) => self.drops[place(cause)] += 1,
             PacketEvent::Enqueued(depth) => {
                 let longest = &mut self.longest[usize::from(packet.direction == Direction::Up)];
-                *longest = (longest.0.max(depth.packets), longest.1.max(depth.bytes));
+                *longest = (longest.0.max(depth.class_packets), longest.1.max(depth.bytes));
             }
             _ => {}
         }

@@ -50,6 +50,7 @@ pub fn linux24() -> TcpConfig {
 pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> PathConfig {
     PathConfig {
         queue: QueueConfig { limit: queue, red: None },
+        htb: None,
         link: LinkConfig {
             rate: Rate::from_bits_per_second(rate),
             delay,

@@ -163,5 +163,5 @@ impl Trace {
 }
 
 fn depth(packets: u32, average: f64) -> QueueDepth {
-    QueueDepth { packets, bytes: packets * 576, average }
+    QueueDepth { packets, bytes: packets * 576, class: 0, class_packets: packets, average }
 }

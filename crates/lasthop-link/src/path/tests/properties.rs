@@ -6,7 +6,7 @@ use lasthop_core::{Bytes, Direction, Distribution, Duration, Ecn, Rate, Seed};
 use proptest::prelude::*;
 
 use crate::config::{
-    ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, StateLookup,
+    ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, Start, StateLookup,
 };
 use crate::testing::{Lab, Seen, at_us, red};
 
@@ -38,6 +38,7 @@ prop_compose! {
         let release = if acknowledged { BufferRelease::Acknowledged } else { BufferRelease::Serialised };
         PathConfig {
             queue: QueueConfig { limit, red },
+            htb: None,
             link: LinkConfig {
                 rate: Rate::from_bits_per_second(rate),
                 delay: Duration::from_millis(delay_ms),
@@ -54,6 +55,7 @@ prop_compose! {
         good_ms in 1_u64..5_000,
         bad_ms in 1_u64..5_000,
         probability in 0.0..=1.0,
+        random_phase in any::<bool>(),
         arq in prop::option::of((0_u32..7, 0_u64..1_000, any::<bool>())),
     ) -> ErrorConfig {
         let exponential = |mean_ms| Distribution::Exponential {
@@ -63,6 +65,7 @@ prop_compose! {
             cut: Cut::Redraw,
         };
         ErrorConfig {
+            start: if random_phase { Start::RandomPhase } else { Start::Good },
             good: exponential(good_ms),
             bad: exponential(bad_ms),
             packet_error_probability: Probability::new(probability).unwrap(),

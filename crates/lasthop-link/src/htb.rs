@@ -1,0 +1,251 @@
+//! Hierarchical token buckets: which class's packet goes next, and when one may go.
+//!
+//! The rules are those of Linux' `net/sched/sch_htb.c` (Linux 6.1), for leaf classes under at most one root.
+//! Tokens are nanoseconds, the time that a packet takes at the bucket's rate. A bucket that is not in debt lets
+//! a packet of any length go and is charged for it (`htb_class_mode`, `htb_accnt_tokens`; without hysteresis,
+//! the default). A class
+//!
+//! - may send on its own while neither its rate nor its ceiling is in debt; this charges both, and the root;
+//! - may borrow while only its rate is in debt and the root is not; this charges its ceiling and the root.
+//!
+//! Own comes before borrowed whatever the priorities (`htb_dequeue` goes through the levels from the leaves up).
+//! Turns are kept per level and priority (`htb_dequeue_tree`).
+
+use lasthop_core::{Body, Duration, Instant, Packet, PacketId, Rate, Seed};
+
+use crate::config::PathConfig;
+use crate::config::htb::{ClassConfig, HtbConfig, MatchConfig, PRIORITIES, Transport};
+use crate::queue::RouterQueue;
+
+#[cfg(test)]
+mod tests;
+
+/// Deepest debt of a bucket, and the longest pause that fills it, in nanoseconds (`mbuffer`).
+const DEBT_MAX: i64 = 60_000_000_000;
+
+/// A token bucket, by the time at which it was last charged.
+#[derive(Clone, Debug)]
+struct Bucket {
+    rate: Rate,
+    depth: i64,
+    tokens: i64,
+}
+
+impl Bucket {
+    fn full(rate: Rate, burst_bytes: u64) -> Self {
+        let depth = rate.transmission_time(burst_bytes as u32).as_nanos().cast_signed();
+        Self { rate, depth, tokens: depth }
+    }
+
+    /// When it is out of debt, if it was last charged at `charged`.
+    fn ready(&self, charged: Instant) -> Instant {
+        charged + Duration::from_nanos((-self.tokens).max(0) as u64)
+    }
+
+    /// `pause` nanoseconds after the last time.
+    fn charge(&mut self, pause: i64, ip_bytes: u32) {
+        let price = self.rate.transmission_time(ip_bytes).as_nanos().cast_signed();
+        self.tokens = ((self.tokens + pause).min(self.depth) - price).max(1 - DEBT_MAX);
+    }
+}
+
+/// Nanoseconds from `charged` to `now`, as far as they count.
+fn pause(charged: Instant, now: Instant) -> i64 {
+    i64::try_from(now.saturating_since(charged).as_nanos()).map_or(DEBT_MAX, |nanos| nanos.min(DEBT_MAX))
+}
+
+/// Where the right to send comes from. The order is the order of service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Own,
+    Borrowed,
+}
+
+#[derive(Clone, Debug)]
+struct Class {
+    queue: RouterQueue,
+    matches: Vec<MatchConfig>,
+    priority: u8,
+    rate: Bucket,
+    ceil: Bucket,
+    charged: Instant,
+    quantum: i64,
+    /// What is left of its turn, per level.
+    deficit: [i64; 2],
+}
+
+impl Class {
+    fn new(config: &ClassConfig, queue: RouterQueue) -> Self {
+        Self {
+            queue,
+            matches: config.matches.clone(),
+            priority: config.priority,
+            rate: Bucket::full(config.rate, config.burst.0),
+            ceil: Bucket::full(config.ceil.unwrap_or(config.rate), config.cburst.0),
+            charged: Instant::ZERO,
+            quantum: config.quantum_bytes().cast_signed(),
+            deficit: [0; 2],
+        }
+    }
+
+    fn own_from(&self) -> Instant {
+        self.rate.ready(self.charged).max(self.ceil.ready(self.charged))
+    }
+
+    fn charge(&mut self, now: Instant, level: Level, ip_bytes: u32) {
+        let pause = pause(self.charged, now);
+        match level {
+            Level::Own => self.rate.charge(pause, ip_bytes),
+            Level::Borrowed => self.rate.tokens += pause,
+        }
+        self.ceil.charge(pause, ip_bytes);
+        self.charged = now;
+    }
+}
+
+/// A class's right to send its head now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) class: usize,
+    pub(crate) id: PacketId,
+    pub(crate) ip_bytes: u32,
+    level: Level,
+}
+
+impl Turn {
+    /// The turn of a queue without classes.
+    pub(crate) fn plain(id: PacketId, ip_bytes: u32) -> Self {
+        Self { class: 0, id, ip_bytes, level: Level::Own }
+    }
+}
+
+/// The classes of one direction with their queues.
+#[derive(Clone, Debug)]
+pub(crate) struct Htb {
+    classes: Vec<Class>,
+    default: usize,
+    /// Its bucket, and when it was last charged.
+    root: Option<(Bucket, Instant)>,
+    /// The class whose turn it is, per level and priority; if it has none, the next one in order.
+    turns: [[usize; PRIORITIES]; 2],
+    packets: u32,
+    bytes: u32,
+}
+
+impl Htb {
+    /// `red` is the prefix of the names of the classes' random streams.
+    pub(crate) fn new(htb: &HtbConfig, path: &PathConfig, red: &str, seed: Seed) -> Self {
+        let class = |config: &ClassConfig| {
+            let queue = config.queue.as_ref().unwrap_or(&path.queue);
+            let stream = seed.stream(&format!("{red}.{}", config.name));
+            Class::new(config, RouterQueue::new(queue, path.link.rate, stream))
+        };
+        Self {
+            classes: htb.class.iter().map(class).collect(),
+            default: htb.class.iter().position(|class| class.default).unwrap_or_default(),
+            root: htb.rate.map(|rate| (Bucket::full(rate, htb.burst.0), Instant::ZERO)),
+            turns: [[0; PRIORITIES]; 2],
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    /// The class of a packet.
+    pub(crate) fn classify(&self, packet: &Packet) -> usize {
+        let matching = |class: &Class| class.matches.iter().any(|matching| matching.fits(packet));
+        self.classes.iter().position(matching).unwrap_or(self.default)
+    }
+
+    pub(crate) fn queue(&self, class: usize) -> &RouterQueue {
+        &self.classes[class].queue
+    }
+
+    pub(crate) fn queue_mut(&mut self, class: usize) -> &mut RouterQueue {
+        &mut self.classes[class].queue
+    }
+
+    /// Packets and bytes of all classes.
+    pub(crate) fn backlog(&self) -> (u32, u32) {
+        (self.packets, self.bytes)
+    }
+
+    pub(crate) fn push(&mut self, class: usize, id: PacketId, ip_bytes: u32) {
+        self.classes[class].queue.push(id, ip_bytes);
+        self.packets += 1;
+        self.bytes += ip_bytes;
+    }
+
+    /// Whose packet goes next, if one may go at `now`. Changes nothing until [`Htb::take`].
+    pub(crate) fn next(&self, now: Instant) -> Option<Turn> {
+        let root_lends = self.root_from() <= now;
+        let count = self.classes.len();
+        let candidate = |(index, class): (usize, &Class)| {
+            let (id, ip_bytes) = class.queue.head()?;
+            let level = if class.own_from() <= now {
+                Level::Own
+            } else if root_lends && class.ceil.ready(class.charged) <= now {
+                Level::Borrowed
+            } else {
+                return None;
+            };
+            let turn = self.turns[level as usize][usize::from(class.priority)];
+            let distance = (index + count - turn) % count;
+            Some(((level, class.priority, distance), Turn { class: index, id, ip_bytes, level }))
+        };
+        let candidates = self.classes.iter().enumerate().filter_map(candidate);
+        candidates.min_by_key(|(rank, _)| *rank).map(|(_, turn)| turn)
+    }
+
+    /// Takes the head that [`Htb::next`] chose for `now`.
+    pub(crate) fn take(&mut self, now: Instant, turn: Turn) {
+        let Turn { class: index, ip_bytes, level, .. } = turn;
+        self.packets -= 1;
+        self.bytes -= ip_bytes;
+        let class = &mut self.classes[index];
+        class.queue.pop(now);
+        class.charge(now, level, ip_bytes);
+        if let Some((bucket, charged)) = &mut self.root {
+            bucket.charge(pause(*charged, now), ip_bytes);
+            *charged = now;
+        }
+        let deficit = &mut class.deficit[level as usize];
+        *deficit -= i64::from(ip_bytes);
+        let used_up = *deficit < 0;
+        if used_up {
+            *deficit += class.quantum;
+        }
+        // A class that leaves the row of those within their rates passes its turn on; a borrower's is kept, as
+        // Linux keeps the place of a child in its parent's row.
+        let leaves = level == Level::Own && (class.queue.head().is_none() || class.own_from() > now);
+        let following = if used_up || leaves { (index + 1) % self.classes.len() } else { index };
+        self.turns[level as usize][usize::from(self.classes[index].priority)] = following;
+    }
+
+    /// When a packet may go, if none may go now; `Instant::MAX` with nothing queued.
+    pub(crate) fn ready(&self) -> Instant {
+        let root = self.root_from();
+        let class = |class: &Class| {
+            let borrowed = class.ceil.ready(class.charged).max(root);
+            class.own_from().min(borrowed)
+        };
+        let waiting = self.classes.iter().filter(|class| class.queue.head().is_some());
+        waiting.map(class).min().unwrap_or(Instant::MAX)
+    }
+
+    /// When the root lends.
+    fn root_from(&self) -> Instant {
+        self.root.as_ref().map_or(Instant::MAX, |(bucket, charged)| bucket.ready(*charged))
+    }
+}
+
+impl MatchConfig {
+    fn fits(&self, packet: &Packet) -> bool {
+        let protocol = match packet.body {
+            Body::Tcp(_) => Transport::Tcp,
+            Body::Udp(_) => Transport::Udp,
+        };
+        self.dscp.is_none_or(|dscp| dscp == packet.dscp)
+            && self.port.is_none_or(|port| port.get() == packet.server_port)
+            && self.protocol.is_none_or(|stated| stated == protocol)
+    }
+}
