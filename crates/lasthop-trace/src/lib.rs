@@ -9,6 +9,7 @@
 //! of sending ([`Conservation`] checks that too).
 
 mod analysis;
+mod analyze;
 mod columns;
 mod conservation;
 mod pcap;
@@ -18,6 +19,7 @@ mod samples;
 mod scenario;
 
 pub use analysis::Analysis;
+pub use analyze::{CaptureError, CaptureRecord, Ending, StreamRecord, analyze};
 pub use columns::{Column, Columnar};
 pub use conservation::{Conservation, Counts, Violation};
 pub use pcap::{Addresses, Capture, CapturePoint};
