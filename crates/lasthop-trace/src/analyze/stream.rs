@@ -25,6 +25,7 @@ pub(super) struct Stream {
     data_acknowledged_ns: Option<u64>,
     /// The window it offered last, in bytes.
     window: Option<u64>,
+    last_ack: Option<u64>,
     /// Duplicates in a row of the last ACK it was sent.
     repeats: u32,
 }
@@ -150,7 +151,13 @@ impl Stream {
             self.record.rtt_samples += 1;
             self.rtt.record(rtt);
         }
-        if answer.repeats && payload_bytes == 0 && same_window {
+        let same_ack = self.last_ack == Some(ack);
+        if !header.flags.contains(Flags::RST) {
+            self.last_ack = Some(ack);
+        }
+        // What has sent nothing but SYNs waits for nothing else.
+        let waits = self.record.packets > self.record.syns;
+        if answer.repeats && same_ack && waits && payload_bytes == 0 && same_window {
             self.repeats += 1;
             self.record.duplicate_acks += 1;
             self.record.triple_duplicate_acks += u64::from(self.repeats == 3);
