@@ -27,7 +27,7 @@ LEFT_OUT = {
 
 # Columns of the printed table: title, column of the frame, factor, decimals.
 SHOWN = [
-    ("elapsed s", "elapsed_s", 1, 3),
+    ("elapsed s", "elapsed_s", 1, 6),
     ("packets", "packets", 1, 0),
     ("data", "sent_packets", 1, 0),
     ("bytes", "unique_bytes", 1, 0),
