@@ -108,6 +108,12 @@ impl Sent {
         answer
     }
 
+    /// Pieces that are remembered.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
     /// Makes one piece of neighbours that are acknowledged.
     fn join(&mut self) {
         let mut index = 0;
