@@ -138,7 +138,7 @@ def test_hundreds_of_runs_agree_with_tcptrace_in_both_directions(runs: list[Run]
 
 
 def test_elapsed_times_are_tcptraces_to_the_microsecond(runs: list[Run]) -> None:
-    """Both read the same file of microseconds; tcptrace's last digit is one off at times, for it uses floating point."""
+    """Both read the same microseconds; tcptrace's last digit is one off at times, for it uses floating point."""
     compared = 0
     for run in runs:
         tcp = [row for row in run.micros if row["protocol"] == "tcp"]

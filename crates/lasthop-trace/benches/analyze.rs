@@ -60,7 +60,7 @@ fn write(path: &Path, flows: u32) -> std::io::Result<()> {
     for number in 0..PACKETS {
         let (turn, flow) = (number / flows, number % flows);
         let sent = turn / 3 * 2 + turn % 3;
-        let again = if sent % RETRANSMIT_EVERY == 1 { 1 } else { 0 };
+        let again = u32::from(sent % RETRANSMIT_EVERY == 1);
         let (server, client) = ([10, 0, 0, 1], [10, 1, (flow >> 8) as u8, flow as u8]);
         let ports = (30_000, 1024 + (flow >> 16) as u16);
         bytes.clear();

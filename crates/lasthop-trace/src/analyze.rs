@@ -34,7 +34,7 @@ use stream::{Stream, seconds};
 pub fn analyze<R: Read>(input: R) -> Result<(Vec<StreamRecord>, CaptureRecord), CaptureError> {
     let mut flows = Flows::default();
     let mut record = CaptureRecord::default();
-    let cut = reader::read(input, |frame| {
+    record.cut_at = reader::read(input, |frame| {
         record.packets += 1;
         match decode(&frame)? {
             Decoded::Transport(packet) => {
@@ -47,7 +47,6 @@ pub fn analyze<R: Read>(input: R) -> Result<(Vec<StreamRecord>, CaptureRecord), 
         }
         Ok(())
     })?;
-    record.cut_at = cut.map(|cut| cut.offset);
     Ok((flows.finish(), record))
 }
 
@@ -56,7 +55,7 @@ type Key = (Endpoint, Endpoint, bool);
 
 #[derive(Debug, Default)]
 struct Flows {
-    flows: Vec<Flow>,
+    list: Vec<Flow>,
     /// The newest flow between two ends.
     index: BTreeMap<Key, usize>,
     /// Where the last packet belonged: mostly the next one belongs there too.
@@ -87,18 +86,18 @@ impl Flows {
             Some((last, index)) if last == key => Some(index),
             _ => self.index.get(&key).copied(),
         };
-        let known = known.filter(|&index| !self.flows[index].is_followed_by(packet));
+        let known = known.filter(|&index| !self.list[index].is_followed_by(packet));
         let index = known.unwrap_or_else(|| {
-            self.flows.push(Flow::new(now_ns, packet));
-            self.index.insert(key, self.flows.len() - 1);
-            self.flows.len() - 1
+            self.list.push(Flow::new(now_ns, packet));
+            self.index.insert(key, self.list.len() - 1);
+            self.list.len() - 1
         });
         self.last = Some((key, index));
-        self.flows[index].packet(now_ns, packet);
+        self.list[index].packet(now_ns, packet);
     }
 
     fn finish(self) -> Vec<StreamRecord> {
-        self.flows.into_iter().zip(1..).flat_map(|(flow, number)| flow.finish(number)).collect()
+        self.list.into_iter().zip(1..).flat_map(|(flow, number)| flow.finish(number)).collect()
     }
 }
 

@@ -38,24 +38,16 @@ pub(super) struct Frame<'a> {
     pub(super) data: &'a [u8],
 }
 
-/// Where a capture stops in the middle of a record, as one does whose writer was killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// Byte of the file where the incomplete record begins.
-    pub offset: u64,
-    /// Whole packets before it.
-    pub packets: u64,
-}
-
-/// Hands every packet of a capture to `see`, which may say why it cannot be one; where the capture was
-/// cut short, if it was. Memory is that of the longest record.
+/// Hands every packet of a capture to `see`, which may say why it cannot be one. Where a capture stops in
+/// the middle of a record, as one does whose writer was killed: the byte where that record begins. Memory
+/// is that of the longest record.
 pub(super) fn read<R: Read>(
     input: R,
     mut see: impl FnMut(Frame<'_>) -> Result<(), String>,
-) -> Result<Option<Cut>, CaptureError> {
+) -> Result<Option<u64>, CaptureError> {
     let mut reader = Reader::new(input)?;
     while reader.record(&mut see)? {}
-    Ok(reader.cut)
+    Ok(reader.cut_at)
 }
 
 struct Reader<R> {
@@ -66,7 +58,7 @@ struct Reader<R> {
     end: usize,
     offset: u64,
     packets: u64,
-    cut: Option<Cut>,
+    cut_at: Option<u64>,
     format: Format,
 }
 
@@ -93,7 +85,7 @@ impl<R: Read> Reader<R> {
             end: 0,
             offset: 0,
             packets: 0,
-            cut: None,
+            cut_at: None,
             format,
         };
         reader.fill(PCAP_HEADER)?;
@@ -187,7 +179,7 @@ impl<R: Read> Reader<R> {
             if self.offset == 0 {
                 return Err(CaptureError::NotACapture("it ends within its header"));
             }
-            self.cut = Some(Cut { offset: self.offset, packets: self.packets });
+            self.cut_at = Some(self.offset);
             return Ok(None);
         }
         Ok(Some(length))
@@ -254,7 +246,7 @@ fn block_length(big_endian: &mut bool, bytes: &[u8]) -> Result<usize, String> {
         };
     }
     let length = word(bytes, 4, *big_endian) as usize;
-    if length < BLOCK_FRAME || length % 4 != 0 || length > MAX_BLOCK {
+    if length < BLOCK_FRAME || !length.is_multiple_of(4) || length > MAX_BLOCK {
         return Err(format!("a block cannot have {length} bytes"));
     }
     Ok(length)
