@@ -69,6 +69,7 @@ pub(super) fn packet(from_a: bool, segment: &Segment) -> Vec<u8> {
 #[derive(Default)]
 pub(super) struct Conversation(Vec<Vec<u8>>);
 
+#[expect(clippy::needless_pass_by_value, reason = "segments are written where they are sent")]
 impl Conversation {
     /// After the handshake: 30 ms have passed.
     pub(super) fn open() -> Self {
