@@ -221,7 +221,7 @@ def test_packets_that_were_left_out_are_named(
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
-        (lambda data: data[:2000] + b"\xff" * 600 + data[2600:], "damaged at byte"),
+        (lambda data: data[:2000] + b"\xff" * 600 + data[2600:], "unreadable at byte"),
         (lambda data: b"\x1f\x8b" + data, "compressed by gzip"),
         (lambda _: b"", "it is empty"),
         (lambda _: b"no capture at all, but some text", "neither pcap nor pcapng"),

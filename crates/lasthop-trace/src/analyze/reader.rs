@@ -186,7 +186,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn damaged(&self, reason: String) -> CaptureError {
-        CaptureError::Damaged { reason, offset: self.offset, packets: self.packets }
+        CaptureError::Unreadable { reason, offset: self.offset, packets: self.packets }
     }
 }
 

@@ -179,15 +179,15 @@ fn damage_is_told_with_its_place() {
     };
     assert_eq!(
         damaged(second + 11, 0x7f),
-        "damaged at byte 80, after 1 packets: a packet of 2130706472 captured bytes is longer than any"
+        "unreadable at byte 80, after 1 packets: a packet of 2130706472 captured bytes is longer than any"
     );
     assert_eq!(
         damaged(second + 7, 0x7f),
-        "damaged at byte 80, after 1 packets: the time has 2130716432 of 1000000 parts of a second"
+        "unreadable at byte 80, after 1 packets: the time has 2130716432 of 1000000 parts of a second"
     );
     assert!(
         damaged(20, 147)
-            .starts_with("damaged at byte 24, after 0 packets: packets of link type 147, where raw IP")
+            .starts_with("unreadable at byte 24, after 0 packets: packets of link type 147, where raw IP")
     );
 }
 
@@ -201,7 +201,7 @@ fn damaged_blocks_are_told_with_their_place() {
         file[at..at + 4].copy_from_slice(&word.to_le_bytes());
         bad(&file)
     };
-    let at = |offset: usize, reason: &str| format!("damaged at byte {offset}, after 0 packets: {reason}");
+    let at = |offset: usize, reason: &str| format!("unreadable at byte {offset}, after 0 packets: {reason}");
     assert_eq!(damaged(packet + 4, 7), at(packet, "a block cannot have 7 bytes"));
     assert_eq!(damaged(packet + 4, 1 << 30), at(packet, "a block cannot have 1073741824 bytes"));
     assert_eq!(damaged(packet + 4, 40), at(packet, "a block has two different lengths"));
