@@ -12,6 +12,17 @@ SNAP_LENGTH: int
 class ScenarioError(ValueError):
     """A scenario file is wrong; the text is one paragraph: file, line, reason, suggestion."""
 
+class CaptureError(ValueError):
+    """A capture file cannot be analysed; the text says what is wrong, at which byte, after how many packets."""
+
+def analyze(path: str) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+    """Analyse a pcap or pcapng file: columns with a row per flow and direction, and columns of one row.
+
+    The latter say what was in the file: `packets`, `tcp_packets`, `udp_packets`, `other_packets`, `fragments`,
+    `incomplete_packets`, and `cut_at`, the byte of the record within which it ends, None if it is whole. Raises
+    `CaptureError`. Releases the GIL.
+    """
+
 def load(path: str) -> Study:
     """Read, validate and expand a scenario file. Raises `ScenarioError`."""
 

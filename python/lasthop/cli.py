@@ -393,6 +393,36 @@ def explain_command(context: click.Context, /, *, flow: str | None, **_: object)
     run = OneRunOptions.of(context).choose()
     for number, text in enumerate(explain(run, flow)):
         click.echo(f"\n{text}" if number else text)
+@cli.command("analyze")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write every column into this new file: .csv, .json or .parquet.",
+)
+@_QUIET
+def analyze(*, files: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
+    """Compute the metrics of the flows in packet captures.
+
+    FILE is a pcap or pcapng file of any origin; each is analysed on its own. A flow has a line for either direction:
+    retransmissions and data of the sender, duplicate ACKs, SACKs and round-trip times of what came back to it, counted
+    as tcptrace counts. A file that was cut short within its last packet is analysed up to there, with a warning; one
+    that is damaged elsewhere is an error.
+
+    Example: lasthop analyze server.pcapng --out flows.csv
+    """
+    from lasthop import analyze as captures
+
+    if out is not None:
+        captures.check_output(out)
+    frame, remarks = captures.analyze(files)
+    if out is not None:
+        captures.write_output(frame, out)
+    if not quiet:
+        captures.show(frame)
+    for remark in remarks:
+        click.echo(f"Note: {remark}", err=True)
 
 
 def _run(file: Path, options: RunOptions) -> None:

@@ -1,16 +1,13 @@
-"""Packet captures, read by the tools of the field: tshark (with editcap and mergecap) and tcptrace."""
+"""Packet captures, read by tshark; what tcptrace counts in them is in test_analyze.py."""
 
 from __future__ import annotations
 
-import re
 import shutil
-import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -18,33 +15,20 @@ import pytest
 from conftest import STUDY
 from lasthop import _core
 from lasthop.provenance import usable_cores
+from tools import require_tools, tool, tshark
 
 Main = Callable[..., int]
-Flow = dict[str, Any]
 
 *CAPTURES, DROPS = _core.CAPTURE_FILES
 POINTS = [Path(name).stem for name in CAPTURES]
-TOOLS = ("tshark", "editcap", "mergecap", "tcptrace")
 ONE_CELL = ("--only", "link=r1,workload=2tcp1udp,variant=eifel+ecn")
 BATCH = 8  # runs that one tshark reads
 EPOCH_NS = 946_684_800 * 10**9
-FIRST_SERVER_PORT = 30_001
 FIELDS = (
     "frame.interface_id", "frame.interface_name", "frame.time_epoch", "frame.comment", "_ws.malformed",
-    "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "ip.src", "ip.id",
-    "tcp.srcport", "tcp.dstport", "tcp.seq_raw", "tcp.ack_raw", "tcp.len", "tcp.flags.syn", "tcp.flags.fin",
+    "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status",
 )  # fmt: skip
 GOOD = "1"
-BULK_BYTES = 188_640
-# Our record, tcptrace's label, and the side tcptrace reports it on: 0 is the server's, who sends the data.
-AGREE = [
-    ("sent_packets", "actual data pkts", 0),
-    ("sent_bytes", "actual data bytes", 0),
-    ("retransmitted_packets", "rexmt data pkts", 0),
-    ("duplicate_acks", "duplicate acks", 0),
-    ("triple_duplicate_acks", "triple dupacks", 0),
-    ("sack_blocks", "sacks sent", 1),
-]
 DROP_COMMENTS = {"queue": "dropped: router queue full", "red": "dropped: RED"}
 
 
@@ -53,15 +37,9 @@ class Run:
     """One captured replication, what the engine says of it, and what the tools read."""
 
     name: str
-    flows: list[Flow]
     events: pl.DataFrame
     drops: pl.DataFrame
     packets: pl.DataFrame
-    tcptrace: dict[int, Flow]
-
-
-def tool(*command: str | Path) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def read_packets(folders: list[Path]) -> list[pl.DataFrame]:
@@ -70,33 +48,11 @@ def read_packets(folders: list[Path]) -> list[pl.DataFrame]:
     files = [folder / f"{point}.pcapng" for folder in folders for point in POINTS]
     # Without -I none, equal interfaces of different runs would become one.
     tool("mergecap", "-a", "-I", "none", "-w", merged, *files)
-    checks = [word for proto in ("ip", "tcp", "udp") for word in ("-o", f"{proto}.check_checksum:TRUE")]
     # A segment is there at up to four points, which is no retransmission.
-    checks += ["-o", "tcp.analyze_sequence_numbers:FALSE"]
-    fields = [word for field in FIELDS for word in ("-e", field)]
-    text = tool("tshark", "-n", "-r", merged, *checks, "-T", "fields", *fields)
-    rows = [line.split("\t") for line in text.splitlines()]
+    rows = tshark(merged, FIELDS, "-o", "tcp.analyze_sequence_numbers:FALSE")
     run = pl.col("frame.interface_id").cast(pl.Int64) // len(POINTS)
     packets = pl.DataFrame(rows, schema=list(FIELDS), orient="row").with_columns(run.alias("run"))
     return [packets.filter(pl.col("run") == number) for number in range(len(folders))]
-
-
-def read_tcptrace(folder: Path) -> dict[int, Flow]:
-    """Return tcptrace's numbers by flow; pairs of columns are a -> b, b -> a."""
-    tool("editcap", "-F", "pcap", folder / "server.pcapng", folder / "server.pcap")
-    found = {}
-    for part in tool("tcptrace", "-l", "-r", "-n", folder / "server.pcap").split("TCP connection ")[2:]:
-        port = re.search(r"host \w+:\s+10\.0\.0\.1:(\d+)\n\s+host \w+:\s+10\.0\.1\.1:", part)
-        elapsed = re.search(r"elapsed time:\s+(\d+):(\d+):(\d+)\.(\d{6})", part)
-        assert port, part
-        assert elapsed, part
-        hours, minutes, seconds, micros = (int(text) for text in elapsed.groups())
-        pairs = re.findall(r"^ +(\S.*?): +(\d+)\b.*?\1: +(\d+)\b", part, re.MULTILINE)
-        found[int(port[1]) - FIRST_SERVER_PORT] = {
-            "elapsed_us": ((hours * 60 + minutes) * 60 + seconds) * 10**6 + micros,
-            **{label: (int(left), int(right)) for label, left, right in pairs},
-        }
-    return found
 
 
 def capture_runs(study: _core.Study, wanted: list[tuple[_core.Cell, int]], root: Path) -> list[Run]:
@@ -106,18 +62,14 @@ def capture_runs(study: _core.Study, wanted: list[tuple[_core.Cell, int]], root:
         cell.capture(study.seed, 1, replication, (str(folder), "a test"))
     runs = []
     for folder, packets, (cell, replication) in zip(folders, read_packets(folders), wanted, strict=True):
-        columns = cell.run(study.seed, 1, replication).flows
-        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         trace = cell.trace(study.seed, 1, replication).packets
         events = {name: trace[name] for name in ("time_ns", "event", "direction", "serial")}
         runs.append(
             Run(
                 f"{cell.key} {replication}",
-                [row for row in rows if row["replication"] == replication],
                 pl.DataFrame(events),
                 pl.read_csv(folder / DROPS),
                 packets,
-                read_tcptrace(folder),
             )
         )
     shutil.rmtree(root)
@@ -127,9 +79,7 @@ def capture_runs(study: _core.Study, wanted: list[tuple[_core.Cell, int]], root:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     """Return every cell of kulve2003 once and every third twice."""
-    missing = [name for name in TOOLS if shutil.which(name) is None]
-    if missing:
-        pytest.fail(f"{', '.join(missing)} not found: run 'scripts/setup-system --test' as root.")
+    require_tools()
     study = _core.load(str(STUDY / "study.toml"))
     wanted = [(cell, 1) for cell in study.cells] + [(cell, 2) for cell in study.cells[::3]]
     root = tmp_path_factory.mktemp("captures")
@@ -231,52 +181,6 @@ def test_udp_payloads_number_the_datagrams(tmp_path: Path) -> None:
     assert numbers["server"] == list(range(sent))
     assert numbers["client"] == sorted(set(numbers["client"]))
     assert len(numbers["client"]) == received < sent
-
-
-def tcp_flows(run: Run) -> Iterator[tuple[int, Flow]]:
-    return ((number, flow) for number, flow in enumerate(run.flows) if flow["protocol"] == "tcp")
-
-
-def test_tcptrace_counts_what_we_count(runs: list[Run]) -> None:
-    totals: Counter[str] = Counter()
-    for run in runs:
-        assert list(run.tcptrace) == [number for number, _ in tcp_flows(run)], run.name
-        for number, flow in tcp_flows(run):
-            seen = run.tcptrace[number]
-            for ours, label, side in AGREE:
-                assert flow[ours] == seen[label][side], (run.name, flow["flow"], ours)
-                totals[ours] += flow[ours]
-            assert seen["unique bytes sent"] == (BULK_BYTES, 0), run.name
-    assert all(totals[ours] > 0 for ours, _, _ in AGREE)
-
-
-def test_elapsed_times_are_those_of_the_captured_packets(runs: list[Run]) -> None:
-    """Our elapsed time to the nanosecond, tcptrace's to the microsecond.
-
-    They are not the same time: ours ends when the ACK of the sender's FIN arrives, tcptrace's with the last packet of
-    the connection. That is the receiver's FIN, some milliseconds later, its repetition if it was lost, and the ACK of
-    it. Each is compared with its own packet. tcptrace reads a classic pcap file, whose times are cut to microseconds.
-    """
-    for run in runs:
-        for number, flow in tcp_flows(run):
-            port = str(FIRST_SERVER_PORT + number)
-            at_server = run.packets.filter(
-                pl.col("frame.interface_name") == "server",
-                (pl.col("tcp.srcport") == port) | (pl.col("tcp.dstport") == port),
-            )
-            times = [nanoseconds(text) for text in at_server["frame.time_epoch"]]
-            fin = at_server.filter(pl.col("tcp.srcport") == port, pl.col("tcp.flags.fin") == "1").row(0, named=True)
-            fin_end = str(int(fin["tcp.seq_raw"]) + int(fin["tcp.len"]) + 1)
-            acknowledged = next(
-                time
-                for time, to, ack in zip(times, at_server["tcp.dstport"], at_server["tcp.ack_raw"], strict=True)
-                if to == port and ack == fin_end
-            )
-            assert flow["elapsed_s"] == pytest.approx((acknowledged - times[0]) / 1e9, rel=0, abs=1e-9), run.name
-            micros = (times[-1] + EPOCH_NS) // 1000 - (times[0] + EPOCH_NS) // 1000
-            # tcptrace keeps times as floating point in places: its last digit is one off at times.
-            assert abs(run.tcptrace[number]["elapsed_us"] - micros) <= 1, run.name
-            assert times[-1] - acknowledged >= 0, run.name
 
 
 def test_the_command_makes_a_new_folder(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:

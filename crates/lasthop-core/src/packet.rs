@@ -127,6 +127,11 @@ impl Flags {
         Self(self.0 | other.0)
     }
 
+    /// The flags of a flag byte.
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
     /// The flag byte as on the wire.
     pub const fn bits(self) -> u8 {
         self.0

@@ -6,6 +6,8 @@
 
 mod run;
 
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 
 use lasthop_core::Instant;
@@ -19,6 +21,7 @@ use run::CaptureTarget;
 use sha2::{Digest, Sha256};
 
 pyo3::create_exception!(_core, ScenarioError, PyValueError, "A scenario file is wrong.");
+pyo3::create_exception!(_core, CaptureError, PyValueError, "A capture file cannot be analysed.");
 
 #[pyclass(frozen)]
 struct Study {
@@ -258,6 +261,19 @@ fn load(path: PathBuf) -> PyResult<Study> {
 }
 
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+fn analyze(py: Python<'_>, path: PathBuf) -> PyResult<(Py<PyDict>, Py<PyDict>)> {
+    let (streams, capture) = py
+        .detach(|| lasthop_trace::analyze(File::open(&path).map_err(unreadable)?))
+        .map_err(|error| CaptureError::new_err(error.to_string()))?;
+    Ok((table(py, &streams, &[])?, table(py, &[capture], &[])?))
+}
+
+fn unreadable(error: io::Error) -> lasthop_trace::CaptureError {
+    lasthop_trace::CaptureError::Io { error, offset: 0 }
+}
+
+#[pyfunction]
 fn schema() -> String {
     lasthop_scenario::json_schema()
 }
@@ -270,10 +286,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CAPTURE_FILES", files)?;
     module.add("SNAP_LENGTH", SNAP_LENGTH)?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
+    module.add("CaptureError", module.py().get_type::<CaptureError>())?;
     module.add_class::<Study>()?;
     module.add_class::<Cell>()?;
     module.add_class::<Results>()?;
     module.add_class::<Trace>()?;
     module.add_function(wrap_pyfunction!(load, module)?)?;
+    module.add_function(wrap_pyfunction!(analyze, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)
 }

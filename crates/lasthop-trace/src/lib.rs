@@ -10,6 +10,7 @@
 //! of sending ([`Conservation`] checks that too).
 
 mod analysis;
+mod analyze;
 mod columns;
 mod conservation;
 mod pcap;
@@ -19,6 +20,7 @@ mod samples;
 mod scenario;
 
 pub use analysis::{Analysis, ApplicationInfo, Records, RunInfo};
+pub use analyze::{CaptureError, CaptureRecord, Ending, StreamRecord, analyze};
 pub use columns::{Column, Columnar};
 pub use conservation::{Conservation, Counts, Violation};
 pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH};

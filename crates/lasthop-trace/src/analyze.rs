@@ -1,0 +1,187 @@
+//! Flow metrics from a packet capture, ours or another's, as tcptrace computes them.
+//!
+//! [`analyze`] reads a capture as a stream: memory is that of the open gaps and flights of its flows, not
+//! of the file. Every flow gives two [`StreamRecord`]s, one per direction.
+
+mod datagrams;
+mod decode;
+mod error;
+mod reader;
+mod record;
+mod sent;
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::CaptureError;
+pub use record::{CaptureRecord, Ending, StreamRecord};
+
+use datagrams::Datagrams;
+use decode::{Decoded, Endpoint, TransportPacket, decode};
+use lasthop_core::Flags;
+use lasthop_core::Protocol;
+use std::collections::BTreeMap;
+use std::io::Read;
+use stream::{Stream, seconds};
+
+/// Analyses a pcap or pcapng file; the flows in the order of their first packets, first the direction of
+/// that packet. A capture that ends within a packet is analysed up to there, which
+/// [`CaptureRecord::cut_at`] tells; one that is damaged elsewhere is an error.
+///
+/// A SYN with a new sequence number begins a new flow between the same ends, whatever became of the old
+/// one. IP fragments are counted and left out.
+pub fn analyze<R: Read>(input: R) -> Result<(Vec<StreamRecord>, CaptureRecord), CaptureError> {
+    let mut flows = Flows::default();
+    let mut record = CaptureRecord::default();
+    record.cut_at = reader::read(input, |frame| {
+        record.packets += 1;
+        match decode(&frame)? {
+            Decoded::Transport(packet) => {
+                *if packet.tcp.is_some() { &mut record.tcp_packets } else { &mut record.udp_packets } += 1;
+                flows.packet(frame.time_ns, &packet);
+            }
+            Decoded::Other => record.other_packets += 1,
+            Decoded::Fragment => record.fragments += 1,
+            Decoded::Incomplete => record.incomplete_packets += 1,
+        }
+        Ok(())
+    })?;
+    Ok((flows.finish(), record))
+}
+
+/// Both ends of a flow, the lower one first, and whether it is TCP.
+type Key = (Endpoint, Endpoint, bool);
+
+#[derive(Debug, Default)]
+struct Flows {
+    list: Vec<Flow>,
+    /// The newest flow between two ends.
+    index: BTreeMap<Key, usize>,
+    /// Where the last packet belonged: mostly the next one belongs there too.
+    last: Option<(Key, usize)>,
+}
+
+#[derive(Debug)]
+struct Flow {
+    /// Source and destination of its first packet.
+    ends: (Endpoint, Endpoint),
+    first_ns: u64,
+    last_ns: u64,
+    transport: Transport,
+}
+
+/// The direction of the first packet, then the other.
+#[derive(Debug)]
+enum Transport {
+    Tcp(Box<[Stream; 2]>),
+    Udp(Box<[Datagrams; 2]>),
+}
+
+impl Flows {
+    fn packet(&mut self, now_ns: u64, packet: &TransportPacket) {
+        let (source, destination) = (packet.source, packet.destination);
+        let key = (source.min(destination), source.max(destination), packet.tcp.is_some());
+        let known = match self.last {
+            Some((last, index)) if last == key => Some(index),
+            _ => self.index.get(&key).copied(),
+        };
+        let known = known.filter(|&index| !self.list[index].is_followed_by(packet));
+        let index = known.unwrap_or_else(|| {
+            self.list.push(Flow::new(now_ns, packet));
+            self.index.insert(key, self.list.len() - 1);
+            self.list.len() - 1
+        });
+        self.last = Some((key, index));
+        self.list[index].packet(now_ns, packet);
+    }
+
+    fn finish(self) -> Vec<StreamRecord> {
+        self.list.into_iter().zip(1..).flat_map(|(flow, number)| flow.finish(number)).collect()
+    }
+}
+
+impl Flow {
+    fn new(now_ns: u64, packet: &TransportPacket) -> Self {
+        Self {
+            ends: (packet.source, packet.destination),
+            first_ns: now_ns,
+            last_ns: now_ns,
+            transport: match packet.tcp {
+                Some(_) => Transport::Tcp(Box::default()),
+                None => Transport::Udp(Box::default()),
+            },
+        }
+    }
+
+    /// Which of the two directions it takes. Of a host that talks to itself through one port, both are
+    /// the first.
+    fn direction(&self, packet: &TransportPacket) -> usize {
+        usize::from(packet.source != self.ends.0)
+    }
+
+    /// True if a packet between the same ends begins another flow.
+    fn is_followed_by(&self, packet: &TransportPacket) -> bool {
+        match (&self.transport, &packet.tcp) {
+            (Transport::Tcp(streams), Some(header)) => {
+                header.flags.contains(Flags::SYN)
+                    && !header.flags.contains(Flags::ACK)
+                    && streams[self.direction(packet)].is_new(header.seq)
+            }
+            _ => false,
+        }
+    }
+
+    fn packet(&mut self, now_ns: u64, packet: &TransportPacket) {
+        self.last_ns = now_ns;
+        let direction = self.direction(packet);
+        match (&mut self.transport, &packet.tcp) {
+            (Transport::Tcp(streams), Some(header)) => {
+                let [a, b] = &mut **streams;
+                let (this, other) = if direction == 0 { (a, b) } else { (b, a) };
+                stream::packet(this, other, now_ns, packet, header);
+            }
+            (Transport::Udp(datagrams), _) => datagrams[direction].packet(now_ns, packet),
+            (Transport::Tcp(_), None) => unreachable!("the key of a flow has its protocol"),
+        }
+    }
+
+    /// Both directions; of UDP only those that were used.
+    fn finish(self, number: u64) -> Vec<StreamRecord> {
+        let span_s = seconds(Some(self.first_ns), Some(self.last_ns)).unwrap_or(0.0);
+        let (protocol, outcome, complete, records) = match self.transport {
+            Transport::Tcp(streams) => {
+                let outcome = if streams.iter().all(Stream::is_closed) {
+                    Ending::Closed
+                } else if streams.iter().any(|stream| stream.record.resets > 0) {
+                    Ending::Reset
+                } else {
+                    Ending::Unfinished
+                };
+                let complete = streams.iter().all(|stream| stream.record.syns > 0 && stream.record.fins > 0);
+                (Protocol::Tcp, outcome, complete, streams.map(|stream| stream.finish(span_s)))
+            }
+            Transport::Udp(datagrams) => {
+                (Protocol::Udp, Ending::Connectionless, false, datagrams.map(Datagrams::finish))
+            }
+        };
+        let (source, destination) = self.ends;
+        [(source, destination), (destination, source)]
+            .into_iter()
+            .zip(records)
+            .filter(|(_, record)| protocol == Protocol::Tcp || record.packets > 0)
+            .map(|((source, destination), record)| StreamRecord {
+                connection: number,
+                protocol,
+                source: source.0.to_string(),
+                source_port: source.1.into(),
+                destination: destination.0.to_string(),
+                destination_port: destination.1.into(),
+                outcome,
+                complete,
+                span_s,
+                ..record
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,150 @@
+//! What an analysis of a capture says. Field names are column names; those that [`FlowRecord`] has too
+//! mean the same.
+//!
+//! [`FlowRecord`]: crate::FlowRecord
+
+use crate::columns::{columnar, labels};
+use lasthop_core::Protocol;
+use serde::Serialize;
+
+labels! {
+    /// How a flow ended, as far as the capture goes.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Ending {
+        /// TCP: both FINs were acknowledged.
+        Closed = "closed",
+        /// TCP: a packet with RST was seen before that.
+        Reset = "reset",
+        /// TCP: neither.
+        Unfinished = "unfinished",
+        /// UDP has no end.
+        #[default]
+        Connectionless = "connectionless",
+    }
+}
+
+columnar! {
+    /// One direction of one flow. "Sender" is the source address and port, "ACKs" are what came back to
+    /// it; the other direction is a row of its own, with the same `connection`. Everything is as seen at
+    /// the capture point: at the sender, losses behind it are not yet visible; behind a lossy link, what
+    /// was lost there never was. A data segment is one with payload; for UDP read datagram. Counts that
+    /// make no sense for UDP are 0, measurements `None`.
+    #[allow(non_snake_case)]
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct StreamRecord {
+        /// Number of the flow in the capture, from 1, in the order of their first packets.
+        connection: u64,
+        /// Transport protocol.
+        protocol: Protocol,
+        /// IP address of the sender.
+        source: String,
+        /// Its port.
+        source_port: u32,
+        /// IP address of the receiver.
+        destination: String,
+        /// Its port.
+        destination_port: u32,
+        /// How the flow ended.
+        outcome: Ending,
+        /// 1 if the SYNs and FINs of both directions are in the capture (tcptrace's "complete conn"), else 0.
+        complete: bool,
+        /// First packet of the sender, in nanoseconds since 1970; `None` if it sent none.
+        start_ns: Option<u64>,
+        /// TCP: the sender's first SYN to the ACK of its FIN. UDP: its first to its last datagram.
+        elapsed_s: Option<f64>,
+        /// First to last packet of the flow, whichever way they went (tcptrace's "elapsed time").
+        span_s: f64,
+        /// First data segment to the ACK of the last byte.
+        data_transmit_s: Option<f64>,
+        /// TCP: `unique_bytes` / `elapsed_s`, or / `span_s` if a SYN or FIN is missing. UDP: payload plus 8
+        /// per datagram / `elapsed_s`.
+        throughput_Bps: Option<f64>,
+        /// Packets of the sender, with payload or not.
+        packets: u64,
+        /// Data segments of the sender.
+        sent_packets: u64,
+        /// Their payload.
+        sent_bytes: u64,
+        /// Of it, what was not sent before.
+        unique_bytes: u64,
+        /// Data segments that carry at least one byte sent before.
+        retransmitted_packets: u64,
+        /// Bytes sent before.
+        retransmitted_bytes: u64,
+        /// SYNs and FINs sent again without payload. tcptrace's "rexmt data pkts" has them too.
+        retransmitted_syns_fins: u64,
+        /// Segments that fill a gap below others seen earlier.
+        out_of_order_packets: u64,
+        /// Packets that repeat the highest ACK number of the receiver, without payload and without change
+        /// of the window (tcptrace's "duplicate acks"). The receiver's FIN is one.
+        duplicate_acks: u64,
+        /// Times that a third duplicate came.
+        triple_duplicate_acks: u64,
+        /// ACKs with SACK information (tcptrace's "sacks sent" of the other direction).
+        sack_blocks: u64,
+        /// Blocks in all of them together.
+        sack_blocks_total: u64,
+        /// ACKs whose first block reports a duplicate (RFC 2883).
+        dsacks: u64,
+        /// Packets of the sender with the congestion-experienced mark.
+        marks_ecn: u64,
+        /// ACKs with ECN echo; that of the handshake not counted.
+        ecn_echoes: u64,
+        /// Packets of the sender that say it has reduced its window; that of the handshake not counted.
+        cwr_packets: u64,
+        /// SYNs of the sender.
+        syns: u64,
+        /// Its FINs.
+        fins: u64,
+        /// Its RSTs.
+        resets: u64,
+        /// Maximum segment size that it announced.
+        mss_bytes: Option<u32>,
+        /// Window scale that it announced, an exponent of 2.
+        window_scale: Option<u32>,
+        /// ACKs of the receiver that close its window.
+        zero_windows: u64,
+        /// Segments sent into the closed window; they count as no retransmissions.
+        zero_window_probes: u64,
+        /// Round-trip times from the capture point to the receiver: segments sent once and in order, each
+        /// answered by an ACK of its last byte.
+        rtt_samples: u64,
+        /// Least of them.
+        rtt_min_s: Option<f64>,
+        /// Their median.
+        rtt_median_s: Option<f64>,
+        /// Their 95 % quantile.
+        rtt_p95_s: Option<f64>,
+        /// Greatest of them.
+        rtt_max_s: Option<f64>,
+        /// UDP: median time between two consecutive datagrams.
+        spacing_p50_ms: Option<f64>,
+        /// Its 75 % quantile.
+        spacing_p75_ms: Option<f64>,
+        /// Its 90 % quantile.
+        spacing_p90_ms: Option<f64>,
+        /// Its greatest.
+        spacing_max_ms: Option<f64>,
+    }
+}
+
+columnar! {
+    /// What was in a capture.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct CaptureRecord {
+        /// Packets read.
+        packets: u64,
+        /// TCP segments among them.
+        tcp_packets: u64,
+        /// UDP datagrams.
+        udp_packets: u64,
+        /// Of neither protocol; not analysed.
+        other_packets: u64,
+        /// Fragments of IP packets; not analysed.
+        fragments: u64,
+        /// Too short for their headers; not analysed.
+        incomplete_packets: u64,
+        /// Byte of the file where it was cut short, within a packet; `None` if it was not.
+        cut_at: Option<u64>,
+    }
+}

@@ -1,0 +1,130 @@
+"""Flow metrics of packet captures: a table to read, and a file of every column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from lasthop import _core
+from lasthop.atomic import replace_atomically
+from lasthop.errors import InputError, nearest
+
+WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
+    ".csv": lambda frame, path: frame.write_csv(path),
+    ".json": lambda frame, path: frame.write_json(path),
+    ".parquet": lambda frame, path: frame.write_parquet(path),
+}
+
+# What of a capture was not analysed: its column, and what to call it.
+LEFT_OUT = {
+    "other_packets": "neither TCP nor UDP",
+    "fragments": "IP fragments",
+    "incomplete_packets": "too short for their headers",
+}
+
+# Columns of the printed table: title, column of the frame, factor, decimals.
+SHOWN = [
+    ("elapsed s", "elapsed_s", 1, 6),
+    ("packets", "packets", 1, 0),
+    ("data", "sent_packets", 1, 0),
+    ("bytes", "unique_bytes", 1, 0),
+    ("rexmt", "retransmitted_packets", 1, 0),
+    ("dupacks", "duplicate_acks", 1, 0),
+    ("triple", "triple_duplicate_acks", 1, 0),
+    ("sacks", "sack_blocks", 1, 0),
+    ("RTT ms", "rtt_median_s", 1000, 1),
+    ("bytes/s", "throughput_Bps", 1, 0),
+]
+
+
+def check_output(out: Path) -> None:
+    """Refuse a file that cannot be written, before the work is done."""
+    if out.suffix not in WRITERS:
+        meant = out.with_suffix(nearest(out.suffix, WRITERS)).name
+        raise InputError(f"--out {out}: the suffix says the format, {', '.join(WRITERS)}; did you mean '{meant}'?")
+    if out.exists():
+        raise InputError(f"{out} exists, and nothing is overwritten: name a file that does not.")
+
+
+def analyze(files: Sequence[Path]) -> tuple[pl.DataFrame, list[str]]:
+    """Analyse captures, each on its own; return one row per file, flow and direction, and what there is to say.
+
+    The columns are those of `_core.analyze` after the `file`, and last `capture_cut`: 1 if the file ended within a
+    packet. Raises InputError for the first file that cannot be read or is damaged.
+    """
+    frames, remarks = [], []
+    for file in files:
+        try:
+            columns, capture = _core.analyze(str(file))
+        except _core.CaptureError as error:
+            raise InputError(f"{file}: {error}. None of it was analysed.") from error
+        found = {name: cells[0] for name, cells in capture.items()}
+        cut = found["cut_at"] is not None
+        frame = pl.DataFrame(columns, schema_overrides=_kinds(columns), infer_schema_length=None)
+        ends = pl.lit(str(file)).alias("file"), pl.lit(int(cut)).alias("capture_cut")
+        frames.append(frame.select(ends[0], pl.all(), ends[1]))
+        remarks += _remarks(file, found)
+    return pl.concat(frames), remarks
+
+
+def _kinds(columns: dict[str, list[Any]]) -> dict[str, Any]:
+    """Give columns without any value the type that their unit implies."""
+    floats = ("_s", "_ms", "_Bps")
+    empty = {name for name, cells in columns.items() if all(cell is None for cell in cells)}
+    return {name: pl.Float64 if name.endswith(floats) else pl.Int64 for name in empty}
+
+
+def _remarks(file: Path, found: dict[str, Any]) -> list[str]:
+    remarks = []
+    left_out = [f"{found[column]} {name}" for column, name in LEFT_OUT.items() if found[column]]
+    if left_out:
+        remarks.append(f"{file}: of {found['packets']} packets not analysed: {', '.join(left_out)}.")
+    if found["cut_at"] is not None:
+        remarks.append(
+            f"{file} was cut short within a packet at byte {found['cut_at']}; the results are those of the "
+            f"{found['packets']} packets before, and flows may go on behind."
+        )
+    return remarks
+
+
+def write_output(frame: pl.DataFrame, out: Path) -> None:
+    """Write every column into the new file `out`."""
+    try:
+        replace_atomically(out, lambda path: WRITERS[out.suffix](frame, path))
+    except OSError as error:
+        raise InputError(f"Cannot write {out}: {error}.") from error
+
+
+def show(frame: pl.DataFrame) -> None:
+    """Print the columns that matter most, one line per flow and direction."""
+    from rich.console import Console
+    from rich.table import Table
+
+    several = frame["file"].n_unique() > 1
+    shown = Table(box=None, pad_edge=False)
+    for title in [*(["file"] if several else []), "flow", "from", "to", "outcome"]:
+        shown.add_column(title, no_wrap=True)
+    for title, *_ in SHOWN:
+        shown.add_column(title, justify="right", no_wrap=True)
+    for row in frame.iter_rows(named=True):
+        shown.add_row(
+            *([row["file"]] if several else []),
+            f"{row['connection']} {row['protocol']}",
+            _endpoint(row["source"], row["source_port"]),
+            _endpoint(row["destination"], row["destination_port"]),
+            row["outcome"],
+            *(_number(row[column], factor, decimals) for _, column, factor, decimals in SHOWN),
+        )
+    # Wider than any terminal: half a number is none, and a line that is too long for the terminal wraps.
+    Console(width=1000, highlight=False).print(shown)
+
+
+def _endpoint(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def _number(value: float | None, factor: int, decimals: int) -> str:
+    return "-" if value is None else f"{value * factor:.{decimals}f}"
