@@ -135,6 +135,10 @@ pub struct ArqConfig {
     pub retransmissions: u32,
     /// Time from a failed try to the next.
     pub delay: Duration,
+    /// A retransmission is serialised like any packet, ahead of those that wait for their first try. If not,
+    /// only its delay is felt, and the link carries other packets meanwhile.
+    #[serde(default)]
+    pub serialised: bool,
     /// Which tries see the error process.
     #[serde(default)]
     pub state_lookup: StateLookup,

@@ -16,11 +16,17 @@ pub(crate) struct LinkDirection {
     delay: Duration,
     overhead: Duration,
     release: BufferRelease,
+    serialises_retries: bool,
     errors: Option<LinkErrors>,
     buffer_bytes: u64,
     occupied_bytes: u64,
-    /// In the send buffer and not serialised yet; the front one is in service while `service_end` is set.
+    /// In the send buffer and not serialised yet; the front one is in service while `service_end` is set and no
+    /// retransmission is.
     waiting: VecDeque<(PacketId, u32)>,
+    /// Retransmissions whose time has come and that have to be serialised, ahead of `waiting`; the front one is in
+    /// service if `serving_again`.
+    again: VecDeque<Attempt>,
+    serving_again: bool,
     /// End of the serialisation under way; `Instant::MAX` while idle.
     service_end: Instant,
     /// Earliest due time of all stages, kept because it is asked for far more often than it changes.
@@ -109,6 +115,7 @@ impl LinkDirection {
             delay: config.delay,
             overhead: config.overhead.sampler().sample(&mut seed.stream("link.overhead")),
             release: config.release,
+            serialises_retries: errors.is_some_and(|e| e.arq.as_ref().is_some_and(|arq| arq.serialised)),
             errors: errors.map(|errors| LinkErrors {
                 timeline: StateTimeline::new(errors, seed),
                 probability: errors.packet_error_probability.get(),
@@ -118,6 +125,8 @@ impl LinkDirection {
             buffer_bytes: config.send_buffer.0,
             occupied_bytes: 0,
             waiting: VecDeque::new(),
+            again: VecDeque::new(),
+            serving_again: false,
             service_end: Instant::MAX,
             wakeup: Instant::MAX,
             travelling: VecDeque::new(),
@@ -187,9 +196,12 @@ impl LinkDirection {
     }
 
     fn start_serialising(&mut self, now: Instant) {
-        if self.service_end == Instant::MAX
-            && let Some(&(_, ip_bytes)) = self.waiting.front()
-        {
+        if self.service_end < Instant::MAX {
+            return;
+        }
+        self.serving_again = !self.again.is_empty();
+        let again = self.again.front().map(|attempt| self.entry(attempt).ip_bytes);
+        if let Some(ip_bytes) = again.or_else(|| self.waiting.front().map(|&(_, ip_bytes)| ip_bytes)) {
             self.service_end = now + self.rate.transmission_time(ip_bytes) + self.overhead;
         }
     }
@@ -205,6 +217,12 @@ impl LinkDirection {
             return;
         }
         self.service_end = Instant::MAX;
+        if self.serving_again
+            && let Some(attempt) = self.again.pop_front()
+        {
+            self.attempt(Attempt { at: now, ..attempt }, arena, observer);
+            return self.start_serialising(now);
+        }
         let Some((id, ip_bytes)) = self.waiting.pop_front() else { return };
         if self.release == BufferRelease::Serialised {
             self.occupied_bytes -= u64::from(ip_bytes);
@@ -217,8 +235,17 @@ impl LinkDirection {
 
     fn retry<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
         while let Some(attempt) = pop_if(&mut self.retries, |attempt| attempt.at <= now) {
-            self.attempt(attempt, arena, observer);
+            if self.serialises_retries {
+                self.again.push_back(attempt);
+                self.start_serialising(now);
+            } else {
+                self.attempt(attempt, arena, observer);
+            }
         }
+    }
+
+    fn entry(&self, attempt: &Attempt) -> &Travelling {
+        &self.travelling[(attempt.number - self.front_number) as usize]
     }
 
     fn attempt<O: Observer>(&mut self, attempt: Attempt, arena: &mut PacketArena, observer: &mut O) {

@@ -52,7 +52,7 @@ pub(crate) fn errors(good_ms: u64, bad_ms: u64, arq: Option<ArqConfig>) -> Error
 }
 
 pub(crate) fn arq(retransmissions: u32, delay: Duration) -> ArqConfig {
-    ArqConfig { retransmissions, delay, state_lookup: StateLookup::EachTry }
+    ArqConfig { retransmissions, delay, serialised: false, state_lookup: StateLookup::EachTry }
 }
 
 pub(crate) fn at_us(micros: u64) -> Instant {

@@ -266,7 +266,7 @@ fn analyze(py: Python<'_>, path: PathBuf) -> PyResult<(Py<PyDict>, Py<PyDict>)> 
     let (streams, capture) = py
         .detach(|| lasthop_trace::analyze(File::open(&path).map_err(unreadable)?))
         .map_err(|error| CaptureError::new_err(error.to_string()))?;
-    Ok((table(py, &streams, &[])?, table(py, &[capture], &[])?))
+    Ok((table(py, &streams, None)?, table(py, &[capture], None)?))
 }
 
 fn unreadable(error: io::Error) -> lasthop_trace::CaptureError {

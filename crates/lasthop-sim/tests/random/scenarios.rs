@@ -158,9 +158,14 @@ fn errors() -> impl Strategy<Value = ErrorConfig> {
         prop_oneof![uniform, (1..=max).prop_map(|max| Distribution::Static(Duration::from_millis(max)))]
     };
     let lookup = prop_oneof![Just(StateLookup::EachTry), Just(StateLookup::FirstTry)];
-    let arq = (0..=6_u32, millis(1000), lookup).prop_map(|(retransmissions, delay, state_lookup)| {
-        ArqConfig { retransmissions, delay, state_lookup }
-    });
+    let arq = (0..=6_u32, millis(1000), bool::ANY, lookup).prop_map(
+        |(retransmissions, delay, serialised, state_lookup)| ArqConfig {
+            retransmissions,
+            delay,
+            serialised,
+            state_lookup,
+        },
+    );
     (length(20_000), length(4_000), 0.0..=1.0, option::of(arq)).prop_map(|(good, bad, hit, arq)| {
         ErrorConfig { start: Start::Good, good, bad, packet_error_probability: probability(hit), arq }
     })

@@ -56,7 +56,7 @@ prop_compose! {
         bad_ms in 1_u64..5_000,
         probability in 0.0..=1.0,
         random_phase in any::<bool>(),
-        arq in prop::option::of((0_u32..7, 0_u64..1_000, any::<bool>())),
+        arq in prop::option::of((0_u32..7, 0_u64..1_000, any::<[bool; 2]>())),
     ) -> ErrorConfig {
         let exponential = |mean_ms| Distribution::Exponential {
             mean: Duration::from_millis(mean_ms),
@@ -69,9 +69,10 @@ prop_compose! {
             good: exponential(good_ms),
             bad: exponential(bad_ms),
             packet_error_probability: Probability::new(probability).unwrap(),
-            arq: arq.map(|(retransmissions, delay_ms, each_try)| ArqConfig {
+            arq: arq.map(|(retransmissions, delay_ms, [serialised, each_try])| ArqConfig {
                 retransmissions,
                 delay: Duration::from_millis(delay_ms),
+                serialised,
                 state_lookup: if each_try { StateLookup::EachTry } else { StateLookup::FirstTry },
             }),
         }

@@ -131,7 +131,7 @@ fn arqs() -> impl Strategy<Value = Option<ArqConfig>> {
     let lookup = prop_oneof![Just(StateLookup::EachTry), Just(StateLookup::FirstTry)];
     let delay_us = prop_oneof![Just(700_000_u64), Just(72_100), 0_u64..1_000_000];
     prop::option::of((0_u32..7, delay_us, lookup).prop_map(|(retransmissions, delay_us, state_lookup)| {
-        ArqConfig { retransmissions, delay: Duration::from_micros(delay_us), state_lookup }
+        ArqConfig { retransmissions, delay: Duration::from_micros(delay_us), serialised: false, state_lookup }
     }))
 }
 
