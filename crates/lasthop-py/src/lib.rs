@@ -233,6 +233,8 @@ fn bad_periods(
     seed: lasthop_core::Seed,
     end: Instant,
 ) -> PyResult<Py<PyDict>> {
+    // Periods that hit nothing are not worth a picture.
+    let errors = errors.filter(|errors| errors.packet_error_probability.get() > 0.0);
     let periods = errors.into_iter().flat_map(|errors| Periods::new(errors, seed));
     let bad: Vec<_> = periods
         .take_while(|period| period.start < end)
