@@ -29,9 +29,8 @@
 //! # What is not modelled
 //!
 //! Bit errors (a packet is hit whole), errors of link-layer acknowledgements, framing on the link, a
-//! limited receive buffer (it never binds while acknowledgements hold the send buffer), the bandwidth
-//! that link-layer retransmissions take, reordering, duplication, a rate or delay that changes during a
-//! run, and sharing the medium between the directions.
+//! limited receive buffer (it never binds while acknowledgements hold the send buffer), reordering, duplication,
+//! a rate or delay that changes during a run, and sharing the medium between the directions.
 
 pub mod config;
 pub mod errors;

@@ -215,6 +215,26 @@ fn first_try_lookup_holds_the_state() {
 }
 
 #[test]
+fn a_serialised_retry_goes_ahead_of_what_waits_and_takes_its_time() {
+    // Bad from 60 to 90 ms only: the first try of packet 0, at 72.1 ms, fails; its retry is due at 772.1 ms, while
+    // the eleventh of twelve packets is in service, until 793.1 ms.
+    for (serialised, through, last) in [(false, 772_100, 12 * 72_100), (true, 865_200, 13 * 72_100)] {
+        let errors = ErrorConfig {
+            good: Distribution::Sequence(vec![Duration::from_millis(60), Duration::from_secs(3600)]),
+            ..errors(0, 30, Some(ArqConfig { serialised, ..arq(2, ARQ_DELAY) }))
+        };
+        let mut lab = Lab::new(&studied_path(), Some(&errors));
+        lab.burst(NOW, 12);
+        lab.run();
+        let delivered = lab.delivered();
+        assert_eq!(serials(&delivered), (0..12).collect::<Vec<_>>());
+        // In-order release holds the others back until packet 0 is through.
+        assert_eq!(delivered[0].0, at_us(through + 300_000));
+        assert_eq!(delivered[11].0, at_us(last + 300_000));
+    }
+}
+
+#[test]
 fn serialisation_end_comes_before_retries_of_the_same_instant_and_both_before_the_queue() {
     let mut config = studied_path();
     config.link.send_buffer = Bytes(576);
