@@ -26,7 +26,7 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,11 +54,15 @@ Term = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Values of a response, one per row. `candidates` are the columns that may be factors; their values are text."""
+    """Values of a response, one per row.
+
+    `candidates` are the columns that may be factors; their values are text. `advice` is for a response without value.
+    """
 
     frame: pl.DataFrame
     response: str
     candidates: list[str]
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,28 +160,45 @@ def _from_folder(folder: Path, response: str, role: str | None) -> Table:
             f"{folder} holds no {' and no '.join(absent)}: give the folder that 'lasthop run' or 'lasthop study run' "
             "has left. A run that was stopped is finished by the same command."
         )
-    runs, flows = (pl.read_parquet(folder / name) for name in (RUNS, FLOWS))
+    runs, flows = (_read_parquet(folder / name) for name in (RUNS, FLOWS))
     factors = runs.columns[: runs.columns.index("set")]
     keys = [*factors, *REPLICATION_COLUMNS]
     of_runs, of_flows = _metrics(runs, keys), _metrics(flows, keys)
-    if role is None and response in of_runs:
-        frame = runs.select(*keys, response)
-    elif response in of_flows:
+    if response in of_runs:
         if role is not None:
-            roles = flows["role"].unique(maintain_order=True).to_list()
-            if role not in roles:
-                raise InputError(
-                    f"--role {role}: there is no such role; did you mean '{nearest(role, roles)}'? "
-                    f"Roles: {', '.join(roles)}."
-                )
-            flows = flows.filter(pl.col("role") == role)
-        # A mean over those flows alone that have a value would pass for the mean of all.
-        whole = pl.col(response).is_not_null().all()
-        frame = flows.group_by(keys, maintain_order=True).agg(pl.when(whole).then(pl.col(response).mean()))
-    else:
-        known = of_flows if role is not None else of_runs + of_flows
-        raise InputError(_no_response(folder, response, known))
-    return Table(frame.cast({response: pl.Float64}), response, factors)
+            raise InputError(f"--role {role}: {response} is a metric of runs, not of flows; leave the role out.")
+        return Table(runs.select(*keys, response), response, factors)
+    if response not in of_flows:
+        raise InputError(_no_response(folder, response, of_runs + of_flows))
+    if role is not None:
+        flows = _with_role(flows, role)
+    # A mean over those flows alone that have a value would pass for the mean of all.
+    whole = pl.col(response).is_not_null().all()
+    frame = flows.group_by(keys, maintain_order=True).agg(pl.when(whole).then(pl.col(response).mean()))
+    advice = "A run has one if each of its flows has" + (
+        f" whose role is {role}." if role else "; --role chooses flows."
+    )
+    return Table(frame, response, factors, advice)
+
+
+def _read_parquet(file: Path) -> pl.DataFrame:
+    try:
+        frame = pl.read_parquet(file)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"Cannot read {file}: {str(error).splitlines()[0]}") from error
+    absent = [name for name in REPLICATION_COLUMNS if name not in frame.columns]
+    if absent:
+        raise InputError(f"{file} has no column {' and no '.join(absent)}: it was not made by lasthop.")
+    return frame
+
+
+def _with_role(flows: pl.DataFrame, role: str) -> pl.DataFrame:
+    roles = flows["role"].unique(maintain_order=True).to_list()
+    if role not in roles:
+        raise InputError(
+            f"--role {role}: there is no such role; did you mean '{nearest(role, roles)}'? Roles: {', '.join(roles)}."
+        )
+    return flows.filter(pl.col("role") == role)
 
 
 def _metrics(frame: pl.DataFrame, keys: Sequence[str]) -> list[str]:
@@ -226,7 +247,7 @@ def _keep(table: Table, only: Sequence[str]) -> Table:
         levels = {name: frame[name].unique(maintain_order=True).to_list() for name in table.candidates}
         rows = [_Labels(row, labels) for row, labels in enumerate(frame.select(table.candidates).iter_rows(named=True))]
         frame = frame[[labels.row for labels in select_cells(rows, levels, only)]]
-    return Table(frame, table.response, table.candidates)
+    return replace(table, frame=frame)
 
 
 def _cell(levels: dict[str, Any]) -> str:
@@ -310,7 +331,8 @@ def _numbers(table: Table, names: Sequence[str]) -> pl.Series:
         place = _cell({name: row[name] for name in names})
         value = row[table.response]
         what = "no value" if value in (None, "") else f"'{value}', which is not a finite number,"
-        raise InputError(f"{table.response} has {what} in {place}; {bad.sum()} of {len(bad)} values are like that.")
+        others = f" (and {bad.sum() - 1} more such)" if bad.sum() > 1 else ""
+        raise InputError(f"{table.response} has {what} in {place}{others}. {table.advice}".rstrip())
     return numbers
 
 
