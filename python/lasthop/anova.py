@@ -310,7 +310,8 @@ def _check_missing(frame: pl.DataFrame, levels: dict[str, list[str]], keys: Sequ
         missing = cells - len(present)
         more = f" and {missing - len(named)} more" if missing > len(named) else ""
         raise InputError(
-            f"The design is not a full factorial. Missing are {missing} of {cells} cells: {'; '.join(named)}{more}."
+            f"The design is not a full factorial. Missing are {missing} of {cells} cells: {'; '.join(named)}{more}. "
+            "Choose levels that are all combined with --only."
         )
     if not keys:
         return

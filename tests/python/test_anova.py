@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from scipy import stats
 import fake_core
 from lasthop import catalogue
 from lasthop.anova import Analysis, Component, Design, Effect, Table, analyse, full_factorial, read_table, show
+from lasthop.campaign import Campaign, Plan
 from lasthop.cli import main
 from lasthop.errors import InputError
 
@@ -112,8 +114,8 @@ def csv(folder: Path, text: str) -> Path:
     return file
 
 
-def analysis_of(file: Path, factors: str, response: str = "y", **options: Any) -> Analysis:
-    return analyse(full_factorial(read_table(file, response), factors.split(",")), **options)
+def analysis_of(file: Path, factors: str, response: str = "y") -> Analysis:
+    return analyse(full_factorial(read_table(file, response), factors.split(",")))
 
 
 def component(analysis: Analysis, name: str) -> Component:
@@ -305,7 +307,7 @@ def numbers(analysis: Analysis) -> dict[tuple[str, ...], NDArray[np.float64]]:
 
 @settings(max_examples=40)
 @given(designs(), st.randoms(use_true_random=False))
-def test_the_order_of_rows_and_of_factors_does_not_matter(table: Table, chance: Any) -> None:
+def test_the_order_of_rows_and_of_factors_does_not_matter(table: Table, chance: Random) -> None:
     order = [*range(table.frame.height)]
     chance.shuffle(order)
     found, shuffled = numbers(analysed(table)), numbers(analysed(Table(table.frame[order], "y", table.candidates)))
@@ -419,20 +421,21 @@ def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path, capsy
 
 
 @pytest.fixture
-def results(engine: fake_core.Engine, study_file: Path, lasthop_main: Main) -> Path:
+def results(engine: fake_core.Engine, study_file: Path, tmp_path: Path) -> Path:
     """Return the results folder of a made-up study of 48 cells, 4 replications and 2 sets."""
-    del engine
-    assert lasthop_main("run", study_file, "--sets", "2", "--out", "results", "--quiet") == 0
-    return Path("results")
+    study = engine.load(str(study_file))
+    plan = Plan(study, study.cells, seed=1, replications=4, sets=2)
+    Campaign(plan, tmp_path / "results").run(1, lambda _: None)
+    return tmp_path / "results"
 
 
 def test_a_results_folder_gives_a_metric_of_flows_by_role_or_in_the_mean(results: Path) -> None:
-    flows = pl.read_parquet(results / "flows.parquet").filter(pl.col("link") == "r1")
+    flows = pl.read_parquet(results / "flows.parquet").filter(pl.col("workload") == "2tcp0udp", pl.col("link") != "r6")
     for role, chosen in ((None, flows), ("tcp-faster", flows.filter(pl.col("role") == "tcp-faster"))):
-        table = read_table(results, "duplicate_acks", ["link=r1"], role)
-        found = analyse(full_factorial(table, ["workload", "variant"]))
+        table = read_table(results, "duplicate_acks", ["workload=2tcp0udp,link=e0,link=r1,link=r3"], role)
+        found = analyse(full_factorial(table, ["link", "variant"]))
         assert found.design.replications == 8
-        keys = ["workload", "variant", "set", "replication"]
+        keys = ["link", "variant", "set", "replication"]
         runs = chosen.group_by(keys).agg(pl.col("duplicate_acks").mean())
         assert effect(found, "").effect == pytest.approx(runs["duplicate_acks"].to_numpy().mean())
         frto = runs.filter(pl.col("variant") == "frto")["duplicate_acks"].to_numpy().mean()
@@ -443,9 +446,10 @@ def test_a_results_folder_gives_a_metric_of_runs(results: Path) -> None:
     file = results / "runs.parquet"
     frame = pl.read_parquet(file).with_columns(efficiency=pl.col("set") + pl.col("replication") * 0.5)
     frame.with_columns(efficiency=pl.col("efficiency") + (pl.col("link") == "e0") * 8.0).write_parquet(file)
-    found = analyse(full_factorial(read_table(results, "efficiency"), ["link", "workload", "variant"]))
+    table = read_table(results, "efficiency", ["workload=2tcp0udp,variant=baseline,variant=eifel"])
+    found = analyse(full_factorial(table, ["link", "variant"]))
     assert [effect(found, link).effect for link in ("e0", "r1", "r3", "r6")] == pytest.approx([6, -2, -2, -2])
-    assert component(found, "higher interactions").sum_of_squares == pytest.approx(0, abs=1e-6)
+    assert component(found, "variant").sum_of_squares == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -454,7 +458,7 @@ def test_a_results_folder_gives_a_metric_of_runs(results: Path) -> None:
         ("duplicate_ack", [], None, "did you mean 'duplicate_acks'"),
         ("duplicate_acks", [], "tcp-fast", "did you mean 'tcp-faster'"),
         ("duration_s", [], "tcp-faster", "is a metric of runs, not of flows; leave the role out"),
-        ("duplicate_acks", [], None, "differ in link, workload: choose one level with --only link=e0"),
+        ("duplicate_acks", [], None, "differ in link: choose one level with --only link=e0"),
         ("elapsed_s", ["link=r6,workload=2tcp0udp"], None, "A run has one if each of its flows has; --role chooses"),
         ("elapsed_s", ["lnk=r6"], None, "did you mean 'link'"),
     ],
@@ -464,6 +468,11 @@ def test_what_a_results_folder_cannot_give(
 ) -> None:
     with pytest.raises(InputError, match=expected.replace("?", r"\?")):
         full_factorial(read_table(results, response, only, role), ["variant"])
+
+
+def test_a_study_whose_cells_are_not_all_combined_needs_a_choice(results: Path) -> None:
+    with pytest.raises(InputError, match=r"Missing are 48 of 96 cells: link=e0,.* and 43 more\. .* with --only\."):
+        full_factorial(read_table(results, "duplicate_acks"), ["link", "workload", "variant"])
 
 
 def test_a_folder_without_whole_results_is_no_source(results: Path) -> None:
