@@ -17,6 +17,9 @@ standard error s_e = sqrt(MSE), a term with MSA = SSA / df has F = MSA / MSE, an
 N values, has the standard error s_e sqrt(sum(h^2)) and the interval effect +- t[(1 + confidence) / 2; v] standard
 error. Without degrees of freedom left there is no estimate of the error, and no F, p or interval.
 
+Replications count as independent. In a campaign those of one number meet the same link states in every cell; what they
+have in common is part of the error here, so that F is rather too small and the intervals of effects too wide.
+
 The model is fitted by statsmodels: least squares on sum contrasts.
 """
 
