@@ -393,6 +393,8 @@ def explain_command(context: click.Context, /, *, flow: str | None, **_: object)
     run = OneRunOptions.of(context).choose()
     for number, text in enumerate(explain(run, flow)):
         click.echo(f"\n{text}" if number else text)
+
+
 @cli.command("analyze")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
@@ -423,6 +425,76 @@ def analyze(*, files: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
         captures.show(frame)
     for remark in remarks:
         click.echo(f"Note: {remark}", err=True)
+
+
+@cli.command("anova")
+@click.argument("source", metavar="DIR|FILE.csv", type=click.Path(exists=True, path_type=Path))
+@click.option("--response", required=True, metavar="METRIC", help="The column to explain, a number in every row.")
+@click.option(
+    "--factors", required=True, metavar="FACTOR,...", help="The factors to explain it by. All levels must be crossed."
+)
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="FACTOR=LEVEL,...",
+    help="Take only these rows: of factors that are not analysed choose one level, for example --only link=wan. In a "
+    "table any column may be named.",
+)
+@click.option(
+    "--role", metavar="ROLE", help="Take METRIC from the flows of this role.  [default: the mean over a run's flows]"
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.90,
+    show_default=True,
+    metavar="C",
+    help="Confidence of the intervals.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write all numbers, unrounded, into this new file: .csv, .json or .parquet.",
+)
+@_QUIET
+def anova_command(
+    *,
+    source: Path,
+    response: str,
+    factors: str,
+    only: tuple[str, ...],
+    role: str | None,
+    confidence: float,
+    out: Path | None,
+    quiet: bool,
+) -> None:
+    """Say how much of a metric's variation each factor explains.
+
+    DIR is a results folder: METRIC is a column of runs.parquet, or of flows.parquet, and a run's value then the mean
+    over its flows. FILE.csv is any table with a line per value and columns for factors and METRIC; replications of a
+    cell are told apart by columns named set and replication. Every combination of the factors' levels must be there,
+    each as often as any other.
+
+    The variation is the sum of squares about the overall mean. It is shared out to each factor, to each pair of
+    factors (how much the effect of one depends on the level of the other), and to a rest. The rest is the error between
+    replications, or without replications the interactions of three and more factors; it is what F, p and the intervals
+    are measured by. The effect of a level is by how much its mean differs from the overall mean; if
+    its interval has 0 in it, the effect may be chance. After Jain, The Art of Computer Systems Performance Analysis, chapters 20 to 23.
+
+    Example: lasthop anova results/my --response duration_s --factors link,variant --out anova.csv
+    """
+    from lasthop import analyze as captures
+    from lasthop import anova
+
+    if out is not None:
+        captures.check_output(out)
+    table = anova.read_table(source, response, only, role)
+    analysis = anova.analyse(anova.full_factorial(table, [factor.strip() for factor in factors.split(",")]), confidence)
+    if out is not None:
+        captures.write_output(analysis.frame(), out)
+    if not quiet:
+        anova.show(analysis)
 
 
 def _run(file: Path, options: RunOptions) -> None:
