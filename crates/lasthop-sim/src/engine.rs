@@ -180,7 +180,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             }
             Kind::Page(page) => {
                 page.handle_wakeup(now);
-                self.carry_out(now, index);
+                self.carry_out(now, index, first);
             }
         }
         self.schedule_application(index);
@@ -234,18 +234,20 @@ impl<'a, O: Observer> Engine<'a, O> {
                         Host::Client => page.handle_server_closed(now, connection),
                     }
                 }
-                self.carry_out(now, index);
+                self.carry_out(now, index, flow);
                 self.schedule_application(index);
             }
             _ => {}
         }
     }
 
-    /// Does what a page load wants done, then sends what came of it: a FIN can ride on the data before it.
-    fn carry_out(&mut self, now: Instant, index: usize) {
+    /// Does what a page load wants done after news on `flow`, then sends what came of it. All is done before
+    /// anything is sent, so that a FIN can ride on the data before it; and the ACK of what brought the news
+    /// leaves before the SYNs of further connections, as from a host whose TCP is faster than its browser.
+    fn carry_out(&mut self, now: Instant, index: usize, flow: FlowId) {
         let Application { first, kind: Kind::Page(page) } = &mut self.applications[index] else { return };
         let flow_of = |connection: u32| FlowId(first.0 + connection);
-        let mut touched = (u32::MAX, 0);
+        let mut touched = (flow.0, flow.0);
         while let Some(action) = page.poll_action() {
             let connection = match action {
                 Action::Report { connection, event } => {

@@ -100,14 +100,13 @@ impl HttpPageConfig {
     /// Names of the connections that the page load may open, in the order of opening. A connection for
     /// one object has the object's name.
     pub fn connection_names(&self, http: &HttpConfig) -> Vec<String> {
-        match http.protocol {
-            HttpProtocol::Http10 => (0..self.objects()).map(Self::object_name).collect(),
-            HttpProtocol::Http11 | HttpProtocol::Http11Pipelined => {
-                (1..=http.connections.min(self.objects()))
-                    .map(|number| format!("connection-{number}"))
-                    .collect()
-            }
-        }
+        let useful = match http.protocol {
+            HttpProtocol::Http10 => return (0..self.objects()).map(Self::object_name).collect(),
+            HttpProtocol::Http11 => self.objects(),
+            // The first in-line object shares the main one's connection.
+            HttpProtocol::Http11Pipelined => self.inline_count.max(1),
+        };
+        (1..=http.connections.min(useful)).map(|number| format!("connection-{number}")).collect()
     }
 }
 
@@ -351,10 +350,8 @@ impl PageLoad {
                 }
             }
             HttpProtocol::Http11Pipelined => {
-                let places = self.http.connections.min(self.page.objects());
-                // The first in-line object follows the main one, on connection 0.
                 for object in std::mem::take(&mut self.waiting) {
-                    let connection = (object - 1) % places;
+                    let connection = (object - 1) % self.http.connections;
                     if connection as usize == self.connections.len() {
                         self.connect();
                     }

@@ -6,6 +6,9 @@ use lasthop_core::{Direction, FlowId, HttpEvent};
 use lasthop_traffic::HttpPageConfig;
 use std::io::Write;
 
+#[cfg(test)]
+mod tests;
+
 /// Length of a body's lines, line feed included.
 const LINE_BYTES: u64 = 64;
 /// Size of the header that is carved out of a response whose size includes it: room for every field. A response
@@ -60,6 +63,9 @@ impl Messages {
         let stream = &connection.streams[direction as usize];
         let first = stream.partition_point(|message| message.end <= seq);
         for message in &stream[first..] {
+            if payload.is_empty() {
+                return;
+            }
             let length = payload.len().min((message.end - seq) as usize);
             let (part, rest) = payload.split_at_mut(length);
             message.write(seq - message.start, part);
