@@ -176,6 +176,8 @@ pub enum HttpEvent {
         object: u32,
         /// Size of the request.
         bytes: u64,
+        /// HTTP/1.1: the connection stays open after the answer.
+        persistent: bool,
     },
     /// The server answered.
     Response {
@@ -240,6 +242,7 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.0.tcp(now, flow, host, event);
         self.1.tcp(now, flow, host, event);
     }
+
     fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
         self.0.http(now, flow, event);
         self.1.http(now, flow, event);

@@ -266,6 +266,55 @@ fn classes_that_contradict_each_other() {
     assert!(error.to_string().contains("`down.htb.class`: 0 classes; write from 1 to 64"), "{error}");
 }
 
+/// [`BASE`] with a page load instead of the bulk transfer, from line 27, and the way to load it, from line 41.
+fn page_base() -> String {
+    let page =
+        "kind = \"http-page\"\nname = \"page\"\nmain = \"10 kB\"\ninline = \"2 kB\"\ninline_count = 3\n";
+    let bulk = "kind = \"bulk-tcp\"\nname = \"tcp-1\"\nbytes = \"188640 B\"\n";
+    let http =
+        "[http]\nprotocol = \"http1.0\"\nconnections = 4\nrequest = \"300 B\"\nresponse_header = \"0 B\"\n";
+    base_with(bulk, page) + http
+}
+
+#[test]
+fn page_loads_that_nobody_can_run() {
+    let base = page_base();
+    support::read(&base);
+    support::read(
+        &base.replace("http1.0", "http1.1").replace("300 B", "100 B").replace("\"0 B\"", "\"100 B\""),
+    );
+    for (from, to, line, parts) in [
+        ("main = \"10 kB\"", "main = \"0 B\"", 30, ["`flow[0].main`", "from \"1 B\""]),
+        ("inline = \"2 kB\"", "inline = \"2 GB\"", 31, ["`flow[0].inline`", "\"1000000000 B\""]),
+        ("inline = \"2 kB\"", "inlines = \"2 kB\"", 31, ["`flow[0].inlines`", "did you mean `inline`?"]),
+        ("inline_count = 3", "inline_count = 1001", 32, ["`flow[0].inline_count`", "from 0 to 1000"]),
+        ("inline_count = 3", "inline_count = 3\nport = 0", 33, ["`flow[0].port`", "1"]),
+        ("\"http1.0\"", "\"http/1.0\"", 42, ["`http.protocol`", "did you mean `http1.0`?"]),
+        ("\"http1.0\"", "\"http1.1-piplined\"", 42, ["`http.protocol`", "did you mean `http1.1-pipelined`?"]),
+        ("connections = 4", "connections = 0", 43, ["`http.connections`", "from 1 to"]),
+        ("request = \"300 B\"", "request = \"99 B\"", 44, ["`http.request`", "from \"100 B\""]),
+        ("\"0 B\"\n", "\"50 B\"\n", 45, ["`http.response_header`", "from \"100 B\""]),
+        (
+            "connections = 4",
+            "connections = 4\nclose_after = \"1 s\"",
+            44,
+            ["`http.close_after`", "the server closes"],
+        ),
+        ("connections = 4", "connections = 4\ninline_after = 1", 44, ["`http.inline_after`", "missing unit"]),
+        ("request = \"300 B\"\n", "", 41, ["missing key `http.request`", "request ="]),
+    ] {
+        assert!(base.contains(from), "{from}");
+        let error = error(&base.replacen(from, to, 1));
+        assert_eq!(error.line, Some(line), "{to}\n{error}");
+        for part in parts {
+            assert!(error.to_string().contains(part), "{to}\nwanted: {part}\nshown: {error}");
+        }
+    }
+    let nobody_says_how = error(base.split("[http]").next().unwrap());
+    assert_eq!(nobody_says_how.line, Some(27));
+    assert!(nobody_says_how.to_string().contains("add a table [http] with protocol"), "{nobody_says_how}");
+}
+
 #[test]
 fn the_idle_time_of_red_is_given_once() {
     let red = |keys: &str| {

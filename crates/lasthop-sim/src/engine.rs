@@ -180,7 +180,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             }
             Kind::Page(page) => {
                 page.handle_wakeup(now);
-                self.carry_out(now, index);
+                self.carry_out(now, index, first);
             }
         }
         self.schedule_application(index);
@@ -222,28 +222,32 @@ impl<'a, O: Observer> Engine<'a, O> {
             Kind::Bulk(..) if ended && host == Host::Client => peer.endpoint.close(now, self.observer),
             Kind::Page(page) if ended || received.is_some() => {
                 let connection = flow.0 - first.0;
-                match (host, received) {
-                    (Host::Server, Some(bytes)) => page.handle_requests(connection, bytes),
-                    (Host::Client, Some(bytes)) => page.handle_responses(now, connection, bytes),
-                    _ => {}
+                if let Some(bytes) = received {
+                    match host {
+                        Host::Server => page.handle_requests(connection, bytes),
+                        Host::Client => page.handle_responses(now, connection, bytes),
+                    }
                 }
-                match host {
-                    Host::Server if ended => page.handle_browser_closed(connection),
-                    Host::Client if ended => page.handle_server_closed(now, connection),
-                    _ => {}
+                if ended {
+                    match host {
+                        Host::Server => page.handle_browser_closed(connection),
+                        Host::Client => page.handle_server_closed(now, connection),
+                    }
                 }
-                self.carry_out(now, index);
+                self.carry_out(now, index, flow);
                 self.schedule_application(index);
             }
             _ => {}
         }
     }
 
-    /// Does what a page load wants done, then sends what came of it.
-    fn carry_out(&mut self, now: Instant, index: usize) {
+    /// Does what a page load wants done after news on `flow`, then sends what came of it. All is done before
+    /// anything is sent, so that a FIN can ride on the data before it; and the ACK of what brought the news
+    /// leaves before the SYNs of further connections, as from a host whose TCP is faster than its browser.
+    fn carry_out(&mut self, now: Instant, index: usize, flow: FlowId) {
         let Application { first, kind: Kind::Page(page) } = &mut self.applications[index] else { return };
         let flow_of = |connection: u32| FlowId(first.0 + connection);
-        let mut touched = first.0..first.0;
+        let mut touched = (flow.0, flow.0);
         while let Some(action) = page.poll_action() {
             let connection = match action {
                 Action::Report { connection, event } => {
@@ -265,9 +269,10 @@ impl<'a, O: Observer> Engine<'a, O> {
                     connection
                 }
             };
-            touched.end = touched.end.max(flow_of(connection).0 + 1);
+            let FlowId(flow) = flow_of(connection);
+            touched = (touched.0.min(flow), touched.1.max(flow));
         }
-        for flow in touched.map(FlowId) {
+        for flow in (touched.0..=touched.1).map(FlowId) {
             self.flush(now, flow, Host::Server);
             self.flush(now, flow, Host::Client);
         }

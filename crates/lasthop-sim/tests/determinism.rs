@@ -8,7 +8,7 @@ use lasthop_core::Seed;
 use lasthop_scenario::{Scenario, Study};
 use lasthop_sim::{HostMemory, run};
 use lasthop_trace::{Analysis, ObjectRow, PacketRow, Recorder, Records, TcpRow};
-use support::{cell, kulve2003};
+use support::{cell, kulve2003, study};
 
 /// Everything that is ever said of a run.
 #[derive(Debug, PartialEq)]
@@ -65,6 +65,21 @@ fn a_cell_run_twice_gives_the_same_events() {
     let study = kulve2003();
     for scenario in cells(&study) {
         assert_same(&alone(scenario, study.seed, 3), &alone(scenario, study.seed, 3), "run twice");
+    }
+}
+
+#[test]
+fn page_loads_run_twice_give_the_same_events() {
+    let study = study("iip2004");
+    for key in [
+        "link=r2,protocol=http1.0,workload=m+8m,variant=cbi+frto,queue=fifo",
+        "link=r2,protocol=http1.1,workload=http(m+8m)+udp+1tcp-diffserv,variant=baseline,queue=fifo",
+    ] {
+        let scenario = cell(&study, key);
+        let first = alone(scenario, study.seed, 3);
+        assert_eq!(first.objects.len(), 9);
+        assert_same(&first, &alone(scenario, study.seed, 3), "run twice");
+        assert!(first.objects != alone(scenario, study.seed, 4).objects, "another replication");
     }
 }
 

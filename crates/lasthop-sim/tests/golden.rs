@@ -1,5 +1,5 @@
 //! Outcomes of a grid of losses, queues and switches, to the packet and the nanosecond, so that every change
-//! of behaviour shows as a difference of `golden/outcomes.txt`.
+//! of behaviour shows as a difference of `golden/outcomes.txt`; page loads in `golden/pages.txt`.
 //!
 //! After an intended change: `UPDATE_GOLDEN=1 cargo test -p lasthop-sim --test golden`, and read the
 //! difference before committing it.
@@ -9,21 +9,29 @@ mod support;
 use std::fmt::Write;
 use std::{env, fs, path::Path};
 
-use lasthop_core::{Distribution, Duration, Probability, QueueSize};
+use lasthop_core::{Bytes, Distribution, Duration, Probability, QueueSize};
 use lasthop_link::{ErrorConfig, Start};
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{FRtoMode, TcpConfig};
 use lasthop_trace::Records;
-use support::{bulk, linux24, path, replications, scenario};
+use lasthop_traffic::{FlowConfig, HttpConfig, HttpProtocol};
+use support::{bulk, http, linux24, page, path, replications, scenario};
 
 const HEADER: &str =
     "switch      queue  loss  seed  flow   elapsed_s      drops  retx  unnecessary  timeouts  spurious";
 
+const PAGES_HEADER: &str =
+    "protocol          connections  loss  seed  response_s     objects  opened  aborted";
+
 /// Two transfers over 64 kbit/s and 300 ms; `loss` in percent, without ARQ.
 fn cell(tcp: TcpConfig, queue: u32, loss: u32) -> Scenario {
-    let link = path(64_000, Duration::from_millis(300), QueueSize::Packets(queue), 9600);
     let flows =
         vec![bulk("tcp-1", 100_000, Duration::ZERO), bulk("tcp-2", 100_000, Duration::from_millis(50))];
+    lossy(tcp, queue, loss, flows)
+}
+
+fn lossy(tcp: TcpConfig, queue: u32, loss: u32, flows: Vec<FlowConfig>) -> Scenario {
+    let link = path(64_000, Duration::from_millis(300), QueueSize::Packets(queue), 9600);
     let errors = ErrorConfig {
         start: Start::Good,
         // Always bad.
@@ -79,6 +87,33 @@ fn rows(table: &mut String, label: &str, scenario: &Scenario, seed: u64) {
     }
 }
 
+/// A page of nine objects of 8 kB.
+fn pages() -> String {
+    let mut table = format!("{PAGES_HEADER}\n");
+    for (name, protocol, connections) in [
+        ("http1.0", HttpProtocol::Http10, 4),
+        ("http1.1", HttpProtocol::Http11, 2),
+        ("http1.1-pipelined", HttpProtocol::Http11Pipelined, 1),
+    ] {
+        for loss in [0, 3] {
+            let http = HttpConfig { inline_after: Some(Bytes(4000)), ..http(protocol, connections) };
+            let flows = vec![page("page", 8000, 8, Duration::ZERO)];
+            let scenario = Scenario { http: Some(http), ..lossy(linux24(), 20, loss, flows) };
+            for Records { pages, .. } in replications(&scenario, 1, 1) {
+                let page = &pages[0];
+                let response_s = page.response_time_s.map_or("-".into(), |time_s| format!("{time_s:.9}"));
+                writeln!(
+                    table,
+                    "{name:<17} {connections:>11}  {loss:>3}%  {:>4}  {response_s:>13}  {:>7}  {:>6}  {:>7}",
+                    1, page.objects_received, page.connections, page.connections_aborted
+                )
+                .expect("writing to a string");
+            }
+        }
+    }
+    table
+}
+
 /// The lines that differ, `-` as they stand in the file, `+` as they are now.
 fn difference(golden: &str, now: &str) -> String {
     let mut difference = String::new();
@@ -98,17 +133,25 @@ fn difference(golden: &str, now: &str) -> String {
 
 #[test]
 fn outcomes_are_those_of_the_golden_table() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/outcomes.txt");
-    let now = table();
+    compare("outcomes.txt", &table());
+}
+
+#[test]
+fn page_loads_are_those_of_the_golden_table() {
+    compare("pages.txt", &pages());
+}
+
+fn compare(name: &str, now: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&file, &now).expect("the table can be written");
+        fs::write(&file, now).expect("the table can be written");
     }
     let golden = fs::read_to_string(&file).unwrap_or_default();
     assert!(
         golden == now,
-        "the outcomes differ from tests/golden/outcomes.txt:\n  {HEADER}\n{}\nIf the change is intended: \
+        "the outcomes differ from tests/golden/{name}:\n{}\nIf the change is intended: \
          UPDATE_GOLDEN=1 cargo test -p lasthop-sim --test golden",
-        difference(&golden, &now)
+        difference(&golden, now)
     );
 }
 

@@ -4,12 +4,13 @@
 //! `router-out`: what it loses is known only after the packet was captured there, so every drop is a
 //! row of a side table as well, which finds its packet by the IP identification.
 
+mod http;
 mod packet;
 
 #[cfg(test)]
 mod tests;
 
-use lasthop_core::{Direction, DropCause, Ecn, Instant, Observer, Packet, PacketEvent};
+use lasthop_core::{Direction, DropCause, Ecn, FlowId, HttpEvent, Instant, Observer, Packet, PacketEvent};
 use packet::{Builder, Ttl};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -74,7 +75,7 @@ impl CapturePoint {
     }
 }
 
-/// Writes the packets of a run as they pass; keeps none.
+/// Writes the packets of a run as they pass; keeps none, but the headers of what page loads write.
 ///
 /// A write error, or a packet that IPv4 and TCP cannot express, ends the capture; [`Capture::finish`]
 /// reports it.
@@ -222,6 +223,10 @@ impl<W: Write> Observer for Capture<W> {
         if self.failed.is_none() {
             self.failed = self.see(now, event, packet).err();
         }
+    }
+
+    fn http(&mut self, _now: Instant, flow: FlowId, event: HttpEvent) {
+        self.builder.note(flow, event);
     }
 }
 

@@ -74,6 +74,13 @@ pub enum HttpProtocol {
     Http11Pipelined,
 }
 
+impl HttpProtocol {
+    /// True if a connection stays open after an answer.
+    fn persistent(self) -> bool {
+        self != Self::Http10
+    }
+}
+
 impl HttpPageConfig {
     /// Number of objects, the main one included.
     pub fn objects(&self) -> u32 {
@@ -93,14 +100,13 @@ impl HttpPageConfig {
     /// Names of the connections that the page load may open, in the order of opening. A connection for
     /// one object has the object's name.
     pub fn connection_names(&self, http: &HttpConfig) -> Vec<String> {
-        match http.protocol {
-            HttpProtocol::Http10 => (0..self.objects()).map(Self::object_name).collect(),
-            HttpProtocol::Http11 | HttpProtocol::Http11Pipelined => {
-                (1..=http.connections.min(self.objects()))
-                    .map(|number| format!("connection-{number}"))
-                    .collect()
-            }
-        }
+        let useful = match http.protocol {
+            HttpProtocol::Http10 => return (0..self.objects()).map(Self::object_name).collect(),
+            HttpProtocol::Http11 => self.objects(),
+            // The first in-line object shares the main one's connection.
+            HttpProtocol::Http11Pipelined => self.inline_count.max(1),
+        };
+        (1..=http.connections.min(useful)).map(|number| format!("connection-{number}")).collect()
     }
 }
 
@@ -219,7 +225,7 @@ impl PageLoad {
             let bytes = header + body;
             self.actions.push_back(Action::Report { connection, event });
             self.actions.push_back(Action::Write { connection, host: Host::Server, bytes });
-            if self.http.protocol == HttpProtocol::Http10 {
+            if !self.http.protocol.persistent() {
                 self.actions.push_back(Action::Close { connection, host: Host::Server });
             }
         }
@@ -227,7 +233,7 @@ impl PageLoad {
 
     /// The browser has closed its side: so does the server.
     pub fn handle_browser_closed(&mut self, connection: u32) {
-        if self.http.protocol != HttpProtocol::Http10 {
+        if self.http.protocol.persistent() {
             self.actions.push_back(Action::Close { connection, host: Host::Server });
         }
     }
@@ -243,7 +249,7 @@ impl PageLoad {
             }
             let whole = self.response_bytes(object);
             if object == 0 && self.knows_inline(arrived) {
-                self.discover(connection);
+                self.discover();
             }
             if arrived < whole {
                 break;
@@ -261,7 +267,7 @@ impl PageLoad {
     /// An object is whole. HTTP/1.0 waits for the server to close; HTTP/1.1 asks for the next object, or
     /// closes some time after the last.
     fn after_object(&mut self, now: Instant, connection: u32) {
-        if self.http.protocol == HttpProtocol::Http10 {
+        if !self.http.protocol.persistent() {
             return;
         }
         if let Some(next) = self.waiting.pop_front() {
@@ -270,9 +276,10 @@ impl PageLoad {
         self.close_if_settled(now);
     }
 
+    /// HTTP/1.1: the browser closes what is still open some time after it has all it can get.
     fn close_if_settled(&mut self, now: Instant) {
         let known = if self.discovered { self.page.objects() } else { 1 };
-        if self.settled == known {
+        if self.settled == known && self.connections.iter().any(|connection| !connection.closed) {
             self.close_at = Some(now + self.http.close_after);
         }
     }
@@ -281,7 +288,7 @@ impl PageLoad {
     /// the free place for the next object; HTTP/1.1 closes all once nothing more can come.
     pub fn handle_server_closed(&mut self, now: Instant, connection: u32) {
         self.close(connection);
-        if self.http.protocol == HttpProtocol::Http10 {
+        if !self.http.protocol.persistent() {
             return self.fill_places();
         }
         let state = &mut self.connections[connection as usize];
@@ -304,7 +311,8 @@ impl PageLoad {
     fn request(&mut self, connection: u32, object: u32) {
         self.connections[connection as usize].objects.push(object);
         let bytes = self.http.request.0;
-        self.report(connection, HttpEvent::Request { object, bytes });
+        let persistent = self.http.protocol.persistent();
+        self.report(connection, HttpEvent::Request { object, bytes, persistent });
         self.actions.push_back(Action::Write { connection, host: Host::Client, bytes });
     }
 
@@ -324,8 +332,8 @@ impl PageLoad {
         arrived >= self.http.response_header.0 + needed.0
     }
 
-    /// The browser has read which in-line objects there are; the main object is on connection `main`.
-    fn discover(&mut self, main: u32) {
+    /// The browser has read which in-line objects there are.
+    fn discover(&mut self) {
         if std::mem::replace(&mut self.discovered, true) {
             return;
         }
@@ -342,9 +350,8 @@ impl PageLoad {
                 }
             }
             HttpProtocol::Http11Pipelined => {
-                let places = self.http.connections.min(self.page.objects());
-                for (index, object) in (0..).zip(std::mem::take(&mut self.waiting)) {
-                    let connection = (main + index) % places;
+                for object in std::mem::take(&mut self.waiting) {
+                    let connection = (object - 1) % self.http.connections;
                     if connection as usize == self.connections.len() {
                         self.connect();
                     }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+use std::num::NonZeroU16;
 use std::path::Path;
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Observer, QueueSize, Rate, Seed};
@@ -10,11 +11,16 @@ use lasthop_scenario::{LanConfig, Roles, Scenario, Study};
 use lasthop_sim::{HostMemory, RunEnd, run};
 use lasthop_tcp::{Profile, TcpConfig};
 use lasthop_trace::{Analysis, Records};
-use lasthop_traffic::{BulkConfig, ConstantUdpConfig, FlowConfig};
+use lasthop_traffic::{BulkConfig, ConstantUdpConfig, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol};
 
 /// The study kulve2003 as shipped.
 pub fn kulve2003() -> Study {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/kulve2003/study.toml");
+    study("kulve2003")
+}
+
+/// A study as shipped.
+pub fn study(name: &str) -> Study {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies").join(name).join("study.toml");
     Study::from_path(&path).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -100,5 +106,30 @@ pub fn udp(name: &str, rate: u64, payload: u64, duration: Duration, start: Durat
         start: Distribution::Static(start),
         dscp: Dscp::default(),
         port: None,
+    })
+}
+
+/// How pages are loaded: requests of 100 bytes, headers of none, in-line objects after the main one.
+pub fn http(protocol: HttpProtocol, connections: u32) -> HttpConfig {
+    HttpConfig {
+        protocol,
+        connections,
+        request: Bytes(100),
+        response_header: Bytes(0),
+        inline_after: None,
+        close_after: Duration::ZERO,
+    }
+}
+
+/// A page load of a main object and `inline_count` in-line ones, of `bytes` each.
+pub fn page(name: &str, bytes: u64, inline_count: u32, start: Duration) -> FlowConfig {
+    FlowConfig::HttpPage(HttpPageConfig {
+        name: name.into(),
+        start: Distribution::Static(start),
+        main: Bytes(bytes),
+        inline: Bytes(bytes),
+        inline_count,
+        dscp: Dscp::default(),
+        port: NonZeroU16::new(80).expect("not zero"),
     })
 }

@@ -1,12 +1,15 @@
-//! The bytes of a modelled packet: IPv4 header, TCP or UDP header, options, a payload of zeros. A datagram's
-//! payload begins with its number, 8 bytes in network order (a shorter one has the last of them).
+//! The bytes of a modelled packet: IPv4 header, TCP or UDP header, options, payload. A datagram's payload
+//! begins with its number, 8 bytes in network order (a shorter one has the last of them); a page load's
+//! connection carries its requests and responses; all else is zeros.
 
 use etherparse::{
     IpDscp, IpEcn, IpFragOffset, IpNumber, Ipv4Header, TcpHeader, UdpHeader, ip_number, tcp_option,
 };
-use lasthop_core::{Body, Direction, Ecn, Flags, FlowId, Packet, Segment};
+use lasthop_core::{Body, Direction, Ecn, Flags, FlowId, HttpEvent, Packet, Segment};
 use std::net::SocketAddr;
 use std::{fmt, io};
+
+use super::http::Messages;
 
 const SERVER: [u8; 4] = [10, 0, 0, 1];
 const CLIENT: [u8; 4] = [10, 0, 1, 1];
@@ -66,9 +69,15 @@ pub(super) struct Builder {
     options: Vec<u8>,
     payload: Vec<u8>,
     scaling: Scaling,
+    messages: Messages,
 }
 
 impl Builder {
+    /// Takes note of what a page load writes on `flow`.
+    pub(super) fn note(&mut self, flow: FlowId, event: HttpEvent) {
+        self.messages.note(flow, event);
+    }
+
     /// The packet on the wire, with `ecn` in its IP header. Its length is `packet.ip_bytes`; an error if
     /// the headers cannot say what the model does.
     pub(super) fn build(&mut self, packet: &Packet, ecn: Ecn, ttl: Ttl) -> io::Result<&[u8]> {
@@ -78,6 +87,7 @@ impl Builder {
         match &packet.body {
             Body::Tcp(segment) => {
                 fill(&mut self.payload, segment.payload_bytes);
+                self.messages.write(packet.flow, packet.direction, segment.seq, &mut self.payload);
                 self.scaling.learn(packet, segment);
                 let window = self.scaling.field(packet, segment);
                 tcp_header(packet, segment, window, &ip, &self.payload, &mut self.options)?

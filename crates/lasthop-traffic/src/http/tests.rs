@@ -1,1 +1,292 @@
+//! Traces: what the ends of the connections see, and what browser and server then do. Requests have 100 bytes.
 
+mod properties;
+
+use super::*;
+
+const REQUEST: u64 = 100;
+
+fn http(protocol: HttpProtocol, connections: u32) -> HttpConfig {
+    HttpConfig {
+        protocol,
+        connections,
+        request: Bytes(REQUEST),
+        response_header: Bytes(200),
+        inline_after: None,
+        close_after: Duration::ZERO,
+    }
+}
+
+/// A page whose main object has 1000 bytes, and in-line objects of 500.
+fn page(inline_count: u32) -> HttpPageConfig {
+    HttpPageConfig {
+        name: "page".into(),
+        start: Distribution::Static(Duration::ZERO),
+        main: Bytes(1000),
+        inline: Bytes(500),
+        inline_count,
+        dscp: Dscp::default(),
+        port: http_port(),
+    }
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+struct Trace {
+    load: PageLoad,
+}
+
+impl Trace {
+    /// A page load that has begun: the first connection is open and the main object asked for.
+    fn begun(http: &HttpConfig, inline_count: u32) -> Self {
+        let mut trace = Self { load: PageLoad::new(http, &page(inline_count), at(5)) };
+        assert_eq!(trace.load.next_wakeup(), Some(at(5)));
+        trace.load.handle_wakeup(at(4));
+        trace.does(&[]);
+        trace.load.handle_wakeup(at(5));
+        assert_eq!(trace.load.next_wakeup(), None);
+        trace.does(&["open 0", "0: GET main"]);
+        trace
+    }
+
+    /// What is done next, a write told together with what it is.
+    fn does(&mut self, expected: &[&str]) {
+        let mut done = Vec::new();
+        while let Some(action) = self.load.poll_action() {
+            let line = match action {
+                Action::Connect { connection } => format!("open {connection}"),
+                Action::Close { connection, host: Host::Client } => format!("{connection}: browser closes"),
+                Action::Close { connection, host: Host::Server } => format!("{connection}: server closes"),
+                Action::Report { connection, event } => self.told(connection, event),
+                write @ Action::Write { .. } => panic!("nothing said what this is: {write:?}"),
+            };
+            done.push(line);
+        }
+        assert_eq!(done, expected);
+    }
+
+    fn told(&mut self, connection: u32, event: HttpEvent) -> String {
+        let name = HttpPageConfig::object_name;
+        let (line, write) = match event {
+            HttpEvent::Request { object, bytes, persistent } => {
+                assert_eq!(persistent, self.load.http.protocol != HttpProtocol::Http10);
+                (format!("{connection}: GET {}", name(object)), Some((Host::Client, bytes)))
+            }
+            HttpEvent::Response { object, header_bytes, body_bytes } => (
+                format!("{connection}: 200 {}", name(object)),
+                Some((Host::Server, header_bytes + body_bytes)),
+            ),
+            HttpEvent::FirstByte { object } => {
+                (format!("{connection}: first byte of {}", name(object)), None)
+            }
+            HttpEvent::LastByte { object } => (format!("{connection}: has {}", name(object)), None),
+        };
+        if let Some((host, bytes)) = write {
+            assert_eq!(self.load.poll_action(), Some(Action::Write { connection, host, bytes }));
+        }
+        line
+    }
+
+    fn server_has(&mut self, connection: u32, bytes: u64, then: &[&str]) {
+        self.load.handle_requests(connection, bytes);
+        self.does(then);
+    }
+
+    fn browser_has(&mut self, connection: u32, bytes: u64, then: &[&str]) {
+        self.load.handle_responses(at(100), connection, bytes);
+        self.does(then);
+    }
+
+    /// The server's FIN has arrived, or the connection is lost.
+    fn ends(&mut self, connection: u32, then: &[&str]) {
+        self.load.handle_server_closed(at(200), connection);
+        self.does(then);
+    }
+
+    fn wakes(&mut self, when: u64, then: &[&str]) {
+        assert_eq!(self.load.next_wakeup(), Some(at(when)));
+        self.load.handle_wakeup(at(when));
+        self.does(then);
+    }
+}
+
+#[test]
+fn http10_fills_four_places_and_each_close_by_the_server_frees_one() {
+    let mut trace =
+        Trace::begun(&HttpConfig { inline_after: Some(Bytes(1)), ..http(HttpProtocol::Http10, 4) }, 5);
+    trace.server_has(0, 99, &[]);
+    trace.server_has(0, 100, &["0: 200 main", "0: server closes"]);
+    trace.browser_has(0, 1, &["0: first byte of main"]);
+    trace.browser_has(0, 200, &[]);
+    let three = ["open 1", "1: GET inline-1", "open 2", "2: GET inline-2", "open 3", "3: GET inline-3"];
+    trace.browser_has(0, 201, &three);
+    trace.server_has(2, 100, &["2: 200 inline-2", "2: server closes"]);
+    trace.browser_has(2, 700, &["2: first byte of inline-2", "2: has inline-2"]);
+    trace.ends(2, &["2: browser closes", "open 4", "4: GET inline-4"]);
+    trace.browser_has(0, 1200, &["0: has main"]);
+    trace.ends(0, &["0: browser closes", "open 5", "5: GET inline-5"]);
+    for connection in [1, 3, 4, 5] {
+        trace.load.handle_responses(at(300), connection, 700);
+        let has = ["first byte of", "has"].map(|what| format!("{connection}: {what} inline-{connection}"));
+        trace.does(&has.each_ref().map(String::as_str));
+        trace.ends(connection, &[&format!("{connection}: browser closes")]);
+    }
+    assert_eq!(trace.load.next_wakeup(), None);
+}
+
+#[test]
+fn a_lost_connection_of_http10_frees_its_place_and_its_object_is_not_asked_for_again() {
+    let mut trace =
+        Trace::begun(&HttpConfig { inline_after: Some(Bytes(1)), ..http(HttpProtocol::Http10, 2) }, 2);
+    trace.browser_has(0, 201, &["0: first byte of main", "open 1", "1: GET inline-1"]);
+    trace.ends(0, &["0: browser closes", "open 2", "2: GET inline-2"]);
+    trace.ends(1, &["1: browser closes"]);
+    trace.browser_has(2, 700, &["2: first byte of inline-2", "2: has inline-2"]);
+    trace.ends(2, &["2: browser closes"]);
+}
+
+#[test]
+fn a_page_whose_main_object_is_lost_ends_with_it() {
+    for protocol in [HttpProtocol::Http10, HttpProtocol::Http11, HttpProtocol::Http11Pipelined] {
+        let mut trace = Trace::begun(&http(protocol, 4), 8);
+        trace.browser_has(0, 1199, &["0: first byte of main"]);
+        trace.ends(0, &["0: browser closes"]);
+        assert_eq!(trace.load.next_wakeup(), None, "{protocol:?}");
+    }
+}
+
+#[test]
+fn with_one_place_http10_fetches_one_object_after_the_other() {
+    let mut trace = Trace::begun(&http(HttpProtocol::Http10, 1), 1);
+    trace.browser_has(0, 1200, &["0: first byte of main", "0: has main"]);
+    trace.ends(0, &["0: browser closes", "open 1", "1: GET inline-1"]);
+}
+
+#[test]
+fn in_line_objects_are_asked_for_once_so_much_of_the_main_object_is_there_headers_apart() {
+    let opens = ["0: first byte of main", "open 1", "1: GET inline-1"];
+    for (inline_after, enough) in
+        [(Some(1), 201), (Some(600), 800), (Some(1000), 1200), (Some(5000), 1200), (None, 1200)]
+    {
+        let config = HttpConfig { inline_after: inline_after.map(Bytes), ..http(HttpProtocol::Http10, 2) };
+        let mut short = Trace::begun(&config, 1);
+        short.browser_has(0, enough - 1, &opens[..1]);
+        let mut whole = Trace::begun(&config, 1);
+        let with_main = [&opens[..], &["0: has main"]].concat();
+        whole.browser_has(0, enough, if enough == 1200 { &with_main } else { &opens });
+    }
+}
+
+#[test]
+fn http11_has_one_request_under_way_on_each_connection() {
+    let mut trace = Trace::begun(&http(HttpProtocol::Http11, 3), 4);
+    trace.server_has(0, 100, &["0: 200 main"]);
+    #[rustfmt::skip]
+    trace.browser_has(0, 1200, &[
+        "0: first byte of main", "open 1", "1: GET inline-1", "open 2", "2: GET inline-2", "0: has main", "0: GET inline-3",
+    ]);
+    trace.server_has(0, 200, &["0: 200 inline-3"]);
+    trace.browser_has(0, 1201, &["0: first byte of inline-3"]);
+    trace.browser_has(2, 700, &["2: first byte of inline-2", "2: has inline-2", "2: GET inline-4"]);
+    trace.browser_has(0, 1900, &["0: has inline-3"]);
+    trace.browser_has(1, 700, &["1: first byte of inline-1", "1: has inline-1"]);
+    assert_eq!(trace.load.next_wakeup(), None);
+    trace.browser_has(2, 1400, &["2: first byte of inline-4", "2: has inline-4"]);
+    trace.wakes(100, &["0: browser closes", "1: browser closes", "2: browser closes"]);
+    trace.load.handle_browser_closed(1);
+    trace.does(&["1: server closes"]);
+    trace.ends(1, &[]);
+    assert_eq!(trace.load.next_wakeup(), None, "nothing is left to close");
+}
+
+#[test]
+fn pipelined_requests_leave_at_once_and_are_answered_in_order() {
+    let mut trace = Trace::begun(
+        &HttpConfig { inline_after: Some(Bytes(500)), ..http(HttpProtocol::Http11Pipelined, 1) },
+        3,
+    );
+    let all = ["0: first byte of main", "0: GET inline-1", "0: GET inline-2", "0: GET inline-3"];
+    trace.browser_has(0, 700, &all);
+    trace.server_has(0, 250, &["0: 200 main", "0: 200 inline-1"]);
+    trace.server_has(0, 400, &["0: 200 inline-2", "0: 200 inline-3"]);
+    trace.browser_has(
+        0,
+        1901,
+        &["0: has main", "0: first byte of inline-1", "0: has inline-1", "0: first byte of inline-2"],
+    );
+    trace.browser_has(0, 3300, &["0: has inline-2", "0: first byte of inline-3", "0: has inline-3"]);
+    trace.wakes(100, &["0: browser closes"]);
+}
+
+#[test]
+fn pipelined_requests_spread_evenly_from_the_main_connection_on() {
+    let mut trace = Trace::begun(&http(HttpProtocol::Http11Pipelined, 2), 5);
+    #[rustfmt::skip]
+    trace.browser_has(0, 1200, &[
+        "0: first byte of main", "0: GET inline-1", "open 1", "1: GET inline-2", "0: GET inline-3", "1: GET inline-4",
+        "0: GET inline-5", "0: has main",
+    ]);
+}
+
+#[test]
+fn persistent_connections_stay_open_for_a_while() {
+    let config =
+        HttpConfig { close_after: Duration::from_millis(500), ..http(HttpProtocol::Http11Pipelined, 1) };
+    let mut trace = Trace::begun(&config, 1);
+    trace.browser_has(0, 1200, &["0: first byte of main", "0: GET inline-1", "0: has main"]);
+    assert_eq!(trace.load.next_wakeup(), None);
+    trace.browser_has(0, 1900, &["0: first byte of inline-1", "0: has inline-1"]);
+    trace.load.handle_wakeup(at(599));
+    trace.does(&[]);
+    trace.wakes(600, &["0: browser closes"]);
+}
+
+#[test]
+fn the_other_connections_of_http11_go_on_without_a_lost_one() {
+    let mut trace = Trace::begun(&http(HttpProtocol::Http11, 2), 3);
+    #[rustfmt::skip]
+    trace.browser_has(0, 1200, &[
+        "0: first byte of main", "open 1", "1: GET inline-1", "0: has main", "0: GET inline-2",
+    ]);
+    trace.ends(1, &["1: browser closes"]);
+    trace.browser_has(0, 1900, &["0: first byte of inline-2", "0: has inline-2", "0: GET inline-3"]);
+    trace.browser_has(0, 2600, &["0: first byte of inline-3", "0: has inline-3"]);
+    trace.wakes(100, &["0: browser closes"]);
+}
+
+#[test]
+fn a_connection_lost_last_leaves_the_others_to_be_closed() {
+    let mut trace = Trace::begun(&http(HttpProtocol::Http11Pipelined, 2), 2);
+    #[rustfmt::skip]
+    trace.browser_has(0, 1900, &[
+        "0: first byte of main", "0: GET inline-1", "open 1", "1: GET inline-2", "0: has main", "0: first byte of inline-1",
+        "0: has inline-1",
+    ]);
+    trace.ends(1, &["1: browser closes"]);
+    trace.wakes(200, &["0: browser closes"]);
+}
+
+#[test]
+fn a_page_without_in_line_objects_is_done_with_the_main_one() {
+    for protocol in [HttpProtocol::Http11, HttpProtocol::Http11Pipelined] {
+        let mut trace = Trace::begun(&http(protocol, 4), 0);
+        trace.browser_has(0, 1200, &["0: first byte of main", "0: has main"]);
+        trace.wakes(100, &["0: browser closes"]);
+    }
+    let mut trace = Trace::begun(&http(HttpProtocol::Http10, 4), 0);
+    trace.browser_has(0, 1200, &["0: first byte of main", "0: has main"]);
+    trace.ends(0, &["0: browser closes"]);
+    assert_eq!(trace.load.next_wakeup(), None);
+}
+
+#[test]
+fn connections_have_the_names_of_their_objects_or_numbers() {
+    let names = |protocol| page(2).connection_names(&http(protocol, 2));
+    assert_eq!(names(HttpProtocol::Http10), ["main", "inline-1", "inline-2"]);
+    assert_eq!(names(HttpProtocol::Http11), ["connection-1", "connection-2"]);
+    assert_eq!(page(1).connection_names(&http(HttpProtocol::Http11, 2)).len(), 2);
+    assert_eq!(page(1).connection_names(&http(HttpProtocol::Http11Pipelined, 2)).len(), 1);
+    assert_eq!(page(0).connection_names(&http(HttpProtocol::Http11Pipelined, 2)), ["connection-1"]);
+}

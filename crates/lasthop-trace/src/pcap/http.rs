@@ -1,0 +1,154 @@
+//! What page loads write: the text of their requests and responses, known from the events.
+//!
+//! A byte of a stream is the same in every packet that carries it, whichever way it is cut.
+
+use lasthop_core::{Direction, FlowId, HttpEvent};
+use lasthop_traffic::HttpPageConfig;
+use std::io::Write;
+
+#[cfg(test)]
+mod tests;
+
+/// Length of a body's lines, line feed included.
+const LINE_BYTES: u64 = 64;
+/// Size of the header that is carved out of a response whose size includes it: room for every field. A response
+/// smaller than this is a body alone.
+const CARVED_HEADER_BYTES: u64 = 100;
+
+/// The messages of each flow, in the order of their streams.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    flows: Vec<Connection>,
+}
+
+#[derive(Debug, Default)]
+struct Connection {
+    persistent: bool,
+    /// From the server, from the client.
+    streams: [Vec<Message>; 2],
+}
+
+#[derive(Debug)]
+struct Message {
+    /// Stream offset of its first byte, and of the first after it.
+    start: u64,
+    end: u64,
+    object: String,
+    header: Vec<u8>,
+}
+
+impl Messages {
+    /// Takes note of what is written on `flow`.
+    pub fn note(&mut self, flow: FlowId, event: HttpEvent) {
+        let index = flow.0 as usize;
+        match event {
+            HttpEvent::Request { object, bytes, persistent } => {
+                if self.flows.len() <= index {
+                    self.flows.resize_with(index + 1, Connection::default);
+                }
+                self.flows[index].persistent = persistent;
+                self.flows[index].request(HttpPageConfig::object_name(object), bytes);
+            }
+            HttpEvent::Response { object, header_bytes, body_bytes } => {
+                let name = HttpPageConfig::object_name(object);
+                self.flows[index].response(name, header_bytes, body_bytes);
+            }
+            HttpEvent::FirstByte { .. } | HttpEvent::LastByte { .. } => {}
+        }
+    }
+
+    /// Writes the part of a stream that begins at `seq` into `payload`; leaves a flow without messages alone.
+    pub fn write(&self, flow: FlowId, direction: Direction, mut seq: u64, mut payload: &mut [u8]) {
+        let Some(connection) = self.flows.get(flow.0 as usize) else { return };
+        let stream = &connection.streams[direction as usize];
+        let first = stream.partition_point(|message| message.end <= seq);
+        for message in &stream[first..] {
+            if payload.is_empty() {
+                return;
+            }
+            let length = payload.len().min((message.end - seq) as usize);
+            let (part, rest) = payload.split_at_mut(length);
+            message.write(seq - message.start, part);
+            seq += length as u64;
+            payload = rest;
+        }
+    }
+}
+
+impl Connection {
+    fn version(&self) -> &'static str {
+        if self.persistent { "HTTP/1.1" } else { "HTTP/1.0" }
+    }
+
+    fn request(&mut self, object: String, bytes: u64) {
+        let version = self.version();
+        let fields = format!("GET /{object} {version}\r\nHost: server\r\nUser-Agent: lasthop\r\n");
+        self.append(Direction::Up, object, &fields, bytes, 0);
+    }
+
+    fn response(&mut self, object: String, header_bytes: u64, body_bytes: u64) {
+        let (header, body) = match header_bytes {
+            0 if body_bytes < CARVED_HEADER_BYTES => (0, body_bytes),
+            0 => (CARVED_HEADER_BYTES, body_bytes - CARVED_HEADER_BYTES),
+            _ => (header_bytes, body_bytes),
+        };
+        let version = self.version();
+        let fields = format!("{version} 200 OK\r\nContent-Length: {body}\r\nContent-Type: text/plain\r\n");
+        self.append(Direction::Down, object, &fields, header, body);
+    }
+
+    /// Appends a message whose first lines are `fields`, padded to `header_bytes`. The first byte of data has
+    /// stream offset 1.
+    fn append(
+        &mut self,
+        direction: Direction,
+        object: String,
+        fields: &str,
+        header_bytes: u64,
+        body_bytes: u64,
+    ) {
+        let stream = &mut self.streams[direction as usize];
+        let start = stream.last().map_or(1, |last| last.end);
+        let header = padded(fields, header_bytes as usize);
+        stream.push(Message { start, end: start + header_bytes + body_bytes, object, header });
+    }
+}
+
+/// Header lines of exactly `bytes`, with a field that takes up what is left of them.
+fn padded(fields: &str, bytes: usize) -> Vec<u8> {
+    const NAME: &str = "X-Padding: ";
+    const END: &str = "\r\n\r\n";
+    let padding = bytes.saturating_sub(fields.len() + NAME.len() + END.len());
+    let mut header = format!("{fields}{NAME}{}{END}", ".".repeat(padding)).into_bytes();
+    // No scenario's message is too small for its fields, but no message may be larger than modelled.
+    header.truncate(bytes);
+    header
+}
+
+impl Message {
+    fn write(&self, offset: u64, out: &mut [u8]) {
+        let header = self.header.get(offset as usize..).unwrap_or_default();
+        let length = header.len().min(out.len());
+        let (head, mut rest) = out.split_at_mut(length);
+        head.copy_from_slice(&header[..length]);
+        let mut at = (offset + length as u64).saturating_sub(self.header.len() as u64);
+        while !rest.is_empty() {
+            let line = self.line(at - at % LINE_BYTES);
+            let line = &line[(at % LINE_BYTES) as usize..];
+            let length = line.len().min(rest.len());
+            let (part, after) = rest.split_at_mut(length);
+            part.copy_from_slice(&line[..length]);
+            at += length as u64;
+            rest = after;
+        }
+    }
+
+    /// The body's line that begins at `start`: it names the object and `start`.
+    fn line(&self, start: u64) -> [u8; LINE_BYTES as usize] {
+        let mut line = [b'.'; LINE_BYTES as usize];
+        let (text, end) = line.split_at_mut(LINE_BYTES as usize - 1);
+        end[0] = b'\n';
+        write!(&mut *text, "{}, byte {start} ", self.object).expect("two short numbers fit the line");
+        line
+    }
+}
