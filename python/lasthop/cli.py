@@ -393,6 +393,8 @@ def explain_command(context: click.Context, /, *, flow: str | None, **_: object)
     run = OneRunOptions.of(context).choose()
     for number, text in enumerate(explain(run, flow)):
         click.echo(f"\n{text}" if number else text)
+
+
 @cli.command("analyze")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(

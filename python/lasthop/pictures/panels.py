@@ -105,7 +105,9 @@ class TraceTables:
         """Convert what the engine returns; the cell's resolved `scenario` says what RED's averages count."""
         packets, tcp = (
             pl.DataFrame(dict(table), strict=False, infer_schema_length=None).with_columns(
-                (pl.col("time_ns") / _NANO).alias("time_s")
+                # What happened in no event has no type.
+                pl.col(pl.Null).cast(pl.Int64),
+                (pl.col("time_ns") / _NANO).alias("time_s"),
             )
             for table in (trace.packets, trace.tcp)
         )

@@ -206,9 +206,7 @@ def _context(results: Results) -> dict[str, Any]:
     else:
         groups = study_tables(results.summary, results.assets)
     paired: TableView | None = paired_table(results.flows, factors, results.presentation, campaign.plan.seed)
-    scatter = None
-    if results.comparison is not None and results.comparison["measured"].count():
-        scatter = FigureView("", "", published_figure(results.comparison))
+    points = results.comparison is not None and published_figure(results.comparison, results.presentation.misprints)
     return {
         "study": study,
         "cells": campaign.plan.cells,
@@ -222,7 +220,7 @@ def _context(results: Results) -> dict[str, Any]:
         "percentiles": results.presentation.percentiles,
         "compared": results.assets is not None,
         "agreement": _agreement_tables(results.agreement),
-        "scatter": scatter,
+        "scatter": FigureView("", "", points) if points else None,
         "boxes": list(box_figures(results)),
         "traces": list(trace_figures(results)),
         "paired": paired,
