@@ -71,6 +71,16 @@ class Assets:
     tables: pl.DataFrame
     presentation: Presentation
 
+    def published_in_own_words(self) -> pl.DataFrame:
+        """Return the published numbers with roles and levels as the records have them."""
+        parts = []
+        for spec in self.presentation.tables:
+            own = {word: role for role, word in spec.roles.items()}
+            words = {"flow": own, **spec.levels}
+            rows = self.published.filter(pl.col("table").is_in(spec.ids))
+            parts.append(rows.with_columns(pl.col(name).replace(dict(known)) for name, known in words.items()))
+        return pl.concat(parts) if parts else self.published.clear()
+
     def extra_factors(self, factors: Iterable[str]) -> list[str]:
         """Return those of a scenario's factors that the published numbers do not know, such as an assumption."""
         return [factor for factor in factors if factor not in self.tables.columns]

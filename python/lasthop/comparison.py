@@ -130,8 +130,14 @@ _COUNT_TITLES = {
     "triple_duplicate_acks": "triple duplicate ACKs",
     "sack_blocks": "ACKs with SACK",
 }
-_MEDIANS = ["median", "not stated"]
+MEDIANS = ["median", "not stated"]
 """Statistics that count as medians in the agreement."""
+
+
+def misprinted(phrases: Sequence[str]) -> pl.Expr:
+    """Return whether the note of a published number has one of `phrases`."""
+    note = pl.col("note").fill_null("")
+    return pl.any_horizontal(pl.lit(value=False), *(note.str.contains(phrase, literal=True) for phrase in phrases))
 
 
 def _times(medians: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -159,8 +165,7 @@ def agreement(comparison: pl.DataFrame, extra: Sequence[str] = (), misprints: Se
     UDP included; the ACK direction has next to no drops and would flatter the figure. Numbers whose replications are
     marked doubtful are included; those whose note has one of the phrases `misprints` are not.
     """
-    for phrase in misprints:
-        comparison = comparison.filter(~pl.col("note").fill_null("").str.contains(phrase, literal=True))
+    comparison = comparison.filter(~misprinted(misprints))
     if not extra:
         return _agreement(comparison)
     parts = comparison.partition_by(extra, as_dict=True, include_key=False, maintain_order=True)
@@ -174,7 +179,7 @@ def agreement(comparison: pl.DataFrame, extra: Sequence[str] = (), misprints: Se
 
 
 def _agreement(comparison: pl.DataFrame) -> list[Agreement]:
-    medians = comparison.filter(pl.col("statistic").is_in(_MEDIANS), pl.col("measured").is_not_null())
+    medians = comparison.filter(pl.col("statistic").is_in(MEDIANS), pl.col("measured").is_not_null())
     rows: list[Agreement] = []
     for what, times in _times(medians):
         rows.extend(_near(what, times, "all"))

@@ -8,7 +8,8 @@ from lasthop.atomic import replace_atomically
 from lasthop.campaign import Campaign
 from lasthop.catalogue import Assets
 from lasthop.comparison import agreement, compare
-from lasthop.report.page import Results, write_report
+from lasthop.report.page import write_report
+from lasthop.report.results import Results
 from lasthop.summary import extra_columns, generic_summary, study_summary
 
 SUMMARY = "summary.csv"
@@ -18,16 +19,15 @@ REPORT = "report.html"
 
 def analyse(campaign: Campaign, assets: Assets | None) -> Results:
     """Compute the statistics of a complete campaign and, for a study, hold them against the published numbers."""
-    flows = campaign.flows()
+    flows, pages = campaign.flows(), campaign.pages()
     factors = list(campaign.plan.study.factors)
     if assets is None:
-        return Results(campaign, flows, generic_summary(flows, factors))
-    summary = study_summary(flows, campaign.pages(), factors, assets)
+        return Results(campaign, flows, generic_summary(flows, pages, factors), pages)
+    summary = study_summary(flows, pages, factors, assets)
     extra = extra_columns(factors, assets)
     comparison = compare(summary, assets, extra)
-    return Results(
-        campaign, flows, summary, assets, comparison, agreement(comparison, extra, assets.presentation.misprints)
-    )
+    met = agreement(comparison, extra, assets.presentation.misprints)
+    return Results(campaign, flows, summary, pages, assets, comparison, met)
 
 
 def write_outputs(results: Results) -> Path:

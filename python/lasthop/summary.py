@@ -360,7 +360,7 @@ def _summary_of_tables(
 
 
 def unit_of(metric: str) -> str:
-    """Return the unit that the name of a column of `flows.parquet` states."""
+    """Return the unit that the name of a column of the records states."""
     for suffix, unit in (("_Bps", "B/s"), ("_ms", "ms"), ("_s", "s"), ("_bytes", "B"), ("_acks", "acks")):
         if metric.endswith(suffix):
             return unit
@@ -375,20 +375,25 @@ def metric_columns(flows: pl.DataFrame, factors: Sequence[str]) -> list[str]:
     return [name for name, dtype in flows.schema.items() if dtype.is_numeric() and name not in skip]
 
 
-def generic_summary(flows: pl.DataFrame, factors: Sequence[str], method: PercentileMethod = "linear") -> pl.DataFrame:
-    """Compute min, quartiles, max and mean of every metric for every role in every cell."""
+def generic_summary(
+    flows: pl.DataFrame, pages: pl.DataFrame | None, factors: Sequence[str], method: PercentileMethod = "linear"
+) -> pl.DataFrame:
+    """Compute min, quartiles, max and mean of every metric for every page and every role in every cell."""
     columns = [factor_column(factor) for factor in factors]
-    metrics = metric_columns(flows, factors)
     statistics = [*FIVE_NUMBERS, "mean"]
     records = []
-    for group, rows in flows.partition_by([*columns, "role"], as_dict=True, maintain_order=True).items():
-        for metric in metrics:
-            sample = Sample.of(rows, [metric])
-            if sample.count == 0:
-                continue
-            values = [*sample.statistics(list(FIVE_NUMBERS.values()), method), sample.mean()]
-            for statistic, value in zip(statistics, values, strict=True):
-                records.append((*group, metric, statistic, round(float(value), _DIGITS), sample.count, unit_of(metric)))
+    frames = [(flows, "role")] if pages is None else [(pages, "page"), (flows, "role")]
+    for frame, who in frames:
+        metrics = metric_columns(frame, factors)
+        for group, rows in frame.partition_by([*columns, who], as_dict=True, maintain_order=True).items():
+            for metric in metrics:
+                sample = Sample.of(rows, [metric])
+                if sample.count == 0:
+                    continue
+                values = [*sample.statistics(list(FIVE_NUMBERS.values()), method), sample.mean()]
+                for statistic, value in zip(statistics, values, strict=True):
+                    number = round(float(value), _DIGITS)
+                    records.append((*group, metric, statistic, number, sample.count, unit_of(metric)))
     schema = dict.fromkeys([*factors, "flow", "metric", "statistic"], pl.String()) | {
         "value": pl.Float64(),
         "replications": pl.Int64(),

@@ -56,6 +56,7 @@ class Trace:
 
     packets: dict[str, list[Any]]
     tcp: dict[str, list[Any]]
+    objects: dict[str, list[Any]]
     flows: dict[str, list[Any]]
     link_states: dict[str, list[Any]]
 
@@ -131,10 +132,12 @@ class Cell:
             "rtt_ns": [600_000_000, None, None, None],
             "rto_ns": [1_800_000_000, None, None, None],
         }
+        names = [f"{protocol}{i + 1}" for i, protocol in enumerate(protocols)]
         return Trace(
             {name: [packet[name] for packet in packets] for name in packets[0]},
             tcp,
-            {"flow": [f"{p}{i + 1}" for i, p in enumerate(protocols)], "protocol": protocols},
+            {"flow": [], "object": []},
+            {"flow": names, "application": names, "protocol": protocols},
             {"start_s": [5.0], "end_s": [7.5]},
         )
 

@@ -109,7 +109,7 @@ def test_the_example_with_classes_runs_and_spares_the_stream(lasthop_main: Main)
 
 def test_a_trace_draws_a_line_per_class() -> None:
     study = _core.load(str(EXAMPLES / "diffserv.toml"))
-    figure = go.Figure(trace_figure(cell(study, "router=classes,queue=red").trace(study.seed, 1, 1)))
+    figure = drawn_trace(study, "router=classes,queue=red")
     drawn = {entry.name: entry for entry in figure.data}
     assert {"packets of class 0", "packets of class 1", "RED's average queue of class 1"} <= set(drawn)
     assert max(drawn["packets of class 1"].y) > max(drawn["packets of class 0"].y)

@@ -100,9 +100,12 @@ def by_hand() -> TraceTables:
         tcp(80, "window", cwnd=1, ssthresh=2),
         tcp(100, "undone-frto"),
     ]
-    flows = {"flow": ["web"], "protocol": ["tcp"]}
+    flows = {"flow": ["web"], "application": ["web"], "protocol": ["tcp"]}
     states = {"start_s": [0.05, 5.0], "end_s": [0.08, 6.0]}
-    trace: Any = SimpleNamespace(packets=table(packets), tcp=table(events), flows=flows, link_states=states)
+    none: dict[str, list[Any]] = {"flow": [], "object": []}
+    trace: Any = SimpleNamespace(
+        packets=table(packets), tcp=table(events), objects=none, flows=flows, link_states=states
+    )
     return TraceTables.of(trace, '{"down": {"queue": {"red": {"min": "2 packets"}}}}')
 
 
@@ -410,7 +413,7 @@ PAGE = pl.DataFrame(
 
 def test_a_waterfall_has_a_row_per_object_in_the_order_of_requests() -> None:
     empty, page = waterfall_panels(PAGE)
-    assert (empty.subject, empty.rows, empty.layers) == ("page p0", ["main, connection 1"], [])
+    assert (empty.subject, empty.rows, empty.layers) == ("p0", ["main, connection 1"], [])
     assert page.rows == ["main, connection 1", "inline-1, connection 1", "inline-2, connection 2"]
     spans = {layer.mark.name: list(zip(layer.y, layer.x, layer.far or (), strict=True)) for layer in page.layers}
     assert spans == {
@@ -422,9 +425,9 @@ def test_a_waterfall_has_a_row_per_object_in_the_order_of_requests() -> None:
     assert all(layer.mark.shape is Shape.SPANS for layer in page.layers)
 
 
-@pytest.mark.parametrize("objects", [None, PAGE.clear()])
-def test_without_objects_there_is_no_waterfall(objects: pl.DataFrame | None) -> None:
-    assert waterfall_panels(objects) == []
+def test_without_objects_there_is_no_waterfall(by_hand: TraceTables) -> None:
+    assert waterfall_panels(PAGE.clear()) == []
+    assert panels(by_hand, ["waterfall"]) == []
 
 
 def test_a_waterfall_is_drawn_on_paper_and_on_screen(tmp_path: Path) -> None:
@@ -442,6 +445,6 @@ def test_a_waterfall_is_drawn_on_paper_and_on_screen(tmp_path: Path) -> None:
 
 
 def test_every_kind_has_a_panel(by_hand: TraceTables) -> None:
-    assert [panel.kind for panel in panels(by_hand)] == list(KINDS)
+    assert ["waterfall", *(panel.kind for panel in panels(by_hand))] == list(KINDS)
     quiet = replace(by_hand, packets=by_hand.packets.clear(), tcp=by_hand.tcp.clear())
     assert all(isinstance(panel, Panel) and panel.layers == [] for panel in panels(quiet))

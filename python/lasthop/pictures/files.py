@@ -11,8 +11,10 @@ from pathlib import Path
 from lasthop.atomic import replace_atomically
 from lasthop.campaign import ChosenRun
 from lasthop.errors import InputError, nearest
-from lasthop.pictures.panels import KINDS, FlowOf, Panel, TraceTables, panels
+from lasthop.pictures.panels import KINDS, panels
+from lasthop.pictures.shapes import Panel
 from lasthop.pictures.static import FORMATS, draw
+from lasthop.pictures.tables import FlowOf, TraceTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,10 @@ def _panels(request: PictureRequest, tables: TraceTables) -> list[Panel]:
     found = panels(tables, kinds, flows)
     missing = [kind for kind in kinds if kind not in {panel.kind for panel in found}]
     if request.kinds is not None and missing:
+        shows = "page loads" if missing[0] == "waterfall" else "TCP"
         raise InputError(
-            f"--kind {request.kinds}: '{missing[0]}' shows TCP, and {', '.join(flow.name for flow in flows)} "
-            "is UDP; draw throughput or queue."
+            f"--kind {request.kinds}: '{missing[0]}' shows {shows}, and {', '.join(flow.name for flow in flows)} "
+            f"{'is none' if missing[0] == 'waterfall' else 'is UDP'}; draw throughput or queue."
         )
     return found
 

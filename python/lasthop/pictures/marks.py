@@ -45,6 +45,10 @@ class Mark:
         symbol = FLOW_SYMBOLS[number % len(FLOW_SYMBOLS)] if self.symbol else None
         return replace(self, name=f"{self.name} of {flow}", color=color, symbol=symbol)
 
+    def of_class(self, name: str, number: int) -> Mark:
+        """Return the mark of a router's class, in a colour of its own."""
+        return replace(self, name=f"{self.name} of class {name}", color=FLOW_COLORS[number % len(FLOW_COLORS)])
+
 
 ACKNOWLEDGED = Mark("acknowledged", GREEN, Shape.STEPS, width=1.4)
 ADVERTISED = Mark("advertised window", GREY, Shape.STEPS, width=1.1, dash="dash")
@@ -77,7 +81,7 @@ RTT = Mark("RTT", BLUE, symbol="circle", size=4)
 RTO = Mark("RTO", BLUE, Shape.STEPS, width=1.6, dash="dot")
 
 QUEUE = Mark("packets in the router queue", BLUE, Shape.STEPS, width=1.2)
-RED_AVERAGE = Mark("RED's average queue", ORANGE, Shape.STEPS, width=1.9)
+RED_AVERAGE = Mark("RED's average queue", ORANGE, Shape.STEPS, width=1.9, dash="dash")
 ECN_MARK = Mark("ECN mark", VERMILLION, symbol="circle-open", size=7)
 
 GOODPUT = Mark("goodput", BLUE, Shape.STEPS, width=1.2)

@@ -2,146 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import polars as pl
 
-from lasthop import _core
 from lasthop.pictures import marks
-from lasthop.pictures.marks import Mark, Shape
+from lasthop.pictures.marks import Mark
+from lasthop.pictures.shapes import Layer, Panel, filled
+from lasthop.pictures.tables import FlowOf, TraceTables
+from lasthop.pictures.waterfall import waterfall_panels
 
-KINDS = ("sequence", "cwnd", "rtt", "queue", "throughput")
+KINDS = ("waterfall", "sequence", "cwnd", "rtt", "queue", "throughput")
 _KILO = 1000.0
 _NANO = 1e9
 _PANELS_OF_TCP = ("sequence", "cwnd", "rtt")
-Value = float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """Values that share a mark. Times in seconds, `y` in the panel's unit, `far` is the other end of a bar or span."""
-
-    mark: Mark
-    x: Sequence[float]
-    y: Sequence[Value]
-    far: Sequence[float] | None = None
-    labels: Sequence[str] | None = None
-
-    def within(self, start: float, stop: float) -> Layer:
-        """Return what lies between two times; a line of steps enters and leaves at its height."""
-        inside = [i for i, x in enumerate(self.x) if start <= x <= stop]
-        x, y = [self.x[i] for i in inside], [self.y[i] for i in inside]
-        if self.mark.shape is Shape.STEPS:
-            before = sum(1 for time in self.x if time < start)
-            if before and (not x or x[0] > start):
-                x, y = [start, *x], [self.y[before - 1], *y]
-            if x and self.x[-1] > stop:
-                x, y = [*x, stop], [*y, y[-1]]
-        far = None if self.far is None else [self.far[i] for i in inside]
-        return Layer(self.mark, x, y, far, None if self.labels is None else [self.labels[i] for i in inside])
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One pair of axes. `subject` tells panels of one kind apart; `rows` names the heights 0, 1, ... of spans."""
-
-    kind: str
-    quantity: str
-    unit: str
-    layers: list[Layer]
-    subject: str = ""
-    rows: Sequence[str] = ()
-
-    @property
-    def label(self) -> str:
-        """What its vertical axis shows, in which unit."""
-        return f"{self.subject} {self.quantity} ({self.unit})".strip() if self.unit else self.subject
-
-    def within(self, start: float, stop: float) -> Panel:
-        """Return the panel between two times."""
-        return replace(self, layers=_filled(layer.within(start, stop) for layer in self.layers))
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """Panels over one axis of time, from `start` to `stop` in seconds, with the bad periods of the link."""
-
-    panels: list[Panel]
-    start: float
-    stop: float
-    bad_periods: list[tuple[float, float]]
-
-
-@dataclass(frozen=True, slots=True)
-class FlowOf:
-    """A flow of the trace: its number, its name, and the direction of its data (`down` or `up`)."""
-
-    number: int
-    name: str
-    protocol: str
-    direction: str
-
-    @property
-    def sender(self) -> str:
-        """The host that sends the data."""
-        return "server" if self.direction == "down" else "client"
-
-
-@dataclass(frozen=True, slots=True)
-class TraceTables:
-    """The tables of a trace as data frames, with times in seconds beside the nanoseconds."""
-
-    packets: pl.DataFrame
-    tcp: pl.DataFrame
-    flows: list[FlowOf]
-    bad_periods: list[tuple[float, float]]
-    red_in_bytes: frozenset[str]  # directions
-
-    @classmethod
-    def of(cls, trace: _core.Trace, scenario: str) -> TraceTables:
-        """Convert what the engine returns; the cell's resolved `scenario` says what RED's averages count."""
-        packets, tcp = (
-            pl.DataFrame(dict(table), strict=False, infer_schema_length=None).with_columns(
-                (pl.col("time_ns") / _NANO).alias("time_s")
-            )
-            for table in (trace.packets, trace.tcp)
-        )
-        named = zip(trace.flows["flow"], trace.flows["protocol"], strict=True)
-        flows = [
-            FlowOf(number, str(name), str(protocol), _data_direction(packets, number))
-            for number, (name, protocol) in enumerate(named)
-        ]
-        states = zip(trace.link_states["start_s"], trace.link_states["end_s"], strict=True)
-        return cls(packets, tcp, flows, list(states), _red_in_bytes(scenario))
-
-    def end_s(self) -> float:
-        """Time of the last packet event, seconds."""
-        return float(self.packets["time_s"].max() or 0.0)  # type: ignore[arg-type]
-
-    def picture(self, panels: Sequence[Panel], start: float = 0.0, stop: float | None = None) -> Picture:
-        """Return what panels show between two times, with the bad periods; all of the run by default."""
-        end = self.end_s() if stop is None else stop
-        bad = [(max(a, start), min(b, end)) for a, b in self.bad_periods if a < end and b > start]
-        return Picture([panel.within(start, end) for panel in panels], start, end, bad)
-
-    def sender_events(self, flow: FlowOf) -> pl.DataFrame:
-        """Return what happened in the TCP of the flow's data sender."""
-        return self.tcp.filter(pl.col("flow") == flow.number, pl.col("host") == flow.sender)
-
-
-def _red_in_bytes(scenario: str) -> frozenset[str]:
-    sides = json.loads(scenario)
-    reds = {side: sides.get(side, {}).get("queue", {}).get("red") or {} for side in ("down", "up")}
-    return frozenset(side for side, red in reds.items() if str(red.get("min", "")).endswith("B"))
-
-
-def _data_direction(packets: pl.DataFrame, flow: int) -> str:
-    sent = packets.filter(pl.col("flow") == flow, pl.col("event") == "sent")
-    totals = sent.group_by("direction").agg(pl.col("payload_bytes").sum()).sort("payload_bytes", "direction")
-    return str(totals["direction"][-1]) if totals.height else "down"
 
 
 def _event(name: str) -> pl.Expr:
@@ -197,35 +73,56 @@ def sequence_panel(tables: TraceTables, flow: FlowOf) -> Panel:
     for event, mark in marks.DROPS.items():
         layers.append(_bars(mark, outbound.filter(_event(event))))  # a lost ACK of the handshake as well
     layers.append(_layer(marks.TIMER, events.filter(_event("timeout")), "seq", _KILO))
-    return Panel("sequence", "sequence number", "kB", _filled(layers), flow.name)
+    return Panel("sequence", "sequence number", "kB", filled(layers), flow.name)
 
 
 def queue_panels(tables: TraceTables, direction: str) -> list[Panel]:
     """Length of the router queue of a direction in packets, RED's average, drops and marks.
 
-    An average over bytes has a panel of its own, in kB.
+    A router with classes has a line for each of them. An average over bytes has a panel of its own, in kB.
     """
-    events = tables.packets.filter(pl.col("direction") == direction).with_columns(
-        pl.col("queue_packets").cast(pl.Float64).forward_fill().fill_null(0),
-        pl.col("queue_average").cast(pl.Float64).fill_nan(None),
-    )
-    depth = events.filter(pl.col("event").is_in(["enqueued", "dequeued"]))
-    depth = depth.unique("time_s", keep="last", maintain_order=True)
-    averages = depth.drop_nulls("queue_average")
-    layers = [_layer(marks.QUEUE, depth, "queue_packets")]
-    apart = []
-    if direction in tables.red_in_bytes:
-        average = _filled([_layer(marks.RED_AVERAGE, averages, "queue_average", _KILO)])
-        apart.append(Panel("red-average", marks.RED_AVERAGE.name, "kB", average))
-    else:
-        layers.append(_layer(marks.RED_AVERAGE, averages, "queue_average"))
-    layers.append(_layer(marks.ECN_MARK, events.filter(_event("marked")), "queue_packets"))
+    queues = tables.queues[direction]
+    events = tables.packets.filter(pl.col("direction") == direction)
+    if len(queues) > 1:
+        # A drop names no class; its flow's other packets do.
+        known = pl.col("queue_class").forward_fill().backward_fill().over("flow")
+        events = events.with_columns(queue_class=known, queue_packets="queue_class_packets")
+    layers, apart = [], []
+    for number, queue in enumerate(queues):
+        own = events.filter(pl.col("queue_class") == number) if len(queues) > 1 else events
+        own = own.with_columns(
+            pl.col("queue_packets").cast(pl.Float64).forward_fill().fill_null(0),
+            pl.col("queue_average").cast(pl.Float64).fill_nan(None),
+        )
+        length, average = (
+            mark.of_class(queue.name, number) if queue.name else mark for mark in (marks.QUEUE, marks.RED_AVERAGE)
+        )
+        averages = own.drop_nulls("queue_average")
+        if queue.red_in_bytes:
+            apart.append(_layer(average, averages, "queue_average", _KILO))
+        else:
+            layers.append(_layer(average, averages, "queue_average"))
+        layers += [_layer(length, _lengths(own), "queue_packets"), *_queue_events(own)]
+    found = [Panel("queue", "router queue", "packets", filled(layers))]
+    if apart:
+        found.append(Panel("red-average", marks.RED_AVERAGE.name, "kB", filled(apart)))
+    return found
+
+
+def _lengths(events: pl.DataFrame) -> pl.DataFrame:
+    lengths = events.filter(pl.col("event").is_in(["enqueued", "dequeued"]))
+    return lengths.unique("time_s", keep="last", maintain_order=True)
+
+
+def _queue_events(events: pl.DataFrame) -> list[Layer]:
+    """Return the marks and drops of a queue, at its length."""
+    layers = [_layer(marks.ECN_MARK, events.filter(_event("marked")), "queue_packets")]
     for event, mark in marks.DROPS.items():
         dropped = events.filter(_event(event))
         if event in marks.LINK_DROPS:  # on the axis: the queue is not to blame
             dropped = dropped.with_columns(queue_packets=pl.lit(0.0))
         layers.append(_layer(mark, dropped, "queue_packets"))
-    return [Panel("queue", "router queue", "packets", _filled(layers)), *apart]
+    return layers
 
 
 def cwnd_panel(tables: TraceTables, flows: Sequence[FlowOf]) -> Panel:
@@ -240,7 +137,7 @@ def cwnd_panel(tables: TraceTables, flows: Sequence[FlowOf]) -> Panel:
         ]
         undone = events.with_columns(pl.col("cwnd").forward_fill()).filter(pl.col("event").is_in(marks.UNDOS))
         layers.append(_layer(marks.UNDONE, undone, "cwnd"))
-    return Panel("cwnd", "window", "segments", _filled(layers))
+    return Panel("cwnd", "window", "segments", filled(layers))
 
 
 def rtt_panel(tables: TraceTables, flows: Sequence[FlowOf]) -> Panel:
@@ -258,7 +155,7 @@ def rtt_panel(tables: TraceTables, flows: Sequence[FlowOf]) -> Panel:
         ]
         expired = events.with_columns(pl.col("rto_ns").forward_fill()).filter(_event("timeout"))
         layers.append(_layer(marks.TIMER, expired.drop_nulls("rto_ns"), "rto_ns", _NANO))
-    return Panel("rtt", "round-trip time", "s", _filled(layers))
+    return Panel("rtt", "round-trip time", "s", filled(layers))
 
 
 def new_bytes(ranges: Iterable[tuple[int, int]]) -> list[int]:
@@ -316,17 +213,14 @@ def throughput_panel(tables: TraceTables, flows: Sequence[FlowOf], window: float
             sizes = arrived["payload_bytes"].to_list()
         x, rates = sliding_rate(arrived["time_s"].to_list(), sizes, window)
         layers.append(Layer(marks.GOODPUT.of(flow.name, flow.number), x, [rate / _KILO for rate in rates]))
-    return Panel("throughput", f"goodput over {window:g} s", "kB/s", _filled(layers))
-
-
-def _filled(layers: Iterable[Layer]) -> list[Layer]:
-    return [layer for layer in layers if any(y is not None for y in layer.y)]
+    return Panel("throughput", f"goodput over {window:g} s", "kB/s", filled(layers))
 
 
 def panels(tables: TraceTables, kinds: Sequence[str] = KINDS, flows: Sequence[FlowOf] | None = None) -> list[Panel]:
     """Return the panels of the given kinds for the given flows, all by default; none where there is nothing to show.
 
-    A sequence panel for each TCP flow, a queue panel for each direction that carries data.
+    A waterfall for each page that the flows load, a sequence panel for each TCP flow, a queue panel for each
+    direction that carries data.
     """
     chosen = tables.flows if flows is None else flows
     tcp = [flow for flow in chosen if flow.protocol == "tcp"]
@@ -334,7 +228,10 @@ def panels(tables: TraceTables, kinds: Sequence[str] = KINDS, flows: Sequence[Fl
     for kind in kinds:
         if kind in _PANELS_OF_TCP and not tcp:
             continue
-        if kind == "sequence":
+        if kind == "waterfall":
+            numbers = [flow.number for flow in chosen]
+            found += waterfall_panels(tables.objects.filter(pl.col("flow").is_in(numbers)))
+        elif kind == "sequence":
             found += [sequence_panel(tables, flow) for flow in tcp]
         elif kind == "cwnd":
             found.append(cwnd_panel(tables, tcp))

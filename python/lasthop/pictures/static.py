@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lasthop.pictures import marks
 from lasthop.pictures.marks import Mark, Shape
-from lasthop.pictures.panels import Layer, Panel, Picture
+from lasthop.pictures.shapes import Layer, Panel, Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ import polars as pl
 
 from lasthop.pictures import marks
 from lasthop.pictures.marks import Mark
-from lasthop.pictures.panels import Layer, Panel
+from lasthop.pictures.shapes import Layer, Panel
 
 # From one time to the next; an object whose load did not get that far lacks the later times.
 _PHASES = (
@@ -17,14 +17,14 @@ _PHASES = (
 )
 
 
-def waterfall_panels(objects: pl.DataFrame | None) -> list[Panel]:
+def waterfall_panels(objects: pl.DataFrame) -> list[Panel]:
     """Return a panel for each page: a row per object, in the order of their requests; none without objects.
 
     Columns of `objects`: `page`, `object`, `connection`; `t_connect_s` (SYN sent), `t_request_s`, `t_first_byte_s`,
     `t_last_byte_s`, `t_end_s`, in seconds, null if it did not happen. Only the first object of a connection waits for
     it to be made.
     """
-    if objects is None or objects.is_empty():
+    if objects.is_empty():
         return []
     pages = objects.sort("t_request_s", nulls_last=True, maintain_order=True).partition_by("page", maintain_order=True)
     return [_panel(page) for page in sorted(pages, key=lambda page: str(page["page"][0]))]
@@ -38,7 +38,7 @@ def _panel(page: pl.DataFrame) -> Panel:
         f"{name}, connection {connection}" for name, connection in rows.select("object", "connection").iter_rows()
     ]
     layers = [_spans(mark, rows, start, stop) for mark, start, stop in _PHASES]
-    return Panel("waterfall", "", "", [layer for layer in layers if layer.x], f"page {page['page'][0]}", labels)
+    return Panel("waterfall", "", "", [layer for layer in layers if layer.x], str(page["page"][0]), labels)
 
 
 def _spans(mark: Mark, rows: pl.DataFrame, start: str, stop: str) -> Layer:

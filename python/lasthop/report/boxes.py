@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import polars as pl
-
 from lasthop.report import style
 from lasthop.report.style import Figure
 from lasthop.statistics import FIVE_NUMBERS, PercentileMethod, summarise
@@ -14,6 +12,9 @@ from lasthop.statistics import FIVE_NUMBERS, PercentileMethod, summarise
 _OFFSET_MEASURED = -0.14
 _OFFSET_PUBLISHED = 0.26
 _FITS_CHARACTERS = 140
+_IN_A_ROW = 3
+_ROW_PX = 246
+_AROUND_PX = 124
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,6 @@ def _measured(panel: BoxPanel, levels: Sequence[str], method: PercentileMethod, 
         "type": "box",
         "name": "measured",
         "legendgroup": "measured",
-        "showlegend": index == 0,
         "x": [i + offset for i, _, _ in boxes],
         "q1": [round(s.p25, 4) for _, _, s in boxes],
         "median": [round(s.median, 4) for _, _, s in boxes],
@@ -58,7 +58,6 @@ def _measured(panel: BoxPanel, levels: Sequence[str], method: PercentileMethod, 
         "mode": "markers",
         "name": "replications",
         "legendgroup": "replications",
-        "showlegend": index == 0,
         "x": [round(i + offset + j, 3) for i, lv, s in boxes for j in _jitter(s.count)],
         "y": [round(v, 3) for _, level, _ in boxes for v in panel.values[level]],
         "marker": {"size": 3.5, "color": style.MEASURED, "opacity": 0.55},
@@ -69,69 +68,76 @@ def _measured(panel: BoxPanel, levels: Sequence[str], method: PercentileMethod, 
 
 
 def _published(panel: BoxPanel, levels: Sequence[str], index: int) -> list[Figure]:
+    """Draw published boxes; where only the median was published, a line."""
     known = [(i, panel.published[level]) for i, level in enumerate(levels) if level in panel.published]
-    if not known:
-        return []
     ref = "" if index == 0 else str(index + 1)
-    names = {"q1": "p25", "median": "median", "q3": "p75", "lowerfence": "min", "upperfence": "max"}
-    return [
-        {
+    axes = {"legendgroup": "published", "xaxis": f"x{ref}", "yaxis": f"y{ref}"}
+    drawn: list[Figure] = []
+    if boxes := [(i, five) for i, five in known if set(FIVE_NUMBERS) <= set(five)]:
+        names = {"q1": "p25", "median": "median", "q3": "p75", "lowerfence": "min", "upperfence": "max"}
+        box = {
             "type": "box",
             "name": "published",
-            "legendgroup": "published",
-            "showlegend": index == 0,
-            "x": [i + _OFFSET_PUBLISHED for i, _ in known],
-            **{key: [five[statistic] for _, five in known] for key, statistic in names.items()},
+            "x": [i + _OFFSET_PUBLISHED for i, _ in boxes],
+            **{key: [five[statistic] for _, five in boxes] for key, statistic in names.items()},
             "width": 0.24,
             "line": {"color": style.PUBLISHED, "width": 1.5},
             "fillcolor": style.PUBLISHED_FILL,
             "hoverinfo": "y",
-            "xaxis": f"x{ref}",
-            "yaxis": f"y{ref}",
         }
-    ]
+        drawn.append(box | axes)
+    if medians := [(i, own["median"]) for i, own in known if "median" in own and not set(FIVE_NUMBERS) <= set(own)]:
+        line = {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "published median",
+            "x": [i + _OFFSET_PUBLISHED for i, _ in medians],
+            "y": [median for _, median in medians],
+            "marker": {"symbol": "line-ew-open", "size": 12, "line": {"width": 2.5}, "color": style.INK},
+            "hovertemplate": "%{y:.2f}<extra></extra>",
+        }
+        drawn.append(line | axes)
+    return drawn
 
 
-def box_figure(panels: Sequence[BoxPanel], levels: Sequence[str], y_title: str, method: PercentileMethod) -> Figure:
-    """Draw panels side by side over a common y axis. Boxes span the quartiles, whiskers the extremes."""
+def box_figure(
+    panels: Sequence[BoxPanel], levels: Sequence[str], y_title: str, method: PercentileMethod, *, shared: bool = True
+) -> Figure:
+    """Draw panels over a common y axis, or each over its own. Boxes span the quartiles, whiskers the extremes."""
     data: list[Figure] = []
     axes: Figure = {}
     annotations = []
-    domains = style.columns_of(len(panels), gap=0.03)
-    for index, (panel, domain) in enumerate(zip(panels, domains, strict=True)):
+    domains = style.grid_of(len(panels), _IN_A_ROW, gap_x=0.03 if shared else 0.06, gap_y=0.24)
+    in_a_row = len({tuple(x) for x, _ in domains})
+    rows = len({tuple(y) for _, y in domains})
+    fits = max(map(len, levels), default=0) * len(levels) * in_a_row <= _FITS_CHARACTERS
+    for index, (panel, (x_domain, y_domain)) in enumerate(zip(panels, domains, strict=True)):
         data += _measured(panel, levels, method, index) + _published(panel, levels, index)
         ref = "" if index == 0 else str(index + 1)
         axes[f"xaxis{ref}"] = style.axis(
-            domain=domain,
+            domain=x_domain,
             anchor=f"y{ref}",
             tickvals=list(range(len(levels))),
             ticktext=list(levels),
-            tickangle=0 if max(map(len, levels), default=0) * len(levels) * len(panels) <= _FITS_CHARACTERS else -30,
+            tickangle=0 if fits else -30,
             tickfont={"size": 12},
             range=[-0.6, len(levels) - 0.4],
             showgrid=False,
         )
-        shared = {} if index == 0 else {"matches": "y", "showticklabels": False}
-        axes[f"yaxis{ref}"] = style.axis(y_title if index == 0 else None, anchor=f"x{ref}", **shared)
-        annotations.append(style.panel_title(panel.title, sum(domain) / 2))
-    legend = {"orientation": "h", "x": 0, "y": 1.09, "yanchor": "bottom", "font": {"size": 12}}
-    settings = style.layout(370, annotations=annotations, legend=legend, boxmode="overlay", **axes)
+        first = x_domain[0] == 0
+        common = ({"matches": "y", "showticklabels": first} if index else {}) if shared else {"rangemode": "tozero"}
+        axes[f"yaxis{ref}"] = style.axis(y_title if first else None, domain=y_domain, anchor=f"x{ref}", **common)
+        annotations.append(style.panel_title(panel.title, sum(x_domain) / 2, y_domain[1]))
+    height = _ROW_PX * rows
+    legend = {"orientation": "h", "x": 0, "y": 1 + 22 / height, "yanchor": "bottom", "font": {"size": 12}}
+    settings = style.layout(height + _AROUND_PX, annotations=annotations, legend=legend, boxmode="overlay", **axes)
     settings["margin"] = settings["margin"] | {"t": 64, "b": 60}
-    return {"data": data, "layout": settings}
+    return {"data": _named_once(data), "layout": settings}
 
 
-def values_by_level(rows: pl.DataFrame, column: str, metric: str) -> dict[str, list[float]]:
-    """Collect a metric's values by the level in `column`, replications in order, missing ones left out."""
-    kept = rows.filter(pl.col(metric).is_not_null())
-    return {
-        str(level): part[metric].cast(pl.Float64).to_list()
-        for (level,), part in kept.partition_by(column, as_dict=True, maintain_order=True).items()
-    }
-
-
-def published_by_level(rows: pl.DataFrame, factor: str) -> dict[str, dict[str, float]]:
-    """Collect the published five numbers by level; levels without all five are left out."""
-    found: dict[str, dict[str, float]] = {}
-    for level, statistic, value in rows.select(factor, "statistic", "value").iter_rows():
-        found.setdefault(level, {})[statistic] = value
-    return {level: five for level, five in found.items() if set(FIVE_NUMBERS) <= set(five)}
+def _named_once(data: list[Figure]) -> list[Figure]:
+    named: set[str] = set()
+    for trace in data:
+        trace["showlegend"] = trace["name"] not in named
+        named.add(trace["name"])
+    return data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,24 +12,17 @@ from typing import Any
 import polars as pl
 
 from lasthop.campaign import Campaign, factor_column
-from lasthop.catalogue import Assets, FigureSpec, Presentation
-from lasthop.comparison import Agreement
-from lasthop.report.boxes import BoxPanel, box_figure, published_by_level, values_by_level
+from lasthop.catalogue import Assets, FigureSpec
+from lasthop.comparison import RULES, Agreement
+from lasthop.report.distributions import box_sections
+from lasthop.report.results import Results, timed, transfers
 from lasthop.report.scatter import published_figure
+from lasthop.report.study_tables import levels_table, study_tables
 from lasthop.report.style import Figure
-from lasthop.report.tables import (
-    TableGroup,
-    TableView,
-    generic_table,
-    levels_table,
-    paired_table,
-    study_tables,
-    unfinished_table,
-)
+from lasthop.report.tables import TableGroup, generic_table, metric_label, paired_table, unfinished_table
 from lasthop.report.trace import trace_figure
-from lasthop.summary import extra_columns
+from lasthop.summary import extra_columns, generic_summary, table_levels
 
-_MAX_BOX_FIGURES = 24
 _PLOTLY_HERE = "/* plotly.js */"
 
 
@@ -47,86 +40,6 @@ class FigureView:
         return json.dumps(self.figure, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
-    """Everything a report is made of. `comparison` and `assets` are there for a study with published numbers."""
-
-    campaign: Campaign
-    flows: pl.DataFrame
-    summary: pl.DataFrame
-    assets: Assets | None = None
-    comparison: pl.DataFrame | None = None
-    agreement: Sequence[Agreement] = field(default_factory=list)
-
-    @property
-    def presentation(self) -> Presentation:
-        """The study's presentation, or a plain one that compares the levels of the last factor.
-
-        A factor that the published numbers do not know is what is compared.
-        """
-        factors = self.campaign.plan.study.factors
-        if self.assets is not None:
-            presentation = self.assets.presentation
-            extra = self.assets.extra_factors(factors)
-            return (
-                replace(presentation, factor=extra[-1], references=tuple(factors[extra[-1]])) if extra else presentation
-            )
-        last = next((f for f in reversed(factors) if len(factors[f]) > 1), None)
-        return Presentation(factor=last, references=tuple(factors[last]) if last else ())
-
-
-def _box_factor(results: Results) -> tuple[str | None, list[str]]:
-    factors = list(results.campaign.plan.study.factors)
-    compared = results.presentation.factor
-    if compared not in factors:
-        compared = factors[-1] if factors else None
-    return compared, [factor for factor in factors if factor != compared]
-
-
-def box_figures(results: Results) -> Iterator[FigureView]:
-    """Yield one figure of elapsed times per combination of the factors that are not compared."""
-    compared, others = _box_factor(results)
-    tcp = results.flows.filter(pl.col("protocol") == "tcp")
-    metric, title = ("elapsed_s", "elapsed time (s)")
-    if tcp.is_empty():
-        tcp, metric, title = results.flows, "throughput_Bps", "throughput (B/s)"
-    column = factor_column(compared) if compared else "_all"
-    if compared is None:
-        tcp = tcp.with_columns(pl.lit("all").alias(column))
-    other_columns = [factor_column(other) for other in others]
-    groups = tcp.partition_by(other_columns, as_dict=True, maintain_order=True) if others else {(): tcp}
-    for group, rows in list(groups.items())[:_MAX_BOX_FIGURES]:
-        levels = [str(level) for level in rows[column].unique(maintain_order=True)]
-        panels = [
-            BoxPanel(
-                str(role), values_by_level(part, column, metric), _published_boxes(results, others, group, str(role))
-            )
-            for (role,), part in sorted(rows.partition_by("role", as_dict=True).items(), key=lambda item: str(item[0]))
-        ]
-        words = " · ".join(f"{other} {level}" for other, level in zip(others, group, strict=True)) or (
-            f"by {compared}" if compared else "all flows"
-        )
-        yield FigureView(words, "", box_figure(panels, levels, title, results.presentation.percentiles))
-
-
-def _published_boxes(
-    results: Results, others: Sequence[str], group: Sequence[object], role: str
-) -> dict[str, dict[str, float]]:
-    factor = results.presentation.factor
-    if results.assets is None or factor not in results.assets.published.columns:
-        return {}
-    rows = results.assets.published.filter(
-        pl.col("metric") == "elapsed_s",
-        pl.col("flow") == role,
-        *(
-            pl.col(other) == level
-            for other, level in zip(others, group, strict=True)
-            if other in results.assets.published
-        ),
-    )
-    return published_by_level(rows, factor)
-
-
 def trace_figures(results: Results) -> Iterator[FigureView]:
     """Yield the illustrated replications: those the study names, else the first of the first cell.
 
@@ -141,9 +54,9 @@ def trace_figures(results: Results) -> Iterator[FigureView]:
         cell = cells.get(spec.cell)
         if cell is None or spec.replication > plan.replications:
             continue
-        figure = trace_figure(cell.trace(plan.seed, plan.first(1), spec.replication), cell.scenario)
+        figure, said = trace_figure(cell.trace(plan.seed, plan.first(1), spec.replication), cell.scenario)
         where = f"{cell.key.replace(',', ', ')}, replication {spec.replication}."
-        yield FigureView(spec.title, f"{spec.caption} {where}".strip(), figure)
+        yield FigureView(spec.title, " ".join(text for text in (spec.caption, said, where) if text), figure)
 
 
 def _facts(campaign: Campaign) -> list[tuple[str, str]]:
@@ -172,62 +85,92 @@ def _plotly_js() -> bytes:
 
 
 def _agreement_tables(agreement: Sequence[Agreement]) -> list[tuple[str, list[tuple[str, list[Agreement]]]]]:
-    """Group by the kind of number: times by scope with their tolerances side by side, then counts by metric.
+    """Group by the kind of number: of times and rates a line per scope, tolerances side by side; counts by metric.
 
     With several levels: a table for each kind of number, in which each level has its line.
     """
-    if len({row.level for row in agreement}) > 1:
-        kinds: dict[str, dict[str, list[Agreement]]] = {}
-        for row in agreement:
-            scope = "" if row.scope == "all" else f", link {row.scope}"
-            kinds.setdefault(row.what.removeprefix("median ") + scope, {}).setdefault(row.level, []).append(row)
-        return [(title, list(levels.items())) for title, levels in kinds.items()]
-    times: dict[str, list[Agreement]] = {}
-    counts: dict[str, list[Agreement]] = {}
+    levels = len({row.level for row in agreement}) > 1
+    tables: dict[str, dict[str, list[Agreement]]] = {}
     for row in agreement:
-        if row.tolerance.endswith("%"):
-            times.setdefault("all links" if row.scope == "all" else f"link {row.scope}", []).append(row)
+        what = row.what.removeprefix("median ")
+        if levels:
+            title, line = what + ("" if row.scope == "all" else f", link {row.scope}"), row.level
+        elif row.tolerance.endswith("%"):
+            title, line = what[:1].upper() + what[1:], "all links" if row.scope == "all" else f"link {row.scope}"
         else:
-            counts.setdefault(row.what.removeprefix("median "), []).append(row)
-    titled = [("Elapsed time of TCP flows", times), ("Counts, all links", counts)]
-    return [(title, list(rows.items())) for title, rows in titled if rows]
+            title, line = "Counts, all links", what
+        tables.setdefault(title, {}).setdefault(line, []).append(row)
+    return [(title, list(lines.items())) for title, lines in tables.items()]
+
+
+def _without_published(results: Results, assets: Assets) -> list[TableGroup]:
+    """Lay out the medians of the cells that no table of the study has."""
+    factors = list(results.factors)
+    flows, pages = transfers(results.flows), results.pages
+    kinds = {table: spec for spec in assets.presentation.tables for table in spec.ids}
+    for row in assets.tables.iter_rows(named=True):
+        if row["table"] in kinds:
+            levels = kinds[row["table"]].own_levels(table_levels(row, factors))
+            other = ~pl.all_horizontal(pl.col(factor_column(factor)) == level for factor, level in levels.items())
+            flows, pages = flows.filter(other), None if pages is None else pages.filter(other)
+    if flows.is_empty() and (pages is None or pages.is_empty()):
+        return []
+    summary = generic_summary(flows, pages, factors, results.presentation.percentiles)
+    return [generic_table(summary, factors, "Cells without published numbers")]
+
+
+def _groups(results: Results) -> list[TableGroup]:
+    factors = list(results.factors)
+    if results.assets is None:
+        return [generic_table(results.summary, factors)]
+    extra = extra_columns(factors, results.assets)
+    if extra and results.comparison is not None:
+        return [levels_table(results.comparison, extra)]
+    return [*study_tables(results.summary, results.assets), *_without_published(results, results.assets)]
+
+
+def _rules(comparison: pl.DataFrame) -> list[tuple[str, str]]:
+    """Return the rules of comparison, each with the metrics that it is for."""
+    metrics: dict[str, list[str]] = {}
+    for metric in comparison["metric"].unique(maintain_order=True):
+        if metric in RULES:
+            metrics.setdefault(RULES[metric].text, []).append(metric_label(metric, ""))
+    return [(text, ", ".join(names)) for text, names in metrics.items()]
 
 
 def _context(results: Results) -> dict[str, Any]:
     campaign = results.campaign
-    study = campaign.plan.study
-    factors = list(study.factors)
-    extra = extra_columns(factors, results.assets) if results.assets is not None else []
-    groups: list[TableGroup]
-    if results.assets is None:
-        groups = [generic_table(results.summary, results.flows, factors)]
-    elif extra and results.comparison is not None:
-        groups = [levels_table(results.comparison, extra)]
-    else:
-        groups = study_tables(results.summary, results.assets)
-    paired: TableView | None = paired_table(results.flows, factors, results.presentation, campaign.plan.seed)
-    scatter = None
-    if results.comparison is not None and results.comparison["measured"].count():
-        scatter = FigureView("", "", published_figure(results.comparison))
+    factors = list(results.factors)
+    cells = campaign.plan.cells
+    misprints = results.presentation.misprints
+    points = None if results.comparison is None else published_figure(results.comparison, misprints)
+    paired = paired_table(timed(results.flows, results.pages), factors, results.presentation, campaign.plan.seed)
+    sections = [
+        (section.title, [FigureView(title, "", figure) for title, figure in section.figures], section.left_out)
+        for section in box_sections(results)
+    ]
     return {
-        "study": study,
-        "cells": campaign.plan.cells,
-        "first_scenario": json.dumps(json.loads(campaign.plan.cells[0].scenario), indent=2),
+        "study": campaign.plan.study,
+        "cells": cells,
+        "first_scenario": json.dumps(json.loads(cells[0].scenario), indent=2),
         "levels": {
-            factor: list(dict.fromkeys(cell.levels[factor] for cell in campaign.plan.cells if factor in cell.levels))
+            factor: list(dict.fromkeys(cell.levels[factor] for cell in cells if factor in cell.levels))
             for factor in factors
         },
         "facts": _facts(campaign),
         "sets": campaign.plan.sets,
         "percentiles": results.presentation.percentiles,
         "compared": results.assets is not None,
+        "pages": results.pages is not None,
         "agreement": _agreement_tables(results.agreement),
-        "scatter": scatter,
-        "boxes": list(box_figures(results)),
+        "misprints": bool(misprints),
+        "rules": [] if results.comparison is None else _rules(results.comparison),
+        "scatter": FigureView("", "", points) if points else None,
+        "boxes": sections,
         "traces": list(trace_figures(results)),
         "paired": paired,
-        "unfinished": unfinished_table(results.flows, factors),
-        "groups": groups,
+        "unfinished": unfinished_table(results.flows, results.pages, factors),
+        "groups": _groups(results),
     }
 
 

@@ -25,7 +25,7 @@
     });
   }, { rootMargin: "900px" });
   figures.forEach(function (element) { watcher.observe(element); });
-  window.addEventListener("beforeprint", function () { figures.forEach(draw); });
+  window.addEventListener("beforeprint", function () { figures.forEach(function (element) { if (element.offsetParent) { draw(element); } }); });
 
   const filter = document.getElementById("filter");
   const tables = document.querySelectorAll("details.table");

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import polars as pl
 
-from lasthop.comparison import RULES
+from lasthop.comparison import MEDIANS, RULES, misprinted
 from lasthop.report import style
 from lasthop.report.style import Figure
 
 _ZERO_AT = 0.5
 _COUNT_TICKS = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500]
 _TICKS = [digit * 10**power for power in range(-3, 8) for digit in (1, 1.5, 2, 3, 4, 6, 8)]
+_PANEL_PX = 340
+_AROUND_PX = 120
+_IN_A_ROW = 3
+
+
+class _Scale(Enum):
+    RATIO = "ratio"  # logarithmic; ten per cent off is dotted
+    COUNT = "count"  # logarithmic, with zero at a mark of its own
+    LINEAR = "linear"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,34 +33,38 @@ class _Panel:
     title: str
     metrics: Sequence[str]
     by: str
-    counts: bool
+    scale: _Scale = _Scale.RATIO
 
 
 def _panels(rows: pl.DataFrame, cell_factor: str) -> list[_Panel]:
-    counts = [name for name, rule in RULES.items() if not rule.relative]
+    rates = [name for name in RULES if name.startswith("throughput")]
+    changes = [name for name in RULES if name.endswith("_percent")]
+    counts = [name for name, rule in RULES.items() if not rule.relative and name not in changes]
     panels = [
-        _Panel("elapsed time (s)", ["elapsed_s"], cell_factor, counts=False),
-        _Panel("throughput (B/s)", ["throughput_Bps"], cell_factor, counts=False),
-        _Panel("counts (packets, ACKs)", counts, "metric", counts=True),
+        _Panel("response time (s)", ["response_time_s"], cell_factor),
+        _Panel("change of response time (%)", changes, cell_factor, _Scale.LINEAR),
+        _Panel("elapsed time (s)", ["elapsed_s"], cell_factor),
+        _Panel("throughput (B/s)", rates, cell_factor),
+        _Panel("counts (packets, ACKs)", counts, "metric", _Scale.COUNT),
     ]
     return [p for p in panels if rows["metric"].is_in(p.metrics).any()]
 
 
-def _ticks(counts: bool) -> dict[str, Any]:
-    if counts:
-        return {"tickvals": _COUNT_TICKS, "ticktext": ["0", *(f"{tick:g}" for tick in _COUNT_TICKS[1:])]}
-    return {"tickvals": _TICKS, "ticktext": [f"{tick:g}" for tick in _TICKS]}
+def _axis_settings(scale: _Scale, values: Sequence[float]) -> dict[str, Any]:
+    """Return what both axes of a panel that shows `values` have in common."""
+    low, high = min(values), max(values)
+    if scale is _Scale.LINEAR:
+        margin = 0.05 * (high - low) or 1.0
+        return {"range": [low - margin, high + margin]}
+    ticks: dict[str, Any] = {"tickvals": _TICKS, "ticktext": [f"{tick:g}" for tick in _TICKS]}
+    if scale is _Scale.COUNT:
+        ticks = {"tickvals": _COUNT_TICKS, "ticktext": ["0", *(f"{tick:g}" for tick in _COUNT_TICKS[1:])]}
+    return {"type": "log", "range": [math.log10(low) - 0.05, math.log10(high) + 0.05], **ticks}
 
 
-def _range(values: Sequence[float]) -> list[float]:
-    import math
-
-    return [math.log10(min(values)) - 0.05, math.log10(max(values)) + 0.05]
-
-
-def _diagonal(span: list[float], ref: str, counts: bool) -> list[dict[str, Any]]:
-    low, high = 10 ** span[0], 10 ** span[1]
-    factors = [1.0] if counts else [0.9, 1.0, 1.1]
+def _diagonal(span: Sequence[float], ref: str, scale: _Scale) -> list[dict[str, Any]]:
+    low, high = span if scale is _Scale.LINEAR else (10**end for end in span)
+    factors = [0.9, 1.0, 1.1] if scale is _Scale.RATIO else [1.0]
     return [
         {
             "type": "line",
@@ -66,28 +81,37 @@ def _diagonal(span: list[float], ref: str, counts: bool) -> list[dict[str, Any]]
     ]
 
 
-def published_figure(comparison: pl.DataFrame) -> Figure:
-    """Draw one panel per kind of metric, log axes; on the diagonal both are equal. Counts of zero are drawn at "0"."""
-    rows = comparison.filter(pl.col("statistic") == "median", pl.col("measured").is_not_null())
-    rows = rows.filter(pl.col("flow") != "all", pl.col("direction").is_in(["data", "ack"]))
+def published_figure(comparison: pl.DataFrame, misprints: Sequence[str] = ()) -> Figure | None:
+    """Draw one panel per kind of metric; on the diagonal published and measured are equal.
+
+    `None` if no published median was measured. Numbers whose note has one of the phrases `misprints` are left out.
+    """
+    rows = comparison.filter(
+        pl.col("statistic").is_in(MEDIANS), pl.col("measured").is_not_null(), ~misprinted(misprints)
+    )
     keys = rows.columns[rows.columns.index("table") + 1 : rows.columns.index("flow")]
     panels = _panels(rows, keys[0])
+    if not panels:
+        return None
     data: list[Figure] = []
     axes: Figure = {}
     shapes: list[dict[str, Any]] = []
-    for index, (panel, domain) in enumerate(zip(panels, style.columns_of(len(panels), 0.08), strict=True)):
+    cells = style.grid_of(len(panels), _IN_A_ROW, gap_x=0.08, gap_y=0.16)
+    for index, (panel, (x_domain, y_domain)) in enumerate(zip(panels, cells, strict=True)):
         ref = "" if index == 0 else str(index + 1)
         part = rows.filter(pl.col("metric").is_in(panel.metrics))
-        if panel.counts:
+        if panel.scale is _Scale.COUNT:
             part = part.with_columns(pl.col("published", "measured").clip(lower_bound=_ZERO_AT))
-        span = _range([*part["published"], *part["measured"]])
-        shapes += _diagonal(span, ref, panel.counts)
-        axis = {"type": "log", "range": span, **_ticks(panel.counts)}
-        axes[f"xaxis{ref}"] = style.axis(f"published {panel.title}", domain=domain, anchor=f"y{ref}", **axis)
-        axes[f"yaxis{ref}"] = style.axis("measured" if index == 0 else None, anchor=f"x{ref}", **axis)
+        settings = _axis_settings(panel.scale, [*part["published"], *part["measured"]])
+        shapes += _diagonal(settings["range"], ref, panel.scale)
+        left = "measured" if x_domain[0] == 0 else None
+        axes[f"xaxis{ref}"] = style.axis(f"published {panel.title}", domain=x_domain, anchor=f"y{ref}", **settings)
+        axes[f"yaxis{ref}"] = style.axis(left, domain=y_domain, anchor=f"x{ref}", **settings)
         data += _points(part, panel, keys, index, ref)
-    legend = {"orientation": "h", "x": 0, "y": -0.2, "yanchor": "top", "font": {"size": 12}, "tracegroupgap": 4}
-    return {"data": data, "layout": style.layout(460, shapes=shapes, legend=legend, **axes)}
+    rows_of_panels = len({tuple(y_domain) for _, y_domain in cells})
+    legend = {"orientation": "h", "x": 0, "y": -0.2 / rows_of_panels, "yanchor": "top", "font": {"size": 12}}
+    height = _PANEL_PX * rows_of_panels + _AROUND_PX
+    return {"data": data, "layout": style.layout(height, shapes=shapes, legend=legend, **axes)}
 
 
 def _name(group: str) -> str:

@@ -74,6 +74,16 @@ def columns_of(count: int, gap: float = 0.06) -> list[list[float]]:
     return [[round(i * (width + gap), 4), round(i * (width + gap) + width, 4)] for i in range(count)]
 
 
+def grid_of(
+    count: int, in_a_row: int, gap_x: float = 0.06, gap_y: float = 0.1
+) -> list[tuple[list[float], list[float]]]:
+    """Return the horizontal and vertical domains of `count` panels, row by row from the top, rows of equal length."""
+    rows = math.ceil(count / in_a_row)
+    columns = columns_of(math.ceil(count / rows), gap_x)
+    heights = columns_of(rows, gap_y)[::-1]
+    return [(columns[i % len(columns)], heights[i // len(columns)]) for i in range(count)]
+
+
 def rounded(values: Iterable[float | None], digits: int = 4) -> list[float | None]:
     """Round for the page: full precision is in the Parquet files."""
     return [None if v is None or math.isnan(v) else round(v, digits) for v in values]

@@ -1,0 +1,172 @@
+"""The tables of a trace as data frames."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from lasthop import _core
+from lasthop.pictures.shapes import Panel, Picture
+
+_NANO = 1e9
+_FIN = 1  # TCP's flag
+
+
+@dataclass(frozen=True, slots=True)
+class FlowOf:
+    """A flow of the trace: its number, its name, and the direction of its data (`down` or `up`).
+
+    `application` is the page load that a connection belongs to, or the flow itself.
+    """
+
+    number: int
+    name: str
+    application: str
+    protocol: str
+    direction: str
+
+    @property
+    def sender(self) -> str:
+        """The host that sends the data."""
+        return "server" if self.direction == "down" else "client"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOf:
+    """A queue of a router: that of a class, or the only one, which has no name."""
+
+    name: str
+    red_in_bytes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TraceTables:
+    """The tables of a trace, with times in seconds beside the nanoseconds.
+
+    `objects` has a row per object of a page load; see `lasthop.pictures.waterfall`. `queues` are those of each
+    direction's router, by the number that packets' `queue_class` has.
+    """
+
+    packets: pl.DataFrame
+    tcp: pl.DataFrame
+    objects: pl.DataFrame
+    flows: list[FlowOf]
+    bad_periods: list[tuple[float, float]]
+    queues: Mapping[str, Sequence[QueueOf]]
+
+    @classmethod
+    def of(cls, trace: _core.Trace, scenario: str) -> TraceTables:
+        """Convert what the engine returns; the cell's resolved `scenario` tells of the routers' queues."""
+        packets, tcp = (
+            _frame(table).with_columns((pl.col("time_ns") / _NANO).alias("time_s"))
+            for table in (trace.packets, trace.tcp)
+        )
+        named = zip(*(trace.flows[column] for column in ("flow", "application", "protocol")), strict=True)
+        flows = [
+            FlowOf(number, str(name), str(application), str(protocol), _data_direction(packets, number))
+            for number, (name, application, protocol) in enumerate(named)
+        ]
+        states = zip(trace.link_states["start_s"], trace.link_states["end_s"], strict=True)
+        objects = _objects(_frame(trace.objects), packets, flows)
+        return cls(packets, tcp, objects, flows, list(states), _queues(json.loads(scenario)))
+
+    def end_s(self) -> float:
+        """Time of the last packet event, seconds."""
+        return float(self.packets["time_s"].max() or 0.0)  # type: ignore[arg-type]
+
+    def picture(self, panels: Sequence[Panel], start: float = 0.0, stop: float | None = None) -> Picture:
+        """Return what panels show between two times, with the bad periods; all of the run by default."""
+        end = self.end_s() if stop is None else stop
+        bad = [(max(a, start), min(b, end)) for a, b in self.bad_periods if a < end and b > start]
+        return Picture([panel.within(start, end) for panel in panels], start, end, bad)
+
+    def sender_events(self, flow: FlowOf) -> pl.DataFrame:
+        """Return what happened in the TCP of the flow's data sender."""
+        return self.tcp.filter(pl.col("flow") == flow.number, pl.col("host") == flow.sender)
+
+
+def _frame(table: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
+    frame = pl.DataFrame(dict(table), strict=False, infer_schema_length=None)
+    # What happened in no event has no type.
+    return frame.with_columns(pl.col(pl.Null).cast(pl.Int64))
+
+
+def _queues(scenario: Mapping[str, Any]) -> dict[str, list[QueueOf]]:
+    found = {}
+    for direction in ("down", "up"):
+        side = scenario.get(direction, {})
+        plain = side.get("queue", {})
+        classes = (side.get("htb") or {}).get("class") or [{"name": ""}]
+        found[direction] = [QueueOf(c["name"], _red_in_bytes(c.get("queue") or plain)) for c in classes]
+    return found
+
+
+def _red_in_bytes(queue: Mapping[str, Any]) -> bool:
+    return str((queue.get("red") or {}).get("min", "")).endswith("B")
+
+
+def _data_direction(packets: pl.DataFrame, flow: int) -> str:
+    sent = packets.filter(pl.col("flow") == flow, pl.col("event") == "sent")
+    totals = sent.group_by("direction").agg(pl.col("payload_bytes").sum()).sort("payload_bytes", "direction")
+    return str(totals["direction"][-1]) if totals.height else "down"
+
+
+_OBJECT_COLUMNS = {
+    "page": pl.String,
+    "object": pl.String,
+    "connection": pl.Int64,
+    "flow": pl.Int64,
+    "t_connect_s": pl.Float64,
+    "t_request_s": pl.Float64,
+    "t_first_byte_s": pl.Float64,
+    "t_last_byte_s": pl.Float64,
+    "t_end_s": pl.Float64,
+}
+
+
+def _objects(objects: pl.DataFrame, packets: pl.DataFrame, flows: Sequence[FlowOf]) -> pl.DataFrame:
+    """Put together what happened to each object of a page load, as the client saw it.
+
+    An object whose connection is not yet there is requested when it is. Only the last object of a connection waits
+    for its end, which is the client's ACK of the server's FIN.
+    """
+    if objects.is_empty():
+        return pl.DataFrame(schema=_OBJECT_COLUMNS)
+    connections = pl.DataFrame([_connection(packets, flow) for flow in objects["flow"].unique(maintain_order=True)])
+    names = {flow.number: flow.application for flow in flows}
+    joined = objects.join(connections, on="flow", maintain_order="left").with_columns(
+        page=pl.col("flow").replace_strict(names, return_dtype=pl.String),
+        object=pl.when(pl.col("object") == 0).then(pl.lit("main")).otherwise(pl.format("inline-{}", "object")),
+    )
+    last = pl.col("last_byte_ns") == pl.col("last_byte_ns").max().over("flow")
+    return joined.select(
+        "page",
+        "object",
+        (pl.col("flow").rank("dense").over("page")).cast(pl.Int64).alias("connection"),
+        "flow",
+        (pl.col("connect_ns") / _NANO).alias("t_connect_s"),
+        (pl.max_horizontal("request_ns", "connected_ns") / _NANO).alias("t_request_s"),
+        (pl.col("first_byte_ns") / _NANO).alias("t_first_byte_s"),
+        (pl.col("last_byte_ns") / _NANO).alias("t_last_byte_s"),
+        (pl.when(last).then("end_ns") / _NANO).alias("t_end_s"),
+    )
+
+
+def _connection(packets: pl.DataFrame, flow: int) -> dict[str, int | None]:
+    """Return when the client sent its SYN, was connected, and acknowledged the server's FIN; `None` if it did not."""
+    own = packets.filter(pl.col("flow") == flow)
+    up, down = (own.filter(pl.col("direction") == direction) for direction in ("up", "down"))
+    arrived = down.filter(pl.col("event") == "delivered")
+    fins = arrived.filter(pl.col("flags") & _FIN != 0)
+    sent = up.filter(pl.col("event") == "sent")
+    ends = sent.filter(pl.col("ack") >= fins["end"].min()) if fins.height else sent.clear()
+    return {
+        "flow": flow,
+        "connect_ns": sent["time_ns"].min(),  # type: ignore[dict-item]
+        "connected_ns": arrived["time_ns"].min(),  # type: ignore[dict-item]
+        "end_ns": ends["time_ns"].min(),  # type: ignore[dict-item]
+    }

@@ -1,0 +1,140 @@
+"""Which box plots a report shows: the times of page loads and transfers, by the levels of the compared factor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from lasthop.campaign import factor_column
+from lasthop.comparison import MEDIANS, misprinted
+from lasthop.report.boxes import BoxPanel, box_figure
+from lasthop.report.results import Results, Timed, telling, timed
+from lasthop.report.style import Figure
+
+_MOST_FIGURES = 24
+_ALL = "_all"
+
+
+@dataclass(frozen=True, slots=True)
+class BoxSection:
+    """The figures of one kind of thing, each with its title; `left_out` more would have been too many."""
+
+    title: str
+    figures: Sequence[tuple[str, Figure]]
+    left_out: int
+
+
+def box_sections(results: Results) -> Iterator[BoxSection]:
+    """Yield the box plots of page loads, then those of transfers; of throughput, if there is neither."""
+    things = timed(results.flows, results.pages)
+    if not things:
+        things = [Timed("Flows", "throughput_Bps", "throughput (B/s)", results.flows)]
+    for thing in things:
+        figures = list(_figures(thing, results))
+        yield BoxSection(thing.title, figures[:_MOST_FIGURES], max(0, len(figures) - _MOST_FIGURES))
+
+
+def _figures(thing: Timed, results: Results) -> Iterator[tuple[str, Figure]]:
+    """Yield a figure per combination of the factors that are not compared, those with published numbers first.
+
+    Transfers have a panel per role. Page loads have one per level of the factor with most levels, each with its own
+    scale, since pages differ in size more than anything else does.
+    """
+    names = {factor_column(factor): factor for factor in results.factors}
+    compared = results.presentation.factor
+    if compared not in results.factors:
+        compared = next(reversed(results.factors), None)
+    column = factor_column(compared) if compared else _ALL
+    rows = thing.rows if compared else thing.rows.with_columns(pl.lit("all").alias(_ALL))
+    others = telling(rows, (name for name in names if name != column), [column])
+    panels_by = "role"
+    if thing.metric == "response_time_s" and others:
+        panels_by = max(reversed(others), key=lambda other: rows[other].n_unique())
+        others.remove(panels_by)
+    published = _published(results, thing)
+    later = []
+    for group, part in rows.partition_by(others, as_dict=True, maintain_order=True).items() if others else [((), rows)]:
+        words = " · ".join(f"{names[other]} {level}" for other, level in zip(others, group, strict=True))
+        for own in _with_equal_levels(part, panels_by, column):
+            panels = list(_panels(own, thing, panels_by, column, published))
+            levels = [str(level) for level in own[column].unique(maintain_order=True)]
+            figure = box_figure(
+                panels, levels, thing.quantity, results.presentation.percentiles, shared=panels_by == "role"
+            )
+            titled = words or (f"by {compared}" if compared else "all flows"), figure
+            if published is None or any(panel.published for panel in panels):
+                yield titled
+            else:
+                later.append(titled)
+    yield from later
+
+
+def _with_equal_levels(rows: pl.DataFrame, panels_by: str, column: str) -> list[pl.DataFrame]:
+    """Split rows so that all panels of a part have the same levels."""
+    if panels_by == "role":
+        return [rows]
+    marked = rows.with_columns(pl.col(column).unique().sort().implode().over(panels_by).list.join(",").alias("_levels"))
+    return marked.partition_by("_levels", maintain_order=True)
+
+
+def _panels(
+    rows: pl.DataFrame, thing: Timed, panels_by: str, column: str, published: pl.DataFrame | None
+) -> Iterator[BoxPanel]:
+    parts = rows.partition_by(panels_by, as_dict=True, maintain_order=True)
+    if panels_by == "role":
+        parts = dict(sorted(parts.items(), key=lambda item: str(item[0])))
+    for (name,), part in parts.items():
+        known = {}
+        if published is not None:
+            keys = [key for key in published.columns if key in part.columns]
+            own = published.join(part.select(keys).unique(), on=keys, how="semi")
+            known = published_by_level(own, column)
+        yield BoxPanel(str(name), values_by_level(part, column, thing.metric), known)
+
+
+def _published(results: Results, thing: Timed) -> pl.DataFrame | None:
+    """Return the published numbers of a metric that are no misprints, in the words of the records.
+
+    Columns: those of the factors, `role`, `statistic`, `value`. `None` without a study.
+    """
+    assets = results.assets
+    if assets is None:
+        return None
+    rows = assets.published_in_own_words().filter(
+        pl.col("metric") == thing.metric, ~misprinted(assets.presentation.misprints)
+    )
+    if thing.metric == "response_time_s":
+        rows = rows.with_columns(flow=pl.lit("page"))
+    columns = {factor: factor_column(factor) for factor in results.factors}
+    cells = results.flows.select(list(columns.values())).unique()
+    known = [factor for factor in columns if factor in rows.columns]
+    rows = rows.select(*known, pl.col("flow").alias("role"), "statistic", "value")
+    rows = rows.rename({factor: columns[factor] for factor in known})
+    # A field that is empty names no level: the number is that of all levels.
+    empty = pl.concat_str(pl.col(columns[factor]).is_null().cast(pl.String) for factor in known)
+    found = []
+    for part in rows.with_columns(empty.alias("_empty")).partition_by("_empty"):
+        named = [column for column in part.columns if part[column].null_count() == 0 and column != "_empty"]
+        keys = [column for column in named if column in cells.columns]
+        own = part.select(named)
+        found.append(own.join(cells, on=keys) if keys else own.join(cells, how="cross"))
+    return pl.concat(found, how="diagonal") if found else None
+
+
+def values_by_level(rows: pl.DataFrame, column: str, metric: str) -> dict[str, list[float]]:
+    """Collect a metric's values by the level in `column`, replications in order, missing ones left out."""
+    kept = rows.filter(pl.col(metric).is_not_null())
+    return {
+        str(level): part[metric].cast(pl.Float64).to_list()
+        for (level,), part in kept.partition_by(column, as_dict=True, maintain_order=True).items()
+    }
+
+
+def published_by_level(rows: pl.DataFrame, column: str) -> dict[str, dict[str, float]]:
+    """Collect the published statistics by the level in `column`."""
+    found: dict[str, dict[str, float]] = {}
+    for level, statistic, value in rows.select(column, "statistic", "value").iter_rows():
+        found.setdefault(level, {})["median" if statistic in MEDIANS else statistic] = value
+    return found

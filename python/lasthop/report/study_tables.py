@@ -1,0 +1,134 @@
+"""The tables of a study, laid out like its own, with the published number under each measured one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
+
+import polars as pl
+
+from lasthop.catalogue import Assets, TableSpec
+from lasthop.comparison import MEDIANS, judge
+from lasthop.report.results import telling
+from lasthop.report.tables import CellView, Row, TableGroup, TableView, metric_label, number
+from lasthop.statistics import FIVE_NUMBERS
+from lasthop.summary import key_columns
+
+Record = Mapping[str, object]
+Column = TypeVar("Column", bound=Hashable)
+
+
+class _Published:
+    """The published numbers by their key columns."""
+
+    def __init__(self, assets: Assets) -> None:
+        self._keys = key_columns(assets)
+        self._misprints = assets.presentation.misprints
+        rows = assets.published.select(*self._keys, "value", "note").iter_rows()
+        self._values: dict[tuple[object, ...], tuple[float, str]] = {row[:-2]: (row[-2], row[-1] or "") for row in rows}
+
+    def field(self, record: Record) -> CellView:
+        """Lay out a measured number beside the published one, if there is one."""
+        value, unit = record["value"], str(record["unit"])
+        measured = value if isinstance(value, float) else None
+        known = self._values.get(tuple(record[key] for key in self._keys))
+        if known is None:
+            return CellView(number(measured, unit))
+        published, note = known
+        misprint = any(phrase in note for phrase in self._misprints)
+        within = None if misprint else judge(str(record["metric"]), published, measured)[0]
+        return CellView(number(measured, unit), number(published, unit), within, note, misprint)
+
+
+def study_tables(summary: pl.DataFrame, assets: Assets) -> list[TableGroup]:
+    """Lay out every table of a study whose cells were run."""
+    keys = key_columns(assets)
+    cells = keys[keys.index("table") + 1 : keys.index("flow")]
+    published = _Published(assets)
+    by_table = summary.partition_by("table", as_dict=True, maintain_order=True)
+    return [
+        TableGroup(spec.title, views)
+        for spec in assets.presentation.tables
+        if (views := [_view(spec, t, by_table[t,], cells, published) for t in spec.ids if (t,) in by_table])
+    ]
+
+
+def _view(spec: TableSpec, table: str, part: pl.DataFrame, cells: Sequence[str], published: _Published) -> TableView:
+    fixed = [part[column].unique().to_list() for column in cells]
+    title = " · ".join([table, *(str(levels[0]) for levels in fixed if len(levels) == 1 and levels[0])])
+    labels = telling(part, cells) or list(cells[-1:])
+    if spec.kind == "per-flow":
+        return _by_metric(title, part, published)
+    if spec.kind == "page-change":
+        return _by_level(title, part, labels, next(iter(spec.reference), cells[-1]), published)
+    if spec.kind == "mixture":
+        labels.append("flow")
+    return _by_statistic(title, part, labels, published)
+
+
+def _by_metric(title: str, part: pl.DataFrame, published: _Published) -> TableView:
+    """A row per flow, direction and metric."""
+    labels = [column for column in ("flow", "direction", "metric") if column in part.columns]
+    rows: dict[tuple[str, ...], dict[str, CellView]] = {}
+    for record in part.iter_rows(named=True):
+        words = [str(record[column] or "") for column in labels[:-1]]
+        key = (*words, metric_label(record["metric"], record["unit"]))
+        rows.setdefault(key, {})[record["statistic"]] = published.field(record)
+    statistics = list(FIVE_NUMBERS)
+    return TableView(title, [*labels, *statistics], len(labels), _filled(rows, statistics))
+
+
+def _by_statistic(title: str, part: pl.DataFrame, labels: Sequence[str], published: _Published) -> TableView:
+    """A row per cell, with the statistics of each metric side by side."""
+    order = {metric: place for place, metric in enumerate(part["metric"].unique(maintain_order=True))}
+    columns = list(dict.fromkeys(part.select("metric", "statistic", "unit").iter_rows()))
+    columns.sort(key=lambda column: order[column[0]])
+    rows: dict[tuple[str, ...], dict[tuple[str, ...], CellView]] = {}
+    for record in part.iter_rows(named=True):
+        key = tuple(str(record[column] or "") for column in labels)
+        column = (record["metric"], record["statistic"], record["unit"])
+        rows.setdefault(key, {})[column] = published.field(record)
+    words = ["median" if statistic in MEDIANS else statistic.replace("_", " ") for _, statistic, _ in columns]
+    over = [
+        (metric_label(metric, unit), len(list(group)))
+        for (metric, unit), group in itertools.groupby(columns, key=lambda column: (column[0], column[2]))
+    ]
+    if len(over) == 1:
+        words, over = [f"{word} ({columns[0][2]})" for word in words], []
+    return TableView(title, [*labels, *words], len(labels), _filled(rows, columns), over)
+
+
+def _by_level(title: str, part: pl.DataFrame, labels: Sequence[str], factor: str, published: _Published) -> TableView:
+    """A row per cell, with the levels of one factor side by side."""
+    labels = [label for label in labels if label != factor]
+    levels: list[str] = []
+    rows: dict[tuple[str, ...], dict[str, CellView]] = {}
+    for record in part.iter_rows(named=True):
+        key = tuple(str(record[column] or "") for column in labels)
+        level = f"{record[factor]} ({'%' if record['unit'] == 'percent' else record['unit']})"
+        rows.setdefault(key, {})[level] = published.field(record)
+        levels.append(level)
+    levels = sorted(set(levels), key=lambda level: (level.endswith("(%)"), levels.index(level)))
+    return TableView(title, [*labels, *levels], len(labels), _filled(rows, levels))
+
+
+def _filled(rows: Mapping[tuple[str, ...], Mapping[Column, CellView]], columns: Sequence[Column]) -> list[Row]:
+    return [(labels, [cells.get(column, CellView("–")) for column in columns]) for labels, cells in rows.items()]
+
+
+def levels_table(comparison: pl.DataFrame, extra: Sequence[str]) -> TableGroup:
+    """Lay out the median times with a column per combination of the levels in the columns `extra`."""
+    timed = pl.col("metric").is_in(["elapsed_s", "response_time_s"])
+    medians = comparison.filter(timed, pl.col("statistic").is_in(MEDIANS))
+    levels = [" ".join(row) for row in medians.select(extra).unique(maintain_order=True).iter_rows()]
+    keys = comparison.columns[comparison.columns.index("table") : comparison.columns.index("flow") + 1]
+    rows: dict[tuple[str, ...], dict[str, CellView]] = {}
+    for record in medians.iter_rows(named=True):
+        labels = tuple(str(record[key] or "") for key in keys)
+        level = " ".join(record[column] for column in extra)
+        value, published = number(record["measured"], "s"), number(record["published"], "s")
+        rows.setdefault(labels, {"published": CellView(published)})[level] = CellView(value, "", record["within"])
+    heads = ["published", *levels]
+    fields = [(labels, [cells.get(head, CellView("")) for head in heads]) for labels, cells in rows.items()]
+    return TableGroup("Median times (s)", [TableView("", [*keys, *heads], len(keys), fields)])
