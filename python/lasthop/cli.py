@@ -479,8 +479,8 @@ def anova_command(
     The variation is the sum of squares about the overall mean. It is shared out to each factor, to each pair of
     factors (how much the effect of one depends on the level of the other), and to a rest. The rest is the error between
     replications, or without replications the interactions of three and more factors; it is what F, p and the intervals
-    are measured by. The effect of a level is by how much its mean differs from the overall mean; if
-    its interval has 0 in it, the effect may be chance. After Jain, The Art of Computer Systems Performance Analysis, chapters 20 to 23.
+    are measured by. The effect of a level is by how much its mean differs from the overall mean; if its interval has 0
+    in it, the effect may be chance. After Jain, The Art of Computer Systems Performance Analysis, chapters 20 to 23.
 
     Example: lasthop anova results/my --response duration_s --factors link,variant --out anova.csv
     """
