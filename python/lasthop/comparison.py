@@ -145,7 +145,9 @@ def _times(medians: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     yield "median response time", medians.filter(metric="response_time_s")
     # Throughput of a bulk transfer is its elapsed time over again; of page loads it is a number of its own.
     of_pages = medians.filter(metric="response_time_s")["table"].unique()
-    throughput = medians.filter(pl.col("metric").str.starts_with("throughput"), pl.col("table").is_in(of_pages))
+    throughput = medians.filter(
+        pl.col("metric").str.starts_with("throughput"), pl.col("table").is_in(of_pages.implode())
+    )
     yield "median throughput of page loads", throughput
     yield "median elapsed time of TCP flows", medians.filter(pl.col("flow") != "udp", metric="elapsed_s")
 

@@ -19,7 +19,8 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from lasthop import _core
 from lasthop.pictures import marks
-from lasthop.pictures.panels import TraceTables, sequence_panel
+from lasthop.pictures.panels import sequence_panel
+from lasthop.pictures.tables import TraceTables
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
 BROWSER = Path("/usr/bin/chromium")
@@ -222,14 +223,17 @@ def test_the_legend_hides_and_shows_a_kind_in_every_panel(browser: webdriver.Chr
     assert browser.get_log("browser") == []
 
 
+@pytest.mark.parametrize("study", ["kulve2003", "iip2004"])
 def test_the_report_of_a_whole_study_is_small_and_opens_at_once(
-    browser: webdriver.Chrome, tmp_path: Path, lasthop_main: Callable[..., int]
+    browser: webdriver.Chrome, tmp_path: Path, lasthop_main: Callable[..., int], study: str
 ) -> None:
-    assert lasthop_main("study", "run", "kulve2003", "--out", tmp_path / "study", "--quiet") == 0
+    assert lasthop_main("study", "run", study, "--out", tmp_path / "study", "--quiet") == 0
     report = tmp_path / "study" / "report.html"
     assert report.stat().st_size < 15_000_000
     # The page's own work, as other processes may slow down the clock: processor time of its main thread.
     browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+    browser.get("about:blank")
+    browser.get_log("performance")
     browser.get(report.as_uri())
     WebDriverWait(browser, PATIENCE_S).until(
         lambda _: browser.find_elements(By.CSS_SELECTOR, "#agreement .plot .nsewdrag")
@@ -238,3 +242,4 @@ def test_the_report_of_a_whole_study_is_small_and_opens_at_once(
     spent = {metric["name"]: metric["value"] for metric in metrics}
     assert 0 < spent["TaskDuration"] < 3
     assert browser.get_log("browser") == []
+    assert requested(browser) == [report.as_uri()]

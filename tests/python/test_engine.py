@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import plotly.graph_objects as go
 import polars as pl
@@ -63,7 +64,7 @@ def test_a_trace_shows_the_replication_that_was_measured(study: _core.Study, key
     trace = chosen.trace(study.seed, 1, 3)
     last = [row for row, replication in enumerate(measured["replication"]) if replication == 3]
     assert trace.flows["elapsed_s"] == [measured["elapsed_s"][row] for row in last]
-    figure = go.Figure(trace_figure(trace))
+    figure = go.Figure(trace_figure(trace, chosen.scenario)[0])
     drawn = {entry.name: entry for entry in figure.data}
     assert {"segment sent", "acknowledged", "packets in the router queue", "bad link period"} <= set(drawn)
     # 188 640 bytes in segments, each sent for the first time once.
@@ -109,12 +110,17 @@ def test_the_example_with_classes_runs_and_spares_the_stream(lasthop_main: Main)
 
 def test_a_trace_draws_a_line_per_class() -> None:
     study = _core.load(str(EXAMPLES / "diffserv.toml"))
-    figure = drawn_trace(study, "router=classes,queue=red")
-    drawn = {entry.name: entry for entry in figure.data}
-    assert {"packets of class 0", "packets of class 1", "RED's average queue of class 1"} <= set(drawn)
-    assert max(drawn["packets of class 1"].y) > max(drawn["packets of class 0"].y)
-    plain = go.Figure(trace_figure(cell(study, "router=one-queue,queue=red").trace(study.seed, 1, 1)))
-    assert not any("class" in entry.name for entry in plain.data)
+
+    def drawn(key: str) -> dict[str, Any]:
+        chosen = cell(study, key)
+        figure, _ = trace_figure(chosen.trace(study.seed, 1, 1), chosen.scenario)
+        return {entry.name: entry for entry in go.Figure(figure).data}
+
+    lines = drawn("router=classes,queue=red")
+    first, second = (f"packets in the router queue of class {name}" for name in ("stream", "download"))
+    assert {first, second, "RED's average queue of class download"} <= set(lines)
+    assert max(lines[second].y) > max(lines[first].y)
+    assert not any("class" in name for name in drawn("router=one-queue,queue=red"))
 
 
 def test_the_study_runs_by_name_from_anywhere(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:

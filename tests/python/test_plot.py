@@ -21,20 +21,12 @@ from conftest import STUDY
 from lasthop import _core
 from lasthop.pictures import marks
 from lasthop.pictures.marks import Mark, Shape
-from lasthop.pictures.panels import (
-    KINDS,
-    Layer,
-    Panel,
-    Picture,
-    TraceTables,
-    new_bytes,
-    panels,
-    rate_window_s,
-    sliding_rate,
-)
+from lasthop.pictures.panels import KINDS, new_bytes, panels, rate_window_s, sliding_rate
+from lasthop.pictures.shapes import Layer, Panel, Picture
 from lasthop.pictures.static import draw
+from lasthop.pictures.tables import TraceTables
 from lasthop.pictures.waterfall import waterfall_panels
-from lasthop.report.trace import picture_figure
+from lasthop.report.trace import picture_figure, trace_figure
 
 EXAMPLE = STUDY.parents[1] / "examples" / "two-flows.toml"
 ONE_RUN = ("kulve2003", "--only", "link=e0,workload=2tcp1udp,variant=eifel+red", "--replication", 1)
@@ -442,6 +434,87 @@ def test_a_waterfall_is_drawn_on_paper_and_on_screen(tmp_path: Path) -> None:
         "inline-1, connection 1",
         "inline-2, connection 2",
     ]
+
+
+def test_a_page_load_is_put_together_from_objects_and_packets() -> None:
+    """Two objects over one connection; a third over another one, whose server never answers."""
+    packets = [
+        packet(0, "sent", "up", flow=1, seq=0, end=1, flags=2),
+        packet(300, "delivered", flow=1, seq=0, end=1, flags=18),
+        packet(300, "sent", "up", flow=1, seq=1, end=101, ack=1, flags=16),
+        packet(900, "delivered", flow=1, seq=1, end=2001, flags=16),
+        packet(900, "sent", "up", flow=2, seq=0, end=1, flags=2),
+        packet(1500, "delivered", flow=1, seq=2001, end=3002, flags=17),
+        packet(1500, "sent", "up", flow=1, seq=101, end=101, ack=2001, flags=16),
+        packet(1600, "sent", "up", flow=1, seq=101, end=101, ack=3002, flags=16),
+    ]
+    objects = {
+        "flow": [1, 1, 2],
+        "object": [0, 1, 2],
+        "request_ns": [0, 900 * MS, 900 * MS],
+        "first_byte_ns": [900 * MS, 1200 * MS, None],
+        "last_byte_ns": [1000 * MS, 1500 * MS, None],
+    }
+    flows = {
+        "flow": ["tcp-1", "p/connection-1", "p/connection-2"],
+        "application": ["tcp-1", "p", "p"],
+        "protocol": ["tcp"] * 3,
+    }
+    trace: Any = SimpleNamespace(
+        packets=table(packets),
+        tcp=table([tcp(0, "window")]),
+        objects=objects,
+        flows=flows,
+        link_states={"start_s": [], "end_s": []},
+    )
+    tables = TraceTables.of(trace, "{}")
+    times = ["t_connect_s", "t_request_s", "t_first_byte_s", "t_last_byte_s", "t_end_s"]
+    assert tables.objects.select("page", "object", "connection", *times).rows() == [
+        ("p", "main", 1, 0.0, 0.3, 0.9, 1.0, None),  # asked for once connected
+        ("p", "inline-1", 1, 0.0, 0.9, 1.2, 1.5, 1.6),
+        ("p", "inline-2", 2, 0.9, 0.9, None, None, None),
+    ]
+    (page,) = panels(tables, ["waterfall"])
+    assert (page.kind, page.label, len(page.rows)) == ("waterfall", "p", 3)
+    assert panels(tables, ["waterfall"], tables.flows[:1]) == []
+    figure, said = trace_figure(trace, "{}")
+    assert said == ""
+    assert figure["data"][0]["type"] == "bar"
+
+
+def test_a_router_with_classes_has_a_line_for_each() -> None:
+    def queued(
+        ms: int, event: str, flow: int, queue_class: int | None, length: int | None, **more: float
+    ) -> dict[str, Any]:
+        return packet(ms, event, flow=flow, queue_class=queue_class, queue_class_packets=length, **more)
+
+    packets = [
+        queued(0, "enqueued", 0, 1, 1, queue_packets=1, queue_average=0.5),
+        queued(10, "enqueued", 1, 0, 1, queue_packets=2),
+        queued(20, "enqueued", 0, 1, 2, queue_packets=3, queue_average=0.75),
+        queued(30, "dropped-queue", 0, None, None),
+        queued(40, "dequeued", 1, 0, 0, queue_packets=2),
+    ]
+    flows = {"flow": ["web", "voice"], "application": ["web", "voice"], "protocol": ["tcp", "udp"]}
+    trace: Any = SimpleNamespace(
+        packets=table(packets),
+        tcp=table([tcp(0, "window")]),
+        objects={"flow": [], "object": []},
+        flows=flows,
+        link_states={"start_s": [], "end_s": []},
+    )
+    classes = '{"name": "ef"}, {"name": "be", "queue": {"red": {"min": "2 packets"}}}'
+    scenario = f'{{"down": {{"queue": {{}}, "htb": {{"class": [{classes}]}}}}}}'
+    queue = layers(TraceTables.of(trace, scenario), "queue")
+    drawn = {name: (layer.x, layer.y) for name, layer in queue.items()}
+    assert drawn == {
+        "packets in the router queue of class ef": ([0.01, 0.04], [1, 0]),
+        "packets in the router queue of class be": ([0, 0.02], [1, 2]),
+        "RED's average queue of class be": ([0, 0.02], [0.5, 0.75]),
+        "dropped: queue full": ([0.03], [2]),  # at the length of its own class
+    }
+    one = layers(TraceTables.of(trace, '{"down": {"htb": {"class": [{"name": "all"}]}}}'), "queue")
+    assert one["packets in the router queue"].y == [1, 2, 3, 2]
 
 
 def test_every_kind_has_a_panel(by_hand: TraceTables) -> None:

@@ -228,7 +228,7 @@ def test_a_scenario_beside_published_numbers_is_compared_if_it_has_their_factors
 
 def test_generic_summary_has_all_numeric_metrics(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
     flows = run(engine, scenario_file, tmp_path / "out").flows()
-    summary = generic_summary(flows, ["queue"])
+    summary = generic_summary(flows, None, ["queue"])
     assert summary.columns == ["queue", "flow", "metric", "statistic", "value", "replications", "unit"]
     assert {"elapsed_s", "ack_drops_error", "timeouts"} <= set(summary["metric"])
     assert set(summary["statistic"]) == {"min", "p25", "median", "p75", "max", "mean"}

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 from lasthop import progress
-from lasthop.catalogue import Presentation
+from lasthop.catalogue import Assets, Presentation, TableSpec
 from lasthop.report.boxes import BoxPanel, box_figure
-from lasthop.report.tables import number, paired_table, unfinished_table
+from lasthop.report.results import telling, timed
+from lasthop.report.scatter import published_figure
+from lasthop.report.study_tables import study_tables
+from lasthop.report.tables import generic_table, number, paired_table, unfinished_table
+from lasthop.summary import generic_summary
 
 FACTORS = ["link", "variant"]
 
@@ -22,6 +27,8 @@ def flows(times: dict[tuple[str, str], list[float | None]]) -> pl.DataFrame:
             "replication": replication,
             "role": "tcp-faster",
             "protocol": "tcp",
+            "flow": "tcp-1",
+            "application": "tcp-1",
             "outcome": "aborted" if value is None else "closed",
             "elapsed_s": value,
         }
@@ -41,7 +48,9 @@ def test_each_group_is_compared_with_the_first_reference_that_it_has() -> None:
             ("r6", "red"): [1.0, 1.0, 1.0],
         }
     )
-    found = paired_table(table, FACTORS, Presentation(factor="variant", references=("baseline", "eifel")), seed=1)
+    found = paired_table(
+        timed(table, None), FACTORS, Presentation(factor="variant", references=("baseline", "eifel")), seed=1
+    )
     assert found is not None
     rows = [(labels, [cell.measured for cell in cells[:2]]) for labels, cells in found.rows]
     assert rows == [
@@ -53,27 +62,208 @@ def test_each_group_is_compared_with_the_first_reference_that_it_has() -> None:
 def test_pairs_are_matched_by_replication_not_by_position() -> None:
     table = flows({("e0", "a"): [10.0, 20.0, 30.0], ("e0", "b"): [None, 21.0, 31.0]})
     shuffled = table.sample(fraction=1, shuffle=True, seed=3)
-    found = paired_table(shuffled, FACTORS, Presentation(factor="variant", references=("a",)), seed=1)
+    found = paired_table(timed(shuffled, None), FACTORS, Presentation(factor="variant", references=("a",)), seed=1)
     assert found is not None
     assert [cell.measured for cell in found.rows[0][1][:2]] == ["2", "+1.00"]
 
 
 def test_without_a_compared_factor_there_are_no_pairs() -> None:
-    assert paired_table(flows({("e0", "a"): [1.0]}), FACTORS, Presentation(), seed=1) is None
+    assert paired_table(timed(flows({("e0", "a"): [1.0]}), None), FACTORS, Presentation(), seed=1) is None
 
 
 def test_unfinished_flows_are_counted_not_hidden() -> None:
-    found = unfinished_table(flows({("e0", "a"): [1.0, None, None], ("r1", "a"): [1.0]}), FACTORS)
+    found = unfinished_table(flows({("e0", "a"): [1.0, None, None], ("r1", "a"): [1.0]}), None, FACTORS)
     assert found is not None
     assert [(labels, cells[0].measured) for labels, cells in found.rows] == [
         (("e0", "a", "tcp-faster", "aborted"), "2")
     ]
-    assert unfinished_table(flows({("e0", "a"): [1.0]}), FACTORS) is None
+    assert unfinished_table(flows({("e0", "a"): [1.0]}), None, FACTORS) is None
+
+
+def pages(times: dict[tuple[str, str], list[float | None]]) -> pl.DataFrame:
+    return flows(times).select(
+        *FACTORS, "set", "replication", "outcome", pl.col("elapsed_s").alias("response_time_s"), page=pl.lit("home")
+    )
+
+
+def test_unfinished_page_loads_are_listed_as_well() -> None:
+    loads = pages({("e0", "a"): [1.0, None], ("r1", "b"): [1.0]})
+    found = unfinished_table(flows({("e0", "a"): [1.0]}), loads, FACTORS)
+    assert found is not None
+    assert [labels for labels, _ in found.rows] == [("e0", "a", "home (page load)", "aborted")]
+
+
+def test_page_loads_are_compared_in_pairs_but_not_their_connections() -> None:
+    loads = pages({("e0", "a"): [10.0, 20.0, 30.0], ("e0", "b"): [12.0, 22.0, 32.0]})
+    connections = flows({("e0", "a"): [1.0], ("e0", "b"): [2.0]}).with_columns(flow=pl.lit("home/main"))
+    things = timed(connections, loads)
+    assert [thing.metric for thing in things] == ["response_time_s"]
+    found = paired_table(things, FACTORS, Presentation(factor="variant", references=("a",)), seed=1)
+    assert found is not None
+    assert [(labels, cells[1].measured) for labels, cells in found.rows] == [(("home", "b", "a"), "+2.00")]
+
+
+def test_a_factor_that_another_determines_splits_nothing() -> None:
+    rows = [("e0", "a", "fifo"), ("e0", "b", "fifo"), ("e0", "b+red", "red"), ("r1", "a", "fifo")]
+    frame = pl.DataFrame(rows, schema=["link", "variant", "queue"], orient="row").with_columns(mtu=pl.lit("576 B"))
+    assert telling(frame, ["link", "variant", "queue", "mtu"]) == ["link", "variant"]
+    assert telling(frame, ["link", "queue"], ["variant"]) == ["link"]
+
+
+KEYS = ["study", "table", "workload", "variant", "flow", "metric", "statistic"]
+
+
+def page_assets(kind: str, rows: list[tuple[object, ...]], **more: object) -> Assets:
+    """Published numbers: workload, variant, flow, metric, statistic, value, note."""
+    published = pl.DataFrame(
+        [("s", "T1", *row) for row in rows], schema=[*KEYS, "value", "note"], orient="row", infer_schema_length=None
+    )
+    spec = TableSpec(kind, ("T1",), "Pages", "linear", **more)  # type: ignore[arg-type]
+    tables = published.select("study", "table", "workload", "variant").unique(maintain_order=True)
+    return Assets(Path(), published, tables, Presentation(misprints=("suspect",), tables=(spec,)))
+
+
+def measured(rows: list[tuple[object, ...]]) -> pl.DataFrame:
+    """Measured numbers: workload, variant, flow, metric, statistic, value, unit."""
+    return pl.DataFrame(
+        [("s", "T1", *row) for row in rows], schema=[*KEYS, "value", "unit"], orient="row", infer_schema_length=None
+    )
+
+
+def test_a_page_table_has_a_row_per_cell_and_the_metrics_side_by_side() -> None:
+    assets = page_assets(
+        "page",
+        [
+            ("m+8m", "baseline", "all", "response_time_s", "median", 15.0, None),
+            ("m+8m", "baseline", "main", "throughput_Bps", "median", 2000.0, "main object only"),
+            ("m+8m", "baseline", "all", "throughput_Bps", "max", 2500.0, "suspect: a copy"),
+            ("s+2s", "baseline", "all", "response_time_s", "median", 4.0, None),
+        ],
+    )
+    summary = measured(
+        [
+            (workload, "baseline", flow, metric, statistic, value, unit)
+            for workload in ("m+8m", "s+2s")
+            for flow, metric, statistic, value, unit in (
+                ("all", "response_time_s", "median", 15.5, "s"),
+                ("main", "throughput_Bps", "median", 2400.0, "B/s"),
+                ("all", "throughput_Bps", "max", 9000.0, "B/s"),
+            )
+        ]
+    )
+    (group,) = study_tables(summary, assets)
+    (view,) = group.tables
+    assert view.title == "T1 · baseline"
+    assert view.over == [("response time (s)", 1), ("throughput (B/s)", 2)]
+    assert view.head == ["workload", "median", "median", "max"]
+    first, second = view.rows
+    assert [(c.measured, c.published, c.css, c.note) for c in first[1]] == [
+        ("15.50", "15.00", "met", ""),
+        ("2400", "2000", "missed", "main object only"),
+        ("9000", "2500", "misprint", "suspect: a copy"),
+    ]
+    assert second[0] == ("s+2s",)
+    assert [(c.published, c.css) for c in second[1]] == [("4.00", "missed"), ("", ""), ("", "")]
+    assert (view.met, view.compared) == (1, 3)  # the misprint is not compared
+
+
+def test_a_mixture_table_has_a_row_per_flow() -> None:
+    assets = page_assets("mixture", [("3tcp", "a", "fastest", "elapsed_s", "min", 60.0, None)])
+    summary = measured(
+        [
+            ("3tcp", variant, flow, "elapsed_s", statistic, 61.0, "s")
+            for variant in "ab"
+            for flow in ("fastest", "slowest")
+            for statistic in ("min", "mean")
+        ]
+    )
+    view = study_tables(summary, assets)[0].tables[0]
+    assert view.head == ["variant", "flow", "min (s)", "mean (s)"]
+    assert [labels for labels, _ in view.rows] == [
+        ("a", "fastest"),
+        ("a", "slowest"),
+        ("b", "fastest"),
+        ("b", "slowest"),
+    ]
+    assert view.rows[0][1][0].published == "60.00"
+
+
+def test_changes_stand_beside_their_reference() -> None:
+    assets = page_assets(
+        "page-change",
+        [("s+2s", "iw4", "all", "response_time_change_percent", "not stated", -28.8, None)],
+        reference={"variant": "bl"},
+    )
+    summary = measured(
+        [
+            (workload, *row)
+            for workload in ("s+2s", "m+8m")
+            for row in (
+                ("iw4", "all", "response_time_change_percent", "not stated", -25.0, "percent"),
+                ("bl", "all", "response_time_s", "not stated", 6.5, "s"),
+            )
+        ]
+    )
+    view = study_tables(summary, assets)[0].tables[0]
+    assert view.head == ["workload", "bl (s)", "iw4 (%)"]
+    assert [(c.measured, c.published, c.within) for c in view.rows[0][1]] == [
+        ("6.50", "", None),
+        ("−25.0", "−28.8", True),
+    ]
+
+
+def test_the_scatter_has_a_panel_per_kind_of_number_and_no_misprints() -> None:
+    rows = [
+        ("T1", "e0", "all", "response_time_s", "median", 15.0, 16.0, None),
+        ("T1", "e0", "all", "response_time_s", "median", 20.0, 21.0, "suspect: a copy"),
+        ("T1", "e0", "all", "response_time_change_percent", "not stated", -5.0, 3.0, None),
+        ("T1", "e0", "main", "throughput_Bps", "median", 2000.0, 2100.0, None),
+        ("T1", "e0", "all", "drops_error", "median", 0.0, 2.0, None),
+        ("T1", "e0", "all", "throughput_Bps", "max", 1.0, 2.0, None),
+    ]
+    schema = ["table", "link", "flow", "metric", "statistic", "published", "measured", "note"]
+    figure = published_figure(pl.DataFrame(rows, schema=schema, orient="row"), ["suspect"])
+    assert figure is not None
+    assert [(trace["x"], trace["y"]) for trace in figure["data"]] == [
+        ([15.0], [16.0]),
+        ([-5.0], [3.0]),
+        ([2000.0], [2100.0]),
+        ([0.5], [2.0]),
+    ]
+    titles = [figure["layout"][f"xaxis{n}"]["title"]["text"] for n in ("", 2, 3, 4)]
+    assert titles == [
+        "published response time (s)",
+        "published change of response time (%)",
+        "published throughput (B/s)",
+        "published counts (packets, ACKs)",
+    ]
+    assert "type" not in figure["layout"]["xaxis2"]  # changes may be negative
+    assert published_figure(pl.DataFrame(rows[1:2], schema=schema, orient="row"), ["suspect"]) is None
+
+
+def test_page_loads_stand_in_the_summary_and_the_table_of_a_plain_scenario() -> None:
+    connections = flows({("e0", "a"): [1.0, 2.0, 4.0]}).with_columns(role=pl.lit("main"))
+    summary = generic_summary(connections, pages({("e0", "a"): [3.0, 5.0, 4.0]}), FACTORS)
+    found = summary.filter(flow="home", metric="response_time_s", statistic="median")
+    assert found.select("link", "variant", "value", "replications", "unit").rows() == [("e0", "a", 4.0, 3, "s")]
+    (view,) = generic_table(summary, FACTORS).tables
+    assert view.head == ["link", "variant", "flow", "response time (s)", "elapsed (s)"]
+    assert [(labels, [c.measured for c in cells]) for labels, cells in view.rows] == [
+        (("e0", "a", "home"), ["4.00", "–"]),
+        (("e0", "a", "main"), ["–", "2.00"]),
+    ]
 
 
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
-    [(32.004, "s", "32.00"), (5893.4, "B/s", "5893"), (18.0, "packets", "18"), (2.45, "acks", "2.5"), (None, "s", "–")],
+    [
+        (-5.25, "percent", "−5.2"),
+        (32.004, "s", "32.00"),
+        (5893.4, "B/s", "5893"),
+        (18.0, "packets", "18"),
+        (2.45, "acks", "2.5"),
+        (None, "s", "–"),
+    ],
 )
 def test_numbers_are_short(value: float | None, unit: str, text: str) -> None:
     assert number(value, unit) == text
@@ -88,6 +278,17 @@ def test_boxes_span_the_stated_quartiles() -> None:
     assert found == [[1.0], [1.0], [2.0], [3.0], [10.0]]
     assert points["y"] == [1.0, 2.0, 3.0, 10.0]
     assert published["median"] == [5.0]
+
+
+def test_a_published_median_alone_is_a_line_and_panels_wrap() -> None:
+    panel = BoxPanel("s+2s", {"a": [4.0, 5.0]}, {"a": {"median": 4.4}})
+    figure = box_figure([panel] * 4, ["a"], "response time (s)", "linear", shared=False)
+    lines = [trace for trace in figure["data"] if trace["name"] == "published median"]
+    assert [line["y"] for line in lines] == [[4.4]] * 4
+    assert [line["showlegend"] for line in lines] == [True, False, False, False]
+    layout = figure["layout"]
+    assert layout["yaxis"]["domain"] == layout["yaxis2"]["domain"] != layout["yaxis3"]["domain"]
+    assert "matches" not in layout["yaxis2"]
 
 
 def test_progress_says_now_and_then_how_far_it_is(

@@ -95,7 +95,7 @@ def queue_panels(tables: TraceTables, direction: str) -> list[Panel]:
             pl.col("queue_average").cast(pl.Float64).fill_nan(None),
         )
         length, average = (
-            mark.of_class(queue.name, number) if queue.name else mark for mark in (marks.QUEUE, marks.RED_AVERAGE)
+            mark.of_class(queue.name, number) if len(queues) > 1 else mark for mark in (marks.QUEUE, marks.RED_AVERAGE)
         )
         averages = own.drop_nulls("queue_average")
         if queue.red_in_bytes:

@@ -105,12 +105,12 @@ def _published(results: Results, thing: Timed) -> pl.DataFrame | None:
     rows = assets.published_in_own_words().filter(
         pl.col("metric") == thing.metric, ~misprinted(assets.presentation.misprints)
     )
-    if thing.metric == "response_time_s":
-        rows = rows.with_columns(flow=pl.lit("page"))
     columns = {factor: factor_column(factor) for factor in results.factors}
     cells = results.flows.select(list(columns.values())).unique()
     known = [factor for factor in columns if factor in rows.columns]
-    rows = rows.select(*known, pl.col("flow").alias("role"), "statistic", "value")
+    # Response times are those of whole page loads.
+    who = [] if thing.metric == "response_time_s" else [pl.col("flow").alias("role")]
+    rows = rows.select(*known, *who, "statistic", "value")
     rows = rows.rename({factor: columns[factor] for factor in known})
     # A field that is empty names no level: the number is that of all levels.
     empty = pl.concat_str(pl.col(columns[factor]).is_null().cast(pl.String) for factor in known)

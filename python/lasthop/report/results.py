@@ -31,7 +31,7 @@ def timed(flows: pl.DataFrame, pages: pl.DataFrame | None) -> list[Timed]:
     """Return the page loads and the transfers, whichever there are."""
     found = []
     if pages is not None:
-        loads = pages.with_columns(role="page")
+        loads = pages.with_columns(role=pl.col("page"))
         found.append(Timed("Page loads", "response_time_s", "response time (s)", loads))
     tcp = transfers(flows).filter(pl.col("protocol") == "tcp")
     if not tcp.is_empty():

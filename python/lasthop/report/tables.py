@@ -150,7 +150,9 @@ def paired_table(
     column = factor_column(presentation.factor)
     names = {factor_column(factor): factor for factor in factors}
     # One list for all, so that the rows of all have the same labels.
-    cells = pl.concat([thing.rows.select(list(names)) for thing in things]).unique(maintain_order=True) if things else None
+    cells = (
+        pl.concat([thing.rows.select(list(names)) for thing in things]).unique(maintain_order=True) if things else None
+    )
     others = [] if cells is None else telling(cells, (name for name in names if name != column), [column])
     rows: list[Row] = []
     for thing in things:
