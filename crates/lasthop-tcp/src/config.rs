@@ -74,8 +74,11 @@ pub struct TcpConfig {
     pub receive_window_initial: u32,
     /// Growth of the advertised window for each in-order segment, in segments.
     pub receive_window_growth: u32,
-    /// Largest advertised window, in segments.
+    /// Largest advertised window, in segments; never more than the header can say: 65 535 bytes without window
+    /// scaling.
     pub receive_window_max: u32,
+    /// Window scaling (RFC 7323, section 2), by the smallest shift that can express the largest window.
+    pub window_scaling: bool,
 }
 
 /// The era a set of switches comes from.

@@ -199,6 +199,7 @@ impl Endpoint {
             config.dsack &= segment.sack_permitted;
             config.timestamps &= segment.timestamps.is_some();
             config.ecn &= ecn_setup;
+            config.window_scaling &= segment.window_scale.is_some();
         }
         self.receiver.on_syn(segment);
         if self.phase == Phase::Listen {
@@ -301,6 +302,7 @@ impl Endpoint {
             segment.flags = Flags::SYN;
             segment.mss = Some(self.offered_mss);
             segment.sack_permitted = self.config.sack;
+            segment.window_scale = self.config.window_scaling.then(|| self.window_shift());
             if self.config.ecn {
                 // ECN-setup SYN and SYN-ACK (RFC 3168, section 6.1.1).
                 let setup =
@@ -323,7 +325,7 @@ impl Endpoint {
         if self.config.timestamps {
             segment.timestamps = Some(Timestamps { value: timestamp(tick), echo: self.receiver.echo() });
         }
-        segment.window_bytes = self.receiver.window_bytes(self.mss);
+        segment.window_bytes = self.window(segment.flags.contains(Flags::SYN));
         if self.phase != Phase::SynSent {
             segment.flags = segment.flags.with(Flags::ACK);
             segment.ack = self.receiver.nxt;
@@ -337,7 +339,22 @@ impl Endpoint {
         }
         segment
     }
+
+    /// The window that the header can express (RFC 7323, section 2.2); that of a SYN is never scaled.
+    fn window(&self, syn: bool) -> u64 {
+        let shift = if self.config.window_scaling && !syn { self.window_shift() } else { 0 };
+        (self.receiver.window_bytes(self.mss) >> shift).min(u64::from(u16::MAX)) << shift
+    }
+
+    fn window_shift(&self) -> u8 {
+        let largest = u64::from(self.config.receive_window_max) * u64::from(self.mss);
+        let fits = |shift: &u8| largest >> shift <= u64::from(u16::MAX);
+        (0..WINDOW_SHIFT_MAX).find(fits).unwrap_or(WINDOW_SHIFT_MAX)
+    }
 }
+
+/// Largest shift (RFC 7323, section 2.3).
+const WINDOW_SHIFT_MAX: u8 = 14;
 
 /// What a host without the connection answers (RFC 9293, section 3.10.7.1).
 fn reset_for(segment: &Segment) -> Segment {

@@ -211,6 +211,7 @@ fn segments_after_each_round(initial_window: u32) -> Vec<u64> {
         c.first_segment_acked_at_once = false;
         c.receive_window_initial = 10_000;
         c.receive_window_max = 10_000;
+        c.window_scaling = true;
     });
     let clock = TickClock::new(config.tick, Duration::ZERO);
     let mut server = Endpoint::listen(&config, wire::MTU, clock, FlowId(0), Host::Server);

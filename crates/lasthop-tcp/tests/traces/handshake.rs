@@ -65,6 +65,26 @@ fn an_option_is_on_only_if_both_ends_want_it() {
 }
 
 #[test]
+fn a_window_beyond_64_kib_needs_scaling_by_both_ends() {
+    let large = |scaling: bool| {
+        config(|c| {
+            (c.receive_window_initial, c.receive_window_max) = (1000, 1000);
+            c.window_scaling = scaling;
+        })
+    };
+    // 1000 segments of 536 bytes fit 16 bits after a shift of 4.
+    for (peer, scale, window) in [(true, Some(4), 536_000), (false, Some(4), 65_535)] {
+        let mut wire = Wire::connect(&large(true), 0);
+        assert_eq!((wire.last().window_scale, wire.last().window_bytes), (scale, 65_535));
+        assert_eq!(wire.last().ip_bytes(), 52);
+        wire.wait(600);
+        wire.syn_ack(&large(peer), None);
+        assert_eq!(wire.last().window_bytes, window, "peer scales: {peer}");
+    }
+    assert_eq!(Wire::connect(&large(false), 0).last().window_scale, None);
+}
+
+#[test]
 fn repeated_syn_ack_is_acknowledged_again() {
     let config = config(|_| ());
     let mut wire = Wire::open(&config, 2);

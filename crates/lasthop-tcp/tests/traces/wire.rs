@@ -82,6 +82,7 @@ impl Wire {
             sack_permitted: config.sack,
             timestamps: if config.timestamps { self.latest_stamp() } else { None },
             window_bytes: self.window_segments * self.mss,
+            window_scale: config.window_scaling.then_some(7),
             ..Segment::default()
         };
         if config.ecn {
