@@ -1,4 +1,7 @@
-"""`lasthop analyze` against tcptrace, tshark and the engine's own record, over hundreds of runs of the model."""
+"""`lasthop analyze` against tcptrace, tshark and the engine's own record, over hundreds of runs of the model.
+
+The runs are all cells of kulve2003, three replications of each, and a choice of the page loads of iip2004.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,21 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
-from tools import Pair, require_tools, tcptrace, tool, tshark
+from tools import IN_ORDER, Pair, require_tools, tcptrace, tool, tshark
 
 Row = dict[str, Any]
 
 WORKERS = 2
-REPLICATIONS = 5
+REPLICATIONS = 3
+# Cells of iip2004, and their replications.
+PAGES = [
+    (f"link={link},protocol={protocol},workload={workload},variant={variant},queue=fifo", replication)
+    for link, replications in (("e0", (1,)), ("r0", (1, 2)), ("r2", (1, 2, 3)), ("r4", (1,)))
+    for protocol in ("http1.0", "http1.1")
+    for workload in ("s+2s", "m+8m", "l+8m")
+    for variant in ("baseline", "iw4+frto")
+    for replication in replications
+]
 # Our column, tcptrace's label, and whether tcptrace reports it for the direction it came from: the ACKs' own.
 AGREE = [
     ("packets", "total packets", False),
@@ -49,7 +61,8 @@ SUSPECT = (
     "tcp.analysis.retransmission || tcp.analysis.out_of_order"
 )
 FIELDS = (
-    "_ws.malformed", "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "tcp.srcport", "tcp.len",
+    "_ws.malformed", "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "tcp.srcport", "tcp.dstport",
+    "tcp.len",
     "tcp.analysis.retransmission", "tcp.analysis.out_of_order",
 )  # fmt: skip
 
@@ -91,7 +104,7 @@ def look(cell: _core.Cell, seed: int, replication: int, folder: Path) -> Run:
         streams(ours),
         streams(pcap),
         tcptrace(pcap),
-        tshark(ours, FIELDS, "-Y", SUSPECT),
+        tshark(ours, FIELDS, *IN_ORDER, "-Y", SUSPECT),
     )
     shutil.rmtree(folder)
     return run
@@ -99,15 +112,18 @@ def look(cell: _core.Cell, seed: int, replication: int, folder: Path) -> Run:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
-    """Return every cell of kulve2003, some replications of each."""
+    """Return every cell of kulve2003, some replications of each, and page loads."""
     require_tools()
     study = _core.load(str(STUDY / "study.toml"))
+    pages = _core.load(str(STUDY.parent / "iip2004" / "study.toml"))
+    cell_of = {cell.key: cell for cell in pages.cells}
+    wanted = [(study, cell, replication) for cell in study.cells for replication in range(1, REPLICATIONS + 1)]
+    wanted += [(pages, cell_of[key], replication) for key, replication in PAGES]
     root = tmp_path_factory.mktemp("runs")
     with ThreadPoolExecutor(WORKERS) as pool:
         tasks = [
-            pool.submit(look, cell, study.seed, replication, root / f"{number}-{replication}")
-            for number, cell in enumerate(study.cells)
-            for replication in range(1, REPLICATIONS + 1)
+            pool.submit(look, cell, of.seed, replication, root / str(number))
+            for number, (of, cell, replication) in enumerate(wanted)
         ]
         return [task.result() for task in tasks]
 
@@ -115,12 +131,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 def connections(run: Run) -> Iterator[tuple[Row, Row, dict[str, Pair], Row]]:
     """Yield either direction of each connection, what tcptrace says, and the engine's record."""
     tcp = [row for row in run.streams if row["protocol"] == "tcp"]
-    records = {30_001 + number: record for number, record in enumerate(run.records)}
-    assert len(tcp) == 2 * len(run.tcptrace) == 2 * sum(record["protocol"] == "tcp" for record in run.records)
-    for down, up, seen in zip(tcp[::2], tcp[1::2], run.tcptrace, strict=True):
+    records = {20_001 + number: record for number, record in enumerate(run.records)}
+    opened = sum(record["protocol"] == "tcp" and record["start_s"] is not None for record in run.records)
+    assert len(tcp) == 2 * len(run.tcptrace) == 2 * opened, run.name
+    for first, second, seen in zip(tcp[::2], tcp[1::2], run.tcptrace, strict=True):
+        assert first["source_port"] == seen["port"][0], run.name
+        # Browsers connect to servers, bulk senders to their receivers.
+        browser = first["source"] == "10.0.1.1"
+        down, up = (second, first) if browser else (first, second)
         assert (down["source"], up["source"]) == ("10.0.0.1", "10.0.1.1"), run.name
-        assert down["source_port"] == seen["port"][0], run.name
-        yield down, up, seen, records[down["source_port"]]
+        pairs = {label: pair[::-1] for label, pair in seen.items()} if browser else seen
+        yield down, up, pairs, records[up["source_port"]]
 
 
 def test_hundreds_of_runs_agree_with_tcptrace_in_both_directions(runs: list[Run]) -> None:
@@ -181,13 +202,14 @@ def test_tshark_counts_the_same_retransmissions_and_finds_nothing_wrong(runs: li
     totals: Counter[str] = Counter()
     for run in runs:
         counts: Counter[str] = Counter()
-        for malformed, ip, tcp, udp, port, length, again, reordered in run.suspects:
+        for malformed, ip, tcp, udp, source, destination, length, again, reordered in run.suspects:
             assert (malformed, ip) == ("", "1"), run.name
             assert "0" not in (tcp, udp), run.name
             if int(length) > 0:
                 assert (again, reordered) in {("1", ""), ("", "1")}, run.name
-                counts[port] += 1
+                counts[f"{source} {destination}"] += 1
                 totals["retransmission" if again else "out of order"] += 1
         for down, *_ in connections(run):
-            assert counts[str(down["source_port"])] == down["retransmitted_packets"], run.name
+            ports = f"{down['source_port']} {down['destination_port']}"
+            assert counts[ports] == down["retransmitted_packets"], run.name
     assert totals["retransmission"] > totals["out of order"] > 0

@@ -15,7 +15,7 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
-from lasthop.campaign import FLOWS, RUNS, Campaign, Plan
+from lasthop.campaign import FLOWS, PAGES, RUNS, Campaign, Plan
 from lasthop.report.trace import trace_figure
 
 Main = Callable[..., int]
@@ -106,6 +106,17 @@ def test_the_example_with_classes_runs_and_spares_the_stream(lasthop_main: Main)
     lost = dict(drops.iter_rows())
     assert lost["classes"] == 0
     assert lost["one-queue"] > 0
+
+
+def test_the_example_with_a_web_page_runs_and_a_larger_window_loads_it_sooner(lasthop_main: Main) -> None:
+    assert lasthop_main("run", EXAMPLES / "web-page.toml", "--out", "out", "--quiet") == 0
+    pages = pl.read_parquet(Path("out") / PAGES)
+    assert pages.height == 3 * 2 * 5
+    assert set(pages["objects_received"]) == {9}
+    medians = pages.group_by("factor_protocol", "window").agg(pl.col("response_time_s").median())
+    time_of = {(protocol, window): time_s for protocol, window, time_s in medians.iter_rows()}
+    for protocol in ("http1.0", "http1.1", "http1.1-pipelined"):
+        assert time_of[protocol, "iw4"] < time_of[protocol, "iw2"], protocol
 
 
 def test_a_trace_draws_a_line_per_class() -> None:

@@ -285,7 +285,7 @@ fn page_loads_that_nobody_can_run() {
     );
     for (from, to, line, parts) in [
         ("main = \"10 kB\"", "main = \"0 B\"", 30, ["`flow[0].main`", "from \"1 B\""]),
-        ("inline = \"2 kB\"", "inline = \"2 GB\"", 31, ["`flow[0].inline`", "\"1000000000 B\""]),
+        ("inline = \"2 kB\"", "inline = \"2000 MB\"", 31, ["`flow[0].inline`", "\"1000000000 B\""]),
         ("inline = \"2 kB\"", "inlines = \"2 kB\"", 31, ["`flow[0].inlines`", "did you mean `inline`?"]),
         ("inline_count = 3", "inline_count = 1001", 32, ["`flow[0].inline_count`", "from 0 to 1000"]),
         ("inline_count = 3", "inline_count = 3\nport = 0", 33, ["`flow[0].port`", "1"]),

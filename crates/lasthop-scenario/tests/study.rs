@@ -163,10 +163,13 @@ fn the_schema_accepts_what_the_reader_accepts() {
     let validator = jsonschema::validator_for(&schema()).unwrap();
     let two_flows = include_str!("../../../examples/two-flows.toml");
     let diffserv = include_str!("../../../examples/diffserv.toml");
+    let web_page = include_str!("../../../examples/web-page.toml");
     let errors = |text: &str| -> Vec<_> {
         validator.iter_errors(&as_json(text)).map(|error| error.to_string()).collect()
     };
-    for text in [BASE, &format!("{BASE}{FACTORS}[[matrix]]\nlink = [\"e0\"]\n"), two_flows, diffserv] {
+    for text in
+        [BASE, &format!("{BASE}{FACTORS}[[matrix]]\nlink = [\"e0\"]\n"), two_flows, diffserv, web_page]
+    {
         assert_eq!(errors(text), [""; 0]);
         read(text);
     }

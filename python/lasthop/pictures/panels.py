@@ -68,7 +68,9 @@ def sequence_panel(tables: TraceTables, flow: FlowOf) -> Panel:
     ]
     events = tables.sender_events(flow)
     for kind, mark in marks.RETRANSMISSIONS.items():
-        again = events.filter(_event(kind)).select("time_ns", "seq").join(sent, on=["time_ns", "seq"])
+        # A run without any such event has a column of nulls.
+        found = events.filter(_event(kind)).select("time_ns", pl.col("seq").cast(pl.Int64))
+        again = found.join(sent, on=["time_ns", "seq"])
         layers.append(_bars(mark, again))
     for event, mark in marks.DROPS.items():
         layers.append(_bars(mark, outbound.filter(_event(event))))  # a lost ACK of the handshake as well
