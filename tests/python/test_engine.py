@@ -108,6 +108,23 @@ def test_the_example_with_classes_runs_and_spares_the_stream(lasthop_main: Main)
     assert lost["one-queue"] > 0
 
 
+def test_of_many_flows_the_main_object_and_the_other_applications_are_drawn_in_detail() -> None:
+    study = _core.load(str(STUDY.parent / "iip2004" / "study.toml"))
+    levels = "link=e0,protocol=http1.0,workload={},variant=baseline,queue=fifo"
+    for workload, shown in (
+        ("m+8m", "Of 9 flows page/main, page/inline-1, page/inline-2, page/inline-3"),
+        ("http(m+8m)+2tcp-diffserv", "Of 11 flows page/main, page/inline-1, tcp-1, tcp-2"),
+    ):
+        chosen = cell(study, levels.format(workload))
+        figure, said = trace_figure(chosen.trace(study.seed, 1, 1), chosen.scenario)
+        assert said == f"{shown} are drawn in detail."
+        axes = [axis["title"]["text"] for name, axis in figure["layout"].items() if name.startswith("yaxis")]
+        assert axes[0] == "page"
+        assert sum("sequence number" in title for title in axes) == 4
+        received = next(trace for trace in figure["data"] if trace["name"] == "receiving")
+        assert len(received["x"]) == 9  # the waterfall shows all objects
+
+
 def test_a_trace_draws_a_line_per_class() -> None:
     study = _core.load(str(EXAMPLES / "diffserv.toml"))
 

@@ -340,6 +340,7 @@ def test_udp_alone_has_no_pictures_of_tcp(tmp_path: Path, lasthop_main: Callable
         (("--out", "a.svg", "--format", "pdf"), ["--format pdf", "its ending says"]),
         (("--out", "a.svg", "--kind", "queue,cwn"), ["'cwn'", "did you mean 'cwnd'", "sequence, cwnd, rtt"]),
         (("--out", "a.svg", "--flow", "tcp2"), ["did you mean 'tcp-2'", "tcp-1, tcp-2, udp"]),
+        (("--out", "a.svg", "--kind", "waterfall"), ["'waterfall' shows page loads", "tcp-1, tcp-2, udp"]),
         (("--out", "a.svg", "--flow", "udp", "--kind", "queue,rtt"), ["'rtt' shows TCP", "udp is UDP"]),
         (("--out", "a.svg", "--from", "500"), ["--from 500", "the run is over at"]),
         (("--out", "a.svg", "--from", "9", "--to", "8"), ["--from 9 --to 8"]),
