@@ -330,10 +330,11 @@ def schema() -> None:
 def plot(context: click.Context, /, *, quiet: bool, **_: object) -> None:
     """Draw one replication for a paper, as PNG, SVG or PDF.
 
-    FILE is a scenario file or the name of a study. The kinds are sequence (numbers over time, a picture per TCP flow:
-    segments, ACKs, advertised window, SACK blocks, retransmissions by kind, drops by cause), cwnd (with ssthresh), rtt
-    (samples, RTO, expiries), queue (router queue, RED's average, drops, marks) and throughput (goodput of each flow).
-    Bad periods of the link are shaded.
+    FILE is a scenario file or the name of a study. The kinds are waterfall (page loads, a line per object: connecting,
+    waiting, receiving, ending), sequence (numbers over time, a picture per TCP flow: segments, ACKs, advertised window,
+    SACK blocks, retransmissions by kind, drops by cause), cwnd (with ssthresh), rtt (samples, RTO, expiries), queue
+    (router queue, by class; RED's average, drops, marks) and throughput (goodput of each flow). Bad periods of the link
+    are shaded.
 
     Example: lasthop plot kulve2003 --only link=r6,workload=2tcp0udp,variant=frto --replication 12 --out /tmp/frto.pdf
     """

@@ -119,6 +119,23 @@ def test_the_example_with_a_web_page_runs_and_a_larger_window_loads_it_sooner(la
         assert time_of[protocol, "iw4"] < time_of[protocol, "iw2"], protocol
 
 
+def test_of_many_flows_the_main_object_and_the_other_applications_are_drawn_in_detail() -> None:
+    study = _core.load(str(STUDY.parent / "iip2004" / "study.toml"))
+    levels = "link=e0,protocol=http1.0,workload={},variant=baseline,queue=fifo"
+    for workload, shown in (
+        ("m+8m", "Of 9 flows page/main, page/inline-1, page/inline-2, page/inline-3"),
+        ("http(m+8m)+2tcp-diffserv", "Of 11 flows page/main, page/inline-1, tcp-1, tcp-2"),
+    ):
+        chosen = cell(study, levels.format(workload))
+        figure, said = trace_figure(chosen.trace(study.seed, 1, 1), chosen.scenario)
+        assert said == f"{shown} are drawn in detail."
+        axes = [axis["title"]["text"] for name, axis in figure["layout"].items() if name.startswith("yaxis")]
+        assert axes[0] == "page"
+        assert sum("sequence number" in title for title in axes) == 4
+        received = next(trace for trace in figure["data"] if trace["name"] == "receiving")
+        assert len(received["x"]) == 9  # the waterfall shows all objects
+
+
 def test_a_trace_draws_a_line_per_class() -> None:
     study = _core.load(str(EXAMPLES / "diffserv.toml"))
 
@@ -155,7 +172,7 @@ def test_the_sensitivity_of_the_study_is_compared_assumption_by_assumption(
     assert set(comparison["assumption"]) == set(run["assumption"]) == set(study.factors["assumption"])
     shown = capsys.readouterr().out
     assert all(f"\n  {level} " in shown for level in study.factors["assumption"])
-    assert "Median elapsed times (s)" in Path("out/report.html").read_text(encoding="utf-8")
+    assert "Median times (s)" in Path("out/report.html").read_text(encoding="utf-8")
 
 
 def test_the_sensitivity_study_starts_from_the_study(study: _core.Study) -> None:

@@ -340,6 +340,7 @@ def test_udp_alone_has_no_pictures_of_tcp(tmp_path: Path, lasthop_main: Callable
         (("--out", "a.svg", "--format", "pdf"), ["--format pdf", "its ending says"]),
         (("--out", "a.svg", "--kind", "queue,cwn"), ["'cwn'", "did you mean 'cwnd'", "sequence, cwnd, rtt"]),
         (("--out", "a.svg", "--flow", "tcp2"), ["did you mean 'tcp-2'", "tcp-1, tcp-2, udp"]),
+        (("--out", "a.svg", "--kind", "waterfall"), ["'waterfall' shows page loads", "tcp-1, tcp-2, udp"]),
         (("--out", "a.svg", "--flow", "udp", "--kind", "queue,rtt"), ["'rtt' shows TCP", "udp is UDP"]),
         (("--out", "a.svg", "--from", "500"), ["--from 500", "the run is over at"]),
         (("--out", "a.svg", "--from", "9", "--to", "8"), ["--from 9 --to 8"]),
@@ -469,7 +470,7 @@ def test_a_page_load_is_put_together_from_objects_and_packets() -> None:
     )
     tables = TraceTables.of(trace, "{}")
     times = ["t_connect_s", "t_request_s", "t_first_byte_s", "t_last_byte_s", "t_end_s"]
-    assert tables.objects.select("page", "object", "connection", *times).rows() == [
+    assert tables.objects.select("page", "object", "connection", pl.col(times).round(6)).rows() == [
         ("p", "main", 1, 0.0, 0.3, 0.9, 1.0, None),  # asked for once connected
         ("p", "inline-1", 1, 0.0, 0.9, 1.2, 1.5, 1.6),
         ("p", "inline-2", 2, 0.9, 0.9, None, None, None),

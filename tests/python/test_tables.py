@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import polars as pl
 import pytest
@@ -9,7 +11,8 @@ import pytest
 from lasthop import progress
 from lasthop.catalogue import Assets, Presentation, TableSpec
 from lasthop.report.boxes import BoxPanel, box_figure
-from lasthop.report.results import telling, timed
+from lasthop.report.distributions import box_sections
+from lasthop.report.results import Results, telling, timed
 from lasthop.report.scatter import published_figure
 from lasthop.report.study_tables import study_tables
 from lasthop.report.tables import generic_table, number, paired_table, unfinished_table
@@ -258,6 +261,7 @@ def test_page_loads_stand_in_the_summary_and_the_table_of_a_plain_scenario() -> 
     ("value", "unit", "text"),
     [
         (-5.25, "percent", "−5.2"),
+        (-0.04, "percent", "0.0"),
         (32.004, "s", "32.00"),
         (5893.4, "B/s", "5893"),
         (18.0, "packets", "18"),
@@ -289,6 +293,46 @@ def test_a_published_median_alone_is_a_line_and_panels_wrap() -> None:
     layout = figure["layout"]
     assert layout["yaxis"]["domain"] == layout["yaxis2"]["domain"] != layout["yaxis3"]["domain"]
     assert "matches" not in layout["yaxis2"]
+
+
+def results(
+    flows: pl.DataFrame, pages: pl.DataFrame | None, assets: Assets | None = None, **levels: list[str]
+) -> Results:
+    presentation = Presentation(factor="variant", references=("a",))
+    made = SimpleNamespace(flows=flows, pages=pages, factors=levels, presentation=presentation, assets=assets)
+    return cast("Results", made)
+
+
+def test_box_plots_of_page_loads_have_a_panel_per_page_and_know_the_published_median() -> None:
+    times = {(page, variant): [1.0, 2.0] for page in ("m+8m", "s+2s") for variant in ("a", "b")}
+    loads = pages({**times, ("l+8m", "a"): [3.0]}).rename({"link": "workload"})
+    connections = flows(times).rename({"link": "workload"}).with_columns(flow=pl.lit("home/main"))
+    rows: list[tuple[object, ...]] = [
+        ("s+2s", "b", "all", "response_time_s", "median", 1.75, None),
+        ("s+2s", "a", "all", "response_time_s", "median", 99.0, "suspect"),
+    ]
+    assets = page_assets("page", rows)
+    made = results(connections, loads, assets, workload=["m+8m", "s+2s", "l+8m"], variant=["a", "b"])
+    (section,) = box_sections(made)
+    assert section.title == "Page loads"
+    # Panels with the same variants stand together, figures with published numbers first.
+    titles = [[note["text"] for note in figure["layout"]["annotations"]] for _, figure in section.figures]
+    assert titles == [["m+8m", "s+2s"], ["l+8m"]]
+    lines = [trace for trace in section.figures[0][1]["data"] if trace["name"] == "published median"]
+    assert [(line["y"], line["xaxis"]) for line in lines] == [([1.75], "x2")]
+
+
+def test_box_plots_of_transfers_have_a_panel_per_role_and_the_words_of_the_study() -> None:
+    table = flows({("e0", "a"): [10.0, 20.0], ("e0", "b"): [11.0, 21.0]}).rename({"link": "workload"})
+    five = zip(["min", "p25", "median", "p75", "max"], [9.0, 10.0, 12.0, 20.0, 21.0], strict=True)
+    rows = [("e0", "a", "fastest", "elapsed_s", statistic, value, None) for statistic, value in five]
+    assets = page_assets("mixture", rows, roles={"tcp-faster": "fastest"})
+    made = results(table, None, assets, workload=["e0"], variant=["a", "b"])
+    (section,) = box_sections(made)
+    ((title, figure),) = section.figures
+    assert (title, section.left_out) == ("by variant", 0)
+    published = next(trace for trace in figure["data"] if trace["name"] == "published")
+    assert (published["lowerfence"], published["median"]) == ([9.0], [12.0])
 
 
 def test_progress_says_now_and_then_how_far_it_is(

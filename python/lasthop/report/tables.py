@@ -88,7 +88,8 @@ def number(value: float | None, unit: str) -> str:
     if value is None:
         return "–"
     if unit == "percent":
-        return f"{value:+.1f}".replace("-", "−")
+        text = f"{value:+.1f}".replace("-", "−")
+        return "0.0" if text[1:] == "0.0" else text
     if unit == "B/s" or (abs(value) >= 1000 and unit != "s"):
         return f"{value:.0f}"
     if unit == "s":
