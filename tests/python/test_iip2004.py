@@ -124,12 +124,16 @@ def test_pages_with_arq_take_the_published_times(sound: pl.DataFrame) -> None:
     assert near(rows, 0.20) >= 0.75
 
 
-def test_pages_without_arq_are_of_the_published_order(sound: pl.DataFrame) -> None:
+def test_pages_without_arq_are_of_the_published_order(sound: pl.DataFrame, pages: pl.DataFrame) -> None:
     """The study calls them unstable: nothing tighter is asked."""
     rows = medians(page_tables(sound).filter(link="r0"), "response_time_s")
     assert rows.height == 12
-    assert rows["ratio"].is_between(1 / 3, 3).all()
-    assert near(rows, 0.30) >= 0.6
+    assert near(rows.filter(pl.col("workload") != "s+2s"), 0.30) == 1
+    # The smallest page meets a bad state or two; its median moves by a factor of three from set to set.
+    for row in rows.filter(workload="s+2s").iter_rows(named=True):
+        cell = pages.filter(link="r0", protocol="http1.0", workload="s+2s", variant=row["variant"])
+        low, high = (cell["response_time_s"].quantile(q, "linear") for q in (0.1, 0.9))
+        assert low < row["published"] < high
 
 
 # ---- Agreement with the published numbers: mixtures ------------------------------------------------------
@@ -388,7 +392,7 @@ def test_each_assumption_runs_and_changes_every_cell_it_is_given(tmp_path: Path)
     for cell in study.cells:
         key, _, assumption = cell.key.rpartition(",assumption=")
         assert (cell.scenario == scenarios[key]) == (assumption == "default"), cell.key
-    only = ["--only", "link=r2,workload=s+2s", "--only", "link=r2,workload=3tcp"]
+    only = ["--only", "link=r2,workload=s+2s,workload=3tcp,workload=2tcp1udp-diffserv"]
     arguments = [*only, "--replications", "2", "--quiet", "--out", str(tmp_path / "out")]
     assert main(["run", str(file), *arguments]) == 0
     run = pl.read_parquet(tmp_path / "out" / "flows.parquet")
