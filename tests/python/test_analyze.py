@@ -26,7 +26,7 @@ REPLICATIONS = 3
 # Cells of iip2004, and their replications.
 PAGES = [
     (f"link={link},protocol={protocol},workload={workload},variant={variant},queue=fifo", replication)
-    for link, replications in (("e0", (1,)), ("r0", (1, 2)), ("r2", (1, 2, 3)), ("r4", (1,)))
+    for link, replications in (("e0", (1,)), ("r0", (1,)), ("r2", (1, 2)), ("r4", (1,)))
     for protocol in ("http1.0", "http1.1")
     for workload in ("s+2s", "m+8m", "l+8m")
     for variant in ("baseline", "iw4+frto")

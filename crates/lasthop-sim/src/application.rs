@@ -93,7 +93,9 @@ pub(crate) fn applications<O: Observer>(
     let clocks = Clocks::new(&scenario.tcp, seed);
     let mtu = scenario.mtu.0 as u32;
     let infos = lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref());
-    infos.iter().for_each(|info| observer.announce(info));
+    for info in &infos {
+        observer.announce(info);
+    }
     let flow = |(id, info): (u32, &FlowInfo)| Flow {
         application: info.application as usize,
         dscp: info.dscp,

@@ -283,7 +283,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         loop {
             let endpoint = endpoint(&mut self.flows, flow, host);
             let Some((segment, ecn)) = endpoint.poll_transmit(now) else {
-                let side = if host == Host::Server { 0 } else { 1 };
+                let side = u32::from(host == Host::Client);
                 let component =
                     FIRST_APPLICATION + self.applications.len() as ComponentId + 2 * flow.0 + side;
                 self.agenda.schedule(component, endpoint.next_wakeup());

@@ -112,10 +112,14 @@ impl TcpFlow {
             if self.fin_end.is_some_and(|fin_end| segment.ack >= fin_end) {
                 self.fin_acknowledged.get_or_insert(now);
             }
-        } else if self.highest_ack == Some(segment.ack) && repeats_ack(segment) {
-            record.duplicate_acks += 1;
-            self.repeats += 1;
-            record.triple_duplicate_acks += u64::from(self.repeats == 3);
+        } else if self.highest_ack == Some(segment.ack) {
+            if repeats_ack(segment) {
+                record.duplicate_acks += 1;
+                self.repeats += 1;
+                record.triple_duplicate_acks += u64::from(self.repeats == 3);
+            } else {
+                self.repeats = 0;
+            }
         }
     }
 

@@ -51,7 +51,9 @@ impl Trace {
         let run = RunInfo { rate_Bps: 8000.0, segment_bytes: MSS, packet_bytes: 576 };
         let applications = ["f", "g"].map(|name| ApplicationInfo { name: name.to_owned(), objects: None });
         let mut analysis = Analysis::new(applications.to_vec(), run);
-        flows.iter().for_each(|flow| analysis.announce(flow));
+        for flow in flows {
+            analysis.announce(flow);
+        }
         let down = flows.first().map_or(Direction::Down, |flow| Direction::from(flow.sender));
         Self { analysis, serial: 0, flow: FlowId(0), down }
     }

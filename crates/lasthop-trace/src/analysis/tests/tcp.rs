@@ -50,6 +50,20 @@ fn a_third_duplicate_in_a_row_counts_once_and_again_after_an_advance() {
 }
 
 #[test]
+fn data_with_the_same_ack_number_ends_a_row_of_duplicates() {
+    let mut trace = Trace::tcp();
+    trace.handshake(0);
+    trace.ack(1000, 536);
+    (0..2).for_each(|k| trace.ack(1100 + k, 536));
+    let request = Segment { ack: 537, payload_bytes: 350, flags: Flags::ACK, ..Segment::default() };
+    let request = trace.send(1200, Direction::Up, request);
+    trace.delivered(1200, &request);
+    (0..2).for_each(|k| trace.ack(1300 + k, 536));
+    let record = trace.record();
+    assert_eq!((record.duplicate_acks, record.triple_duplicate_acks), (4, 0));
+}
+
+#[test]
 fn a_changed_window_still_repeats_but_data_resets_and_syn_acks_do_not() {
     let mut trace = Trace::tcp();
     trace.handshake(0);

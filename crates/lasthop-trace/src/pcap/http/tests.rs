@@ -5,7 +5,9 @@ const FLOW: FlowId = FlowId(3);
 
 fn noted(events: &[HttpEvent]) -> Messages {
     let mut messages = Messages::default();
-    events.iter().for_each(|&event| messages.note(FLOW, event));
+    for &event in events {
+        messages.note(FLOW, event);
+    }
     messages
 }
 
