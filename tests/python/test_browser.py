@@ -235,6 +235,8 @@ def test_the_report_of_a_whole_study_is_small_and_opens_at_once(
     browser.get("about:blank")
     browser.get_log("performance")
     browser.get(report.as_uri())
+    plot = browser.find_element(By.CSS_SELECTOR, "#agreement .plot")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'start', behavior: 'instant'})", plot)
     WebDriverWait(browser, PATIENCE_S).until(
         lambda _: browser.find_elements(By.CSS_SELECTOR, "#agreement .plot .nsewdrag")
     )
