@@ -70,14 +70,16 @@ def test_golden_stories(name: str, key: str, replication: int, flow: str) -> Non
     assert told(key, replication, flow) == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
 
 
-def compare(study: _core.Study, replications: Iterable[int]) -> Counter[str]:
-    """Hold the facts of every flow against its record; return the sums of all counts."""
+def compare(study: _core.Study, replications: Iterable[int], wanted: str = "") -> Counter[str]:
+    """Hold the facts of every flow against its record; return the sums of all counts. Cells whose key has `wanted`."""
     totals: Counter[str] = Counter()
-    for cell in study.cells:
+    for cell in (cell for cell in study.cells if wanted in cell.key):
         for replication in replications:
             trace = cell.trace(study.seed, 1, replication)
             packets = Packets(trace.packets)
             for number, record in enumerate(rows(trace.flows)):
+                if record["start_s"] is None:
+                    continue  # a connection of a page load that was never opened
                 place = (cell.key, replication, record["flow"])
                 totals[record["outcome"]] += 1
                 if record["protocol"] == "udp":
@@ -110,6 +112,27 @@ def test_counts_verdicts_and_times_equal_the_records() -> None:
     totals = compare(_core.load(str(STUDY / "study.toml")), range(1, 5))
     for name in set(COUNTS) - {"ack_drops_queue", "ack_drops_red", "ack_marks_ecn"}:
         assert totals[name] > 0, name
+
+
+def test_counts_equal_the_records_of_page_loads() -> None:
+    totals = compare(_core.load(str(STUDY.parent / "iip2004" / "study.toml")), [1, 2], "workload=m+8m,variant=frto,")
+    assert totals["timeouts"] > 0
+    assert totals["retransmitted_packets"] > 0
+
+
+def test_a_page_load_is_told_by_its_objects_then_by_its_connections(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = "link=e0,protocol=http1.0,workload=s+2s,variant=baseline,queue=fifo"
+    assert lasthop_main("explain", "iip2004", "--cell", cell, "--replication", 1, "--flow", "page") == 0
+    told = capsys.readouterr().out
+    assert "page: page load, 3 objects asked for over 3 connections." in told
+    assert told.count("Asks for ") == 3
+    for name in ("main", "inline-1", "inline-2"):
+        assert f"page/{name}: TCP, server to client, segments of at most 536 bytes." in told
+    assert told.count("The client's SYN arrived; SYN-ACK sent.") == 3
+    assert lasthop_main("explain", "iip2004", "--cell", cell, "--replication", 1, "--flow", "page/main") == 0
+    assert "inline" not in capsys.readouterr().out
 
 
 LOSSY = """

@@ -11,20 +11,24 @@ from lasthop.campaign import ChosenRun
 from lasthop.errors import InputError, nearest
 from lasthop.explain.facts import gather
 from lasthop.explain.packets import Packets, rows
+from lasthop.explain.pages import tell_page
 from lasthop.explain.tell import tell_tcp
 from lasthop.explain.udp import gather_udp, tell_udp
 from lasthop.explain.words import plain
 
 
 def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
-    """Yield the story of each flow of a run, or of the one named `flow`, as plain text."""
+    """Yield the story of each flow of a run, or of the one named `flow`, as plain text.
+
+    The name of a page load stands for the page load and all its connections.
+    """
     scenario = json.loads(run.cell.scenario)
-    names = [str(entry["name"]) for entry in scenario["flow"]]
+    trace = run.trace()
+    names = list(dict.fromkeys([*map(str, trace.flows["application"]), *map(str, trace.flows["flow"])]))
     if flow is not None and flow not in names:
         raise InputError(
             f"--flow {flow}: there is no such flow; did you mean '{nearest(flow, names)}'? Flows: {', '.join(names)}."
         )
-    trace = run.trace()
     yield "\n".join(
         [
             plain(f"{run.title}, seed {run.plan.seed} (lasthop {_core.VERSION})."),
@@ -38,12 +42,16 @@ def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
 
 
 def stories(trace: _core.Trace, scenario: Mapping[str, Any], flow: str | None = None) -> Iterator[str]:
-    """Yield the story of each flow of a trace, or of the one named `flow`."""
+    """Yield the story of each flow of a trace, or of the one named `flow`; of a page load first its objects."""
     arq = (scenario.get("errors") or {}).get("arq")
     packets = Packets(trace.packets, _nanoseconds(arq["delay"]) if arq else 0)
+    told = set()
     for number, record in enumerate(rows(trace.flows)):
-        if flow not in (None, record["flow"]):
+        if flow not in (None, record["flow"], record["application"]):
             continue
+        if record["application"] != record["flow"] != flow and record["application"] not in told:
+            told.add(record["application"])
+            yield tell_page(trace, record["application"])
         if not packets.of_flow(number):
             yield plain(f"{record['flow']}: the run ended before its first packet.")
         elif record["protocol"] == "udp":

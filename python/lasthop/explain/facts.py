@@ -147,6 +147,8 @@ class TcpFacts:
 
     record: Mapping[str, Any]
     direction: str
+    passive: bool
+    """The peer connected to the sender."""
     segment_bytes: int
     start_ns: int
     end_ns: int
@@ -188,10 +190,11 @@ class TcpFacts:
 class _History:
     """Reads a flow's events in order."""
 
-    def __init__(self, packets: Packets, tcp: Sequence[Mapping[str, Any]], flow: int) -> None:
+    def __init__(self, packets: Packets, tcp: Sequence[Mapping[str, Any]], flow: int, *, page_load: bool) -> None:
         self.packets = packets
         self.mine = packets.of_flow(flow)
-        self.direction = self.mine[0].direction
+        # The sender of a page load's data is the server, which the browser connects to.
+        self.direction = "down" if page_load else self.mine[0].direction
         self.host = "server" if self.direction == "down" else "client"
         self.tcp = [row for row in tcp if row["flow"] == flow and row["host"] == self.host]
         states = [row for row in self.tcp if row["event"] == "window"]
@@ -536,9 +539,11 @@ def gather(
     link_states: Mapping[str, Sequence[float]],
 ) -> TcpFacts:
     """Collect the facts of TCP flow number `flow`."""
-    history = _History(trace_tables, list(rows(tcp)), flow)
+    history = _History(trace_tables, list(rows(tcp)), flow, page_load=record["application"] != record["flow"])
     history.read()
-    start_ns = history.mine[0].sent.ns
+    passive = history.mine[0].direction != history.direction
+    arrivals = [p.delivered.ns for p in history.mine if p.direction != history.direction and p.delivered is not None]
+    start_ns = min(arrivals, default=history.mine[0].sent.ns) if passive else history.mine[0].sent.ns
     ended = history.fin_acknowledged or history.ended or trace_tables.end
     bursts = _bursts(history.mine, history.direction)
     _count_losses(history.counts, bursts)
@@ -547,6 +552,7 @@ def gather(
     return TcpFacts(
         record=record,
         direction=history.direction,
+        passive=passive,
         segment_bytes=max(full, default=0),
         start_ns=start_ns,
         end_ns=ended.ns,

@@ -58,10 +58,12 @@ class _Teller:
 
     def _set_up(self) -> Iterator[Entry]:
         story = self.story
-        yield story.start_ns, 0, "SYN sent."
+        yield story.start_ns, 0, "The client's SYN arrived; SYN-ACK sent." if story.passive else "SYN sent."
         if story.established is None or story.first_window is None:
             return
-        text = f"Established: the SYN-ACK came {length(story.established.ns - story.start_ns)} after the first SYN."
+        waited = length(story.established.ns - story.start_ns)
+        answer, asked = ("ACK", "arrival of the SYN") if story.passive else ("SYN-ACK", "first SYN")
+        text = f"Established: the {answer} came {waited} after the {asked}."
         if story.handshake_rtt_ns is not None and story.handshake_rto_ns is not None:
             text += f" First RTT sample {length(story.handshake_rtt_ns)}, RTO {length(story.handshake_rto_ns)}."
         window = story.first_window

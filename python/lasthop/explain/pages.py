@@ -1,0 +1,27 @@
+"""The story of a page load: its objects, in the order in which the browser asked for them."""
+
+from __future__ import annotations
+
+from lasthop import _core
+from lasthop.explain.packets import rows
+from lasthop.explain.words import clock, count, length, paragraph, plain
+
+
+def tell_page(trace: _core.Trace, name: str) -> str:
+    """Say of each object when it was asked for, over which connection, and when it arrived."""
+    flows = list(rows(trace.flows))
+    objects = [row for row in rows(trace.objects) if flows[row["flow"]]["application"] == name]
+    connections = {row["flow"] for row in objects}
+    head = f"{name}: page load, {count(len(objects), 'object')} asked for over {count(len(connections), 'connection')}."
+    lines = [plain(head), ""]
+    for row in objects:
+        what = "main" if row["object"] == 0 else f"inline-{row['object']}"
+        text = f"Asks for {what}, over {flows[row['flow']]['flow']}."
+        if row["first_byte_ns"] is None:
+            text += " Nothing of it arrived."
+        else:
+            text += f" First byte {length(row['first_byte_ns'] - row['request_ns'])} later"
+            whole = row["last_byte_ns"]
+            text += ", but not the last." if whole is None else f", the last {length(whole - row['request_ns'])} later."
+        lines.append(paragraph(clock(row["request_ns"]), text))
+    return "\n".join(lines)
