@@ -30,6 +30,7 @@
 //!   connections that no application holds any more.
 //! - A reset is taken if it lies in the window, as in Linux 2.4, without the challenge ACKs of RFC 5961.
 
+mod classic;
 pub mod clock;
 pub mod config;
 mod connection;
@@ -40,9 +41,10 @@ mod recovery;
 mod rto;
 mod scoreboard;
 mod sender;
+mod sending;
 mod undo;
 
 pub use clock::TickClock;
-pub use config::{CachedInitialWindow, FRtoMode, Profile, RecoveryRules, TcpConfig};
+pub use config::{CachedInitialWindow, FRtoMode, InitialSsthresh, Profile, RecoveryRules, TcpConfig};
 pub use connection::{Endpoint, Phase};
 pub use metrics::CachedMetrics;
