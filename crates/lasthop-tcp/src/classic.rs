@@ -49,8 +49,8 @@ pub(crate) struct ClassicSender {
     repaired: u64,
     /// Segments sent by limited transmit since the last new ACK.
     limited: u32,
-    /// What had been sent when the sender last went back to `una`.
-    went_back_at: u64,
+    /// What had been sent at the last fast retransmit or timeout.
+    recover: u64,
     /// What had been sent when the window was last reduced.
     reduced_at: u64,
     /// Why segments below `max` are sent again.
@@ -91,7 +91,7 @@ impl ClassicSender {
             board: Scoreboard::default(),
             repaired: 0,
             limited: 0,
-            went_back_at: 0,
+            recover: 0,
             reduced_at: 0,
             resending: RetransmissionKind::Timeout,
             timed: None,

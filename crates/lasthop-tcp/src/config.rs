@@ -47,9 +47,9 @@ pub struct TcpConfig {
     pub cached_initial_window: CachedInitialWindow,
     /// What signs of loss do to the window, and what is sent again.
     pub recovery: RecoveryRules,
-    /// Under classic rules: once the sender has gone back to the first unacknowledged byte, duplicate ACKs
-    /// start fast retransmit only after all that had been sent is acknowledged (RFC 2582, section 5).
-    pub go_back_guard: bool,
+    /// Under classic rules: after a fast retransmit or a timeout, duplicate ACKs start another fast retransmit
+    /// only once more is acknowledged than had been sent (RFC 2582, section 5).
+    pub fast_retransmit_guard: bool,
     /// Send no segment that is smaller than it could be only because the window is almost full (RFC 9293,
     /// section 3.8.6.2.1). Windows that count segments leave no other choice.
     pub silly_window_avoidance: bool,

@@ -43,8 +43,8 @@ impl ClassicSender {
     }
 
     fn fast_retransmit<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        // What is sent again after going back makes duplicates of its own (RFC 2582, section 5).
-        if self.config.go_back_guard && self.una <= self.went_back_at {
+        // What was sent again needlessly makes duplicates of its own (RFC 2582, section 5).
+        if self.config.fast_retransmit_guard && self.una <= self.recover {
             return;
         }
         self.resending = RetransmissionKind::Fast;
@@ -61,6 +61,7 @@ impl ClassicSender {
         self.cwnd = self.ssthresh as f64;
         self.cwr_pending = self.config.ecn;
         self.reduced_at = self.max;
+        self.recover = self.max;
         self.recovery_point = Some(self.max);
         cx.emit(TcpEvent::RecoveryEntered { recovery_point: self.max });
         self.timed = None;
@@ -132,7 +133,7 @@ impl ClassicSender {
         self.cwnd = self.mss as f64;
         self.cwr_pending = self.config.ecn;
         self.reduced_at = self.max;
-        self.went_back_at = self.max;
+        self.recover = self.max;
         self.nxt = self.una;
         self.timed = None;
         self.timer = None;
