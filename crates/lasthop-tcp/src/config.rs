@@ -188,7 +188,7 @@ impl RecoveryRules {
 
 /// Slow-start threshold of a connection that finds no cached metrics: `"infinite"`, or a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "Stated", into = "String")]
 pub enum InitialSsthresh {
     /// Slow start ends with the first loss.
     Infinite,
@@ -196,10 +196,30 @@ pub enum InitialSsthresh {
     Bytes(Bytes),
 }
 
-impl TryFrom<String> for InitialSsthresh {
-    type Error = ParseError;
-    fn try_from(text: String) -> Result<Self, ParseError> {
-        if text == "infinite" { Ok(Self::Infinite) } else { text.parse().map(Self::Bytes) }
+/// A threshold as it is written; a number lacks its unit, which reading it as a size will say.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Stated {
+    Text(String),
+    Number(f64),
+}
+
+impl TryFrom<Stated> for InitialSsthresh {
+    type Error = String;
+    fn try_from(stated: Stated) -> Result<Self, String> {
+        let text = match stated {
+            Stated::Text(text) => text,
+            Stated::Number(number) => number.to_string(),
+        };
+        if text == "infinite" {
+            return Ok(Self::Infinite);
+        }
+        if text.starts_with(char::is_alphabetic) {
+            return Err(format!(
+                "{text:?} is no threshold: write \"infinite\" or a size, for example \"64 KiB\""
+            ));
+        }
+        text.parse().map(Self::Bytes).map_err(|error: ParseError| error.to_string())
     }
 }
 
