@@ -115,7 +115,7 @@ pub enum UndoCause {
     FRto,
 }
 
-/// What happened inside a TCP sender. Windows are in segments.
+/// What happened inside a TCP sender. Windows are in segments, cut to whole ones where a sender counts bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TcpEvent {
     /// The three-way handshake is complete.

@@ -1,4 +1,4 @@
-//! The sending half of a connection: what may be sent, what an ACK does, what a timeout does.
+//! The sending half of a connection as in Linux: what may be sent, what an ACK does, what a timeout does.
 //!
 //! Windows count segments, as in Linux. The mechanisms live beside this file: loss recovery in
 //! `recovery`, its undoing in `undo`, F-RTO in `frto`, the retransmission queue in `scoreboard`.

@@ -172,7 +172,8 @@ fn errors() -> impl Strategy<Value = ErrorConfig> {
 }
 
 fn tcp() -> impl Strategy<Value = TcpConfig> {
-    prop_oneof![3 => linux(), 1 => classic()]
+    // Boxed: the tree of strategies is too large for the stack of a test thread.
+    prop_oneof![3 => linux().boxed(), 1 => classic().boxed()]
 }
 
 /// The profile `ns-1998` in its flavours.
