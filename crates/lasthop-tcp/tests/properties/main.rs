@@ -123,10 +123,19 @@ fn path(loss: std::ops::Range<u32>) -> impl Strategy<Value = Path> {
 
 fn transfer(loss: std::ops::Range<u32>) -> impl Strategy<Value = Transfer> {
     let request = (prop_oneof![Just(0), 1..5_000u64], any::<bool>());
-    (config(), config(), cache(), path(loss), request, 0..80u64, 1..1_200u64).prop_map(
-        |(server, client, cache, path, (request_bytes, client_closes_first), writes, write_bytes)| Transfer {
+    let ends = (config(), config(), any::<bool>());
+    (ends, cache(), path(loss), request, 0..80u64, 1..1_200u64).prop_map(
+        |(
+            (server, client, opened),
+            cache,
+            path,
+            (request_bytes, client_closes_first),
+            writes,
+            write_bytes,
+        )| Transfer {
             server,
             client,
+            opened,
             cache,
             path,
             request_bytes,
