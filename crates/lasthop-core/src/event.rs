@@ -127,7 +127,7 @@ pub enum TcpEvent {
         /// Number of expiries in a row, this one included.
         backoff: u32,
     },
-    /// Fast recovery began.
+    /// Fast recovery began, or what Tahoe has in its place.
     RecoveryEntered {
         /// Everything below must be acknowledged before recovery ends.
         recovery_point: u64,

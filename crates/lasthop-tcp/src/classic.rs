@@ -51,6 +51,8 @@ pub(crate) struct ClassicSender {
     limited: u32,
     /// What had been sent at the last fast retransmit or timeout.
     recover: u64,
+    /// Gone back by a timeout or by Tahoe, until `recover` is acknowledged.
+    gone_back: bool,
     /// What had been sent when the window was last reduced.
     reduced_at: u64,
     /// Why segments below `max` are sent again.
@@ -92,6 +94,7 @@ impl ClassicSender {
             repaired: 0,
             limited: 0,
             recover: 0,
+            gone_back: false,
             reduced_at: 0,
             resending: RetransmissionKind::Timeout,
             timed: None,

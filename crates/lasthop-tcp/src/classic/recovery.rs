@@ -48,6 +48,7 @@ impl ClassicSender {
             return;
         }
         self.resending = RetransmissionKind::Fast;
+        cx.emit(TcpEvent::RecoveryEntered { recovery_point: self.max });
         if self.config.recovery == RecoveryRules::Tahoe {
             self.reduce_to_one_segment();
             return;
@@ -63,7 +64,7 @@ impl ClassicSender {
         self.reduced_at = self.max;
         self.recover = self.max;
         self.recovery_point = Some(self.max);
-        cx.emit(TcpEvent::RecoveryEntered { recovery_point: self.max });
+        self.gone_back = false;
         self.timed = None;
         self.timer = None;
         self.repaired = self.resend(cx, SackBlock { start: self.una, end: self.max });
@@ -108,11 +109,14 @@ impl ClassicSender {
         }
     }
 
-    /// A new ACK that is not partial ends fast recovery, if that is under way.
+    /// A new ACK that is not partial ends fast recovery, if that is under way. What went back is over when all
+    /// that had been sent is acknowledged.
     pub(super) fn leave_recovery<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        if self.recovery_point.is_some() {
+        let caught_up = self.gone_back && self.una >= self.recover;
+        if caught_up || self.recovery_point.is_some() {
             cx.emit(TcpEvent::RecoveryLeft);
         }
+        self.gone_back &= !caught_up;
         self.recovery_point = None;
         self.inflation = 0;
         self.duplicates = 0;
@@ -134,6 +138,8 @@ impl ClassicSender {
         self.cwr_pending = self.config.ecn;
         self.reduced_at = self.max;
         self.recover = self.max;
+        // A SYN that is sent again is no recovery.
+        self.gone_back = self.una > 0;
         self.nxt = self.una;
         self.timed = None;
         self.timer = None;

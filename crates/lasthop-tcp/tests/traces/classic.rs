@@ -45,6 +45,9 @@ fn vanilla_finds_loss_by_timeout_only_and_goes_back() {
     assert_eq!(wire.ack(6), [6, 7, 8]);
     assert_eq!(wire.window(), (3, 4, 3));
     assert_eq!(wire.ack(7), [9, 10]);
+    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 0);
+    wire.ack(10);
+    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
     assert_eq!(wire.copies(9).len(), 2);
     assert_eq!(wire.copies(10).len(), 1);
 }
@@ -114,7 +117,9 @@ fn tahoe_starts_slowly_after_fast_retransmit() {
     assert_eq!(wire.ack(1), NONE);
     // 3 was lost too, and 4 is sent again for nothing.
     assert_eq!(wire.ack(3), [3, 4]);
+    assert_eq!((wire.recoveries(), wire.count(TcpEvent::RecoveryLeft)), (1, 0));
     assert_eq!(wire.ack(10), [10, 11, 12]);
+    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
 }
 
 #[test]
