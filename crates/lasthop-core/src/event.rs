@@ -115,7 +115,7 @@ pub enum UndoCause {
     FRto,
 }
 
-/// What happened inside a TCP sender. Windows are in segments.
+/// What happened inside a TCP sender. Windows are in segments, cut to whole ones where a sender counts bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TcpEvent {
     /// The three-way handshake is complete.
@@ -127,7 +127,7 @@ pub enum TcpEvent {
         /// Number of expiries in a row, this one included.
         backoff: u32,
     },
-    /// Fast recovery began.
+    /// Fast recovery began, or what Tahoe has in its place.
     RecoveryEntered {
         /// Everything below must be acknowledged before recovery ends.
         recovery_point: u64,

@@ -5,6 +5,7 @@
 //! their own types, found by the names of their definitions.
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Probability, QueueSize, Rate};
+use lasthop_tcp::InitialSsthresh;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Schema;
 
@@ -24,10 +25,11 @@ fn read<T: DeserializeOwned>(node: &Node) -> Result<(), String> {
 type Reader = fn(&Node) -> Result<(), String>;
 
 /// Types that read their own text, by the name of their definition.
-const READERS: [(&str, Reader); 8] = [
+const READERS: [(&str, Reader); 9] = [
     ("Duration", read::<Duration>),
     ("Rate", read::<Rate>),
     ("Bytes", read::<Bytes>),
+    ("InitialSsthresh", read::<InitialSsthresh>),
     ("QueueSize", read::<QueueSize>),
     ("Dscp", read::<Dscp>),
     ("Probability", read::<Probability>),

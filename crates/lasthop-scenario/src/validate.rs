@@ -3,7 +3,7 @@
 use lasthop_core::packet::{Datagram, Segment};
 use lasthop_core::{Bytes, Duration};
 use lasthop_link::ConfigError;
-use lasthop_tcp::{FRtoMode, TcpConfig};
+use lasthop_tcp::{FRtoMode, RecoveryRules, TcpConfig};
 use lasthop_traffic::{FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol};
 
 use crate::types::Scenario;
@@ -77,6 +77,7 @@ fn tcp(config: &TcpConfig) -> Result<(), Invalid> {
         ("initial_window", config.initial_window, 1..=SEGMENTS_MAX),
         ("dupack_threshold", config.dupack_threshold, 1..=SEGMENTS_MAX),
         ("max_burst", config.max_burst, 1..=SEGMENTS_MAX),
+        ("ack_every", config.ack_every, 1..=SEGMENTS_MAX),
         ("retries", config.retries, 0..=RETRIES_MAX),
         ("syn_retries", config.syn_retries, 0..=RETRIES_MAX),
         ("receive_window_initial", config.receive_window_initial, 1..=SEGMENTS_MAX),
@@ -116,10 +117,38 @@ fn tcp(config: &TcpConfig) -> Result<(), Invalid> {
     require(config.frto != FRtoMode::Rfc5682Sack || config.sack, "tcp.frto", || {
         "\"rfc5682-sack\" needs sack = true; set that too, or write \"rfc4138\"".into()
     })?;
+    tcp_family(config)?;
     let (initial, max) = (config.receive_window_initial, config.receive_window_max);
     require(initial <= max, "tcp.receive_window_initial", || {
         format!("{initial} is above receive_window_max = {max}; lower it, or raise receive_window_max")
     })
+}
+
+/// Some switches exist under the rules of Linux only, others under the classic ones.
+fn tcp_family(config: &TcpConfig) -> Result<(), Invalid> {
+    let rules = config.recovery;
+    require(rules != RecoveryRules::SackPipe || config.sack, "tcp.recovery", || {
+        "\"sack-pipe\" needs sack = true; set that too, or write \"newreno\"".into()
+    })?;
+    let off = config.frto == FRtoMode::Off;
+    for (key, value, set, classic) in [
+        ("frto", "\"off\"", !off, false),
+        ("early_retransmit", "false", config.early_retransmit, false),
+        ("timestamps", "false", config.timestamps, false),
+        ("cached_metrics", "false", config.cached_metrics, false),
+        ("lost_by_age", "false", config.lost_by_age, false),
+        ("fast_retransmit_guard", "false", config.fast_retransmit_guard, true),
+        ("silly_window_avoidance", "true", !config.silly_window_avoidance, true),
+    ] {
+        require(!set || rules.is_classic() == classic, &format!("tcp.{key}"), || {
+            let (family, nearest) =
+                if classic { ("classic", "\"reno\"") } else { ("Linux'", "\"linux-in-flight\"") };
+            format!(
+                "only {family} recovery rules know it; write {key} = {value}, or recovery = {nearest}, say"
+            )
+        })?;
+    }
+    Ok(())
 }
 
 /// Timestamps are 32 bits wide (RFC 7323, section 3.2); the model does not let them wrap.

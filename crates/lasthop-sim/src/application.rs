@@ -121,7 +121,8 @@ pub(crate) fn applications<O: Observer>(
     (applications, (0..).zip(&infos).map(flow).collect())
 }
 
-/// The hosts' tick clocks. Hosts do not boot in step: each phase is drawn once per replication.
+/// The hosts' tick clocks. Hosts do not boot in step: each phase is drawn once per replication, unless the hosts
+/// share one clock.
 struct Clocks {
     server: TickClock,
     client: TickClock,
@@ -130,6 +131,9 @@ struct Clocks {
 impl Clocks {
     fn new(config: &TcpConfig, seed: Seed) -> Self {
         let clock = |stream| {
+            if config.common_clock {
+                return TickClock::new(config.tick, Duration::ZERO);
+            }
             let phase = seed.stream(stream).unit() * config.tick.as_nanos() as f64;
             TickClock::new(config.tick, Duration::from_nanos(phase as u64))
         };

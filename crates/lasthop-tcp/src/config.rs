@@ -1,8 +1,10 @@
 //! The switches of a TCP endpoint. A profile is a set of values for all of them, kept as data in
 //! `profiles/`; a scenario names a profile and changes single switches.
 
-use lasthop_core::Duration;
-use schemars::JsonSchema;
+use std::fmt;
+
+use lasthop_core::{Bytes, Duration, ParseError};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 /// Every switch of a TCP endpoint. In a scenario only `profile` is needed; the profile supplies the
@@ -15,6 +17,8 @@ pub struct TcpConfig {
     pub profile: Profile,
     /// Initial congestion window in segments, while nothing is cached for the destination.
     pub initial_window: u32,
+    /// Slow-start threshold at first, while nothing is cached for the destination; at least two segments.
+    pub initial_ssthresh: InitialSsthresh,
     /// Duplicate ACKs, or segments SACKed, that start fast recovery.
     pub dupack_threshold: u32,
     /// With fewer than four segments outstanding and no new data to send, fast recovery starts when all but
@@ -41,8 +45,14 @@ pub struct TcpConfig {
     pub cached_metrics: bool,
     /// Initial window of a connection that finds cached metrics.
     pub cached_initial_window: CachedInitialWindow,
-    /// How the window and the scoreboard move in fast recovery.
+    /// What signs of loss do to the window, and what is sent again.
     pub recovery: RecoveryRules,
+    /// Under classic rules: after a fast retransmit or a timeout, duplicate ACKs start another fast retransmit
+    /// only once more is acknowledged than had been sent (RFC 2582, section 5).
+    pub fast_retransmit_guard: bool,
+    /// Send no segment that is smaller than it could be only because the window is almost full (RFC 9293,
+    /// section 3.8.6.2.1). Windows that count segments leave no other choice.
+    pub silly_window_avoidance: bool,
     /// A segment that has waited longer than the retransmission timeout counts as lost as soon as an ACK
     /// raises doubts, without waiting for the timer.
     pub lost_by_age: bool,
@@ -50,7 +60,9 @@ pub struct TcpConfig {
     pub max_burst: u32,
     /// Resolution of the host's timers and of its timestamp clock.
     pub tick: Duration,
-    /// Lower bound of the retransmission timeout's variance term.
+    /// The clocks of all hosts tick together, from the start of the run on; else each has a phase of its own.
+    pub common_clock: bool,
+    /// Lower bound of the retransmission timeout; in Linux, of its variance term.
     pub rto_min: Duration,
     /// Retransmission timeout before the first RTT sample.
     pub rto_initial: Duration,
@@ -63,6 +75,8 @@ pub struct TcpConfig {
     /// After its own FIN is acknowledged an end waits this long for the peer's, counted from the last segment
     /// that arrived; then it gives up. Linux: `tcp_fin_timeout`.
     pub fin_timeout: Duration,
+    /// An ACK leaves at once for every so many full-sized segments; below that it may be held.
+    pub ack_every: u32,
     /// Time after which a held ACK is sent, counted in ticks from the one in progress.
     pub delayed_ack: Duration,
     /// Acknowledge the very first data segment at once.
@@ -87,6 +101,10 @@ pub enum Profile {
     /// Linux 2.4.20 as the Helsinki studies configured it.
     #[serde(rename = "linux-2.4")]
     Linux24,
+    /// The TCP of simulators of 1998: classic rules, a clock of 100 ms, no delayed ACKs; Reno unless `recovery`
+    /// says otherwise.
+    #[serde(rename = "ns-1998")]
+    Ns1998,
 }
 
 impl Profile {
@@ -94,6 +112,7 @@ impl Profile {
     pub const fn toml(self) -> &'static str {
         match self {
             Self::Linux24 => include_str!("../profiles/linux-2.4.toml"),
+            Self::Ns1998 => include_str!("../profiles/ns-1998.toml"),
         }
     }
 }
@@ -127,8 +146,12 @@ pub enum FRtoMode {
     Rfc5682Sack,
 }
 
-/// How the window and the scoreboard move in fast recovery. In both, ssthresh is half of what is in flight,
-/// the window drops to it at once and ends there, and in between it is at most what is in flight plus one.
+/// What signs of loss do to the window, and what is sent again.
+///
+/// The first two are rules of Linux: windows count segments, and a scoreboard remembers each of them. ssthresh is
+/// half of what is in flight, the window drops to it at once and ends there, and in between it is at most what is
+/// in flight plus one. All others are classic rules: windows count bytes, ssthresh is half of the window in whole
+/// segments, and a timeout goes back to the first unacknowledged byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoveryRules {
@@ -138,4 +161,97 @@ pub enum RecoveryRules {
     /// RFC 3517: every segment with enough SACKed ones above it is lost; and the window falls on by one every
     /// second ACK down to half of ssthresh, as rate halving does it in Linux 2.4.
     Rfc3517RateHalving,
+    /// Duplicate ACKs mean nothing: loss is found by timeout only ("vanilla" TCP).
+    None,
+    /// Fast retransmit, then slow start from one segment.
+    Tahoe,
+    /// Fast recovery until the next new ACK; each duplicate ACK adds a segment to the window (RFC 2001).
+    Reno,
+    /// Fast recovery until all that had been sent is acknowledged, as first published (Hoe 1995): a partial ACK
+    /// sends one segment again and takes the window back to ssthresh, and every second duplicate that the window
+    /// does not answer sends a new segment.
+    Newreno,
+    /// As `newreno`, but a partial ACK deflates the window by what it acknowledges, and no more is sent than the
+    /// window allows (RFC 2582).
+    #[serde(rename = "newreno-rfc2582")]
+    NewrenoRfc2582,
+    /// SACK with an estimate of what is in the network (Fall and Floyd 1996): the window less three segments at
+    /// first, one less for each duplicate ACK, two less for a partial one, one more for each segment sent. A
+    /// hole is sent again once; if that is lost too, the timeout finds it. Needs SACK; a peer without it gets
+    /// Reno.
+    SackPipe,
+}
+
+impl RecoveryRules {
+    /// True for the rules of the classic sender, which counts bytes; false for those of Linux.
+    pub fn is_classic(self) -> bool {
+        !matches!(self, Self::LinuxInFlight | Self::Rfc3517RateHalving)
+    }
+}
+
+/// Slow-start threshold of a connection that finds no cached metrics: `"infinite"`, or a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Stated", into = "String")]
+pub enum InitialSsthresh {
+    /// Slow start ends with the first loss.
+    Infinite,
+    /// Slow start ends at this window.
+    Bytes(Bytes),
+}
+
+/// A threshold as it is written; a number lacks its unit, which reading it as a size will say.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Stated {
+    Text(String),
+    Number(f64),
+}
+
+impl TryFrom<Stated> for InitialSsthresh {
+    type Error = String;
+    fn try_from(stated: Stated) -> Result<Self, String> {
+        let text = match stated {
+            Stated::Text(text) => text,
+            Stated::Number(number) => number.to_string(),
+        };
+        if text == "infinite" {
+            return Ok(Self::Infinite);
+        }
+        if text.starts_with(char::is_alphabetic) {
+            return Err(format!(
+                "{text:?} is no threshold: write \"infinite\" or a size, for example \"64 KiB\""
+            ));
+        }
+        text.parse().map(Self::Bytes).map_err(|error: ParseError| error.to_string())
+    }
+}
+
+impl fmt::Display for InitialSsthresh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Infinite => f.write_str("infinite"),
+            Self::Bytes(bytes) => bytes.fmt(f),
+        }
+    }
+}
+
+impl From<InitialSsthresh> for String {
+    fn from(value: InitialSsthresh) -> Self {
+        value.to_string()
+    }
+}
+
+impl JsonSchema for InitialSsthresh {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "InitialSsthresh".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Bytes::json_schema(generator);
+        schema.insert("description".into(), "A size in bytes, or \"infinite\"".into());
+        let size = schema.get("pattern").and_then(|pattern| pattern.as_str()).unwrap_or_default();
+        let either = format!("^infinite$|{size}");
+        schema.insert("pattern".into(), either.into());
+        schema
+    }
 }

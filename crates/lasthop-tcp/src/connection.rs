@@ -9,7 +9,8 @@ use crate::clock::{Tick, TickClock, timestamp};
 use crate::config::TcpConfig;
 use crate::metrics::CachedMetrics;
 use crate::receiver::Receiver;
-use crate::sender::{Context, Sender, Transmission};
+use crate::sender::{Context, Transmission};
+use crate::sending::SendingHalf;
 
 /// Where a connection stands (RFC 9293, section 3.3.2, with the closing states folded into one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub struct Endpoint {
     mss: u32,
     offered_mss: u16,
     phase: Phase,
-    sender: Sender,
+    sender: SendingHalf,
     receiver: Receiver,
     ack_due: bool,
     /// An RST that is to be sent.
@@ -62,7 +63,7 @@ impl Endpoint {
             mss,
             offered_mss: offered_mss as u16,
             phase: Phase::Listen,
-            sender: Sender::new(config, clock, mss),
+            sender: SendingHalf::new(config, clock, mss),
             receiver: Receiver::new(config),
             ack_due: false,
             reset: None,
@@ -79,7 +80,19 @@ impl Endpoint {
         self.sender.send_syn(&mut cx);
     }
 
-    /// Queues `bytes` of data, written `write_bytes` at a time; segments do not span writes.
+    /// The connection is open without a handshake, as if it had been for long: simulators of 1998 start so. Both
+    /// ends must be opened, with the same configuration and MTU. No round-trip time is known.
+    pub fn open<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        let mut cx = context(self.flow, self.host, self.clock, now, observer);
+        self.phase = Phase::Established;
+        self.receiver.nxt = 1;
+        self.transmitted = 1;
+        self.sender.skip_handshake(self.receiver.window_bytes(self.mss));
+        self.sender.establish(&mut cx, None);
+    }
+
+    /// Queues `bytes` of data, written `write_bytes` at a time. Segments do not span writes; under classic rules
+    /// the data is one stream, and they may.
     pub fn write<O: Observer>(&mut self, now: Instant, bytes: u64, write_bytes: u64, observer: &mut O) {
         self.sender.write(bytes, write_bytes);
         self.send_new(now, observer);
@@ -106,7 +119,7 @@ impl Endpoint {
             return;
         }
         let synchronised = matches!(self.phase, Phase::SynReceived | Phase::Established);
-        if synchronised && !(self.sender.fin_sent && self.peer_closed()) {
+        if synchronised && !(self.sender.fin_sent() && self.peer_closed()) {
             let flags = Flags::RST.with(Flags::ACK);
             self.reset =
                 Some(Segment { seq: self.transmitted, ack: self.receiver.nxt, flags, ..Segment::default() });
@@ -137,7 +150,7 @@ impl Endpoint {
 
     /// Leaves this connection's metrics for the next one to the same destination.
     pub fn store_metrics(&self, cache: &mut CachedMetrics) {
-        cache.store(&self.sender);
+        self.sender.store_metrics(cache);
     }
 
     /// Takes in a segment from the network; `cache` holds what earlier connections to the peer left,
@@ -160,10 +173,10 @@ impl Endpoint {
         match self.phase {
             Phase::Aborted => self.reset = Some(reset_for(segment)),
             Phase::Listen | Phase::SynSent => self.on_syn(&mut cx, segment, cache),
-            Phase::SynReceived if segment.flags.contains(Flags::SYN) => self.sender.repeat_syn(cx.tick),
+            Phase::SynReceived if segment.flags.contains(Flags::SYN) => self.sender.repeat_syn(&mut cx),
             Phase::SynReceived => {
                 // Data may come with the ACK of the SYN-ACK, or instead of one that was lost.
-                if segment.ack == self.sender.nxt {
+                if segment.ack == self.sender.sent_end() {
                     self.sender.take_ack(&mut cx, segment);
                     self.establish(&mut cx, cache);
                     self.on_data(cx.tick, segment, ecn);
@@ -194,7 +207,7 @@ impl Endpoint {
             return;
         }
         let ecn_setup = segment.flags.contains(Flags::ECE);
-        for config in [&mut self.config, &mut self.sender.config] {
+        for config in [&mut self.config, self.sender.config_mut()] {
             config.sack &= segment.sack_permitted;
             config.dsack &= segment.sack_permitted;
             config.timestamps &= segment.timestamps.is_some();
@@ -204,7 +217,7 @@ impl Endpoint {
         self.receiver.on_syn(segment);
         if self.phase == Phase::Listen {
             self.phase = Phase::SynReceived;
-            self.sender.window_bytes = segment.window_bytes;
+            self.sender.set_window(segment.window_bytes);
             self.sender.send_syn(cx);
         } else {
             self.sender.take_ack(cx, segment);
@@ -216,10 +229,7 @@ impl Endpoint {
     /// The handshake is complete: the first flight leaves.
     fn establish<O: Observer>(&mut self, cx: &mut Context<'_, O>, cache: Option<&CachedMetrics>) {
         self.phase = Phase::Established;
-        self.sender.ecn_negotiated = self.config.ecn;
-        self.sender.start(cx, cache);
-        self.sender.send_new(cx);
-        self.sender.report_window(cx);
+        self.sender.establish(cx, cache);
     }
 
     fn on_data(&mut self, tick: Tick, segment: &Segment, ecn: Ecn) {
@@ -245,7 +255,7 @@ impl Endpoint {
     fn accepts_reset(&self, segment: &Segment) -> bool {
         match self.phase {
             Phase::Listen | Phase::Closed | Phase::Aborted => false,
-            Phase::SynSent => segment.flags.contains(Flags::ACK) && segment.ack == self.sender.nxt,
+            Phase::SynSent => segment.flags.contains(Flags::ACK) && segment.ack == self.sender.sent_end(),
             Phase::SynReceived | Phase::Established => {
                 let first = self.receiver.nxt;
                 (first..=first + self.receiver.window_bytes(self.mss)).contains(&segment.seq)
@@ -256,7 +266,7 @@ impl Endpoint {
     /// The end of the connection. Nothing is sent: as on Linux the peer learns of it when it sends something.
     fn give_up<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         self.phase = Phase::Aborted;
-        self.sender.out.clear();
+        self.sender.out().clear();
         self.ack_due = false;
         cx.emit(TcpEvent::Aborted);
     }
@@ -266,7 +276,7 @@ impl Endpoint {
         if self.phase == Phase::Aborted {
             return None;
         }
-        let due = [self.sender.timer, self.receiver.delayed_ack_due(), self.fin_wait];
+        let due = [self.sender.timer(), self.receiver.delayed_ack_due(), self.fin_wait];
         due.into_iter().flatten().min().map(|tick| self.clock.begin(tick))
     }
 
@@ -280,7 +290,7 @@ impl Endpoint {
             self.ack_due = true;
         }
         let exhausted =
-            self.sender.timer.is_some_and(|due| due <= cx.tick) && !self.sender.on_timeout(&mut cx);
+            self.sender.timer().is_some_and(|due| due <= cx.tick) && !self.sender.on_timeout(&mut cx);
         if exhausted || self.fin_wait.is_some_and(|due| due <= cx.tick) {
             self.give_up(&mut cx);
         }
@@ -296,7 +306,7 @@ impl Endpoint {
             let pure = Segment { seq: self.transmitted, ..Segment::default() };
             return Some((self.stamp(pure, tick), Ecn::NotEct));
         }
-        let Transmission { seq, payload_bytes, syn, fin, ecn, cwr } = self.sender.out.pop_front()?;
+        let Transmission { seq, payload_bytes, syn, fin, ecn, cwr } = self.sender.out().pop_front()?;
         let mut segment = Segment { seq, payload_bytes, ..Segment::default() };
         if syn {
             segment.flags = Flags::SYN;

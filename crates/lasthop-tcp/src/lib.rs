@@ -3,12 +3,16 @@
 //! | file | mechanism |
 //! | --- | --- |
 //! | `connection` | handshake, close, abort, segments in and out |
-//! | `sender` | windows, what may be sent, timer |
+//! | `sending` | which of the two senders it is |
+//! | `sender` | Linux: windows in segments, what may be sent, timer |
 //! | `scoreboard` | retransmission queue, SACK, in-flight accounting |
 //! | `recovery` | fast recovery, loss recovery, ECN reduction |
 //! | `undo` | Eifel detection, D-SACK |
 //! | `frto` | F-RTO, basic and with SACK |
 //! | `rto` | round-trip estimation and timeout |
+//! | `classic` | the textbooks, BSD and the simulators of the 1990s: windows in bytes, go-back-N, timer |
+//! | `classic/recovery` | vanilla, Tahoe, Reno, `NewReno`, SACK with the pipe |
+//! | `classic/scoreboard`, `classic/rto` | what SACK has reported; Jacobson's filter on a coarse clock |
 //! | `receiver` | reassembly, delayed ACKs, SACK and D-SACK generation |
 //! | `metrics` | cached metrics per destination (CBI) |
 //! | `config` | every switch; profiles are data in `profiles/` |
@@ -29,7 +33,24 @@
 //! - The wait for the peer's FIN begins anew with every segment that arrives; Linux counts it once, for
 //!   connections that no application holds any more.
 //! - A reset is taken if it lies in the window, as in Linux 2.4, without the challenge ACKs of RFC 5961.
+//!
+//! # The classic sender, and where it differs from ns-2
+//!
+//! Profile `ns-1998`; `recovery` names the flavour. 64 runs of ns-2.35 are reproduced (`tests/ns2.rs`): 63 in every
+//! retransmission and timeout, 61 in every transmission. What differs:
+//!
+//! - The Impatient variant of `NewReno` does not exist: each partial ACK restarts the timer
+//!   (`nr_impatient_drop8`).
+//! - Half of a window is cut to whole segments; in ns-2 the window keeps the fraction (`drop8_newreno`).
+//! - A D-SACK block is no news and makes no duplicate ACK (`spike_sack1_dsackrcv`).
+//! - There is no F-RTO; in ns-2's runs it makes no difference.
+//! - Timers fire on boundaries of the clock, as in the BSDs; those of ns-2 fire when they are due.
+//!
+//! Segments may span writes, a window event gives windows cut to whole segments, and after a timeout or Tahoe's
+//! fast retransmit segments are cut anew from the stream. The first retransmission of SACK recovery does not count
+//! into the pipe; segments that limited transmit has sent do.
 
+mod classic;
 pub mod clock;
 pub mod config;
 mod connection;
@@ -40,9 +61,10 @@ mod recovery;
 mod rto;
 mod scoreboard;
 mod sender;
+mod sending;
 mod undo;
 
 pub use clock::TickClock;
-pub use config::{CachedInitialWindow, FRtoMode, Profile, RecoveryRules, TcpConfig};
+pub use config::{CachedInitialWindow, FRtoMode, InitialSsthresh, Profile, RecoveryRules, TcpConfig};
 pub use connection::{Endpoint, Phase};
 pub use metrics::CachedMetrics;

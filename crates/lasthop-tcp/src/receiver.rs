@@ -88,7 +88,8 @@ impl Receiver {
         self.window_segments =
             (self.window_segments + config.receive_window_growth).min(config.receive_window_max);
         // RFC 5681, section 4.2: at least every second full-sized segment, and while a gap is open.
-        let at_once = self.nxt - self.acked > u64::from(mss)
+        let may_be_held = u64::from(config.ack_every.saturating_sub(1)) * u64::from(mss);
+        let at_once = self.nxt - self.acked > may_be_held
             || !self.ranges.is_empty()
             || self.peer_closed()
             || (first && config.first_segment_acked_at_once)

@@ -1,4 +1,4 @@
-//! The sending half of a connection: what may be sent, what an ACK does, what a timeout does.
+//! The sending half of a connection as in Linux: what may be sent, what an ACK does, what a timeout does.
 //!
 //! Windows count segments, as in Linux. The mechanisms live beside this file: loss recovery in
 //! `recovery`, its undoing in `undo`, F-RTO in `frto`, the retransmission queue in `scoreboard`.
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use lasthop_core::{Ecn, FlowId, Host, Instant, Observer, RetransmissionKind, SackList, Segment, TcpEvent};
 
 use crate::clock::{Tick, TickClock};
-use crate::config::{CachedInitialWindow, TcpConfig};
+use crate::config::{CachedInitialWindow, InitialSsthresh, TcpConfig};
 use crate::frto::FRto;
 use crate::metrics::CachedMetrics;
 use crate::rto::{RttEstimator, signed};
@@ -146,7 +146,10 @@ impl Sender {
             ),
             cwnd: config.initial_window,
             cwnd_count: 0,
-            ssthresh: u32::MAX,
+            ssthresh: match config.initial_ssthresh {
+                InitialSsthresh::Infinite => u32::MAX,
+                InitialSsthresh::Bytes(bytes) => ((bytes.0 / u64::from(mss)).max(2)) as u32,
+            },
             state: State::Open,
             recovery_point: 0,
             reordering: config.dupack_threshold,

@@ -8,7 +8,7 @@ use lasthop_link::{
     QueueConfig, RedConfig, Start, StateLookup, Transport,
 };
 use lasthop_scenario::{LanConfig, Roles, Scenario};
-use lasthop_tcp::{FRtoMode, RecoveryRules, TcpConfig};
+use lasthop_tcp::{FRtoMode, Profile, RecoveryRules, TcpConfig};
 use lasthop_traffic::{BulkConfig, ConstantUdpConfig, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol};
 use proptest::prelude::*;
 use proptest::{bool, collection, option};
@@ -172,6 +172,31 @@ fn errors() -> impl Strategy<Value = ErrorConfig> {
 }
 
 fn tcp() -> impl Strategy<Value = TcpConfig> {
+    // Boxed: the tree of strategies is too large for the stack of a test thread.
+    prop_oneof![3 => linux().boxed(), 1 => classic().boxed()]
+}
+
+/// The profile `ns-1998` in its flavours.
+fn classic() -> impl Strategy<Value = TcpConfig> {
+    let recovery = prop_oneof![
+        Just(RecoveryRules::None),
+        Just(RecoveryRules::Tahoe),
+        Just(RecoveryRules::Reno),
+        Just(RecoveryRules::Newreno),
+        Just(RecoveryRules::SackPipe),
+    ];
+    (recovery, bool::ANY, bool::ANY, 1..=64_u32).prop_map(|(recovery, avoidance, ecn, window)| TcpConfig {
+        recovery,
+        sack: recovery == RecoveryRules::SackPipe,
+        silly_window_avoidance: avoidance,
+        ecn,
+        receive_window_initial: window,
+        receive_window_max: window,
+        ..toml::from_str(Profile::Ns1998.toml()).expect("the profile is complete")
+    })
+}
+
+fn linux() -> impl Strategy<Value = TcpConfig> {
     let switches = (bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY);
     let frto = prop_oneof![
         Just(FRtoMode::Off),

@@ -3,8 +3,8 @@
 mod garbage;
 mod path;
 
-use lasthop_core::Duration;
-use lasthop_tcp::{CachedMetrics, FRtoMode, Phase, Profile, RecoveryRules, TcpConfig};
+use lasthop_core::{Bytes, Duration};
+use lasthop_tcp::{CachedMetrics, FRtoMode, InitialSsthresh, Phase, Profile, RecoveryRules, TcpConfig};
 use proptest::prelude::*;
 
 use path::{Path, Transfer};
@@ -18,7 +18,7 @@ fn config() -> impl Strategy<Value = TcpConfig> {
         Just(FRtoMode::Rfc5682Sack),
     ];
     let recovery = prop_oneof![Just(RecoveryRules::LinuxInFlight), Just(RecoveryRules::Rfc3517RateHalving)];
-    (any::<[bool; 9]>(), frto, recovery, 1..12u32, 4..64u32).prop_map(
+    let linux = (any::<[bool; 9]>(), frto, recovery, 1..12u32, 4..64u32).prop_map(
         |(
             [sack, dsack, timestamps, eifel, ecn, limited_transmit, first, early, quick],
             frto,
@@ -40,6 +40,51 @@ fn config() -> impl Strategy<Value = TcpConfig> {
             config.recovery = recovery;
             config.initial_window = window;
             config.receive_window_max = receive_window;
+            config.retries = 60;
+            config.syn_retries = 60;
+            config.fin_timeout = Duration::from_secs(60 * 20);
+            config.rto_max = Duration::from_secs(20);
+            config
+        },
+    );
+    prop_oneof![linux, classic()]
+}
+
+/// As [`config`], of the classic sender.
+fn classic() -> impl Strategy<Value = TcpConfig> {
+    let recovery = prop_oneof![
+        Just(RecoveryRules::None),
+        Just(RecoveryRules::Tahoe),
+        Just(RecoveryRules::Reno),
+        Just(RecoveryRules::Newreno),
+        Just(RecoveryRules::NewrenoRfc2582),
+        Just(RecoveryRules::SackPipe),
+    ];
+    let ssthresh = prop_oneof![
+        Just(InitialSsthresh::Infinite),
+        (0..60_000u64).prop_map(|bytes| InitialSsthresh::Bytes(Bytes(bytes))),
+    ];
+    (any::<[bool; 5]>(), recovery, ssthresh, 1..12u32, 1..64u32, 1..4u32).prop_map(
+        |(
+            [sack, ecn, limited_transmit, guard, avoidance],
+            recovery,
+            ssthresh,
+            window,
+            receive_window,
+            every,
+        )| {
+            let mut config: TcpConfig = toml::from_str(Profile::Ns1998.toml()).expect("complete");
+            config.recovery = recovery;
+            config.sack = sack || recovery == RecoveryRules::SackPipe;
+            config.ecn = ecn;
+            config.limited_transmit = limited_transmit;
+            config.fast_retransmit_guard = guard;
+            config.silly_window_avoidance = avoidance;
+            config.initial_ssthresh = ssthresh;
+            config.initial_window = window;
+            config.receive_window_initial = receive_window;
+            config.receive_window_max = receive_window;
+            config.ack_every = every;
             config.retries = 60;
             config.syn_retries = 60;
             config.fin_timeout = Duration::from_secs(60 * 20);
@@ -78,10 +123,19 @@ fn path(loss: std::ops::Range<u32>) -> impl Strategy<Value = Path> {
 
 fn transfer(loss: std::ops::Range<u32>) -> impl Strategy<Value = Transfer> {
     let request = (prop_oneof![Just(0), 1..5_000u64], any::<bool>());
-    (config(), config(), cache(), path(loss), request, 0..80u64, 1..1_200u64).prop_map(
-        |(server, client, cache, path, (request_bytes, client_closes_first), writes, write_bytes)| Transfer {
+    let ends = (config(), config(), any::<bool>());
+    (ends, cache(), path(loss), request, 0..80u64, 1..1_200u64).prop_map(
+        |(
+            (server, client, opened),
+            cache,
+            path,
+            (request_bytes, client_closes_first),
+            writes,
+            write_bytes,
+        )| Transfer {
             server,
             client,
+            opened,
             cache,
             path,
             request_bytes,

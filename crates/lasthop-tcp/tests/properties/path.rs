@@ -22,6 +22,8 @@ pub struct Path {
 pub struct Transfer {
     pub server: TcpConfig,
     pub client: TcpConfig,
+    /// The connection is open from the start; both ends then have the server's configuration.
+    pub opened: bool,
     pub cache: Option<CachedMetrics>,
     pub path: Path,
     /// From the client: with a request the client opens, and the server answers what it has read whole.
@@ -91,10 +93,11 @@ impl Transfer {
             let clock = TickClock::new(config.tick, Duration::from_micros(phase));
             Endpoint::listen(config, 576, clock, FlowId(0), host)
         };
+        let client = if self.opened { &self.server } else { &self.client };
         let mut run = Run {
             transfer: self,
             now: Instant::ZERO,
-            ends: [end(&self.server, 0, Host::Server), end(&self.client, 3_700, Host::Client)],
+            ends: [end(&self.server, 0, Host::Server), end(client, 3_700, Host::Client)],
             wires: Default::default(),
             right_edge: [0, 0],
             fresh: [0, 0],
@@ -104,8 +107,15 @@ impl Transfer {
             answered: false,
             client_closed: false,
         };
-        let opener = usize::from(self.request_bytes > 0);
-        run.ends[opener].connect(run.now, &mut run.watch);
+        if self.opened {
+            for end in [0, 1] {
+                run.right_edge[end] = 1 + u64::from(self.server.receive_window_initial * run.ends[end].mss());
+                run.ends[end].open(run.now, &mut run.watch);
+            }
+        } else {
+            let opener = usize::from(self.request_bytes > 0);
+            run.ends[opener].connect(run.now, &mut run.watch);
+        }
         run.ends[1].write(run.now, self.request_bytes, self.write_bytes, &mut run.watch);
         run.run_applications();
         run.transmit();

@@ -1,6 +1,7 @@
 //! Packet traces of one endpoint, mechanism by mechanism.
 
 mod cbi;
+mod classic;
 mod close;
 mod ecn;
 mod frto;

@@ -1,0 +1,372 @@
+//! The sender of the textbooks, of BSD and of the simulators of the 1990s: windows in bytes, go-back-N after a
+//! timeout, a coarse clock, one segment timed at a time.
+//!
+//! It shares the endpoint with the sender of Linux (`sender`), which counts segments and remembers each of them;
+//! this one knows three positions in the stream and what SACK reports. Loss recovery is in `recovery`.
+
+mod recovery;
+mod rto;
+mod scoreboard;
+
+use std::collections::VecDeque;
+
+use lasthop_core::{Ecn, Flags, Observer, RetransmissionKind, Segment, TcpEvent};
+
+use crate::clock::{Tick, TickClock};
+use crate::config::{InitialSsthresh, RecoveryRules, TcpConfig};
+use crate::sender::{Context, Transmission};
+use rto::RttEstimator;
+use scoreboard::Scoreboard;
+
+/// The sending half under classic rules. Positions and windows are in bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct ClassicSender {
+    pub config: TcpConfig,
+    clock: TickClock,
+    mss: u64,
+    /// First unacknowledged byte.
+    una: u64,
+    /// Next byte to send; a timeout takes it back to `una`.
+    nxt: u64,
+    /// First byte never sent.
+    pub max: u64,
+    /// Window that the receiver advertises.
+    pub window_bytes: u64,
+    data_end: u64,
+    closing: bool,
+    cwnd: f64,
+    ssthresh: u64,
+    /// Duplicate ACKs since the last new one; in recovery since the last one before it.
+    duplicates: u32,
+    /// In fast recovery: what had been sent when it began.
+    recovery_point: Option<u64>,
+    /// What duplicate ACKs add to the window in fast recovery (Reno, `NewReno`).
+    inflation: u64,
+    /// What is thought to be in the network in fast recovery (SACK).
+    pipe: i64,
+    board: Scoreboard,
+    /// Holes below have been sent again in this recovery.
+    repaired: u64,
+    /// Segments sent by limited transmit since the last new ACK.
+    limited: u32,
+    /// What had been sent at the last fast retransmit or timeout.
+    recover: u64,
+    /// Gone back by a timeout or by Tahoe, until `recover` is acknowledged.
+    gone_back: bool,
+    /// What had been sent when the window was last reduced.
+    reduced_at: u64,
+    /// Why segments below `max` are sent again.
+    resending: RetransmissionKind,
+    /// First byte of the segment that is being timed, and when it left.
+    timed: Option<(u64, Tick)>,
+    rtt: RttEstimator,
+    pub timer: Option<Tick>,
+    /// Expiries since something was acknowledged.
+    expiries: u32,
+    cwr_pending: bool,
+    reported: (u32, u32, u32),
+    pub out: VecDeque<Transmission>,
+}
+
+impl ClassicSender {
+    pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
+        let mss = u64::from(mss);
+        let ssthresh = match config.initial_ssthresh {
+            InitialSsthresh::Infinite => u64::MAX,
+            InitialSsthresh::Bytes(bytes) => bytes.0.max(2 * mss),
+        };
+        Self {
+            clock,
+            mss,
+            una: 0,
+            nxt: 0,
+            max: 0,
+            window_bytes: 0,
+            data_end: 1,
+            closing: false,
+            cwnd: (u64::from(config.initial_window) * mss) as f64,
+            ssthresh,
+            duplicates: 0,
+            recovery_point: None,
+            inflation: 0,
+            pipe: 0,
+            board: Scoreboard::default(),
+            repaired: 0,
+            limited: 0,
+            recover: 0,
+            gone_back: false,
+            reduced_at: 0,
+            resending: RetransmissionKind::Timeout,
+            timed: None,
+            rtt: RttEstimator::new(
+                clock.ticks(config.rto_min),
+                clock.ticks(config.rto_initial),
+                clock.ticks(config.rto_max),
+            ),
+            timer: None,
+            expiries: 0,
+            cwr_pending: false,
+            reported: (0, 0, 0),
+            out: VecDeque::new(),
+            config: config.clone(),
+        }
+    }
+
+    /// Queues `bytes` of application data.
+    pub fn write(&mut self, bytes: u64) {
+        self.data_end += bytes;
+    }
+
+    /// No more data will be written: the FIN follows the last byte, or rides on it if it still waits to be put
+    /// on the wire.
+    pub fn close(&mut self) {
+        self.closing = true;
+        let all_sent = self.max == self.data_end && self.nxt == self.max;
+        if let Some(last) = self.out.back_mut()
+            && all_sent
+            && last.payload_bytes > 0
+            && last.seq + u64::from(last.payload_bytes) == self.max
+            && self.max < self.una.saturating_add(self.window_bytes)
+        {
+            last.fin = true;
+            self.max += 1;
+            self.nxt = self.max;
+        }
+    }
+
+    pub fn fin_sent(&self) -> bool {
+        self.max > self.data_end
+    }
+
+    /// True if everything sent is acknowledged, the FIN included.
+    pub fn fin_acknowledged(&self) -> bool {
+        self.una > self.data_end
+    }
+
+    /// Sends the SYN (or the SYN of a SYN-ACK), for the first time or again.
+    pub fn send_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        self.transmit(cx, 0, 0, true, false);
+        self.nxt = 1;
+    }
+
+    /// The connection is open without a handshake.
+    pub fn skip_handshake(&mut self, window_bytes: u64) {
+        (self.una, self.nxt, self.max) = (1, 1, 1);
+        self.window_bytes = window_bytes;
+    }
+
+    /// The handshake is complete: the first flight leaves.
+    pub fn establish<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        // A lost SYN leaves one segment only (RFC 5681, section 3.1).
+        let segments = if self.expiries > 0 { 1 } else { self.config.initial_window };
+        self.cwnd = (u64::from(segments) * self.mss) as f64;
+        self.expiries = 0;
+        cx.emit(TcpEvent::Established);
+        self.send(cx);
+        self.report_window(cx);
+    }
+
+    /// Takes in the acknowledgment part of a segment and sends what it allows.
+    pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
+        if self.take_ack(cx, segment) {
+            self.send(cx);
+            self.report_window(cx);
+        }
+    }
+
+    /// Takes in the acknowledgment part of a segment. Returns false if it is old or impossible.
+    pub fn take_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) -> bool {
+        if segment.ack > self.max || segment.ack < self.una {
+            return false;
+        }
+        let new = segment.ack > self.una;
+        let duplicate = !new
+            && self.max > self.una
+            && segment.sequence_length() == 0
+            && segment.window_bytes <= self.window_bytes;
+        self.window_bytes = segment.window_bytes;
+        let reported = self.uses_sack() && self.board.apply(&segment.sack, segment.ack, self.max);
+        let echo = self.config.ecn && segment.flags.contains(Flags::ECE) && self.una > 0;
+        if echo {
+            self.on_ecn_echo(cx, segment.ack);
+        }
+        if new {
+            self.on_new_ack(cx, segment.ack, echo);
+        } else if duplicate {
+            self.on_duplicate(cx, reported);
+        }
+        true
+    }
+
+    fn uses_sack(&self) -> bool {
+        self.config.sack && self.config.recovery == RecoveryRules::SackPipe
+    }
+
+    fn on_new_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, ack: u64, echo: bool) {
+        let acked = ack - std::mem::replace(&mut self.una, ack);
+        self.nxt = self.nxt.max(ack);
+        self.limited = 0;
+        self.board.acknowledge(ack);
+        self.take_sample(cx);
+        let handshake = ack == 1;
+        if !handshake {
+            self.expiries = 0;
+        }
+        let partial = self.is_partial(ack);
+        // Under SACK the window stands still until recovery is over.
+        let held = self.recovery_point.is_some() && self.uses_sack();
+        if partial {
+            self.on_partial_ack(cx, acked);
+        } else {
+            self.leave_recovery(cx);
+            if !(held || handshake || echo) {
+                self.grow_window();
+            }
+        }
+        if self.una == self.max {
+            self.timer = None;
+        } else {
+            self.restart_timer(cx.tick);
+        }
+    }
+
+    /// One segment is timed at a time, and none that was sent twice (Karn). The sample counts the boundaries of
+    /// the clock that were crossed, and one.
+    fn take_sample<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        if let Some((seq, sent)) = self.timed
+            && self.una > seq
+        {
+            self.timed = None;
+            let ticks = cx.tick - sent + 1;
+            self.rtt.sample(ticks);
+            cx.emit(TcpEvent::RttSample {
+                rtt: self.clock.length(ticks),
+                rto: self.clock.length(self.rtt.rto()),
+            });
+        }
+    }
+
+    /// Slow start and congestion avoidance (RFC 5681, section 3.1, equation 3).
+    fn grow_window(&mut self) {
+        let mss = self.mss as f64;
+        self.cwnd += if self.cwnd < self.ssthresh as f64 { mss } else { mss * mss / self.cwnd };
+    }
+
+    /// Half of the window, in whole segments, at least two.
+    fn half_window(&self) -> u64 {
+        ((self.cwnd as u64).min(self.window_bytes) / 2 / self.mss).max(2) * self.mss
+    }
+
+    /// ECN echo: half the window, once per window of data (RFC 3168, section 6.1.2).
+    fn on_ecn_echo<O: Observer>(&mut self, cx: &mut Context<'_, O>, ack: u64) {
+        if ack > self.reduced_at && self.recovery_point.is_none() {
+            self.ssthresh = self.half_window();
+            self.cwnd = self.ssthresh as f64;
+            self.reduced_at = self.max;
+            self.cwr_pending = true;
+            cx.emit(TcpEvent::EcnReduction);
+        }
+    }
+
+    /// The window in bytes that `cwnd` and its inflation make.
+    fn congestion_window(&self) -> u64 {
+        let window = self.cwnd as u64 + self.inflation;
+        if self.config.silly_window_avoidance { window / self.mss * self.mss } else { window }
+    }
+
+    /// Sends what the windows allow, from `nxt` on. Returns true if that is anything.
+    pub fn send<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
+        if self.recovery_point.is_some() && self.uses_sack() {
+            return self.send_by_pipe(cx);
+        }
+        let edge = self.una + self.congestion_window();
+        let before = self.nxt;
+        while self.send_next(cx, edge) {}
+        self.nxt > before
+    }
+
+    /// Sends the segment at `nxt` if one may go that ends no later than `edge`, and in the receiver's window.
+    /// One byte of room is enough, unless silly windows are avoided (RFC 9293, section 3.8.6.2.1).
+    fn send_next<O: Observer>(&mut self, cx: &mut Context<'_, O>, edge: u64) -> bool {
+        let allowed = self.una.saturating_add(self.window_bytes);
+        let room = edge.min(allowed).saturating_sub(self.nxt);
+        if room == 0 || self.nxt > self.data_end {
+            return false;
+        }
+        let unsent = self.data_end - self.nxt;
+        let payload = unsent.min(self.mss).min(room);
+        let fin = self.closing && payload == unsent && self.nxt + payload < allowed;
+        let silly = payload < self.mss && payload < unsent;
+        if (payload == 0 && !fin) || (silly && self.config.silly_window_avoidance) {
+            return false;
+        }
+        let seq = self.nxt;
+        self.nxt += payload + u64::from(fin);
+        self.transmit(cx, seq, payload, false, fin);
+        true
+    }
+
+    fn transmit<O: Observer>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        seq: u64,
+        payload: u64,
+        syn: bool,
+        fin: bool,
+    ) {
+        let end = seq + payload + u64::from(syn) + u64::from(fin);
+        let fresh = seq >= self.max;
+        // Retransmissions are not ECN-capable (RFC 3168, section 6.1.5).
+        let ect = self.config.ecn && fresh && payload > 0;
+        let cwr = ect && std::mem::take(&mut self.cwr_pending);
+        let ecn = if ect { Ecn::Ect0 } else { Ecn::NotEct };
+        self.out.push_back(Transmission { seq, payload_bytes: payload as u32, syn, fin, ecn, cwr });
+        if fresh {
+            self.timed.get_or_insert((seq, cx.tick));
+        } else {
+            self.timed = self.timed.filter(|&(timed, _)| timed < seq || timed >= end);
+            cx.emit(TcpEvent::Retransmitted { seq, kind: self.resending });
+        }
+        self.max = self.max.max(end);
+        if self.timer.is_none() {
+            self.restart_timer(cx.tick);
+        }
+    }
+
+    /// The timer of k ticks fires at the k-th boundary of the clock from now.
+    fn restart_timer(&mut self, tick: Tick) {
+        self.timer = Some(tick + self.rtt.rto());
+    }
+
+    /// The retransmission timer expired. Returns false if the retries are used up.
+    pub fn on_timeout<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
+        self.timer = None;
+        let limit = if self.una == 0 { self.config.syn_retries } else { self.config.retries };
+        if self.expiries >= limit {
+            return false;
+        }
+        self.expiries += 1;
+        cx.emit(TcpEvent::Timeout { seq: self.una, backoff: self.expiries });
+        self.abandon_recovery();
+        self.rtt.back_off();
+        self.resending = RetransmissionKind::Timeout;
+        self.reduce_to_one_segment();
+        if self.una == 0 {
+            self.send_syn(cx);
+        } else {
+            self.send(cx);
+        }
+        self.report_window(cx);
+        true
+    }
+
+    pub fn report_window<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        let segments = |bytes: u64| u32::try_from(bytes / self.mss).unwrap_or(u32::MAX);
+        let in_flight = segments(self.nxt - self.una + self.mss - 1);
+        let window = (segments(self.cwnd as u64), segments(self.ssthresh), in_flight);
+        if window != self.reported {
+            self.reported = window;
+            cx.emit(TcpEvent::Window { cwnd: window.0, ssthresh: window.1, in_flight: window.2 });
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What duplicate ACKs make the classic sender do: nothing, fast retransmit (Tahoe), fast recovery (Reno,
+//! `NewReno`), recovery by SACK and the pipe (Fall and Floyd 1996).
+
+use lasthop_core::{Observer, RetransmissionKind, SackBlock, TcpEvent};
+
+use super::ClassicSender;
+use crate::config::RecoveryRules;
+use crate::sender::Context;
+
+impl ClassicSender {
+    /// A duplicate ACK; `reported` if SACK told something new.
+    pub(super) fn on_duplicate<O: Observer>(&mut self, cx: &mut Context<'_, O>, reported: bool) {
+        let rules = self.config.recovery;
+        let recovering = self.recovery_point.is_some();
+        // With SACK, an ACK that reports nothing shows that a duplicate has arrived (RFC 6675, section 2).
+        if rules == RecoveryRules::None || (self.uses_sack() && !recovering && !reported) {
+            return;
+        }
+        self.duplicates += 1;
+        let threshold = self.config.dupack_threshold;
+        if recovering {
+            self.on_further_duplicate(cx);
+        } else if self.duplicates == threshold {
+            self.fast_retransmit(cx);
+        } else if self.duplicates < threshold && self.config.limited_transmit {
+            // One new segment for each of the first duplicates (RFC 3042).
+            let edge = self.una + self.congestion_window() + u64::from(self.duplicates) * self.mss;
+            self.limited += u32::from(self.send_next(cx, edge));
+        }
+    }
+
+    fn on_further_duplicate<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        if self.uses_sack() {
+            self.pipe -= self.mss.cast_signed();
+            return;
+        }
+        self.inflation += self.mss;
+        let second = (self.duplicates - self.config.dupack_threshold).is_multiple_of(2);
+        if self.config.recovery == RecoveryRules::Newreno && !self.send(cx) && second {
+            // One new segment for every two duplicates keeps the flywheel turning (Hoe 1995).
+            self.send_next(cx, u64::MAX);
+        }
+    }
+
+    fn fast_retransmit<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        // What was sent again needlessly makes duplicates of its own (RFC 2582, section 5).
+        if self.config.fast_retransmit_guard && self.una <= self.recover {
+            return;
+        }
+        self.resending = RetransmissionKind::Fast;
+        cx.emit(TcpEvent::RecoveryEntered { recovery_point: self.max });
+        if self.config.recovery == RecoveryRules::Tahoe {
+            self.reduce_to_one_segment();
+            return;
+        }
+        let three = u64::from(self.config.dupack_threshold) * self.mss;
+        // The pipe: the window less what the duplicates report, and what limited transmit has added.
+        let sent = self.congestion_window().min(self.window_bytes) + u64::from(self.limited) * self.mss;
+        self.pipe = sent.cast_signed() - three.cast_signed();
+        self.inflation = if self.uses_sack() { 0 } else { three };
+        self.ssthresh = self.half_window();
+        self.cwnd = self.ssthresh as f64;
+        self.cwr_pending = self.config.ecn;
+        self.reduced_at = self.max;
+        self.recover = self.max;
+        self.recovery_point = Some(self.max);
+        self.gone_back = false;
+        self.timed = None;
+        self.timer = None;
+        self.repaired = self.resend(cx, SackBlock { start: self.una, end: self.max });
+    }
+
+    /// Sends the first segment of `hole` again; returns where it ends.
+    fn resend<O: Observer>(&mut self, cx: &mut Context<'_, O>, hole: SackBlock) -> u64 {
+        let SackBlock { start, end } = hole;
+        let payload = self.mss.min(end.min(self.data_end) - start);
+        let fin = end > self.data_end && start + payload == self.data_end;
+        self.transmit(cx, start, payload, false, fin);
+        start + payload + u64::from(fin)
+    }
+
+    /// True if `ack` is new but does not end recovery: it leaves something of what had been sent before.
+    pub(super) fn is_partial(&self, ack: u64) -> bool {
+        self.config.recovery != RecoveryRules::Reno && self.recovery_point.is_some_and(|point| ack < point)
+    }
+
+    pub(super) fn on_partial_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, acked: u64) {
+        if self.uses_sack() {
+            // The retransmission has left the network, and so has the original.
+            self.pipe -= 2 * self.mss.cast_signed();
+            return;
+        }
+        if self.config.recovery == RecoveryRules::NewrenoRfc2582 {
+            self.deflate(acked);
+        } else {
+            self.inflation = 0;
+        }
+        self.resend(cx, SackBlock { start: self.una, end: self.max });
+    }
+
+    /// Partial window deflation (RFC 2582, section 3, step 5).
+    fn deflate(&mut self, acked: u64) {
+        if self.inflation > acked {
+            self.inflation -= acked - self.mss.min(acked);
+        } else {
+            let mss = self.mss as f64;
+            self.cwnd = (self.cwnd - (acked - self.inflation) as f64).max(mss);
+            self.inflation = self.mss;
+        }
+    }
+
+    /// A new ACK that is not partial ends fast recovery, if that is under way. What went back is over when all
+    /// that had been sent is acknowledged.
+    pub(super) fn leave_recovery<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        let caught_up = self.gone_back && self.una >= self.recover;
+        if caught_up || self.recovery_point.is_some() {
+            cx.emit(TcpEvent::RecoveryLeft);
+        }
+        self.gone_back &= !caught_up;
+        self.recovery_point = None;
+        self.inflation = 0;
+        self.duplicates = 0;
+    }
+
+    /// A timeout ends whatever was under way, and with it what SACK has told.
+    pub(super) fn abandon_recovery(&mut self) {
+        self.recovery_point = None;
+        self.inflation = 0;
+        self.duplicates = 0;
+        self.limited = 0;
+        self.board.clear();
+    }
+
+    /// Slow start from one segment, back from the first unacknowledged byte.
+    pub(super) fn reduce_to_one_segment(&mut self) {
+        self.ssthresh = self.half_window();
+        self.cwnd = self.mss as f64;
+        self.cwr_pending = self.config.ecn;
+        self.reduced_at = self.max;
+        self.recover = self.max;
+        // A SYN that is sent again is no recovery.
+        self.gone_back = self.una > 0;
+        self.nxt = self.una;
+        self.timed = None;
+        self.timer = None;
+    }
+
+    /// While the pipe is not full: the next hole below the highest byte reported, in order and once each, else
+    /// new data. A segment counts as full in the pipe, however long it is.
+    pub(super) fn send_by_pipe<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
+        let mut any = false;
+        loop {
+            let room = self.congestion_window().cast_signed() - self.pipe;
+            let Ok(room @ 1..) = u64::try_from(room) else { break };
+            let hole = self.board.next_hole(self.repaired.max(self.una));
+            if let Some(SackBlock { start, end }) = hole {
+                self.repaired = self.resend(cx, SackBlock { start, end: end.min(start + room) });
+            } else if !self.send_next(cx, self.nxt + room) {
+                break;
+            }
+            self.pipe += self.mss.cast_signed();
+            any = true;
+        }
+        any
+    }
+}

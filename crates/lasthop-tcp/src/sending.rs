@@ -1,0 +1,157 @@
+//! The sending half of an endpoint: the sender of Linux, or the classic one. `recovery` in the configuration
+//! decides which.
+
+use std::collections::VecDeque;
+
+use lasthop_core::{Observer, Segment};
+
+use crate::classic::ClassicSender;
+use crate::clock::{Tick, TickClock};
+use crate::config::TcpConfig;
+use crate::metrics::CachedMetrics;
+use crate::sender::{Context, Sender, Transmission};
+
+/// The sending half.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "one per endpoint, and an endpoint lives on the heap")]
+pub(crate) enum SendingHalf {
+    Linux(Sender),
+    Classic(ClassicSender),
+}
+
+/// The same call, or the same field, of whichever sender it is.
+macro_rules! either {
+    ($half:expr, $sender:ident => $body:expr) => {
+        match $half {
+            SendingHalf::Linux($sender) => $body,
+            SendingHalf::Classic($sender) => $body,
+        }
+    };
+}
+
+impl SendingHalf {
+    pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
+        if config.recovery.is_classic() {
+            Self::Classic(ClassicSender::new(config, clock, mss))
+        } else {
+            Self::Linux(Sender::new(config, clock, mss))
+        }
+    }
+
+    pub fn config_mut(&mut self) -> &mut TcpConfig {
+        either!(self, sender => &mut sender.config)
+    }
+
+    /// Queues `bytes` of application data, written `write_bytes` at a time.
+    pub fn write(&mut self, bytes: u64, write_bytes: u64) {
+        match self {
+            Self::Linux(sender) => sender.write(bytes, write_bytes),
+            Self::Classic(sender) => sender.write(bytes),
+        }
+    }
+
+    pub fn close(&mut self) {
+        either!(self, sender => sender.close());
+    }
+
+    pub fn send_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        either!(self, sender => sender.send_syn(cx));
+    }
+
+    /// Answers a repeated SYN with the SYN-ACK again.
+    pub fn repeat_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        match self {
+            Self::Linux(sender) => sender.repeat_syn(cx.tick),
+            Self::Classic(sender) => sender.send_syn(cx),
+        }
+    }
+
+    /// The handshake is complete: the first flight leaves.
+    pub fn establish<O: Observer>(&mut self, cx: &mut Context<'_, O>, cache: Option<&CachedMetrics>) {
+        match self {
+            Self::Linux(sender) => {
+                sender.ecn_negotiated = sender.config.ecn;
+                sender.start(cx, cache);
+                sender.send_new(cx);
+                sender.report_window(cx);
+            }
+            Self::Classic(sender) => sender.establish(cx),
+        }
+    }
+
+    /// Sends what the application has just written, if the windows allow.
+    pub fn send_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        match self {
+            Self::Linux(sender) => sender.send_new(cx),
+            Self::Classic(sender) => {
+                sender.send(cx);
+            }
+        }
+    }
+
+    /// Takes in the acknowledgment part of a segment.
+    pub fn take_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
+        either!(self, sender => sender.take_ack(cx, segment));
+    }
+
+    /// Takes in the acknowledgment part of a segment and sends what it allows.
+    pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
+        either!(self, sender => sender.on_ack(cx, segment));
+    }
+
+    /// Returns false if the retries are used up.
+    pub fn on_timeout<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
+        either!(self, sender => sender.on_timeout(cx))
+    }
+
+    /// First sequence number after everything that was handed out to be sent.
+    pub fn sent_end(&self) -> u64 {
+        match self {
+            Self::Linux(sender) => sender.nxt,
+            Self::Classic(sender) => sender.max,
+        }
+    }
+
+    pub fn fin_sent(&self) -> bool {
+        match self {
+            Self::Linux(sender) => sender.fin_sent,
+            Self::Classic(sender) => sender.fin_sent(),
+        }
+    }
+
+    /// True if everything sent is acknowledged, the FIN included.
+    pub fn fin_acknowledged(&self) -> bool {
+        either!(self, sender => sender.fin_acknowledged())
+    }
+
+    /// The connection is open without a handshake; the peer advertises `window_bytes`.
+    pub fn skip_handshake(&mut self, window_bytes: u64) {
+        match self {
+            Self::Linux(sender) => {
+                (sender.una, sender.nxt, sender.window_bytes) = (1, 1, window_bytes);
+            }
+            Self::Classic(sender) => sender.skip_handshake(window_bytes),
+        }
+    }
+
+    pub fn set_window(&mut self, bytes: u64) {
+        either!(self, sender => sender.window_bytes = bytes);
+    }
+
+    /// Tick at which the retransmission timer expires.
+    pub fn timer(&self) -> Option<Tick> {
+        either!(self, sender => sender.timer)
+    }
+
+    /// What is to be put on the wire.
+    pub fn out(&mut self) -> &mut VecDeque<Transmission> {
+        either!(self, sender => &mut sender.out)
+    }
+
+    /// Leaves the connection's metrics for the next one; a classic sender keeps none.
+    pub fn store_metrics(&self, cache: &mut CachedMetrics) {
+        if let Self::Linux(sender) = self {
+            cache.store(sender);
+        }
+    }
+}
