@@ -345,6 +345,39 @@ fn values_that_nothing_can_run() {
             37,
             &["`flow[1].duration`", "shorten it, or lower the rate"],
         ),
+        ("\"20 packets\"", "\"8000000 packets\"", 11, &["`down.queue.limit`", "7456540 at most"]),
+        ("188640 B", "0 B", 30, &["`flow[0].bytes`", "must not be zero"]),
+        ("sack = true", "delayed_ack = \"0 s\"", 26, &["`tcp.delayed_ack`", "must not be zero", "200 ms"]),
+        ("sack = true", "initial_window = 0", 26, &["`tcp.initial_window`", "the nearest is 1"]),
+        ("sack = true", "retries = 256", 26, &["`tcp.retries`", "the nearest is 255"]),
+        (
+            "188640 B",
+            "18446744073709551615 B",
+            30,
+            &["`flow[0].bytes`", "write at most \"1000000000000000 B\""],
+        ),
+        ("180 s", "1000000001 s", 37, &["`flow[1].duration`", "write at most \"1000000000 s\""]),
+        ("sack = true", "rto_min = \"121 s\"", 26, &["`tcp.rto_min`", "above rto_max = \"120 s\""]),
+        ("sack = true", "receive_window_max = 3", 24, &["`tcp.receive_window_initial`", "raise"]),
+        ("mtu = \"576 B\"", "mtu = \"40 B\"", 5, &["`mtu`", "\"68 B\""]),
+        ("time_limit = \"300 s\"", "time_limit = \"0 s\"", 6, &["`time_limit`", "must not be zero"]),
+    ]);
+    for (probability, line) in [("1.2", 42), ("-0.1", 42), ("nan", 42)] {
+        let error = error(&(BASE.to_owned() + &errors_table(probability, "5 s")));
+        assert_eq!(error.line, Some(line));
+        assert!(error.to_string().contains("`errors.packet_error_probability`"), "{error}");
+        assert!(error.to_string().contains("from 0 to 1"), "{error}");
+    }
+    let unquoted = error(&(BASE.to_owned() + &errors_table("\"0.5\"", "5 s"))).to_string();
+    assert!(unquoted.contains("found the text \"0.5\"; write a number from 0 to 1, 0.5 say"), "{unquoted}");
+    let error = error(&(BASE.to_owned() + &errors_table("0.5", "0 s")));
+    assert_eq!(error.line, Some(40));
+    assert!(error.to_string().contains("`errors.good`"), "{error}");
+}
+
+#[test]
+fn tcp_switches_that_contradict_each_other() {
+    assert_each(&[
         (
             "sack = true",
             "timestamps = true\ntick = \"50 ns\"",
@@ -381,34 +414,7 @@ fn values_that_nothing_can_run() {
             26,
             &["`tcp.initial_ssthresh`", "\"infinite\" or a size"],
         ),
-        ("\"20 packets\"", "\"8000000 packets\"", 11, &["`down.queue.limit`", "7456540 at most"]),
-        ("188640 B", "0 B", 30, &["`flow[0].bytes`", "must not be zero"]),
-        ("sack = true", "delayed_ack = \"0 s\"", 26, &["`tcp.delayed_ack`", "must not be zero", "200 ms"]),
-        ("sack = true", "initial_window = 0", 26, &["`tcp.initial_window`", "the nearest is 1"]),
-        ("sack = true", "retries = 256", 26, &["`tcp.retries`", "the nearest is 255"]),
-        (
-            "188640 B",
-            "18446744073709551615 B",
-            30,
-            &["`flow[0].bytes`", "write at most \"1000000000000000 B\""],
-        ),
-        ("180 s", "1000000001 s", 37, &["`flow[1].duration`", "write at most \"1000000000 s\""]),
-        ("sack = true", "rto_min = \"121 s\"", 26, &["`tcp.rto_min`", "above rto_max = \"120 s\""]),
-        ("sack = true", "receive_window_max = 3", 24, &["`tcp.receive_window_initial`", "raise"]),
-        ("mtu = \"576 B\"", "mtu = \"40 B\"", 5, &["`mtu`", "\"68 B\""]),
-        ("time_limit = \"300 s\"", "time_limit = \"0 s\"", 6, &["`time_limit`", "must not be zero"]),
     ]);
-    for (probability, line) in [("1.2", 42), ("-0.1", 42), ("nan", 42)] {
-        let error = error(&(BASE.to_owned() + &errors_table(probability, "5 s")));
-        assert_eq!(error.line, Some(line));
-        assert!(error.to_string().contains("`errors.packet_error_probability`"), "{error}");
-        assert!(error.to_string().contains("from 0 to 1"), "{error}");
-    }
-    let unquoted = error(&(BASE.to_owned() + &errors_table("\"0.5\"", "5 s"))).to_string();
-    assert!(unquoted.contains("found the text \"0.5\"; write a number from 0 to 1, 0.5 say"), "{unquoted}");
-    let error = error(&(BASE.to_owned() + &errors_table("0.5", "0 s")));
-    assert_eq!(error.line, Some(40));
-    assert!(error.to_string().contains("`errors.good`"), "{error}");
 }
 
 fn errors_table(probability: &str, length: &str) -> String {

@@ -358,7 +358,7 @@ impl Endpoint {
 
     fn window_shift(&self) -> u8 {
         let largest = u64::from(self.config.receive_window_max) * u64::from(self.mss);
-        let fits = |shift: &u8| largest >> shift <= u64::from(u16::MAX);
+        let fits = |shift: &u8| u16::try_from(largest >> shift).is_ok();
         (0..WINDOW_SHIFT_MAX).find(fits).unwrap_or(WINDOW_SHIFT_MAX)
     }
 }
