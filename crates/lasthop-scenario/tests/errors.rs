@@ -336,6 +336,12 @@ fn values_that_nothing_can_run() {
         ("188640 B", "0 B", 30, &["`flow[0].bytes`", "must not be zero"]),
         ("sack = true", "delayed_ack = \"0 s\"", 26, &["`tcp.delayed_ack`", "must not be zero", "200 ms"]),
         ("sack = true", "initial_window = 0", 26, &["`tcp.initial_window`", "the nearest is 1"]),
+        (
+            "sack = true",
+            "receive_window_initial = 1",
+            26,
+            &["`tcp.receive_window_initial`", "the nearest is 2"],
+        ),
         ("sack = true", "retries = 256", 26, &["`tcp.retries`", "the nearest is 255"]),
         (
             "188640 B",
