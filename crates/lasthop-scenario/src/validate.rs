@@ -80,9 +80,10 @@ fn tcp(config: &TcpConfig) -> Result<(), Invalid> {
         ("ack_every", config.ack_every, 1..=SEGMENTS_MAX),
         ("retries", config.retries, 0..=RETRIES_MAX),
         ("syn_retries", config.syn_retries, 0..=RETRIES_MAX),
-        ("receive_window_initial", config.receive_window_initial, 1..=SEGMENTS_MAX),
+        // Room for a full segment and the FIN that rides on it: the window would never open further.
+        ("receive_window_initial", config.receive_window_initial, 2..=SEGMENTS_MAX),
         ("receive_window_growth", config.receive_window_growth, 0..=SEGMENTS_MAX),
-        ("receive_window_max", config.receive_window_max, 1..=SEGMENTS_MAX),
+        ("receive_window_max", config.receive_window_max, 2..=SEGMENTS_MAX),
     ] {
         require(range.contains(&value), &format!("tcp.{key}"), || {
             let (min, max) = (range.start(), range.end());

@@ -414,6 +414,12 @@ fn tcp_switches_that_contradict_each_other() {
             26,
             &["`tcp.initial_ssthresh`", "\"infinite\" or a size"],
         ),
+        (
+            "sack = true",
+            "receive_window_initial = 1",
+            26,
+            &["`tcp.receive_window_initial`", "the nearest is 2"],
+        ),
     ]);
 }
 

@@ -185,7 +185,7 @@ fn classic() -> impl Strategy<Value = TcpConfig> {
         Just(RecoveryRules::Newreno),
         Just(RecoveryRules::SackPipe),
     ];
-    (recovery, bool::ANY, bool::ANY, 1..=64_u32).prop_map(|(recovery, avoidance, ecn, window)| TcpConfig {
+    (recovery, bool::ANY, bool::ANY, 2..=64_u32).prop_map(|(recovery, avoidance, ecn, window)| TcpConfig {
         recovery,
         sack: recovery == RecoveryRules::SackPipe,
         silly_window_avoidance: avoidance,

@@ -67,7 +67,9 @@ impl ClassicSender {
         self.gone_back = false;
         self.timed = None;
         self.timer = None;
-        self.repaired = self.resend(cx, SackBlock { start: self.una, end: self.max });
+        let everything = SackBlock { start: self.una, end: self.max };
+        let hole = self.board.next_hole(self.una).unwrap_or(everything);
+        self.repaired = self.resend(cx, hole);
     }
 
     /// Sends the first segment of `hole` again; returns where it ends.

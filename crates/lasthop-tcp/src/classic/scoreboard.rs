@@ -72,7 +72,9 @@ mod tests {
 
     fn list(blocks: &[(u64, u64)]) -> SackList {
         let mut list = SackList::default();
-        blocks.iter().for_each(|&(start, end)| list.push(block(start, end)));
+        for &(start, end) in blocks {
+            list.push(block(start, end));
+        }
         list
     }
 

@@ -64,7 +64,7 @@ fn classic() -> impl Strategy<Value = TcpConfig> {
         Just(InitialSsthresh::Infinite),
         (0..60_000u64).prop_map(|bytes| InitialSsthresh::Bytes(Bytes(bytes))),
     ];
-    (any::<[bool; 5]>(), recovery, ssthresh, 1..12u32, 1..64u32, 1..4u32).prop_map(
+    (any::<[bool; 5]>(), recovery, ssthresh, 1..12u32, 2..64u32, 1..4u32).prop_map(
         |(
             [sack, ecn, limited_transmit, guard, avoidance],
             recovery,

@@ -1,6 +1,6 @@
 //! The classic sender: windows in bytes, go-back-N, the flavours of the 1990s.
 
-use lasthop_core::{Bytes, Duration, Ecn, Flags, FlowId, Host, Instant, Segment, TcpEvent};
+use lasthop_core::{Bytes, Duration, Ecn, Flags, FlowId, Host, Instant, SackBlock, Segment, TcpEvent};
 use lasthop_tcp::{Endpoint, InitialSsthresh, Profile, RecoveryRules, TcpConfig, TickClock};
 
 use crate::wire::{INFINITE, Wire, numbers};
@@ -246,6 +246,17 @@ fn sack_sends_a_hole_once_and_forgets_everything_at_the_timeout() {
     assert_eq!(wire.window(), (1, 2, 1));
     // The scoreboard is empty: 7 and 8 are sent again although they had been reported.
     assert_eq!(wire.ack(7), [7, 8]);
+}
+
+#[test]
+fn sack_sends_no_more_again_than_the_hole() {
+    let mut wire = nine_in_flight(RecoveryRules::SackPipe, |_| ());
+    for end in 2..=4 {
+        let mut ack = wire.pure_ack(1, &[]);
+        ack.sack.push(SackBlock { start: wire.byte(1) + 100, end: wire.byte(end) });
+        wire.deliver(&ack);
+    }
+    assert_eq!((wire.last().seq, wire.last().payload_bytes), (wire.byte(1), 100));
 }
 
 #[test]
