@@ -191,6 +191,12 @@ tcp = { frto = "rfc4138", dsack = true }
 
 [factor.variant.eifel]
 tcp = { dsack = true, timestamps = true, ecn = true, recovery = "rfc3517-rate-halving" }
+
+[factor.variant.tahoe]
+tcp = { profile = "ns-1998", recovery = "tahoe" }
+
+[factor.variant.pipe]
+tcp = { profile = "ns-1998", recovery = "sack-pipe", sack = true, retries = 4 }
 """
 
 
@@ -217,6 +223,7 @@ def test_counts_equal_the_records_where_everything_is_lost(tmp_path: Path) -> No
         "the connection was still under way",
         "The first ACK after it that had not been lost",
         "The timer expired again",
+        "Duplicate ACKs set off a fast recovery in it",
     ):
         assert said in flat(story), said
 

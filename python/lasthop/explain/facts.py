@@ -371,7 +371,7 @@ class _History:
         self._begin(now, timeout)
 
     def _begin(self, now: Moment, episode: Recovery | Timeout) -> None:
-        self._leave(now, "timeout")
+        self._leave(now, "timeout" if isinstance(episode, Timeout) else "duplicates")
         self.episodes.append(episode)
         self.active = episode
         self.changes.append((now, RECOVERY if isinstance(episode, Recovery) else AFTER_TIMEOUT))

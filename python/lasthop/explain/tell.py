@@ -305,6 +305,7 @@ class _Teller:
             ),
             "undone": f"Back to new data {took}{state}.",
             "timeout": f"The timer {expired} at {clock(episode.end.ns)}, {took}.",
+            "duplicates": f"Duplicate ACKs set off a fast recovery in it at {clock(episode.end.ns)}, {took}.",
             "closed": f"The connection closed in it at {clock(episode.end.ns)}.",
             "aborted": f"The connection was given up in it at {clock(episode.end.ns)}.",
         }
