@@ -271,7 +271,7 @@ class Tape:
 
     def facts(self, link_states: dict[str, list[float]] | None = None) -> tuple[TcpFacts, Packets]:
         packets = Packets(_columns(self.packets), 700 * MS)
-        record = {"flow": "tcp", "outcome": "closed", "throughput_Bps": 100.0}
+        record = {"flow": "tcp", "application": "tcp", "outcome": "closed", "throughput_Bps": 100.0}
         states = link_states or {"start_s": [], "end_s": []}
         return gather(packets, _columns(self.tcp), record, 0, states), packets
 
@@ -450,8 +450,13 @@ def test_bad_requests_end_with_2(
 def test_a_flow_that_never_started_is_told_so() -> None:
     tape = handshake()
     trace = {"packets": _columns(tape.packets), "tcp": _columns(tape.tcp)}
-    flows = {"flow": ["tcp", "late"], "protocol": ["tcp", "tcp"], "outcome": ["unfinished"] * 2,
-             "throughput_Bps": [None, None]}  # fmt: skip
+    flows = {
+        "flow": ["tcp", "late"],
+        "application": ["tcp", "late"],
+        "protocol": ["tcp", "tcp"],
+        "outcome": ["unfinished"] * 2,
+        "throughput_Bps": [None, None],
+    }
 
     class Trace:
         packets = trace["packets"]
