@@ -51,7 +51,7 @@ lint: build lint-tools ## formatting, strict lints, types, and the sans-IO rules
 	$(BIN)/mypy
 
 # lasthop-py is left out: without libpython its symbols resolve only inside Python; tests/python tests it.
-test-rust: build lint
+test-rust: build lint test-tools
 	cargo test --locked --workspace --exclude lasthop-py
 
 test-python: build test-rust test-tools
