@@ -14,7 +14,7 @@ all sets.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -376,15 +376,22 @@ def metric_columns(flows: pl.DataFrame, factors: Sequence[str]) -> list[str]:
 
 
 def generic_summary(
-    flows: pl.DataFrame, pages: pl.DataFrame | None, factors: Sequence[str], method: PercentileMethod = "linear"
+    flows: pl.DataFrame,
+    pages: pl.DataFrame | None,
+    factors: Sequence[str],
+    method: PercentileMethod = "linear",
+    only: Collection[str] | None = None,
 ) -> pl.DataFrame:
-    """Compute min, quartiles, max and mean of every metric for every page and every role in every cell."""
+    """Compute min, quartiles, max and mean of every metric for every page and every role in every cell.
+
+    Of the metrics `only`, if given.
+    """
     columns = [factor_column(factor) for factor in factors]
     statistics = [*FIVE_NUMBERS, "mean"]
     records = []
     frames = [(flows, "role")] if pages is None else [(pages, "page"), (flows, "role")]
     for frame, who in frames:
-        metrics = metric_columns(frame, factors)
+        metrics = [metric for metric in metric_columns(frame, factors) if only is None or metric in only]
         for group, rows in frame.partition_by([*columns, who], as_dict=True, maintain_order=True).items():
             for metric in metrics:
                 sample = Sample.of(rows, [metric])

@@ -19,7 +19,7 @@ from lasthop.report.results import Results, timed, transfers
 from lasthop.report.scatter import published_figure
 from lasthop.report.study_tables import levels_table, study_tables
 from lasthop.report.style import Figure
-from lasthop.report.tables import TableGroup, generic_table, metric_label, paired_table, unfinished_table
+from lasthop.report.tables import HEADLINE, TableGroup, generic_table, metric_label, paired_table, unfinished_table
 from lasthop.report.trace import trace_figure
 from lasthop.summary import extra_columns, generic_summary, table_levels
 
@@ -115,7 +115,7 @@ def _without_published(results: Results, assets: Assets) -> list[TableGroup]:
             flows, pages = flows.filter(other), None if pages is None else pages.filter(other)
     if flows.is_empty() and (pages is None or pages.is_empty()):
         return []
-    summary = generic_summary(flows, pages, factors, results.presentation.percentiles)
+    summary = generic_summary(flows, pages, factors, results.presentation.percentiles, HEADLINE)
     return [generic_table(summary, factors, "Cells without published numbers")]
 
 

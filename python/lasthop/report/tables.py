@@ -16,7 +16,7 @@ from lasthop.summary import unit_of
 
 _UNIT_WORDS = {"s", "ms", "Bps", "packets", "percent"}
 _SPELLINGS = {"acks": "ACKs", "ack": "ACK", "red": "RED", "ecn": "ECN", "sack": "SACK", "rtt": "RTT"}
-_HEADLINE = [
+HEADLINE = [
     "response_time_s",
     "elapsed_s",
     "throughput_Bps",
@@ -27,6 +27,7 @@ _HEADLINE = [
     "data_drops_red",
     "data_drops_error",
 ]
+"""Metrics whose medians are shown of cells that no published table has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +109,9 @@ def generic_table(
     summary: pl.DataFrame, factors: Sequence[str], title: str = "Medians over replications"
 ) -> TableGroup:
     """Lay out the medians of the headline metrics: one row per cell and role or page load."""
-    medians = summary.filter(pl.col("statistic") == "median", pl.col("metric").is_in(_HEADLINE))
+    medians = summary.filter(pl.col("statistic") == "median", pl.col("metric").is_in(HEADLINE))
     measured = set(medians["metric"])
-    shown = [metric for metric in _HEADLINE if metric in measured]
+    shown = [metric for metric in HEADLINE if metric in measured]
     rows: dict[tuple[str, ...], dict[str, CellView]] = {}
     for record in medians.iter_rows(named=True):
         labels = tuple(str(record[column]) for column in (*factors, "flow"))
