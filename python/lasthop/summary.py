@@ -322,19 +322,35 @@ def study_summary(
     return for_each_level(flows, extra, of_level)
 
 
-def _cell_of_table(
-    levels: Mapping[str, str], spec: TableSpec, flows: pl.DataFrame, pages: pl.DataFrame | None
-) -> _Rows:
+class _Cells:
+    """A frame's rows by cell, split once: a study has hundreds of tables."""
+
+    def __init__(self, frame: pl.DataFrame, factors: Sequence[str]) -> None:
+        self._empty = frame.clear()
+        # A factor whose level is fixed has no column.
+        self._factors = [factor for factor in factors if factor_column(factor) in frame.columns]
+        columns = [factor_column(factor) for factor in self._factors]
+        self._parts = frame.partition_by(columns, as_dict=True, maintain_order=True)
+
+    def rows(self, levels: Mapping[str, str]) -> pl.DataFrame:
+        """Return the rows that have all these levels."""
+        wanted = [(self._factors.index(factor), level) for factor, level in levels.items()]
+        parts = [part for key, part in self._parts.items() if all(key[place] == level for place, level in wanted)]
+        return pl.concat(parts) if parts else self._empty
+
+
+def _cell_of_table(levels: Mapping[str, str], spec: TableSpec, flows: _Cells, pages: _Cells | None) -> _Rows:
     own = spec.own_levels(levels)
     if pages is None:
-        return _Rows(cell_rows(flows, own), None, spec)
-    reference = cell_rows(pages, spec.own_levels({**levels, **spec.reference}))
-    return _Rows(cell_rows(flows, own), cell_rows(pages, own), spec, reference)
+        return _Rows(flows.rows(own), None, spec)
+    reference = pages.rows(spec.own_levels({**levels, **spec.reference}))
+    return _Rows(flows.rows(own), pages.rows(own), spec, reference)
 
 
 def _summary_of_tables(
     flows: pl.DataFrame, pages: pl.DataFrame | None, factors: Sequence[str], assets: Assets
 ) -> pl.DataFrame:
+    cells, page_cells = _Cells(flows, factors), None if pages is None else _Cells(pages, factors)
     keys = key_columns(assets)
     kinds: dict[str, TableSpec] = {table: spec for spec in assets.presentation.tables for table in spec.ids}
     records = []
@@ -342,7 +358,7 @@ def _summary_of_tables(
         spec = kinds.get(table["table"])
         if spec is None:
             continue
-        cell = _cell_of_table(table_levels(table, factors), spec, flows, pages)
+        cell = _cell_of_table(table_levels(table, factors), spec, cells, page_cells)
         if cell.flows.is_empty():
             continue
         for line in _KINDS[spec.kind](cell):
