@@ -344,9 +344,7 @@ def plot(context: click.Context, /, *, quiet: bool, **_: object) -> None:
     request = PictureRequest(**{field.name: context.params[field.name] for field in fields(PictureRequest)})
     files = write_pictures(run, request)
     if not quiet:
-        click.echo(f"{run.title}:")
-        for path in files:
-            click.echo(f"  {path}")
+        _list_files(run, files)
 
 
 @cli.command("trace")
@@ -371,9 +369,7 @@ def trace(context: click.Context, /, *, out: Path, snaplen: int | None, quiet: b
     run = OneRunOptions.of(context).choose()
     files = write_captures(run, out, snaplen or _core.SNAP_LENGTH)
     if not quiet:
-        click.echo(f"{run.title}:")
-        for path in files:
-            click.echo(f"  {path}")
+        _list_files(run, files)
 
 
 @cli.command("explain")
@@ -496,6 +492,12 @@ def anova_command(
         captures.write_output(analysis.frame(), out)
     if not quiet:
         anova.show(analysis)
+
+
+def _list_files(run: ChosenRun, files: Sequence[Path]) -> None:
+    click.echo(f"{run.title}:")
+    for path in files:
+        click.echo(f"  {path}")
 
 
 def _run(file: Path, options: RunOptions) -> None:

@@ -275,9 +275,10 @@ def key_columns(assets: Assets) -> list[str]:
     return columns[: columns.index("statistic") + 1]
 
 
-def cell_rows(flows: pl.DataFrame, levels: Mapping[str, str]) -> pl.DataFrame:
-    """Return the rows of the cell that has all these levels."""
-    return flows.filter(*(pl.col(factor_column(factor)) == level for factor, level in levels.items()))
+def in_cell(levels: Mapping[str, str]) -> pl.Expr:
+    """Return what is true of the rows that have all these levels."""
+    held = [pl.col(factor_column(factor)) == level for factor, level in levels.items()]
+    return pl.all_horizontal(pl.lit(value=True), *held)
 
 
 def table_levels(row: Mapping[str, str | None], factors: Sequence[str]) -> dict[str, str]:
@@ -317,7 +318,7 @@ def study_summary(
     extra = extra_columns(factors, assets)
 
     def of_level(part: pl.DataFrame, levels: Mapping[str, str]) -> pl.DataFrame:
-        return _summary_of_tables(part, None if pages is None else cell_rows(pages, levels), factors, assets)
+        return _summary_of_tables(part, None if pages is None else pages.filter(in_cell(levels)), factors, assets)
 
     return for_each_level(flows, extra, of_level)
 

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import settings
 
@@ -55,3 +56,21 @@ def lasthop_main(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..
     work.mkdir()
     monkeypatch.chdir(work)
     return lambda *arguments: main([str(argument) for argument in arguments])
+
+
+# What a module's own fixture `results`, a finished study's folder, holds.
+
+
+@pytest.fixture(scope="module")
+def summary(results: Path) -> pl.DataFrame:
+    return pl.read_csv(results / "summary.csv", infer_schema_length=None)
+
+
+@pytest.fixture(scope="module")
+def comparison(results: Path) -> pl.DataFrame:
+    return pl.read_csv(results / "comparison.csv", infer_schema_length=None)
+
+
+@pytest.fixture(scope="module")
+def flows(results: Path) -> pl.DataFrame:
+    return pl.read_parquet(results / "flows.parquet")

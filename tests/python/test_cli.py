@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,6 +130,8 @@ def test_ctrl_c_keeps_what_is_done_and_resumes(
     def stop(number: int) -> None:
         if number == 10:
             signal.raise_signal(signal.SIGINT)
+        elif number > 10:
+            time.sleep(0.05)  # the main thread is woken by the signal, but not at once on a busy machine
 
     engine.before_run = stop
     assert lasthop_main("run", study_file, "--jobs", "1") == 130

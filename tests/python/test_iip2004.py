@@ -33,16 +33,6 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="module")
-def summary(results: Path) -> pl.DataFrame:
-    return pl.read_csv(results / "summary.csv", infer_schema_length=None)
-
-
-@pytest.fixture(scope="module")
-def comparison(results: Path) -> pl.DataFrame:
-    return pl.read_csv(results / "comparison.csv", infer_schema_length=None)
-
-
-@pytest.fixture(scope="module")
 def sound(comparison: pl.DataFrame) -> pl.DataFrame:
     """Published numbers that can be right as printed, beside the measured ones."""
     return comparison.filter(~misprinted(comparison))
@@ -51,11 +41,6 @@ def sound(comparison: pl.DataFrame) -> pl.DataFrame:
 @pytest.fixture(scope="module")
 def pages(results: Path) -> pl.DataFrame:
     return pl.read_parquet(results / "pages.parquet").rename({"factor_protocol": "protocol"})
-
-
-@pytest.fixture(scope="module")
-def flows(results: Path) -> pl.DataFrame:
-    return pl.read_parquet(results / "flows.parquet")
 
 
 @pytest.fixture(scope="module")

@@ -27,21 +27,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def summary(results: Path) -> pl.DataFrame:
-    return pl.read_csv(results / "summary.csv", infer_schema_length=None)
-
-
-@pytest.fixture(scope="module")
-def comparison(results: Path) -> pl.DataFrame:
-    return pl.read_csv(results / "comparison.csv", infer_schema_length=None)
-
-
-@pytest.fixture(scope="module")
-def flows(results: Path) -> pl.DataFrame:
-    return pl.read_parquet(results / "flows.parquet")
-
-
-@pytest.fixture(scope="module")
 def value(summary: pl.DataFrame) -> Value:
     """One number of the per-flow tables: `value("e0", "2tcp0udp", "eifel", "tcp-slower")`."""
 

@@ -28,18 +28,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def comparison(results: Path) -> pl.DataFrame:
-    return pl.read_csv(results / "comparison.csv", infer_schema_length=None)
-
-
-@pytest.fixture(scope="module")
 def pages(results: Path) -> pl.DataFrame:
     return pl.read_parquet(results / "pages.parquet")
-
-
-@pytest.fixture(scope="module")
-def flows(results: Path) -> pl.DataFrame:
-    return pl.read_parquet(results / "flows.parquet")
 
 
 def mean_time(pages: pl.DataFrame, link: str, page: str, variant: str = "baseline+ts") -> float:

@@ -294,10 +294,11 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 
     fn send(&mut self, now: Instant, flow: FlowId, host: Host, ip_bytes: u32, ecn: Ecn, body: Body) {
-        let (lan, component, direction) = match host {
-            Host::Server => (&mut self.lan_down, LAN_DOWN, Direction::Down),
-            Host::Client => (&mut self.lan_up, LAN_UP, Direction::Up),
+        let (lan, component) = match host {
+            Host::Server => (&mut self.lan_down, LAN_DOWN),
+            Host::Client => (&mut self.lan_up, LAN_UP),
         };
+        let direction = Direction::from(host);
         let Flow { dscp, server_port, .. } = self.flows[flow.0 as usize];
         let serial = self.next_serial;
         let packet = Packet { serial, flow, direction, ip_bytes, ecn, dscp, server_port, body };

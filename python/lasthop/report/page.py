@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from lasthop.campaign import Campaign, factor_column
+from lasthop.campaign import Campaign
 from lasthop.catalogue import Assets, FigureSpec
 from lasthop.comparison import RULES, Agreement
 from lasthop.report.distributions import box_sections
@@ -21,7 +21,7 @@ from lasthop.report.study_tables import levels_table, study_tables
 from lasthop.report.style import Figure
 from lasthop.report.tables import HEADLINE, TableGroup, generic_table, metric_label, paired_table, unfinished_table
 from lasthop.report.trace import trace_figure
-from lasthop.summary import extra_columns, generic_summary, table_levels
+from lasthop.summary import extra_columns, generic_summary, in_cell, table_levels
 
 _PLOTLY_HERE = "/* plotly.js */"
 
@@ -108,11 +108,13 @@ def _without_published(results: Results, assets: Assets) -> list[TableGroup]:
     factors = list(results.factors)
     flows, pages = transfers(results.flows), results.pages
     kinds = {table: spec for spec in assets.presentation.tables for table in spec.ids}
-    for row in assets.tables.iter_rows(named=True):
-        if row["table"] in kinds:
-            levels = kinds[row["table"]].own_levels(table_levels(row, factors))
-            other = ~pl.all_horizontal(pl.col(factor_column(factor)) == level for factor, level in levels.items())
-            flows, pages = flows.filter(other), None if pages is None else pages.filter(other)
+    tabled = [
+        in_cell(kinds[row["table"]].own_levels(table_levels(row, factors)))
+        for row in assets.tables.iter_rows(named=True)
+        if row["table"] in kinds
+    ]
+    other = ~pl.any_horizontal(pl.lit(value=False), *tabled)
+    flows, pages = flows.filter(other), None if pages is None else pages.filter(other)
     if flows.is_empty() and (pages is None or pages.is_empty()):
         return []
     summary = generic_summary(flows, pages, factors, results.presentation.percentiles, HEADLINE)
