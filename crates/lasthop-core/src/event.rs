@@ -50,6 +50,10 @@ pub struct FlowInfo {
 pub enum DropCause {
     /// The router queue was full.
     QueueOverflow,
+    /// Early packet discard: an ATM switch was above its threshold when the packet's first cell came.
+    EarlyPacket,
+    /// Selective drop: the same, and its connection had more than its share of the buffer.
+    Selective,
     /// RED dropped it: by chance between the thresholds, or for sure above the upper one.
     Red,
     /// The link lost it, and the link has no ARQ.

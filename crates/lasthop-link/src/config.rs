@@ -172,7 +172,11 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-fn check(holds: bool, key: impl Into<String>, message: impl FnOnce() -> String) -> Result<(), ConfigError> {
+pub(crate) fn check(
+    holds: bool,
+    key: impl Into<String>,
+    message: impl FnOnce() -> String,
+) -> Result<(), ConfigError> {
     if holds { Ok(()) } else { Err(ConfigError { key: key.into(), message: message() }) }
 }
 

@@ -32,6 +32,7 @@
 //! limited receive buffer (it never binds while acknowledgements hold the send buffer), reordering, duplication,
 //! a rate or delay that changes during a run, and sharing the medium between the directions.
 
+mod atm;
 pub mod config;
 pub mod errors;
 mod htb;
@@ -43,6 +44,7 @@ mod router;
 #[cfg(test)]
 mod testing;
 
+pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use config::htb::{ClassConfig, HtbConfig, MatchConfig, Transport};
 pub use config::{
     ArqConfig, BufferRelease, ConfigError, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig,

@@ -1,0 +1,333 @@
+//! An ATM switch with one output port: AAL5 segmentation, a cell buffer, early packet discard and
+//! selective drop.
+//!
+//! Each connection has an access link of its own. A packet's cells arrive over it back to back and interleave
+//! with other connections' at the switch, cell by cell; the output port takes one cell at a time. What happens
+//! to a cell depends on the buffer at its arrival alone, and the port never rests while cells wait, so a cell's
+//! departure is known when it arrives: cells need no events. The loop below looks at each arriving cell once.
+
+use std::collections::VecDeque;
+
+use lasthop_core::{Bytes, DropCause, Duration, Instant, Observer, PacketArena, PacketId, Probability, Rate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{ConfigError, check};
+use crate::link::discard;
+
+#[cfg(test)]
+mod tests;
+
+/// A switch between many senders and one output link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AtmConfig {
+    /// Cell rate of each connection's access link, as bits of whole cells.
+    pub access_rate: Rate,
+    /// Propagation delay of an access link.
+    pub access_delay: Duration,
+    /// Cell rate of the output link.
+    pub rate: Rate,
+    /// Propagation delay behind the switch.
+    pub delay: Duration,
+    /// Buffer in cells; the cell in transmission is in it.
+    pub buffer_cells: u32,
+    /// Share of the buffer above which packets are discarded early.
+    pub threshold: Probability,
+    /// Which packets are discarded early.
+    pub discard: Discard,
+    /// Bytes that every packet carries in its cells besides its IP packet: LLC header and AAL5 trailer.
+    pub overhead: Bytes,
+}
+
+/// What happens above the threshold to a packet whose first cell arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "policy", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Discard {
+    /// Early packet discard: it is dropped (Romanow and Floyd 1995).
+    EarlyPacket,
+    /// Selective drop: it is dropped if its connection has more than `share` times its fair share of the
+    /// buffered cells (Goyal, Jain, Kalyanaraman, Fahmy and Kim 1998).
+    Selective {
+        /// Multiple of the fair share; the study's Z.
+        share: Probability,
+    },
+}
+
+/// Payload of a cell.
+const CELL_PAYLOAD: u64 = 48;
+/// A cell on the wire.
+const CELL_BITS: u64 = 53 * 8;
+/// Inside, times are femtoseconds: a cell takes no whole number of nanoseconds.
+const FEMTOS_PER_NANO: u64 = 1_000_000;
+const FEMTOS_PER_SECOND: u128 = 1_000_000_000_000_000;
+
+impl AtmConfig {
+    /// Cells of an IP packet of `ip_bytes` bytes.
+    pub fn cells(&self, ip_bytes: u32) -> u32 {
+        (u64::from(ip_bytes) + self.overhead.0).div_ceil(CELL_PAYLOAD) as u32
+    }
+
+    /// Checks what would make the switch useless: a buffer that holds no packet of `mtu` bytes, a rate at
+    /// which a cell takes no time.
+    pub fn validate(&self, mtu: Bytes) -> Result<(), ConfigError> {
+        let cells = self.cells(mtu.0 as u32);
+        check(self.buffer_cells >= cells, "buffer_cells", || {
+            format!(
+                "{} cells never hold a packet of {mtu}, which has {cells}; give room for one",
+                self.buffer_cells
+            )
+        })?;
+        for (key, rate) in [("rate", self.rate), ("access_rate", self.access_rate)] {
+            check(cell_time(rate) > 0, key, || {
+                format!("\"{rate}\" is too fast for cells to take time; lower it")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn cell_time(rate: Rate) -> u64 {
+    let femtos = u128::from(CELL_BITS) * FEMTOS_PER_SECOND / u128::from(rate.bits_per_second().max(1));
+    u64::try_from(femtos).unwrap_or(u64::MAX)
+}
+
+/// The switch at work. Sans-IO, as [`crate::Path`]: it acts only when called, at the instants it is told.
+#[derive(Clone, Debug)]
+pub struct AtmSwitch {
+    config: AtmConfig,
+    access_time: u64,
+    threshold_cells: u64,
+    sources: Vec<Source>,
+    /// Connections whose cells are arriving: time of the next cell, in order, and the connection.
+    arriving: VecDeque<(u64, u32)>,
+    buffer: Buffer,
+    /// Packets whose last cell has been accepted: when they reach the far end, in order.
+    leaving: VecDeque<(Instant, PacketId)>,
+}
+
+/// A connection's access link.
+#[derive(Clone, Debug, Default)]
+struct Source {
+    /// Packets handed over, the first of them arriving at the switch or next to do so.
+    packets: VecDeque<Incoming>,
+    /// When the access link has sent everything.
+    free_at: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Incoming {
+    id: PacketId,
+    /// Arrival of its first cell at the switch.
+    first_cell: u64,
+    cells: u32,
+    accepted: u32,
+}
+
+/// Cells in the buffer. They leave in the order of arrival, one every service time while there are any.
+#[derive(Clone, Debug)]
+struct Buffer {
+    service_time: u64,
+    cells: u64,
+    /// When the first one leaves.
+    next_departure: u64,
+    /// Whose they are, and how many of each connection: kept for selective drop only.
+    owners: Option<Owners>,
+}
+
+#[derive(Clone, Debug)]
+struct Owners {
+    order: VecDeque<u32>,
+    counts: Vec<u32>,
+    /// Connections with at least one cell.
+    active: u64,
+}
+
+impl Buffer {
+    /// Forgets the cells that have left by `now`.
+    fn drain(&mut self, now: u64) {
+        while self.cells > 0 && self.next_departure <= now {
+            self.cells -= 1;
+            self.next_departure += self.service_time;
+            if let Some(owners) = &mut self.owners {
+                owners.pop();
+            }
+        }
+    }
+
+    /// Takes a cell that arrives at `now`, after [`Buffer::drain`]; returns when it will have left.
+    fn push(&mut self, now: u64, owner: u32) -> u64 {
+        if self.cells == 0 {
+            self.next_departure = now + self.service_time;
+        }
+        self.cells += 1;
+        if let Some(owners) = &mut self.owners {
+            owners.push(owner);
+        }
+        self.next_departure + (self.cells - 1) * self.service_time
+    }
+}
+
+impl Owners {
+    fn push(&mut self, owner: u32) {
+        self.order.push_back(owner);
+        let count = &mut self.counts[owner as usize];
+        self.active += u64::from(*count == 0);
+        *count += 1;
+    }
+
+    fn pop(&mut self) {
+        if let Some(owner) = self.order.pop_front() {
+            let count = &mut self.counts[owner as usize];
+            *count -= 1;
+            self.active -= u64::from(*count == 0);
+        }
+    }
+}
+
+impl AtmSwitch {
+    /// A switch with an access link for each of `connections`. `config` must have passed
+    /// [`AtmConfig::validate`].
+    pub fn new(config: &AtmConfig, connections: usize) -> Self {
+        let owners = matches!(config.discard, Discard::Selective { .. }).then(|| Owners {
+            order: VecDeque::with_capacity(config.buffer_cells as usize),
+            counts: vec![0; connections],
+            active: 0,
+        });
+        Self {
+            access_time: cell_time(config.access_rate),
+            // The study's R, rounded down to whole cells.
+            threshold_cells: (config.threshold.get() * f64::from(config.buffer_cells)) as u64,
+            sources: vec![Source::default(); connections],
+            arriving: VecDeque::with_capacity(connections),
+            buffer: Buffer { service_time: cell_time(config.rate), cells: 0, next_departure: 0, owners },
+            leaving: VecDeque::new(),
+            config: config.clone(),
+        }
+    }
+
+    /// The sender of `connection` puts a packet on its access link.
+    pub fn handle_packet(&mut self, now: Instant, id: PacketId, connection: u32, arena: &PacketArena) {
+        let cells = self.config.cells(arena.get(id).ip_bytes);
+        let source = &mut self.sources[connection as usize];
+        let start = source.free_at.max(femtos(now));
+        source.free_at = start + u64::from(cells) * self.access_time;
+        let first_cell = start + self.access_time + femtos(Instant::ZERO + self.config.access_delay);
+        source.packets.push_back(Incoming { id, first_cell, cells, accepted: 0 });
+        if source.packets.len() == 1 {
+            self.arrive(first_cell, connection);
+        }
+    }
+
+    /// When [`AtmSwitch::handle_wakeup`] must be called next: a packet may be complete, or is at the far end.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        let complete = self.arriving.iter().map(|&(next_cell, connection)| {
+            let packet = &self.sources[connection as usize].packets[0];
+            next_cell + u64::from(packet.cells - packet.accepted - 1) * self.access_time
+        });
+        let complete = complete.min().map(|femtos| Instant::from_nanos(femtos.div_ceil(FEMTOS_PER_NANO)));
+        complete.into_iter().chain(self.leaving.front().map(|&(at, _)| at)).min()
+    }
+
+    /// Lets every cell arrive that is due by `now`. Drops are reported at the time of the cell that they
+    /// befall, rounded up to a nanosecond.
+    pub fn handle_wakeup<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
+        // Up to the last femtosecond that is rounded up to `now`.
+        let until = femtos(now);
+        while let Some(&(at, connection)) = self.arriving.front()
+            && at <= until
+        {
+            self.arriving.pop_front();
+            self.cell_arrives(at, connection, arena, observer);
+        }
+    }
+
+    /// The next packet that has reached the far end by `now`.
+    pub fn poll_delivery(&mut self, now: Instant) -> Option<PacketId> {
+        let &(at, id) = self.leaving.front()?;
+        if at > now {
+            return None;
+        }
+        self.leaving.pop_front();
+        Some(id)
+    }
+
+    /// Cells in the buffer at `now`, which must not lie before the last wakeup.
+    pub fn buffered_cells(&mut self, now: Instant) -> u64 {
+        self.buffer.drain(femtos(now));
+        self.buffer.cells
+    }
+
+    fn cell_arrives<O: Observer>(
+        &mut self,
+        at: u64,
+        connection: u32,
+        arena: &mut PacketArena,
+        observer: &mut O,
+    ) {
+        self.buffer.drain(at);
+        let cause = self.judge(connection);
+        let source = &mut self.sources[connection as usize];
+        let Some(packet) = source.packets.front_mut() else { return };
+        if let Some(cause) = cause {
+            // What has been accepted of it is sent; the rest is dropped with it.
+            let id = packet.id;
+            source.packets.pop_front();
+            discard(instant(at), id, cause, arena, observer);
+            return self.next_packet(connection);
+        }
+        packet.accepted += 1;
+        let departure = self.buffer.push(at, connection);
+        if packet.accepted < packet.cells {
+            return self.arrive(at + self.access_time, connection);
+        }
+        self.leaving.push_back((instant(departure) + self.config.delay, packet.id));
+        source.packets.pop_front();
+        self.next_packet(connection);
+    }
+
+    /// Why the cell that arrives next on `connection` is dropped, if it is.
+    fn judge(&self, connection: u32) -> Option<DropCause> {
+        let packet = self.sources[connection as usize].packets.front()?;
+        let buffered = self.buffer.cells;
+        if buffered >= u64::from(self.config.buffer_cells) {
+            return Some(DropCause::QueueOverflow);
+        }
+        if packet.accepted > 0 || buffered <= self.threshold_cells {
+            return None;
+        }
+        match (self.config.discard, &self.buffer.owners) {
+            (Discard::Selective { share }, Some(owners)) => {
+                let own = f64::from(owners.counts[connection as usize]);
+                let fair = buffered as f64 / owners.active as f64;
+                (own > share.get() * fair).then_some(DropCause::Selective)
+            }
+            _ => Some(DropCause::EarlyPacket),
+        }
+    }
+
+    fn next_packet(&mut self, connection: u32) {
+        if let Some(packet) = self.sources[connection as usize].packets.front() {
+            self.arrive(packet.first_cell, connection);
+        }
+    }
+
+    /// Notes a cell to come. All access links have one rate, so it nearly always belongs at the end.
+    fn arrive(&mut self, at: u64, connection: u32) {
+        let key = (at, connection);
+        let place = match self.arriving.back() {
+            Some(last) if *last > key => self.arriving.partition_point(|other| *other < key),
+            _ => self.arriving.len(),
+        };
+        self.arriving.insert(place, key);
+    }
+}
+
+fn femtos(at: Instant) -> u64 {
+    at.as_nanos().saturating_mul(FEMTOS_PER_NANO)
+}
+
+/// The first whole nanosecond that is not before `femtos`.
+fn instant(femtos: u64) -> Instant {
+    Instant::from_nanos(femtos.div_ceil(FEMTOS_PER_NANO))
+}
