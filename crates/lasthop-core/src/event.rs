@@ -211,6 +211,11 @@ pub trait Observer {
         let _ = info;
     }
 
+    /// The application at `host` put this many bytes in the stream of a TCP flow.
+    fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
+        let _ = (now, flow, host, bytes);
+    }
+
     /// Something happened to a packet.
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         let _ = (now, event, packet);
@@ -235,6 +240,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn announce(&mut self, info: &FlowInfo) {
         self.0.announce(info);
         self.1.announce(info);
+    }
+
+    fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
+        self.0.written(now, flow, host, bytes);
+        self.1.written(now, flow, host, bytes);
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {

@@ -68,6 +68,17 @@ impl AtmConfig {
         (u64::from(ip_bytes) + self.overhead.0).div_ceil(CELL_PAYLOAD) as u32
     }
 
+    /// Propagation delay from host to host.
+    pub fn one_way_delay(&self) -> Duration {
+        self.access_delay + self.delay
+    }
+
+    /// What the output link carries in IP packets of `ip_bytes` bytes, in bit/s of their IP length.
+    pub fn ip_rate(&self, ip_bytes: u32) -> f64 {
+        let wire_bits = u64::from(self.cells(ip_bytes)) * CELL_BITS;
+        self.rate.bits_per_second() as f64 * f64::from(ip_bytes) * 8.0 / wire_bits as f64
+    }
+
     /// Checks what would make the switch useless: a buffer that holds no packet of `mtu` bytes, a rate at
     /// which a cell takes no time.
     pub fn validate(&self, mtu: Bytes) -> Result<(), ConfigError> {

@@ -6,7 +6,7 @@
 //! 2. `tree`: text to a tree of values that know where they stand; merging of trees; `extends`: a file laid
 //!    over another;
 //! 3. `schema` and `check`: the tree against the JSON Schema derived from the types;
-//! 4. `matrix`: which combinations of levels are cells;
+//! 4. `matrix`: which combinations of levels are cells; `when`: what levels say beside other levels;
 //! 5. `study`: each cell's levels merged over the base, over the TCP profile;
 //! 6. `validate`: what no type can say of the merged [`Scenario`].
 
@@ -20,8 +20,9 @@ mod study;
 mod tree;
 mod types;
 mod validate;
+mod when;
 
 pub use error::ScenarioError;
 pub use schema::json_schema;
 pub use study::{Cell, Study};
-pub use types::{LanConfig, Roles, Scenario};
+pub use types::{LanConfig, Roles, Scenario, Topology};

@@ -15,7 +15,7 @@ pub struct Factor<'a> {
 }
 
 impl Factor<'_> {
-    fn level_names(&self) -> Vec<&str> {
+    pub fn level_names(&self) -> Vec<&str> {
         self.levels.iter().map(|level| level.key.as_str()).collect()
     }
 }

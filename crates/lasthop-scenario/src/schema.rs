@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::extends;
 use crate::types::Scenario;
+use crate::when;
 
 /// Schema of a complete [`Scenario`].
 pub static SCENARIO: LazyLock<Value> = LazyLock::new(|| schema_for!(Scenario).to_value());
@@ -45,6 +46,10 @@ fn file_schema() -> Value {
         level.remove(key);
     }
     level.insert("description".into(), "Any part of a scenario; laid over the base".into());
+    definitions.insert("Part".into(), level.clone().into());
+    if let Some(Value::Object(properties)) = level.get_mut("properties") {
+        properties.insert(when::KEY.into(), when_schema());
+    }
     definitions.insert("Level".into(), level.into());
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -54,6 +59,17 @@ fn file_schema() -> Value {
         "required": ["name", "title", "seed", "replications"],
         "additionalProperties": false,
         "$defs": definitions,
+    })
+}
+
+fn when_schema() -> Value {
+    json!({
+        "type": "object",
+        "description": "What the level adds beside levels of other factors: by factor, by level",
+        "additionalProperties": {
+            "type": "object",
+            "additionalProperties": { "$ref": "#/$defs/Part" },
+        },
     })
 }
 

@@ -14,6 +14,7 @@ use crate::source::Sources;
 use crate::tree::{Entry, Node, Value};
 use crate::types::Scenario;
 use crate::validate::validate;
+use crate::when;
 
 /// A scenario file, read and checked whole.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,17 +89,25 @@ impl Study {
         check(file, &schema::FILE)?;
         let header = Header::read(file)?;
         let factors = factors(file)?;
+        when::check(&factors)?;
         let combinations = expand(&factors, file.get("matrix"))?;
         let several = combinations.len() > 1;
         let base = base(file);
         let mut cells = Vec::with_capacity(combinations.len());
         for combination in combinations {
-            let chosen: Vec<Chosen<'_>> = factors
-                .iter()
-                .zip(combination)
-                .map(|(factor, level)| Chosen { factor: factor.name, level: &factor.levels[level] })
+            let entries =
+                factors.iter().zip(combination).map(|(factor, level)| (factor, &factor.levels[level]));
+            let names: Vec<_> =
+                entries.clone().map(|(factor, level)| (factor.name, level.key.as_str())).collect();
+            let chosen: Vec<Chosen<'_>> = entries
+                .map(|(factor, level)| Chosen {
+                    factor: factor.name,
+                    level: &level.key,
+                    node: when::resolve(&level.node, &names),
+                })
                 .collect();
-            let levels: Vec<_> = chosen.iter().map(|c| (c.factor.to_owned(), c.level.key.clone())).collect();
+            let levels: Vec<_> =
+                names.iter().map(|(factor, level)| ((*factor).into(), (*level).into())).collect();
             let scenario = compose(&base, &chosen, sources).map_err(|mut problem| {
                 if several {
                     problem.message = format!("{} (in cell {})", problem.message, key(&levels));
@@ -174,15 +183,17 @@ fn base(file: &Node) -> Node {
 /// The level of a factor that a cell has.
 struct Chosen<'a> {
     factor: &'a str,
-    level: &'a Entry,
+    level: &'a str,
+    /// What it says in this cell.
+    node: Node,
 }
 
 /// The scenario of a cell: profile, then base, then the levels.
 fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources) -> Result<Scenario, Problem> {
     contradiction(chosen, sources)?;
     let mut merged = base.clone();
-    for Chosen { level, .. } in chosen {
-        merged.merge(&level.node);
+    for Chosen { node, .. } in chosen {
+        merged.merge(node);
     }
     fill_in_profile(&mut merged)?;
     check(&merged, &schema::SCENARIO)?;
@@ -201,7 +212,7 @@ fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources) -> Result<Scen
 fn contradiction(chosen: &[Chosen<'_>], sources: &Sources) -> Result<(), Problem> {
     for (index, later) in chosen.iter().enumerate() {
         for earlier in &chosen[..index] {
-            let Some(conflict) = earlier.level.node.conflict(&later.level.node) else { continue };
+            let Some(conflict) = earlier.node.conflict(&later.node) else { continue };
             let [first, second] = conflict.spans;
             let [first_place, second_place] =
                 [first, second].map(|span| sources.locate(Problem::new(span, "")));
@@ -212,10 +223,10 @@ fn contradiction(chosen: &[Chosen<'_>], sources: &Sources) -> Result<(), Problem
                  factor",
                 join(&conflict.path),
                 later.factor,
-                later.level.key,
+                later.level,
                 first_place.line.unwrap_or_default(),
                 earlier.factor,
-                earlier.level.key
+                earlier.level
             );
             return Err(Problem::new(second, message));
         }

@@ -1,7 +1,7 @@
 //! What a complete scenario says.
 
 use lasthop_core::{Bytes, Duration, Rate};
-use lasthop_link::{ErrorConfig, PathConfig};
+use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::{FlowConfig, HttpConfig};
 use schemars::JsonSchema;
@@ -14,11 +14,14 @@ pub struct Scenario {
     /// Largest IP packet on the path.
     pub mtu: Bytes,
     /// Between each host and the router.
-    pub lan: LanConfig,
+    pub lan: Option<LanConfig>,
     /// From the fixed host to the mobile host.
-    pub down: PathConfig,
+    pub down: Option<PathConfig>,
     /// From the mobile host to the fixed host.
-    pub up: PathConfig,
+    pub up: Option<PathConfig>,
+    /// An ATM switch in place of router and last hop, without `lan`, `down` and `up`. Each flow has an access
+    /// link and hosts of its own; the way back is delay only, that of the way there.
+    pub atm: Option<AtmConfig>,
     /// Errors of the link, in both directions; none if absent.
     pub errors: Option<ErrorConfig>,
     /// TCP of both hosts.
@@ -34,7 +37,44 @@ pub struct Scenario {
     pub time_limit: Duration,
 }
 
+/// What lies between the hosts.
+#[derive(Clone, Copy, Debug)]
+pub enum Topology<'a> {
+    /// A LAN to the router and the last hop behind it.
+    LastHop {
+        /// Between each host and the router.
+        lan: &'a LanConfig,
+        /// From the fixed host to the mobile host.
+        down: &'a PathConfig,
+        /// From the mobile host to the fixed host.
+        up: &'a PathConfig,
+    },
+    /// An ATM switch.
+    Atm(&'a AtmConfig),
+}
+
 impl Scenario {
+    /// What lies between the hosts.
+    ///
+    /// # Panics
+    ///
+    /// If the scenario has not been validated and states neither a whole last hop nor a switch.
+    pub fn topology(&self) -> Topology<'_> {
+        match (&self.atm, &self.lan, &self.down, &self.up) {
+            (Some(atm), ..) => Topology::Atm(atm),
+            (None, Some(lan), Some(down), Some(up)) => Topology::LastHop { lan, down, up },
+            _ => panic!("a valid scenario states lan, down and up, or atm"),
+        }
+    }
+
+    /// Propagation delay from the mobile host to the fixed host.
+    pub fn propagation_up(&self) -> Duration {
+        match self.topology() {
+            Topology::LastHop { lan, up, .. } => lan.delay + up.link.delay,
+            Topology::Atm(atm) => atm.one_way_delay(),
+        }
+    }
+
     /// True if replications depend on each other and must run in order: cached metrics carry over from
     /// one to the next.
     pub const fn sequential(&self) -> bool {

@@ -4,9 +4,9 @@ use lasthop_core::packet::{Datagram, Segment};
 use lasthop_core::{Bytes, Duration};
 use lasthop_link::ConfigError;
 use lasthop_tcp::{FRtoMode, RecoveryRules, TcpConfig};
-use lasthop_traffic::{FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol};
+use lasthop_traffic::{CutPoisson, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol, WebClientsConfig};
 
-use crate::types::Scenario;
+use crate::types::{Scenario, Topology};
 
 /// Path of a value in the scenario, and what is wrong with it; what to do instead after a semicolon.
 type Invalid = (String, String);
@@ -29,6 +29,9 @@ const HTTP_MESSAGE_MIN: Bytes = Bytes(100);
 /// Largest object, far from overflow when many are summed.
 const HTTP_MESSAGE_MAX: Bytes = Bytes(1_000_000_000);
 
+/// Largest cut of a Poisson distribution; beyond, drawing would be slow.
+const POISSON_MAX: u32 = 100;
+
 /// Most objects of a page, and connections.
 const HTTP_OBJECTS_MAX: u32 = 1000;
 
@@ -44,8 +47,14 @@ pub fn validate(scenario: &Scenario) -> Result<(), Invalid> {
     })?;
     let below =
         |name: &'static str| move |fault: ConfigError| (format!("{name}.{}", fault.key), fault.message);
-    scenario.down.validate(mtu).map_err(below("down"))?;
-    scenario.up.validate(mtu).map_err(below("up"))?;
+    one_topology(scenario)?;
+    match scenario.topology() {
+        Topology::LastHop { down, up, .. } => {
+            down.validate(mtu).map_err(below("down"))?;
+            up.validate(mtu).map_err(below("up"))?;
+        }
+        Topology::Atm(atm) => atm.validate(mtu).map_err(below("atm"))?,
+    }
     if let Some(errors) = &scenario.errors {
         errors.validate().map_err(below("errors"))?;
         let retransmissions = errors.arq.as_ref().map_or(0, |arq| arq.retransmissions);
@@ -62,6 +71,25 @@ pub fn validate(scenario: &Scenario) -> Result<(), Invalid> {
         "loads a web page, but nothing says how; add a table [http] with protocol = \"http1.0\", say".into()
     })?;
     not_zero(&scenario.time_limit, "time_limit", "300 s")
+}
+
+/// Either a whole last hop or a switch.
+fn one_topology(scenario: &Scenario) -> Result<(), Invalid> {
+    let atm = scenario.atm.is_some();
+    for (key, stated) in [
+        ("lan", scenario.lan.is_some()),
+        ("down", scenario.down.is_some()),
+        ("up", scenario.up.is_some()),
+        ("errors", scenario.errors.is_some()),
+    ] {
+        require(!(stated && atm), key, || {
+            format!("belongs to a last hop, but the scenario has an ATM switch; leave out [{key}] or [atm]")
+        })?;
+        require(stated || atm || key == "errors", key, || {
+            format!("is missing; add a table [{key}]; a last hop has [lan], [down] and [up]")
+        })?;
+    }
+    Ok(())
 }
 
 fn require(holds: bool, path: &str, reason: impl FnOnce() -> String) -> Result<(), Invalid> {
@@ -220,6 +248,7 @@ fn flow(config: &FlowConfig, place: &str, mtu: Bytes) -> Result<(), Invalid> {
             not_zero(&udp.duration, &format!("{place}.duration"), "60 s")
         }
         FlowConfig::HttpPage(page) => http_page(page, place),
+        FlowConfig::WebClients(clients) => web_clients(clients, place),
     }
 }
 
@@ -239,6 +268,33 @@ fn http_page(page: &HttpPageConfig, place: &str) -> Result<(), Invalid> {
     size(page.main, Bytes(1), &format!("{place}.main"))?;
     size(page.inline, Bytes(1), &format!("{place}.inline"))?;
     count(page.inline_count, 0, &format!("{place}.inline_count"))
+}
+
+fn web_clients(config: &WebClientsConfig, place: &str) -> Result<(), Invalid> {
+    count(config.clients, 1, &format!("{place}.clients"))?;
+    count(config.batches, 1, &format!("{place}.batches"))?;
+    not_zero(&config.interval, &format!("{place}.interval"), "10 s")?;
+    for (key, CutPoisson { mean, min, max }) in [("requests", config.requests), ("multiple", config.multiple)]
+    {
+        require(
+            min >= 1 && min <= mean && mean <= max && max <= POISSON_MAX,
+            &format!("{place}.{key}"),
+            || {
+                format!(
+                    "from {min} to {max} with mean {mean}; write 1 <= min <= mean <= max <= {POISSON_MAX}"
+                )
+            },
+        )?;
+    }
+    let first = ("first_unit".to_owned(), config.first_unit);
+    let others = config.others.iter().enumerate();
+    let others = others.map(|(index, class)| (format!("others[{index}].unit"), class.unit));
+    for (key, unit) in others.chain([first]) {
+        size(unit, Bytes(1), &format!("{place}.{key}"))?;
+    }
+    require(config.others.iter().any(|class| class.share.get() > 0.0), &format!("{place}.others"), || {
+        "no class has a share; add { unit = \"1 kB\", share = 0.35 }, say".into()
+    })
 }
 
 fn size(value: Bytes, least: Bytes, path: &str) -> Result<(), Invalid> {

@@ -66,8 +66,8 @@ fn an_extending_file_is_laid_over_the_extended_one() {
         "the matrix is replaced, levels and factors are added at the end"
     );
     let scenario = &study.cells[0].scenario;
-    assert_eq!(scenario.down.link.rate, Rate::from_bits_per_second(128_000));
-    assert_eq!(scenario.down.queue.limit, QueueSize::Packets(20), "tables are merged");
+    assert_eq!(scenario.down.as_ref().unwrap().link.rate, Rate::from_bits_per_second(128_000));
+    assert_eq!(scenario.down.as_ref().unwrap().queue.limit, QueueSize::Packets(20), "tables are merged");
     assert!(scenario.tcp.dsack && scenario.errors.is_some());
     assert_eq!(study.factors[2].1, ["baseline", "eifel+red", "new"]);
 }
@@ -96,7 +96,7 @@ fn levels_of_an_extending_file_may_change_what_the_extended_levels_set() {
     let over = "extends = \"study.toml\"\n[factor.red.late]\ndown.queue.red.max = \"9 packets\"\n\
                 [[matrix]]\nlink = [\"e0\"]\nworkload = [\"both\"]\nvariant = [\"eifel+red\"]\n";
     let folder = Folder::with("laid", &[("study.toml", &study()), ("over.toml", over)]);
-    let red = folder.read("over.toml").cells[0].scenario.down.queue.red.clone().unwrap();
+    let red = folder.read("over.toml").cells[0].scenario.down.as_ref().unwrap().queue.red.clone().unwrap();
     assert_eq!((red.min, red.max), (QueueSize::Packets(2), QueueSize::Packets(9)));
 }
 

@@ -19,7 +19,7 @@ fn a_file_without_factors_is_one_cell() {
     assert_eq!((study.name.as_str(), study.seed, study.replications), ("small", 7, 3));
     assert_eq!(keys(&study), [""]);
     let scenario = &study.cells[0].scenario;
-    assert_eq!(scenario.down.queue.limit, QueueSize::Packets(20));
+    assert_eq!(scenario.down.as_ref().unwrap().queue.limit, QueueSize::Packets(20));
     assert_eq!(scenario.tcp.rto_min, Duration::from_millis(200), "from the profile");
     assert_eq!(scenario.roles, Roles::ByName);
     assert!(scenario.errors.is_none() && !scenario.sequential());
@@ -74,8 +74,8 @@ fn levels_merge_tables_and_replace_lists_and_distributions() {
     let rich = cell("link=r1,workload=tcp,variant=eifel+red");
     assert_eq!(plain, &read(BASE).cells[0].scenario);
     assert!(rich.tcp.timestamps && rich.tcp.sack, "tables merge");
-    assert_eq!(rich.down.queue.limit, QueueSize::Packets(20));
-    assert_eq!(rich.down.queue.red.as_ref().unwrap().min, QueueSize::Packets(2));
+    assert_eq!(rich.down.as_ref().unwrap().queue.limit, QueueSize::Packets(20));
+    assert_eq!(rich.down.as_ref().unwrap().queue.red.as_ref().unwrap().min, QueueSize::Packets(2));
     assert_eq!(rich.errors.as_ref().unwrap().arq.as_ref().unwrap().retransmissions, 1);
     let [FlowConfig::BulkTcp(only)] = &rich.flow[..] else { panic!("lists are replaced: {:?}", rich.flow) };
     assert_eq!(only.name, "only");
@@ -128,7 +128,7 @@ fn a_level_can_lay_classes_over_the_queue_and_another_change_the_queue_of_all() 
     let study = Study::from_path(path.as_ref()).unwrap();
     let last = study.cells.last().unwrap();
     assert_eq!(last.key(), "router=classes,queue=red");
-    let down = &last.scenario.down;
+    let down = last.scenario.down.as_ref().unwrap();
     assert!(down.queue.red.is_some());
     let classes = &down.htb.as_ref().unwrap().class;
     assert_eq!(classes.iter().map(|class| class.name.as_str()).collect::<Vec<_>>(), ["stream", "download"]);

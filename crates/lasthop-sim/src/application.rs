@@ -3,7 +3,7 @@
 use lasthop_core::{Dscp, Duration, FlowId, FlowInfo, Host, Instant, Observer, Protocol, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{Endpoint, Phase, TcpConfig, TickClock};
-use lasthop_traffic::{BulkConfig, ConstantUdp, FlowConfig, PageLoad};
+use lasthop_traffic::{BulkConfig, ConstantUdp, FlowConfig, PageLoad, WebClients};
 
 /// An entry of the scenario's list of flows.
 pub(crate) struct Application {
@@ -17,6 +17,7 @@ pub(crate) enum Kind {
     Bulk(BulkConfig, Option<Instant>),
     Udp(ConstantUdp),
     Page(PageLoad),
+    Web(WebClients),
 }
 
 /// One flow of the run.
@@ -53,6 +54,12 @@ pub(crate) struct News {
 }
 
 impl Connection {
+    /// Opens both ends without a handshake.
+    fn open<O: Observer>(&mut self, observer: &mut O) {
+        self.server.endpoint.open(Instant::ZERO, observer);
+        self.client.endpoint.open(Instant::ZERO, observer);
+    }
+
     pub fn peer(&mut self, host: Host) -> &mut Peer {
         match host {
             Host::Server => &mut self.server,
@@ -80,6 +87,7 @@ impl Application {
             Kind::Bulk(_, start) => *start,
             Kind::Udp(source) => source.next_wakeup(),
             Kind::Page(page) => page.next_wakeup(),
+            Kind::Web(clients) => clients.next_wakeup(),
         }
     }
 }
@@ -96,12 +104,16 @@ pub(crate) fn applications<O: Observer>(
     for info in &infos {
         observer.announce(info);
     }
-    let flow = |(id, info): (u32, &FlowInfo)| Flow {
-        application: info.application as usize,
-        dscp: info.dscp,
-        server_port: info.server_port,
-        connection: (info.protocol == Protocol::Tcp)
-            .then(|| Box::new(clocks.connection(&scenario.tcp, mtu, FlowId(id)))),
+    let mut flow = |(id, info): (u32, &FlowInfo)| {
+        let mut connection = (info.protocol == Protocol::Tcp)
+            .then(|| Box::new(clocks.connection(&scenario.tcp, mtu, FlowId(id))));
+        if let (FlowConfig::WebClients(_), Some(connection)) =
+            (&scenario.flow[info.application as usize], &mut connection)
+        {
+            connection.open(observer);
+        }
+        let FlowInfo { application, dscp, server_port, .. } = *info;
+        Flow { application: application as usize, dscp, server_port, connection }
     };
     let application = |(index, config): (usize, &FlowConfig)| {
         let mut stream = seed.stream(&format!("start.flow{index}"));
@@ -113,12 +125,15 @@ pub(crate) fn applications<O: Observer>(
                 let http = scenario.http.as_ref().expect("a valid scenario says how pages are loaded");
                 Kind::Page(PageLoad::new(http, page, start))
             }
+            FlowConfig::WebClients(web) => {
+                Kind::Web(WebClients::new(web, start, scenario.propagation_up(), seed))
+            }
         };
         let first = infos.iter().take_while(|info| (info.application as usize) < index).count();
         Application { first: FlowId(first as u32), kind }
     };
     let applications = scenario.flow.iter().enumerate().map(application).collect();
-    (applications, (0..).zip(&infos).map(flow).collect())
+    (applications, (0..).zip(&infos).map(&mut flow).collect())
 }
 
 /// The hosts' tick clocks. Hosts do not boot in step: each phase is drawn once per replication, unless the hosts

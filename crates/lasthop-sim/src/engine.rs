@@ -6,21 +6,22 @@
 //!        <═══════════════════════ [ up ] <── router <─────── LAN
 //! ```
 //!
+//! In place of router and link there may be an ATM switch (`network`).
+//!
 //! Events are handled in the total order (time, component); components rank down path, up path, LANs, the
 //! applications in the order of the scenario, then the flows as announced, each with its server and client.
 
 use lasthop_core::{
-    Body, Datagram, Direction, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena, PacketEvent,
+    Body, Bytes, Datagram, Direction, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena, PacketEvent,
     PacketId, Seed,
 };
-use lasthop_link::Path;
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{CachedMetrics, Endpoint, Phase};
 use lasthop_traffic::Action;
 
 use crate::agenda::{Agenda, ComponentId};
 use crate::application::{Application, Flow, Kind, News, applications};
-use crate::wire::Wire;
+use crate::network::{NETWORK_COMPONENTS, Network};
 
 /// What the hosts remember from one replication to the next, if the scenario lets them.
 #[derive(Clone, Debug, Default)]
@@ -38,19 +39,12 @@ pub struct RunEnd {
     pub packets_inside: usize,
 }
 
-const DOWN: ComponentId = 0;
-const UP: ComponentId = 1;
-const LAN_DOWN: ComponentId = 2;
-const LAN_UP: ComponentId = 3;
-const FIRST_APPLICATION: ComponentId = 4;
+const FIRST_APPLICATION: ComponentId = NETWORK_COMPONENTS;
 
 struct Engine<'a, O> {
     agenda: Agenda,
     arena: PacketArena,
-    down: Path,
-    up: Path,
-    lan_down: Wire,
-    lan_up: Wire,
+    network: Network,
     applications: Vec<Application>,
     flows: Vec<Flow>,
     next_serial: u64,
@@ -84,16 +78,12 @@ pub fn run<O: Observer>(
 
 impl<'a, O: Observer> Engine<'a, O> {
     fn new(scenario: &Scenario, seed: Seed, memory: &'a mut HostMemory, observer: &'a mut O) -> Self {
-        let path = |config, direction| Path::new(config, scenario.errors.as_ref(), direction, seed);
         let (applications, flows) = applications(scenario, seed, observer);
         let components = FIRST_APPLICATION + (applications.len() + 2 * flows.len()) as ComponentId;
         let mut engine = Self {
             agenda: Agenda::new(components),
             arena: PacketArena::default(),
-            down: path(&scenario.down, Direction::Down),
-            up: path(&scenario.up, Direction::Up),
-            lan_down: Wire::new(scenario.lan.rate, scenario.lan.delay),
-            lan_up: Wire::new(scenario.lan.rate, scenario.lan.delay),
+            network: Network::new(scenario, flows.len(), seed),
             applications,
             flows,
             next_serial: 0,
@@ -108,37 +98,14 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 
     fn wake(&mut self, now: Instant, component: ComponentId) {
-        match component {
-            DOWN => {
-                self.down.handle_wakeup(now, &mut self.arena, self.observer);
-                while let Some(id) = self.down.poll_delivery(now) {
-                    self.deliver(now, id, Host::Client);
-                }
-                self.agenda.schedule(DOWN, self.down.next_wakeup());
-            }
-            UP => {
-                self.up.handle_wakeup(now, &mut self.arena, self.observer);
-                while let Some(id) = self.up.poll_delivery(now) {
-                    self.deliver(now, id, Host::Server);
-                }
-                self.agenda.schedule(UP, self.up.next_wakeup());
-            }
-            LAN_DOWN => {
-                while let Some(id) = self.lan_down.poll_arrival(now) {
-                    self.down.handle_packet(now, id, &mut self.arena, self.observer);
-                }
-                self.agenda.schedule(LAN_DOWN, self.lan_down.next_wakeup());
-                self.agenda.schedule(DOWN, self.down.next_wakeup());
-            }
-            LAN_UP => {
-                while let Some(id) = self.lan_up.poll_arrival(now) {
-                    self.up.handle_packet(now, id, &mut self.arena, self.observer);
-                }
-                self.agenda.schedule(LAN_UP, self.lan_up.next_wakeup());
-                self.agenda.schedule(UP, self.up.next_wakeup());
-            }
-            _ => self.wake_host(now, component),
+        if component >= FIRST_APPLICATION {
+            return self.wake_host(now, component);
         }
+        self.network.wake(now, component, &mut self.arena, self.observer);
+        while let Some((id, host)) = self.network.poll_delivery(now, component) {
+            self.deliver(now, id, host);
+        }
+        self.network.reschedule(component, &mut self.agenda);
     }
 
     /// An application's time has come, or an endpoint's timer.
@@ -167,6 +134,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                     let server = endpoint(&mut self.flows, first, Host::Server);
                     let write = config.write.map_or(u64::from(server.mss()), |write| write.0);
                     server.connect(now, self.observer);
+                    self.observer.written(now, first, Host::Server, config.bytes.0);
                     server.write(now, config.bytes.0, write, self.observer);
                     server.close(now, self.observer);
                     self.flush(now, first, Host::Server);
@@ -181,6 +149,14 @@ impl<'a, O: Observer> Engine<'a, O> {
             Kind::Page(page) => {
                 page.handle_wakeup(now);
                 self.carry_out(now, index, first);
+            }
+            Kind::Web(clients) => {
+                if let Some((client, Bytes(bytes))) = clients.poll_response(now) {
+                    let flow = FlowId(first.0 + client);
+                    self.observer.written(now, flow, Host::Server, bytes);
+                    endpoint(&mut self.flows, flow, Host::Server).write(now, bytes, bytes, self.observer);
+                    self.flush(now, flow, Host::Server);
+                }
             }
         }
         self.schedule_application(index);
@@ -261,6 +237,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 }
                 Action::Write { connection, host, bytes } => {
                     let writer = endpoint(&mut self.flows, flow_of(connection), host);
+                    self.observer.written(now, flow_of(connection), host, bytes);
                     writer.write(now, bytes, bytes, self.observer);
                     connection
                 }
@@ -294,18 +271,14 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 
     fn send(&mut self, now: Instant, flow: FlowId, host: Host, ip_bytes: u32, ecn: Ecn, body: Body) {
-        let (lan, component) = match host {
-            Host::Server => (&mut self.lan_down, LAN_DOWN),
-            Host::Client => (&mut self.lan_up, LAN_UP),
-        };
         let direction = Direction::from(host);
         let Flow { dscp, server_port, .. } = self.flows[flow.0 as usize];
         let serial = self.next_serial;
         let packet = Packet { serial, flow, direction, ip_bytes, ecn, dscp, server_port, body };
         self.next_serial += 1;
         self.observer.packet(now, PacketEvent::Sent, &packet);
-        lan.send(now, self.arena.insert(packet), ip_bytes);
-        self.agenda.schedule(component, lan.next_wakeup());
+        let id = self.arena.insert(packet);
+        self.network.send(now, host, id, &self.arena, &mut self.agenda);
     }
 }
 

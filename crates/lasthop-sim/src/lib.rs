@@ -3,6 +3,7 @@
 mod agenda;
 mod application;
 mod engine;
+mod network;
 mod wire;
 
 pub use engine::{HostMemory, RunEnd, run};

@@ -1,26 +1,28 @@
-//! The fast network between a host and the router: a rate, a delay, no queue limit.
+//! A wire: a rate, a delay, no queue limit. The fast network between a host and the router is one.
 
 use std::collections::VecDeque;
 
 use lasthop_core::{Duration, Instant, PacketId, Rate};
 
-/// One direction of a LAN.
+/// One direction of a wire.
 #[derive(Debug)]
 pub(crate) struct Wire {
-    rate: Rate,
+    /// Without one, packets take no time.
+    rate: Option<Rate>,
     delay: Duration,
     free_at: Instant,
     in_flight: VecDeque<(Instant, PacketId)>,
 }
 
 impl Wire {
-    pub fn new(rate: Rate, delay: Duration) -> Self {
+    pub fn new(rate: Option<Rate>, delay: Duration) -> Self {
         Self { rate, delay, free_at: Instant::ZERO, in_flight: VecDeque::new() }
     }
 
     /// Takes a packet of `ip_bytes` bytes that a host sends at `now`.
     pub fn send(&mut self, now: Instant, id: PacketId, ip_bytes: u32) {
-        self.free_at = self.free_at.max(now) + self.rate.transmission_time(ip_bytes);
+        let transmission = self.rate.map_or(Duration::ZERO, |rate| rate.transmission_time(ip_bytes));
+        self.free_at = self.free_at.max(now) + transmission;
         self.in_flight.push_back((self.free_at + self.delay, id));
     }
 

@@ -114,7 +114,7 @@ fn a_packet_that_arrives_when_a_serialisation_ends_finds_the_freed_room() {
     assert_eq!(log.drops(), [], "the room is freed first");
 
     // One nanosecond later is too late.
-    tight.down.link.overhead = Distribution::Static(Duration::from_nanos(1));
+    tight.down.as_mut().unwrap().link.overhead = Distribution::Static(Duration::from_nanos(1));
     assert_eq!(Log::of(&tight).drops().first(), Some(&(arrivals[2].0, 0)));
 }
 
@@ -142,16 +142,16 @@ fn an_acknowledgment_comes_before_the_timer_of_the_same_instant() {
     let mut scenario = with_flows(vec![bulk("tcp", 5000, Duration::ZERO)]);
     let on_time = Log::of(&scenario);
     assert_eq!(on_time.timeouts, []);
-    let delay = scenario.up.link.delay;
-    scenario.up.link.delay = Duration::from_secs(30);
+    let delay = scenario.up.as_ref().unwrap().link.delay;
+    scenario.up.as_mut().unwrap().link.delay = Duration::from_secs(30);
     let expiry = Log::of(&scenario).timeouts[0];
 
-    scenario.up.link.delay = delay + (expiry - on_time.syn_ack_at());
+    scenario.up.as_mut().unwrap().link.delay = delay + (expiry - on_time.syn_ack_at());
     let at_expiry = Log::of(&scenario);
     assert_eq!(at_expiry.syn_ack_at(), expiry);
     assert!(!at_expiry.timeouts.contains(&expiry));
 
-    scenario.up.link.delay += Duration::from_nanos(1);
+    scenario.up.as_mut().unwrap().link.delay += Duration::from_nanos(1);
     assert_eq!(Log::of(&scenario).timeouts.first(), Some(&expiry));
 }
 

@@ -2,6 +2,7 @@
 
 mod bottleneck;
 mod copies;
+mod fairness;
 mod page;
 mod tcp;
 mod udp;
@@ -12,6 +13,7 @@ mod tests;
 use crate::records::{FlowRecord, Outcome, PageRecord, RunRecord};
 use crate::samples::Samples;
 use bottleneck::Bottleneck;
+use fairness::{jain, max_min_shares};
 use lasthop_core::{
     Body, Direction, DropCause, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
     Protocol, TcpEvent,
@@ -75,6 +77,8 @@ struct Flow {
     record: FlowRecord,
     /// When the sender sent or got the first packet.
     started: Option<Instant>,
+    /// What its application wrote, as far as it is TCP.
+    offered_bytes: u64,
     /// Data-direction packets in the router queue, and since when.
     waiting: VecDeque<(u64, Instant)>,
     queue_delay: Samples,
@@ -108,7 +112,9 @@ impl Analysis {
         let mut run = self.record;
         let last_end = self.flows.iter().map(|flow| flow.ended(end)).max().unwrap_or(end);
         run.duration_s = last_end.as_secs_f64();
-        run.efficiency = efficiency(&self.flows, self.info, end);
+        let load = TcpLoad::of(&self.flows, self.info, end);
+        run.efficiency = load.efficiency();
+        run.fairness_maxmin = load.fairness_maxmin();
         self.bottleneck.finish(self.info, end, last_end, &mut run);
         let pages = self.pages.into_iter().map(Page::finish).collect();
         let flows: Vec<FlowRecord> = self.flows.into_iter().map(Flow::finish).collect();
@@ -130,6 +136,13 @@ impl Observer for Analysis {
         let application = self.applications[info.application as usize].name.clone();
         self.bottleneck.announce(Direction::from(info.sender));
         self.flows.push(Flow::new(info, application));
+    }
+
+    fn written(&mut self, _now: Instant, flow: FlowId, host: Host, bytes: u64) {
+        let flow = &mut self.flows[flow.0 as usize];
+        if host == flow.info.sender {
+            flow.offered_bytes += bytes;
+        }
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
@@ -159,6 +172,10 @@ impl Observer for Analysis {
         if host == flow.info.sender
             && let Transport::Tcp(tcp) = &mut flow.transport
         {
+            if event == TcpEvent::Established {
+                // Of a connection that is open from the beginning; others have started with their SYN.
+                flow.started.get_or_insert(now);
+            }
             tcp.event(now, event, &mut flow.record);
         }
     }
@@ -188,6 +205,7 @@ impl Flow {
             info: info.clone(),
             record,
             started: None,
+            offered_bytes: 0,
             waiting: VecDeque::new(),
             queue_delay: Samples::default(),
             transport,
@@ -242,6 +260,9 @@ impl Flow {
         match (cause, data) {
             (DropCause::QueueOverflow, true) => &mut record.data_drops_queue,
             (DropCause::QueueOverflow, false) => &mut record.ack_drops_queue,
+            // Cells flow in the data direction only.
+            (DropCause::EarlyPacket, _) => &mut record.data_drops_epd,
+            (DropCause::Selective, _) => &mut record.data_drops_selective,
             (DropCause::Red, true) => &mut record.data_drops_red,
             (DropCause::Red, false) => &mut record.ack_drops_red,
             (DropCause::LinkError | DropCause::ArqGivenUp, true) => &mut record.data_drops_error,
@@ -275,27 +296,44 @@ impl Flow {
     }
 }
 
-/// Jain, Chiu and Hawe (1984): (sum x)^2 / (n sum x^2); `None` without flows or without throughput.
-fn jain(throughputs: &[f64]) -> Option<f64> {
-    let sum: f64 = throughputs.iter().sum();
-    let squares: f64 = throughputs.iter().map(|x| x * x).sum();
-    (squares > 0.0).then(|| sum * sum / (throughputs.len() as f64 * squares))
+/// What the TCP flows of a run were offered and brought, and what the bottleneck could have carried meanwhile.
+struct TcpLoad {
+    /// Of each flow: what its application wrote, and what its receiver acknowledged in sequence. In bytes.
+    flows: Vec<(f64, f64)>,
+    /// From the first flow's first packet to the last one's end, in full segments. In bytes.
+    capacity: f64,
 }
 
-/// See [`RunRecord::efficiency`].
-fn efficiency(flows: &[Flow], info: RunInfo, end: Instant) -> Option<f64> {
-    let mut bytes = 0;
-    let (mut first_start, mut last_end) = (Instant::MAX, Instant::ZERO);
-    for flow in flows {
-        if let (Transport::Tcp(tcp), Some(started)) = (&flow.transport, flow.started) {
-            bytes += tcp.in_sequence_bytes();
-            first_start = first_start.min(started);
-            last_end = last_end.max(flow.ended(end));
+impl TcpLoad {
+    fn of(flows: &[Flow], info: RunInfo, end: Instant) -> Self {
+        let mut loads = Vec::new();
+        let (mut first_start, mut last_end) = (Instant::MAX, Instant::ZERO);
+        for flow in flows {
+            if let (Transport::Tcp(tcp), Some(started)) = (&flow.transport, flow.started) {
+                loads.push((flow.offered_bytes as f64, tcp.in_sequence_bytes() as f64));
+                first_start = first_start.min(started);
+                last_end = last_end.max(flow.ended(end));
+            }
         }
+        let span_s = last_end.saturating_since(first_start).as_secs_f64();
+        let rate = info.rate_Bps * f64::from(info.segment_bytes) / f64::from(info.packet_bytes);
+        Self { flows: loads, capacity: rate * span_s }
     }
-    let capacity = info.rate_Bps * f64::from(info.segment_bytes) / f64::from(info.packet_bytes);
-    let span_s = last_end.saturating_since(first_start).as_secs_f64();
-    (span_s > 0.0).then(|| bytes as f64 / span_s / capacity)
+
+    /// See [`RunRecord::efficiency`].
+    fn efficiency(&self) -> Option<f64> {
+        let brought: f64 = self.flows.iter().map(|(_, brought)| brought).sum();
+        (self.capacity > 0.0).then(|| brought / self.capacity)
+    }
+
+    /// See [`RunRecord::fairness_maxmin`].
+    fn fairness_maxmin(&self) -> Option<f64> {
+        let (offered, brought): (Vec<f64>, Vec<f64>) =
+            self.flows.iter().filter(|(offered, _)| *offered > 0.0).copied().unzip();
+        let shares = max_min_shares(&offered, self.capacity);
+        let ratios: Vec<f64> = brought.iter().zip(&shares).map(|(brought, share)| brought / share).collect();
+        if self.capacity > 0.0 { jain(&ratios) } else { None }
+    }
 }
 
 /// The outcome of a flow that ran to its end or did not.

@@ -145,7 +145,7 @@ impl<W: Write> Capture<W> {
                 self.write(now, CapturePoint::RouterOut, packet, packet.ecn, Ttl::Routed, None)
             }
             PacketEvent::Dropped(cause) => {
-                if matches!(cause, DropCause::QueueOverflow | DropCause::Red) {
+                if !matches!(cause, DropCause::LinkError | DropCause::ArqGivenUp) {
                     self.arrived(now, packet, Some(cause))?;
                 }
                 self.dropped(now, packet, cause)
@@ -161,6 +161,8 @@ impl<W: Write> Capture<W> {
         let ecn = if marked { Ecn::Ect0 } else { packet.ecn };
         let comment = match dropped {
             Some(DropCause::Red) => Some("dropped: RED"),
+            Some(DropCause::EarlyPacket) => Some("dropped: early packet discard"),
+            Some(DropCause::Selective) => Some("dropped: more than its share of the buffer"),
             Some(_) => Some("dropped: router queue full"),
             None if marked => Some("marked: RED, congestion experienced"),
             None => None,
@@ -184,6 +186,8 @@ impl<W: Write> Capture<W> {
             match cause {
                 DropCause::QueueOverflow => "queue",
                 DropCause::Red => "red",
+                DropCause::EarlyPacket => "epd",
+                DropCause::Selective => "selective",
                 DropCause::LinkError => "link-error",
                 DropCause::ArqGivenUp => "arq",
             },

@@ -24,6 +24,10 @@ labels! {
         DroppedQueue = "dropped-queue",
         /// RED dropped it.
         DroppedRed = "dropped-red",
+        /// An ATM switch discarded it early.
+        DroppedEpd = "dropped-epd",
+        /// An ATM switch dropped it: its flow had more than its share of the buffer.
+        DroppedSelective = "dropped-selective",
         /// The link lost it.
         DroppedError = "dropped-error",
         /// The link's ARQ gave it up.
@@ -240,6 +244,8 @@ fn packet_kind(event: PacketEvent) -> (PacketKind, Option<QueueDepth>) {
         PacketEvent::LinkRetry => (PacketKind::LinkRetry, None),
         PacketEvent::Dropped(DropCause::QueueOverflow) => (PacketKind::DroppedQueue, None),
         PacketEvent::Dropped(DropCause::Red) => (PacketKind::DroppedRed, None),
+        PacketEvent::Dropped(DropCause::EarlyPacket) => (PacketKind::DroppedEpd, None),
+        PacketEvent::Dropped(DropCause::Selective) => (PacketKind::DroppedSelective, None),
         PacketEvent::Dropped(DropCause::LinkError) => (PacketKind::DroppedError, None),
         PacketEvent::Dropped(DropCause::ArqGivenUp) => (PacketKind::DroppedArq, None),
         PacketEvent::Delivered => (PacketKind::Delivered, None),

@@ -81,6 +81,11 @@ columnar! {
         data_drops_queue: u64,
         /// Packets dropped by RED, data direction.
         data_drops_red: u64,
+        /// Packets that an ATM switch discarded early, data direction.
+        data_drops_epd: u64,
+        /// Packets that an ATM switch dropped because their flow had more than its share of the buffer, data
+        /// direction.
+        data_drops_selective: u64,
         /// Packets lost on the link (without ARQ, or given up by it), data direction.
         data_drops_error: u64,
         /// Packets that got the congestion-experienced mark, data direction.
@@ -156,12 +161,15 @@ columnar! {
         efficiency: Option<f64>,
         /// Jain's index over the TCP flows' throughput; `None` unless every TCP flow has one.
         fairness_jain: Option<f64>,
+        /// Jain's index over x/e of the TCP flows that were offered anything: x the in-sequence bytes as in
+        /// `efficiency`, e the max-min fair share of the same capacity given what the applications wrote.
+        fairness_maxmin: Option<f64>,
         /// Bytes delivered over the bottleneck (IP length, both protocols) over its rate and
         /// `duration_s`.
         utilisation: Option<f64>,
-        /// Longest router queue at the bottleneck.
-        queue_max_packets: u64,
-        /// Its time average over `duration_s`.
+        /// Longest router queue at the bottleneck; `None` without a router.
+        queue_max_packets: Option<u64>,
+        /// Its time average over `duration_s`; `None` without a router.
         queue_mean_packets: Option<f64>,
         /// Greatest average that RED computed there, in RED's unit; `None` without RED.
         red_average_max: Option<f64>,

@@ -1,10 +1,12 @@
-//! Applications: bulk TCP, constant-bit-rate UDP, web page loads.
+//! Applications: bulk TCP, constant-bit-rate UDP, web page loads, web clients by the hundred.
 
 mod http;
 mod udp;
+mod web;
 
 pub use http::{Action, HttpConfig, HttpPageConfig, HttpProtocol, PageLoad};
 pub use udp::ConstantUdp;
+pub use web::{CutPoisson, WebClass, WebClients, WebClientsConfig};
 
 use std::num::NonZeroU16;
 
@@ -27,6 +29,8 @@ pub enum FlowConfig {
     ConstantUdp(ConstantUdpConfig),
     /// A web page load by the mobile host, over one TCP connection or several.
     HttpPage(HttpPageConfig),
+    /// Many mobile hosts, each with a server and a connection of its own that is open from the beginning.
+    WebClients(WebClientsConfig),
 }
 
 /// A bulk TCP transfer.
@@ -76,6 +80,7 @@ impl FlowConfig {
             Self::BulkTcp(bulk) => &bulk.name,
             Self::ConstantUdp(udp) => &udp.name,
             Self::HttpPage(page) => &page.name,
+            Self::WebClients(clients) => &clients.name,
         }
     }
 
@@ -85,6 +90,7 @@ impl FlowConfig {
             Self::BulkTcp(bulk) => &bulk.start,
             Self::ConstantUdp(udp) => &udp.start,
             Self::HttpPage(page) => &page.start,
+            Self::WebClients(clients) => &clients.start,
         }
     }
 
@@ -97,6 +103,9 @@ impl FlowConfig {
             Self::HttpPage(page) => {
                 let connections = http.map(|http| page.connection_names(http)).unwrap_or_default();
                 connections.iter().map(|connection| format!("{}/{connection}", page.name)).collect()
+            }
+            Self::WebClients(WebClientsConfig { name, clients, .. }) => {
+                (1..=*clients).map(|number| format!("{name}-{number}")).collect()
             }
         }
     }
@@ -111,6 +120,7 @@ pub fn flows(applications: &[FlowConfig], http: Option<&HttpConfig>) -> Vec<Flow
             FlowConfig::BulkTcp(bulk) => (Protocol::Tcp, None, bulk.dscp, bulk.port),
             FlowConfig::ConstantUdp(udp) => (Protocol::Udp, Some(udp.total_bytes()), udp.dscp, udp.port),
             FlowConfig::HttpPage(page) => (Protocol::Tcp, None, page.dscp, Some(page.port)),
+            FlowConfig::WebClients(_) => (Protocol::Tcp, None, Dscp::default(), None),
         };
         for name in config.flow_names(http) {
             let default_port = FIRST_PORT + (flows.len() % DEFAULT_PORTS) as u16;

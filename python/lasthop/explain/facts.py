@@ -507,6 +507,8 @@ def _count_losses(counts: Counter[str], bursts: Sequence[Burst]) -> None:
     columns = {
         "queue": "drops_queue",
         "red": "drops_red",
+        "epd": "drops_epd",
+        "selective": "drops_selective",
         "error": "drops_error",
         "arq": "drops_error",
         "ce": "marks_ecn",

@@ -10,7 +10,14 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
-CAUSES = {"dropped-queue": "queue", "dropped-red": "red", "dropped-error": "error", "dropped-arq": "arq"}
+CAUSES = {
+    "dropped-queue": "queue",
+    "dropped-red": "red",
+    "dropped-epd": "epd",
+    "dropped-selective": "selective",
+    "dropped-error": "error",
+    "dropped-arq": "arq",
+}
 
 
 class Moment(NamedTuple):

@@ -46,7 +46,12 @@ def gather_udp(
     counts: Counter[str] = Counter()
     runs: list[list[Packet]] = []
     lost_before = False
-    columns = {"queue": "data_drops_queue", "red": "data_drops_red"}
+    columns = {
+        "queue": "data_drops_queue",
+        "red": "data_drops_red",
+        "epd": "data_drops_epd",
+        "selective": "data_drops_selective",
+    }
     for datagram in datagrams:
         counts["sent_packets"] += 1
         counts["sent_bytes"] += datagram.payload_bytes

@@ -11,6 +11,8 @@ WIDTH = 100
 CAUSES = {
     "queue": "router queue full",
     "red": "dropped early by RED",
+    "epd": "discarded early by the switch",
+    "selective": "dropped by the switch, beyond its share",
     "error": "lost on the link",
     "arq": "given up by the link's ARQ",
 }

@@ -66,6 +66,8 @@ RETRANSMISSIONS = {
 DROPS = {
     "dropped-queue": Mark("dropped: queue full", BLACK, symbol="x-thin-open", size=6),
     "dropped-red": Mark("dropped: RED", BLACK, symbol="cross-thin-open", size=8),
+    "dropped-epd": Mark("dropped: early packet discard", BLACK, symbol="triangle-up-open", size=8),
+    "dropped-selective": Mark("dropped: beyond its share", BLACK, symbol="square-open", size=8),
     "dropped-error": Mark("dropped: link error", BLACK, symbol="asterisk-open", size=8),
     "dropped-arq": Mark("dropped: ARQ gave up", BLACK, symbol="y-down-open", size=8),
 }

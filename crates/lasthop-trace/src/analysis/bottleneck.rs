@@ -14,7 +14,7 @@ pub(super) struct Bottleneck {
     since: Instant,
     /// Integral of the length over time, in packet-nanoseconds.
     area: u128,
-    queue_max_packets: u32,
+    queue_max_packets: Option<u32>,
     red_average_max: Option<f64>,
 }
 
@@ -38,7 +38,7 @@ impl Bottleneck {
     fn queue(&mut self, now: Instant, depth: QueueDepth) {
         self.advance(now);
         self.queue_packets = depth.packets;
-        self.queue_max_packets = self.queue_max_packets.max(depth.packets);
+        self.queue_max_packets = self.queue_max_packets.max(Some(depth.packets));
         if !depth.average.is_nan() {
             self.red_average_max =
                 Some(self.red_average_max.map_or(depth.average, |max| max.max(depth.average)));
@@ -56,10 +56,10 @@ impl Bottleneck {
     pub(super) fn finish(mut self, info: RunInfo, end: Instant, last_end: Instant, record: &mut RunRecord) {
         self.advance(end);
         let duration_s = last_end.as_secs_f64();
-        record.queue_max_packets = u64::from(self.queue_max_packets);
+        record.queue_max_packets = self.queue_max_packets.map(u64::from);
         record.red_average_max = self.red_average_max;
         if duration_s > 0.0 {
-            record.queue_mean_packets = Some(self.area as f64 / 1e9 / duration_s);
+            record.queue_mean_packets = self.queue_max_packets.map(|_| self.area as f64 / 1e9 / duration_s);
             record.utilisation = Some(self.delivered_bytes as f64 / (info.rate_Bps * duration_s));
         }
     }

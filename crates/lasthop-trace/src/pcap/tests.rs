@@ -303,28 +303,39 @@ fn each_point_sees_what_passes_it() {
 fn every_drop_is_a_row_and_those_at_the_queue_are_comments() {
     let sent = packet(65_537, Direction::Down, Ecn::NotEct, Segment::default());
     let marked = Packet { ecn: Ecn::Ce, ..sent.clone() };
-    let events: Vec<_> =
-        [DropCause::QueueOverflow, DropCause::Red, DropCause::LinkError, DropCause::ArqGivenUp]
-            .into_iter()
-            .zip(1_000_000_001..)
-            .map(|(cause, nanos)| (nanos, PacketEvent::Dropped(cause), &sent))
-            .chain([
-                (2_000_000_000, PacketEvent::Marked, &marked),
-                (2_000_000_000, PacketEvent::Dropped(DropCause::QueueOverflow), &marked),
-            ])
-            .collect();
+    let events: Vec<_> = [
+        DropCause::QueueOverflow,
+        DropCause::Red,
+        DropCause::EarlyPacket,
+        DropCause::Selective,
+        DropCause::LinkError,
+        DropCause::ArqGivenUp,
+    ]
+    .into_iter()
+    .zip(1_000_000_001..)
+    .map(|(cause, nanos)| (nanos, PacketEvent::Dropped(cause), &sent))
+    .chain([
+        (2_000_000_000, PacketEvent::Marked, &marked),
+        (2_000_000_000, PacketEvent::Dropped(DropCause::QueueOverflow), &marked),
+    ])
+    .collect();
     let ([server, client, router_in, router_out], drops) = capture(&events);
     let comments: Vec<_> = router_in.into_iter().map(|(_, ecn, comment)| (ecn, comment.unwrap())).collect();
     let full = "dropped: router queue full".to_owned();
     // A packet that RED marked and the full queue dropped arrived unmarked.
-    assert_eq!(comments, [(0, full.clone()), (0, "dropped: RED".to_owned()), (2, full)]);
+    let early =
+        ["dropped: RED", "dropped: early packet discard", "dropped: more than its share of the buffer"];
+    let early = early.map(|comment| (0, comment.to_owned()));
+    assert_eq!(comments, [&[(0, full.clone())], &early[..], &[(2, full)]].concat());
     assert!(server.is_empty() && client.is_empty() && router_out.is_empty());
     let expected = "\
 time_s,flow,direction,cause,ip_id,server_port,client_port
 1.000000001,0,down,queue,1,30001,20001
 1.000000002,0,down,red,1,30001,20001
-1.000000003,0,down,link-error,1,30001,20001
-1.000000004,0,down,arq,1,30001,20001
+1.000000003,0,down,epd,1,30001,20001
+1.000000004,0,down,selective,1,30001,20001
+1.000000005,0,down,link-error,1,30001,20001
+1.000000006,0,down,arq,1,30001,20001
 2.000000000,0,down,queue,1,30001,20001
 ";
     assert_eq!(drops, expected);

@@ -65,7 +65,7 @@ fn the_queue_is_averaged_over_time_in_the_data_direction() {
     trace.event(1250, PacketEvent::Dequeued(depth(0, 1.0)), &packet);
     let run = trace.records().run;
     assert_eq!(run.duration_s, 2.0);
-    assert_eq!((run.queue_max_packets, run.red_average_max), (3, Some(1.5)));
+    assert_eq!((run.queue_max_packets, run.red_average_max), (Some(3), Some(1.5)));
     assert_eq!(run.queue_mean_packets, Some(1.0), "(3 x 0.5 s + 2 x 0.25 s) / 2 s");
 }
 

@@ -1,0 +1,188 @@
+//! Web clients that ask in batches, in the manner of the benchmark SPECweb96: each over one persistent connection to
+//! a server of its own, and servers that answer at once.
+//!
+//! A request's own packets are not simulated: it reaches the server after the one-way delay, and the server adds the
+//! response to the stream. What is asked for does not depend on what has arrived.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use lasthop_core::{Bytes, Distribution, Duration, Instant, Probability, RandomStream, Sampler, Seed};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+mod tests;
+
+/// Web clients and their servers, one each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WebClientsConfig {
+    /// Name in the records; the flow of client 7 has "-7" behind it.
+    pub name: String,
+    /// How many.
+    pub clients: u32,
+    /// When every client's first batch begins.
+    pub start: Distribution<Duration>,
+    /// Batches of each client.
+    pub batches: u32,
+    /// From one batch to the next.
+    pub interval: Duration,
+    /// Requests of a batch.
+    pub requests: CutPoisson,
+    /// Before each request, the first one included.
+    pub gap: Distribution<Duration>,
+    /// A response has a multiple of its class's unit; this is the multiple.
+    pub multiple: CutPoisson,
+    /// Unit of the response to a batch's first request: the index page.
+    pub first_unit: Bytes,
+    /// Classes of the other responses.
+    pub others: Vec<WebClass>,
+}
+
+/// Responses of one order of magnitude.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WebClass {
+    /// Responses have a multiple of this size.
+    pub unit: Bytes,
+    /// Share of the responses, in proportion to the other classes'.
+    pub share: Probability,
+}
+
+/// A Poisson distribution, drawn again until the draw lies in `min..=max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CutPoisson {
+    /// Mean before the cut.
+    pub mean: u32,
+    /// Smallest value.
+    pub min: u32,
+    /// Largest value.
+    pub max: u32,
+}
+
+impl CutPoisson {
+    fn sample(self, stream: &mut RandomStream) -> u32 {
+        loop {
+            let draw = poisson(f64::from(self.mean), stream);
+            if (self.min..=self.max).contains(&draw) {
+                return draw;
+            }
+        }
+    }
+}
+
+/// Events of a Poisson process of `mean` events per unit of time within one unit: exponential times multiply.
+fn poisson(mean: f64, stream: &mut RandomStream) -> u32 {
+    let none = libm::exp(-mean);
+    let mut product = stream.unit();
+    let mut events = 0;
+    while product > none {
+        product *= stream.unit();
+        events += 1;
+    }
+    events
+}
+
+/// The clients at work: what their servers write, and when.
+#[derive(Clone, Debug)]
+pub struct WebClients {
+    config: WebClientsConfig,
+    one_way: Duration,
+    clients: Vec<Client>,
+    /// Next response of each client that has one.
+    due: BinaryHeap<Reverse<(Instant, u32)>>,
+}
+
+#[derive(Clone, Debug)]
+struct Client {
+    stream: RandomStream,
+    gap: Sampler<Duration>,
+    batch_start: Instant,
+    batches_left: u32,
+    requests_left: u32,
+    /// The next request is the batch's first.
+    first: bool,
+}
+
+impl WebClients {
+    /// Clients whose first batches begin at `start`, `one_way` from their servers. Client n draws from the stream
+    /// "web.`name`-n" of `seed`.
+    pub fn new(config: &WebClientsConfig, start: Instant, one_way: Duration, seed: Seed) -> Self {
+        let client = |number: u32| Client {
+            stream: seed.stream(&format!("web.{}-{}", config.name, number + 1)),
+            gap: config.gap.sampler(),
+            batch_start: start,
+            batches_left: config.batches,
+            requests_left: 0,
+            first: false,
+        };
+        let mut clients = Self {
+            clients: (0..config.clients).map(client).collect(),
+            config: config.clone(),
+            one_way,
+            due: BinaryHeap::with_capacity(config.clients as usize),
+        };
+        for client in 0..config.clients {
+            clients.schedule(client, start);
+        }
+        clients
+    }
+
+    /// When the next request reaches its server.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        self.due.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// A client, from 0, whose request has reached its server by `now`, and the size of the response.
+    pub fn poll_response(&mut self, now: Instant) -> Option<(u32, Bytes)> {
+        let &Reverse((at, number)) = self.due.peek()?;
+        if at > now {
+            return None;
+        }
+        self.due.pop();
+        let client = &mut self.clients[number as usize];
+        let first = std::mem::take(&mut client.first);
+        let unit = if first { self.config.first_unit } else { self.config.draw_unit(&mut client.stream) };
+        let multiple = self.config.multiple.sample(&mut client.stream);
+        // The next gap begins when this request was made.
+        self.schedule(number, Instant::from_nanos(at.as_nanos() - self.one_way.as_nanos()));
+        Some((number, Bytes(u64::from(multiple) * unit.0)))
+    }
+
+    /// Notes the request that follows what a client did at `now`.
+    fn schedule(&mut self, number: u32, now: Instant) {
+        let client = &mut self.clients[number as usize];
+        let mut now = now;
+        if client.requests_left == 0 {
+            if client.batches_left == 0 {
+                return;
+            }
+            client.batches_left -= 1;
+            client.requests_left = self.config.requests.sample(&mut client.stream);
+            client.first = true;
+            // A batch that takes longer than the interval delays the next one.
+            now = now.max(client.batch_start);
+            client.batch_start = client.batch_start + self.config.interval;
+        }
+        client.requests_left -= 1;
+        let at = now + client.gap.sample(&mut client.stream) + self.one_way;
+        self.due.push(Reverse((at, number)));
+    }
+}
+
+impl WebClientsConfig {
+    fn draw_unit(&self, stream: &mut RandomStream) -> Bytes {
+        let total: f64 = self.others.iter().map(|class| class.share.get()).sum();
+        let mut point = stream.unit() * total;
+        for class in &self.others {
+            point -= class.share.get();
+            if point < 0.0 {
+                return class.unit;
+            }
+        }
+        // Rounding left a hair beyond the last class.
+        self.others.last().map_or(self.first_unit, |class| class.unit)
+    }
+}
