@@ -4,7 +4,8 @@
 //! Each connection has an access link of its own. A packet's cells arrive over it back to back and interleave
 //! with other connections' at the switch, cell by cell; the output port takes one cell at a time. What happens
 //! to a cell depends on the buffer at its arrival alone, and the port never rests while cells wait, so a cell's
-//! departure is known when it arrives: cells need no events. The loop below looks at each arriving cell once.
+//! departure is known when it arrives: cells need no events. The loop below looks at each arriving cell once, or at
+//! a run of cells of one packet that come without others between them and find room.
 
 use std::collections::VecDeque;
 
@@ -148,8 +149,9 @@ struct Buffer {
 
 #[derive(Clone, Debug)]
 struct Owners {
-    order: VecDeque<u32>,
-    counts: Vec<u32>,
+    /// Runs of cells: connection and how many.
+    order: VecDeque<(u32, u64)>,
+    counts: Vec<u64>,
     /// Connections with at least one cell.
     active: u64,
 }
@@ -157,41 +159,52 @@ struct Owners {
 impl Buffer {
     /// Forgets the cells that have left by `now`.
     fn drain(&mut self, now: u64) {
-        while self.cells > 0 && self.next_departure <= now {
-            self.cells -= 1;
-            self.next_departure += self.service_time;
-            if let Some(owners) = &mut self.owners {
-                owners.pop();
-            }
+        if self.cells == 0 || self.next_departure > now {
+            return;
+        }
+        let left = ((now - self.next_departure) / self.service_time + 1).min(self.cells);
+        self.cells -= left;
+        self.next_departure += left * self.service_time;
+        if let Some(owners) = &mut self.owners {
+            owners.pop(left);
         }
     }
 
-    /// Takes a cell that arrives at `now`, after [`Buffer::drain`]; returns when it will have left.
-    fn push(&mut self, now: u64, owner: u32) -> u64 {
+    /// Takes a run of cells, the first of which arrives at `now`, after [`Buffer::drain`]; the others come before
+    /// it has left. Returns when the last one will have left.
+    fn push(&mut self, now: u64, owner: u32, cells: u64) -> u64 {
         if self.cells == 0 {
             self.next_departure = now + self.service_time;
         }
-        self.cells += 1;
+        self.cells += cells;
         if let Some(owners) = &mut self.owners {
-            owners.push(owner);
+            owners.push(owner, cells);
         }
         self.next_departure + (self.cells - 1) * self.service_time
     }
 }
 
 impl Owners {
-    fn push(&mut self, owner: u32) {
-        self.order.push_back(owner);
+    fn push(&mut self, owner: u32, cells: u64) {
+        self.order.push_back((owner, cells));
         let count = &mut self.counts[owner as usize];
         self.active += u64::from(*count == 0);
-        *count += 1;
+        *count += cells;
     }
 
-    fn pop(&mut self) {
-        if let Some(owner) = self.order.pop_front() {
-            let count = &mut self.counts[owner as usize];
-            *count -= 1;
+    fn pop(&mut self, mut cells: u64) {
+        while cells > 0
+            && let Some((owner, run)) = self.order.front_mut()
+        {
+            let left = cells.min(*run);
+            let count = &mut self.counts[*owner as usize];
+            *count -= left;
             self.active -= u64::from(*count == 0);
+            *run -= left;
+            if *run == 0 {
+                self.order.pop_front();
+            }
+            cells -= left;
         }
     }
 }
@@ -249,7 +262,7 @@ impl AtmSwitch {
             && at <= until
         {
             self.arriving.pop_front();
-            self.cell_arrives(at, connection, arena, observer);
+            self.cells_arrive(at, until, connection, arena, observer);
         }
     }
 
@@ -269,9 +282,11 @@ impl AtmSwitch {
         self.buffer.cells
     }
 
-    fn cell_arrives<O: Observer>(
+    /// A cell arrives at `at`, and perhaps a run of further cells of its packet by `until`.
+    fn cells_arrive<O: Observer>(
         &mut self,
         at: u64,
+        until: u64,
         connection: u32,
         arena: &mut PacketArena,
         observer: &mut O,
@@ -287,10 +302,17 @@ impl AtmSwitch {
             discard(instant(at), id, cause, arena, observer);
             return self.next_packet(connection);
         }
-        packet.accepted += 1;
-        let departure = self.buffer.push(at, connection);
+        let mut run = 1;
+        if self.arriving.is_empty() && self.access_time <= self.buffer.service_time {
+            // Nothing comes between: what arrives while there is room, whatever leaves meanwhile, is accepted.
+            let room = u64::from(self.config.buffer_cells) - self.buffer.cells;
+            run =
+                u64::from(packet.cells - packet.accepted).min((until - at) / self.access_time + 1).min(room);
+        }
+        packet.accepted += run as u32;
+        let departure = self.buffer.push(at, connection, run);
         if packet.accepted < packet.cells {
-            return self.arrive(at + self.access_time, connection);
+            return self.arrive(at + run * self.access_time, connection);
         }
         self.leaving.push_back((instant(departure) + self.config.delay, packet.id));
         source.packets.pop_front();
@@ -309,7 +331,7 @@ impl AtmSwitch {
         }
         match (self.config.discard, &self.buffer.owners) {
             (Discard::Selective { share }, Some(owners)) => {
-                let own = f64::from(owners.counts[connection as usize]);
+                let own = owners.counts[connection as usize] as f64;
                 let fair = buffered as f64 / owners.active as f64;
                 (own > share.get() * fair).then_some(DropCause::Selective)
             }
@@ -326,11 +348,12 @@ impl AtmSwitch {
     /// Notes a cell to come. All access links have one rate, so it nearly always belongs at the end.
     fn arrive(&mut self, at: u64, connection: u32) {
         let key = (at, connection);
-        let place = match self.arriving.back() {
-            Some(last) if *last > key => self.arriving.partition_point(|other| *other < key),
-            _ => self.arriving.len(),
-        };
-        self.arriving.insert(place, key);
+        if self.arriving.back().is_none_or(|last| *last < key) {
+            self.arriving.push_back(key);
+        } else {
+            let place = self.arriving.partition_point(|other| *other < key);
+            self.arriving.insert(place, key);
+        }
     }
 }
 
