@@ -5,22 +5,29 @@ use std::collections::BinaryHeap;
 
 use lasthop_core::Instant;
 
+use crate::network::NETWORK_COMPONENTS;
+
 /// A component of the run. The number is its rank among simultaneous events.
 pub(crate) type ComponentId = u32;
 
 /// The agenda of a run, in the total order (time, component).
 ///
-/// Entries are never cancelled: a component whose wakeup moved earlier gets a second entry, and an entry
-/// that no longer is the component's earliest is skipped when its time comes.
+/// The first [`SCANNED`] components, which nearly every event concerns, have no entry in the heap: looking at all
+/// of them is cheaper. For the others entries are never cancelled: a component whose wakeup moved earlier gets a
+/// second entry, and an entry that no longer is the component's earliest is skipped when its time comes.
 #[derive(Debug)]
 pub(crate) struct Agenda {
     heap: BinaryHeap<Reverse<(Instant, ComponentId)>>,
     earliest: Vec<Instant>,
 }
 
+/// Components of the network, that is.
+const SCANNED: usize = NETWORK_COMPONENTS as usize;
+
 impl Agenda {
     pub fn new(components: u32) -> Self {
-        Self { heap: BinaryHeap::new(), earliest: vec![Instant::MAX; components as usize] }
+        let components = (components as usize).max(SCANNED);
+        Self { heap: BinaryHeap::new(), earliest: vec![Instant::MAX; components] }
     }
 
     /// Makes sure that `component` is woken at `wakeup`, or earlier.
@@ -29,20 +36,34 @@ impl Agenda {
         let earliest = &mut self.earliest[component as usize];
         if wakeup < *earliest {
             *earliest = wakeup;
-            self.heap.push(Reverse((wakeup, component)));
+            if component as usize >= SCANNED {
+                self.heap.push(Reverse((wakeup, component)));
+            }
         }
     }
 
     /// The next live entry.
     pub fn pop(&mut self) -> Option<(Instant, ComponentId)> {
-        while let Some(Reverse((time, component))) = self.heap.pop() {
-            let earliest = &mut self.earliest[component as usize];
-            if *earliest == time {
-                *earliest = Instant::MAX;
-                return Some((time, component));
+        let (scanned, others) = self.earliest.split_at_mut(SCANNED);
+        let (mut first, mut time) = (0, scanned[0]);
+        for (component, earliest) in scanned.iter().enumerate().skip(1) {
+            if *earliest < time {
+                (first, time) = (component, *earliest);
             }
         }
-        None
+        // At the same instant a scanned component comes first.
+        while let Some(&Reverse((queued, component))) = self.heap.peek()
+            && queued < time
+        {
+            self.heap.pop();
+            let earliest = &mut others[component as usize - SCANNED];
+            if *earliest == queued {
+                *earliest = Instant::MAX;
+                return Some((queued, component));
+            }
+        }
+        scanned[first] = Instant::MAX;
+        (time < Instant::MAX).then_some((time, first as ComponentId))
     }
 }
 
@@ -62,20 +83,22 @@ mod tests {
 
     #[test]
     fn simultaneous_entries_come_in_the_order_of_their_components() {
-        let mut agenda = Agenda::new(3);
-        for component in [2, 0, 1] {
+        let mut agenda = Agenda::new(7);
+        for component in [6, 2, 0, 5, 1] {
             schedule(&mut agenda, component, 5);
         }
-        assert_eq!(drain(&mut agenda), [(5, 0), (5, 1), (5, 2)]);
+        assert_eq!(drain(&mut agenda), [(5, 0), (5, 1), (5, 2), (5, 5), (5, 6)]);
     }
 
     #[test]
     fn an_earlier_wakeup_replaces_a_later_one() {
-        let mut agenda = Agenda::new(1);
-        schedule(&mut agenda, 0, 9);
-        schedule(&mut agenda, 0, 4);
-        schedule(&mut agenda, 0, 7);
-        assert_eq!(drain(&mut agenda), [(4, 0)]);
+        for component in [0, 5] {
+            let mut agenda = Agenda::new(6);
+            for nanos in [9, 4, 7] {
+                schedule(&mut agenda, component, nanos);
+            }
+            assert_eq!(drain(&mut agenda), [(4, component)]);
+        }
     }
 
     #[test]

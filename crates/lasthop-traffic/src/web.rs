@@ -1,4 +1,4 @@
-//! Web clients that ask in batches, in the manner of the benchmark SPECweb96: each over one persistent connection to
+//! Web clients that ask in batches, in the manner of the benchmark `SPECweb96`: each over one persistent connection to
 //! a server of its own, and servers that answer at once.
 //!
 //! A request's own packets are not simulated: it reaches the server after the one-way delay, and the server adds the
@@ -164,7 +164,7 @@ impl WebClients {
             client.first = true;
             // A batch that takes longer than the interval delays the next one.
             now = now.max(client.batch_start);
-            client.batch_start = client.batch_start + self.config.interval;
+            client.batch_start += self.config.interval;
         }
         client.requests_left -= 1;
         let at = now + client.gap.sample(&mut client.stream) + self.one_way;

@@ -163,7 +163,7 @@ fn a_buffer_that_holds_no_packet_is_refused() {
 fn reference(config: &AtmConfig, connections: usize, arrivals: &[Arrival]) -> BTreeMap<u64, Fate> {
     let access = cell_time(config.access_rate);
     let service = cell_time(config.rate);
-    let access_delay = config.access_delay.as_nanos() * FEMTOS_PER_NANO;
+    let access_delay = config.access_delay.as_nanos() * PICOS_PER_NANO;
     let mut cells = BinaryHeap::new();
     let mut free_at = vec![0; connections];
     for (serial, &(at, connection, ip_bytes)) in (0_u64..).zip(arrivals) {
@@ -200,13 +200,13 @@ fn reference(config: &AtmConfig, connections: usize, arrivals: &[Arrival]) -> BT
             (own as f64 > 0.8 * (all as f64 / owners.len() as f64)).then_some(DropCause::Selective)
         };
         if let Some(cause) = cause {
-            fates.insert(serial, Fate::Dropped(at.div_ceil(FEMTOS_PER_NANO), cause));
+            fates.insert(serial, Fate::Dropped(at.div_ceil(PICOS_PER_NANO), cause));
             continue;
         }
         last_departure = last_departure.max(at) + service;
         buffer.push_back((last_departure, connection));
         if index + 1 == whole[serial as usize] {
-            let far = last_departure.div_ceil(FEMTOS_PER_NANO) + config.delay.as_nanos();
+            let far = last_departure.div_ceil(PICOS_PER_NANO) + config.delay.as_nanos();
             fates.insert(serial, Fate::Delivered(far));
         }
     }
@@ -214,7 +214,7 @@ fn reference(config: &AtmConfig, connections: usize, arrivals: &[Arrival]) -> BT
 }
 
 fn at_least(free: u64, at_nanos: u64) -> u64 {
-    free.max(at_nanos * FEMTOS_PER_NANO)
+    free.max(at_nanos * PICOS_PER_NANO)
 }
 
 proptest! {

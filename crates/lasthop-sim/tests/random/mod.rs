@@ -4,4 +4,4 @@ mod scenarios;
 mod streams;
 
 pub use scenarios::scenarios;
-pub use streams::Streams;
+pub use streams::{CAUSES, Streams};

@@ -4,8 +4,8 @@ use std::num::NonZeroU16;
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Probability, QueueSize, Rate};
 use lasthop_link::{
-    ArqConfig, BufferRelease, ClassConfig, ErrorConfig, HtbConfig, LinkConfig, MatchConfig, PathConfig,
-    QueueConfig, RedConfig, Start, StateLookup, Transport,
+    ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, ErrorConfig, HtbConfig, LinkConfig,
+    MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup, Transport,
 };
 use lasthop_scenario::{LanConfig, Roles, Scenario};
 use lasthop_tcp::{FRtoMode, Profile, RecoveryRules, TcpConfig};
@@ -20,21 +20,19 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
     let mtu = prop_oneof![Just(296), Just(576), Just(1500), 296_u64..=1500];
     mtu.prop_flat_map(|mtu| {
         let flow = collection::vec(flow(mtu), 1..=5);
-        (Just(mtu), path(mtu), path(mtu), option::of(errors()), tcp(), http(), flow).prop_map(
-            |(mtu, down, mut up, errors, tcp, http, mut flow)| {
-                up.queue.red = None;
+        let between = prop_oneof![4 => last_hop(mtu).boxed(), 1 => atm(mtu).boxed()];
+        (Just(mtu), between, tcp(), http(), flow).prop_map(
+            |(mtu, Between { lan, down, up, errors, atm }, tcp, http, mut flow)| {
                 for (index, flow) in flow.iter_mut().enumerate() {
                     rename(flow, index);
                 }
                 let scenario = Scenario {
                     mtu: Bytes(mtu),
-                    lan: LanConfig {
-                        rate: Rate::from_bits_per_second(100_000_000),
-                        delay: Duration::from_micros(150),
-                    },
+                    lan,
                     down,
                     up,
                     errors,
+                    atm,
                     tcp,
                     http: Some(http),
                     flow,
@@ -49,9 +47,55 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
 }
 
 fn assert_valid(scenario: &Scenario) {
-    scenario.down.validate(scenario.mtu).expect("a valid path");
-    scenario.up.validate(scenario.mtu).expect("a valid path");
+    for path in scenario.down.iter().chain(&scenario.up) {
+        path.validate(scenario.mtu).expect("a valid path");
+    }
+    scenario.atm.iter().for_each(|atm| atm.validate(scenario.mtu).expect("a valid switch"));
     scenario.errors.iter().for_each(|errors| errors.validate().expect("valid errors"));
+}
+
+/// The part of a scenario that lies between the hosts.
+#[derive(Clone, Debug, Default)]
+struct Between {
+    lan: Option<LanConfig>,
+    down: Option<PathConfig>,
+    up: Option<PathConfig>,
+    errors: Option<ErrorConfig>,
+    atm: Option<AtmConfig>,
+}
+
+fn last_hop(mtu: u64) -> impl Strategy<Value = Between> {
+    (path(mtu), path(mtu), option::of(errors())).prop_map(|(down, mut up, errors)| {
+        up.queue.red = None;
+        let rate = Rate::from_bits_per_second(100_000_000);
+        let lan = Some(LanConfig { rate, delay: Duration::from_micros(150) });
+        Between { lan, down: Some(down), up: Some(up), errors, atm: None }
+    })
+}
+
+/// A switch whose buffer holds a few packets.
+fn atm(mtu: u64) -> impl Strategy<Value = Between> {
+    let rate = || doublings(8_000, 10_000_000).prop_map(Rate::from_bits_per_second);
+    let discard = prop_oneof![
+        Just(Discard::EarlyPacket),
+        (0.1..=1.0).prop_map(|share| Discard::Selective { share: probability(share) })
+    ];
+    let cells = mtu as u32 / 40 + 2;
+    (rate(), rate(), millis(600), cells..=20 * cells, 0.1..=1.0, discard).prop_map(
+        |(access_rate, rate, delay, buffer_cells, threshold, discard)| {
+            let atm = AtmConfig {
+                access_rate,
+                access_delay: Duration::from_micros(5),
+                rate,
+                delay,
+                buffer_cells,
+                threshold: probability(threshold),
+                discard,
+                overhead: Bytes(16),
+            };
+            Between { atm: Some(atm), ..Between::default() }
+        },
+    )
 }
 
 fn rename(flow: &mut FlowConfig, index: usize) {
@@ -59,6 +103,7 @@ fn rename(flow: &mut FlowConfig, index: usize) {
         FlowConfig::BulkTcp(bulk) => bulk.name = format!("tcp-{index}"),
         FlowConfig::ConstantUdp(udp) => udp.name = format!("udp-{index}"),
         FlowConfig::HttpPage(page) => page.name = format!("page-{index}"),
+        FlowConfig::WebClients(clients) => clients.name = format!("client-{index}"),
     }
 }
 

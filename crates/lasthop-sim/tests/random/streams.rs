@@ -3,20 +3,18 @@
 use std::collections::BTreeMap;
 
 use lasthop_core::{
-    Direction, DropCause, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
-    QueueSize, Segment, TcpEvent,
+    Direction, DropCause, Flags, FlowId, FlowInfo, Host, Instant, Observer, Packet, PacketEvent, QueueSize,
+    Segment, TcpEvent,
 };
+use lasthop_link::PathConfig;
 use lasthop_scenario::Scenario;
-use lasthop_traffic::FlowConfig;
 
 /// Reassembles what is delivered and holds every acknowledgment against it.
 pub struct Streams {
     mtu: u32,
-    /// What each entry of the scenario writes by itself.
-    written: Vec<u64>,
     flows: Vec<Stream>,
-    /// Queue overflow, RED, link error, ARQ given up.
-    drops: [u64; 4],
+    /// By cause, as [`CAUSES`] lists them.
+    drops: [u64; CAUSES.len()],
     /// Most packets of a class and bytes of all in the router, down and up.
     longest: [(u32, u32); 2],
     faults: Vec<String>,
@@ -37,16 +35,10 @@ struct Stream {
 
 impl Streams {
     pub fn new(scenario: &Scenario) -> Self {
-        let written = |flow: &FlowConfig| match flow {
-            FlowConfig::BulkTcp(bulk) => bulk.bytes.0,
-            // A page load says what it writes.
-            FlowConfig::ConstantUdp(_) | FlowConfig::HttpPage(_) => 0,
-        };
         Self {
             mtu: scenario.mtu.0 as u32,
-            written: scenario.flow.iter().map(written).collect(),
             flows: Vec::new(),
-            drops: [0; 4],
+            drops: [0; CAUSES.len()],
             longest: [(0, 0); 2],
             faults: Vec::new(),
         }
@@ -73,12 +65,9 @@ impl Streams {
         self.drops[place(cause)]
     }
 
-    /// True if the router's queues never held more than they may.
-    pub fn queue_limit_held(&self, scenario: &Scenario, direction: Direction) -> bool {
-        let (path, longest) = match direction {
-            Direction::Down => (&scenario.down, self.longest[0]),
-            Direction::Up => (&scenario.up, self.longest[1]),
-        };
+    /// True if the router's queues, of which this is the path, never held more than they may.
+    pub fn queue_limit_held(&self, path: &PathConfig, direction: Direction) -> bool {
+        let longest = self.longest[usize::from(direction == Direction::Up)];
         let classes = path.htb.as_ref().map_or(1, |htb| htb.class.len() as u32);
         match path.queue.limit {
             QueueSize::Packets(packets) => longest.0 <= packets,
@@ -88,23 +77,27 @@ impl Streams {
 }
 
 fn place(cause: DropCause) -> usize {
-    match cause {
-        DropCause::QueueOverflow => 0,
-        DropCause::Red => 1,
-        DropCause::LinkError => 2,
-        DropCause::ArqGivenUp => 3,
-    }
+    CAUSES.iter().position(|listed| *listed == cause).expect("every cause is listed")
 }
 
+/// Why packets are dropped.
+pub const CAUSES: [DropCause; 6] = [
+    DropCause::QueueOverflow,
+    DropCause::Red,
+    DropCause::EarlyPacket,
+    DropCause::Selective,
+    DropCause::LinkError,
+    DropCause::ArqGivenUp,
+];
+
 impl Observer for Streams {
-    fn announce(&mut self, info: &FlowInfo) {
-        let written = self.written[info.application as usize];
-        self.flows.push(Stream { written, ..Stream::default() });
+    fn announce(&mut self, _: &FlowInfo) {
+        self.flows.push(Stream::default());
     }
 
-    fn http(&mut self, _now: Instant, flow: FlowId, event: HttpEvent) {
-        if let HttpEvent::Response { header_bytes, body_bytes, .. } = event {
-            self.flows[flow.0 as usize].written += header_bytes + body_bytes;
+    fn written(&mut self, _now: Instant, flow: FlowId, host: Host, bytes: u64) {
+        if host == Host::Server {
+            self.flows[flow.0 as usize].written += bytes;
         }
     }
 
@@ -135,8 +128,13 @@ impl Observer for Streams {
     }
 
     fn tcp(&mut self, _now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
+        let stream = &mut self.flows[flow.0 as usize];
+        if event == TcpEvent::Established && stream.sent == 0 {
+            // Open without a handshake: as if the SYN had come and gone.
+            (stream.sent, stream.next) = (1, 1);
+        }
         if host == Host::Client && matches!(event, TcpEvent::Closed | TcpEvent::Aborted) {
-            self.flows[flow.0 as usize].receiver_end = Some(event);
+            stream.receiver_end = Some(event);
         }
     }
 }

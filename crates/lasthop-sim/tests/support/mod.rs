@@ -71,9 +71,13 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
 pub fn scenario(mtu: u64, both: &PathConfig, flow: Vec<FlowConfig>) -> Scenario {
     Scenario {
         mtu: Bytes(mtu),
-        lan: LanConfig { rate: Rate::from_bits_per_second(100_000_000), delay: Duration::from_micros(150) },
-        down: both.clone(),
-        up: both.clone(),
+        lan: Some(LanConfig {
+            rate: Rate::from_bits_per_second(100_000_000),
+            delay: Duration::from_micros(150),
+        }),
+        down: Some(both.clone()),
+        up: Some(both.clone()),
+        atm: None,
         errors: None,
         tcp: linux24(),
         http: None,

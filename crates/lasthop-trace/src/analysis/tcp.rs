@@ -6,12 +6,13 @@ use crate::records::{FlowRecord, Outcome};
 use crate::samples::Samples;
 use lasthop_core::{Flags, Instant, PacketEvent, Segment, TcpEvent};
 
+/// Stream offset of the first data byte: the SYN has 0, also where there was none.
+const FIRST_BYTE: u64 = 1;
+
 /// Sequence numbers, times and copies of one connection.
 #[derive(Debug, Default)]
 pub(super) struct TcpFlow {
     copies: Copies,
-    /// Stream offset of the first data byte: one after the SYN.
-    first_byte: u64,
     /// First byte after the highest data byte sent.
     data_end: u64,
     /// First sequence number after the sender's FIN, once sent.
@@ -52,9 +53,6 @@ impl TcpFlow {
     }
 
     fn sent(&mut self, now: Instant, serial: u64, segment: &Segment, record: &mut FlowRecord) {
-        if segment.flags.contains(Flags::SYN) {
-            self.first_byte = segment.seq + 1;
-        }
         if segment.flags.contains(Flags::FIN) {
             self.fin_end = Some(segment.end());
         }
@@ -147,7 +145,7 @@ impl TcpFlow {
 
     /// Data bytes that the receiver acknowledged, whether or not the ACK arrived.
     pub(super) fn in_sequence_bytes(&self) -> u64 {
-        self.receiver_ack.min(self.data_end).saturating_sub(self.first_byte)
+        self.receiver_ack.min(self.data_end).saturating_sub(FIRST_BYTE)
     }
 
     /// Copies of segments that can still matter.
@@ -171,7 +169,7 @@ impl TcpFlow {
         let data_end = self.fin_end.map(|fin_end| fin_end - 1);
         let whole = self.data_acknowledged.filter(|(end, _)| Some(*end) == data_end).map(|(_, at)| at);
         record.data_transmit_s = seconds_between(self.first_data_sent, whole);
-        let bytes = self.data_end.saturating_sub(self.first_byte) as f64;
+        let bytes = self.data_end.saturating_sub(FIRST_BYTE) as f64;
         record.throughput_Bps =
             record.elapsed_s.filter(|elapsed_s| *elapsed_s > 0.0).map(|elapsed_s| bytes / elapsed_s);
         [record.rtt_min_s, record.rtt_median_s, record.rtt_p95_s, record.rtt_max_s] =
