@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`Path`] is one direction; it is the whole interface besides the configuration and the states of the
-//! link ([`Periods`]).
+//! link ([`Periods`]). [`AtmSwitch`] stands in place of both.
 //!
 //! # Where this differs from Linux
 //!
