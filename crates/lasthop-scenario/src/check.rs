@@ -179,6 +179,12 @@ impl<'a> Checker<'a> {
     }
 
     fn array(&mut self, node: &Node, schema: &'a Schema) -> Result<(), Problem> {
+        let by_name = schema["type"].as_array().is_some_and(|types| types.contains(&"object".into()));
+        if by_name && let Some(entries) = node.table() {
+            // What it makes of the list is checked with the rest of the cell.
+            let stray = entries.iter().find(|entry| entry.node.table().is_none());
+            return stray.map_or(Ok(()), |entry| Err(self.unexpected(&entry.node, "a table")));
+        }
         let Some(items) = node.items() else { return Err(self.unexpected(node, "a list")) };
         if items.is_empty() && schema.get("minItems").is_some() {
             return Err(

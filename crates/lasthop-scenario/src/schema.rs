@@ -6,6 +6,7 @@ use schemars::schema_for;
 use serde_json::{Map, Value, json};
 
 use crate::extends;
+use crate::tree;
 use crate::types::Scenario;
 use crate::when;
 
@@ -136,8 +137,24 @@ fn partial(schema: &Value, definitions: &mut Map<String, Value>) -> Map<String, 
     schema
 }
 
+fn items_have_names(list: &Map<String, Value>, definitions: &Map<String, Value>) -> bool {
+    let reference = list["items"]["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/$defs/"));
+    let Some(item) = reference.and_then(|name| definitions.get(name)) else { return false };
+    let kinds = item["oneOf"].as_array().into_iter().flatten();
+    kinds.chain([item]).any(|kind| {
+        let through = kind["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/$defs/"));
+        let kind = through.and_then(|name| definitions.get(name)).unwrap_or(kind);
+        kind["properties"].get(tree::NAME).is_some()
+    })
+}
+
 fn partial_property(property: &mut Value, definitions: &mut Map<String, Value>) {
     let Some(property) = property.as_object_mut() else { return };
+    if property.get("type") == Some(&json!("array")) && items_have_names(property, definitions) {
+        // A table is laid over what a list has by these names.
+        property.insert("type".into(), json!(["array", "object"]));
+        return;
+    }
     // TOML has no null: an option is a key that may be absent.
     if let Some(Value::Array(choices)) = property.remove("anyOf") {
         let stated = choices.into_iter().find(|choice| choice["type"] != "null");

@@ -37,6 +37,13 @@ pub struct Entry {
 /// Key of the tables that are one value, a distribution: merging replaces them whole.
 const DISTRIBUTION_TAG: &str = "distribution";
 
+/// Key by which the things of a list are told apart.
+pub const NAME: &str = "name";
+
+fn all_named(items: &[Node]) -> bool {
+    items.iter().all(|item| item.name().is_some())
+}
+
 impl Node {
     /// Reads a TOML document, the text of file number `file`.
     pub fn parse(text: &str, file: usize) -> Result<Self, Problem> {
@@ -103,6 +110,11 @@ impl Node {
         }
     }
 
+    /// What it is called, if it is a table that says so.
+    fn name(&self) -> Option<&str> {
+        self.get(NAME)?.text()
+    }
+
     /// The value of a key, if it is a table with that key.
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.table()?.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
@@ -140,9 +152,23 @@ impl Node {
     }
 
     /// Lays `over` on top: tables are merged key by key, anything else is replaced whole, and so are
-    /// arrays and distributions.
+    /// arrays and distributions. A table over an array of things with names is laid over these by name.
     pub fn merge(&mut self, over: &Self) {
         match (&mut self.value, &over.value) {
+            (Value::Array(items), Value::Table(entries)) if all_named(items) => {
+                for Entry { key, span, node } in entries {
+                    if let Some(item) = items.iter_mut().find(|item| item.name() == Some(key)) {
+                        item.merge(node);
+                    } else {
+                        let name = Self { span: *span, value: Value::Text(key.clone()) };
+                        let mut item = node.clone();
+                        if let Value::Table(entries) = &mut item.value {
+                            entries.push(Entry { key: NAME.into(), span: *span, node: name });
+                        }
+                        items.push(item);
+                    }
+                }
+            }
             (Value::Table(under), Value::Table(entries)) if over.get(DISTRIBUTION_TAG).is_none() => {
                 self.span = over.span.or(self.span);
                 for entry in entries {
@@ -163,6 +189,10 @@ impl Node {
     /// with the two places. A value of `other` from a file that extends that of `self` is meant to win.
     pub fn conflict(&self, other: &Self) -> Option<Conflict> {
         let merged = |node: &Self| node.table().is_some() && node.get(DISTRIBUTION_TAG).is_none();
+        let laid_over_names = self.items().is_some_and(all_named) && merged(other);
+        if laid_over_names {
+            return None;
+        }
         if !merged(self) || !merged(other) {
             let spans = [self.span, other.span];
             let laid_over = other.span.map(|span| span.file) < self.span.map(|span| span.file);

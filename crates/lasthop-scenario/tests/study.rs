@@ -272,3 +272,35 @@ proptest! {
         assert_one_paragraph(&bytes)?;
     }
 }
+
+#[test]
+fn a_table_over_a_list_of_named_things_changes_these_by_name() {
+    let factors = "[factor.load.half]\nflow.udp.rate = \"16 kbit/s\"\n[factor.load.none]\n\
+                   [factor.size.small]\nflow.tcp-1 = { bytes = \"10 kB\" }\n\
+                   [factor.size.more]\nflow.tcp-2 = { kind = \"bulk-tcp\", bytes = \"1 kB\", start = \"0 s\" }\n";
+    let study = read(&format!("{BASE}{factors}"));
+    let flows = |key: &str| {
+        let cell = study.cells.iter().find(|cell| cell.key() == key).unwrap();
+        cell.scenario.flow.iter().map(|flow| format!("{flow:?}")).collect::<Vec<_>>()
+    };
+    let changed = flows("load=half,size=small");
+    let plain = flows("load=none,size=more");
+    assert_eq!((changed.len(), plain.len()), (2, 3));
+    assert!(changed[0].contains("10000") && plain[0].contains("188640"));
+    assert!(changed[1].contains("16000") && plain[1].contains("32000"));
+    assert!(plain[2].contains("tcp-2"));
+}
+
+#[test]
+fn a_list_must_not_hide_what_an_earlier_factor_changed_in_it() {
+    let factors = "[factor.load.half]\nflow.udp.rate = \"16 kbit/s\"\n\
+                   [factor.flows.tcp]\nflow = [{ kind = \"bulk-tcp\", name = \"t\", bytes = \"1 kB\", start = \"0 s\" }]\n";
+    let error = Study::from_str(&format!("{BASE}{factors}"), "x.toml").expect_err("accepted").to_string();
+    assert!(
+        error.contains("`flow` is set here by flows=tcp") && error.contains("leave it to one factor"),
+        "{error}"
+    );
+    let error = Study::from_str(&format!("{BASE}[factor.a.b]\nflow.udp = 3\n"), "x.toml");
+    let error = error.expect_err("accepted").to_string();
+    assert!(error.contains("found the number 3; write a table"), "{error}");
+}
