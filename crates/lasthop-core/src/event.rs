@@ -33,6 +33,8 @@ pub struct FlowInfo {
     pub name: String,
     /// Index in the scenario of the application it belongs to.
     pub application: u32,
+    /// What results are called that it goes into, where it is one of many short flows.
+    pub group: Option<String>,
     /// Transport protocol.
     pub protocol: Protocol,
     /// The host that sends the flow's data.
@@ -216,6 +218,16 @@ pub trait Observer {
         let _ = (now, flow, host, bytes);
     }
 
+    /// The application that asked for something on this flow has all of it.
+    fn completed(&mut self, now: Instant, flow: FlowId) {
+        let _ = (now, flow);
+    }
+
+    /// Both ends of the connection are done with it. Packets of it may still be under way.
+    fn retired(&mut self, now: Instant, flow: FlowId) {
+        let _ = (now, flow);
+    }
+
     /// Something happened to a packet.
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         let _ = (now, event, packet);
@@ -245,6 +257,16 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
         self.0.written(now, flow, host, bytes);
         self.1.written(now, flow, host, bytes);
+    }
+
+    fn completed(&mut self, now: Instant, flow: FlowId) {
+        self.0.completed(now, flow);
+        self.1.completed(now, flow);
+    }
+
+    fn retired(&mut self, now: Instant, flow: FlowId) {
+        self.0.retired(now, flow);
+        self.1.retired(now, flow);
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {

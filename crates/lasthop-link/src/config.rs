@@ -181,6 +181,12 @@ pub(crate) fn check(
 }
 
 impl PathConfig {
+    /// Most that passes, in bit/s of IP packets of `ip_bytes` bytes: the link's rate, or what HTB lets go.
+    pub fn ip_rate(&self, ip_bytes: u32) -> f64 {
+        let link = self.link.rate.bits_per_second() as f64;
+        self.htb.as_ref().map_or(link, |htb| link.min(htb.ip_rate(ip_bytes)))
+    }
+
     /// Checks what would make the path useless: a queue or send buffer that can never hold a packet of `mtu`
     /// bytes, queues whose bytes 32 bits cannot count, RED thresholds in different units or out of order, a RED
     /// that never hits, an idle decay without a packet time, classes that contradict each other.

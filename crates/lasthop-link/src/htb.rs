@@ -43,8 +43,8 @@ impl Bucket {
     }
 
     /// `pause` nanoseconds after the last time.
-    fn charge(&mut self, pause: i64, ip_bytes: u32) {
-        let price = self.rate.transmission_time(ip_bytes).as_nanos().cast_signed();
+    fn charge(&mut self, pause: i64, length: u32) {
+        let price = self.rate.transmission_time(length).as_nanos().cast_signed();
         self.tokens = ((self.tokens + pause).min(self.depth) - price).max(1 - DEBT_MAX);
     }
 }
@@ -92,13 +92,13 @@ impl Class {
         self.rate.ready(self.charged).max(self.ceil.ready(self.charged))
     }
 
-    fn charge(&mut self, now: Instant, level: Level, ip_bytes: u32) {
+    fn charge(&mut self, now: Instant, level: Level, length: u32) {
         let pause = pause(self.charged, now);
         match level {
-            Level::Own => self.rate.charge(pause, ip_bytes),
+            Level::Own => self.rate.charge(pause, length),
             Level::Borrowed => self.rate.tokens += pause,
         }
-        self.ceil.charge(pause, ip_bytes);
+        self.ceil.charge(pause, length);
         self.charged = now;
     }
 }
@@ -124,6 +124,8 @@ impl Turn {
 pub(crate) struct Htb {
     classes: Vec<Class>,
     default: usize,
+    /// Bytes that a packet counts more than its IP length.
+    overhead: u32,
     /// Its bucket, and when it was last charged.
     root: Option<(Bucket, Instant)>,
     /// The class whose turn it is, per level and priority; if it has none, the next one in order.
@@ -143,6 +145,7 @@ impl Htb {
         Self {
             classes: htb.class.iter().map(class).collect(),
             default: htb.class.iter().position(|class| class.default).unwrap_or_default(),
+            overhead: htb.overhead.0 as u32,
             root: htb.rate.map(|rate| (Bucket::full(rate, htb.burst.0), Instant::ZERO)),
             turns: [[0; PRIORITIES]; 2],
             packets: 0,
@@ -203,13 +206,14 @@ impl Htb {
         self.bytes -= ip_bytes;
         let class = &mut self.classes[index];
         class.queue.pop(now);
-        class.charge(now, level, ip_bytes);
+        let length = ip_bytes + self.overhead;
+        class.charge(now, level, length);
         if let Some((bucket, charged)) = &mut self.root {
-            bucket.charge(pause(*charged, now), ip_bytes);
+            bucket.charge(pause(*charged, now), length);
             *charged = now;
         }
         let deficit = &mut class.deficit[level as usize];
-        *deficit -= i64::from(ip_bytes);
+        *deficit -= i64::from(length);
         let used_up = *deficit < 0;
         if used_up {
             *deficit += class.quantum;

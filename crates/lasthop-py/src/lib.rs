@@ -40,6 +40,8 @@ struct Results {
     #[pyo3(get)]
     pages: Py<PyDict>,
     #[pyo3(get)]
+    shorts: Py<PyDict>,
+    #[pyo3(get)]
     runs: Py<PyDict>,
 }
 
@@ -163,6 +165,7 @@ impl Cell {
         Ok(Results {
             flows: table(py, &batch.flows.rows, Some(&batch.flows.replications))?,
             pages: table(py, &batch.pages.rows, Some(&batch.pages.replications))?,
+            shorts: table(py, &batch.shorts.rows, Some(&batch.shorts.replications))?,
             runs: table(py, &batch.runs.rows, Some(&batch.runs.replications))?,
         })
     }

@@ -5,6 +5,7 @@ use lasthop_scenario::Scenario;
 use lasthop_sim::{HostMemory, RunEnd};
 use lasthop_trace::{
     Addresses, Analysis, Capture, CapturePoint, DROPS_FILE, FlowRecord, PageRecord, Recorder, RunRecord,
+    ShortRecord,
 };
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -34,6 +35,7 @@ impl<R> Table<R> {
 pub struct Batch {
     pub flows: Table<FlowRecord>,
     pub pages: Table<PageRecord>,
+    pub shorts: Table<ShortRecord>,
     pub runs: Table<RunRecord>,
 }
 
@@ -86,6 +88,7 @@ pub fn batch(
         let records = analysis.finish(end.time);
         batch.flows.extend(replication, records.flows);
         batch.pages.extend(replication, records.pages);
+        batch.shorts.extend(replication, records.shorts);
         batch.runs.extend(replication, vec![records.run]);
     }
     Ok(batch)
@@ -93,7 +96,7 @@ pub fn batch(
 
 /// Runs the chain from `first` and records `replication`.
 pub fn record(scenario: &Scenario, seed: u64, first: u64, replication: u64) -> Recording {
-    let mut observer = (Analysis::of(scenario), Recorder::default());
+    let mut observer = (Analysis::of(scenario).keep_every_flow(), Recorder::default());
     let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut observer);
     let (analysis, recorder) = observer;
     Recording { recorder, flows: analysis.finish(time).flows, end: time }

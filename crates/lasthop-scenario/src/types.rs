@@ -67,6 +67,15 @@ impl Scenario {
         }
     }
 
+    /// Most that the bottleneck towards the mobile host carries, in bit/s of full IP packets.
+    pub fn bottleneck_rate(&self) -> f64 {
+        let packet = self.mtu.0 as u32;
+        match self.topology() {
+            Topology::LastHop { down, .. } => down.ip_rate(packet),
+            Topology::Atm(atm) => atm.ip_rate(packet),
+        }
+    }
+
     /// Propagation delay from the mobile host to the fixed host.
     pub fn propagation_up(&self) -> Duration {
         match self.topology() {

@@ -4,7 +4,10 @@ use lasthop_core::packet::{Datagram, Segment};
 use lasthop_core::{Bytes, Duration};
 use lasthop_link::ConfigError;
 use lasthop_tcp::{FRtoMode, RecoveryRules, TcpConfig};
-use lasthop_traffic::{CutPoisson, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol, WebClientsConfig};
+use lasthop_traffic::{
+    Arrivals, CutPoisson, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol, ShortFlowsConfig,
+    WebClientsConfig,
+};
 
 use crate::types::{Scenario, Topology};
 
@@ -249,6 +252,7 @@ fn flow(config: &FlowConfig, place: &str, mtu: Bytes) -> Result<(), Invalid> {
         }
         FlowConfig::HttpPage(page) => http_page(page, place),
         FlowConfig::WebClients(clients) => web_clients(clients, place),
+        FlowConfig::ShortFlows(short) => short_flows(short, place),
     }
 }
 
@@ -295,6 +299,35 @@ fn web_clients(config: &WebClientsConfig, place: &str) -> Result<(), Invalid> {
     require(config.others.iter().any(|class| class.share.get() > 0.0), &format!("{place}.others"), || {
         "no class has a share; add { unit = \"1 kB\", share = 0.35 }, say".into()
     })
+}
+
+fn short_flows(config: &ShortFlowsConfig, place: &str) -> Result<(), Invalid> {
+    count(config.packets, 1, &format!("{place}.packets"))?;
+    size(config.request, Bytes(1), &format!("{place}.request"))?;
+    if let Arrivals::Poisson { load } = config.arrivals {
+        require(load.get() > 0.0, &format!("{place}.arrivals.load"), || {
+            "nothing ever starts; write 0.5, say".into()
+        })?;
+    }
+    require(!config.hosts.is_empty(), &format!("{place}.hosts"), || {
+        "is empty; add { name = \"iw3\", initial_window = 3, receive_window_initial = 4 }, say".into()
+    })?;
+    for (index, hosts) in config.hosts.iter().enumerate() {
+        let place = format!("{place}.hosts[{index}]");
+        let earlier = config.hosts[..index].iter().any(|other| other.name == hosts.name);
+        require(!earlier && !hosts.name.is_empty(), &format!("{place}.name"), || {
+            format!("{:?} is empty or taken; write \"iw{}\", say", hosts.name, hosts.initial_window)
+        })?;
+        for (key, value, least) in [
+            ("initial_window", hosts.initial_window, 1),
+            ("receive_window_initial", hosts.receive_window_initial, 2),
+        ] {
+            require((least..=SEGMENTS_MAX).contains(&value), &format!("{place}.{key}"), || {
+                format!("{value} is out of range; write from {least} to {SEGMENTS_MAX}")
+            })?;
+        }
+    }
+    Ok(())
 }
 
 fn size(value: Bytes, least: Bytes, path: &str) -> Result<(), Invalid> {

@@ -30,6 +30,11 @@ impl Agenda {
         Self { heap: BinaryHeap::new(), earliest: vec![Instant::MAX; components] }
     }
 
+    /// Makes room for further components, which rank last.
+    pub fn grow(&mut self, components: u32) {
+        self.earliest.resize(self.earliest.len() + components as usize, Instant::MAX);
+    }
+
     /// Makes sure that `component` is woken at `wakeup`, or earlier.
     pub fn schedule(&mut self, component: ComponentId, wakeup: Option<Instant>) {
         let Some(wakeup) = wakeup else { return };

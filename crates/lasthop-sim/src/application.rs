@@ -1,13 +1,15 @@
 //! The applications of a run, and the TCP connections they may open.
 
-use lasthop_core::{Dscp, Duration, FlowId, FlowInfo, Host, Instant, Observer, Protocol, Seed};
+use lasthop_core::{Bytes, Dscp, Duration, FlowId, FlowInfo, Host, Instant, Observer, Protocol, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{Endpoint, Phase, TcpConfig, TickClock};
-use lasthop_traffic::{BulkConfig, ConstantUdp, FlowConfig, PageLoad, WebClients};
+use lasthop_traffic::{
+    BulkConfig, ConstantUdp, FlowConfig, PageLoad, ShortFlows, ShortFlowsConfig, ShortHosts, WebClients,
+};
 
 /// An entry of the scenario's list of flows.
 pub(crate) struct Application {
-    /// The first of its flows; the others follow it.
+    /// The first of its flows that are known before the run; the others follow it.
     pub first: FlowId,
     pub kind: Kind,
 }
@@ -18,6 +20,7 @@ pub(crate) enum Kind {
     Udp(ConstantUdp),
     Page(PageLoad),
     Web(WebClients),
+    Short(Box<ShortFlows>, ShortFlowsConfig),
 }
 
 /// One flow of the run.
@@ -27,7 +30,7 @@ pub(crate) struct Flow {
     /// Of its packets.
     pub dscp: Dscp,
     pub server_port: u16,
-    /// The ends of a TCP connection.
+    /// The ends of a TCP connection; none any more once both are done with it.
     pub connection: Option<Box<Connection>>,
 }
 
@@ -53,6 +56,18 @@ pub(crate) struct News {
     pub ended: bool,
 }
 
+impl Flow {
+    fn new(info: &FlowInfo, connection: Option<Connection>) -> Self {
+        let FlowInfo { application, dscp, server_port, .. } = *info;
+        Self { application: application as usize, dscp, server_port, connection: connection.map(Box::new) }
+    }
+
+    /// One end of a TCP flow; `None` once the connection is gone.
+    pub fn endpoint(&mut self, host: Host) -> Option<&mut Endpoint> {
+        self.connection.as_mut().map(|connection| &mut connection.peer(host).endpoint)
+    }
+}
+
 impl Connection {
     /// Opens both ends without a handshake.
     fn open<O: Observer>(&mut self, observer: &mut O) {
@@ -65,6 +80,12 @@ impl Connection {
             Host::Server => &mut self.server,
             Host::Client => &mut self.client,
         }
+    }
+
+    /// True once both ends are done with it.
+    pub fn is_over(&self) -> bool {
+        let over = |peer: &Peer| matches!(peer.endpoint.phase(), Phase::Closed | Phase::Aborted);
+        over(&self.server) && over(&self.client)
     }
 }
 
@@ -88,33 +109,14 @@ impl Application {
             Kind::Udp(source) => source.next_wakeup(),
             Kind::Page(page) => page.next_wakeup(),
             Kind::Web(clients) => clients.next_wakeup(),
+            Kind::Short(short, _) => short.next_wakeup(),
         }
     }
 }
 
-/// The applications of a scenario, each with its drawn start, and their flows, which are announced.
-pub(crate) fn applications<O: Observer>(
-    scenario: &Scenario,
-    seed: Seed,
-    observer: &mut O,
-) -> (Vec<Application>, Vec<Flow>) {
-    let clocks = Clocks::new(&scenario.tcp, seed);
-    let mtu = scenario.mtu.0 as u32;
+/// The applications of a scenario, each with its drawn start.
+pub(crate) fn applications(scenario: &Scenario, seed: Seed) -> Vec<Application> {
     let infos = lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref());
-    for info in &infos {
-        observer.announce(info);
-    }
-    let mut flow = |(id, info): (u32, &FlowInfo)| {
-        let mut connection = (info.protocol == Protocol::Tcp)
-            .then(|| Box::new(clocks.connection(&scenario.tcp, mtu, FlowId(id))));
-        if let (FlowConfig::WebClients(_), Some(connection)) =
-            (&scenario.flow[info.application as usize], &mut connection)
-        {
-            connection.open(observer);
-        }
-        let FlowInfo { application, dscp, server_port, .. } = *info;
-        Flow { application: application as usize, dscp, server_port, connection }
-    };
     let application = |(index, config): (usize, &FlowConfig)| {
         let mut stream = seed.stream(&format!("start.flow{index}"));
         let start = Instant::ZERO + config.start().sampler().sample(&mut stream);
@@ -128,39 +130,90 @@ pub(crate) fn applications<O: Observer>(
             FlowConfig::WebClients(web) => {
                 Kind::Web(WebClients::new(web, start, scenario.propagation_up(), seed))
             }
+            FlowConfig::ShortFlows(short) => {
+                let bits = f64::from(short.packets) * scenario.mtu.0 as f64 * 8.0;
+                let response_time = Duration::from_nanos((bits / scenario.bottleneck_rate() * 1e9) as u64);
+                let stream = seed.stream(&format!("short.{}", short.name));
+                Kind::Short(Box::new(ShortFlows::new(short, start, response_time, stream)), short.clone())
+            }
         };
         let first = infos.iter().take_while(|info| (info.application as usize) < index).count();
         Application { first: FlowId(first as u32), kind }
     };
-    let applications = scenario.flow.iter().enumerate().map(application).collect();
-    (applications, (0..).zip(&infos).map(&mut flow).collect())
+    scenario.flow.iter().enumerate().map(application).collect()
 }
 
-/// The hosts' tick clocks. Hosts do not boot in step: each phase is drawn once per replication, unless the hosts
-/// share one clock.
-struct Clocks {
+/// The hosts: what it takes to make a connection. Hosts do not boot in step: the phase of each one's tick clock is
+/// drawn once per replication, unless the hosts share one clock.
+pub(crate) struct Hosts {
+    tcp: TcpConfig,
+    mtu: u32,
     server: TickClock,
     client: TickClock,
 }
 
-impl Clocks {
-    fn new(config: &TcpConfig, seed: Seed) -> Self {
+impl Hosts {
+    pub fn new(scenario: &Scenario, seed: Seed) -> Self {
+        let tcp = &scenario.tcp;
         let clock = |stream| {
-            if config.common_clock {
-                return TickClock::new(config.tick, Duration::ZERO);
+            if tcp.common_clock {
+                return TickClock::new(tcp.tick, Duration::ZERO);
             }
-            let phase = seed.stream(stream).unit() * config.tick.as_nanos() as f64;
-            TickClock::new(config.tick, Duration::from_nanos(phase as u64))
+            let phase = seed.stream(stream).unit() * tcp.tick.as_nanos() as f64;
+            TickClock::new(tcp.tick, Duration::from_nanos(phase as u64))
         };
-        Self { server: clock("clock.server"), client: clock("clock.client") }
+        let (server, client) = (clock("clock.server"), clock("clock.client"));
+        Self { tcp: tcp.clone(), mtu: scenario.mtu.0 as u32, server, client }
     }
 
-    fn connection(&self, config: &TcpConfig, mtu: u32, flow: FlowId) -> Connection {
+    /// The flows that are known before the run, which are announced.
+    pub fn flows<O: Observer>(&self, scenario: &Scenario, observer: &mut O) -> Vec<Flow> {
+        let infos = lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref());
+        let mut flows = Vec::with_capacity(infos.len());
+        for (info, id) in infos.iter().zip((0..).map(FlowId)) {
+            observer.announce(info);
+            let mut connection = (info.protocol == Protocol::Tcp).then(|| self.connection(&self.tcp, id));
+            if let (FlowConfig::WebClients(_), Some(connection)) =
+                (&scenario.flow[info.application as usize], &mut connection)
+            {
+                connection.open(observer);
+            }
+            flows.push(Flow::new(info, connection));
+        }
+        flows
+    }
+
+    /// A flow that comes later, which is announced.
+    pub fn short_flow<O: Observer>(
+        &self,
+        id: FlowId,
+        application: usize,
+        hosts: &ShortHosts,
+        observer: &mut O,
+    ) -> Flow {
+        let info = lasthop_traffic::short_flow(id.0 as usize, application as u32, hosts);
+        observer.announce(&info);
+        let ShortHosts { initial_window, receive_window_initial, .. } = *hosts;
+        // A window never shrinks.
+        let receive_window_max = self.tcp.receive_window_max.max(receive_window_initial);
+        let tcp =
+            TcpConfig { initial_window, receive_window_initial, receive_window_max, ..self.tcp.clone() };
+        Flow::new(&info, Some(self.connection(&tcp, id)))
+    }
+
+    fn connection(&self, config: &TcpConfig, flow: FlowId) -> Connection {
         let peer = |clock, host| Peer {
-            endpoint: Endpoint::listen(config, mtu, clock, flow, host),
+            endpoint: Endpoint::listen(config, self.mtu, clock, flow, host),
             read: 0,
             saw_end: false,
         };
         Connection { server: peer(self.server, Host::Server), client: peer(self.client, Host::Client) }
+    }
+
+    /// Bytes of a response of this many full segments; timestamps take their place in each.
+    pub fn response_bytes(&self, segments: u32) -> Bytes {
+        let options = if self.tcp.timestamps { lasthop_core::Segment::TIMESTAMPS_BYTES } else { 0 };
+        let segment = self.mtu - lasthop_core::Segment::BASE_HEADER_BYTES - options;
+        Bytes(u64::from(segments) * u64::from(segment))
     }
 }

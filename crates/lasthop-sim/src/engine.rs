@@ -20,7 +20,7 @@ use lasthop_tcp::{CachedMetrics, Endpoint, Phase};
 use lasthop_traffic::Action;
 
 use crate::agenda::{Agenda, ComponentId};
-use crate::application::{Application, Flow, Kind, News, applications};
+use crate::application::{Application, Flow, Hosts, Kind, News, applications};
 use crate::network::{NETWORK_COMPONENTS, Network};
 
 /// What the hosts remember from one replication to the next, if the scenario lets them.
@@ -45,6 +45,7 @@ struct Engine<'a, O> {
     agenda: Agenda,
     arena: PacketArena,
     network: Network,
+    hosts: Hosts,
     applications: Vec<Application>,
     flows: Vec<Flow>,
     next_serial: u64,
@@ -78,12 +79,15 @@ pub fn run<O: Observer>(
 
 impl<'a, O: Observer> Engine<'a, O> {
     fn new(scenario: &Scenario, seed: Seed, memory: &'a mut HostMemory, observer: &'a mut O) -> Self {
-        let (applications, flows) = applications(scenario, seed, observer);
+        let hosts = Hosts::new(scenario, seed);
+        let applications = applications(scenario, seed);
+        let flows = hosts.flows(scenario, observer);
         let components = FIRST_APPLICATION + (applications.len() + 2 * flows.len()) as ComponentId;
         let mut engine = Self {
             agenda: Agenda::new(components),
             arena: PacketArena::default(),
             network: Network::new(scenario, flows.len(), seed),
+            hosts,
             applications,
             flows,
             next_serial: 0,
@@ -117,12 +121,13 @@ impl<'a, O: Observer> Engine<'a, O> {
         let index = index - self.applications.len();
         let flow = FlowId((index / 2) as u32);
         let host = if index.is_multiple_of(2) { Host::Server } else { Host::Client };
-        let endpoint = endpoint(&mut self.flows, flow, host);
+        let Some(endpoint) = self.flows[flow.0 as usize].endpoint(host) else { return };
         if endpoint.next_wakeup().is_some_and(|due| due <= now) {
             endpoint.handle_wakeup(now, self.observer);
         }
         self.tell_application(now, flow, host);
         self.flush(now, flow, host);
+        self.retire(now, flow);
     }
 
     fn wake_application(&mut self, now: Instant, index: usize) {
@@ -158,6 +163,19 @@ impl<'a, O: Observer> Engine<'a, O> {
                     self.flush(now, flow, Host::Server);
                 }
             }
+            Kind::Short(short, config) => {
+                let flow = FlowId(self.flows.len() as u32);
+                if let Some(hosts) = short.poll_start(now, flow) {
+                    let Bytes(request) = config.request;
+                    self.flows.push(self.hosts.short_flow(flow, index, &config.hosts[hosts], self.observer));
+                    self.agenda.grow(2);
+                    let client = endpoint(&mut self.flows, flow, Host::Client);
+                    client.connect(now, self.observer);
+                    self.observer.written(now, flow, Host::Client, request);
+                    client.write(now, request, request, self.observer);
+                    self.flush(now, flow, Host::Client);
+                }
+            }
         }
         self.schedule_application(index);
     }
@@ -172,7 +190,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         let packet = self.arena.remove(id);
         self.observer.packet(now, PacketEvent::Delivered, &packet);
         let Body::Tcp(segment) = &packet.body else { return };
-        let endpoint = endpoint(&mut self.flows, packet.flow, host);
+        let Some(endpoint) = self.flows[packet.flow.0 as usize].endpoint(host) else { return };
         let cache = (self.caching && host == Host::Server).then_some(&mut self.memory.metrics);
         let before = endpoint.phase();
         endpoint.handle_segment(now, segment, packet.ecn, cache.as_deref(), self.observer);
@@ -184,6 +202,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
         self.tell_application(now, packet.flow, host);
         self.flush(now, packet.flow, host);
+        self.retire(now, packet.flow);
     }
 
     /// Tells the application at one end of a connection what is new there, and does what it wants done.
@@ -213,7 +232,37 @@ impl<'a, O: Observer> Engine<'a, O> {
                 self.carry_out(now, index, flow);
                 self.schedule_application(index);
             }
+            Kind::Short(short, config) => {
+                let Bytes(response) = self.hosts.response_bytes(config.packets);
+                match host {
+                    Host::Server if received == Some(config.request.0) => {
+                        self.observer.written(now, flow, host, response);
+                        peer.endpoint.write(now, response, u64::from(peer.endpoint.mss()), self.observer);
+                        peer.endpoint.close(now, self.observer);
+                    }
+                    Host::Client if received == Some(response) => {
+                        self.observer.completed(now, flow);
+                        short.handle_over(now, flow);
+                    }
+                    _ => {}
+                }
+                if ended {
+                    // The response has ended, or an end has given up.
+                    short.handle_over(now, flow);
+                    peer.endpoint.close(now, self.observer);
+                }
+                self.schedule_application(index);
+            }
             _ => {}
+        }
+    }
+
+    /// Forgets a connection of short life that both ends are done with.
+    fn retire(&mut self, now: Instant, flow: FlowId) {
+        let Flow { application, connection, .. } = &mut self.flows[flow.0 as usize];
+        let short = matches!(self.applications[*application].kind, Kind::Short(..));
+        if connection.take_if(|connection| short && connection.is_over()).is_some() {
+            self.observer.retired(now, flow);
         }
     }
 
@@ -282,8 +331,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 }
 
-/// One end of a TCP flow.
+/// One end of a TCP flow that its application still uses.
 fn endpoint(flows: &mut [Flow], flow: FlowId, host: Host) -> &mut Endpoint {
-    let connection = flows[flow.0 as usize].connection.as_mut().expect("a TCP flow");
-    &mut connection.peer(host).endpoint
+    flows[flow.0 as usize].endpoint(host).expect("a TCP flow")
 }

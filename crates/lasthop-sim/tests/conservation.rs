@@ -30,7 +30,7 @@ proptest! {
             let mut watch: Watch = (Analysis::of(&scenario), (Conservation::default(), Streams::new(&scenario)));
             let end = run(&scenario, Seed { study, replication }, &mut memory, &mut watch);
             let (analysis, (conservation, streams)) = watch;
-            let Records { flows, pages, run: record } = analysis.finish(end.time);
+            let Records { flows, pages, run: record, .. } = analysis.finish(end.time);
             prop_assert!(end.time.as_nanos() < scenario.time_limit.as_nanos(), "still busy at {}", end.time);
             conserved(&conservation, end.packets_inside, &record)?;
             prop_assert_eq!(streams.faults(), &[""; 0]);

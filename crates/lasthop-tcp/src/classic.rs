@@ -157,8 +157,8 @@ impl ClassicSender {
 
     /// The handshake is complete: the first flight leaves.
     pub fn establish<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        // A lost SYN leaves one segment only (RFC 5681, section 3.1).
-        let segments = if self.expiries > 0 { 1 } else { self.config.initial_window };
+        let cut = self.expiries > 0 && self.config.syn_timeout_cuts_window;
+        let segments = if cut { 1 } else { self.config.initial_window };
         self.cwnd = (u64::from(segments) * self.mss) as f64;
         self.expiries = 0;
         cx.emit(TcpEvent::Established);

@@ -17,6 +17,8 @@ pub struct TcpConfig {
     pub profile: Profile,
     /// Initial congestion window in segments, while nothing is cached for the destination.
     pub initial_window: u32,
+    /// A connection whose SYN or SYN-ACK was sent again starts with one segment (RFC 5681, section 3.1).
+    pub syn_timeout_cuts_window: bool,
     /// Slow-start threshold at first, while nothing is cached for the destination; at least two segments.
     pub initial_ssthresh: InitialSsthresh,
     /// Duplicate ACKs, or segments SACKed, that start fast recovery.
@@ -101,6 +103,9 @@ pub enum Profile {
     /// Linux 2.4.20 as the Helsinki studies configured it.
     #[serde(rename = "linux-2.4")]
     Linux24,
+    /// Linux 2.6 before proportional rate reduction, with Reno growth.
+    #[serde(rename = "linux-2.6")]
+    Linux26,
     /// The TCP of simulators of 1998: classic rules, a clock of 100 ms, no delayed ACKs; Reno unless `recovery`
     /// says otherwise.
     #[serde(rename = "ns-1998")]
@@ -112,6 +117,7 @@ impl Profile {
     pub const fn toml(self) -> &'static str {
         match self {
             Self::Linux24 => include_str!("../profiles/linux-2.4.toml"),
+            Self::Linux26 => include_str!("../profiles/linux-2.6.toml"),
             Self::Ns1998 => include_str!("../profiles/ns-1998.toml"),
         }
     }
@@ -148,9 +154,9 @@ pub enum FRtoMode {
 
 /// What signs of loss do to the window, and what is sent again.
 ///
-/// The first two are rules of Linux: windows count segments, and a scoreboard remembers each of them. ssthresh is
-/// half of what is in flight, the window drops to it at once and ends there, and in between it is at most what is
-/// in flight plus one. All others are classic rules: windows count bytes, ssthresh is half of the window in whole
+/// The first three are rules of Linux: windows count segments, and a scoreboard remembers each of them. ssthresh is
+/// half of what is in flight, the window ends there, and in between it is at most what is in flight plus one; with
+/// the first two it also drops there at once. All others are classic rules: windows count bytes, ssthresh is half of the window in whole
 /// segments, and a timeout goes back to the first unacknowledged byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -161,6 +167,9 @@ pub enum RecoveryRules {
     /// RFC 3517: every segment with enough SACKed ones above it is lost; and the window falls on by one every
     /// second ACK down to half of ssthresh, as rate halving does it in Linux 2.4.
     Rfc3517RateHalving,
+    /// RFC 3517, and rate halving as Linux had it until 3.1: the window falls by one every second ACK, from where
+    /// it was.
+    RateHalving,
     /// Duplicate ACKs mean nothing: loss is found by timeout only ("vanilla" TCP).
     None,
     /// Fast retransmit, then slow start from one segment.
@@ -185,7 +194,12 @@ pub enum RecoveryRules {
 impl RecoveryRules {
     /// True for the rules of the classic sender, which counts bytes; false for those of Linux.
     pub fn is_classic(self) -> bool {
-        !matches!(self, Self::LinuxInFlight | Self::Rfc3517RateHalving)
+        !matches!(self, Self::LinuxInFlight) && !self.halves_rate()
+    }
+
+    /// True if the window falls with the ACKs that return.
+    pub(crate) fn halves_rate(self) -> bool {
+        matches!(self, Self::Rfc3517RateHalving | Self::RateHalving)
     }
 }
 

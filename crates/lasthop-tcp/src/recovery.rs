@@ -103,7 +103,8 @@ impl Sender {
             State::Recovery => {
                 // While recovery is held an undone reduction stays undone.
                 if !self.try_undo_recovery(cx) && self.undo_marker.is_some() {
-                    self.cwnd = self.ssthresh;
+                    let reached = if self.falls_to_ssthresh() { self.cwnd } else { self.ssthresh };
+                    self.cwnd = self.ssthresh.min(reached);
                 }
                 self.leave_recovery(cx);
             }
@@ -116,6 +117,11 @@ impl Sender {
             self.state = State::Open;
             cx.emit(TcpEvent::RecoveryLeft);
         }
+    }
+
+    /// Rate halving alone brings the window down (`tcp_cwnd_down`, `tcp_complete_cwr` of Linux 2.6).
+    fn falls_to_ssthresh(&self) -> bool {
+        self.config.recovery == RecoveryRules::RateHalving
     }
 
     /// Without SACK, duplicates that retransmissions caused cannot be told from signs of loss: recovery holds
@@ -158,7 +164,9 @@ impl Sender {
             // Half of what is in flight, at least two segments (RFC 5681, equation 4).
             self.ssthresh = (self.cwnd.min(self.flight()) / 2).max(2);
             self.cwr_pending = self.ecn_negotiated;
-            self.cwnd = self.ssthresh;
+            if !self.falls_to_ssthresh() {
+                self.cwnd = self.ssthresh;
+            }
         }
         self.cwnd_count = 0;
         self.state = State::Recovery;
@@ -167,7 +175,7 @@ impl Sender {
 
     /// A sign of loss in recovery: the head is lost, and what is older than the timeout if the head is.
     fn mark_lost<O>(&mut self, cx: &Context<'_, O>) {
-        if self.config.recovery == RecoveryRules::Rfc3517RateHalving {
+        if self.config.recovery.halves_rate() {
             self.board.mark_lost_rfc3517(self.reordering);
         }
         self.board.mark_lost(1, self.recovery_point);
@@ -179,7 +187,7 @@ impl Sender {
     /// At most one segment more than what has left the network. With rate halving the window also falls
     /// by one on every second ACK, counted from the start of recovery (`tcp_cwnd_down` of Linux 2.4).
     fn shrink_window(&mut self) {
-        if self.config.recovery == RecoveryRules::Rfc3517RateHalving {
+        if self.config.recovery.halves_rate() {
             self.cwnd_count += 1;
             if self.cwnd_count == 2 {
                 self.cwnd_count = 0;

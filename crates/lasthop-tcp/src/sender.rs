@@ -223,10 +223,9 @@ impl Sender {
 
     /// Initial window and cached metrics, once the handshake is complete.
     pub fn start<O: Observer>(&mut self, cx: &mut Context<'_, O>, cache: Option<&CachedMetrics>) {
-        if self.expiries > 0 {
-            // The SYN was lost: one segment only (RFC 3390, section 1).
+        let sent_again = std::mem::take(&mut self.expiries) > 0;
+        if sent_again && self.config.syn_timeout_cuts_window {
             self.cwnd = 1;
-            self.expiries = 0;
         } else if let Some(cached) = cache {
             self.start_from_cache(cached);
         }

@@ -4,13 +4,14 @@ mod bottleneck;
 mod copies;
 mod fairness;
 mod page;
+mod short;
 mod tcp;
 mod udp;
 
 #[cfg(test)]
 mod tests;
 
-use crate::records::{FlowRecord, Outcome, PageRecord, RunRecord};
+use crate::records::{FlowRecord, Outcome, PageRecord, RunRecord, ShortRecord};
 use crate::samples::Samples;
 use bottleneck::Bottleneck;
 use fairness::{jain, max_min_shares};
@@ -19,6 +20,7 @@ use lasthop_core::{
     Protocol, TcpEvent,
 };
 use page::Page;
+use short::Group;
 use std::collections::VecDeque;
 use tcp::TcpFlow;
 use udp::UdpFlow;
@@ -47,8 +49,10 @@ pub struct ApplicationInfo {
 /// The records of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Records {
-    /// In the order of their [`FlowId`].
+    /// In the order of their [`FlowId`]; without short flows, unless every flow was to be kept.
     pub flows: Vec<FlowRecord>,
+    /// In the order in which their first flow was announced.
+    pub shorts: Vec<ShortRecord>,
     /// In the order of the scenario.
     pub pages: Vec<PageRecord>,
     /// The run as a whole.
@@ -58,10 +62,15 @@ pub struct Records {
 /// Observes one run and turns it into records.
 ///
 /// Memory is that of the packets inside the network plus at most a few hundred kB of samples per
-/// flow, however long the run. Events of flows that were not announced panic.
+/// flow, however long the run; short flows leave some bytes each when they are over. Events of flows that were not
+/// announced panic.
 #[derive(Debug)]
 pub struct Analysis {
-    flows: Vec<Flow>,
+    /// By [`FlowId`]; none any more for short flows that are over.
+    flows: Vec<Option<Box<Flow>>>,
+    groups: Vec<Group>,
+    keep_every_flow: bool,
+    background_bytes: u64,
     applications: Vec<ApplicationInfo>,
     pages: Vec<Page>,
     info: RunInfo,
@@ -77,6 +86,14 @@ struct Flow {
     record: FlowRecord,
     /// When the sender sent or got the first packet.
     started: Option<Instant>,
+    /// When its first packet was sent, whichever way.
+    first_packet: Option<Instant>,
+    /// When all that was asked for was there.
+    completed: Option<Instant>,
+    /// Both ends are done with it.
+    retired: bool,
+    /// Its packets inside the network.
+    inside: u64,
     /// What its application wrote, as far as it is TCP.
     offered_bytes: u64,
     /// Data-direction packets in the router queue, and since when.
@@ -99,6 +116,9 @@ impl Analysis {
         };
         Self {
             flows: Vec::new(),
+            groups: Vec::new(),
+            keep_every_flow: false,
+            background_bytes: 0,
             pages: (0..).zip(&applications).filter_map(page).collect(),
             applications,
             info: run,
@@ -107,26 +127,66 @@ impl Analysis {
         }
     }
 
+    /// Short flows have a record each too; a picture or a story of one needs it.
+    #[must_use]
+    pub fn keep_every_flow(mut self) -> Self {
+        self.keep_every_flow = true;
+        self
+    }
+
     /// The records of a run that ended at `end`.
-    pub fn finish(self, end: Instant) -> Records {
+    pub fn finish(mut self, end: Instant) -> Records {
         let mut run = self.record;
-        let last_end = self.flows.iter().map(|flow| flow.ended(end)).max().unwrap_or(end);
+        let flows: Vec<Flow> = self.flows.into_iter().flatten().map(|flow| *flow).collect();
+        let last_end = flows.iter().map(|flow| flow.ended(end)).max().unwrap_or(end);
         run.duration_s = last_end.as_secs_f64();
-        let load = TcpLoad::of(&self.flows, self.info, end);
-        run.efficiency = load.efficiency();
-        run.fairness_maxmin = load.fairness_maxmin();
+        if self.groups.is_empty() {
+            let load = TcpLoad::of(&flows, self.info, end);
+            run.efficiency = load.efficiency();
+            run.fairness_maxmin = load.fairness_maxmin();
+        }
         self.bottleneck.finish(self.info, end, last_end, &mut run);
+        let carried = self.info.rate_Bps * run.duration_s;
+        run.background_share = (carried > 0.0).then(|| self.background_bytes as f64 / carried);
         let pages = self.pages.into_iter().map(Page::finish).collect();
-        let flows: Vec<FlowRecord> = self.flows.into_iter().map(Flow::finish).collect();
-        let tcp = flows.iter().filter(|flow| flow.protocol == Protocol::Tcp);
-        run.fairness_jain =
-            tcp.map(|flow| flow.throughput_Bps).collect::<Option<Vec<f64>>>().and_then(|x| jain(&x));
-        Records { flows, pages, run }
+        let mut records = Vec::with_capacity(flows.len());
+        for flow in flows {
+            let grouped = flow.info.group.is_some();
+            let record = match &flow.info.group {
+                Some(name) => group(&mut self.groups, name).take(flow),
+                None => flow.finish(),
+            };
+            if self.keep_every_flow || !grouped {
+                records.push(record);
+            }
+        }
+        if self.groups.is_empty() {
+            let tcp = records.iter().filter(|flow| flow.protocol == Protocol::Tcp);
+            run.fairness_jain =
+                tcp.map(|flow| flow.throughput_Bps).collect::<Option<Vec<f64>>>().and_then(|x| jain(&x));
+        }
+        let shorts = self.groups.into_iter().map(Group::finish).collect();
+        Records { flows: records, shorts, pages, run }
+    }
+
+    fn flow(&mut self, flow: FlowId) -> Option<&mut Flow> {
+        self.flows[flow.0 as usize].as_deref_mut()
+    }
+
+    /// Takes a short flow together with the others once nothing can happen to it any more.
+    fn fold(&mut self, id: FlowId) {
+        let over = |flow: &mut Box<Flow>| flow.retired && flow.inside == 0;
+        if !self.keep_every_flow
+            && let Some(flow) = self.flows[id.0 as usize].take_if(over)
+            && let Some(name) = &flow.info.group
+        {
+            group(&mut self.groups, name).take(*flow);
+        }
     }
 
     /// The page load that a flow is a connection of, if it is one.
     fn page_of(&mut self, flow: FlowId) -> Option<&mut Page> {
-        let application = self.flows[flow.0 as usize].info.application;
+        let application = self.flows[flow.0 as usize].as_ref()?.info.application;
         self.pages.iter_mut().find(|page| page.application == application)
     }
 }
@@ -135,14 +195,31 @@ impl Observer for Analysis {
     fn announce(&mut self, info: &FlowInfo) {
         let application = self.applications[info.application as usize].name.clone();
         self.bottleneck.announce(Direction::from(info.sender));
-        self.flows.push(Flow::new(info, application));
+        if let Some(name) = &info.group {
+            group(&mut self.groups, name);
+        }
+        self.flows.push(Some(Box::new(Flow::new(info, application))));
     }
 
     fn written(&mut self, _now: Instant, flow: FlowId, host: Host, bytes: u64) {
-        let flow = &mut self.flows[flow.0 as usize];
-        if host == flow.info.sender {
+        if let Some(flow) = self.flow(flow)
+            && host == flow.info.sender
+        {
             flow.offered_bytes += bytes;
         }
+    }
+
+    fn completed(&mut self, now: Instant, flow: FlowId) {
+        if let Some(flow) = self.flow(flow) {
+            flow.completed = Some(now);
+        }
+    }
+
+    fn retired(&mut self, _now: Instant, flow: FlowId) {
+        if let Some(flow) = self.flow(flow) {
+            flow.retired = true;
+        }
+        self.fold(flow);
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
@@ -154,7 +231,14 @@ impl Observer for Analysis {
             _ => {}
         }
         self.bottleneck.packet(now, event, packet);
-        self.flows[packet.flow.0 as usize].packet(now, event, packet);
+        let Some(flow) = self.flows[packet.flow.0 as usize].as_deref_mut() else { return };
+        flow.packet(now, event, packet);
+        if event == PacketEvent::Delivered && flow.info.group.is_none() && flow.is_data(packet) {
+            self.background_bytes += u64::from(packet.ip_bytes);
+        }
+        if flow.retired {
+            self.fold(packet.flow);
+        }
         if !self.pages.is_empty()
             && let Some(page) = self.page_of(packet.flow)
         {
@@ -168,8 +252,8 @@ impl Observer for Analysis {
         {
             page.aborted(flow);
         }
-        let flow = &mut self.flows[flow.0 as usize];
-        if host == flow.info.sender
+        if let Some(flow) = self.flow(flow)
+            && host == flow.info.sender
             && let Transport::Tcp(tcp) = &mut flow.transport
         {
             if event == TcpEvent::Established {
@@ -205,6 +289,10 @@ impl Flow {
             info: info.clone(),
             record,
             started: None,
+            first_packet: None,
+            completed: None,
+            retired: false,
+            inside: 0,
             offered_bytes: 0,
             waiting: VecDeque::new(),
             queue_delay: Samples::default(),
@@ -213,7 +301,15 @@ impl Flow {
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        let data = packet.direction == Direction::from(self.info.sender);
+        let data = self.is_data(packet);
+        match event {
+            PacketEvent::Sent => {
+                self.first_packet.get_or_insert(now);
+                self.inside += 1;
+            }
+            PacketEvent::Delivered | PacketEvent::Dropped(_) => self.inside -= 1,
+            _ => {}
+        }
         match event {
             PacketEvent::Sent if data => {
                 self.started.get_or_insert(now);
@@ -247,6 +343,10 @@ impl Flow {
             }
             _ => {}
         }
+    }
+
+    fn is_data(&self, packet: &Packet) -> bool {
+        packet.direction == Direction::from(self.info.sender)
     }
 
     /// Forgets a packet in the router queue; when it came, if it was there.
@@ -294,6 +394,15 @@ impl Flow {
         }
         record
     }
+}
+
+/// The group of this name, a new one if there is none yet.
+fn group<'a>(groups: &'a mut Vec<Group>, name: &str) -> &'a mut Group {
+    let index = groups.iter().position(|group| group.name() == name).unwrap_or(groups.len());
+    if index == groups.len() {
+        groups.push(Group::new(name));
+    }
+    &mut groups[index]
 }
 
 /// What the TCP flows of a run were offered and brought, and what the bottleneck could have carried meanwhile.

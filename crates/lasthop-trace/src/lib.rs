@@ -1,7 +1,7 @@
 //! From packet events to records: what every engine's event stream means in the field's metrics.
 //!
-//! [`Analysis`] turns the events of one run into one [`FlowRecord`] per flow, one [`PageRecord`] per page load
-//! and one [`RunRecord`];
+//! [`Analysis`] turns the events of one run into one [`FlowRecord`] per flow, one [`PageRecord`] per page load,
+//! one [`ShortRecord`] per kind of short flows and one [`RunRecord`];
 //! [`Recorder`] keeps the events themselves for pictures; [`Capture`] writes the packets as pcapng;
 //! [`Conservation`] checks that no packet appears, disappears or is settled twice. All four are
 //! observers and can be combined as tuples.
@@ -25,4 +25,4 @@ pub use columns::{Column, Columnar};
 pub use conservation::{Conservation, Counts, Violation};
 pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH};
 pub use recorder::{ObjectRow, PacketKind, PacketRow, Recorder, TcpKind, TcpRow};
-pub use records::{FlowRecord, Outcome, PageRecord, RunRecord};
+pub use records::{FlowRecord, Outcome, PageRecord, RunRecord, ShortRecord};

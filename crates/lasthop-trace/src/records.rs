@@ -60,6 +60,8 @@ columnar! {
         unnecessary_retransmissions: u64,
         /// Retransmission timer expiries.
         timeouts: u64,
+        /// Of them those of the SYN or SYN-ACK.
+        syn_timeouts: u64,
         /// Of them, those where a copy of the first unacknowledged byte that had been sent before
         /// the expiry reached the receiver, before or after the expiry.
         spurious_timeouts: u64,
@@ -157,7 +159,7 @@ columnar! {
         packets_dropped: u64,
         /// In-sequence TCP bytes that the receivers acknowledged, over the time from the first TCP
         /// flow's first packet to the last one's end, as a share of what the bottleneck could carry
-        /// in full segments.
+        /// in full segments. This and both fairnesses are `None` with short flows.
         efficiency: Option<f64>,
         /// Jain's index over the TCP flows' throughput; `None` unless every TCP flow has one.
         fairness_jain: Option<f64>,
@@ -167,12 +169,53 @@ columnar! {
         /// Bytes delivered over the bottleneck (IP length, both protocols) over its rate and
         /// `duration_s`.
         utilisation: Option<f64>,
+        /// The part of `utilisation` that is not of short flows.
+        background_share: Option<f64>,
         /// Longest router queue at the bottleneck; `None` without a router.
         queue_max_packets: Option<u64>,
         /// Its time average over `duration_s`; `None` without a router.
         queue_mean_packets: Option<f64>,
         /// Greatest average that RED computed there, in RED's unit; `None` without RED.
         red_average_max: Option<f64>,
+    }
+}
+
+columnar! {
+    /// The short flows of one run that have the same hosts, together: those that were started, also if the run's
+    /// end cut them short.
+    #[allow(non_snake_case)]
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct ShortRecord {
+        /// Name of the hosts.
+        application: String,
+        /// Flows started.
+        flows: u64,
+        /// Flows whose client got the whole response.
+        completed: u64,
+        /// Mean flow completion time of these: the client's first SYN sent to the response's last byte there.
+        fct_mean_s: Option<f64>,
+        /// Its median.
+        fct_median_s: Option<f64>,
+        /// Its 95 % quantile.
+        fct_p95_s: Option<f64>,
+        /// Its greatest.
+        fct_max_s: Option<f64>,
+        /// Mean of the completed flows' throughput: bytes of the response over the completion time.
+        throughput_mean_Bps: Option<f64>,
+        /// Data segments sent by the servers, retransmissions included.
+        sent_packets: u64,
+        /// Of them those with bytes sent before.
+        retransmitted_packets: u64,
+        /// Of them those that need not have been sent, see the flows.
+        unnecessary_retransmissions: u64,
+        /// Packets towards the clients that were lost, whatever the cause.
+        lost_packets: u64,
+        /// Expiries of the servers' retransmission timers, without those of the SYN-ACK.
+        timeouts: u64,
+        /// Those of the SYN-ACK.
+        syn_timeouts: u64,
+        /// Entries into fast recovery.
+        fast_retransmits: u64,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the analysis has to know of a scenario before its run.
 
 use lasthop_core::Segment;
-use lasthop_scenario::{Scenario, Topology};
+use lasthop_scenario::Scenario;
 use lasthop_traffic::FlowConfig;
 
 use crate::{Analysis, ApplicationInfo, RunInfo};
@@ -11,12 +11,8 @@ impl Analysis {
     pub fn of(scenario: &Scenario) -> Self {
         let packet_bytes = scenario.mtu.0 as u32;
         let options = if scenario.tcp.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
-        let rate = match scenario.topology() {
-            Topology::LastHop { down, .. } => down.link.rate.bits_per_second() as f64,
-            Topology::Atm(atm) => atm.ip_rate(packet_bytes),
-        };
         let run = RunInfo {
-            rate_Bps: rate / 8.0,
+            rate_Bps: scenario.bottleneck_rate() / 8.0,
             segment_bytes: packet_bytes - Segment::BASE_HEADER_BYTES - options,
             packet_bytes,
         };
@@ -27,7 +23,10 @@ impl Analysis {
 fn application_info(flow: &FlowConfig) -> ApplicationInfo {
     let objects = match flow {
         FlowConfig::HttpPage(page) => Some(page.objects()),
-        FlowConfig::BulkTcp(_) | FlowConfig::ConstantUdp(_) | FlowConfig::WebClients(_) => None,
+        FlowConfig::BulkTcp(_)
+        | FlowConfig::ConstantUdp(_)
+        | FlowConfig::WebClients(_)
+        | FlowConfig::ShortFlows(_) => None,
     };
     ApplicationInfo { name: flow.name().to_owned(), objects }
 }

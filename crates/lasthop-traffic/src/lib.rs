@@ -1,10 +1,12 @@
-//! Applications: bulk TCP, constant-bit-rate UDP, web page loads, web clients by the hundred.
+//! Applications: bulk TCP, constant-bit-rate UDP, web page loads, web clients by the hundred, short flows.
 
 mod http;
+mod short;
 mod udp;
 mod web;
 
 pub use http::{Action, HttpConfig, HttpPageConfig, HttpProtocol, PageLoad};
+pub use short::{Arrivals, ShortFlows, ShortFlowsConfig, ShortHosts};
 pub use udp::ConstantUdp;
 pub use web::{CutPoisson, WebClass, WebClients, WebClientsConfig};
 
@@ -31,6 +33,8 @@ pub enum FlowConfig {
     HttpPage(HttpPageConfig),
     /// Many mobile hosts, each with a server and a connection of its own that is open from the beginning.
     WebClients(WebClientsConfig),
+    /// Short transfers to the mobile host, each over a connection of its own, for as long as the run lasts.
+    ShortFlows(ShortFlowsConfig),
 }
 
 /// A bulk TCP transfer.
@@ -81,6 +85,7 @@ impl FlowConfig {
             Self::ConstantUdp(udp) => &udp.name,
             Self::HttpPage(page) => &page.name,
             Self::WebClients(clients) => &clients.name,
+            Self::ShortFlows(short) => &short.name,
         }
     }
 
@@ -91,10 +96,11 @@ impl FlowConfig {
             Self::ConstantUdp(udp) => &udp.start,
             Self::HttpPage(page) => &page.start,
             Self::WebClients(clients) => &clients.start,
+            Self::ShortFlows(short) => &short.start,
         }
     }
 
-    /// Names of the flows that the application may open; of page loads their connections.
+    /// Names of the flows that are known before the run; of page loads their connections.
     fn flow_names(&self, http: Option<&HttpConfig>) -> Vec<String> {
         match self {
             Self::BulkTcp(BulkConfig { name, .. }) | Self::ConstantUdp(ConstantUdpConfig { name, .. }) => {
@@ -107,12 +113,13 @@ impl FlowConfig {
             Self::WebClients(WebClientsConfig { name, clients, .. }) => {
                 (1..=*clients).map(|number| format!("{name}-{number}")).collect()
             }
+            Self::ShortFlows(_) => Vec::new(),
         }
     }
 }
 
 /// The flows that these applications may open, in the order of their [`lasthop_core::FlowId`]; page loads need
-/// `http`.
+/// `http`. Short flows come later, one by one: see [`short_flow`].
 pub fn flows(applications: &[FlowConfig], http: Option<&HttpConfig>) -> Vec<FlowInfo> {
     let mut flows = Vec::new();
     for (application, config) in (0..).zip(applications) {
@@ -120,14 +127,42 @@ pub fn flows(applications: &[FlowConfig], http: Option<&HttpConfig>) -> Vec<Flow
             FlowConfig::BulkTcp(bulk) => (Protocol::Tcp, None, bulk.dscp, bulk.port),
             FlowConfig::ConstantUdp(udp) => (Protocol::Udp, Some(udp.total_bytes()), udp.dscp, udp.port),
             FlowConfig::HttpPage(page) => (Protocol::Tcp, None, page.dscp, Some(page.port)),
-            FlowConfig::WebClients(_) => (Protocol::Tcp, None, Dscp::default(), None),
+            FlowConfig::WebClients(_) | FlowConfig::ShortFlows(_) => {
+                (Protocol::Tcp, None, Dscp::default(), None)
+            }
         };
         for name in config.flow_names(http) {
-            let default_port = FIRST_PORT + (flows.len() % DEFAULT_PORTS) as u16;
-            let server_port = port.map_or(default_port, NonZeroU16::get);
-            let sender = Host::Server;
-            flows.push(FlowInfo { name, application, protocol, sender, offered_bytes, dscp, server_port });
+            let server_port = port.map_or(default_port(flows.len()), NonZeroU16::get);
+            let (sender, group) = (Host::Server, None);
+            flows.push(FlowInfo {
+                name,
+                application,
+                group,
+                protocol,
+                sender,
+                offered_bytes,
+                dscp,
+                server_port,
+            });
         }
     }
     flows
+}
+
+/// The short flow with this number among all flows of the run, which `application` opens between these hosts.
+pub fn short_flow(number: usize, application: u32, hosts: &ShortHosts) -> FlowInfo {
+    FlowInfo {
+        name: format!("{}-{number}", hosts.name),
+        application,
+        group: Some(hosts.name.clone()),
+        protocol: Protocol::Tcp,
+        sender: Host::Server,
+        offered_bytes: None,
+        dscp: Dscp::default(),
+        server_port: default_port(number),
+    }
+}
+
+fn default_port(flow: usize) -> u16 {
+    FIRST_PORT + (flow % DEFAULT_PORTS) as u16
 }

@@ -14,6 +14,8 @@ const CLASSES_MAX: usize = 64;
 pub(crate) const PRIORITIES: usize = 8;
 /// Largest bucket; its time at a rate of 1 bit/s still fits 64 bits.
 const BURST_MAX: Bytes = Bytes(1_000_000_000);
+/// More than any link layer's header.
+const OVERHEAD_MAX: Bytes = Bytes(1000);
 /// What `tc` takes: `mtu` of its rate estimator (`iproute2`, `tc/q_htb.c`).
 const fn tc_burst() -> Bytes {
     Bytes(1600)
@@ -35,6 +37,10 @@ pub struct HtbConfig {
     /// Bucket of the root's rate.
     #[serde(default = "tc_burst")]
     pub burst: Bytes,
+    /// Bytes that every packet counts more than its IP length, in rates and bursts: Linux counts the link layer's
+    /// header, 14 bytes on Ethernet.
+    #[serde(default)]
+    pub overhead: Bytes,
     /// The classes. A packet belongs to the first one that it matches, else to the default one.
     pub class: Vec<ClassConfig>,
 }
@@ -102,6 +108,14 @@ impl ClassConfig {
 }
 
 impl HtbConfig {
+    /// Most that may leave, in bit/s of IP packets of `ip_bytes` bytes.
+    pub(super) fn ip_rate(&self, ip_bytes: u32) -> f64 {
+        let ceilings =
+            self.class.iter().map(|class| class.ceil.unwrap_or(class.rate).bits_per_second() as f64);
+        let rate = self.rate.map_or_else(|| ceilings.sum(), |rate| rate.bits_per_second() as f64);
+        rate * f64::from(ip_bytes) / (f64::from(ip_bytes) + self.overhead.0 as f64)
+    }
+
     /// Checks the classes for packets of up to `mtu` bytes; their queues like `queue`, the router's.
     pub(super) fn validate(&self, queue: &QueueConfig, mtu: Bytes) -> Result<(), ConfigError> {
         let classes = self.class.len();
@@ -109,6 +123,9 @@ impl HtbConfig {
             format!("{classes} classes; write from 1 to {CLASSES_MAX} tables [[htb.class]]")
         })?;
         check(self.burst <= BURST_MAX, "htb.burst", || too_large(self.burst))?;
+        check(self.overhead <= OVERHEAD_MAX, "htb.overhead", || {
+            format!("\"{}\" is out of range; write at most \"{OVERHEAD_MAX}\"", self.overhead)
+        })?;
         for (index, class) in self.class.iter().enumerate() {
             let place = format!("htb.class[{index}]");
             let earlier = self.class[..index].iter().any(|other| other.name == class.name);

@@ -39,7 +39,7 @@ fn class(index: u16, own: u64, ceil: u64, priority: u8) -> ClassConfig {
 }
 
 fn htb(root: Option<u64>, class: Vec<ClassConfig>) -> HtbConfig {
-    HtbConfig { rate: root.map(rate), burst: Bytes(1_600), class }
+    HtbConfig { rate: root.map(rate), burst: Bytes(1_600), overhead: Bytes(0), class }
 }
 
 /// A link of 64 kbit/s that takes one packet of 576 bytes (72 ms) at a time.

@@ -103,6 +103,7 @@ fn rename(flow: &mut FlowConfig, index: usize) {
         FlowConfig::BulkTcp(bulk) => bulk.name = format!("tcp-{index}"),
         FlowConfig::ConstantUdp(udp) => udp.name = format!("udp-{index}"),
         FlowConfig::HttpPage(page) => page.name = format!("page-{index}"),
+        FlowConfig::ShortFlows(short) => short.name = format!("short-{index}"),
         FlowConfig::WebClients(clients) => clients.name = format!("client-{index}"),
     }
 }
@@ -150,7 +151,8 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
 fn htb() -> impl Strategy<Value = HtbConfig> {
     let rate = || doublings(8_000, 10_000_000);
     let class = move || (rate(), option::of(rate()), 0..=1_u8);
-    (option::of(rate()), class(), class()).prop_map(|(root, udp, tcp)| {
+    let overhead = prop_oneof![Just(Bytes(0)), Just(Bytes(14))];
+    (option::of(rate()), overhead, class(), class()).prop_map(|(root, overhead, udp, tcp)| {
         let class = |name: &str, (rate, more, priority): (u64, Option<u64>, u8)| ClassConfig {
             name: name.into(),
             rate: Rate::from_bits_per_second(rate),
@@ -166,7 +168,8 @@ fn htb() -> impl Strategy<Value = HtbConfig> {
         let matches = vec![MatchConfig { protocol: Some(Transport::Udp), ..MatchConfig::default() }];
         let udp = ClassConfig { matches, ..class("udp", udp) };
         let tcp = ClassConfig { default: true, ..class("tcp", tcp) };
-        HtbConfig { rate: root.map(Rate::from_bits_per_second), burst: Bytes(1600), class: vec![udp, tcp] }
+        let rate = root.map(Rate::from_bits_per_second);
+        HtbConfig { rate, burst: Bytes(1600), overhead, class: vec![udp, tcp] }
     })
 }
 

@@ -126,6 +126,7 @@ impl TcpFlow {
         match event {
             TcpEvent::Timeout { seq, .. } => {
                 record.timeouts += 1;
+                record.syn_timeouts += u64::from(seq == 0);
                 self.copies.timeout(now, seq);
             }
             TcpEvent::RecoveryEntered { .. } => record.fast_retransmits += 1,

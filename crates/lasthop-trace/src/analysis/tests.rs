@@ -32,6 +32,7 @@ fn ms(millis: u64) -> Instant {
 fn info(name: &str, protocol: Protocol) -> FlowInfo {
     let application = u32::from(name != "f");
     FlowInfo {
+        group: None,
         name: name.to_owned(),
         application,
         protocol,

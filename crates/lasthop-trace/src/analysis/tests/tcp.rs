@@ -328,7 +328,7 @@ fn memory_is_that_of_a_flight_however_long_the_flow() {
         }
         trace.ack(600 + k, (k + 1) * 536);
     }
-    let flow = &trace.analysis.flows[0];
+    let flow = trace.analysis.flows[0].as_ref().unwrap();
     let Transport::Tcp(tcp) = &flow.transport else { panic!("a TCP flow") };
     assert_eq!((tcp.remembered_copies(), flow.waiting.len()), (0, 0));
     let record = trace.record();

@@ -46,6 +46,6 @@ fn a_stream_with_datagrams_inside_or_unsent_is_unfinished() {
     inside.datagram(500, 1);
     assert_eq!(inside.record().outcome, Outcome::Unfinished);
     let mut unsent = stream(&[Some(400)]);
-    unsent.analysis.flows[0].info.offered_bytes = Some(513);
+    unsent.analysis.flows[0].as_mut().unwrap().info.offered_bytes = Some(513);
     assert_eq!(unsent.record().outcome, Outcome::Unfinished);
 }

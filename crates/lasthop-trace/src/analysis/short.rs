@@ -1,0 +1,75 @@
+//! Short flows, taken together by the hosts they have.
+
+use super::Flow;
+use crate::records::{FlowRecord, ShortRecord};
+use crate::samples::Samples;
+use lasthop_core::Instant;
+
+/// The short flows of one name.
+#[derive(Debug)]
+pub(super) struct Group {
+    record: ShortRecord,
+    completion: Samples,
+    completion_sum_s: f64,
+    throughput_sum: f64,
+}
+
+impl Group {
+    pub fn new(name: &str) -> Self {
+        Self {
+            record: ShortRecord { application: name.to_owned(), ..ShortRecord::default() },
+            completion: Samples::default(),
+            completion_sum_s: 0.0,
+            throughput_sum: 0.0,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.record.application
+    }
+
+    /// Takes in a flow that is over, or that the run's end cuts short; returns its record.
+    pub fn take(&mut self, flow: Flow) -> FlowRecord {
+        let asked = flow.asked_and_completed();
+        let bytes = flow.offered_bytes as f64;
+        let flow = flow.finish();
+        let record = &mut self.record;
+        record.flows += 1;
+        record.sent_packets += flow.sent_packets;
+        record.retransmitted_packets += flow.retransmitted_packets;
+        record.unnecessary_retransmissions += flow.unnecessary_retransmissions;
+        record.lost_packets += flow.data_drops_queue
+            + flow.data_drops_red
+            + flow.data_drops_epd
+            + flow.data_drops_selective
+            + flow.data_drops_error;
+        record.timeouts += flow.timeouts - flow.syn_timeouts;
+        record.syn_timeouts += flow.syn_timeouts;
+        record.fast_retransmits += flow.fast_retransmits;
+        if let Some((asked, completed)) = asked {
+            let time = completed.saturating_since(asked);
+            record.completed += 1;
+            self.completion.record(time);
+            self.completion_sum_s += time.as_secs_f64();
+            self.throughput_sum += bytes / time.as_secs_f64();
+        }
+        flow
+    }
+
+    pub fn finish(self) -> ShortRecord {
+        let mut record = self.record;
+        let mean = |sum: f64| (record.completed > 0).then(|| sum / record.completed as f64);
+        record.fct_mean_s = mean(self.completion_sum_s);
+        record.throughput_mean_Bps = mean(self.throughput_sum);
+        [record.fct_median_s, record.fct_p95_s, record.fct_max_s] =
+            self.completion.quantiles_s([0.5, 0.95, 1.0]);
+        record
+    }
+}
+
+impl Flow {
+    /// When the client's first packet left, and when it had all that it asked for.
+    fn asked_and_completed(&self) -> Option<(Instant, Instant)> {
+        self.first_packet.zip(self.completed)
+    }
+}
