@@ -31,7 +31,8 @@ MANIFEST = "manifest.json"
 FLOWS = "flows.parquet"
 RUNS = "runs.parquet"
 PAGES = "pages.parquet"
-_TABLES = {"flows": FLOWS, "pages": PAGES, "runs": RUNS}
+SHORTS = "shorts.parquet"
+_TABLES = {"flows": FLOWS, "pages": PAGES, "shorts": SHORTS, "runs": RUNS}
 TRACES = "traces"
 _PARTS = "parts"
 _FORMAT = 1
@@ -133,7 +134,7 @@ class Unit:
     cell: int
 
     def file(self, folder: Path, table: str) -> Path:
-        """Return where the unit's rows of `table` (`flows`, `pages` or `runs`) are kept."""
+        """Return where the unit's rows of `table` (`flows`, `pages`, `shorts` or `runs`) are kept."""
         return folder / f"{self.set_number:03d}-{self.cell:04d}.{table}.parquet"
 
     def is_done(self, folder: Path) -> bool:
@@ -342,7 +343,8 @@ class Campaign:
         cell = self.plan.cells[unit.cell]
         flows = dict(results.flows)
         flows["role"] = assign_roles(flows, cell.roles)
-        for table, columns in (("flows", flows), ("pages", results.pages), ("runs", results.runs)):
+        for table in _TABLES:
+            columns = flows if table == "flows" else getattr(results, table)
             frame = _label(_frame(columns), cell.levels, unit.set_number)
             if table == "flows":
                 first = frame.columns[: frame.columns.index("flow") + 1]
@@ -392,6 +394,11 @@ class Campaign:
     def pages(self) -> pl.DataFrame | None:
         """Return one row per page load and replication; `None` if the scenario loads no pages."""
         file = self.out / PAGES
+        return pl.read_parquet(file) if file.is_file() else None
+
+    def shorts(self) -> pl.DataFrame | None:
+        """Return one row per kind of short flows and replication; `None` if the scenario has none."""
+        file = self.out / SHORTS
         return pl.read_parquet(file) if file.is_file() else None
 
     def traces_bytes(self) -> int:

@@ -108,11 +108,16 @@ impl ClassConfig {
 }
 
 impl HtbConfig {
-    /// Most that may leave, in bit/s of IP packets of `ip_bytes` bytes.
+    /// Most that may leave in the long run, in bit/s of IP packets of `ip_bytes` bytes. Classes may use their own
+    /// rates even if these are more than the root's.
     pub(super) fn ip_rate(&self, ip_bytes: u32) -> f64 {
-        let ceilings =
-            self.class.iter().map(|class| class.ceil.unwrap_or(class.rate).bits_per_second() as f64);
-        let rate = self.rate.map_or_else(|| ceilings.sum(), |rate| rate.bits_per_second() as f64);
+        let sum = |rate: fn(&ClassConfig) -> Rate| -> f64 {
+            self.class.iter().map(|class| rate(class).bits_per_second() as f64).sum()
+        };
+        let rate = self.rate.map_or_else(
+            || sum(|class| class.ceil.unwrap_or(class.rate)),
+            |root| sum(|class| class.rate).max(root.bits_per_second() as f64),
+        );
         rate * f64::from(ip_bytes) / (f64::from(ip_bytes) + self.overhead.0 as f64)
     }
 
