@@ -33,6 +33,8 @@ RUNS = "runs.parquet"
 PAGES = "pages.parquet"
 SHORTS = "shorts.parquet"
 _TABLES = {"flows": FLOWS, "pages": PAGES, "shorts": SHORTS, "runs": RUNS}
+# Left out if no run has a row.
+_OPTIONAL = ("pages", "shorts")
 TRACES = "traces"
 _PARTS = "parts"
 _FORMAT = 1
@@ -381,9 +383,9 @@ class Campaign:
         for table, name in _TABLES.items():
             parts = [pl.read_parquet(unit.file(self._parts, table)) for unit in self.units]
             rows = [part for part in parts if part.height]
-            if not rows:
+            if not rows and table in _OPTIONAL:
                 continue
-            merged = pl.concat(rows, how="diagonal_relaxed").rechunk()
+            merged = pl.concat(rows or parts, how="diagonal_relaxed").rechunk()
             replace_atomically(self.out / name, functools.partial(merged.write_parquet, metadata=facts))
         shutil.rmtree(self._parts)
 

@@ -47,6 +47,7 @@ class Results:
 
     flows: dict[str, list[Any]]
     pages: dict[str, list[Any]]
+    shorts: dict[str, list[Any]]
     runs: dict[str, list[Any]]
 
 
@@ -112,7 +113,7 @@ class Cell:
         flows = {name: [row[name] for row in rows] for name in rows[0]}
         replications = list(range(first, first + count))
         runs = {"replication": replications, "duration_s": [60.0] * count, "efficiency": [None] * count}
-        return Results(flows, {"replication": [], "page": []}, runs)
+        return Results(flows, {"replication": [], "page": []}, {"replication": [], "application": []}, runs)
 
     def trace(self, seed: int, first: int, replication: int) -> Trace:
         """Make up a transfer of 40 segments with one loss and a bad period."""
