@@ -178,9 +178,9 @@ def parse_presentation(text: str) -> Presentation:
     left out of the agreement. `[compare]` names the factor whose levels are compared in pairs and the
     reference levels in order of preference. `[[tables]]` gives, for table numbers such as `T26-T72`, what they show:
     one of `_KINDS`, and `percentiles` of their own, other words for roles and levels, and the reference of changes, if
-    need be. `[[figure]]` names a cell and a replication to be drawn packet by packet. `[factorial]` is what the tables
-    of `FACTORIAL_KINDS` are about: `metrics` (column of `runs.parquet`: the study's word) and three `factors`, each with
-    its `name` and its `levels` (ours: the study's word).
+    need be. `[[figure]]` names a cell and a replication to be drawn packet by packet. `[factorial]` is what tables of
+    the `FACTORIAL_KINDS` are about: `metrics` (column of `runs.parquet`: the study's word) and three `factors`, each
+    with its `name` and its `levels` (our word: the study's).
     """
     data = tomllib.loads(text)
     unknown = set(data) - {"percentiles", "misprints", "compare", "tables", "figure", "factorial"}

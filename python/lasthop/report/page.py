@@ -15,6 +15,7 @@ from lasthop.campaign import Campaign
 from lasthop.catalogue import Assets, FigureSpec
 from lasthop.comparison import RULES, Agreement
 from lasthop.report.distributions import box_sections
+from lasthop.report.interactions import factorial_figures
 from lasthop.report.results import Results, timed, transfers
 from lasthop.report.scatter import published_figure
 from lasthop.report.study_tables import levels_table, study_tables
@@ -95,10 +96,10 @@ def _agreement_tables(agreement: Sequence[Agreement]) -> list[tuple[str, list[tu
         what = row.what.removeprefix("median ")
         if levels:
             title, line = what + ("" if row.scope == "all" else f", link {row.scope}"), row.level
-        elif row.tolerance.endswith("%"):
-            title, line = what[:1].upper() + what[1:], "all links" if row.scope == "all" else f"link {row.scope}"
-        else:
+        elif row.tolerance.isdigit():
             title, line = "Counts, all links", what
+        else:
+            title, line = what[:1].upper() + what[1:], "all links" if row.scope == "all" else f"link {row.scope}"
         tables.setdefault(title, {}).setdefault(line, []).append(row)
     return [(title, list(lines.items())) for title, lines in tables.items()]
 
@@ -128,7 +129,8 @@ def _groups(results: Results) -> list[TableGroup]:
     extra = extra_columns(factors, results.assets)
     if extra and results.comparison is not None:
         return [levels_table(results.comparison, extra)]
-    return [*study_tables(results.summary, results.assets), *_without_published(results, results.assets)]
+    other = [] if results.presentation.of_runs else _without_published(results, results.assets)
+    return [*study_tables(results.summary, results.assets), *other]
 
 
 def _rules(comparison: pl.DataFrame) -> list[tuple[str, str]]:
@@ -140,18 +142,33 @@ def _rules(comparison: pl.DataFrame) -> list[tuple[str, str]]:
     return [(text, ", ".join(names)) for text, names in metrics.items()]
 
 
+def _single_flows(results: Results) -> dict[str, Any]:
+    """Return what is shown of single flows and page loads: nothing of a study whose tables are of runs as wholes."""
+    presentation, factors = results.presentation, list(results.factors)
+    if presentation.of_runs:
+        return {"boxes": [], "traces": [], "paired": None, "unfinished": None}
+    sections = [
+        (section.title, [FigureView(title, "", figure) for title, figure in section.figures], section.left_out)
+        for section in box_sections(results)
+    ]
+    seed = results.campaign.plan.seed
+    return {
+        "boxes": sections,
+        "traces": list(trace_figures(results)),
+        "paired": paired_table(timed(results.flows, results.pages), factors, presentation, seed),
+        "unfinished": unfinished_table(results.flows, results.pages, factors),
+    }
+
+
 def _context(results: Results) -> dict[str, Any]:
     campaign = results.campaign
     factors = list(results.factors)
     cells = campaign.plan.cells
     misprints = results.presentation.misprints
     points = None if results.comparison is None else published_figure(results.comparison, misprints)
-    paired = paired_table(timed(results.flows, results.pages), factors, results.presentation, campaign.plan.seed)
-    sections = [
-        (section.title, [FigureView(title, "", figure) for title, figure in section.figures], section.left_out)
-        for section in box_sections(results)
-    ]
+    factorial = [] if results.assets is None else factorial_figures(results.summary, results.assets)
     return {
+        **_single_flows(results),
         "study": campaign.plan.study,
         "cells": cells,
         "first_scenario": json.dumps(json.loads(cells[0].scenario), indent=2),
@@ -161,17 +178,17 @@ def _context(results: Results) -> dict[str, Any]:
         },
         "facts": _facts(campaign),
         "sets": campaign.plan.sets,
+        "replications": campaign.plan.sets * campaign.plan.replications,
         "percentiles": results.presentation.percentiles,
         "compared": results.assets is not None,
+        "of_runs": results.presentation.of_runs,
         "pages": results.pages is not None,
         "agreement": _agreement_tables(results.agreement),
+        "rms": [f"{row.what} {row.rms:.3f}" for row in results.agreement if row.rms is not None],
         "misprints": bool(misprints),
         "rules": [] if results.comparison is None else _rules(results.comparison),
         "scatter": FigureView("", "", points) if points else None,
-        "boxes": sections,
-        "traces": list(trace_figures(results)),
-        "paired": paired,
-        "unfinished": unfinished_table(results.flows, results.pages, factors),
+        "factorial": [FigureView(title, "", figure) for title, figure in factorial],
         "groups": _groups(results),
     }
 

@@ -91,6 +91,10 @@ def number(value: float | None, unit: str) -> str:
     if unit == "percent":
         text = f"{value:+.1f}".replace("-", "−")
         return "0.0" if text[1:] == "0.0" else text
+    if unit == "%":
+        return f"{value:.2f}"
+    if unit in ("ratio", "ratio^2"):
+        return f"{value:.4f}".replace("-", "−")
     if unit == "B/s" or (abs(value) >= 1000 and unit != "s"):
         return f"{value:.0f}"
     if unit == "s":
