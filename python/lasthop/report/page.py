@@ -166,7 +166,9 @@ def _context(results: Results) -> dict[str, Any]:
     cells = campaign.plan.cells
     misprints = results.presentation.misprints
     points = None if results.comparison is None else published_figure(results.comparison, misprints)
-    factorial = [] if results.assets is None else factorial_figures(results.summary, results.assets)
+    # With levels that the study does not know, each is a design of its own: a table has them side by side.
+    known = results.assets is not None and not extra_columns(factors, results.assets)
+    factorial = factorial_figures(results.summary, results.assets) if results.assets and known else ()
     return {
         **_single_flows(results),
         "study": campaign.plan.study,

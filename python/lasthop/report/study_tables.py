@@ -9,7 +9,7 @@ from typing import TypeVar
 import polars as pl
 
 from lasthop.catalogue import FACTORIAL_KINDS, Assets, FactorialSpec, TableSpec
-from lasthop.comparison import MEDIANS, judge
+from lasthop.comparison import MEDIANS, RATIO, RULES, judge
 from lasthop.report.factorial_tables import factorial_view
 from lasthop.report.results import telling
 from lasthop.report.tables import CellView, Row, TableGroup, TableView, metric_label, number
@@ -127,17 +127,20 @@ def _filled(rows: Mapping[tuple[str, ...], Mapping[Column, CellView]], columns: 
 
 
 def levels_table(comparison: pl.DataFrame, extra: Sequence[str]) -> TableGroup:
-    """Lay out the median times with a column per combination of the levels in the columns `extra`."""
-    timed = pl.col("metric").is_in(["elapsed_s", "response_time_s"])
-    medians = comparison.filter(timed, pl.col("statistic").is_in(MEDIANS))
+    """Lay out the median times, or the metrics of runs, with a column per combination of the levels in `extra`."""
+    timed = pl.col("metric").is_in(["elapsed_s", "response_time_s"]) & pl.col("statistic").is_in(MEDIANS)
+    of_runs = pl.col("metric").is_in([metric for metric, rule in RULES.items() if rule is RATIO])
+    medians = comparison.filter(timed | of_runs)
+    unit, title = ("ratio", "Metrics of runs") if medians.select(of_runs.any()).item() else ("s", "Median times (s)")
     levels = [" ".join(row) for row in medians.select(extra).unique(maintain_order=True).iter_rows()]
-    keys = comparison.columns[comparison.columns.index("table") : comparison.columns.index("flow") + 1]
+    last = "flow" if unit == "s" else "metric"
+    keys = comparison.columns[comparison.columns.index("table") : comparison.columns.index(last) + 1]
     rows: dict[tuple[str, ...], dict[str, CellView]] = {}
     for record in medians.iter_rows(named=True):
         labels = tuple(str(record[key] or "") for key in keys)
         level = " ".join(record[column] for column in extra)
-        value, published = number(record["measured"], "s"), number(record["published"], "s")
+        value, published = number(record["measured"], unit), number(record["published"], unit)
         rows.setdefault(labels, {"published": CellView(published)})[level] = CellView(value, "", record["within"])
     heads = ["published", *levels]
     fields = [(labels, [cells.get(head, CellView("")) for head in heads]) for labels, cells in rows.items()]
-    return TableGroup("Median times (s)", [TableView("", [*keys, *heads], len(keys), fields)])
+    return TableGroup(title, [TableView("", [*keys, *heads], len(keys), fields)])
