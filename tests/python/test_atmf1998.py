@@ -5,6 +5,7 @@ A number is the mean over the seeds. With one seed, as published, there is more 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -191,6 +192,39 @@ def test_the_report_is_small_and_shows_no_single_flows(results: Path) -> None:
     assert all(f'id="{section}"' not in text for section in ("times", "pairs", "traces"))
     # Published against measured, efficiency and fairness over the buffers, shares of the variation.
     assert text.count('<script type="application/json">') == 4
+
+
+def test_many_clients_of_a_scenario_without_published_numbers_are_summarised_as_one_role(tmp_path: Path) -> None:
+    file = tmp_path / "my.toml"
+    shutil.copy(STUDY / "study.toml", file)
+    only = "link=geo,variant=reno,queue=epd,buffer_rtt=1"
+    assert main(["run", str(file), "--only", only, "--quiet", "--out", str(tmp_path / "out")]) == 0
+    summary = pl.read_csv(tmp_path / "out" / "summary.csv", infer_schema=False)
+    assert summary["flow"].unique().to_list() == ["client"]
+    assert set(summary["replications"]) == {"100"}
+    assert 'id="traces"' not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_run_behind_an_atm_switch_can_be_drawn(tmp_path: Path) -> None:
+    chosen = ["--only", "link=geo,variant=reno,queue=epd,buffer_rtt=1", "--replication", "1"]
+    assert (
+        main(
+            [
+                "plot",
+                "atmf1998",
+                *chosen,
+                "--flow",
+                "client-1",
+                "--kind",
+                "sequence",
+                "--quiet",
+                "--out",
+                str(tmp_path / "run.svg"),
+            ]
+        )
+        == 0
+    )
+    assert (tmp_path / "run.svg").stat().st_size > 10_000
 
 
 # ---- From given runs, without the engine -------------------------------------------------------------------

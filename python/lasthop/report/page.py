@@ -24,6 +24,7 @@ from lasthop.report.tables import HEADLINE, TableGroup, generic_table, metric_la
 from lasthop.report.trace import trace_figure
 from lasthop.summary import extra_columns, generic_summary, in_cell, table_levels
 
+_MOST_FLOWS_TRACED = 20
 _PLOTLY_HERE = "/* plotly.js */"
 
 
@@ -44,13 +45,15 @@ class FigureView:
 def trace_figures(results: Results) -> Iterator[FigureView]:
     """Yield the illustrated replications: those the study names, else the first of the first cell.
 
-    A cell that was not run is left out. Tracing runs the replication again; it sees the same packets.
+    The latter only of so few flows that those drawn in detail tell something. A cell that was not run is left out.
+    Tracing runs the replication again; it sees the same packets.
     """
     plan = results.campaign.plan
     cells = {cell.key: cell for cell in plan.cells}
-    specs = results.presentation.figures or (
-        FigureSpec(plan.cells[0].key, 1, "First replication of the first cell", ""),
-    )
+    specs = results.presentation.figures
+    first = plan.cells[0]
+    if not specs and results.flows.filter(in_cell(first.levels), set=1, replication=1).height <= _MOST_FLOWS_TRACED:
+        specs = (FigureSpec(first.key, 1, "First replication of the first cell", ""),)
     for spec in specs:
         cell = cells.get(spec.cell)
         if cell is None or spec.replication > plan.replications:
