@@ -16,6 +16,7 @@ from lasthop import _core
 from lasthop.catalogue import Assets, load_assets
 from lasthop.cli import main
 from lasthop.comparison import agreement, agreement_lines, compare
+from lasthop.report.interactions import factorial_figures
 from lasthop.summary import key_columns, study_summary
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "atmf1998"
@@ -301,6 +302,14 @@ def test_a_part_of_the_design_has_cells_but_no_analysis(assets: Assets) -> None:
     summary = summarised(runs.with_columns(unfair), assets)
     assert set(summary.filter(table="T5")["metric"].str.extract("_([a-z]+)$")) == {"efficiency"}
     assert summary.filter(table="T4", metric="fairness").height == 18
+
+
+@pytest.mark.parametrize(("link", "names"), [("wan", ["wan, published", "wan"]), ("meo", ["meo"])])
+def test_figures_of_one_path_show_its_own_published_numbers(assets: Assets, link: str, names: list[str]) -> None:
+    runs = published_runs(assets).with_columns(pl.lit(link).alias("link"))
+    efficiency, _, shares = (figure for _, figure in factorial_figures(summarised(runs, assets), assets))
+    assert ("published" in [trace["name"] for trace in efficiency["data"]]) == (link == "wan")
+    assert shares["data"][0]["y"] == names
 
 
 def test_agreement_counts_cells_within_either_bound_and_tells_the_root_mean_square(assets: Assets) -> None:

@@ -28,10 +28,10 @@ def _of_kind(frame: pl.DataFrame, assets: Assets, kind: str) -> pl.DataFrame:
 
 
 def _groups(summary: pl.DataFrame, assets: Assets, spec: FactorialSpec) -> list[str]:
-    """Return the columns of the factors outside the design that have several levels, such as the path."""
+    """Return the columns of the factors outside the design that tell its repetitions apart, such as the path."""
     keys = key_columns(assets)
     cells = [key for key in keys[keys.index("table") + 1 : keys.index("flow")] if key not in spec.factors]
-    return telling(summary, cells)
+    return telling(summary, cells) or cells[:1]
 
 
 def _split(frame: pl.DataFrame, columns: Sequence[str]) -> Iterator[tuple[str, pl.DataFrame]]:
