@@ -48,7 +48,8 @@ REPLICATION_COLUMNS = ("set", "replication")
 _NAMED_AT_MOST = 5
 _NOT_METRICS = frozenset({"start_s"})
 _KINDS = ("overall mean", "main effect", "interaction")
-_TIMES = " x "
+TIMES = " x "
+"""Stands between the factors of an interaction."""
 _ROUNDING = 1e-12
 """Relative size of values that rounding errors may reach."""
 
@@ -385,7 +386,7 @@ class _Fit:
 
     def name(self, term: Term) -> str:
         names = list(self.design.factors)
-        return _TIMES.join(names[number] for number in term)
+        return TIMES.join(names[number] for number in term)
 
 
 def term_of(name: str) -> Term:
@@ -435,7 +436,7 @@ def _effects(fit: _Fit, confidence: float) -> list[Effect]:
         for combination in itertools.product(*(range(len(levels[number])) for number in term)):
             row = np.argmax((fit.codes[:, list(term)] == combination).all(axis=1))
             named = [levels[number][code] for number, code in zip(term, combination, strict=True)]
-            labels.append((_KINDS[len(term)], fit.name(term), _TIMES.join(named)))
+            labels.append((_KINDS[len(term)], fit.name(term), TIMES.join(named)))
             contrasts.append(np.where(columns, exog[row], 0.0))
     matrix = np.array(contrasts)
     if not fit.has_error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,12 @@ from lasthop.statistics import PercentileMethod, percentile_method
 
 SCENARIO_FILE = "study.toml"
 _PACKAGE = Path(__file__).resolve().parent
-_KINDS = ("per-flow", "overall-time", "udp-spacing", "mixture", "page", "page-classes", "page-change")
+FACTORIAL_KINDS = ("run-metrics", "variation", "effects")
+"""Kinds of tables of a full-factorial study: metrics of runs, and the two halves of their analysis of variance."""
+_KINDS = (
+    *("per-flow", "overall-time", "udp-spacing", "mixture", "page", "page-classes", "page-change"),
+    *FACTORIAL_KINDS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,31 @@ class TableSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class FactorSpec:
+    """A factor of a design in the study's words: its name, and its levels (our word: theirs)."""
+
+    name: str
+    levels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FactorialSpec:
+    """A full-factorial study of metrics of runs.
+
+    `metrics` are columns of `runs.parquet` (our word: the study's). `factors` are those of the analysis of variance. A
+    figure has a line per level of the first of them, over the levels of the second, in a panel per level of the third.
+    """
+
+    metrics: Mapping[str, str]
+    factors: Mapping[str, FactorSpec]
+
+    @property
+    def cells(self) -> int:
+        """Number of combinations of levels."""
+        return math.prod(len(factor.levels) for factor in self.factors.values())
+
+
+@dataclass(frozen=True, slots=True)
 class FigureSpec:
     """One illustrated replication."""
 
@@ -60,6 +91,12 @@ class Presentation:
     misprints: tuple[str, ...] = ()
     tables: tuple[TableSpec, ...] = ()
     figures: tuple[FigureSpec, ...] = ()
+    factorial: FactorialSpec | None = None
+
+    @property
+    def of_runs(self) -> bool:
+        """Whether every table is of runs as wholes, so that single flows have no part in it."""
+        return bool(self.tables) and all(spec.kind in FACTORIAL_KINDS for spec in self.tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +120,8 @@ class Assets:
 
     def extra_factors(self, factors: Iterable[str]) -> list[str]:
         """Return those of a scenario's factors that the published numbers do not know, such as an assumption."""
-        return [factor for factor in factors if factor not in self.tables.columns]
+        known = {*self.tables.columns, *self.published.columns}
+        return [factor for factor in factors if factor not in known]
 
 
 def _roots() -> list[Path]:
@@ -140,11 +178,12 @@ def parse_presentation(text: str) -> Presentation:
     left out of the agreement. `[compare]` names the factor whose levels are compared in pairs and the
     reference levels in order of preference. `[[tables]]` gives, for table numbers such as `T26-T72`, what they show:
     one of `_KINDS`, and `percentiles` of their own, other words for roles and levels, and the reference of changes, if
-    need be. `[[figure]]` names a cell
-    and a replication to be drawn packet by packet.
+    need be. `[[figure]]` names a cell and a replication to be drawn packet by packet. `[factorial]` is what tables of
+    the `FACTORIAL_KINDS` are about: `metrics` (column of `runs.parquet`: the study's word) and three `factors`, each
+    with its `name` and its `levels` (our word: the study's).
     """
     data = tomllib.loads(text)
-    unknown = set(data) - {"percentiles", "misprints", "compare", "tables", "figure"}
+    unknown = set(data) - {"percentiles", "misprints", "compare", "tables", "figure", "factorial"}
     if unknown:
         raise ValueError(f"unknown keys {sorted(unknown)}")
     method = data.get("percentiles", "linear")
@@ -159,6 +198,9 @@ def parse_presentation(text: str) -> Presentation:
         FigureSpec(entry["cell"], int(entry.get("replication", 1)), entry["title"], entry.get("caption", ""))
         for entry in _entries(data, "figure", {"cell", "title"}, {"replication", "caption"})
     ]
+    factorial = _factorial(data["factorial"]) if "factorial" in data else None
+    if factorial is None and any(table.kind in FACTORIAL_KINDS for table in tables):
+        raise ValueError("[factorial] is missing: a table is of metrics of runs")
     compare = data.get("compare", {})
     return Presentation(
         percentiles=percentile_method(method),
@@ -167,7 +209,19 @@ def parse_presentation(text: str) -> Presentation:
         misprints=tuple(data.get("misprints", ())),
         tables=tuple(tables),
         figures=tuple(figures),
+        factorial=factorial,
     )
+
+
+def _factorial(data: Mapping[str, Any]) -> FactorialSpec:
+    if set(data) != {"metrics", "factors"} or len(data["factors"]) != 3:
+        raise ValueError("[factorial]: keys are missing or unknown; it has metrics and three factors")
+    factors = {}
+    for factor, words in data["factors"].items():
+        if set(words) != {"name", "levels"}:
+            raise ValueError(f"[factorial.factors.{factor}]: keys are missing or unknown; it has name and levels")
+        factors[factor] = FactorSpec(words["name"], words["levels"])
+    return FactorialSpec(data["metrics"], factors)
 
 
 def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
@@ -179,9 +233,9 @@ def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
     published_file, tables_file = folder / "published.csv", folder / "tables.csv"
     if not (published_file.is_file() and tables_file.is_file()):
         return None
-    published = pl.read_csv(published_file, infer_schema=False)
+    published = _factors_together(pl.read_csv(published_file, infer_schema=False))
     keys = published.columns[published.columns.index("table") + 1 : published.columns.index("flow")]
-    if not set(keys) <= set(factors):
+    if not {key for key in keys if published[key].null_count() < published.height} <= set(factors):
         return None
     presentation_file = folder / "report.toml"
     try:
@@ -198,3 +252,10 @@ def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
         tables=pl.read_csv(tables_file, infer_schema=False),
         presentation=presentation,
     )
+
+
+def _factors_together(published: pl.DataFrame) -> pl.DataFrame:
+    """Let the factors of which a study has columns behind its notes follow the others."""
+    columns = published.columns
+    late, flow = columns[columns.index("note") + 1 :], columns.index("flow")
+    return published.select(*columns[:flow], *late, *(name for name in columns[flow:] if name not in late))

@@ -549,7 +549,7 @@ def _conclude(campaign: Campaign, assets: Assets | None, say: Callable[[str], ob
     results = analyse(campaign, assets)
     report = write_outputs(results)
     if results.agreement:
-        say("Agreement with the published medians:")
+        say("Agreement with the published numbers:")
         for line in agreement_lines(results.agreement):
             say(f"  {line}")
     say(f"report: {report}")

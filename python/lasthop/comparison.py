@@ -7,9 +7,11 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import polars as pl
 
 from lasthop.catalogue import Assets
+from lasthop.factorial import VALUE
 from lasthop.summary import for_each_level, key_columns
 
 _RELATIVE = 0.05
@@ -29,6 +31,8 @@ class Rule:
 _TIME = Rule(_RELATIVE, relative=True, text="within 5 %")
 _COUNT = Rule(2.0, relative=False, text="within 2")
 _FEW = Rule(1.0, relative=False, text="within 1")
+RATIO = Rule(0.05, relative=False, text="within 0.05")
+"""Of what lies between 0 and 1."""
 RULES: dict[str, Rule] = {
     "elapsed_s": _TIME,
     "overall_time_s": _TIME,
@@ -49,8 +53,11 @@ RULES: dict[str, Rule] = {
     "drops_congestion": _FEW,
     "drops_sum_of_maxima": Rule(3.0, relative=False, text="within 3"),
     "drops_red": Rule(3.0, relative=False, text="within 3"),
+    "efficiency": RATIO,
+    "fairness": RATIO,
 }
-"""Times and rates: relative. Counts: absolute, as they are small and often zero. RED's are random: a wider bound."""
+"""Times and rates: relative. Counts: absolute, as they are small and often zero. RED's are random: a wider bound.
+Efficiency and fairness: absolute."""
 
 
 def judge(metric: str, published: float, measured: float | None) -> tuple[bool | None, str]:
@@ -104,7 +111,7 @@ def _compare(summary: pl.DataFrame, assets: Assets) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How many published medians are met, among those that were run."""
+    """How many published numbers of a kind are met, among those that were run."""
 
     what: str
     scope: str
@@ -113,6 +120,8 @@ class Agreement:
     total: int
     level: str = ""
     """Levels of the factors that the published numbers do not know."""
+    rms: float | None = None
+    """Root mean square of the differences, told once of each kind if they are absolute and not of counts."""
 
     @property
     def share(self) -> float:
@@ -132,6 +141,8 @@ _COUNT_TITLES = {
 }
 MEDIANS = ["median", "not stated"]
 """Statistics that count as medians in the agreement."""
+CENTRES = [*MEDIANS, VALUE]
+"""Statistics that are counted in the agreement: those that say where the numbers lie, not how far apart."""
 
 
 def misprinted(phrases: Sequence[str]) -> pl.Expr:
@@ -158,9 +169,23 @@ def _near(what: str, times: pl.DataFrame, scope: str) -> Iterator[Agreement]:
         yield Agreement(what, scope, f"{percent} %", near.height, times.height)
 
 
-def agreement(comparison: pl.DataFrame, extra: Sequence[str] = (), misprints: Sequence[str] = ()) -> list[Agreement]:
-    """Count how many published medians are met, for every combination of the levels in the columns `extra`.
+def _ratios(centres: pl.DataFrame) -> Iterator[Agreement]:
+    for metric, rule in RULES.items():
+        part = centres.filter(metric=metric)
+        if rule is not RATIO or part.is_empty():
+            continue
+        off = (part["measured"] - part["published"]).to_numpy()
+        rms: float | None = float(np.sqrt(np.mean(off**2)))
+        for bound in (0.05, 0.10):
+            hits = int(np.count_nonzero(np.abs(off) <= bound + _EPSILON))
+            yield Agreement(metric, "all", f"{bound:.2f}", hits, part.height, rms=rms)
+            rms = None
 
+
+def agreement(comparison: pl.DataFrame, extra: Sequence[str] = (), misprints: Sequence[str] = ()) -> list[Agreement]:
+    """Count how many published medians and numbers of single runs are met.
+
+    For every combination of the levels in the columns `extra`.
     A level that was not run in a cell changes nothing there: the first level's numbers count, so that all are counted
     over the same cells.
     Times are those of TCP flows (a UDP stream lasts as long as it is told to). Counts are those of the data direction,
@@ -181,8 +206,9 @@ def agreement(comparison: pl.DataFrame, extra: Sequence[str] = (), misprints: Se
 
 
 def _agreement(comparison: pl.DataFrame) -> list[Agreement]:
-    medians = comparison.filter(pl.col("statistic").is_in(MEDIANS), pl.col("measured").is_not_null())
-    rows: list[Agreement] = []
+    measured = comparison.filter(pl.col("measured").is_not_null())
+    medians = measured.filter(pl.col("statistic").is_in(MEDIANS))
+    rows = list(_ratios(measured.filter(statistic=VALUE)))
     for what, times in _times(medians):
         rows.extend(_near(what, times, "all"))
         if "link" in times.columns:
@@ -209,6 +235,7 @@ def agreement_lines(rows: Sequence[Agreement]) -> list[str]:
         return [
             f"{row.what + ('' if row.scope == 'all' else f', {row.scope}'):<46}within {row.tolerance:<5}"
             f"{row.hits:>4} of {row.total:<4}{100 * row.share:>4.0f} %"
+            f"{'' if row.rms is None else f'   root mean square difference {row.rms:.3f}'}"
             for row in rows
         ]
     kinds = [row for row in next(iter(by_level.values())) if row.scope == "all"]

@@ -23,7 +23,7 @@ def analyse(campaign: Campaign, assets: Assets | None) -> Results:
     factors = list(campaign.plan.study.factors)
     if assets is None:
         return Results(campaign, flows, generic_summary(flows, pages, factors), pages)
-    summary = study_summary(flows, pages, factors, assets)
+    summary = study_summary(flows, pages, factors, assets, campaign.run_rows())
     extra = extra_columns(factors, assets)
     comparison = compare(summary, assets, extra)
     met = agreement(comparison, extra, assets.presentation.misprints)

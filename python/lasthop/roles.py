@@ -4,7 +4,8 @@ Studies compare "the faster" with "the slower" of two equal transfers, not "flow
 is chance. A role is therefore given within each replication, after the fact.
 
 Connections of a page load are put into classes: `main`, and the in-line objects by throughput from `inline-1`, the
-fastest, to the slowest. A connection that carries several objects keeps its name.
+fastest, to the slowest. A connection that carries several objects keeps its name. The many clients of one entry of the
+scenario are all alike: their role is the name of the entry.
 """
 
 from __future__ import annotations
@@ -91,25 +92,28 @@ def assign_roles(flows: Mapping[str, Sequence[Any]], rule: str) -> list[str]:
     """Return the role of every row of `flows`.
 
     `flows` needs the columns `replication`, `application`, `flow`, `protocol`, `outcome`, `start_s`, `elapsed_s` and
-    `throughput_Bps`; rows of one replication are in scenario order. Connections of a page load have an `application`
-    that is not their `flow`; with several page loads in the scenario its name stands before their roles. `rule` is
-    `by-name`, `by-elapsed`, `by-start` or `by-start-then-elapsed`, and ranks what is not part of a page load.
-    Flows that did not complete rank as the slowest.
+    `throughput_Bps`; rows of one replication are in scenario order. Connections of a page load have the name of their
+    `application` and a slash before their own; with several page loads in the scenario it stands before their roles.
+    Other flows whose `application` has another name are clients that are all alike. `rule` is `by-name`, `by-elapsed`,
+    `by-start` or `by-start-then-elapsed`, and ranks what stands for itself. Flows that did not complete rank as the
+    slowest.
     """
     if rule not in _RULES:
         raise ValueError(f"unknown rule for roles: {rule}")
     pages: dict[tuple[Any, str], list[int]] = defaultdict(list)
     transfers: dict[Any, list[int]] = defaultdict(list)
     streams: dict[Any, list[int]] = defaultdict(list)
+    roles = dict(enumerate(map(str, flows["flow"])))
     for row, replication in enumerate(flows["replication"]):
-        application = str(flows["application"][row])
-        if application != flows["flow"][row]:
+        application, flow = str(flows["application"][row]), str(flows["flow"][row])
+        if flow.startswith(f"{application}/"):
             pages[replication, application].append(row)
+        elif flow != application:
+            roles[row] = application
         elif flows["protocol"][row] == "tcp":
             transfers[replication].append(row)
         else:
             streams[replication].append(row)
-    roles = dict(enumerate(map(str, flows["flow"])))
     several = len({application for _, application in pages}) > 1
     for (_, application), rows in pages.items():
         roles |= _page_roles(flows, rows, f"{application}/" if several else "")

@@ -6,6 +6,7 @@ Percentiles come with a stated method. `linear` interpolates (type 7 of Hyndman 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -87,6 +88,17 @@ def median_interval(values: ArrayLike, seed: int, confidence: float = 0.95) -> I
         rng=np.random.default_rng(seed),
     )
     return Interval(middle, float(result.confidence_interval.low), float(result.confidence_interval.high))
+
+
+def mean_interval(values: ArrayLike, confidence: float = 0.90) -> Interval:
+    """Mean of two or more values with Student's interval."""
+    from scipy import special
+
+    array = np.asarray(values, dtype=np.float64)
+    error = float(array.std(ddof=1)) / math.sqrt(array.size)
+    half = error * float(special.stdtrit(array.size - 1, (1 + confidence) / 2))
+    middle = float(array.mean())
+    return Interval(middle, middle - half, middle + half)
 
 
 @dataclass(frozen=True, slots=True)

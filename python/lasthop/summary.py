@@ -9,10 +9,14 @@ With one set, `value` is the statistic over the set's replications. With several
 each set's statistic: that is what a published number, itself the statistic of one set, is an instance of; noise of
 single sets averages out, and extremes do not grow with the number of sets. `replications` counts all values used, over
 all sets.
+
+Tables of runs as wholes and of their analysis of variance: see `lasthop.factorial`; there `value` is the mean over all
+replications of all sets, and `replications` counts those of a cell.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +26,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop.campaign import factor_column
-from lasthop.catalogue import Assets, TableSpec
+from lasthop.catalogue import Assets, FactorialSpec, TableSpec
+from lasthop.factorial import effects, run_metrics, variation
+from lasthop.lines import Line, unit_of
 from lasthop.statistics import FIVE_NUMBERS, PercentileMethod, percentiles
 
 _DIGITS = 6
@@ -110,21 +116,10 @@ class Sample:
         return float(values.mean()) if values.size else float("nan")
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    flow: str
-    direction: str
-    metric: str
-    statistic: str
-    value: float
-    replications: int
-    unit: str
-
-
-def _five_numbers(flow: str, metric: Metric, sample: Sample, method: PercentileMethod) -> Iterator[_Line]:
+def _five_numbers(flow: str, metric: Metric, sample: Sample, method: PercentileMethod) -> Iterator[Line]:
     values = sample.statistics(list(FIVE_NUMBERS.values()), method)
     for statistic, value in zip(FIVE_NUMBERS, values, strict=True):
-        yield _Line(flow, metric.direction, metric.name, statistic, float(value), sample.count, metric.unit)
+        yield Line(flow, metric.direction, metric.name, statistic, float(value), sample.count, metric.unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,45 +142,45 @@ class _Rows:
             yield self.spec.roles.get(str(role), str(role)), flows
 
 
-def _per_flow(cell: _Rows) -> Iterator[_Line]:
+def _per_flow(cell: _Rows) -> Iterator[Line]:
     for role, flows in cell.roles():
         protocol = flows["protocol"][0]
         for metric in TCP_METRICS if protocol == "tcp" else UDP_METRICS:
             yield from _five_numbers(role, metric, Sample.of(flows, metric.columns), cell.method)
 
 
-def _overall_time(cell: _Rows) -> Iterator[_Line]:
+def _overall_time(cell: _Rows) -> Iterator[Line]:
     rows, method = cell.flows, cell.method
     sample = Sample.of(rows.filter(pl.col("protocol") == "tcp"), ["elapsed_s"])
     value = sample.statistics([50.0], method)[0]
     replications = rows.select(pl.struct("set", "replication").n_unique()).item()
-    yield _Line("all", "data", "overall_time_s", "median", float(value), int(replications), "s")
+    yield Line("all", "data", "overall_time_s", "median", float(value), int(replications), "s")
 
 
-def _udp_spacing(cell: _Rows) -> Iterator[_Line]:
+def _udp_spacing(cell: _Rows) -> Iterator[Line]:
     method = cell.method
     udp = cell.flows.filter(pl.col("protocol") == "udp")
     for statistic, column, percent in [*_SPACING, *_SPACING_EXTREMES]:
         sample = Sample.of(udp, [f"spacing_{column}_ms"])
         value = sample.statistics([percent], method)[0]
-        yield _Line("udp", "data", "spacing_ms", statistic, float(value), sample.count, "ms")
+        yield Line("udp", "data", "spacing_ms", statistic, float(value), sample.count, "ms")
 
 
-def _value(flow: str, metric: Metric, statistic: str, value: float, replications: int) -> _Line:
-    return _Line(flow, metric.direction, metric.name, statistic, value, replications, metric.unit)
+def _value(flow: str, metric: Metric, statistic: str, value: float, replications: int) -> Line:
+    return Line(flow, metric.direction, metric.name, statistic, value, replications, metric.unit)
 
 
 _PERCENT = {"min": 0.0, "median": 50.0, "max": 100.0, _NOT_STATED: 50.0, "sum_of_maxima": 100.0}
 
 
-def _one(flow: str, metric: Metric, statistic: str, rows: pl.DataFrame, cell: _Rows) -> _Line:
+def _one(flow: str, metric: Metric, statistic: str, rows: pl.DataFrame, cell: _Rows) -> Line:
     """Make the line of one percentile."""
     sample = Sample.of(rows, metric.columns)
     value = sample.statistics([_PERCENT[statistic]], cell.method)[0]
     return _value(flow, metric, statistic, float(value), sample.count)
 
 
-def _mixture(cell: _Rows) -> Iterator[_Line]:
+def _mixture(cell: _Rows) -> Iterator[Line]:
     for role, flows in cell.roles():
         udp = flows["protocol"][0] == "udp"
         if udp:
@@ -201,13 +196,13 @@ def _mixture(cell: _Rows) -> Iterator[_Line]:
             yield _one(role, metric, "median", flows, cell)
 
 
-def _worst_class(metric: Metric, cell: _Rows) -> _Line:
+def _worst_class(metric: Metric, cell: _Rows) -> Line:
     """Make the line of the highest median among the classes of a page load's connections."""
     lines = [_one("all", metric, "median", flows, cell) for _, flows in cell.roles()]
     return max(lines, key=lambda line: -math.inf if math.isnan(line.value) else line.value)
 
 
-def _page(cell: _Rows) -> Iterator[_Line]:
+def _page(cell: _Rows) -> Iterator[Line]:
     if cell.pages is None:
         return
     yield _one("all", _RESPONSE_TIME, "median", cell.pages, cell)
@@ -222,14 +217,14 @@ def _page(cell: _Rows) -> Iterator[_Line]:
         yield _worst_class(metric, cell)
 
 
-def _sum_of_maxima(cell: _Rows) -> _Line:
+def _sum_of_maxima(cell: _Rows) -> Line:
     """Add up, over the classes, the largest drop count in any replication."""
     metric = Metric("drops_sum_of_maxima", "data", tuple(c for loss in _LOSSES for c in loss.columns), "packets")
     lines = [_one("all", metric, "sum_of_maxima", flows, cell) for _, flows in cell.roles()]
     return replace(lines[0], value=sum(line.value for line in lines))
 
 
-def _page_classes(cell: _Rows) -> Iterator[_Line]:
+def _page_classes(cell: _Rows) -> Iterator[Line]:
     if cell.pages is None:
         return
     yield _one("all", _RESPONSE_TIME, _NOT_STATED, cell.pages, cell)
@@ -246,7 +241,7 @@ def _page_classes(cell: _Rows) -> Iterator[_Line]:
     yield _sum_of_maxima(cell)
 
 
-def _page_change(cell: _Rows) -> Iterator[_Line]:
+def _page_change(cell: _Rows) -> Iterator[Line]:
     if cell.pages is None or cell.reference is None:
         return
     own = _one("all", _RESPONSE_TIME, _NOT_STATED, cell.pages, cell)
@@ -258,7 +253,7 @@ def _page_change(cell: _Rows) -> Iterator[_Line]:
     yield replace(own, metric="response_time_change_percent", value=change, unit="percent")
 
 
-_KINDS: dict[str, Callable[[_Rows], Iterator[_Line]]] = {
+_KINDS: dict[str, Callable[[_Rows], Iterator[Line]]] = {
     "per-flow": _per_flow,
     "overall-time": _overall_time,
     "udp-spacing": _udp_spacing,
@@ -266,6 +261,11 @@ _KINDS: dict[str, Callable[[_Rows], Iterator[_Line]]] = {
     "page": _page,
     "page-classes": _page_classes,
     "page-change": _page_change,
+}
+_KINDS_OF_RUNS: dict[str, Callable[[pl.DataFrame, FactorialSpec], Iterator[Line]]] = {
+    "run-metrics": run_metrics,
+    "variation": variation,
+    "effects": effects,
 }
 
 
@@ -312,32 +312,61 @@ def extra_columns(factors: Sequence[str], assets: Assets) -> list[str]:
 
 
 def study_summary(
-    flows: pl.DataFrame, pages: pl.DataFrame | None, factors: Sequence[str], assets: Assets
+    flows: pl.DataFrame,
+    pages: pl.DataFrame | None,
+    factors: Sequence[str],
+    assets: Assets,
+    runs: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Compute every number of every table of a study whose cell was run."""
+    """Compute every number of every table of a study whose cell was run. Tables of runs are left out without `runs`."""
     extra = extra_columns(factors, assets)
 
     def of_level(part: pl.DataFrame, levels: Mapping[str, str]) -> pl.DataFrame:
-        return _summary_of_tables(part, None if pages is None else pages.filter(in_cell(levels)), factors, assets)
+        own_pages, own_runs = (
+            None if rows is None else _Cells(rows.filter(in_cell(levels)), factors) for rows in (pages, runs)
+        )
+        return _summary_of_tables(_Split(_Cells(part, factors), own_pages, own_runs), factors, assets)
 
     return for_each_level(flows, extra, of_level)
 
 
 class _Cells:
-    """A frame's rows by cell, split once: a study has hundreds of tables."""
+    """A frame's rows by cell, split once, when a table asks for them: a study has hundreds of tables."""
 
     def __init__(self, frame: pl.DataFrame, factors: Sequence[str]) -> None:
-        self._empty = frame.clear()
+        self._frame = frame
         # A factor whose level is fixed has no column.
         self._factors = [factor for factor in factors if factor_column(factor) in frame.columns]
+
+    @functools.cached_property
+    def _parts(self) -> dict[tuple[object, ...], pl.DataFrame]:
         columns = [factor_column(factor) for factor in self._factors]
-        self._parts = frame.partition_by(columns, as_dict=True, maintain_order=True)
+        return self._frame.partition_by(columns, as_dict=True, maintain_order=True)
 
     def rows(self, levels: Mapping[str, str]) -> pl.DataFrame:
         """Return the rows that have all these levels."""
         wanted = [(self._factors.index(factor), level) for factor, level in levels.items()]
         parts = [part for key, part in self._parts.items() if all(key[place] == level for place, level in wanted)]
-        return pl.concat(parts) if parts else self._empty
+        return pl.concat(parts) if parts else self._frame.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """The records by cell."""
+
+    flows: _Cells
+    pages: _Cells | None
+    runs: _Cells | None
+
+    def lines(self, levels: Mapping[str, str], spec: TableSpec, factorial: FactorialSpec | None) -> Iterator[Line]:
+        """Yield the lines of a table's cell, none if it was not run; `levels` are in the table's words."""
+        if spec.kind not in _KINDS_OF_RUNS:
+            cell = _cell_of_table(levels, spec, self.flows, self.pages)
+            return iter(()) if cell.flows.is_empty() else _KINDS[spec.kind](cell)
+        rows = None if self.runs is None else self.runs.rows(spec.own_levels(levels))
+        if rows is None or rows.is_empty() or factorial is None:
+            return iter(())
+        return _KINDS_OF_RUNS[spec.kind](rows, factorial)
 
 
 def _cell_of_table(levels: Mapping[str, str], spec: TableSpec, flows: _Cells, pages: _Cells | None) -> _Rows:
@@ -348,10 +377,7 @@ def _cell_of_table(levels: Mapping[str, str], spec: TableSpec, flows: _Cells, pa
     return _Rows(flows.rows(own), pages.rows(own), spec, reference)
 
 
-def _summary_of_tables(
-    flows: pl.DataFrame, pages: pl.DataFrame | None, factors: Sequence[str], assets: Assets
-) -> pl.DataFrame:
-    cells, page_cells = _Cells(flows, factors), None if pages is None else _Cells(pages, factors)
+def _summary_of_tables(split: _Split, factors: Sequence[str], assets: Assets) -> pl.DataFrame:
     keys = key_columns(assets)
     kinds: dict[str, TableSpec] = {table: spec for spec in assets.presentation.tables for table in spec.ids}
     records = []
@@ -359,31 +385,19 @@ def _summary_of_tables(
         spec = kinds.get(table["table"])
         if spec is None:
             continue
-        cell = _cell_of_table(table_levels(table, factors), spec, cells, page_cells)
-        if cell.flows.is_empty():
-            continue
-        for line in _KINDS[spec.kind](cell):
+        for line in split.lines(table_levels(table, factors), spec, assets.presentation.factorial):
             measured = {
+                **line.levels,
                 "flow": line.flow,
                 "direction": line.direction,
                 "metric": line.metric,
                 "statistic": line.statistic,
             }
-            record: dict[str, str | float | int | None] = {key: measured.get(key, table.get(key)) for key in keys}
+            record: dict[str, str | float | int | None] = {key: table.get(key) or measured.get(key) for key in keys}
             record |= {"value": round(line.value, _DIGITS), "replications": line.replications, "unit": line.unit}
             records.append(record)
     schema = dict.fromkeys(keys, pl.String()) | {"value": pl.Float64(), "replications": pl.Int64(), "unit": pl.String()}
     return pl.DataFrame(records, schema=schema, orient="row").with_columns(pl.col("value").fill_nan(None))
-
-
-def unit_of(metric: str) -> str:
-    """Return the unit that the name of a column of the records states."""
-    for suffix, unit in (("_Bps", "B/s"), ("_ms", "ms"), ("_s", "s"), ("_bytes", "B"), ("_acks", "acks")):
-        if metric.endswith(suffix):
-            return unit
-    if metric.endswith("_packets") or "_drops_" in metric or "_marks_" in metric or "retransmissions" in metric:
-        return "packets"
-    return ""
 
 
 def metric_columns(flows: pl.DataFrame, factors: Sequence[str]) -> list[str]:

@@ -223,6 +223,25 @@ def test_the_legend_hides_and_shows_a_kind_in_every_panel(browser: webdriver.Chr
     assert browser.get_log("browser") == []
 
 
+def test_the_figures_of_a_factorial_study_are_drawn_without_errors(
+    browser: webdriver.Chrome, tmp_path: Path, lasthop_main: Callable[..., int]
+) -> None:
+    only = ["--only", "link=wan", "--only", "link=meo"]
+    assert lasthop_main("study", "run", "atmf1998", *only, "--out", tmp_path / "study", "--quiet") == 0
+    browser.get((tmp_path / "study" / "report.html").as_uri())
+    plots = browser.find_elements(By.CSS_SELECTOR, ".plot")
+    assert len(plots) == 4
+    for plot in plots:
+        browser.execute_script("arguments[0].scrollIntoView({block: 'start', behavior: 'instant'})", plot)
+        WebDriverWait(browser, PATIENCE_S).until(lambda _, plot=plot: plot.find_elements(By.CSS_SELECTOR, ".nsewdrag"))
+    efficiency = plots[1]
+    # Two paths, two drop policies: a line per flavour in each panel, and hollow marks in those of wan.
+    assert len(efficiency.find_elements(By.CSS_SELECTOR, ".scatterlayer .trace")) == 2 * 2 * 4 + 2 * 4 + 1
+    named = [entry.text for entry in efficiency.find_elements(By.CSS_SELECTOR, ".legendtext")]
+    assert named == ["Vanilla", "Reno", "NewReno", "SACK", "published"]
+    assert browser.get_log("browser") == []
+
+
 @pytest.mark.parametrize("study", ["kulve2003", "iip2004"])
 def test_the_report_of_a_whole_study_is_small_and_opens_at_once(
     browser: webdriver.Chrome, tmp_path: Path, lasthop_main: Callable[..., int], study: str

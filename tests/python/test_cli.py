@@ -87,7 +87,7 @@ def test_run_leaves_all_files_and_says_where(
         "report.html",
     }
     assert "simulated 192 runs in" in captured.out
-    assert "Agreement with the published medians" in captured.out
+    assert "Agreement with the published numbers" in captured.out
     assert "report: results/kulve2003/report.html" in captured.out
     assert len(engine.ran) == 48
 

@@ -96,3 +96,10 @@ def test_by_name_uses_the_flow_names() -> None:
 def test_an_unknown_rule_is_an_error() -> None:
     with pytest.raises(ValueError, match="by-luck"):
         assign_roles(flows(), "by-luck")
+
+
+@pytest.mark.parametrize("rule", ["by-name", "by-elapsed"])
+def test_clients_that_are_all_alike_share_a_role(rule: str) -> None:
+    table = flows(*((1, name, "tcp", "unfinished", None) for name in ("client-1", "client-2", "client-1b")))
+    table["application"] = ["client"] * 3
+    assert assign_roles(table, rule) == ["client"] * 3

@@ -139,6 +139,8 @@ def test_cells_that_were_not_run_are_left_out(measured: Measured) -> None:
         ("elapsed_s", 0.0, 0.04, True),
         ("elapsed_s", 0.0, 0.06, False),
         ("elapsed_s", 10.0, None, None),
+        ("efficiency", 0.80, 0.85, True),
+        ("fairness", 0.80, 0.749, False),
         ("mood", 1.0, 1.0, None),
     ],
 )
@@ -245,6 +247,9 @@ def test_generic_summary_has_all_numeric_metrics(engine: fake_core.Engine, scena
         '[[tables]]\nids = "T1"\nkind = "per-flaw"\ntitle = "x"',
         '[[figure]]\ntitle = "x"',
         '[[figure]]\ntitle = "x"\ncell = "a=b"\nsize = 3',
+        '[[tables]]\nids = "T1"\nkind = "run-metrics"\ntitle = "x"',
+        "[factorial]\nmetrics = {}\nfactors = { a = {}, b = {} }",
+        "[factorial]\nmetrics = {}\nfactors = { a = {}, b = {}, c = {} }",
     ],
 )
 def test_a_wrong_presentation_is_an_error(text: str) -> None:

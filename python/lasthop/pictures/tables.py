@@ -98,7 +98,7 @@ def _frame(table: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
 def _queues(scenario: Mapping[str, Any]) -> dict[str, list[QueueOf]]:
     found = {}
     for direction in ("down", "up"):
-        side = scenario.get(direction, {})
+        side = scenario.get(direction) or {}  # behind an ATM switch there are no such queues
         plain = side.get("queue", {})
         classes = (side.get("htb") or {}).get("class") or [{"name": ""}]
         found[direction] = [QueueOf(c["name"], _red_in_bytes(c.get("queue") or plain)) for c in classes]

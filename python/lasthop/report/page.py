@@ -15,6 +15,7 @@ from lasthop.campaign import Campaign
 from lasthop.catalogue import Assets, FigureSpec
 from lasthop.comparison import RULES, Agreement
 from lasthop.report.distributions import box_sections
+from lasthop.report.interactions import factorial_figures
 from lasthop.report.results import Results, timed, transfers
 from lasthop.report.scatter import published_figure
 from lasthop.report.study_tables import levels_table, study_tables
@@ -23,6 +24,7 @@ from lasthop.report.tables import HEADLINE, TableGroup, generic_table, metric_la
 from lasthop.report.trace import trace_figure
 from lasthop.summary import extra_columns, generic_summary, in_cell, table_levels
 
+_MOST_FLOWS_TRACED = 20
 _PLOTLY_HERE = "/* plotly.js */"
 
 
@@ -43,13 +45,15 @@ class FigureView:
 def trace_figures(results: Results) -> Iterator[FigureView]:
     """Yield the illustrated replications: those the study names, else the first of the first cell.
 
-    A cell that was not run is left out. Tracing runs the replication again; it sees the same packets.
+    The latter only of so few flows that those drawn in detail tell something. A cell that was not run is left out.
+    Tracing runs the replication again; it sees the same packets.
     """
     plan = results.campaign.plan
     cells = {cell.key: cell for cell in plan.cells}
-    specs = results.presentation.figures or (
-        FigureSpec(plan.cells[0].key, 1, "First replication of the first cell", ""),
-    )
+    specs = results.presentation.figures
+    first = plan.cells[0]
+    if not specs and results.flows.filter(in_cell(first.levels), set=1, replication=1).height <= _MOST_FLOWS_TRACED:
+        specs = (FigureSpec(first.key, 1, "First replication of the first cell", ""),)
     for spec in specs:
         cell = cells.get(spec.cell)
         if cell is None or spec.replication > plan.replications:
@@ -95,10 +99,10 @@ def _agreement_tables(agreement: Sequence[Agreement]) -> list[tuple[str, list[tu
         what = row.what.removeprefix("median ")
         if levels:
             title, line = what + ("" if row.scope == "all" else f", link {row.scope}"), row.level
-        elif row.tolerance.endswith("%"):
-            title, line = what[:1].upper() + what[1:], "all links" if row.scope == "all" else f"link {row.scope}"
-        else:
+        elif row.tolerance.isdigit():
             title, line = "Counts, all links", what
+        else:
+            title, line = what[:1].upper() + what[1:], "all links" if row.scope == "all" else f"link {row.scope}"
         tables.setdefault(title, {}).setdefault(line, []).append(row)
     return [(title, list(lines.items())) for title, lines in tables.items()]
 
@@ -128,7 +132,8 @@ def _groups(results: Results) -> list[TableGroup]:
     extra = extra_columns(factors, results.assets)
     if extra and results.comparison is not None:
         return [levels_table(results.comparison, extra)]
-    return [*study_tables(results.summary, results.assets), *_without_published(results, results.assets)]
+    other = [] if results.presentation.of_runs else _without_published(results, results.assets)
+    return [*study_tables(results.summary, results.assets), *other]
 
 
 def _rules(comparison: pl.DataFrame) -> list[tuple[str, str]]:
@@ -140,18 +145,35 @@ def _rules(comparison: pl.DataFrame) -> list[tuple[str, str]]:
     return [(text, ", ".join(names)) for text, names in metrics.items()]
 
 
+def _single_flows(results: Results) -> dict[str, Any]:
+    """Return what is shown of single flows and page loads: nothing of a study whose tables are of runs as wholes."""
+    presentation, factors = results.presentation, list(results.factors)
+    if presentation.of_runs:
+        return {"boxes": [], "traces": [], "paired": None, "unfinished": None}
+    sections = [
+        (section.title, [FigureView(title, "", figure) for title, figure in section.figures], section.left_out)
+        for section in box_sections(results)
+    ]
+    seed = results.campaign.plan.seed
+    return {
+        "boxes": sections,
+        "traces": list(trace_figures(results)),
+        "paired": paired_table(timed(results.flows, results.pages), factors, presentation, seed),
+        "unfinished": unfinished_table(results.flows, results.pages, factors),
+    }
+
+
 def _context(results: Results) -> dict[str, Any]:
     campaign = results.campaign
     factors = list(results.factors)
     cells = campaign.plan.cells
     misprints = results.presentation.misprints
     points = None if results.comparison is None else published_figure(results.comparison, misprints)
-    paired = paired_table(timed(results.flows, results.pages), factors, results.presentation, campaign.plan.seed)
-    sections = [
-        (section.title, [FigureView(title, "", figure) for title, figure in section.figures], section.left_out)
-        for section in box_sections(results)
-    ]
+    # With levels that the study does not know, each is a design of its own: a table has them side by side.
+    known = results.assets is not None and not extra_columns(factors, results.assets)
+    factorial = factorial_figures(results.summary, results.assets) if results.assets and known else ()
     return {
+        **_single_flows(results),
         "study": campaign.plan.study,
         "cells": cells,
         "first_scenario": json.dumps(json.loads(cells[0].scenario), indent=2),
@@ -161,17 +183,17 @@ def _context(results: Results) -> dict[str, Any]:
         },
         "facts": _facts(campaign),
         "sets": campaign.plan.sets,
+        "replications": campaign.plan.sets * campaign.plan.replications,
         "percentiles": results.presentation.percentiles,
         "compared": results.assets is not None,
+        "of_runs": results.presentation.of_runs,
         "pages": results.pages is not None,
         "agreement": _agreement_tables(results.agreement),
+        "rms": [f"{row.what} {row.rms:.3f}" for row in results.agreement if row.rms is not None],
         "misprints": bool(misprints),
         "rules": [] if results.comparison is None else _rules(results.comparison),
         "scatter": FigureView("", "", points) if points else None,
-        "boxes": sections,
-        "traces": list(trace_figures(results)),
-        "paired": paired,
-        "unfinished": unfinished_table(results.flows, results.pages, factors),
+        "factorial": [FigureView(title, "", figure) for title, figure in factorial],
         "groups": _groups(results),
     }
 

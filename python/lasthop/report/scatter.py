@@ -1,4 +1,4 @@
-"""Published medians against measured ones."""
+"""Published medians, and numbers of single runs, against measured ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from lasthop.comparison import MEDIANS, RULES, misprinted
+from lasthop.comparison import CENTRES, RATIO, RULES, misprinted
 from lasthop.report import style
 from lasthop.report.style import Figure
 
@@ -20,12 +20,14 @@ _TICKS = [digit * 10**power for power in range(-3, 8) for digit in (1, 1.5, 2, 3
 _PANEL_PX = 340
 _AROUND_PX = 120
 _IN_A_ROW = 3
+_SHARE_OFF = 0.05
 
 
 class _Scale(Enum):
     RATIO = "ratio"  # logarithmic; ten per cent off is dotted
     COUNT = "count"  # logarithmic, with zero at a mark of its own
     LINEAR = "linear"
+    SHARE = "share"  # linear; 0.05 off is dotted
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +38,24 @@ class _Panel:
     scale: _Scale = _Scale.RATIO
 
 
-def _panels(rows: pl.DataFrame, cell_factor: str) -> list[_Panel]:
+def _telling(rows: pl.DataFrame, keys: Sequence[str]) -> str:
+    """Return the first of `keys` that tells rows apart."""
+    return next((key for key in keys if rows[key].n_unique() > 1), keys[0])
+
+
+def _panels(rows: pl.DataFrame, keys: Sequence[str]) -> list[_Panel]:
+    cell_factor = keys[0]
     rates = [name for name in RULES if name.startswith("throughput")]
     changes = [name for name in RULES if name.endswith("_percent")]
-    counts = [name for name, rule in RULES.items() if not rule.relative and name not in changes]
+    ratios = [name for name, rule in RULES.items() if rule is RATIO]
+    counts = [name for name, rule in RULES.items() if not rule.relative and name not in (*changes, *ratios)]
     panels = [
         _Panel("response time (s)", ["response_time_s"], cell_factor),
         _Panel("change of response time (%)", changes, cell_factor, _Scale.LINEAR),
         _Panel("elapsed time (s)", ["elapsed_s"], cell_factor),
         _Panel("throughput (B/s)", rates, cell_factor),
         _Panel("counts (packets, ACKs)", counts, "metric", _Scale.COUNT),
+        *(_Panel(name, [name], _telling(rows, keys), _Scale.SHARE) for name in ratios),
     ]
     return [p for p in panels if rows["metric"].is_in(p.metrics).any()]
 
@@ -53,7 +63,7 @@ def _panels(rows: pl.DataFrame, cell_factor: str) -> list[_Panel]:
 def _axis_settings(scale: _Scale, values: Sequence[float]) -> dict[str, Any]:
     """Return what both axes of a panel that shows `values` have in common."""
     low, high = min(values), max(values)
-    if scale is _Scale.LINEAR:
+    if scale in (_Scale.LINEAR, _Scale.SHARE):
         margin = 0.05 * (high - low) or 1.0
         return {"range": [low - margin, high + margin]}
     ticks: dict[str, Any] = {"tickvals": _TICKS, "ticktext": [f"{tick:g}" for tick in _TICKS]}
@@ -63,8 +73,11 @@ def _axis_settings(scale: _Scale, values: Sequence[float]) -> dict[str, Any]:
 
 
 def _diagonal(span: Sequence[float], ref: str, scale: _Scale) -> list[dict[str, Any]]:
-    low, high = span if scale is _Scale.LINEAR else (10**end for end in span)
+    low, high = span if scale in (_Scale.LINEAR, _Scale.SHARE) else (10**end for end in span)
     factors = [0.9, 1.0, 1.1] if scale is _Scale.RATIO else [1.0]
+    lines = [(low * factor, high * factor, factor == 1) for factor in factors]
+    if scale is _Scale.SHARE:
+        lines += [(low + off, high + off, False) for off in (-_SHARE_OFF, _SHARE_OFF)]
     return [
         {
             "type": "line",
@@ -72,12 +85,12 @@ def _diagonal(span: Sequence[float], ref: str, scale: _Scale) -> list[dict[str, 
             "yref": f"y{ref}",
             "x0": low,
             "x1": high,
-            "y0": low * factor,
-            "y1": high * factor,
+            "y0": start,
+            "y1": end,
             "layer": "below",
-            "line": {"color": "#aab1ba", "width": 1, "dash": "solid" if factor == 1 else "dot"},
+            "line": {"color": "#aab1ba", "width": 1, "dash": "solid" if equal else "dot"},
         }
-        for factor in factors
+        for start, end, equal in lines
     ]
 
 
@@ -87,10 +100,10 @@ def published_figure(comparison: pl.DataFrame, misprints: Sequence[str] = ()) ->
     `None` if no published median was measured. Numbers whose note has one of the phrases `misprints` are left out.
     """
     rows = comparison.filter(
-        pl.col("statistic").is_in(MEDIANS), pl.col("measured").is_not_null(), ~misprinted(misprints)
+        pl.col("statistic").is_in(CENTRES), pl.col("measured").is_not_null(), ~misprinted(misprints)
     )
     keys = rows.columns[rows.columns.index("table") + 1 : rows.columns.index("flow")]
-    panels = _panels(rows, keys[0])
+    panels = _panels(rows, keys)
     if not panels:
         return None
     data: list[Figure] = []

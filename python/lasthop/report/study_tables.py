@@ -8,8 +8,9 @@ from typing import TypeVar
 
 import polars as pl
 
-from lasthop.catalogue import Assets, TableSpec
-from lasthop.comparison import MEDIANS, judge
+from lasthop.catalogue import FACTORIAL_KINDS, Assets, FactorialSpec, TableSpec
+from lasthop.comparison import MEDIANS, RATIO, RULES, judge
+from lasthop.report.factorial_tables import factorial_view
 from lasthop.report.results import telling
 from lasthop.report.tables import CellView, Row, TableGroup, TableView, metric_label, number
 from lasthop.statistics import FIVE_NUMBERS
@@ -28,6 +29,11 @@ class _Published:
         rows = assets.published.select(*self._keys, "value", "note").iter_rows()
         self._values: dict[tuple[object, ...], tuple[float, str]] = {row[:-2]: (row[-2], row[-1] or "") for row in rows}
 
+    @property
+    def cells(self) -> list[str]:
+        """The key columns of a number's cell."""
+        return self._keys[self._keys.index("table") + 1 : self._keys.index("flow")]
+
     def field(self, record: Record) -> CellView:
         """Lay out a measured number beside the published one, if there is one."""
         value, unit = record["value"], str(record["unit"])
@@ -43,20 +49,23 @@ class _Published:
 
 def study_tables(summary: pl.DataFrame, assets: Assets) -> list[TableGroup]:
     """Lay out every table of a study whose cells were run."""
-    keys = key_columns(assets)
-    cells = keys[keys.index("table") + 1 : keys.index("flow")]
-    published = _Published(assets)
+    published, factorial = _Published(assets), assets.presentation.factorial
     by_table = summary.partition_by("table", as_dict=True, maintain_order=True)
     return [
         TableGroup(spec.title, views)
         for spec in assets.presentation.tables
-        if (views := [_view(spec, t, by_table[t,], cells, published) for t in spec.ids if (t,) in by_table])
+        if (views := [_view(spec, t, by_table[t,], published, factorial) for t in spec.ids if (t,) in by_table])
     ]
 
 
-def _view(spec: TableSpec, table: str, part: pl.DataFrame, cells: Sequence[str], published: _Published) -> TableView:
+def _view(
+    spec: TableSpec, table: str, part: pl.DataFrame, published: _Published, factorial: FactorialSpec | None
+) -> TableView:
+    cells = published.cells
     fixed = [part[column].unique().to_list() for column in cells]
     title = " · ".join([table, *(str(levels[0]) for levels in fixed if len(levels) == 1 and levels[0])])
+    if spec.kind in FACTORIAL_KINDS and factorial is not None:
+        return factorial_view(spec.kind, title, part, factorial, published.field)
     labels = telling(part, cells) or list(cells[-1:])
     if spec.kind == "per-flow":
         return _by_metric(title, part, published)
@@ -118,17 +127,20 @@ def _filled(rows: Mapping[tuple[str, ...], Mapping[Column, CellView]], columns: 
 
 
 def levels_table(comparison: pl.DataFrame, extra: Sequence[str]) -> TableGroup:
-    """Lay out the median times with a column per combination of the levels in the columns `extra`."""
-    timed = pl.col("metric").is_in(["elapsed_s", "response_time_s"])
-    medians = comparison.filter(timed, pl.col("statistic").is_in(MEDIANS))
+    """Lay out the median times, or the metrics of runs, with a column per combination of the levels in `extra`."""
+    timed = pl.col("metric").is_in(["elapsed_s", "response_time_s"]) & pl.col("statistic").is_in(MEDIANS)
+    of_runs = pl.col("metric").is_in([metric for metric, rule in RULES.items() if rule is RATIO])
+    medians = comparison.filter(timed | of_runs)
+    unit, title = ("ratio", "Metrics of runs") if medians.select(of_runs.any()).item() else ("s", "Median times (s)")
     levels = [" ".join(row) for row in medians.select(extra).unique(maintain_order=True).iter_rows()]
-    keys = comparison.columns[comparison.columns.index("table") : comparison.columns.index("flow") + 1]
+    last = "flow" if unit == "s" else "metric"
+    keys = comparison.columns[comparison.columns.index("table") : comparison.columns.index(last) + 1]
     rows: dict[tuple[str, ...], dict[str, CellView]] = {}
     for record in medians.iter_rows(named=True):
         labels = tuple(str(record[key] or "") for key in keys)
         level = " ".join(record[column] for column in extra)
-        value, published = number(record["measured"], "s"), number(record["published"], "s")
+        value, published = number(record["measured"], unit), number(record["published"], unit)
         rows.setdefault(labels, {"published": CellView(published)})[level] = CellView(value, "", record["within"])
     heads = ["published", *levels]
     fields = [(labels, [cells.get(head, CellView("")) for head in heads]) for labels, cells in rows.items()]
-    return TableGroup("Median times (s)", [TableView("", [*keys, *heads], len(keys), fields)])
+    return TableGroup(title, [TableView("", [*keys, *heads], len(keys), fields)])

@@ -19,6 +19,9 @@ MEASURED_FILL = "rgba(47,102,144,0.22)"
 PUBLISHED = "#8a8f98"
 PUBLISHED_FILL = "rgba(138,143,152,0.14)"
 SERIES = ["#2f6690", "#c8553d", "#3a7d44", "#8a5fa8", "#c98a1b", "#4a9fa5", "#7d6b5d"]
+CONTRASTING = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999"]
+"""Colours that the colour-blind can tell apart as well (Okabe and Ito 2008)."""
+SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x"]
 FONT = "'Source Sans 3', 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 
 _AXIS: dict[str, Any] = {

@@ -9,10 +9,10 @@ import polars as pl
 
 from lasthop.campaign import factor_column
 from lasthop.catalogue import Presentation
+from lasthop.lines import unit_of
 from lasthop.report.results import Timed, telling
 from lasthop.roles import COMPLETED
 from lasthop.statistics import paired_difference
-from lasthop.summary import unit_of
 
 _UNIT_WORDS = {"s", "ms", "Bps", "packets", "percent"}
 _SPELLINGS = {"acks": "ACKs", "ack": "ACK", "red": "RED", "ecn": "ECN", "sack": "SACK", "rtt": "RTT"}
@@ -91,6 +91,10 @@ def number(value: float | None, unit: str) -> str:
     if unit == "percent":
         text = f"{value:+.1f}".replace("-", "−")
         return "0.0" if text[1:] == "0.0" else text
+    if unit == "%":
+        return f"{value:.2f}"
+    if unit in ("ratio", "ratio^2"):
+        return f"{value:.4f}".replace("-", "−")
     if unit == "B/s" or (abs(value) >= 1000 and unit != "s"):
         return f"{value:.0f}"
     if unit == "s":

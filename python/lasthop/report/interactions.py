@@ -1,0 +1,188 @@
+"""The figures of a full-factorial study: how its factors act together, and what share of the variation each has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from lasthop.catalogue import Assets, FactorialSpec
+from lasthop.factorial import SHARE, VALUE
+from lasthop.report import style
+from lasthop.report.results import telling
+from lasthop.report.style import Figure
+from lasthop.summary import key_columns
+
+_ROW_PX = 232
+_BAR_PX = 34
+_AROUND_PX = 130
+_DODGE = 0.05
+"""Distance of neighbouring lines' points, in levels: intervals must not hide each other."""
+_WHOLE = "Total Variation"
+_REST = "Rest"
+
+
+def _of_kind(frame: pl.DataFrame, assets: Assets, kind: str) -> pl.DataFrame:
+    ids = [table for spec in assets.presentation.tables if spec.kind == kind for table in spec.ids]
+    return frame.filter(pl.col("table").is_in(ids))
+
+
+def _groups(summary: pl.DataFrame, assets: Assets, spec: FactorialSpec) -> list[str]:
+    """Return the columns of the factors outside the design that tell its repetitions apart, such as the path."""
+    keys = key_columns(assets)
+    cells = [key for key in keys[keys.index("table") + 1 : keys.index("flow")] if key not in spec.factors]
+    return telling(summary, cells) or cells[:1]
+
+
+def _split(frame: pl.DataFrame, columns: Sequence[str]) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield the parts with equal `columns`, each with its name; in the order in which they come."""
+    if not columns:
+        yield "", frame
+        return
+    for levels, part in frame.partition_by(columns, as_dict=True, maintain_order=True).items():
+        yield " · ".join(map(str, levels)), part
+
+
+def factorial_figures(summary: pl.DataFrame, assets: Assets) -> Iterator[tuple[str, Figure]]:
+    """Yield the figures with their titles: interactions by metric, then the shares of the variation."""
+    spec = assets.presentation.factorial
+    cells, shares = (_of_kind(summary, assets, kind) for kind in ("run-metrics", "variation"))
+    if spec is None or cells.is_empty():
+        return
+    groups = _groups(cells, assets, spec)
+    known = dict(_split(_of_kind(assets.published, assets, "run-metrics"), groups))
+    across = list(spec.factors.values())[1].name
+    for metric in spec.metrics.values():
+        rows = [(name, part, known.get(name)) for name, part in _split(cells.filter(metric=metric), groups)]
+        yield f"{metric.capitalize()} over {across}", _interaction(rows, spec, metric)
+    if not shares.is_empty():
+        published = dict(_split(_of_kind(assets.published, assets, "variation"), groups))
+        bars = []
+        for name, part in _split(shares, groups):
+            if name in published:
+                bars.append((f"{name}, published", published[name]))
+            bars.append((name, part))
+        yield "Allocation of variation", _bars(bars, spec)
+
+
+Rows = Sequence[tuple[str, pl.DataFrame, pl.DataFrame | None]]
+"""Of each row of panels its name, what was measured, and what was published."""
+
+
+def _interaction(rows: Rows, spec: FactorialSpec, metric: str) -> Figure:
+    """Draw a row of panels per path, in it a panel per level of the third factor, over the levels of the second."""
+    _, across, panels = spec.factors
+    ticks = list(spec.factors[across].levels.values())
+    data: list[Figure] = []
+    axes: Figure = {}
+    titles = []
+    in_a_row = len(spec.factors[panels].levels)
+    domains = iter(style.grid_of(len(rows) * in_a_row, in_a_row, 0.05, 0.13 if len(rows) > 1 else 0))
+    for row, (name, measured, published) in enumerate(rows):
+        for column, (level, word) in enumerate(spec.factors[panels].levels.items()):
+            x_domain, y_domain = next(domains)
+            ref = _axis(row * in_a_row + column)
+            axes[f"xaxis{ref}"] = style.axis(
+                spec.factors[across].name if row == len(rows) - 1 else None,
+                domain=x_domain,
+                anchor=f"y{ref}",
+                tickvals=list(range(len(ticks))),
+                ticktext=ticks,
+                range=[-0.35, len(ticks) - 0.65],
+                showgrid=False,
+            )
+            shared = {"matches": f"y{_axis(row * in_a_row)}", "showticklabels": False} if column else {}
+            axes[f"yaxis{ref}"] = style.axis(None if column else metric, domain=y_domain, anchor=f"x{ref}", **shared)
+            titles.append(style.panel_title(" · ".join(filter(None, (name, word))), sum(x_domain) / 2, y_domain[1]))
+            place = {"xaxis": f"x{ref}", "yaxis": f"y{ref}"}
+            lines = _lines(measured.filter(pl.col(panels) == level), spec, hollow=False)
+            data += [trace | place | {"showlegend": row == column == 0} for trace in lines]
+            if published is not None:
+                marks = published.filter(pl.col(panels) == level, metric=metric)
+                data += [trace | place for trace in _lines(marks, spec, hollow=True)]
+    if any(published is not None for _, _, published in rows):
+        sign = {"symbol": "circle-open", "size": 8, "color": style.MUTED, "line": {"width": 1.5}}
+        data.append(
+            {"type": "scatter", "mode": "markers", "name": "published", "x": [None], "y": [None], "marker": sign}
+        )
+    height = _ROW_PX * len(rows)
+    legend = {"orientation": "h", "x": 0, "y": 1 + 26 / height, "yanchor": "bottom", "font": {"size": 12}}
+    settings = style.layout(height + _AROUND_PX, annotations=titles, legend=legend, **axes)
+    settings["margin"] = settings["margin"] | {"t": 76, "b": 54}
+    return {"data": data, "layout": settings}
+
+
+def _axis(index: int) -> str:
+    return str(index + 1) if index else ""
+
+
+def _lines(part: pl.DataFrame, spec: FactorialSpec, *, hollow: bool) -> Iterator[Figure]:
+    """Yield a line per level of the first factor, with intervals if there are any; of published numbers the marks."""
+    lines, across, _ = spec.factors
+    places = {level: place for place, level in enumerate(spec.factors[across].levels)}
+    middle = (len(spec.factors[lines].levels) - 1) / 2
+    for number, (level, word) in enumerate(spec.factors[lines].levels.items()):
+        own = part.filter(pl.col(lines) == level).sort(pl.col(across).replace_strict(places))
+        values = own.filter(statistic=VALUE)
+        color, symbol = (kinds[number % len(kinds)] for kinds in (style.CONTRASTING, style.SYMBOLS))
+        trace: Figure = {
+            "type": "scatter",
+            "mode": "markers" if hollow else "lines+markers",
+            "name": word,
+            "legendgroup": word,
+            "showlegend": False,
+            "x": [round(places[name] + _DODGE * (number - middle), 3) for name in values[across]],
+            "y": style.rounded(values["value"]),
+            "marker": {"symbol": symbol, "size": 7, "color": color},
+            "line": {"color": color, "width": 1.5},
+            "hovertemplate": f"{word}<br>%{{y:.4f}}<extra></extra>",
+        }
+        if hollow:
+            trace["marker"] = {"symbol": f"{symbol}-open", "size": 11, "color": color, "line": {"width": 1.5}}
+            trace["hovertemplate"] = f"{word}, published<br>%{{y:.4f}}<extra></extra>"
+        ends = [own.filter(statistic=end)["value"] for end in ("ci_low", "ci_high")]
+        if ends[0].len():
+            below, above = values["value"] - ends[0], ends[1] - values["value"]
+            bars = {"array": style.rounded(above), "arrayminus": style.rounded(below), "symmetric": False}
+            trace["error_y"] = {**bars, "thickness": 1.2, "width": 3, "color": color}
+        yield trace
+
+
+def _bars(bars: Sequence[tuple[str, pl.DataFrame]], spec: FactorialSpec) -> Figure:
+    """Draw a stacked bar per path, in a panel per metric; what no source of variation explains is left white."""
+    names = [name for name, _ in bars]
+    flows = bars[-1][1].filter(pl.col("metric").str.starts_with(SHARE), ~pl.col("flow").is_in([_WHOLE, _REST]))
+    data: list[Figure] = []
+    axes: Figure = {}
+    titles = []
+    for index, (metric, domain) in enumerate(
+        zip(spec.metrics.values(), style.columns_of(len(spec.metrics), 0.05), strict=True)
+    ):
+        ref = _axis(index)
+        for number, flow in enumerate(flows["flow"].unique(maintain_order=True)):
+            found = [part.filter(flow=flow, metric=f"{SHARE}_{metric}", statistic=VALUE)["value"] for _, part in bars]
+            data.append(
+                {
+                    "type": "bar",
+                    "orientation": "h",
+                    "name": flow,
+                    "legendgroup": flow,
+                    "showlegend": index == 0,
+                    "y": names,
+                    "x": style.rounded((own[0] if own.len() else None for own in found), 2),
+                    "marker": {"color": style.CONTRASTING[number % len(style.CONTRASTING)]},
+                    "hovertemplate": f"{flow}<br>%{{x:.1f}} %<extra>%{{y}}</extra>",
+                    "xaxis": f"x{ref}",
+                    "yaxis": f"y{ref}",
+                }
+            )
+        axes[f"xaxis{ref}"] = style.axis("share of the variation (%)", domain=domain, anchor=f"y{ref}", range=[0, 100])
+        axes[f"yaxis{ref}"] = style.axis(
+            anchor=f"x{ref}", autorange="reversed", showgrid=False, showticklabels=index == 0, ticks=""
+        )
+        titles.append(style.panel_title(metric, sum(domain) / 2))
+    height = _BAR_PX * len(bars)
+    legend = {"orientation": "h", "x": 0, "y": 1 + 26 / height, "yanchor": "bottom", "font": {"size": 12}}
+    settings = style.layout(height + _AROUND_PX, annotations=titles, legend=legend, barmode="stack", bargap=0.3, **axes)
+    settings["margin"] = settings["margin"] | {"t": 84, "b": 50}
+    return {"data": data, "layout": settings}
