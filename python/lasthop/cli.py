@@ -16,6 +16,7 @@ import click
 from lasthop import _core
 from lasthop.campaign import TRACES, Campaign, ChosenRun, Plan
 from lasthop.catalogue import SCENARIO_FILE, Assets, find_study, list_studies, load_assets
+from lasthop.claims.file import Claims, claims_file, load_claims
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.progress import progress
 from lasthop.provenance import usable_cores
@@ -503,6 +504,7 @@ def _list_files(run: ChosenRun, files: Sequence[Path]) -> None:
 def _run(file: Path, options: RunOptions) -> None:
     study = _core.load(str(file))
     assets = load_assets(file, study.factors)
+    claims = _claims_beside(file, study)
     plan = Plan(
         study=study,
         cells=select_cells(study.cells, study.factors, options.only),
@@ -517,7 +519,7 @@ def _run(file: Path, options: RunOptions) -> None:
     campaign = Campaign(plan, options.out or Path("results") / study.name, snap_length)
     try:
         _simulate(campaign, options, say)
-        _conclude(campaign, assets, say)
+        _conclude(campaign, assets, claims, say)
     except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
         raise
     except OSError as error:
@@ -541,17 +543,26 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
         say(f"captures: {campaign.out / TRACES}, {campaign.traces_bytes() / 1e6:.1f} MB")
 
 
-def _conclude(campaign: Campaign, assets: Assets | None, say: Callable[[str], object]) -> None:
+def _claims_beside(file: Path, study: _core.Study) -> Claims | None:
+    """Read the claims on a study. Other scenario files of its folder vary what the claims do not speak of."""
+    place = claims_file(file)
+    return load_claims(place, study) if file.name == SCENARIO_FILE and place.is_file() else None
+
+
+def _conclude(campaign: Campaign, assets: Assets | None, claims: Claims | None, say: Callable[[str], object]) -> None:
     # Imported here: `validate` and error messages need none of it.
+    from lasthop.claims.tables import summary_lines
     from lasthop.comparison import agreement_lines
     from lasthop.outputs import analyse, write_outputs
 
-    results = analyse(campaign, assets)
+    results = analyse(campaign, assets, claims)
     report = write_outputs(results)
     if results.agreement:
         say("Agreement with the published medians:")
         for line in agreement_lines(results.agreement):
             say(f"  {line}")
+    for line in summary_lines(results.claims) if results.claims else ():
+        say(line)
     say(f"report: {report}")
 
 

@@ -1,0 +1,81 @@
+"""Outcomes of claims as tables and in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import polars as pl
+
+from lasthop.claims.evaluate import NOT_UPHELD, UNDECIDED, UPHELD, VERDICTS, Outcome, Part
+
+_NUMBERS = dict.fromkeys(("left", "right", "difference", "low", "high"), pl.Float64())
+_COUNTS = dict.fromkeys(("cells", "cells_upheld", "cells_not_upheld", "replications"), pl.Int64())
+_TEXTS = ("contradicts", "text", "reading", "explanation")
+_ALWAYS = (UPHELD, NOT_UPHELD, UNDECIDED)
+_CLAIM = ("id", "section", "verdict", "statement", "levels")
+
+
+def place_text(part: Part) -> str:
+    """Name the levels that a part is about."""
+    return ",".join(f"{factor}={level}" for factor, level in part.place.items())
+
+
+def _numbers(part: Part) -> dict[str, object]:
+    interval = part.difference
+    values = (part.left, part.right, *((interval.estimate, interval.low, interval.high) if interval else [None] * 3))
+    return {
+        "statement": part.statement,
+        "levels": place_text(part),
+        **dict(zip(_NUMBERS, values, strict=True)),
+        "replications": part.pairs,
+    }
+
+
+def claims_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
+    """Return one row per claim. Numbers are those of its decisive part; `difference` is left less right."""
+    rows = []
+    for outcome in outcomes:
+        claim, own = outcome.claim, Counter(part.verdict for part in outcome.cells)
+        row: dict[str, object] = {"id": claim.id, "section": claim.section, "verdict": outcome.verdict}
+        if outcome.decisive is not None:
+            row |= _numbers(outcome.decisive)
+            row |= {"cells": len(outcome.cells), "cells_upheld": own[UPHELD], "cells_not_upheld": own[NOT_UPHELD]}
+        row |= {"contradicts": ";".join(claim.contradicts), "text": claim.text, "reading": claim.reading}
+        row["explanation"] = " ".join(filter(None, (outcome.reason, claim.explanation)))
+        rows.append(row)
+    texts = dict.fromkeys(_CLAIM, pl.String()), dict.fromkeys(_TEXTS, pl.String())
+    return pl.DataFrame(rows, schema={**texts[0], **_NUMBERS, **_COUNTS, **texts[1]}, orient="row")
+
+
+def cells_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
+    """Return one row per claim, statement and cell: the verdict on that cell alone, and its numbers."""
+    rows = [
+        {"id": outcome.claim.id, "verdict": part.verdict, **_numbers(part)}
+        for outcome in outcomes
+        for part in outcome.cells
+    ]
+    texts = dict.fromkeys(("id", "statement", "levels", "verdict"), pl.String())
+    return pl.DataFrame(rows, schema={**texts, **_NUMBERS, "replications": pl.Int64()}, orient="row")
+
+
+def disputed(outcomes: Sequence[Outcome]) -> set[str]:
+    """Return the ids of claims that another claim, or they themselves, contradict."""
+    by = {outcome.claim.id: outcome.claim.contradicts for outcome in outcomes}
+    return {claim for claim, others in by.items() if others} | {other for others in by.values() for other in others}
+
+
+def summary_lines(outcomes: Sequence[Outcome]) -> list[str]:
+    """Count the verdicts: over all claims, and over those that are not contradicted where some are."""
+    lines = [f"claims: {_counted(outcomes)}"]
+    contradicted = disputed(outcomes)
+    sound = [outcome for outcome in outcomes if outcome.claim.id not in contradicted]
+    if sound and len(sound) < len(outcomes):
+        lines.append(f"  of those that no other contradicts: {_counted(sound)}")
+    return lines
+
+
+def _counted(outcomes: Sequence[Outcome]) -> str:
+    counts = Counter(outcome.verdict for outcome in outcomes)
+    named = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] or verdict in _ALWAYS]
+    return f"{', '.join(named)} of {len(outcomes)}"
