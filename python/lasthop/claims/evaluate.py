@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lasthop.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD
 from lasthop.claims.design import Laid, Place, combinations
 from lasthop.claims.file import Claim, Claims
 from lasthop.claims.language import (
@@ -45,12 +46,6 @@ from lasthop.claims.records import Records, Values
 from lasthop.errors import InputError
 from lasthop.statistics import Interval, Jackknife
 
-UPHELD = "upheld"
-NOT_UPHELD = "not upheld"
-UNDECIDED = "undecided"
-UNCOMPUTABLE = "uncomputable"
-NOT_RUN = "not run"
-VERDICTS = (UPHELD, NOT_UPHELD, UNDECIDED, UNCOMPUTABLE, NOT_RUN)
 CONFIDENCE = 0.95
 
 
@@ -170,7 +165,10 @@ def _conclude(claim: Claim, whole: Sequence[Sequence[Part]], cells: Sequence[Par
     fails = any(all(part.fails(among(len(whole))) for part in parts) for parts in whole)
     best = [max(parts, key=lambda part: part.strength) for parts in whole]
     decisive = min(best, key=lambda part: part.strength)
-    reason = "" if decisive.pairs > 1 else "fewer than two replications have values of all its terms"
+    reason = ""
+    if not decisive.bounds:
+        few = decisive.pairs < 2
+        reason = "fewer than two replications have values of all its terms" if few else "a side has no finite value"
     return Outcome(claim, _verdict(holds=holds, fails=fails), decisive, cells, reason)
 
 

@@ -51,11 +51,6 @@ class Claims:
     elsewhere: tuple[str, ...] = ()
     factors: Sequence[str] = field(default_factory=list)
 
-    def contradictions(self) -> list[tuple[str, str]]:
-        """Return the pairs of ids that cannot both hold, each once; both of a pair may be the same."""
-        pairs = [(claim.id, other) for claim in self.claims for other in claim.contradicts]
-        return [pair for i, pair in enumerate(pairs) if pair[::-1] not in pairs[:i]]
-
 
 def claims_file(scenario_file: Path) -> Path:
     """Return where the claims on a scenario stand."""

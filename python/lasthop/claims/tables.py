@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from lasthop.claims.evaluate import NOT_UPHELD, UNDECIDED, UPHELD, VERDICTS, Outcome, Part
+from lasthop.claims import NOT_UPHELD, UNDECIDED, UPHELD, VERDICTS
+from lasthop.claims.evaluate import Outcome, Part
 
 _NUMBERS = dict.fromkeys(("left", "right", "difference", "low", "high"), pl.Float64())
 _COUNTS = dict.fromkeys(("cells", "cells_upheld", "cells_not_upheld", "replications"), pl.Int64())
@@ -45,7 +46,7 @@ def claims_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
         row["explanation"] = " ".join(filter(None, (outcome.reason, claim.explanation)))
         rows.append(row)
     texts = dict.fromkeys(_CLAIM, pl.String()), dict.fromkeys(_TEXTS, pl.String())
-    return pl.DataFrame(rows, schema={**texts[0], **_NUMBERS, **_COUNTS, **texts[1]}, orient="row")
+    return _frame(rows, {**texts[0], **_NUMBERS, **_COUNTS, **texts[1]})
 
 
 def cells_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
@@ -56,13 +57,24 @@ def cells_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
         for part in outcome.cells
     ]
     texts = dict.fromkeys(("id", "statement", "levels", "verdict"), pl.String())
-    return pl.DataFrame(rows, schema={**texts, **_NUMBERS, "replications": pl.Int64()}, orient="row")
+    return _frame(rows, {**texts, **_NUMBERS, "replications": pl.Int64()})
+
+
+def _frame(rows: Sequence[dict[str, object]], schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    """Make a table in which an empty text is no value."""
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    return frame.with_columns(pl.col(pl.String).replace("", None))
+
+
+def contradictions(outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
+    """Return the pairs of ids that cannot both hold, each once; a claim that contradicts itself is a pair too."""
+    pairs = [(outcome.claim.id, other) for outcome in outcomes for other in outcome.claim.contradicts]
+    return [pair for number, pair in enumerate(pairs) if pair[::-1] not in pairs[:number]]
 
 
 def disputed(outcomes: Sequence[Outcome]) -> set[str]:
     """Return the ids of claims that another claim, or they themselves, contradict."""
-    by = {outcome.claim.id: outcome.claim.contradicts for outcome in outcomes}
-    return {claim for claim, others in by.items() if others} | {other for others in by.values() for other in others}
+    return {claim for pair in contradictions(outcomes) for claim in pair}
 
 
 def summary_lines(outcomes: Sequence[Outcome]) -> list[str]:

@@ -14,6 +14,7 @@ import polars as pl
 from lasthop.campaign import Campaign
 from lasthop.catalogue import Assets, FigureSpec
 from lasthop.comparison import RULES, Agreement
+from lasthop.report.claims import claims_view
 from lasthop.report.distributions import box_sections
 from lasthop.report.results import Results, timed, transfers
 from lasthop.report.scatter import published_figure
@@ -165,6 +166,7 @@ def _context(results: Results) -> dict[str, Any]:
         "compared": results.assets is not None,
         "pages": results.pages is not None,
         "agreement": _agreement_tables(results.agreement),
+        "claims": claims_view(results.claims),
         "misprints": bool(misprints),
         "rules": [] if results.comparison is None else _rules(results.comparison),
         "scatter": FigureView("", "", points) if points else None,
