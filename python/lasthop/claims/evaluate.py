@@ -31,8 +31,10 @@ from lasthop.claims.design import Laid, Place, combinations
 from lasthop.claims.file import Claim, Claims
 from lasthop.claims.language import (
     FLOW,
+    WEAK,
     Absolute,
     ClaimError,
+    Comparison,
     Expression,
     Number,
     Operation,
@@ -207,7 +209,7 @@ class _Evaluation:
 
     def part(self, place: Place) -> Part:
         """Compute the sides and what must be above 0."""
-        text, cells, pairs = self._statement.text, len(self._places), self._pairs
+        text, cells, pairs = self._text(), len(self._places), self._pairs
         if pairs == 0:
             return Part(text, place, cells, 0, None, None, None, ())
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -227,6 +229,12 @@ class _Evaluation:
             interval,
             bounds if defined else (),
         )
+
+    def _text(self) -> str:
+        """Return the statement with its tolerance."""
+        statement = self._statement
+        tolerant = self._within and isinstance(statement, Comparison) and statement.relation in WEAK
+        return f"{statement.text} within {100 * self._within:g} %" if tolerant else statement.text
 
     def _sides(self) -> tuple[Values, Values, list[tuple[Values, bool, bool]]]:
         """Return left and right, and each value that must be above 0, with whether it is weak and lenient."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lasthop.claims.design import Design, Laid, Scenario, lay_out
-from lasthop.claims.language import FLOW, ClaimError, Comparison, Levels, Parser, Vocabulary, parse_metric
+from lasthop.claims.language import FLOW, WEAK, ClaimError, Comparison, Levels, Parser, Vocabulary, parse_metric
 from lasthop.errors import InputError, nearest
 
 CLAIMS_FILE = "claims.toml"
@@ -189,7 +189,7 @@ class _Reader:
             return 0.0
         if isinstance(within, bool) or not isinstance(within, int | float) or not 0 < within < 1:
             raise self._error(name, f"within is '{within}'; it is a share of the right side, between 0 and 1.")
-        if not relations & {"==", "<=", ">="}:
+        if not relations & set(WEAK):
             raise self._error(name, "within is the tolerance of ==, <= or >=, and there is none in holds.")
         return float(within)
 

@@ -25,6 +25,8 @@ FUNCTIONS = ("slope", "least", "greatest")
 """Of an expression over levels of a factor: least-squares slope per unit of the levels, least value, greatest value."""
 TRENDS = {"increases": 1, "decreases": -1}
 RELATIONS: dict[type[ast.cmpop], str] = {ast.Gt: ">", ast.Lt: "<", ast.GtE: ">=", ast.LtE: "<=", ast.Eq: "=="}
+WEAK = ("==", "<=", ">=")
+"""Relations that have a tolerance."""
 _OPERATORS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _RESERVED = ("abs", *FUNCTIONS, *TRENDS)
 

@@ -37,7 +37,9 @@ class Records:
         pairs = pl.concat([table.select(_PAIRED_BY) for table in self._tables.values()]).unique().sort(_PAIRED_BY)
         self._pairs = {pair: number for number, pair in enumerate(pairs.rows())}
         self.cells = frozenset(
-            key for table in self._tables.values() for key in table.select(self.factors).unique().rows()
+            key
+            for table in self._tables.values()
+            for key in (table.select(self.factors).unique().rows() if self.factors else [()])
         )
         self._columns: dict[tuple[str, tuple[str, ...] | None], dict[Key, Values]] = {}
 
