@@ -173,6 +173,11 @@ def test_a_trend_rises_on_the_whole_and_never_falls(
     assert over_loads(tmp_path, "decreases(time_s(), load='60..90')", *downward, spread=spread).verdict == verdict
 
 
+def test_a_step_back_is_named(tmp_path: Path) -> None:
+    outcome = over_loads(tmp_path, "increases(time_s(), load='60..90')", 1, 3, 2, 4)
+    assert outcome.reason == "goes the other way from 70 to 80"
+
+
 def both(folder: Path, body: str, means: dict[str, tuple[float, ...]]) -> Outcome:
     """Evaluate a claim on variants a and b at four loads."""
     values = {

@@ -86,7 +86,8 @@ def show(outcomes: Sequence[Outcome]) -> None:
             continue
         interval = part.difference
         upheld = sum(cell.verdict == UPHELD for cell in outcome.cells)
-        where = place_text(part)
+        place = f" at {place_text(part)}" if part.place else ""
+        about = f" [{outcome.claim.where}]" if outcome.claim.where else ""
         table.add_row(
             outcome.claim.id,
             verdict,
@@ -95,7 +96,7 @@ def show(outcomes: Sequence[Outcome]) -> None:
             _figure(interval.estimate) if interval else "-",
             f"{_figure(interval.low)} .. {_figure(interval.high)}" if interval else "-",
             f"{upheld} of {len(outcome.cells)}",
-            Text(f"{part.statement}{f' at {where}' if where else ''}"),
+            Text(f"{part.statement}{place}{about}"),
         )
     # Wider than any terminal: a line that is too long for the terminal wraps.
     Console(width=1000, highlight=False).print(table)

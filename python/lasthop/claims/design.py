@@ -91,6 +91,8 @@ def lay_out(statement: Statement, where: Levels, design: Design) -> Laid:
     scenario has all that the terms name in it.
     """
     terms = [pair for side in sides(statement) for pair in bound_terms(side)]
+    if not terms:
+        raise ClaimError(f"'{statement.text}' names no metric.")
     chosen = {factor for term, bound in terms for factor in (*term.levels, *bound)}
     for term, bound in terms:
         twice = sorted(set(term.levels) & set(bound))

@@ -53,15 +53,15 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Bound:
-    """What must be above 0, or at least 0 if `weak`. If `lenient`, it must only not be seen to be below."""
+    """What must be above 0, or at least 0 if `weak`. A `step` of a trend must only not be seen to be below."""
 
     value: Jackknife
     weak: bool = False
-    lenient: bool = False
+    step: str = ""
 
     def holds(self, confidence: float) -> bool:
         """Whether the interval says so."""
-        if self.lenient:
+        if self.step:
             return not self.fails(confidence)
         low = self.value.interval(confidence).low
         return low >= 0 if self.weak else low > 0
@@ -69,7 +69,7 @@ class Bound:
     def fails(self, confidence: float) -> bool:
         """Whether the interval says the opposite."""
         high = self.value.interval(confidence).high
-        return high < 0 if self.weak or self.lenient else high <= 0
+        return high < 0 if self.weak or self.step else high <= 0
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ class Part:
         return any(bound.fails(self._among(bound, confidence)) for bound in self.bounds)
 
     def _among(self, bound: Bound, confidence: float) -> float:
-        """Return the confidence that is needed to find one among the lenient bounds, such as the steps of a trend."""
-        return 1 - (1 - confidence) / sum(b.lenient for b in self.bounds) if bound.lenient else confidence
+        """Return the confidence that is needed to find one among the steps of a trend."""
+        return 1 - (1 - confidence) / sum(bool(b.step) for b in self.bounds) if bound.step else confidence
 
     @property
     def verdict(self) -> str:
@@ -107,10 +107,24 @@ class Part:
         return _verdict(holds=self.holds(CONFIDENCE), fails=self.fails(CONFIDENCE))
 
     @property
+    def backward(self) -> list[Bound]:
+        """The steps of a trend that are seen to go the other way."""
+        return [bound for bound in self.bounds if bound.step and bound.fails(self._among(bound, CONFIDENCE))]
+
+    @property
     def strength(self) -> float:
         """How clearly it holds: the least distance of a bound to 0 in standard errors."""
-        strict = [bound.value.distance for bound in self.bounds if not bound.lenient]
-        return min(strict, default=-math.inf)
+        telling = [bound for bound in self.bounds if not bound.step] + self.backward
+        return min((bound.value.distance for bound in telling), default=-math.inf)
+
+    @property
+    def remark(self) -> str:
+        """What its numbers do not show."""
+        if not self.bounds:
+            few = self.pairs < 2
+            return "fewer than two replications have values of all its terms" if few else "a side has no finite value"
+        steps = ", ".join(bound.step for bound in self.backward)
+        return f"goes the other way {steps}" if steps else ""
 
 
 @dataclass(frozen=True)
@@ -167,11 +181,7 @@ def _conclude(claim: Claim, whole: Sequence[Sequence[Part]], cells: Sequence[Par
     fails = any(all(part.fails(among(len(whole))) for part in parts) for parts in whole)
     best = [max(parts, key=lambda part: part.strength) for parts in whole]
     decisive = min(best, key=lambda part: part.strength)
-    reason = ""
-    if not decisive.bounds:
-        few = decisive.pairs < 2
-        reason = "fewer than two replications have values of all its terms" if few else "a side has no finite value"
-    return Outcome(claim, _verdict(holds=holds, fails=fails), decisive, cells, reason)
+    return Outcome(claim, _verdict(holds=holds, fails=fails), decisive, cells, decisive.remark)
 
 
 def _part(laid: Laid, place: Place, places: Sequence[Place], within: float, records: Records) -> Part:
@@ -216,7 +226,7 @@ class _Evaluation:
             left, right, checks = self._sides()
             scale = float(max(abs(left[0]), abs(right[0])))
             shown = Jackknife.of(left - right, scale)
-            bounds = tuple(Bound(Jackknife.of(values, scale), weak, lenient) for values, weak, lenient in checks)
+            bounds = tuple(Bound(Jackknife.of(values, scale), weak, step) for values, weak, step in checks)
         interval = shown.interval(CONFIDENCE) if shown.defined else None
         defined = all(bound.value.defined for bound in bounds)
         return Part(
@@ -236,27 +246,29 @@ class _Evaluation:
         tolerant = self._within and isinstance(statement, Comparison) and statement.relation in WEAK
         return f"{statement.text} within {100 * self._within:g} %" if tolerant else statement.text
 
-    def _sides(self) -> tuple[Values, Values, list[tuple[Values, bool, bool]]]:
-        """Return left and right, and each value that must be above 0, with whether it is weak and lenient."""
+    def _sides(self) -> tuple[Values, Values, list[tuple[Values, bool, str]]]:
+        """Return left and right, and each value that must be above 0, as in `Bound`."""
         statement = self._statement
         if isinstance(statement, Trend):
             steps = [self._mean(statement.at(level)) for level in statement.levels]
-            checks = [(statement.sign * (steps[-1] - steps[0]), False, False)]
-            checks += [(statement.sign * (b - a), False, True) for a, b in itertools.pairwise(steps)]
+            checks = [(statement.sign * (steps[-1] - steps[0]), False, "")]
+            names = [f"from {a} to {b}" for a, b in itertools.pairwise(statement.levels)]
+            differences = [statement.sign * (b - a) for a, b in itertools.pairwise(steps)]
+            checks += [(value, False, name) for value, name in zip(differences, names, strict=True)]
             return steps[-1], steps[0], checks
         left, right = self._mean(statement.left), self._mean(statement.right)
         margin = self._within * self._mean(Absolute(statement.right)) if self._within else np.zeros_like(right)
         above, below = left - right, right - left
         match statement.relation:
             case ">":
-                return left, right, [(above, False, False)]
+                return left, right, [(above, False, "")]
             case "<":
-                return left, right, [(below, False, False)]
+                return left, right, [(below, False, "")]
             case ">=":
-                return left, right, [(above + margin, True, False)]
+                return left, right, [(above + margin, True, "")]
             case "<=":
-                return left, right, [(below + margin, True, False)]
-        return left, right, [(above + margin, True, False), (below + margin, True, False)]
+                return left, right, [(below + margin, True, "")]
+        return left, right, [(above + margin, True, ""), (below + margin, True, "")]
 
     def _mean(self, node: Expression) -> Values:
         """Average an expression over the cells."""

@@ -24,9 +24,9 @@ class Claim:
     """One statement of a study.
 
     `statements` must all hold, on the mean over their cells, but for each level of the factors `every`, and for some
-    level of the factors `some`. `within` is the tolerance of `==`, `<=` and `>=`, a share of the right side. `reading`
-    says how the words were understood, `explanation` why the records do not bear them out. Without statements
-    `uncomputable` says why there are none.
+    level of the factors `some`; `where` names the levels that it is about. `within` is the tolerance of `==`, `<=` and
+    `>=`, a share of the right side. `reading` says how the words were understood, `explanation` why the records do not
+    bear them out. Without statements `uncomputable` says why there are none.
     """
 
     id: str
@@ -37,6 +37,7 @@ class Claim:
     some: tuple[str, ...] = ()
     within: float = 0.0
     contradicts: tuple[str, ...] = ()
+    where: str = ""
     reading: str = ""
     explanation: str = ""
     uncomputable: str = ""
@@ -150,7 +151,15 @@ class _Reader:
         if set(every) & set(some):
             raise self._error(name, f"{min(set(every) & set(some))} is both in every and in some.")
         within = self._within(name, entry, statements)
-        return Claim(**texts, statements=statements, every=every, some=some, within=within, contradicts=contradicts)
+        return Claim(
+            **texts,
+            statements=statements,
+            every=every,
+            some=some,
+            within=within,
+            contradicts=contradicts,
+            where=_levels_text(entry.get("where", {})),
+        )
 
     def _statements(self, name: str, entry: Mapping[str, Any]) -> tuple[Laid, ...]:
         where = {**self._where, **self._levels(name, "where", entry.get("where", {}))}
@@ -213,3 +222,12 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ClaimError("give a text such as 'lost_packets / sent_packets'.")
     return value
+
+
+def _levels_text(where: Mapping[str, Any]) -> str:
+    """Write chosen levels as on the command line."""
+    return ",".join(
+        f"{factor}={level}"
+        for factor, levels in where.items()
+        for level in (levels if isinstance(levels, list) else [levels])
+    )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -167,7 +168,9 @@ def number(level: str) -> float | None:
 def _syntax(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except (RecursionError, MemoryError):
+        raise ClaimError("the expression is nested too deeply.") from None
+    except (SyntaxError, ValueError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise ClaimError(f"'{text}' cannot be read: {reason}.") from None
 
@@ -190,12 +193,21 @@ def parse_metric(name: str, text: str) -> Expression:
 def _arithmetic(node: ast.expr, text: str, read: Callable[[ast.expr], Expression]) -> Expression:
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            return Number(float(value))
+            return Number(_finite(value))
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
             return Operation(_OPERATORS[type(operator)], read(left), read(right))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return Operation("-", Number(0.0), read(operand))
     raise ClaimError(f"'{ast.unparse(node)}' in '{text}' is neither a number, nor a metric, nor arithmetic with them.")
+
+
+def _finite(value: float) -> float:
+    try:
+        if math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        pass
+    raise ClaimError("a number is too large.")
 
 
 class Parser:
@@ -207,6 +219,12 @@ class Parser:
 
     def statements(self, text: str) -> list[Statement]:
         """Read a statement; a chain such as `a > b > c` is one for each of its relations."""
+        try:
+            return self._statements(text)
+        except RecursionError:
+            raise ClaimError("the expression is nested too deeply.") from None
+
+    def _statements(self, text: str) -> list[Statement]:
         node = _syntax(text)
         match node:
             case ast.Compare(left=first, ops=relations, comparators=others):

@@ -50,10 +50,10 @@ class Records:
         return cls({name: pl.read_parquet(file) for name, file in files.items() if file.is_file()}, factors)
 
     def _own(self, table: pl.DataFrame) -> pl.DataFrame:
-        names = {factor_column(f): f for f in self.factors}
         # A column of its own name, such as `protocol` of flows, is not the factor.
-        table = table.drop([f for column, f in names.items() if column != f], strict=False)
-        table = table.rename({column: f for column, f in names.items() if column in table.columns})
+        prefixed = {f"factor_{f}": f for f in self.factors if f"factor_{f}" in table.columns}
+        others = {f for f in self.factors if f in prefixed.values() or factor_column(f) != f}
+        table = table.drop(others, strict=False).rename(prefixed)
         absent = [pl.lit("").alias(f) for f in self.factors if f not in table.columns]
         numbers = [] if "set" in table.columns else [pl.lit(1, pl.Int64).alias("set")]
         return table.with_columns(*absent, *numbers).with_columns(pl.col(_PAIRED_BY).cast(pl.Int64))

@@ -12,7 +12,7 @@ from lasthop.claims.evaluate import Outcome, Part
 
 _NUMBERS = dict.fromkeys(("left", "right", "difference", "low", "high"), pl.Float64())
 _COUNTS = dict.fromkeys(("cells", "cells_upheld", "cells_not_upheld", "replications"), pl.Int64())
-_TEXTS = ("contradicts", "text", "reading", "explanation")
+_TEXTS = ("where", "contradicts", "text", "reading", "explanation")
 _ALWAYS = (UPHELD, NOT_UPHELD, UNDECIDED)
 _CLAIM = ("id", "section", "verdict", "statement", "levels")
 
@@ -42,7 +42,12 @@ def claims_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
         if outcome.decisive is not None:
             row |= _numbers(outcome.decisive)
             row |= {"cells": len(outcome.cells), "cells_upheld": own[UPHELD], "cells_not_upheld": own[NOT_UPHELD]}
-        row |= {"contradicts": ";".join(claim.contradicts), "text": claim.text, "reading": claim.reading}
+        row |= {
+            "where": claim.where,
+            "contradicts": ";".join(claim.contradicts),
+            "text": claim.text,
+            "reading": claim.reading,
+        }
         row["explanation"] = " ".join(filter(None, (outcome.reason, claim.explanation)))
         rows.append(row)
     texts = dict.fromkeys(_CLAIM, pl.String()), dict.fromkeys(_TEXTS, pl.String())

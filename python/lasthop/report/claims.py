@@ -21,6 +21,7 @@ class ClaimView:
     text: str
     verdict: str
     css: str
+    where: str
     statement: str
     levels: str
     sides: tuple[str, str]
@@ -58,6 +59,7 @@ def _view(outcome: Outcome) -> ClaimView:
         text=claim.text,
         verdict=outcome.verdict,
         css=_CSS.get(outcome.verdict, ""),
+        where=claim.where.replace(",", ", "),
         statement=part.statement if part else "",
         levels=place_text(part).replace(",", ", ") if part else "",
         sides=(_figure(part.left), _figure(part.right)) if part else ("", ""),
