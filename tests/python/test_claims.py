@@ -173,6 +173,13 @@ def test_a_trend_rises_on_the_whole_and_never_falls(
     assert over_loads(tmp_path, "decreases(time_s(), load='60..90')", *downward, spread=spread).verdict == verdict
 
 
+def test_a_trend_goes_by_numbers_whatever_the_order_of_the_scenario(tmp_path: Path) -> None:
+    backwards = {"load": ["90", "60", "100"]}
+    table = rows({("60",): [1.0, 1.1], ("90",): [2.0, 2.1], ("100",): [3.0, 3.1]}, backwards)
+    outcome = one(tmp_path, "holds = \"increases(time_s(), load='60..')\"", scenario(backwards), runs=table)
+    assert outcome.verdict == "upheld"
+
+
 def test_a_step_back_is_named(tmp_path: Path) -> None:
     outcome = over_loads(tmp_path, "increases(time_s(), load='60..90')", 1, 3, 2, 4)
     assert outcome.reason == "goes the other way from 70 to 80"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,10 +89,8 @@ class _Reader:
             raise self._error("", "there is no claim; each begins with a line [[claim]].")
         metrics = {}
         for name, formula in self._table(data, "metrics").items():
-            try:
+            with self._reading("[metrics]", name):
                 metrics[name] = parse_metric(name, _text(formula))
-            except ClaimError as error:
-                raise self._error("[metrics]", f"{name}: {error}") from None
         selections = {}
         for name, chosen in self._table(data, "select").items():
             selections[name] = self._levels("[select]", name, chosen)
@@ -109,6 +108,19 @@ class _Reader:
         what = place if place[:1] in ("", "[") else f"claim {place}"
         return InputError(": ".join(filter(None, (f"{self._file}:{line}" if line else str(self._file), what, reason))))
 
+    @contextmanager
+    def _reading(self, place: str, key: str) -> Iterator[None]:
+        """Say of an error in what is read meanwhile where it is."""
+        try:
+            yield
+        except ClaimError as error:
+            reason = str(error)
+        except RecursionError:
+            reason = "the expression is nested too deeply."
+        else:
+            return
+        raise self._error(place, ": ".join(filter(None, (key, reason))))
+
     def _table(self, data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
         table = data.get(key, {})
         if not isinstance(table, dict):
@@ -116,12 +128,10 @@ class _Reader:
         return table
 
     def _levels(self, place: str, name: str, chosen: object) -> Levels:
-        try:
+        with self._reading(place, name):
             if not isinstance(chosen, dict):
                 raise ClaimError('give a table such as { window = "iw10" }.')
             return self._words.selection(chosen)
-        except ClaimError as error:
-            raise self._error(place, f"{name}: {error}" if name else str(error)) from None
 
     def _list(self, place: str, key: str, value: object) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
@@ -167,10 +177,8 @@ class _Reader:
         parser = Parser(self._words)
         laid = []
         for text in [holds] if isinstance(holds, str) else self._list(name, "holds", holds):
-            try:
+            with self._reading(name, "holds"):
                 laid += [lay_out(statement, where, self._design) for statement in parser.statements(text)]
-            except ClaimError as error:
-                raise self._error(name, f"holds: {error}") from None
         if not laid:
             raise self._error(name, "holds is empty.")
         return tuple(laid)

@@ -134,7 +134,10 @@ class Vocabulary:
         if factor == FLOW:
             return tuple(map(str, words))
         picked = {level for word in words for level in self._picked(factor, str(word))}
-        return tuple(level for level in self.factors[factor] if level in picked)
+        levels = [level for level in self.factors[factor] if level in picked]
+        values = {level: number(level) for level in levels}
+        # Numbers go up, whatever the order of the scenario.
+        return tuple(levels if None in values.values() else sorted(levels, key=lambda level: values[level] or 0.0))
 
     def _picked(self, factor: str, word: str) -> list[str]:
         known = self.factors[factor]
@@ -168,8 +171,8 @@ def number(level: str) -> float | None:
 def _syntax(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
-    except (RecursionError, MemoryError):
-        raise ClaimError("the expression is nested too deeply.") from None
+    except MemoryError:  # of the parser's own stack
+        raise RecursionError from None
     except (SyntaxError, ValueError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise ClaimError(f"'{text}' cannot be read: {reason}.") from None
@@ -219,12 +222,6 @@ class Parser:
 
     def statements(self, text: str) -> list[Statement]:
         """Read a statement; a chain such as `a > b > c` is one for each of its relations."""
-        try:
-            return self._statements(text)
-        except RecursionError:
-            raise ClaimError("the expression is nested too deeply.") from None
-
-    def _statements(self, text: str) -> list[Statement]:
         node = _syntax(text)
         match node:
             case ast.Compare(left=first, ops=relations, comparators=others):
