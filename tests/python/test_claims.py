@@ -211,6 +211,14 @@ def test_the_mean_over_cells_decides_unless_every_or_some_is_asked_for(tmp_path:
     assert both(tmp_path, f'{less}\nsome = ["load"]\nwhere = {{ load = "..80" }}', MIXED).verdict == "not upheld"
 
 
+@pytest.mark.parametrize(("above", "verdict"), [(10, "upheld"), (8, "upheld"), (7, "not upheld"), (0, "not upheld")])
+def test_most_is_four_fifths(tmp_path: Path, above: int, verdict: str) -> None:
+    ten = {"load": [str(load) for load in range(10)]}
+    table = rows({(load,): [1.0 if int(load) < above else -1.0] * 3 for load in ten["load"]}, ten)
+    outcome = one(tmp_path, 'holds = "time_s() > 0"\nmost = ["load"]', scenario(ten), runs=table)
+    assert outcome.verdict == verdict
+
+
 def test_curves_cross_if_either_is_above_somewhere(tmp_path: Path) -> None:
     cross = (
         'holds = ["time_s(variant=a) > time_s(variant=b)", "time_s(variant=a) < time_s(variant=b)"]\nsome = ["load"]'

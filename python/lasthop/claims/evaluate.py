@@ -14,7 +14,8 @@ as well.
 
 A claim of several parts (statements, levels of `every`) is upheld if each part is, and not upheld if one part is not.
 The latter is a search for one among k parts, so the interval's confidence is then 1 - (1 - confidence) / k, after
-Bonferroni; likewise when one level of `some` is to uphold it.
+Bonferroni. Where m of k levels must uphold it (one of `some`, four fifths of `most`), it is 1 - (1 - confidence) /
+(k - m + 1) for them, and 1 - (1 - confidence) / m for the k - m + 1 levels that refute it (Benjamini and Heller 2008).
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ from lasthop.errors import InputError
 from lasthop.statistics import Interval, Jackknife
 
 CONFIDENCE = 0.95
+_MOST = 0.8
+"""Share of the levels of `most` that must uphold a claim."""
 
 
 @dataclass(frozen=True)
@@ -165,23 +168,23 @@ def _outcome(claim: Claim, records: Records) -> Outcome:
     for laid in claim.statements:
         cells += [_part(laid, place, [place], claim.within, records) for place in laid.places]
         for place, members in laid.groups(claim.every):
-            several = laid.groups(claim.some, members)
+            several = laid.groups(claim.most or claim.some, members)
             whole.append([_part(laid, {**place, **one}, group, claim.within, records) for one, group in several])
     return _conclude(claim, whole, cells)
 
 
 def _conclude(claim: Claim, whole: Sequence[Sequence[Part]], cells: Sequence[Part]) -> Outcome:
-    """Combine the parts: every element of `whole` must hold, and it does if one of its alternatives does."""
-    count = sum(map(len, whole))
-
-    def among(parts: int) -> float:
-        return CONFIDENCE if parts == 1 else 1 - (1 - CONFIDENCE) / count
-
-    holds = all(any(part.holds(among(len(parts))) for part in parts) for parts in whole)
-    fails = any(all(part.fails(among(len(whole))) for part in parts) for parts in whole)
-    best = [max(parts, key=lambda part: part.strength) for parts in whole]
-    decisive = min(best, key=lambda part: part.strength)
-    return Outcome(claim, _verdict(holds=holds, fails=fails), decisive, cells, decisive.remark)
+    """Combine the parts: every element of `whole` must hold, and it does if enough of its levels do."""
+    chance = 1 - CONFIDENCE
+    holds, fails, decisive = True, False, []
+    for parts in whole:
+        needed = math.ceil(_MOST * len(parts)) if claim.most else 1
+        spare = len(parts) - needed
+        holds &= sum(part.holds(1 - chance / (spare + 1)) for part in parts) >= needed
+        fails |= sum(part.fails(1 - chance / needed / len(whole)) for part in parts) > spare
+        decisive.append(sorted(parts, key=lambda part: part.strength)[spare])
+    weakest = min(decisive, key=lambda part: part.strength)
+    return Outcome(claim, _verdict(holds=holds, fails=fails), weakest, cells, weakest.remark)
 
 
 def _part(laid: Laid, place: Place, places: Sequence[Place], within: float, records: Records) -> Part:

@@ -17,17 +17,19 @@ from lasthop.errors import InputError, nearest
 CLAIMS_FILE = "claims.toml"
 _TOP = ("where", "select", "metrics", "elsewhere", "claim")
 _TEXTS = ("id", "text", "section", "reading", "explanation", "uncomputable")
-_KEYS = (*_TEXTS, "holds", "where", "every", "some", "within", "contradicts")
+_QUANTIFIERS = ("every", "most", "some")
+_KEYS = (*_TEXTS, *_QUANTIFIERS, "holds", "where", "within", "contradicts")
 
 
 @dataclass(frozen=True)
 class Claim:
     """One statement of a study.
 
-    `statements` must all hold, on the mean over their cells, but for each level of the factors `every`, and for some
-    level of the factors `some`; `where` names the levels that it is about. `within` is the tolerance of `==`, `<=` and
-    `>=`, a share of the right side. `reading` says how the words were understood, `explanation` why the records do not
-    bear them out. Without statements `uncomputable` says why there are none.
+    `statements` must all hold, on the mean over their cells, but for each level of the factors `every`, and there for
+    four fifths of the levels of the factors `most`, or for one of the factors `some`. `where` names the levels that it
+    is about. `within` is the tolerance of `==`, `<=` and `>=`, a share of the right side. `reading` says how the words
+    were understood, `explanation` why the records do not bear them out. Without statements `uncomputable` says why
+    there are none.
     """
 
     id: str
@@ -35,6 +37,7 @@ class Claim:
     section: str = ""
     statements: tuple[Laid, ...] = ()
     every: tuple[str, ...] = ()
+    most: tuple[str, ...] = ()
     some: tuple[str, ...] = ()
     within: float = 0.0
     contradicts: tuple[str, ...] = ()
@@ -157,15 +160,20 @@ class _Reader:
         if "holds" not in entry:
             return Claim(**texts, contradicts=contradicts)
         statements = self._statements(name, entry)
-        every, some = (self._quantified(name, key, entry, statements) for key in ("every", "some"))
-        if set(every) & set(some):
-            raise self._error(name, f"{min(set(every) & set(some))} is both in every and in some.")
+        quantified = {key: self._quantified(name, key, entry, statements) for key in _QUANTIFIERS}
+        factors = [factor for chosen in quantified.values() for factor in chosen]
+        twice = next((factor for factor in factors if factors.count(factor) > 1), None)
+        if twice is not None:
+            raise self._error(name, f"{twice} is named twice in {', '.join(_QUANTIFIERS)}.")
+        if quantified["most"] and quantified["some"]:
+            raise self._error(name, "give either most or some.")
         within = self._within(name, entry, statements)
         return Claim(
             **texts,
             statements=statements,
-            every=every,
-            some=some,
+            every=quantified["every"],
+            most=quantified["most"],
+            some=quantified["some"],
             within=within,
             contradicts=contradicts,
             where=_levels_text(entry.get("where", {})),
