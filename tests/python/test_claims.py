@@ -401,7 +401,8 @@ def test_the_table_has_a_row_for_every_claim(several: list[Outcome]) -> None:
         None,
     )
     assert (first["cells"], first["cells_upheld"], first["cells_not_upheld"], first["replications"]) == (1, 1, 0, 5)
-    assert table["explanation"].to_list() == [None, "a waits", None, "nobody was asked", None]
+    assert table["explanation"].to_list() == [None, "a waits", None, None, None]
+    assert table["reason"].to_list() == [None, None, None, "nobody was asked", None]
     assert cells_frame(several)["id"].to_list() == ["yes", "no", "self", "even"]
 
 

@@ -12,7 +12,7 @@ from lasthop.claims.evaluate import Outcome, Part
 
 _NUMBERS = dict.fromkeys(("left", "right", "difference", "low", "high"), pl.Float64())
 _COUNTS = dict.fromkeys(("cells", "cells_upheld", "cells_not_upheld", "replications"), pl.Int64())
-_TEXTS = ("where", "contradicts", "text", "reading", "explanation")
+_TEXTS = ("where", "contradicts", "text", "reading", "reason", "explanation")
 _ALWAYS = (UPHELD, NOT_UPHELD, UNDECIDED)
 _CLAIM = ("id", "section", "verdict", "statement", "levels")
 
@@ -34,7 +34,11 @@ def _numbers(part: Part) -> dict[str, object]:
 
 
 def claims_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
-    """Return one row per claim. Numbers are those of its decisive part; `difference` is left less right."""
+    """Return one row per claim. Numbers are those of its decisive part; `difference` is left less right.
+
+    `where`, `text`, `reading` and `explanation` are the file's; `reason` says why there is no verdict, or what the
+    numbers do not show.
+    """
     rows = []
     for outcome in outcomes:
         claim, own = outcome.claim, Counter(part.verdict for part in outcome.cells)
@@ -47,8 +51,9 @@ def claims_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
             "contradicts": ";".join(claim.contradicts),
             "text": claim.text,
             "reading": claim.reading,
+            "reason": outcome.reason,
+            "explanation": claim.explanation,
         }
-        row["explanation"] = " ".join(filter(None, (outcome.reason, claim.explanation)))
         rows.append(row)
     texts = dict.fromkeys(_CLAIM, pl.String()), dict.fromkeys(_TEXTS, pl.String())
     return _frame(rows, {**texts[0], **_NUMBERS, **_COUNTS, **texts[1]})
