@@ -6,9 +6,9 @@ Percentiles come with a stated method. `linear` interpolates (type 7 of Hyndman 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, cast
 
 import numpy as np
@@ -158,7 +158,7 @@ class Jackknife:
         return Interval(self.estimate, self.estimate - half, self.estimate + half)
 
 
-@functools.cache
+@cache
 def _student(confidence: float, freedom: int) -> float:
     from scipy import special  # a tenth of the time that scipy.stats takes to load
 

@@ -86,7 +86,7 @@ def test_a_run_leaves_the_claims_as_tables(finished: Path) -> None:
 
 def test_the_report_has_the_claims_and_contradictory_ones_side_by_side(finished: Path) -> None:
     page = (finished / "report.html").read_text(encoding="utf-8")
-    section = page[page.index('<section id="claims">') : page.index('<section id="times">')]
+    section = page[page.index('<section id="claims">') : page.index('<section id="traces">')]
     assert '<a href="#claims">' in page
     assert COUNTED[1:] in section
     assert "The slower flow takes &lt;longer&gt;" in section

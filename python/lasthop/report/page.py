@@ -156,6 +156,7 @@ def _context(results: Results) -> dict[str, Any]:
         "study": campaign.plan.study,
         "cells": cells,
         "first_scenario": json.dumps(json.loads(cells[0].scenario), indent=2),
+        "claims": claims_view(results.claims),
         "levels": {
             factor: list(dict.fromkeys(cell.levels[factor] for cell in cells if factor in cell.levels))
             for factor in factors
@@ -166,7 +167,6 @@ def _context(results: Results) -> dict[str, Any]:
         "compared": results.assets is not None,
         "pages": results.pages is not None,
         "agreement": _agreement_tables(results.agreement),
-        "claims": claims_view(results.claims),
         "misprints": bool(misprints),
         "rules": [] if results.comparison is None else _rules(results.comparison),
         "scatter": FigureView("", "", points) if points else None,
