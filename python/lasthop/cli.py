@@ -16,6 +16,8 @@ import click
 from lasthop import _core
 from lasthop.campaign import TRACES, Campaign, ChosenRun, Plan
 from lasthop.catalogue import SCENARIO_FILE, Assets, find_study, list_studies, load_assets
+from lasthop.claims import VERDICTS
+from lasthop.claims.file import Claims, claims_file, load_claims
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.progress import progress
 from lasthop.provenance import usable_cores
@@ -494,6 +496,68 @@ def anova_command(
         anova.show(analysis)
 
 
+@cli.command("claims")
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--scenario",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The scenario file that was run; claims.toml stands beside it.  [default: that of the study of this name]",
+)
+@click.option("--only", multiple=True, metavar="ID,...", help="Take only these claims, for example --only SC03,SC04.")
+@click.option(
+    "--verdict",
+    "verdicts",
+    multiple=True,
+    type=click.Choice(VERDICTS),
+    metavar="VERDICT",
+    help="Take only the claims with this verdict, for example --verdict 'not upheld'. Repeat the option for more.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write all columns, unrounded, into this new file: .csv, .json or .parquet.",
+)
+@_QUIET
+def claims_command(
+    *,
+    folder: Path,
+    scenario: Path | None,
+    only: tuple[str, ...],
+    verdicts: tuple[str, ...],
+    out: Path | None,
+    quiet: bool,
+) -> None:
+    """Check what a study says of its results.
+
+    DIR is a results folder. The claims stand in claims.toml beside the study's scenario; 'study run' checks them too
+    and leaves claims.csv, and claims_cells.csv with each cell on its own.
+
+    A claim compares means of metrics, such as fct(iw10) > fct(iw3). Its sides are compared in replications of the same
+    number, which met the same conditions, and averaged over the cells that it is about. It is upheld if the 95 %
+    interval of their difference lies on the right side of 0, not upheld if it lies on the wrong side, undecided if 0 is
+    within; uncomputable if no number of the records answers it, not run if cells are missing. Of a claim with several
+    parts the line shows the one that is nearest to failing; "cells upheld" counts the cells that uphold their part on
+    their own. docs/claims.md describes the language.
+
+    Example: lasthop claims results/balekaki2012 --verdict 'not upheld' --out failed.csv
+    """
+    from lasthop import analyze as captures
+    from lasthop.claims import check, tables
+
+    if out is not None:
+        captures.check_output(out)
+    outcomes = check.check(folder, scenario)
+    chosen = check.choose(outcomes, only, verdicts)
+    if out is not None:
+        captures.write_output(tables.claims_frame(chosen), out)
+    if not quiet:
+        check.show(chosen)
+        for line in tables.summary_lines(outcomes):
+            click.echo(line)
+
+
 def _list_files(run: ChosenRun, files: Sequence[Path]) -> None:
     click.echo(f"{run.title}:")
     for path in files:
@@ -503,6 +567,7 @@ def _list_files(run: ChosenRun, files: Sequence[Path]) -> None:
 def _run(file: Path, options: RunOptions) -> None:
     study = _core.load(str(file))
     assets = load_assets(file, study.factors)
+    claims = _claims_beside(file, study)
     plan = Plan(
         study=study,
         cells=select_cells(study.cells, study.factors, options.only),
@@ -517,7 +582,7 @@ def _run(file: Path, options: RunOptions) -> None:
     campaign = Campaign(plan, options.out or Path("results") / study.name, snap_length)
     try:
         _simulate(campaign, options, say)
-        _conclude(campaign, assets, say)
+        _conclude(campaign, assets, claims, say)
     except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
         raise
     except OSError as error:
@@ -541,17 +606,26 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
         say(f"captures: {campaign.out / TRACES}, {campaign.traces_bytes() / 1e6:.1f} MB")
 
 
-def _conclude(campaign: Campaign, assets: Assets | None, say: Callable[[str], object]) -> None:
+def _claims_beside(file: Path, study: _core.Study) -> Claims | None:
+    """Read the claims on a study. Other scenario files of its folder vary what the claims do not speak of."""
+    place = claims_file(file)
+    return load_claims(place, study) if file.name == SCENARIO_FILE and place.is_file() else None
+
+
+def _conclude(campaign: Campaign, assets: Assets | None, claims: Claims | None, say: Callable[[str], object]) -> None:
     # Imported here: `validate` and error messages need none of it.
+    from lasthop.claims.tables import summary_lines
     from lasthop.comparison import agreement_lines
     from lasthop.outputs import analyse, write_outputs
 
-    results = analyse(campaign, assets)
+    results = analyse(campaign, assets, claims)
     report = write_outputs(results)
     if results.agreement:
         say("Agreement with the published numbers:")
         for line in agreement_lines(results.agreement):
             say(f"  {line}")
+    for line in summary_lines(results.claims) if results.claims else ():
+        say(line)
     say(f"report: {report}")
 
 

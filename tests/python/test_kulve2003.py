@@ -47,26 +47,10 @@ def value(summary: pl.DataFrame) -> Value:
     return find
 
 
-@pytest.fixture(scope="module")
-def pooled(flows: pl.DataFrame) -> Callable[..., float]:
-    """Median elapsed time over all TCP flows and sets of a cell."""
-
-    def find(link: str, workload: str, variant: str) -> float:
-        rows = flows.filter(link=link, workload=workload, variant=variant, protocol="tcp")
-        return float(rows["elapsed_s"].median())  # type: ignore[arg-type]
-
-    return find
-
-
 def spread(flows: pl.DataFrame, link: str, variant: str, role: str) -> float:
     """Interquartile range of the elapsed time of 2tcp0udp."""
     times = flows.filter(link=link, workload="2tcp0udp", variant=variant, role=role)["elapsed_s"]
     return float(times.quantile(0.75, "linear") - times.quantile(0.25, "linear"))  # type: ignore[operator]
-
-
-def fairness(results: Path, link: str, workload: str, variant: str) -> float:
-    runs = pl.read_parquet(results / "runs.parquet").filter(link=link, workload=workload, variant=variant)
-    return float(runs["fairness_jain"].mean())  # type: ignore[arg-type]
 
 
 # ---- Agreement with the published numbers ----------------------------------------------------------------
@@ -186,62 +170,12 @@ def test_the_red_average_never_reaches_its_upper_threshold(results: Path) -> Non
 # ---- The study's statements ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("link", ["e0", "r1", "r3"])
-def test_cbi_is_best_or_near_best_and_fair(value: Value, results: Path, link: str) -> None:
-    variants = (*FOUR, "eifel+red", "eifel+ecn", "eifel+cbi", "eifel+cbi+ecn")
-    known = [variant for variant in variants if (link, variant) != ("r1", "dsack")]  # no table for this cell
-    slower = {variant: value(link, "2tcp0udp", variant, "tcp-slower") for variant in known}
-    assert slower["eifel+cbi"] <= 1.02 * min(slower.values())
-    assert fairness(results, link, "2tcp0udp", "eifel+cbi") > fairness(results, link, "2tcp0udp", "eifel")
+def test_the_statements_of_the_study_hold(results: Path) -> None:
+    claims = pl.read_csv(results / "claims.csv")
+    assert claims.height == 10
+    assert claims.filter(pl.col("verdict") != "upheld").select("id", "verdict").rows() == []
 
 
-def test_red_is_slower_by_ten_seconds_but_steadier_and_fairer(value: Value, flows: pl.DataFrame, results: Path) -> None:
-    slower = [value("e0", "2tcp0udp", variant, "tcp-slower") for variant in ("eifel+red", "eifel")]
-    assert slower[0] - slower[1] == pytest.approx(10, abs=3)
+def test_red_is_steadier(flows: pl.DataFrame) -> None:
+    """Of a spread over replications there is no value in each of them: no claim of claims.toml."""
     assert spread(flows, "e0", "eifel+red", "tcp-faster") < 0.6 * spread(flows, "e0", "eifel", "tcp-faster")
-    assert fairness(results, "e0", "2tcp0udp", "eifel+red") > fairness(results, "e0", "2tcp0udp", "eifel")
-
-
-@pytest.mark.parametrize(
-    ("link", "workload"),
-    [("e0", "2tcp0udp"), ("r1", "2tcp0udp"), ("r3", "2tcp0udp"), ("e0", "2tcp0udp5s"), ("e0", "2tcp1udp")],
-)
-def test_ecn_is_a_little_faster_than_red(pooled: Callable[..., float], link: str, workload: str) -> None:
-    red, ecn = (pooled(link, workload, f"eifel+{queue}") for queue in ("red", "ecn"))
-    assert 0.90 * red < ecn < red
-
-
-@pytest.mark.parametrize("quick", ["frto", "eifel"])
-@pytest.mark.parametrize("slow", ["baseline", "dsack"])
-def test_spurious_timeout_detection_pays_on_r6(flows: pl.DataFrame, quick: str, slow: str) -> None:
-    """Replication by replication, on the flow that ends last: faster beyond the noise of 200 pairs."""
-    last = flows.filter(link="r6", workload="2tcp0udp", role="tcp-slower").pivot(
-        on="variant", index=["set", "replication"], values="elapsed_s"
-    )
-    difference = last[slow] - last[quick]
-    error = difference.std() / difference.len() ** 0.5  # type: ignore[operator]
-    assert difference.mean() > 2 * error  # type: ignore[operator]
-
-
-@pytest.mark.parametrize("link", ["e0", "r1", "r3"])
-def test_no_real_difference_among_the_four_without_spurious_timeouts(pooled: Callable[..., float], link: str) -> None:
-    """Within 4 %: timestamps cost 12 of 536 bytes, that is 2.3 %."""
-    times = [pooled(link, "2tcp0udp", variant) for variant in FOUR]
-    assert max(times) < 1.04 * min(times)
-
-
-def test_a_second_flow_is_locked_out_without_cbi_only(value: Value) -> None:
-    def ratio(variant: str) -> float:
-        first, second = (value("e0", "2tcp0udp5s", variant, flow) for flow in ("tcp-first", "tcp-second"))
-        return second / first
-
-    assert ratio("eifel") == pytest.approx(1.6, abs=0.05)
-    assert ratio("eifel+cbi") < 1.1
-
-
-@pytest.mark.parametrize("link", ["e0", "r1"])
-@pytest.mark.parametrize("variant", ["eifel+red", "eifel+ecn", "eifel+cbi+ecn"])
-def test_udp_loses_more_to_red_than_to_overflow(value: Value, link: str, variant: str) -> None:
-    cell = (link, "2tcp1udp", variant, "udp")
-    assert value(*cell, metric="drops_red") > 2 * value(*cell, metric="drops_queue")
-    assert value(*cell, metric="drops_red") > value(link, "2tcp1udp", "eifel", "udp", metric="drops_queue")

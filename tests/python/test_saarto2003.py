@@ -116,37 +116,10 @@ def test_without_errors_every_replication_is_nearly_the_same(pages: pl.DataFrame
 # ---- The study's statements ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("link", ["e0", *ARQ])
-def test_a_larger_initial_window_helps_small_pages(pages: pl.DataFrame, link: str) -> None:
-    """Without timestamps; with them the smallest page gains less than published, as the README says."""
-
-    def gain(page: str) -> float:
-        return 1 - mean_time(pages, link, page, "iw4-ts") / mean_time(pages, link, page, "baseline-ts")
-
-    assert gain("s+2s") > 0.08
-    assert gain("m+2m") > 0.03
-    assert gain("l+8m") < 0.02
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_more_persistent_arq_loses_less_and_takes_no_longer(
-    pages: pl.DataFrame, flows: pl.DataFrame, page: str
-) -> None:
-    lost = [
-        float(flows.filter(link=link, workload=page, variant="baseline+ts")["data_drops_error"].mean())  # type: ignore[arg-type]
-        for link in ARQ
-    ]
-    assert lost[0] > lost[1] > lost[2]
-    times = [mean_time(pages, link, page) for link in ("e0", *ARQ)]
-    assert times[0] < min(times[1:])
-    assert times[3] < times[1]
-
-
-@pytest.mark.parametrize("variant", ["dsack", "frto"])
-def test_neither_dsack_nor_frto_matters_much(pages: pl.DataFrame, variant: str) -> None:
-    for link in ARQ:
-        for page in PAGES:
-            assert mean_time(pages, link, page, variant) == pytest.approx(mean_time(pages, link, page), rel=0.08)
+def test_the_statements_of_the_study_hold(results: Path) -> None:
+    claims = pl.read_csv(results / "claims.csv")
+    assert claims.height == 7
+    assert claims.filter(pl.col("verdict") != "upheld").select("id", "verdict").rows() == []
 
 
 # ---- The other files -------------------------------------------------------------------------------------

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
 
-from lasthop.statistics import median_interval, paired_difference, percentile_method, percentiles, summarise
+from lasthop.statistics import Jackknife, median_interval, paired_difference, percentile_method, percentiles, summarise
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40)
 methods = st.sampled_from(["linear", "lower"])
@@ -92,3 +94,28 @@ def test_incomplete_pairs_are_left_out() -> None:
     found = paired_difference([1.0, math.nan, 3.0], [0.0, 1.0, math.nan], seed=1)
     assert found is not None
     assert found.pairs == 1
+
+
+def leave_one_out(values: list[float]) -> NDArray[np.float64]:
+    return np.array([np.mean(values), *(np.mean(np.delete(values, i)) for i in range(len(values)))])
+
+
+def test_the_jackknife_of_a_mean_is_its_t_interval() -> None:
+    data = [2.0, 3.0, 1.0, 7.0]
+    found = Jackknife.of(leave_one_out(data))
+    known = stats.ttest_1samp(data, 0.0)
+    for confidence in (0.9, 0.99):
+        interval, expected = found.interval(confidence), known.confidence_interval(confidence)
+        assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
+    assert found.distance == pytest.approx(known.statistic)
+
+
+def test_what_rounding_makes_of_nothing_is_nothing() -> None:
+    found = Jackknife.of(leave_one_out([0.1 + 0.2 - 0.3] * 3), scale=0.3)
+    assert (found.estimate, found.error) == (0.0, 0.0)
+    assert found.distance > 0
+
+
+def test_one_replication_has_no_interval() -> None:
+    assert not Jackknife.of(np.array([3.0])).defined
+    assert not Jackknife.of(np.array([np.nan, 1.0, 2.0])).defined

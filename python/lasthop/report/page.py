@@ -14,6 +14,7 @@ import polars as pl
 from lasthop.campaign import Campaign
 from lasthop.catalogue import Assets, FigureSpec
 from lasthop.comparison import RULES, Agreement
+from lasthop.report.claims import claims_view
 from lasthop.report.distributions import box_sections
 from lasthop.report.interactions import factorial_figures
 from lasthop.report.results import Results, timed, transfers
@@ -177,6 +178,7 @@ def _context(results: Results) -> dict[str, Any]:
         "study": campaign.plan.study,
         "cells": cells,
         "first_scenario": json.dumps(json.loads(cells[0].scenario), indent=2),
+        "claims": claims_view(results.claims),
         "levels": {
             factor: list(dict.fromkeys(cell.levels[factor] for cell in cells if factor in cell.levels))
             for factor in factors

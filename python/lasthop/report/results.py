@@ -9,6 +9,7 @@ import polars as pl
 
 from lasthop.campaign import Campaign
 from lasthop.catalogue import Assets, Presentation
+from lasthop.claims.evaluate import Outcome
 from lasthop.comparison import Agreement
 
 
@@ -60,6 +61,7 @@ class Results:
     assets: Assets | None = None
     comparison: pl.DataFrame | None = None
     agreement: Sequence[Agreement] = field(default_factory=list)
+    claims: Sequence[Outcome] = field(default_factory=list)
 
     @property
     def factors(self) -> dict[str, list[str]]:

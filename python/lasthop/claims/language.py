@@ -1,0 +1,343 @@
+"""The language of claims: statements about means of metrics at levels of factors.
+
+    fct(iw10) > fct(iw3)
+    timeouts(window=iw10) == 2 * timeouts(window=iw3)
+    abs(fct(iw10, packets=9) - fct(iw3, packets=9)) > abs(fct(iw10, packets=10) - fct(iw3, packets=10))
+    slope(fct(), congestion="80..90") > slope(fct(), congestion="60..80")
+    increases(fct(), congestion="60..90")
+
+The text is Python's expression syntax, of which only this is accepted: numbers, `+ - * /`, comparisons, and calls of
+metrics and of the functions below. Nothing is executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lasthop.errors import nearest
+
+FLOW = "flow"
+"""What a term chooses flows, page loads or applications by, as if it were a factor."""
+FUNCTIONS = ("slope", "least", "greatest")
+"""Of an expression over levels of a factor: least-squares slope per unit of the levels, least value, greatest value."""
+TRENDS = {"increases": 1, "decreases": -1}
+RELATIONS: dict[type[ast.cmpop], str] = {ast.Gt: ">", ast.Lt: "<", ast.GtE: ">=", ast.LtE: "<=", ast.Eq: "=="}
+WEAK = ("==", "<=", ">=")
+"""Relations that have a tolerance."""
+_OPERATORS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+_RESERVED = ("abs", *FUNCTIONS, *TRENDS)
+
+Levels = Mapping[str, tuple[str, ...]]
+"""Chosen levels of each factor that is named."""
+
+
+class ClaimError(ValueError):
+    """A claim is wrong; the text says what, and what is nearest to it."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class Term:
+    """The mean of a column of the records at the named levels; of several levels the mean of their means."""
+
+    text: str
+    column: str
+    levels: Levels = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Two expressions with an operator between them: `+`, `-`, `*` or `/`."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class Absolute:
+    """The absolute value of an expression."""
+
+    inner: Expression
+
+
+@dataclass(frozen=True)
+class Over:
+    """One of `FUNCTIONS` of an expression over levels of a factor."""
+
+    function: str
+    inner: Expression
+    factor: str
+    levels: tuple[str, ...]
+
+
+Expression = Number | Term | Operation | Absolute | Over
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two expressions and the relation that holds between them."""
+
+    text: str
+    relation: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class Trend:
+    """An expression that goes up (`sign` 1) or down (-1) from level to level of a factor."""
+
+    text: str
+    sign: int
+    inner: Expression
+    factor: str
+    levels: tuple[str, ...]
+
+    def at(self, level: str) -> Expression:
+        """Return the expression at one level."""
+        return Over("least", self.inner, self.factor, (level,))
+
+
+Statement = Comparison | Trend
+
+
+def _unknown(kind: str, word: str, known: Sequence[str]) -> ClaimError:
+    return ClaimError(f"there is no {kind} '{word}'; did you mean '{nearest(word, known)}'? Known: {', '.join(known)}.")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What the statements of one study may name."""
+
+    factors: Mapping[str, Sequence[str]]
+    metrics: Mapping[str, Expression] = field(default_factory=dict)
+    selections: Mapping[str, Levels] = field(default_factory=dict)
+
+    def levels(self, factor: str, chosen: object) -> tuple[str, ...]:
+        """Return levels of a factor as chosen: a level, a list of levels, or a range such as `60..90` or `80..`."""
+        if factor != FLOW and factor not in self.factors:
+            raise _unknown("factor", factor, [*self.factors, FLOW])
+        words = chosen if isinstance(chosen, list) else [chosen]
+        if not words or not all(isinstance(w, str | int | float) and not isinstance(w, bool) for w in words):
+            raise ClaimError(f"{factor} is '{chosen}': give a level, a list of levels or a range such as '60..90'.")
+        if factor == FLOW:
+            return tuple(map(str, words))
+        picked = {level for word in words for level in self._picked(factor, str(word))}
+        levels = [level for level in self.factors[factor] if level in picked]
+        values = {level: number(level) for level in levels}
+        # Numbers go up, whatever the order of the scenario.
+        return tuple(levels if None in values.values() else sorted(levels, key=lambda level: values[level] or 0.0))
+
+    def _picked(self, factor: str, word: str) -> list[str]:
+        known = self.factors[factor]
+        if word in known:
+            return [word]
+        if ".." not in word:
+            raise _unknown(f"level of {factor}", word, known)
+        ends = [end.strip() for end in word.split("..", 1)]
+        try:
+            low, high = float(ends[0] or "-inf"), float(ends[1] or "inf")
+        except ValueError:
+            raise ClaimError(f"{factor} is '{word}': a range goes from number to number, as in '60..90'.") from None
+        inside = [level for level in known if (value := number(level)) is not None and low <= value <= high]
+        if not inside:
+            raise ClaimError(f"no level of {factor} is within '{word}'. Known: {', '.join(known)}.")
+        return inside
+
+    def selection(self, chosen: Mapping[str, object]) -> Levels:
+        """Return levels of several factors as chosen."""
+        return {factor: self.levels(factor, levels) for factor, levels in chosen.items()}
+
+
+def number(level: str) -> float | None:
+    """Return a level as a number; `None` if it is none."""
+    try:
+        return float(level)
+    except ValueError:
+        return None
+
+
+def _syntax(text: str) -> ast.expr:
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except MemoryError:  # of the parser's own stack
+        raise RecursionError from None
+    except (SyntaxError, ValueError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise ClaimError(f"'{text}' cannot be read: {reason}.") from None
+
+
+def parse_metric(name: str, text: str) -> Expression:
+    """Read a metric that is made of columns, such as `lost_packets / sent_packets`."""
+    if name in _RESERVED or not name.isidentifier():
+        raise ClaimError(f"a metric cannot be called '{name}'.")
+
+    def read(node: ast.expr) -> Expression:
+        match node:
+            case ast.Name(id=column):
+                return Term(column, column)
+            case _:
+                return _arithmetic(node, text, read)
+
+    return read(_syntax(text))
+
+
+def _arithmetic(node: ast.expr, text: str, read: Callable[[ast.expr], Expression]) -> Expression:
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return Number(_finite(value))
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
+            return Operation(_OPERATORS[type(operator)], read(left), read(right))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return Operation("-", Number(0.0), read(operand))
+    raise ClaimError(f"'{ast.unparse(node)}' in '{text}' is neither a number, nor a metric, nor arithmetic with them.")
+
+
+def _finite(value: float) -> float:
+    try:
+        if math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        pass
+    raise ClaimError("a number is too large.")
+
+
+class Parser:
+    """Reads statements in the words of a vocabulary."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        """Take what statements may name."""
+        self._words = vocabulary
+
+    def statements(self, text: str) -> list[Statement]:
+        """Read a statement; a chain such as `a > b > c` is one for each of its relations."""
+        node = _syntax(text)
+        match node:
+            case ast.Compare(left=first, ops=relations, comparators=others):
+                sides = [first, *others]
+                return [
+                    self._comparison(left, relation, right)
+                    for (left, right), relation in zip(itertools.pairwise(sides), relations, strict=True)
+                ]
+            case ast.Call(func=ast.Name(id=name)) if name in TRENDS:
+                inner, factor, levels = self._over(node)
+                if len(levels) < 2:
+                    raise ClaimError(f"'{ast.unparse(node)}' needs two levels of {factor} or more.")
+                return [Trend(ast.unparse(node), TRENDS[name], inner, factor, levels)]
+        raise ClaimError(
+            f"'{text}' states nothing: compare two expressions with {', '.join(RELATIONS.values())}, "
+            f"or write {' or '.join(f'{trend}(..., factor=levels)' for trend in TRENDS)}."
+        )
+
+    def _comparison(self, left: ast.expr, relation: ast.cmpop, right: ast.expr) -> Comparison:
+        if type(relation) not in RELATIONS:
+            word = ast.unparse(ast.Compare(left, [relation], [right]))
+            raise ClaimError(f"'{word}' has an unknown relation. Known: {', '.join(RELATIONS.values())}.")
+        sign = RELATIONS[type(relation)]
+        text = f"{ast.unparse(left)} {sign} {ast.unparse(right)}"
+        return Comparison(text, sign, self._expression(left), self._expression(right))
+
+    def _expression(self, node: ast.expr) -> Expression:
+        match node:
+            case ast.Call(func=ast.Name(id="abs"), args=[inner], keywords=[]):
+                return Absolute(self._expression(inner))
+            case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
+                gone, factor, levels = self._over(node)
+                if name == "slope" and (len(levels) < 2 or any(number(level) is None for level in levels)):
+                    raise ClaimError(f"'{ast.unparse(node)}' needs two levels of {factor} or more that are numbers.")
+                return Over(name, gone, factor, levels)
+            case ast.Call(func=ast.Name(id=name)) if name in TRENDS:
+                raise ClaimError(f"'{name}' is a statement of its own; it has no value to calculate with.")
+            case ast.Call(func=ast.Name(id=name)):
+                return self._term(name, node)
+            case ast.Name(id=name):
+                raise ClaimError(f"'{name}' stands alone; a metric is written with brackets, {name}(...).")
+        return _arithmetic(node, ast.unparse(node), self._expression)
+
+    def _over(self, node: ast.Call) -> tuple[Expression, str, tuple[str, ...]]:
+        if len(node.args) != 1 or len(node.keywords) != 1 or node.keywords[0].arg is None:
+            raise ClaimError(f"'{ast.unparse(node)}' needs one expression, and one factor with its levels.")
+        factor = node.keywords[0].arg
+        return self._expression(node.args[0]), factor, self._words.levels(factor, _literal(node.keywords[0].value))
+
+    def _term(self, name: str, node: ast.Call) -> Expression:
+        levels: dict[str, tuple[str, ...]] = {}
+
+        def choose(more: Levels) -> None:
+            for factor, chosen in more.items():
+                if factor in levels:
+                    raise ClaimError(f"'{ast.unparse(node)}' chooses {factor} twice.")
+                levels[factor] = chosen
+
+        for argument in node.args:
+            if not isinstance(argument, ast.Name) or argument.id not in self._words.selections:
+                raise _unknown("selection", ast.unparse(argument), list(self._words.selections))
+            choose(self._words.selections[argument.id])
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                raise ClaimError(f"'{ast.unparse(node)}': write factor=level.")
+            choose({keyword.arg: self._words.levels(keyword.arg, _literal(keyword.value))})
+        metric = self._words.metrics.get(name, Term(name, name))
+        return rewritten(metric, lambda term: replace(term, text=ast.unparse(node), levels=levels))
+
+
+def _literal(node: ast.expr) -> object:
+    """Return levels as a statement has them: words, numbers, texts or a list of these."""
+    match node:
+        case ast.Name(id=word):
+            return word
+        case ast.Constant(value=value):
+            return value
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return [_literal(element) for element in elements]
+    raise ClaimError(f"'{ast.unparse(node)}' is no level; put one that is no plain word in quotation marks.")
+
+
+def rewritten(expression: Expression, change: Callable[[Term], Expression]) -> Expression:
+    """Return an expression with every term replaced."""
+    match expression:
+        case Number():
+            return expression
+        case Term():
+            return change(expression)
+        case Operation(operator, left, right):
+            return Operation(operator, rewritten(left, change), rewritten(right, change))
+        case Absolute(inner):
+            return Absolute(rewritten(inner, change))
+        case Over():
+            return replace(expression, inner=rewritten(expression.inner, change))
+
+
+def sides(statement: Statement) -> list[Expression]:
+    """Return the expressions of a statement."""
+    if isinstance(statement, Comparison):
+        return [statement.left, statement.right]
+    return [Over("least", statement.inner, statement.factor, statement.levels)]
+
+
+def bound_terms(node: Expression, bound: Levels | None = None) -> Iterator[tuple[Term, Levels]]:
+    """Yield every term, with the levels of factors that a function around it goes through."""
+    bound = bound or {}
+    match node:
+        case Term():
+            yield node, bound
+        case Operation(_, left, right):
+            yield from bound_terms(left, bound)
+            yield from bound_terms(right, bound)
+        case Absolute(inner):
+            yield from bound_terms(inner, bound)
+        case Over(_, inner, factor, levels):
+            if factor in bound:
+                raise ClaimError(f"{factor} is gone through twice.")
+            yield from bound_terms(inner, {**bound, factor: levels})

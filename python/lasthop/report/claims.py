@@ -1,0 +1,74 @@
+"""The claims of a study, for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lasthop.claims import NOT_UPHELD, UPHELD
+from lasthop.claims.evaluate import Outcome
+from lasthop.claims.tables import contradictions, place_text, summary_lines
+
+_CSS = {UPHELD: "met", NOT_UPHELD: "missed"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimView:
+    """A claim in words, and what was found; empty where there is no number."""
+
+    id: str
+    section: str
+    text: str
+    verdict: str
+    css: str
+    where: str
+    statement: str
+    levels: str
+    sides: tuple[str, str]
+    difference: str
+    interval: str
+    cells: str
+    remarks: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsView:
+    """All claims, in the study's order, and those that cannot both hold, side by side."""
+
+    summary: Sequence[str]
+    claims: Sequence[ClaimView]
+    contradictory: Sequence[tuple[ClaimView, ClaimView]]
+
+
+def claims_view(outcomes: Sequence[Outcome]) -> ClaimsView | None:
+    """Lay the claims out; `None` if there are none."""
+    if not outcomes:
+        return None
+    views = {outcome.claim.id: _view(outcome) for outcome in outcomes}
+    pairs = [(views[a], views[b]) for a, b in contradictions(outcomes) if a in views and b in views]
+    return ClaimsView(summary_lines(outcomes), list(views.values()), pairs)
+
+
+def _view(outcome: Outcome) -> ClaimView:
+    claim, part = outcome.claim, outcome.decisive
+    interval = part.difference if part else None
+    upheld = sum(cell.verdict == UPHELD for cell in outcome.cells)
+    return ClaimView(
+        id=claim.id,
+        section=claim.section,
+        text=claim.text,
+        verdict=outcome.verdict,
+        css=_CSS.get(outcome.verdict, ""),
+        where=claim.where.replace(",", ", "),
+        statement=part.statement if part else "",
+        levels=place_text(part).replace(",", ", ") if part else "",
+        sides=(_figure(part.left), _figure(part.right)) if part else ("", ""),
+        difference=_figure(interval.estimate) if interval else "",
+        interval=f"{_figure(interval.low)} … {_figure(interval.high)}" if interval else "",
+        cells=f"{upheld} of {len(outcome.cells)}" if outcome.cells else "",
+        remarks=[remark for remark in (claim.reading, outcome.reason, claim.explanation) if remark],
+    )
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}".replace("-", "−")

@@ -1,0 +1,65 @@
+"""Claims on made-up scenarios and made-up records."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from lasthop.claims.evaluate import Outcome, evaluate
+from lasthop.claims.file import load_claims
+from lasthop.claims.records import Records
+
+Factors = Mapping[str, Sequence[str]]
+ORDERS = {"variant": ["a", "b", "c"], "load": ["60", "70", "80", "90"]}
+
+
+@dataclass
+class Cell:
+    """A combination of levels."""
+
+    levels: dict[str, str]
+
+
+@dataclass
+class Scenario:
+    """What claims must know of a scenario."""
+
+    factors: dict[str, list[str]]
+    cells: list[Cell]
+
+
+def scenario(factors: Factors, has: Callable[[dict[str, str]], bool] = lambda _: True) -> Scenario:
+    """Every combination of the levels that `has` accepts."""
+    cells = [dict(zip(factors, levels, strict=True)) for levels in itertools.product(*factors.values())]
+    return Scenario(
+        {name: list(levels) for name, levels in factors.items()}, [Cell(cell) for cell in cells if has(cell)]
+    )
+
+
+def rows(values: Mapping[tuple[str, ...], Iterable[float | None]], factors: Factors, **others: str) -> pl.DataFrame:
+    """A table of `time_s`: the values of each cell, by its levels, replication by replication."""
+    return pl.DataFrame(
+        [
+            {**dict(zip(factors, key, strict=True)), "set": 1, "replication": number, **others, "time_s": value}
+            for key, cell in values.items()
+            for number, value in enumerate(cell, 1)
+        ],
+        infer_schema_length=None,
+    )
+
+
+def check(folder: Path, text: str, study: Scenario, **tables: pl.DataFrame) -> list[Outcome]:
+    """Evaluate the claims of a file with this text."""
+    file = folder / "claims.toml"
+    file.write_text(text, encoding="utf-8")
+    claims = load_claims(file, study)
+    return evaluate(claims, Records(tables, claims.factors))
+
+
+def one(folder: Path, body: str, study: Scenario, **tables: pl.DataFrame) -> Outcome:
+    """Evaluate a single claim, given by its lines but id and text."""
+    return check(folder, f'[[claim]]\nid = "C"\ntext = "said"\n{body}\n', study, **tables)[0]

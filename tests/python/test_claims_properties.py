@@ -1,0 +1,92 @@
+"""What must hold of claims whatever the records say."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from claims_tools import ORDERS, one, rows, scenario
+from lasthop.claims.evaluate import Outcome
+
+STUDY = scenario(ORDERS)
+CELLS = list(itertools.product(*ORDERS.values()))
+# Few values, so that ties and constant cells come up.
+VALUES = st.one_of(st.sampled_from([0.0, 1.0, 1.5]), st.floats(-10, 10, allow_nan=False, width=32))
+
+
+@st.composite
+def records(draw: st.DrawFn) -> pl.DataFrame:
+    replications = draw(st.integers(2, 6))
+    cell = st.lists(VALUES, min_size=replications, max_size=replications)
+    return rows({key: draw(cell) for key in CELLS}, ORDERS)
+
+
+def verdict(body: str, table: pl.DataFrame) -> Outcome:
+    with tempfile.TemporaryDirectory() as folder:
+        return one(Path(folder), body, STUDY, runs=table)
+
+
+SIDES = ("time_s(variant=a)", "time_s(variant=b)")
+QUANTIFIERS = ("", 'every = ["load"]', 'some = ["load"]')
+
+
+@pytest.mark.parametrize("quantifier", [0, 1, 2])
+@pytest.mark.parametrize(("relation", "negation"), [(">", "<="), ("<", ">="), (">", "<")])
+@given(table=records())
+def test_a_claim_and_its_negation_are_never_both_upheld(
+    quantifier: int, relation: str, negation: str, table: pl.DataFrame
+) -> None:
+    """What holds at every level is denied by its negation at some level."""
+    left, right = SIDES
+    claim = verdict(f'holds = "{left} {relation} {right}"\n{QUANTIFIERS[quantifier]}', table)
+    denied = QUANTIFIERS[{0: 0, 1: 2, 2: 1}[quantifier]]
+    other = verdict(f'holds = "{left} {negation} {right}"\n{denied}', table)
+    assert [claim.verdict, other.verdict] != ["upheld", "upheld"]
+
+
+@given(table=records())
+def test_nothing_rises_and_falls(table: pl.DataFrame) -> None:
+    both = [verdict(f"holds = \"{trend}(time_s(), load='60..90')\"", table) for trend in ("increases", "decreases")]
+    assert [outcome.verdict for outcome in both].count("upheld") <= 1
+
+
+STATEMENTS = (
+    "time_s(variant=a) > time_s(variant=b)",
+    "abs(time_s(variant=a) - time_s(variant=b)) < abs(time_s(variant=a) - time_s(variant=c))",
+    "increases(time_s(variant=a), load='60..90')",
+    "slope(time_s(variant=a), load='60..80') < greatest(time_s(load=60), variant=[b, c])",
+)
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+@given(table=records(), order=st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(statement: str, table: pl.DataFrame, order: object) -> None:
+    body = f'holds = "{statement}"'
+    numbers = list(range(table.height))
+    order.shuffle(numbers)  # type: ignore[attr-defined]
+    here, shuffled = verdict(body, table), verdict(body, table[numbers])
+    assert here.verdict == shuffled.verdict
+    assert here.decisive == shuffled.decisive
+
+
+@given(table=records())
+def test_the_sides_may_change_places(table: pl.DataFrame) -> None:
+    left, right = SIDES
+    assert (
+        verdict(f'holds = "{left} > {right}"', table).verdict == verdict(f'holds = "{right} < {left}"', table).verdict
+    )
+
+
+@given(table=records())
+def test_every_is_never_easier_than_most_nor_most_than_some(table: pl.DataFrame) -> None:
+    left, right = SIDES
+    body = f'holds = "{left} > {right}"'
+    found = [verdict(f'{body}\n{key} = ["load"]', table).verdict for key in ("every", "most", "some")]
+    for stricter, easier in itertools.combinations(found, 2):
+        assert (stricter, easier) != ("upheld", "not upheld")
