@@ -541,3 +541,33 @@ fn a_file_without_permission() {
     }
     std::fs::remove_file(&path).unwrap();
 }
+
+#[test]
+fn impossible_short_flows_and_web_clients() {
+    const SHORT: &str = "[[flow]]\nkind = \"short-flows\"\nname = \"short\"\npackets = 9\nrequest = \"200 B\"\nstart = \"0 s\"\n\
+        arrivals = { model = \"poisson\", load = 0.5 }\n\
+        hosts = [{ name = \"iw3\", initial_window = 3, receive_window_initial = 4 }]\n";
+    const WEB: &str = "[[flow]]\nkind = \"web-clients\"\nname = \"web\"\nclients = 5\nstart = \"0 s\"\nbatches = 2\n\
+        interval = \"10 s\"\nrequests = { mean = 5, min = 1, max = 9 }\ngap = \"1 s\"\n\
+        multiple = { mean = 5, min = 1, max = 9 }\nfirst_unit = \"100 B\"\n\
+        others = [{ unit = \"1 kB\", share = 0.5 }]\n";
+    let accepted = format!("{BASE}{SHORT}{WEB}");
+    assert!(Study::from_str(&accepted, "x.toml").is_ok());
+    for (from, to, parts) in [
+        ("packets = 9", "packets = 0", ["`flow[2].packets`", "from 1 to 1000"]),
+        ("\"200 B\"", "\"0 B\"", ["`flow[2].request`", "from \"1 B\""]),
+        ("load = 0.5", "load = 0.0", ["`flow[2].arrivals.load`", "write 0.5"]),
+        ("model = \"poisson\"", "model = \"random\"", ["random", "sequential, poisson"]),
+        ("initial_window = 3", "initial_window = 0", ["`flow[2].hosts[0].initial_window`", "from 1"]),
+        ("hosts = [{ name = \"iw3\"", "hosts = [{ name = \"\"", ["`flow[2].hosts[0].name`", "\"iw3\""]),
+        ("clients = 5", "clients = 0", ["`flow[3].clients`", "from 1 to 1000"]),
+        ("requests = { mean = 5", "requests = { mean = 0", ["`flow[3].requests`", "1 <= min <= mean"]),
+        ("share = 0.5", "share = 0.0", ["`flow[3].others`", "no class has a share"]),
+        ("interval = \"10 s\"", "interval = \"0 s\"", ["`flow[3].interval`", "must not be zero"]),
+    ] {
+        let wrong = accepted.replace(from, to);
+        assert_ne!(wrong, accepted, "{from}");
+        let error = error(&wrong).to_string();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    }
+}
