@@ -426,6 +426,68 @@ def analyze(*, files: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
         click.echo(f"Note: {remark}", err=True)
 
 
+@cli.command("claims")
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--scenario",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The scenario file that was run; claims.toml stands beside it.  [default: that of the study of this name]",
+)
+@click.option("--only", multiple=True, metavar="ID,...", help="Take only these claims, for example --only SC03,SC04.")
+@click.option(
+    "--verdict",
+    "verdicts",
+    multiple=True,
+    type=click.Choice(VERDICTS),
+    metavar="VERDICT",
+    help="Take only the claims with this verdict, for example --verdict 'not upheld'. Repeat the option for more.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write all columns, unrounded, into this new file: .csv, .json or .parquet.",
+)
+@_QUIET
+def claims_command(
+    *,
+    folder: Path,
+    scenario: Path | None,
+    only: tuple[str, ...],
+    verdicts: tuple[str, ...],
+    out: Path | None,
+    quiet: bool,
+) -> None:
+    """Check what a study says of its results.
+
+    DIR is a results folder. The claims stand in claims.toml beside the study's scenario; 'study run' checks them too
+    and leaves claims.csv, and claims_cells.csv with each cell on its own.
+
+    A claim compares means of metrics, such as fct(iw10) > fct(iw3). Its sides are compared in replications of the same
+    number, which met the same conditions, and averaged over the cells that it is about. It is upheld if the 95 %
+    interval of their difference lies on the right side of 0, not upheld if it lies on the wrong side, undecided if 0 is
+    within; uncomputable if no number of the records answers it, not run if cells are missing. Of a claim with several
+    parts the line shows the one that is nearest to failing; "cells upheld" counts the cells that uphold their part on
+    their own. docs/claims.md describes the language.
+
+    Example: lasthop claims results/balekaki2012 --verdict 'not upheld' --out failed.csv
+    """
+    from lasthop import analyze as captures
+    from lasthop.claims import check, tables
+
+    if out is not None:
+        captures.check_output(out)
+    outcomes = check.check(folder, scenario)
+    chosen = check.choose(outcomes, only, verdicts)
+    if out is not None:
+        captures.write_output(tables.claims_frame(chosen), out)
+    if not quiet:
+        check.show(chosen)
+        for line in tables.summary_lines(outcomes):
+            click.echo(line)
+
+
 @cli.command("anova")
 @click.argument("source", metavar="DIR|FILE.csv", type=click.Path(exists=True, path_type=Path))
 @click.option("--response", required=True, metavar="METRIC", help="The column to explain, a number in every row.")
@@ -494,68 +556,6 @@ def anova_command(
         captures.write_output(analysis.frame(), out)
     if not quiet:
         anova.show(analysis)
-
-
-@cli.command("claims")
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option(
-    "--scenario",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="The scenario file that was run; claims.toml stands beside it.  [default: that of the study of this name]",
-)
-@click.option("--only", multiple=True, metavar="ID,...", help="Take only these claims, for example --only SC03,SC04.")
-@click.option(
-    "--verdict",
-    "verdicts",
-    multiple=True,
-    type=click.Choice(VERDICTS),
-    metavar="VERDICT",
-    help="Take only the claims with this verdict, for example --verdict 'not upheld'. Repeat the option for more.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write all columns, unrounded, into this new file: .csv, .json or .parquet.",
-)
-@_QUIET
-def claims_command(
-    *,
-    folder: Path,
-    scenario: Path | None,
-    only: tuple[str, ...],
-    verdicts: tuple[str, ...],
-    out: Path | None,
-    quiet: bool,
-) -> None:
-    """Check what a study says of its results.
-
-    DIR is a results folder. The claims stand in claims.toml beside the study's scenario; 'study run' checks them too
-    and leaves claims.csv, and claims_cells.csv with each cell on its own.
-
-    A claim compares means of metrics, such as fct(iw10) > fct(iw3). Its sides are compared in replications of the same
-    number, which met the same conditions, and averaged over the cells that it is about. It is upheld if the 95 %
-    interval of their difference lies on the right side of 0, not upheld if it lies on the wrong side, undecided if 0 is
-    within; uncomputable if no number of the records answers it, not run if cells are missing. Of a claim with several
-    parts the line shows the one that is nearest to failing; "cells upheld" counts the cells that uphold their part on
-    their own. docs/claims.md describes the language.
-
-    Example: lasthop claims results/balekaki2012 --verdict 'not upheld' --out failed.csv
-    """
-    from lasthop import analyze as captures
-    from lasthop.claims import check, tables
-
-    if out is not None:
-        captures.check_output(out)
-    outcomes = check.check(folder, scenario)
-    chosen = check.choose(outcomes, only, verdicts)
-    if out is not None:
-        captures.write_output(tables.claims_frame(chosen), out)
-    if not quiet:
-        check.show(chosen)
-        for line in tables.summary_lines(outcomes):
-            click.echo(line)
 
 
 def _list_files(run: ChosenRun, files: Sequence[Path]) -> None:
