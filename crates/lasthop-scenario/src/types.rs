@@ -1,6 +1,6 @@
 //! What a complete scenario says.
 
-use lasthop_core::{Bytes, Duration, Rate};
+use lasthop_core::{Bytes, Duration, Rate, Segment};
 use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::{FlowConfig, HttpConfig};
@@ -65,6 +65,12 @@ impl Scenario {
             (None, Some(lan), Some(down), Some(up)) => Topology::LastHop { lan, down, up },
             _ => panic!("a valid scenario states lan, down and up, or atm"),
         }
+    }
+
+    /// Payload of a full TCP segment.
+    pub fn segment_bytes(&self) -> u32 {
+        let options = if self.tcp.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
+        self.mtu.0 as u32 - Segment::BASE_HEADER_BYTES - options
     }
 
     /// Most that the bottleneck towards the mobile host carries, in bit/s of full IP packets.

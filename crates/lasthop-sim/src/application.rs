@@ -1,11 +1,9 @@
 //! The applications of a run, and the TCP connections they may open.
 
-use lasthop_core::{Bytes, Dscp, Duration, FlowId, FlowInfo, Host, Instant, Observer, Protocol, Seed};
+use lasthop_core::{Dscp, Duration, FlowId, FlowInfo, Host, Instant, Observer, Protocol, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{Endpoint, Phase, TcpConfig, TickClock};
-use lasthop_traffic::{
-    BulkConfig, ConstantUdp, FlowConfig, PageLoad, ShortFlows, ShortFlowsConfig, ShortHosts, WebClients,
-};
+use lasthop_traffic::{BulkConfig, ConstantUdp, FlowConfig, PageLoad, ShortFlows, ShortHosts, WebClients};
 
 /// An entry of the scenario's list of flows.
 pub(crate) struct Application {
@@ -20,7 +18,15 @@ pub(crate) enum Kind {
     Udp(ConstantUdp),
     Page(PageLoad),
     Web(WebClients),
-    Short(Box<ShortFlows>, ShortFlowsConfig),
+    Short(Box<Short>),
+}
+
+/// Short flows, and how many bytes they ask with and get.
+pub(crate) struct Short {
+    pub flows: ShortFlows,
+    pub hosts: Vec<ShortHosts>,
+    pub request: u64,
+    pub response: u64,
 }
 
 /// One flow of the run.
@@ -109,7 +115,7 @@ impl Application {
             Kind::Udp(source) => source.next_wakeup(),
             Kind::Page(page) => page.next_wakeup(),
             Kind::Web(clients) => clients.next_wakeup(),
-            Kind::Short(short, _) => short.next_wakeup(),
+            Kind::Short(short) => short.flows.next_wakeup(),
         }
     }
 }
@@ -134,7 +140,13 @@ pub(crate) fn applications(scenario: &Scenario, seed: Seed) -> Vec<Application> 
                 let bits = f64::from(short.packets) * scenario.mtu.0 as f64 * 8.0;
                 let response_time = Duration::from_nanos((bits / scenario.bottleneck_rate() * 1e9) as u64);
                 let stream = seed.stream(&format!("short.{}", short.name));
-                Kind::Short(Box::new(ShortFlows::new(short, start, response_time, stream)), short.clone())
+                let response = u64::from(short.packets) * u64::from(scenario.segment_bytes());
+                Kind::Short(Box::new(Short {
+                    flows: ShortFlows::new(short, start, response_time, stream),
+                    hosts: short.hosts.clone(),
+                    request: short.request.0,
+                    response,
+                }))
             }
         };
         let first = infos.iter().take_while(|info| (info.application as usize) < index).count();
@@ -208,12 +220,5 @@ impl Hosts {
             saw_end: false,
         };
         Connection { server: peer(self.server, Host::Server), client: peer(self.client, Host::Client) }
-    }
-
-    /// Bytes of a response of this many full segments; timestamps take their place in each.
-    pub fn response_bytes(&self, segments: u32) -> Bytes {
-        let options = if self.tcp.timestamps { lasthop_core::Segment::TIMESTAMPS_BYTES } else { 0 };
-        let segment = self.mtu - lasthop_core::Segment::BASE_HEADER_BYTES - options;
-        Bytes(u64::from(segments) * u64::from(segment))
     }
 }

@@ -163,11 +163,11 @@ impl<'a, O: Observer> Engine<'a, O> {
                     self.flush(now, flow, Host::Server);
                 }
             }
-            Kind::Short(short, config) => {
+            Kind::Short(short) => {
                 let flow = FlowId(self.flows.len() as u32);
-                if let Some(hosts) = short.poll_start(now, flow) {
-                    let Bytes(request) = config.request;
-                    self.flows.push(self.hosts.short_flow(flow, index, &config.hosts[hosts], self.observer));
+                if let Some(hosts) = short.flows.poll_start(now, flow) {
+                    let request = short.request;
+                    self.flows.push(self.hosts.short_flow(flow, index, &short.hosts[hosts], self.observer));
                     self.agenda.grow(2);
                     let client = endpoint(&mut self.flows, flow, Host::Client);
                     client.connect(now, self.observer);
@@ -232,23 +232,23 @@ impl<'a, O: Observer> Engine<'a, O> {
                 self.carry_out(now, index, flow);
                 self.schedule_application(index);
             }
-            Kind::Short(short, config) => {
-                let Bytes(response) = self.hosts.response_bytes(config.packets);
+            Kind::Short(short) => {
                 match host {
-                    Host::Server if received == Some(config.request.0) => {
-                        self.observer.written(now, flow, host, response);
-                        peer.endpoint.write(now, response, u64::from(peer.endpoint.mss()), self.observer);
+                    Host::Server if received == Some(short.request) => {
+                        self.observer.written(now, flow, host, short.response);
+                        let mss = u64::from(peer.endpoint.mss());
+                        peer.endpoint.write(now, short.response, mss, self.observer);
                         peer.endpoint.close(now, self.observer);
                     }
-                    Host::Client if received == Some(response) => {
+                    Host::Client if received == Some(short.response) => {
                         self.observer.completed(now, flow);
-                        short.handle_over(now, flow);
+                        short.flows.handle_over(now, flow);
                     }
                     _ => {}
                 }
                 if ended {
                     // The response has ended, or an end has given up.
-                    short.handle_over(now, flow);
+                    short.flows.handle_over(now, flow);
                     peer.endpoint.close(now, self.observer);
                 }
                 self.schedule_application(index);
@@ -260,7 +260,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// Forgets a connection of short life that both ends are done with.
     fn retire(&mut self, now: Instant, flow: FlowId) {
         let Flow { application, connection, .. } = &mut self.flows[flow.0 as usize];
-        let short = matches!(self.applications[*application].kind, Kind::Short(..));
+        let short = matches!(self.applications[*application].kind, Kind::Short(_));
         if connection.take_if(|connection| short && connection.is_over()).is_some() {
             self.observer.retired(now, flow);
         }

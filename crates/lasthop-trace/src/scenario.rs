@@ -1,6 +1,5 @@
 //! What the analysis has to know of a scenario before its run.
 
-use lasthop_core::Segment;
 use lasthop_scenario::Scenario;
 use lasthop_traffic::FlowConfig;
 
@@ -9,12 +8,10 @@ use crate::{Analysis, ApplicationInfo, RunInfo};
 impl Analysis {
     /// An analysis of one run of `scenario`, on whichever engine. The bottleneck is the link down.
     pub fn of(scenario: &Scenario) -> Self {
-        let packet_bytes = scenario.mtu.0 as u32;
-        let options = if scenario.tcp.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
         let run = RunInfo {
             rate_Bps: scenario.bottleneck_rate() / 8.0,
-            segment_bytes: packet_bytes - Segment::BASE_HEADER_BYTES - options,
-            packet_bytes,
+            segment_bytes: scenario.segment_bytes(),
+            packet_bytes: scenario.mtu.0 as u32,
         };
         Self::new(scenario.flow.iter().map(application_info).collect(), run)
     }
