@@ -240,8 +240,12 @@ impl Flow {
     fn drops(&mut self, data: bool, cause: DropCause) -> &mut u64 {
         let record = &mut self.record;
         match (cause, data) {
-            (DropCause::QueueOverflow, true) => &mut record.data_drops_queue,
-            (DropCause::QueueOverflow, false) => &mut record.ack_drops_queue,
+            (DropCause::QueueOverflow | DropCause::EarlyPacket | DropCause::Selective, true) => {
+                &mut record.data_drops_queue
+            }
+            (DropCause::QueueOverflow | DropCause::EarlyPacket | DropCause::Selective, false) => {
+                &mut record.ack_drops_queue
+            }
             (DropCause::Red, true) => &mut record.data_drops_red,
             (DropCause::Red, false) => &mut record.ack_drops_red,
             (DropCause::LinkError | DropCause::ArqGivenUp, true) => &mut record.data_drops_error,

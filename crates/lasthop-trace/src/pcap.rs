@@ -183,6 +183,8 @@ impl<W: Write> Capture<W> {
             },
             match cause {
                 DropCause::QueueOverflow => "queue",
+                DropCause::EarlyPacket => "early-packet",
+                DropCause::Selective => "selective",
                 DropCause::Red => "red",
                 DropCause::LinkError => "link-error",
                 DropCause::ArqGivenUp => "arq",

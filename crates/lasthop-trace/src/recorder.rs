@@ -238,7 +238,9 @@ fn packet_kind(event: PacketEvent) -> (PacketKind, Option<QueueDepth>) {
         PacketEvent::Enqueued(depth) => (PacketKind::Enqueued, Some(depth)),
         PacketEvent::Dequeued(depth) => (PacketKind::Dequeued, Some(depth)),
         PacketEvent::LinkRetry => (PacketKind::LinkRetry, None),
-        PacketEvent::Dropped(DropCause::QueueOverflow) => (PacketKind::DroppedQueue, None),
+        PacketEvent::Dropped(DropCause::QueueOverflow | DropCause::EarlyPacket | DropCause::Selective) => {
+            (PacketKind::DroppedQueue, None)
+        }
         PacketEvent::Dropped(DropCause::Red) => (PacketKind::DroppedRed, None),
         PacketEvent::Dropped(DropCause::LinkError) => (PacketKind::DroppedError, None),
         PacketEvent::Dropped(DropCause::ArqGivenUp) => (PacketKind::DroppedArq, None),
