@@ -17,6 +17,7 @@ from lasthop import _core
 from lasthop.campaign import TRACES, Campaign, ChosenRun, Plan
 from lasthop.catalogue import SCENARIO_FILE, Assets, find_study, list_studies, load_assets
 from lasthop.errors import InputError, InterruptedCampaignError
+from lasthop.live.command import shell_command
 from lasthop.progress import progress
 from lasthop.provenance import usable_cores
 from lasthop.selection import select_cell, select_cells
@@ -492,6 +493,9 @@ def anova_command(
         captures.write_output(analysis.frame(), out)
     if not quiet:
         anova.show(analysis)
+
+
+cli.add_command(shell_command)
 
 
 def _list_files(run: ChosenRun, files: Sequence[Path]) -> None:

@@ -6,3 +6,4 @@ mod engine;
 mod wire;
 
 pub use engine::{HostMemory, RunEnd, run};
+pub use wire::Wire;

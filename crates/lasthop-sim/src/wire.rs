@@ -6,7 +6,7 @@ use lasthop_core::{Duration, Instant, PacketId, Rate};
 
 /// One direction of a LAN.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub struct Wire {
     rate: Rate,
     delay: Duration,
     free_at: Instant,
@@ -14,6 +14,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
+    /// An idle wire.
     pub fn new(rate: Rate, delay: Duration) -> Self {
         Self { rate, delay, free_at: Instant::ZERO, in_flight: VecDeque::new() }
     }
@@ -24,6 +25,7 @@ impl Wire {
         self.in_flight.push_back((self.free_at + self.delay, id));
     }
 
+    /// When the next packet arrives.
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.in_flight.front().map(|&(arrival, _)| arrival)
     }
