@@ -26,6 +26,14 @@ def analyze(path: str) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     `CaptureError`. Releases the GIL.
     """
 
+def live_run(spec: str) -> tuple[Results, str]:
+    """Run replications with this machine's TCP; see `RunSpec` of crates/lasthop-host (JSON).
+
+    Returns the records, and JSON: `runs` with a fact sheet of each (lateness, counters), `differences` between the
+    scenario's TCP and Linux', in words, and `priority`. The process must have one thread only, and is in other
+    namespaces afterwards. Raises `LiveError`.
+    """
+
 def live_shell(spec: str) -> int:
     """Run a program behind the last hop and return its exit code; see `ShellSpec` of crates/lasthop-host (JSON).
 

@@ -62,32 +62,25 @@ impl Waiter {
         Ok(self.epoll.add(file, EpollEvent::new(flags, name))?)
     }
 
-    /// Watches a file that is watched already for something else.
-    pub fn rewatch(&self, file: impl AsFd, flags: EpollFlags, name: u64) -> io::Result<()> {
-        Ok(self.epoll.modify(file, &mut EpollEvent::new(flags, name))?)
-    }
-
-    /// Ends the watch of a file.
-    pub fn forget(&self, file: impl AsFd) -> io::Result<()> {
-        Ok(self.epoll.delete(file)?)
-    }
-
-    /// Waits until a watched file is ready or `due` has come; the names of the files that are ready.
-    pub fn wait(&mut self, due: Option<Instant>) -> io::Result<impl Iterator<Item = u64>> {
+    /// Waits until a watched file is ready or `due` has come; `ready` gets the names of the files that are.
+    pub fn wait(&mut self, due: Option<Instant>, ready: &mut Vec<u64>) -> io::Result<()> {
         self.arm(due)?;
-        let ready = loop {
+        let count = loop {
             match self.epoll.wait(&mut self.events, EpollTimeout::NONE) {
                 Err(nix::errno::Errno::EINTR) => {}
                 result => break result?,
             }
         };
-        if let Some(due) = due.filter(|_| self.events[..ready].iter().any(|event| event.data() == TIMER)) {
+        ready.clear();
+        ready.extend(self.events[..count].iter().map(EpollEvent::data));
+        if let Some(timer) = ready.iter().position(|name| *name == TIMER) {
+            ready.remove(timer);
             self.armed = None;
-            while self.clock.now()? < due {
+            while due.is_some_and(|due| self.clock.now().is_ok_and(|now| now < due)) {
                 std::hint::spin_loop();
             }
         }
-        Ok(self.events[..ready].iter().map(EpollEvent::data).filter(|name| *name != TIMER))
+        Ok(())
     }
 
     fn arm(&mut self, due: Option<Instant>) -> io::Result<()> {

@@ -35,18 +35,36 @@ impl Frame {
     }
 }
 
-/// Which flow a packet belongs to, and what it is to the models and the analysis.
-pub trait Identify {
-    /// The flow, the port of the fixed host, and the transport's part of a packet that `sender` sends.
-    fn identify(&mut self, sender: Host, transport: &Transport<'_>) -> (FlowId, u16, Body);
+/// Knows the flows of a run, and what their packets are to the models and the analysis.
+pub trait Flows {
+    /// The flow, the port of the fixed host, and the transport's part of a packet that `sender` sends. Told before
+    /// anybody sees the packet.
+    fn identify<O: Observer>(
+        &mut self,
+        now: Instant,
+        sender: Host,
+        transport: &Transport<'_>,
+        observer: &mut O,
+    ) -> (FlowId, u16, Body);
+
+    /// A packet is with its host, which has acted upon it.
+    fn arrived<O: Observer>(&mut self, now: Instant, host: Host, packet: &Packet, observer: &mut O) {
+        let _ = (now, host, packet, observer);
+    }
 }
 
 /// Takes all packets for one flow: enough where nobody analyses them.
 #[derive(Clone, Copy, Debug)]
 pub struct OneFlow;
 
-impl Identify for OneFlow {
-    fn identify(&mut self, sender: Host, transport: &Transport<'_>) -> (FlowId, u16, Body) {
+impl Flows for OneFlow {
+    fn identify<O: Observer>(
+        &mut self,
+        _now: Instant,
+        sender: Host,
+        transport: &Transport<'_>,
+        _observer: &mut O,
+    ) -> (FlowId, u16, Body) {
         let (source, destination) = transport.ports().unwrap_or_default();
         let server_port = if sender == Host::Server { source } else { destination };
         let body = match transport {
@@ -106,7 +124,7 @@ pub struct Delivery {
 /// Time never runs backwards from call to call; however late the owner is, everything happens at the time it was
 /// due.
 #[derive(Debug)]
-pub struct Hop<I, O> {
+pub struct Hop<F, O> {
     arena: PacketArena,
     /// The bytes of the packet in the arena's slot of the same index.
     frames: Vec<Frame>,
@@ -116,18 +134,18 @@ pub struct Hop<I, O> {
     /// A link that was woken, and may have released more packets.
     released: Option<(Instant, Direction)>,
     next_serial: u64,
-    identify: I,
+    flows: F,
     /// See every packet; the events are those of the model engine.
     seen: (Counters, O),
 }
 
-impl<I: Identify, O: Observer> Hop<I, O> {
+impl<F: Flows, O: Observer> Hop<F, O> {
     /// The network of `scenario`. A schedule takes the place of rate, queue, buffers and errors of its direction.
     pub fn new(
         scenario: &Scenario,
         schedules: [Option<Schedule>; 2],
         seed: Seed,
-        identify: I,
+        flows: F,
         observer: O,
     ) -> Self {
         let [down, up] = schedules;
@@ -146,7 +164,7 @@ impl<I: Identify, O: Observer> Hop<I, O> {
             up: way(&scenario.up, up, Direction::Up),
             released: None,
             next_serial: 0,
-            identify,
+            flows,
             seen: (Counters::default(), observer),
         }
     }
@@ -168,7 +186,8 @@ impl<I: Identify, O: Observer> Hop<I, O> {
             Transport::Other => self.seen.0.other_protocols += 1,
             Transport::Tcp(..) | Transport::Udp(..) => {}
         }
-        let (flow, server_port, body) = self.identify.identify(sender, &headers.transport);
+        let (flow, server_port, body) =
+            self.flows.identify(now, sender, &headers.transport, &mut self.seen.1);
         let ip_bytes = frame.length as u32;
         let direction = Direction::from(sender);
         let Headers { dscp, ecn, .. } = headers;
@@ -217,10 +236,10 @@ impl<I: Identify, O: Observer> Hop<I, O> {
     }
 
     /// The packet is with its host.
-    pub fn finish(&mut self, delivery: Delivery) -> Packet {
+    pub fn finish(&mut self, delivery: Delivery) {
         let packet = self.arena.remove(delivery.id);
         self.seen.packet(delivery.due, PacketEvent::Delivered, &packet);
-        packet
+        self.flows.arrived(delivery.due, delivery.host, &packet, &mut self.seen.1);
     }
 
     /// When something is due next, if anything is under way.
@@ -238,9 +257,9 @@ impl<I: Identify, O: Observer> Hop<I, O> {
         &self.seen.0
     }
 
-    /// The observer, which also gets what the hosts' own tools know.
-    pub fn observer(&mut self) -> &mut O {
-        &mut self.seen.1
+    /// The flows, and the observer for what happens in them.
+    pub fn flows(&mut self) -> (&mut F, &mut O) {
+        (&mut self.flows, &mut self.seen.1)
     }
 
     /// The observer, when all is over.

@@ -13,6 +13,7 @@ pub mod clock;
 pub mod counters;
 pub mod emulator;
 pub mod error;
+pub mod features;
 pub mod header;
 pub mod hop;
 pub mod lateness;
@@ -20,8 +21,10 @@ pub mod namespace;
 pub mod netlink;
 pub mod priority;
 pub mod programs;
+pub mod run;
 pub mod shell;
 pub mod status;
 pub mod tun;
+mod workload;
 
 pub use error::Error;

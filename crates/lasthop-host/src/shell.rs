@@ -61,7 +61,7 @@ pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
     let clock = Clock::start()?;
     let mut programs = Programs::start(&server, &client, &commands)?;
     let hop = Hop::new(&spec.scenario, schedules, seed, OneFlow, ());
-    let mut emulator = Emulator::new(hop, server.tun, client.tun, clock, mtu as usize);
+    let mut emulator = Emulator::new(hop, &server.tun, &client.tun, clock, mtu as usize);
     let code = forward(spec, &mut emulator, &mut programs, clock)?;
     terminal.restore();
     if spec.summary {
@@ -72,7 +72,7 @@ pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
 
 fn forward(
     spec: &ShellSpec,
-    emulator: &mut Emulator<OneFlow, ()>,
+    emulator: &mut Emulator<'_, OneFlow, ()>,
     programs: &mut Programs,
     clock: Clock,
 ) -> Result<i32, Error> {
@@ -81,13 +81,14 @@ fn forward(
     waiter.watch(emulator.tun(Host::Client), EpollFlags::EPOLLIN, CLIENT_TUN)?;
     waiter.watch(programs.signals(), EpollFlags::EPOLLIN, SIGNALS)?;
     let mut status = Status::new(spec.status);
+    let mut ready = Vec::new();
     loop {
         let due = emulator.hop.next_wakeup().into_iter().chain(status.next_wakeup()).min();
-        let ready = waiter.wait(due)?;
+        waiter.wait(due, &mut ready)?;
         let now = clock.now()?;
-        emulator.deliver(now, |(), _, _, _| ())?;
-        for name in ready {
-            match name {
+        emulator.deliver(now)?;
+        for name in &ready {
+            match *name {
                 SERVER_TUN => emulator.receive(now, Host::Server)?,
                 CLIENT_TUN => emulator.receive(now, Host::Client)?,
                 _ => {
@@ -111,7 +112,7 @@ fn read_schedule(path: Option<&Path>) -> Result<Option<Schedule>, Error> {
     path.map(read).transpose()
 }
 
-fn summary(emulator: &Emulator<OneFlow, ()>, priority: Priority) -> String {
+fn summary(emulator: &Emulator<'_, OneFlow, ()>, priority: Priority) -> String {
     let counters = emulator.hop.counters();
     let mut lines: Vec<String> = [("down", &counters.down), ("up", &counters.up)]
         .iter()

@@ -6,6 +6,7 @@ imports nothing but the extension.
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from pathlib import Path
@@ -16,14 +17,19 @@ EXIT_INPUT = 2
 
 
 def main() -> int:
-    """Run the request in the file descriptor that is named on the command line; return the exit code."""
+    """Carry out the request in the file descriptor that is named on the command line; return the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    request = Path(f"/proc/self/fd/{int(sys.argv[1])}").read_text(encoding="utf-8")
+    request = json.loads(Path(f"/proc/self/fd/{int(sys.argv[1])}").read_text(encoding="utf-8"))
     try:
-        return _core.live_shell(request)
+        if "shell" in request:
+            return _core.live_shell(json.dumps(request["shell"]))
+        results, facts = _core.live_run(json.dumps(request["run"]))
     except _core.LiveError as error:
         sys.stderr.write(f"Error: {error}\n")
         return EXIT_INPUT
+    tables = {"flows": results.flows, "pages": results.pages, "runs": results.runs}
+    json.dump({**tables, "facts": json.loads(facts)}, sys.stdout)
+    return 0
 
 
 if __name__ == "__main__":

@@ -6,12 +6,13 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from lasthop import _core
 from lasthop.errors import InputError
+from lasthop.live.process import child_arguments
 from lasthop.live.presets import find_link, presets
 from lasthop.selection import select_cell
 
@@ -103,7 +104,7 @@ def shell_command(
         click.echo(
             f"{study.title}. This shell is the client, 10.0.1.1; the server is 10.0.0.1. Leave with exit.", err=True
         )
-    _become_emulator(json.dumps(request))
+    _become_emulator(request)
 
 
 def _list() -> None:
@@ -121,14 +122,12 @@ def _style(status: bool, quiet: bool, *, interactive: bool) -> str:
     return "lines" if status else "none"
 
 
-def _become_emulator(request: str) -> NoReturn:
+def _become_emulator(request: dict[str, Any]) -> NoReturn:
     """Replace this process: signals, the terminal and the exit code are the emulator's own."""
-    descriptor = os.memfd_create("request", 0)
-    os.write(descriptor, request.encode())
-    os.lseek(descriptor, 0, os.SEEK_SET)
+    arguments, _ = child_arguments({"shell": request})
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        os.execv(sys.executable, [sys.executable, "-P", "-m", "lasthop.live.child", str(descriptor)])
+        os.execv(arguments[0], arguments)
     except OSError as error:
-        raise InputError(f"Cannot start {sys.executable}: {error}.") from error
+        raise InputError(f"Cannot start {arguments[0]}: {error}.") from error
