@@ -1,7 +1,7 @@
 //! Packets between the two TUN devices and the models between them.
 
 use crate::clock::Clock;
-use crate::hop::{Frame, Hop, Flows};
+use crate::hop::{Flows, Frame, Hop};
 use crate::lateness::Lateness;
 use crate::tun::Tun;
 use lasthop_core::{Host, Instant, Observer};

@@ -92,7 +92,8 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
         }
         let seed = Seed { study: spec.seed, replication };
         let observer = Known(Analysis::of(scenario));
-        let (end, Known(analysis), facts) = run_once(scenario, seed, in_chain, &pair, spec.spin_us, observer)?;
+        let (end, Known(analysis), facts) =
+            run_once(scenario, seed, in_chain, &pair, spec.spin_us, observer)?;
         runs.push((analysis.finish(end), facts));
     }
     Ok(Runs { runs, differences: features.differences, priority })

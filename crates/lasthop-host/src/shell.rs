@@ -12,6 +12,7 @@ use lasthop_core::{Direction, Duration, Host, Seed};
 use lasthop_link::Schedule;
 use lasthop_scenario::Scenario;
 use nix::sys::epoll::EpollFlags;
+use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{getpgrp, tcgetpgrp, tcsetpgrp};
 use serde::Deserialize;
@@ -155,6 +156,10 @@ fn summary(emulator: &Emulator<'_, OneFlow, ()>, priority: Priority) -> String {
         if priority.real_time { "" } else { "; no real-time priority" },
         if priority.memory_locked { "" } else { "; memory not locked" },
     ));
+    if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
+        let time = usage.user_time() + usage.system_time();
+        lines.push(format!("cpu   {}.{:06} s", time.tv_sec(), time.tv_usec()));
+    }
     if !late.valid {
         lines.push(
             "INVALID: more than 0.1 % of the packets were over 1 ms late; this machine is too busy".into(),

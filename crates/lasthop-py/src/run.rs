@@ -4,7 +4,8 @@ use lasthop_core::{FlowId, Instant, Observer, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_sim::{HostMemory, RunEnd};
 use lasthop_trace::{
-    Addresses, Analysis, Capture, CapturePoint, DROPS_FILE, FlowRecord, PageRecord, Recorder, Records, RunRecord,
+    Addresses, Analysis, Capture, CapturePoint, DROPS_FILE, FlowRecord, PageRecord, Recorder, Records,
+    RunRecord,
 };
 use std::fs::File;
 use std::io::{self, BufWriter};

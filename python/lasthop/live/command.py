@@ -12,8 +12,8 @@ import click
 
 from lasthop import _core
 from lasthop.errors import InputError
-from lasthop.live.process import child_arguments
 from lasthop.live.presets import find_link, presets
+from lasthop.live.process import child_arguments
 from lasthop.selection import select_cell
 
 _SPIN_MAX_US = 1000

@@ -13,7 +13,7 @@ from lasthop import _core
 from lasthop.errors import InputError
 from lasthop.live.process import child_arguments
 
-ENGINE = "live"
+LIVE = "live"
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,10 +180,15 @@ impl Workload {
     }
 
     /// Listens at `address`, unless that is done already, for connections from `host`.
-    fn listen(&mut self, host: Host, address: SocketAddr, info: &FlowInfo, waiter: &Waiter) -> io::Result<()> {
-        let same = |listener: &Socket| {
-            listener.local_addr().is_ok_and(|bound| bound.as_socket() == Some(address))
-        };
+    fn listen(
+        &mut self,
+        host: Host,
+        address: SocketAddr,
+        info: &FlowInfo,
+        waiter: &Waiter,
+    ) -> io::Result<()> {
+        let same =
+            |listener: &Socket| listener.local_addr().is_ok_and(|bound| bound.as_socket() == Some(address));
         if self.listeners.iter().any(|(listener, from)| *from == host && same(listener)) {
             return Ok(());
         }
@@ -220,7 +225,12 @@ impl Workload {
     }
 
     /// Lets the applications act whose time has come.
-    pub fn wake<O: Observer>(&mut self, now: Instant, waiter: &Waiter, observer: &mut O) -> Result<(), Error> {
+    pub fn wake<O: Observer>(
+        &mut self,
+        now: Instant,
+        waiter: &Waiter,
+        observer: &mut O,
+    ) -> Result<(), Error> {
         for index in 0..self.applications.len() {
             let Application { first, kind } = &mut self.applications[index];
             let first = *first;
@@ -461,4 +471,3 @@ fn datagram(payload: &[u8]) -> Datagram {
     let number = shown.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
     Datagram { number, payload_bytes: payload.len() as u32 }
 }
-

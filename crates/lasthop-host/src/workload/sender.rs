@@ -48,8 +48,13 @@ impl TcpInfo {
             let mut info: libc::tcp_info = std::mem::zeroed();
             let mut length = size_of_val(&info) as libc::socklen_t;
             let target = (&raw mut info).cast();
-            if libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, target, &raw mut length)
-                != 0
+            if libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                target,
+                &raw mut length,
+            ) != 0
             {
                 return Err(io::Error::last_os_error());
             }
