@@ -558,9 +558,7 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
         done = "simulated" if plan.engine == MODEL else "ran"
         say(f"{done} {simulated.runs} runs in {simulated.wall_s:.2f} s")
     if plan.engine == LIVE and (late := campaign.late_runs()):
-        say(
-            f"INVALID: {late} of {plan.runs} runs had more than 0.1 % of their packets over 1 ms late; see `valid`"
-        )
+        say(f"INVALID: {late} of {plan.runs} runs had more than 0.1 % of their packets over 1 ms late; see `valid`")
     if campaign.snap_length is not None:
         say(f"captures: {campaign.out / TRACES}, {campaign.traces_bytes() / 1e6:.1f} MB")
 

@@ -13,7 +13,7 @@ import click
 from lasthop import _core
 from lasthop.errors import InputError
 from lasthop.live.presets import find_link, presets
-from lasthop.live.process import child_arguments
+from lasthop.live.process import SPIN_US, child_arguments
 from lasthop.selection import select_cell
 
 _SPIN_MAX_US = 1000
@@ -47,10 +47,11 @@ _SPIN_MAX_US = 1000
     "--spin",
     "spin_us",
     type=click.IntRange(min=0, max=_SPIN_MAX_US),
-    default=0,
+    default=SPIN_US,
+    show_default=True,
     metavar="MICROSECONDS",
-    help="Wait for the last so many microseconds before a delivery in a busy loop: more punctual, but costs a "
-    "processor.  [default: 0]",
+    help="Wait for the last so many microseconds before a delivery in a busy loop: more punctual, but costs processor "
+    "time.",
 )
 @click.option("--status", is_flag=True, help="Show the state every second, also if standard error is no terminal.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors: no state, no summary.")

@@ -11,7 +11,7 @@ from typing import Any
 
 from lasthop import _core
 from lasthop.errors import InputError
-from lasthop.live.process import child_arguments
+from lasthop.live.process import SPIN_US, child_arguments
 
 LIVE = "live"
 
@@ -36,7 +36,7 @@ def run_cell(cell: _core.Cell, seed: int, first: int, count: int) -> LiveResults
         "seed": seed,
         "first": first,
         "count": count,
-        "spin_us": 0,
+        "spin_us": SPIN_US,
         "parent": os.getpid(),
     }
     arguments, descriptor = child_arguments({"run": run})

@@ -8,6 +8,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+SPIN_US = 20
+"""How near a deadline is awaited in a busy loop unless said otherwise: nearer than a timer could wake the emulator."""
+
 
 def child_arguments(request: Mapping[str, Any]) -> tuple[list[str], int]:
     """Return the command line of a process that carries out `request`, and the descriptor that it reads it from.

@@ -8,10 +8,12 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr};
 
-/// Bytes read or written at once at most.
-const CHUNK_BYTES: usize = 1 << 16;
+/// Bytes written at once at most.
+const WRITE_BYTES: usize = 1 << 16;
+/// Bytes read at once at most.
+const READ_BYTES: usize = 1 << 14;
 /// What applications send.
-static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
+static ZEROS: [u8; WRITE_BYTES] = [0; WRITE_BYTES];
 
 /// What is new for the application.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,7 +102,7 @@ impl Peer {
             if order.current == 0 {
                 order.current = order.left.min(order.write);
             }
-            let length = order.current.min(CHUNK_BYTES as u64) as usize;
+            let length = order.current.min(WRITE_BYTES as u64) as usize;
             // Segments do not span writes.
             let last = if length as u64 == order.current { libc::MSG_EOR } else { 0 };
             match socket.send_with_flags(&ZEROS[..length], last | libc::MSG_NOSIGNAL) {
@@ -124,7 +126,7 @@ impl Peer {
     pub fn news(&mut self) -> News {
         let Some(mut socket) = self.socket.as_ref() else { return News::default() };
         let before = self.received;
-        let mut buffer = [0; CHUNK_BYTES];
+        let mut buffer = [0; READ_BYTES];
         let ended = loop {
             match socket.read(&mut buffer) {
                 Ok(0) => break true,
