@@ -67,11 +67,14 @@ buffer = bytearray(1 << 20)
 
 def receive():
     # The kernel notes when the last packet came, however late this process reads it.
-    count, notes, _, _ = connection.recvmsg_into([buffer], 64)
-    if not count:
-        raise SystemExit("the sender is gone")
+    total, notes = 0, []
+    while not notes:
+        count, notes, _, _ = connection.recvmsg_into([buffer], 64)
+        if not count:
+            raise SystemExit("the sender is gone")
+        total += count
     whole, nanos = struct.unpack("qq", notes[0][2])
-    return count, whole + nanos / 1e9
+    return total, whole + nanos / 1e9
 
 _, start = receive()
 first = last = start

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,6 +137,50 @@ def test_a_run_ends_at_its_time_limit(tmp_path: Path) -> None:
     cell = cell_of(tmp_path, DOWNLOAD.replace("100 kB", "10000 kB"))
     flows = run_cell(cell, 1, 1, 1).flows
     assert flows["outcome"] == ["unfinished"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_an_end_by_signal_ends_the_emulator_too(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    file = tmp_path / "long.toml"
+    file.write_text(
+        (SCENARIO + DOWNLOAD).replace("1000 kbit/s", "1 kbit/s").replace('"10 s"', '"10 min"'), encoding="utf-8"
+    )
+    mark = str(uuid.uuid4())
+    # A shell without job control has its background processes ignore SIGINT; these do not.
+    source = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from lasthop.cli import main; sys.exit(main())"
+    )
+    command = [sys.executable, "-c", source, "run", str(file), "--engine", "live", "--out", str(tmp_path / "out")]
+    environment = {**os.environ, "MARK": mark}
+    process = subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.DEVNULL)
+
+    def emulators() -> list[Path]:
+        marked = f"MARK={mark}".encode()
+        return [
+            file
+            for file in Path("/proc").glob("[0-9]*/environ")
+            if marked in read(file) and b"live.child" in read(file.with_name("cmdline"))
+        ]
+
+    end = time.monotonic() + 20
+    while not emulators():
+        assert time.monotonic() < end, "no emulator was started"
+        time.sleep(0.05)
+    time.sleep(0.5)
+    # Ctrl-C at a terminal reaches the whole group; a kill reaches one process.
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    assert process.wait(20) == code
+    while emulators():
+        assert time.monotonic() < end, "the emulator goes on"
+        time.sleep(0.05)
+
+
+def read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:  # the process is gone, or another user's
+        return b""
 
 
 def test_the_command_leaves_what_the_model_engine_leaves(

@@ -63,10 +63,11 @@ pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
     let mut programs = Programs::start(&server, &client, &commands)?;
     let hop = Hop::new(&spec.scenario, schedules, seed, OneFlow, ());
     let mut emulator = Emulator::new(hop, &server.tun, &client.tun, clock, mtu as usize);
+    let before_s = processor_time()?;
     let code = forward(spec, &mut emulator, &mut programs, clock)?;
     terminal.restore();
     if spec.summary {
-        eprintln!("{}", summary(&emulator, priority));
+        eprintln!("{}", summary(&emulator, priority, processor_time()? - before_s));
     }
     Ok(code)
 }
@@ -113,7 +114,14 @@ fn read_schedule(path: Option<&Path>) -> Result<Option<Schedule>, Error> {
     path.map(read).transpose()
 }
 
-fn summary(emulator: &Emulator<'_, OneFlow, ()>, priority: Priority) -> String {
+/// Processor time of this process so far, in seconds.
+fn processor_time() -> Result<f64, Error> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).context("cannot read the processor time")?;
+    let time = usage.user_time() + usage.system_time();
+    Ok(time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6)
+}
+
+fn summary(emulator: &Emulator<'_, OneFlow, ()>, priority: Priority, cpu_s: f64) -> String {
     let counters = emulator.hop.counters();
     let mut lines: Vec<String> = [("down", &counters.down), ("up", &counters.up)]
         .iter()
@@ -156,10 +164,7 @@ fn summary(emulator: &Emulator<'_, OneFlow, ()>, priority: Priority) -> String {
         if priority.real_time { "" } else { "; no real-time priority" },
         if priority.memory_locked { "" } else { "; memory not locked" },
     ));
-    if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
-        let time = usage.user_time() + usage.system_time();
-        lines.push(format!("cpu   {}.{:06} s", time.tv_sec(), time.tv_usec()));
-    }
+    lines.push(format!("cpu   {cpu_s:.3} s"));
     if !late.valid {
         lines.push(
             "INVALID: more than 0.1 % of the packets were over 1 ms late; this machine is too busy".into(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ def run_cell(cell: _core.Cell, seed: int, first: int, count: int) -> LiveResults
         done = subprocess.run(arguments, pass_fds=[descriptor], capture_output=True, text=True, check=False)
     finally:
         os.close(descriptor)
+    if done.returncode == -signal.SIGINT:  # Ctrl-C reaches all processes at the terminal
+        raise KeyboardInterrupt
     if done.returncode != 0:
         reason = done.stderr.strip().removeprefix("Error: ") or f"its process ended with code {done.returncode}"
         raise InputError(f"The live engine cannot run {cell.key or 'the scenario'}: {reason}")
