@@ -12,6 +12,9 @@ SNAP_LENGTH: int
 class ScenarioError(ValueError):
     """A scenario file is wrong; the text is one paragraph: file, line, reason, suggestion."""
 
+class LiveError(RuntimeError):
+    """This machine cannot run the live engine; the text says why, and what helps."""
+
 class CaptureError(ValueError):
     """A capture file cannot be analysed; the text says what is wrong, at which byte, after how many packets."""
 
@@ -21,6 +24,20 @@ def analyze(path: str) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     The latter say what was in the file: `packets`, `tcp_packets`, `udp_packets`, `other_packets`, `fragments`,
     `incomplete_packets`, and `cut_at`, the byte of the record within which it ends, None if it is whole. Raises
     `CaptureError`. Releases the GIL.
+    """
+
+def live_run(spec: str) -> tuple[Results, str]:
+    """Run replications with this machine's TCP; see `RunSpec` of crates/lasthop-host (JSON).
+
+    Returns the records, and JSON: `runs` with a fact sheet of each (lateness, counters), `differences` between the
+    scenario's TCP and Linux', in words, and `priority`. The process must have one thread only, and is in other
+    namespaces afterwards. Raises `LiveError`.
+    """
+
+def live_shell(spec: str) -> int:
+    """Run a program behind the last hop and return its exit code; see `ShellSpec` of crates/lasthop-host (JSON).
+
+    The process must have one thread only, and is in other namespaces afterwards. Raises `LiveError`.
     """
 
 def load(path: str) -> Study:

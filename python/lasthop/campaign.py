@@ -24,6 +24,7 @@ import polars as pl
 from lasthop import _core
 from lasthop.atomic import replace_atomically
 from lasthop.errors import InputError, InterruptedCampaignError
+from lasthop.live.engine import LIVE, LiveResults, run_cell
 from lasthop.provenance import host_facts
 from lasthop.roles import assign_roles
 
@@ -38,7 +39,8 @@ _OPTIONAL = ("pages", "shorts")
 TRACES = "traces"
 _PARTS = "parts"
 _FORMAT = 1
-_ENGINE = "model"
+MODEL = "model"
+_NOTES = "live"
 _OWN_COLUMNS = frozenset({"set", "replication", "flow", "application", "page", "role", "protocol", "outcome"})
 
 
@@ -56,6 +58,7 @@ class Plan:
     seed: int
     replications: int
     sets: int = 1
+    engine: str = MODEL
 
     @property
     def runs(self) -> int:
@@ -67,14 +70,17 @@ class Plan:
         return (set_number - 1) * self.replications + 1
 
     def identity(self) -> dict[str, Any]:
-        """Return everything that decides the results. Two campaigns with equal identity have equal records."""
+        """Return everything that decides the results. Two campaigns with equal identity have equal records.
+
+        On the live engine the machine and chance decide, too.
+        """
         return {
             "format": _FORMAT,
             "scenario": self.study.name,
             "scenario_digest": self.study.digest,
             "lasthop_version": _core.VERSION,
             "lasthop_commit": _core.COMMIT,
-            "engine": _ENGINE,
+            "engine": self.engine,
             "seed": self.seed,
             "replications": self.replications,
             "sets": self.sets,
@@ -200,6 +206,7 @@ class Campaign:
         self.out = out
         self.snap_length = snap_length
         self._parts = out / _PARTS
+        self._notes_lock = threading.Lock()
         self._manifest = self._read_manifest()
         self.existed = self._manifest is not None
         self.units = [Unit(s, c) for s in range(1, plan.sets + 1) for c in range(len(plan.cells))]
@@ -353,8 +360,31 @@ class Campaign:
                 frame = frame.select(*first, "role", pl.exclude(*first, "role"))
             replace_atomically(unit.file(self._parts, table), frame.write_parquet)
 
-    def _run_replications(self, unit: Unit) -> _core.Results:
+    def _run_live(self, unit: Unit) -> LiveResults:
+        cell = self.plan.cells[unit.cell]
+        results = run_cell(cell, self.plan.seed, self.plan.first(unit.set_number), self.plan.replications)
+        with self._notes_lock:
+            notes = self.manifest.setdefault(_NOTES, {"priority": results.facts["priority"], "differences": {}})
+            notes["differences"][cell.key] = results.facts["differences"]
+            self._write_manifest()
+        return results
+
+    def live_differences(self) -> dict[str, list[str]]:
+        """Return what the scenario asks of TCP and Linux did otherwise: cells by sentence; empty for the model."""
+        cells: dict[str, list[str]] = {}
+        for cell, sentences in self.manifest.get(_NOTES, {}).get("differences", {}).items():
+            for sentence in sentences:
+                cells.setdefault(sentence, []).append(cell)
+        return cells
+
+    def late_runs(self) -> int:
+        """Return how many runs of the live engine were too late to be valid."""
+        return self.run_rows().filter(~pl.col("valid")).height
+
+    def _run_replications(self, unit: Unit) -> _core.Results | LiveResults:
         """Run a unit; its captures are there whole or not at all."""
+        if self.plan.engine == LIVE:
+            return self._run_live(unit)
         cell, seed, first = self.plan.cells[unit.cell], self.plan.seed, self.plan.first(unit.set_number)
         if self._is_captured(unit):
             return cell.run(seed, first, self.plan.replications)

@@ -14,11 +14,13 @@ from typing import Any, TypeVar
 import click
 
 from lasthop import _core
-from lasthop.campaign import TRACES, Campaign, ChosenRun, Plan
+from lasthop.campaign import MODEL, TRACES, Campaign, ChosenRun, Plan
 from lasthop.catalogue import SCENARIO_FILE, Assets, find_study, list_studies, load_assets
 from lasthop.claims import VERDICTS
 from lasthop.claims.file import Claims, claims_file, load_claims
 from lasthop.errors import InputError, InterruptedCampaignError
+from lasthop.live.command import shell_command
+from lasthop.live.engine import LIVE
 from lasthop.progress import progress
 from lasthop.provenance import usable_cores
 from lasthop.selection import select_cell, select_cells
@@ -56,6 +58,7 @@ class RunOptions:
     out: Path | None
     pcap: bool
     snaplen: int | None
+    engine: str
     quiet: bool
 
     @classmethod
@@ -109,6 +112,14 @@ def _run_options(command: F) -> F:
             "writes. They take room: 2 to 5 MB for a run of kulve2003, a quarter of that with --snaplen 96.",
         ),
         _SNAPLEN,
+        click.option(
+            "--engine",
+            type=click.Choice([MODEL, LIVE]),
+            default=MODEL,
+            show_default=True,
+            help="What runs the hosts: lasthop's models in virtual time, or this machine's own TCP in real time, over "
+            "the same last hop. A live run takes as long as it says; --jobs may exceed the cores.",
+        ),
         _QUIET,
     ]
     for option in reversed(options):
@@ -558,6 +569,9 @@ def anova_command(
         anova.show(analysis)
 
 
+cli.add_command(shell_command)
+
+
 def _list_files(run: ChosenRun, files: Sequence[Path]) -> None:
     click.echo(f"{run.title}:")
     for path in files:
@@ -574,7 +588,12 @@ def _run(file: Path, options: RunOptions) -> None:
         seed=study.seed if options.seed is None else options.seed,
         replications=options.replications or study.replications,
         sets=options.sets,
+        engine=options.engine,
     )
+    if options.pcap and options.engine == LIVE:
+        raise InputError(
+            "--pcap captures runs of the model engine; run tcpdump in 'lasthop shell' to capture live ones."
+        )
     say = (lambda _: None) if options.quiet else click.echo
     if options.snaplen is not None and not options.pcap:
         raise InputError("--snaplen says how much of each packet a capture keeps: give --pcap too, or leave it out.")
@@ -601,7 +620,10 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
     with progress(plan.runs, plan.runs - pending, quiet=options.quiet) as advance:
         simulated = campaign.run(options.jobs or usable_cores(), advance)
     if simulated.runs:
-        say(f"simulated {simulated.runs} runs in {simulated.wall_s:.2f} s")
+        done = "simulated" if plan.engine == MODEL else "ran"
+        say(f"{done} {simulated.runs} runs in {simulated.wall_s:.2f} s")
+    if plan.engine == LIVE and (late := campaign.late_runs()):
+        say(f"INVALID: {late} of {plan.runs} runs had more than 0.1 % of their packets over 1 ms late; see `valid`")
     if campaign.snap_length is not None:
         say(f"captures: {campaign.out / TRACES}, {campaign.traces_bytes() / 1e6:.1f} MB")
 

@@ -46,6 +46,11 @@ impl Dscp {
     /// Largest code point.
     pub const MAX: u8 = 63;
 
+    /// The code point of six bits, the lower ones of `bits`.
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits & Self::MAX)
+    }
+
     /// The number, `0..=63`.
     pub const fn get(self) -> u8 {
         self.0

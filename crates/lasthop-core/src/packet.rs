@@ -272,6 +272,13 @@ impl Segment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PacketId(u32);
 
+impl PacketId {
+    /// The slot, for what an engine keeps beside the packet.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// The packets in flight. Slots are reused, so a run in steady state allocates nothing.
 #[derive(Debug, Default)]
 pub struct PacketArena {

@@ -37,6 +37,7 @@ pub mod config;
 pub mod errors;
 mod htb;
 mod link;
+mod opportunities;
 mod path;
 mod queue;
 mod red;
@@ -51,4 +52,5 @@ pub use config::{
     Start, StateLookup,
 };
 pub use errors::{LinkState, Period, Periods};
+pub use opportunities::{OpportunityLink, Schedule, ScheduleError};
 pub use path::Path;

@@ -4,6 +4,7 @@
 
 #![allow(missing_docs, reason = "the stub file documents the Python side")]
 
+mod live;
 mod run;
 
 use std::fs::File;
@@ -14,13 +15,14 @@ use lasthop_core::Instant;
 use lasthop_link::{ErrorConfig, LinkState, Periods};
 use lasthop_scenario::{Roles, Scenario};
 use lasthop_trace::{CapturePoint, Column, Columnar, DROPS_FILE, SNAP_LENGTH};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use run::CaptureTarget;
 use sha2::{Digest, Sha256};
 
 pyo3::create_exception!(_core, ScenarioError, PyValueError, "A scenario file is wrong.");
+pyo3::create_exception!(_core, LiveError, PyRuntimeError, "This machine cannot run the live engine.");
 pyo3::create_exception!(_core, CaptureError, PyValueError, "A capture file cannot be analysed.");
 
 #[pyclass(frozen)]
@@ -291,6 +293,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CAPTURE_FILES", files)?;
     module.add("SNAP_LENGTH", SNAP_LENGTH)?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
+    module.add("LiveError", module.py().get_type::<LiveError>())?;
     module.add("CaptureError", module.py().get_type::<CaptureError>())?;
     module.add_class::<Study>()?;
     module.add_class::<Cell>()?;
@@ -298,5 +301,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Trace>()?;
     module.add_function(wrap_pyfunction!(load, module)?)?;
     module.add_function(wrap_pyfunction!(analyze, module)?)?;
+    module.add_function(wrap_pyfunction!(live::live_run, module)?)?;
+    module.add_function(wrap_pyfunction!(live::live_shell, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)
 }

@@ -4,8 +4,8 @@ use lasthop_core::{FlowId, Instant, Observer, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_sim::{HostMemory, RunEnd};
 use lasthop_trace::{
-    Addresses, Analysis, Capture, CapturePoint, DROPS_FILE, FlowRecord, PageRecord, Recorder, RunRecord,
-    ShortRecord,
+    Addresses, Analysis, Capture, CapturePoint, DROPS_FILE, FlowRecord, PageRecord, Recorder, Records,
+    RunRecord, ShortRecord,
 };
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -37,6 +37,16 @@ pub struct Batch {
     pub pages: Table<PageRecord>,
     pub shorts: Table<ShortRecord>,
     pub runs: Table<RunRecord>,
+}
+
+impl Batch {
+    /// Adds the records of a replication.
+    pub fn add(&mut self, replication: u64, records: Records) {
+        self.flows.extend(replication, records.flows);
+        self.pages.extend(replication, records.pages);
+        self.shorts.extend(replication, records.shorts);
+        self.runs.extend(replication, vec![records.run]);
+    }
 }
 
 /// One replication with everything that happened in it.
@@ -85,11 +95,7 @@ pub fn batch(
         } else {
             lasthop_sim::run(scenario, seed, &mut memory, &mut analysis)
         };
-        let records = analysis.finish(end.time);
-        batch.flows.extend(replication, records.flows);
-        batch.pages.extend(replication, records.pages);
-        batch.shorts.extend(replication, records.shorts);
-        batch.runs.extend(replication, vec![records.run]);
+        batch.add(replication, analysis.finish(end.time));
     }
     Ok(batch)
 }

@@ -7,3 +7,4 @@ mod network;
 mod wire;
 
 pub use engine::{HostMemory, RunEnd, run};
+pub use wire::Wire;

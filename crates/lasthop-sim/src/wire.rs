@@ -6,7 +6,7 @@ use lasthop_core::{Duration, Instant, PacketId, Rate};
 
 /// One direction of a wire.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub struct Wire {
     /// Without one, packets take no time.
     rate: Option<Rate>,
     delay: Duration,
@@ -15,6 +15,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
+    /// An idle wire; without a rate, packets take no time.
     pub fn new(rate: Option<Rate>, delay: Duration) -> Self {
         Self { rate, delay, free_at: Instant::ZERO, in_flight: VecDeque::new() }
     }
@@ -26,6 +27,7 @@ impl Wire {
         self.in_flight.push_back((self.free_at + self.delay, id));
     }
 
+    /// When the next packet arrives.
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.in_flight.front().map(|&(arrival, _)| arrival)
     }

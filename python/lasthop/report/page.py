@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from lasthop.campaign import Campaign
+from lasthop.campaign import MODEL, Campaign
 from lasthop.catalogue import Assets, FigureSpec
 from lasthop.comparison import RULES, Agreement
 from lasthop.report.claims import claims_view
@@ -47,9 +47,11 @@ def trace_figures(results: Results) -> Iterator[FigureView]:
     """Yield the illustrated replications: those the study names, else the first of the first cell.
 
     The latter only of so few flows that those drawn in detail tell something. A cell that was not run is left out.
-    Tracing runs the replication again; it sees the same packets.
+    Tracing runs the replication again; it sees the same packets, which a live run would not.
     """
     plan = results.campaign.plan
+    if plan.engine != MODEL:
+        return
     cells = {cell.key: cell for cell in plan.cells}
     specs = results.presentation.figures
     first = plan.cells[0]
@@ -73,11 +75,19 @@ def _facts(campaign: Campaign) -> list[tuple[str, str]]:
         ("Cells", str(len(plan.cells))),
         ("Replications", f"{sets} per cell, {plan.runs} runs in all"),
         ("Seed", str(plan.seed)),
-        ("Engine", f"{identity['engine']} (virtual time)"),
+        ("Engine", _engine(campaign)),
         ("lasthop", f"{identity['lasthop_version']} (commit {identity['lasthop_commit']})"),
         ("Simulation", f"{simulated.runs} runs in {simulated.wall_s:.2f} s of wall time, without analysis and report"),
         ("Host", f"{host['system']}; {host['processor']}, {host['cores']} cores; Python {host['python']}"),
     ]
+
+
+def _engine(campaign: Campaign) -> str:
+    if campaign.plan.engine == MODEL:
+        return "model (virtual time)"
+    late = campaign.late_runs()
+    punctual = "all runs were punctual" if not late else f"{late} of {campaign.plan.runs} runs are invalid"
+    return f"live (this machine's TCP, real time); {punctual}: 99.9 % of the packets at most 1 ms late"
 
 
 def _text(name: str) -> str:
@@ -196,6 +206,7 @@ def _context(results: Results) -> dict[str, Any]:
         "rules": [] if results.comparison is None else _rules(results.comparison),
         "scatter": FigureView("", "", points) if points else None,
         "factorial": [FigureView(title, "", figure) for title, figure in factorial],
+        "live_differences": campaign.live_differences(),
         "groups": _groups(results),
     }
 

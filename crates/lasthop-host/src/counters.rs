@@ -1,0 +1,65 @@
+//! What the emulator saw, in numbers.
+
+use lasthop_core::{Direction, DropCause, Instant, Observer, Packet, PacketEvent};
+use serde::Serialize;
+
+/// Packets of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DirectionCounters {
+    /// Packets that the host sent.
+    pub sent: u64,
+    /// Packets that the other host got.
+    pub delivered: u64,
+    /// Bytes of IP length that the other host got.
+    pub delivered_bytes: u64,
+    /// Dropped at a full router queue.
+    pub drops_queue: u64,
+    /// Dropped by RED or another active discard.
+    pub drops_red: u64,
+    /// Lost by the link, given up by its ARQ.
+    pub drops_error: u64,
+    /// Marked for congestion.
+    pub marks: u64,
+}
+
+/// Packets that the emulator saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Server to client.
+    pub down: DirectionCounters,
+    /// Client to server.
+    pub up: DirectionCounters,
+    /// Passed as they are: fragments of IP packets.
+    pub fragments: u64,
+    /// Passed as they are: neither TCP nor UDP, or with a transport header cut short.
+    pub other_protocols: u64,
+    /// Refused: no IP packets.
+    pub malformed: u64,
+    /// Refused: longer than the MTU.
+    pub oversized: u64,
+    /// Refused: not for a router to forward.
+    pub link_local: u64,
+}
+
+impl Observer for Counters {
+    fn packet(&mut self, _now: Instant, event: PacketEvent, packet: &Packet) {
+        let counters = match packet.direction {
+            Direction::Down => &mut self.down,
+            Direction::Up => &mut self.up,
+        };
+        match event {
+            PacketEvent::Sent => counters.sent += 1,
+            PacketEvent::Marked => counters.marks += 1,
+            PacketEvent::Delivered => {
+                counters.delivered += 1;
+                counters.delivered_bytes += u64::from(packet.ip_bytes);
+            }
+            PacketEvent::Dropped(DropCause::QueueOverflow) => counters.drops_queue += 1,
+            PacketEvent::Dropped(DropCause::Red | DropCause::EarlyPacket | DropCause::Selective) => {
+                counters.drops_red += 1;
+            }
+            PacketEvent::Dropped(DropCause::LinkError | DropCause::ArqGivenUp) => counters.drops_error += 1,
+            PacketEvent::Enqueued(_) | PacketEvent::Dequeued(_) | PacketEvent::LinkRetry => {}
+        }
+    }
+}

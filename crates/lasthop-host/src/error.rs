@@ -1,0 +1,39 @@
+//! What can go wrong with the host.
+
+use std::fmt;
+
+/// One paragraph: what failed, why, and what helps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(String);
+
+impl Error {
+    /// An error with this text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self(format!("the emulator cannot go on: {error}"))
+    }
+}
+
+/// Says what was being done when something failed.
+pub(crate) trait Context<T> {
+    fn context(self, what: &str) -> Result<T, Error>;
+}
+
+impl<T, E: fmt::Display> Context<T> for Result<T, E> {
+    fn context(self, what: &str) -> Result<T, Error> {
+        self.map_err(|error| Error(format!("{what}: {error}")))
+    }
+}

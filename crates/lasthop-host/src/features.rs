@@ -1,0 +1,208 @@
+//! The TCP of a scenario, as far as Linux lets it be chosen: sysctls of a network namespace and route metrics. What it
+//! does not let be chosen is listed, not ignored.
+
+use crate::namespace::HostConfig;
+use lasthop_core::Duration;
+use lasthop_scenario::Scenario;
+use lasthop_tcp::{FRtoMode, InitialSsthresh, TcpConfig};
+use netlink_packet_route::route::RouteMetric;
+use std::fs;
+
+/// Numbers of metrics that count only when they are locked (`RTAX_*`).
+const LOCK_SSTHRESH: u32 = 1 << 6;
+const LOCK_RTO_MIN: u32 = 1 << 13;
+/// `RTAX_FEATURE_ECN`.
+const FEATURE_ECN: u32 = 1;
+/// Linux' timeout before the first sample: `TCP_TIMEOUT_INIT`.
+const RTO_INITIAL: Duration = Duration::from_secs(1);
+/// Room for what applications write, so that they never wait.
+const WRITE_BUFFER_BYTES: u64 = 16 << 20;
+/// Least room for what has arrived, with what the kernel needs beside each packet.
+const READ_BUFFER_BYTES_MIN: u64 = 1 << 20;
+
+/// What both hosts are to be like, and what they cannot be.
+#[derive(Clone, Debug)]
+pub struct Features {
+    /// The fixed host.
+    pub server: HostConfig,
+    /// The mobile host.
+    pub client: HostConfig,
+    /// Each a sentence: what the scenario asks for, and what Linux does.
+    pub differences: Vec<String>,
+}
+
+impl Features {
+    /// The hosts of a scenario.
+    pub fn of(scenario: &Scenario) -> Self {
+        let tcp = &scenario.tcp;
+        let segment = scenario.mtu.0 as u32 - 40 - if tcp.timestamps { 12 } else { 0 };
+        let sysctls: Vec<_> = sysctls(tcp, segment)
+            .into_iter()
+            .map(|(name, value)| (format!("ipv4/{name}"), value))
+            // Some came with later kernels.
+            .filter(|(name, _)| fs::exists(format!("/proc/sys/net/{name}")).unwrap_or(false))
+            .collect();
+        let mut locks = LOCK_RTO_MIN;
+        let mut metrics = vec![
+            RouteMetric::InitCwnd(tcp.initial_window),
+            RouteMetric::InitRwnd(tcp.receive_window_initial),
+            RouteMetric::Window(window_bytes(tcp, segment)),
+            RouteMetric::RtoMin((tcp.rto_min.as_nanos() / 1_000_000) as u32),
+            RouteMetric::CcAlgo("reno".into()),
+        ];
+        if let InitialSsthresh::Bytes(bytes) = tcp.initial_ssthresh {
+            metrics.push(RouteMetric::SsThresh((bytes.0 / u64::from(segment)).max(2) as u32));
+            locks |= LOCK_SSTHRESH;
+        }
+        if tcp.ecn {
+            metrics.push(RouteMetric::Features(FEATURE_ECN));
+        }
+        if tcp.ack_every == 1 {
+            metrics.push(RouteMetric::QuickAck(1));
+        }
+        metrics.push(RouteMetric::Lock(locks));
+        let host = HostConfig { sysctls, metrics };
+        Self { server: host.clone(), client: host, differences: differences(tcp) }
+    }
+}
+
+fn window_bytes(tcp: &TcpConfig, segment: u32) -> u32 {
+    tcp.receive_window_max.saturating_mul(segment)
+}
+
+fn sysctls(tcp: &TcpConfig, segment: u32) -> Vec<(&'static str, String)> {
+    let switch = |on: bool| u8::from(on).to_string();
+    let read_buffer = READ_BUFFER_BYTES_MIN.max(4 * u64::from(window_bytes(tcp, segment)));
+    let millis = |duration: Duration| (duration.as_nanos() / 1_000_000).to_string();
+    vec![
+        ("tcp_sack", switch(tcp.sack)),
+        ("tcp_dsack", switch(tcp.dsack)),
+        ("tcp_timestamps", switch(tcp.timestamps)),
+        ("tcp_window_scaling", switch(tcp.window_scaling)),
+        ("tcp_frto", if tcp.frto == FRtoMode::Off { "0" } else { "2" }.into()),
+        ("tcp_ecn", switch(tcp.ecn)),
+        ("tcp_no_metrics_save", switch(!tcp.cached_metrics)),
+        ("tcp_no_ssthresh_metrics_save", switch(!tcp.cached_metrics)),
+        ("tcp_reordering", tcp.dupack_threshold.to_string()),
+        ("tcp_syn_retries", tcp.syn_retries.to_string()),
+        ("tcp_retries2", tcp.retries.to_string()),
+        ("tcp_fin_timeout", (tcp.fin_timeout.as_nanos() / 1_000_000_000).max(1).to_string()),
+        ("tcp_rto_max_ms", millis(tcp.rto_max.max(Duration::from_secs(1)).min(Duration::from_secs(120)))),
+        ("tcp_rmem", format!("4096 {read_buffer} {read_buffer}")),
+        ("tcp_wmem", format!("4096 {WRITE_BUFFER_BYTES} {WRITE_BUFFER_BYTES}")),
+        ("tcp_moderate_rcvbuf", "0".into()),
+        // What no scenario knows: tail loss probes, RACK, ACKs that are merged or limited, fast open.
+        ("tcp_early_retrans", "0".into()),
+        ("tcp_recovery", "0".into()),
+        ("tcp_comp_sack_nr", "0".into()),
+        ("tcp_backlog_ack_defer", "0".into()),
+        ("tcp_invalid_ratelimit", "0".into()),
+        ("tcp_fastopen", "0".into()),
+    ]
+}
+
+fn differences(tcp: &TcpConfig) -> Vec<String> {
+    let mut list = vec![
+        format!(
+            "recovery = {}: Linux marks lost segments by RFC 6675 and lowers its window by proportional rate reduction \
+             (RFC 6937)",
+            word(tcp.recovery)
+        ),
+        format!(
+            "delayed_ack = \"{}\": Linux adapts the time, from 40 to 200 ms, and acknowledges the first segments at once \
+             (quick ACKs)",
+            tcp.delayed_ack
+        ),
+        format!("max_burst = {}: Linux does not moderate bursts this way", tcp.max_burst),
+    ];
+    let mut unless = |same: bool, text: String| {
+        if !same {
+            list.push(text);
+        }
+    };
+    unless(tcp.limited_transmit, "limited_transmit = false: Linux always uses it".into());
+    unless(!tcp.early_retransmit, "early_retransmit = true: Linux has dropped it".into());
+    unless(
+        tcp.eifel == tcp.timestamps,
+        format!("eifel = {}: Linux undoes by timestamps whenever it has them", tcp.eifel),
+    );
+    unless(
+        matches!(tcp.frto, FRtoMode::Off | FRtoMode::Rfc5682Sack),
+        format!("frto = {}: Linux has the version of RFC 5682", word(tcp.frto)),
+    );
+    unless(
+        tcp.rto_initial == RTO_INITIAL,
+        format!("rto_initial = \"{}\": Linux has \"{RTO_INITIAL}\"", tcp.rto_initial),
+    );
+    unless(
+        tcp.ack_every <= 2,
+        format!("ack_every = {}: Linux acknowledges every second segment at the latest", tcp.ack_every),
+    );
+    unless(
+        tcp.receive_window_growth == 2,
+        format!(
+            "receive_window_growth = {}: Linux' window grows by 2 segments per segment",
+            tcp.receive_window_growth
+        ),
+    );
+    unless(
+        !tcp.cached_metrics,
+        format!(
+            "cached_initial_window = {}: Linux starts with initial_window, whatever it has cached",
+            word(tcp.cached_initial_window)
+        ),
+    );
+    list
+}
+
+/// A value as scenarios write it.
+fn word<T: serde::Serialize>(value: T) -> String {
+    serde_json::to_string(&value).expect("a switch is a word")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lasthop_scenario::Study;
+    use std::path::Path;
+
+    fn features(tcp: &str) -> Features {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/kulve2003/study.toml");
+        let text = fs::read_to_string(path).unwrap();
+        let text = text.replace("profile = \"linux-2.4\"", &format!("profile = \"linux-2.4\"\n{tcp}"));
+        Features::of(&Study::from_str(&text, "study.toml").unwrap().cells[0].scenario)
+    }
+
+    fn value(features: &Features, name: &str) -> String {
+        let found = features.server.sysctls.iter().find(|(key, _)| key == &format!("ipv4/{name}"));
+        found.unwrap_or_else(|| panic!("{name} is not set")).1.clone()
+    }
+
+    #[test]
+    fn switches_become_sysctls_and_metrics() {
+        let on = features("dsack = true\ntimestamps = true\neifel = true\necn = true\ncached_metrics = true");
+        assert_eq!(["tcp_dsack", "tcp_timestamps", "tcp_ecn"].map(|name| value(&on, name)), ["1"; 3]);
+        assert_eq!(value(&on, "tcp_no_metrics_save"), "0");
+        assert!(on.server.metrics.contains(&RouteMetric::Features(FEATURE_ECN)));
+        assert!(on.client.metrics.contains(&RouteMetric::Window(64 * 524)));
+        let off = features("");
+        assert_eq!(["tcp_dsack", "tcp_timestamps", "tcp_ecn"].map(|name| value(&off, name)), ["0"; 3]);
+        assert_eq!(value(&off, "tcp_no_metrics_save"), "1");
+        assert!(off.server.metrics.contains(&RouteMetric::InitCwnd(2)));
+    }
+
+    #[test]
+    fn what_linux_cannot_do_is_said() {
+        let said = |tcp: &str, word: &str| {
+            features(tcp).differences.iter().any(|difference| difference.starts_with(word))
+        };
+        assert!(said("", "recovery = \"linux-in-flight\""));
+        assert!(said("limited_transmit = false", "limited_transmit"));
+        assert!(!said("", "limited_transmit"));
+        assert!(said("frto = \"2002\"", "frto = \"2002\""));
+        assert!(!said("frto = \"rfc5682-sack\"", "frto"));
+        assert!(said("timestamps = true", "eifel = false"));
+        assert!(said("rto_initial = \"3 s\"", "rto_initial"));
+        assert!(!said("rto_initial = \"1 s\"", "rto_initial"));
+    }
+}

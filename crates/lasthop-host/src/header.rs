@@ -1,0 +1,117 @@
+//! What the last hop needs to know of a packet's headers, and the one thing that it may change in them.
+
+use etherparse::{IpEcn, IpSlice, TcpHeaderSlice, UdpHeader, UdpHeaderSlice, ip_number};
+use lasthop_core::{Dscp, Ecn};
+use std::net::IpAddr;
+
+#[cfg(test)]
+mod tests;
+
+/// The headers of a packet that can cross the last hop.
+#[derive(Clone, Debug)]
+pub struct Headers<'a> {
+    /// Code point in the DS field.
+    pub dscp: Dscp,
+    /// ECN field; ECT(1) counts as ECT(0).
+    pub ecn: Ecn,
+    /// What the IP packet carries.
+    pub transport: Transport<'a>,
+}
+
+/// The transport header, as far as there is one to be read.
+#[derive(Clone, Debug)]
+pub enum Transport<'a> {
+    /// TCP, with the length of the payload.
+    Tcp(TcpHeaderSlice<'a>, u32),
+    /// UDP, with the payload.
+    Udp(UdpHeaderSlice<'a>, &'a [u8]),
+    /// Another protocol, or a header that is cut short.
+    Other,
+    /// A fragment of an IP packet, the first ones included.
+    Fragment,
+}
+
+/// Why a packet cannot cross the last hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No IP packet, or one whose length is not what its header says.
+    Malformed,
+    /// To a group, to all, or from or to an address of one link only: a router does not forward it.
+    LinkLocal,
+}
+
+impl<'a> Headers<'a> {
+    /// Reads the headers of an IP packet.
+    pub fn read(packet: &'a [u8]) -> Result<Self, Refusal> {
+        let ip = IpSlice::from_slice(packet).map_err(|_| Refusal::Malformed)?;
+        if !routed(ip.source_addr(), ip.destination_addr()) {
+            return Err(Refusal::LinkLocal);
+        }
+        let (dscp, ecn) = match &ip {
+            IpSlice::Ipv4(ip) => (ip.header().dcp(), ip.header().ecn()),
+            IpSlice::Ipv6(ip) => (ip.header().dscp(), ip.header().ecn()),
+        };
+        let ecn = match ecn {
+            IpEcn::NotEct => Ecn::NotEct,
+            IpEcn::Ect0 | IpEcn::Ect1 => Ecn::Ect0,
+            IpEcn::CongestionExperienced => Ecn::Ce,
+        };
+        Ok(Self { dscp: Dscp::from_bits(dscp.value()), ecn, transport: Transport::read(&ip) })
+    }
+}
+
+impl<'a> Transport<'a> {
+    fn read(ip: &IpSlice<'a>) -> Self {
+        let payload = ip.payload();
+        if payload.fragmented {
+            return Self::Fragment;
+        }
+        let bytes = payload.payload;
+        match payload.ip_number {
+            ip_number::TCP => TcpHeaderSlice::from_slice(bytes).map_or(Self::Other, |header| {
+                let length = bytes.len() - header.slice().len();
+                Self::Tcp(header, length as u32)
+            }),
+            ip_number::UDP => UdpHeaderSlice::from_slice(bytes)
+                .map_or(Self::Other, |header| Self::Udp(header, &bytes[UdpHeader::LEN..])),
+            _ => Self::Other,
+        }
+    }
+
+    /// Source and destination port.
+    pub fn ports(&self) -> Option<(u16, u16)> {
+        match self {
+            Self::Tcp(header, _) => Some((header.source_port(), header.destination_port())),
+            Self::Udp(header, _) => Some((header.source_port(), header.destination_port())),
+            Self::Other | Self::Fragment => None,
+        }
+    }
+}
+
+fn routed(source: IpAddr, destination: IpAddr) -> bool {
+    let stays = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast() || address.is_multicast(),
+        IpAddr::V6(address) => address.is_unicast_link_local() || address.is_multicast(),
+    };
+    !stays(source) && !stays(destination)
+}
+
+/// Sets the ECN field of an IP packet to "congestion experienced" (RFC 3168, section 5).
+pub fn mark_congestion(packet: &mut [u8]) {
+    match packet {
+        [first, class, _, _, _, _, _, _, _, _, sum_high, sum_low, ..] if *first >> 4 == 4 => {
+            let before = u16::from_be_bytes([*first, *class]);
+            *class |= IpEcn::CongestionExperienced as u8;
+            let after = u16::from_be_bytes([*first, *class]);
+            // RFC 1624, equation 3.
+            let sum = u16::from_be_bytes([*sum_high, *sum_low]);
+            let total = u32::from(!sum) + u32::from(!before) + u32::from(after);
+            let folded = (total & 0xffff) + (total >> 16);
+            let folded = (folded & 0xffff) + (folded >> 16);
+            [*sum_high, *sum_low] = (!(folded as u16)).to_be_bytes();
+        }
+        // The traffic class lies across the first two bytes; the header has no checksum (RFC 8200).
+        [first, second, ..] if *first >> 4 == 6 => *second |= (IpEcn::CongestionExperienced as u8) << 4,
+        _ => {}
+    }
+}

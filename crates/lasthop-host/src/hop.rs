@@ -1,0 +1,344 @@
+//! The network between the two hosts: LAN wires, and the last hop's models, fed with the bytes of real packets.
+//! Sans-IO like the models; the same objects and the same order of events as in the model engine.
+
+use crate::counters::Counters;
+use crate::error::Error;
+use crate::header::{Headers, Refusal, Transport, mark_congestion};
+use lasthop_core::{
+    Body, Datagram, Direction, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena, PacketEvent,
+    PacketId, QueueDepth, Seed, Segment,
+};
+use lasthop_link::{OpportunityLink, Path, Schedule};
+use lasthop_scenario::{Scenario, Topology};
+use lasthop_sim::Wire;
+
+#[cfg(test)]
+mod tests;
+
+/// The bytes of one packet, in a buffer that is used again and again.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// Room for the largest packet and one byte more.
+    pub buffer: Box<[u8]>,
+    /// Bytes of the packet.
+    pub length: usize,
+}
+
+impl Frame {
+    /// An empty frame for packets of up to `mtu` bytes.
+    pub fn new(mtu: usize) -> Self {
+        Self { buffer: vec![0; mtu + 1].into_boxed_slice(), length: 0 }
+    }
+
+    /// The packet.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.length]
+    }
+}
+
+/// Knows the flows of a run, and what their packets are to the models and the analysis.
+pub trait Flows {
+    /// The flow, the port of the fixed host, and the transport's part of a packet that `sender` sends. Told before
+    /// anybody sees the packet.
+    fn identify<O: Observer>(
+        &mut self,
+        now: Instant,
+        sender: Host,
+        transport: &Transport<'_>,
+        observer: &mut O,
+    ) -> (FlowId, u16, Body);
+
+    /// A packet is with its host, which has acted upon it.
+    fn arrived<O: Observer>(&mut self, now: Instant, host: Host, packet: &Packet, observer: &mut O) {
+        let _ = (now, host, packet, observer);
+    }
+}
+
+/// Takes all packets for one flow: enough where nobody analyses them.
+#[derive(Clone, Copy, Debug)]
+pub struct OneFlow;
+
+impl Flows for OneFlow {
+    fn identify<O: Observer>(
+        &mut self,
+        _now: Instant,
+        sender: Host,
+        transport: &Transport<'_>,
+        _observer: &mut O,
+    ) -> (FlowId, u16, Body) {
+        let (source, destination) = transport.ports().unwrap_or_default();
+        let server_port = if sender == Host::Server { source } else { destination };
+        let body = match transport {
+            Transport::Tcp(_, payload_bytes) => {
+                Body::Tcp(Segment { payload_bytes: *payload_bytes, ..Segment::default() })
+            }
+            _ => Body::Udp(Datagram::default()),
+        };
+        (FlowId(0), server_port, body)
+    }
+}
+
+/// One direction of the last hop.
+#[derive(Debug)]
+enum Link {
+    Path(Box<Path>),
+    Opportunities(OpportunityLink),
+}
+
+/// One direction of the network.
+#[derive(Debug)]
+struct Way {
+    lan: Wire,
+    link: Link,
+}
+
+/// A component of the network; the order is that of simultaneous events in the model engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Component {
+    Link(Direction),
+    Lan(Direction),
+}
+
+const COMPONENTS: [Component; 4] = [
+    Component::Link(Direction::Down),
+    Component::Link(Direction::Up),
+    Component::Lan(Direction::Down),
+    Component::Lan(Direction::Up),
+];
+
+/// A packet that has reached its host.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery {
+    /// When, by the models.
+    pub due: Instant,
+    /// The host.
+    pub host: Host,
+    id: PacketId,
+}
+
+/// The network between the two hosts. The owner
+/// 1. fetches what is due with [`Hop::poll_delivery`] until there is nothing, writes the [`Hop::frame`] of each to
+///    its host, and gives it back with [`Hop::finish`];
+/// 2. then hands over what the hosts send, with [`Hop::send`], at the same `now`;
+/// 3. comes back at [`Hop::next_wakeup`] at the latest.
+///
+/// Time never runs backwards from call to call; however late the owner is, everything happens at the time it was
+/// due.
+#[derive(Debug)]
+pub struct Hop<F, O> {
+    arena: PacketArena,
+    /// The bytes of the packet in the arena's slot of the same index.
+    frames: Vec<Frame>,
+    mtu: usize,
+    down: Way,
+    up: Way,
+    /// A link that was woken, and may have released more packets.
+    released: Option<(Instant, Direction)>,
+    next_serial: u64,
+    flows: F,
+    /// See every packet; the events are those of the model engine.
+    seen: (Counters, O),
+}
+
+/// Refuses a scenario without a last hop.
+pub fn needs_last_hop(scenario: &Scenario) -> Result<(), Error> {
+    match scenario.topology() {
+        Topology::LastHop { .. } => Ok(()),
+        Topology::Atm(_) => Err(Error::new(
+            "an ATM switch runs on the model engine only; use a scenario with [down] and [up]",
+        )),
+    }
+}
+
+impl<F: Flows, O: Observer> Hop<F, O> {
+    /// The network of `scenario`, which has a last hop (see [`needs_last_hop`]). A schedule takes the place of rate, queue, buffers and errors of its direction.
+    pub fn new(
+        scenario: &Scenario,
+        schedules: [Option<Schedule>; 2],
+        seed: Seed,
+        flows: F,
+        observer: O,
+    ) -> Self {
+        let Topology::LastHop { lan, down, up } = scenario.topology() else {
+            panic!("a scenario with a last hop")
+        };
+        let [down_schedule, up_schedule] = schedules;
+        let way = |config: &lasthop_link::PathConfig, schedule, direction| Way {
+            lan: Wire::new(Some(lan.rate), lan.delay),
+            link: match schedule {
+                None => Link::Path(Box::new(Path::new(config, scenario.errors.as_ref(), direction, seed))),
+                Some(schedule) => Link::Opportunities(OpportunityLink::new(schedule, config.link.delay)),
+            },
+        };
+        Self {
+            arena: PacketArena::default(),
+            frames: Vec::new(),
+            mtu: scenario.mtu.0 as usize,
+            down: way(down, down_schedule, Direction::Down),
+            up: way(up, up_schedule, Direction::Up),
+            released: None,
+            next_serial: 0,
+            flows,
+            seen: (Counters::default(), observer),
+        }
+    }
+
+    /// A host sends the packet in `frame`, which gets another buffer in exchange. What cannot cross the last hop is
+    /// counted and gone.
+    pub fn send(&mut self, now: Instant, sender: Host, frame: &mut Frame) {
+        if frame.length > self.mtu {
+            self.seen.0.oversized += 1;
+            return;
+        }
+        let headers = match Headers::read(frame.bytes()) {
+            Ok(headers) => headers,
+            Err(Refusal::Malformed) => return self.seen.0.malformed += 1,
+            Err(Refusal::LinkLocal) => return self.seen.0.link_local += 1,
+        };
+        match headers.transport {
+            Transport::Fragment => self.seen.0.fragments += 1,
+            Transport::Other => self.seen.0.other_protocols += 1,
+            Transport::Tcp(..) | Transport::Udp(..) => {}
+        }
+        let (flow, server_port, body) =
+            self.flows.identify(now, sender, &headers.transport, &mut self.seen.1);
+        let ip_bytes = frame.length as u32;
+        let direction = Direction::from(sender);
+        let Headers { dscp, ecn, .. } = headers;
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        let packet = Packet { serial, flow, direction, ip_bytes, ecn, dscp, server_port, body };
+        self.seen.packet(now, PacketEvent::Sent, &packet);
+        let id = self.arena.insert(packet);
+        if id.index() == self.frames.len() {
+            self.frames.push(Frame::new(self.mtu));
+        }
+        std::mem::swap(&mut self.frames[id.index()], frame);
+        self.way(direction).lan.send(now, id, ip_bytes);
+    }
+
+    /// The next packet that has reached its host by `now`.
+    pub fn poll_delivery(&mut self, now: Instant) -> Option<Delivery> {
+        loop {
+            if let Some((due, direction)) = self.released {
+                let id = match &mut self.way(direction).link {
+                    Link::Path(path) => path.poll_delivery(due),
+                    Link::Opportunities(link) => link.poll_delivery(due),
+                };
+                if let Some(id) = id {
+                    let host = if direction == Direction::Down { Host::Client } else { Host::Server };
+                    return Some(Delivery { due, host, id });
+                }
+                self.released = None;
+            }
+            let (due, component) = self.next()?;
+            if due > now {
+                return None;
+            }
+            self.wake(due, component);
+        }
+    }
+
+    /// The bytes of a packet that has arrived, with the marks it got on its way.
+    pub fn frame(&mut self, delivery: Delivery) -> &[u8] {
+        let Frame { buffer, length } = &mut self.frames[delivery.id.index()];
+        let bytes = &mut buffer[..*length];
+        if self.arena.get(delivery.id).ecn == Ecn::Ce {
+            mark_congestion(bytes);
+        }
+        bytes
+    }
+
+    /// The packet is with its host.
+    pub fn finish(&mut self, delivery: Delivery) {
+        let packet = self.arena.remove(delivery.id);
+        self.seen.packet(delivery.due, PacketEvent::Delivered, &packet);
+        self.flows.arrived(delivery.due, delivery.host, &packet, &mut self.seen.1);
+    }
+
+    /// When something is due next, if anything is under way.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        self.next().map(|(due, _)| due)
+    }
+
+    /// Packets on the LANs and in the last hop.
+    pub fn packets_inside(&self) -> usize {
+        self.arena.len()
+    }
+
+    /// What was seen so far.
+    pub fn counters(&self) -> &Counters {
+        &self.seen.0
+    }
+
+    /// The flows, and the observer for what happens in them.
+    pub fn flows(&mut self) -> (&mut F, &mut O) {
+        (&mut self.flows, &mut self.seen.1)
+    }
+
+    /// The observer, when all is over.
+    pub fn into_observer(self) -> O {
+        self.seen.1
+    }
+
+    /// The router queue of a direction.
+    pub fn queue_depth(&self, direction: Direction) -> QueueDepth {
+        let way = if direction == Direction::Down { &self.down } else { &self.up };
+        match &way.link {
+            Link::Path(path) => path.queue_depth(),
+            Link::Opportunities(link) => link.queue_depth(),
+        }
+    }
+
+    fn way(&mut self, direction: Direction) -> &mut Way {
+        match direction {
+            Direction::Down => &mut self.down,
+            Direction::Up => &mut self.up,
+        }
+    }
+
+    fn next(&self) -> Option<(Instant, Component)> {
+        let wakeup = |component| {
+            let due = match component {
+                Component::Link(Direction::Down) => self.down.link.next_wakeup(),
+                Component::Link(Direction::Up) => self.up.link.next_wakeup(),
+                Component::Lan(Direction::Down) => self.down.lan.next_wakeup(),
+                Component::Lan(Direction::Up) => self.up.lan.next_wakeup(),
+            };
+            due.map(|due| (due, component))
+        };
+        COMPONENTS.into_iter().filter_map(wakeup).min()
+    }
+
+    fn wake(&mut self, due: Instant, component: Component) {
+        let Self { arena, seen, down, up, .. } = self;
+        let (Component::Link(direction) | Component::Lan(direction)) = component;
+        let Way { lan, link } = if direction == Direction::Down { down } else { up };
+        match component {
+            Component::Link(_) => {
+                match link {
+                    Link::Path(path) => path.handle_wakeup(due, arena, seen),
+                    Link::Opportunities(link) => link.handle_wakeup(due, arena, seen),
+                }
+                self.released = Some((due, direction));
+            }
+            Component::Lan(_) => {
+                while let Some(id) = lan.poll_arrival(due) {
+                    match link {
+                        Link::Path(path) => path.handle_packet(due, id, arena, seen),
+                        Link::Opportunities(link) => link.handle_packet(due, id, arena, seen),
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Link {
+    fn next_wakeup(&self) -> Option<Instant> {
+        match self {
+            Self::Path(path) => path.next_wakeup(),
+            Self::Opportunities(link) => link.next_wakeup(),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+use etherparse::PacketBuilder;
+use lasthop_core::{Duration, Rate};
+use lasthop_scenario::Study;
+use proptest::prelude::*;
+
+use super::*;
+
+const SCENARIO: &str = r#"
+name = "test"
+title = "A slow link"
+seed = 1
+replications = 1
+mtu = "576 B"
+time_limit = "1 min"
+lan = { rate = "100 Mbit/s", delay = "0.15 ms" }
+down.queue.limit = "2 packets"
+down.link = { rate = "64 kbit/s", delay = "300 ms", send_buffer = "1152 B", release = "serialised" }
+up.queue.limit = "2 packets"
+up.link = { rate = "64 kbit/s", delay = "300 ms", send_buffer = "1152 B", release = "serialised" }
+tcp.profile = "linux-2.4"
+flow = [{ kind = "bulk-tcp", name = "tcp", bytes = "1 kB", start = "0 s" }]
+"#;
+
+const RED: &str = r#"
+down.queue.red = { min = "1 B", max = "577 B", max_probability = 1.0, weight = 1.0, idle_packet_time = "72 ms", ecn = true }
+"#;
+
+fn hop(extra: &str) -> Hop<OneFlow, ()> {
+    let study = Study::from_str(&format!("{SCENARIO}{extra}"), "test.toml").unwrap();
+    Hop::new(&study.cells[0].scenario, [None, None], Seed { study: 1, replication: 1 }, OneFlow, ())
+}
+
+fn frame(bytes: &[u8]) -> Frame {
+    let mut frame = Frame::new(576);
+    let length = bytes.len().min(frame.buffer.len());
+    frame.buffer[..length].copy_from_slice(&bytes[..length]);
+    frame.length = length;
+    frame
+}
+
+/// A datagram of 576 bytes; `id` tells it apart.
+fn datagram(id: u8, ecn: u8) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 1, 1], 64).udp(5004, 6000);
+    builder.write(&mut bytes, &[id; 548]).unwrap();
+    bytes[1] = ecn;
+    bytes[10..12].fill(0);
+    let sum = etherparse::Ipv4HeaderSlice::from_slice(&bytes).unwrap().to_header().calc_header_checksum();
+    bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+    bytes
+}
+
+fn at_us(micros: u64) -> Instant {
+    Instant::ZERO + Duration::from_micros(micros)
+}
+
+/// Everything that arrives by `now`: when, and the last byte of each.
+fn arrivals<O: Observer>(hop: &mut Hop<OneFlow, O>, now: Instant) -> Vec<(Instant, Host, u8)> {
+    let mut arrived = Vec::new();
+    while let Some(delivery) = hop.poll_delivery(now) {
+        arrived.push((delivery.due, delivery.host, *hop.frame(delivery).last().unwrap()));
+        hop.finish(delivery);
+    }
+    arrived
+}
+
+#[test]
+fn a_packet_takes_what_lan_and_link_take_however_late_it_is_looked_for() {
+    let lan = Rate::from_bits_per_second(100_000_000).transmission_time(576) + Duration::from_micros(150);
+    let link = Duration::from_millis(72 + 300);
+    for looks in [&[372_197][..], &[100, 72_300, 372_196, 372_197], &[9_000_000]] {
+        let mut hop = hop("");
+        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(7, 0)));
+        let arrived: Vec<_> = looks.iter().flat_map(|&look| arrivals(&mut hop, at_us(look))).collect();
+        assert_eq!(arrived, [(Instant::ZERO + lan + link, Host::Client, 7)]);
+        assert_eq!((hop.packets_inside(), hop.next_wakeup()), (0, None));
+    }
+}
+
+#[test]
+fn what_finds_the_queue_full_is_dropped_and_the_rest_keep_their_bytes() {
+    let mut hop = hop("");
+    for id in 0..6 {
+        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0)));
+    }
+    let ids: Vec<_> = arrivals(&mut hop, at_us(9_000_000)).iter().map(|arrival| arrival.2).collect();
+    assert_eq!(ids, [0, 1, 2, 3], "two in the send buffer, two in the queue");
+    let down = hop.counters().down;
+    assert_eq!((down.sent, down.delivered, down.delivered_bytes, down.drops_queue), (6, 4, 4 * 576, 2));
+}
+
+#[test]
+fn a_mark_of_the_router_reaches_the_real_header() {
+    let mut hop = hop(RED);
+    for id in 0..4 {
+        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 2)));
+    }
+    let mut marks = Vec::new();
+    while let Some(delivery) = hop.poll_delivery(at_us(9_000_000)) {
+        let header = etherparse::Ipv4HeaderSlice::from_slice(hop.frame(delivery)).unwrap().to_header();
+        assert_eq!(header.header_checksum, header.calc_header_checksum());
+        marks.push(header.ecn.value());
+        hop.finish(delivery);
+    }
+    assert_eq!(marks, [2, 2, 2, 3]);
+    assert_eq!(hop.counters().down.marks, 1);
+}
+
+#[test]
+fn what_cannot_cross_is_counted_and_gone() {
+    let mut hop = hop("");
+    let mut long = datagram(0, 0);
+    long.push(0);
+    for bytes in [&long[..], &[0x45, 0, 0], &[]] {
+        hop.send(Instant::ZERO, Host::Client, &mut frame(bytes));
+    }
+    let mut fragment = datagram(1, 0);
+    fragment[6] = 0x20;
+    hop.send(Instant::ZERO, Host::Client, &mut frame(&fragment));
+    let counters = *hop.counters();
+    assert_eq!((counters.oversized, counters.malformed, counters.fragments), (1, 2, 1));
+    assert_eq!(arrivals(&mut hop, at_us(9_000_000)).len(), 1);
+}
+
+proptest! {
+    #[test]
+    fn nothing_stops_it_and_every_packet_is_accounted_for(
+        packets in prop::collection::vec(
+            (
+                0..200_000_u64,
+                any::<bool>(),
+                prop_oneof![
+                    prop::collection::vec(any::<u8>(), 0..600),
+                    (any::<u8>(), 0..4_u8, 0..80_usize, any::<u8>()).prop_map(|(id, ecn, at, value)| {
+                        let mut bytes = datagram(id, ecn);
+                        bytes[at] = value;
+                        bytes
+                    }),
+                ],
+            ),
+            0..60,
+        ),
+        red in any::<bool>(),
+    ) {
+        let mut hop = hop(if red { RED } else { "" });
+        let mut now = Instant::ZERO;
+        let (mut sent, mut arrived) = (0, 0);
+        for (gap, down, bytes) in packets {
+            now += Duration::from_micros(gap);
+            arrived += arrivals(&mut hop, now).len() as u64;
+            hop.send(now, if down { Host::Server } else { Host::Client }, &mut frame(&bytes));
+            sent += 1;
+            prop_assert!(hop.next_wakeup().is_none_or(|due| due >= now));
+        }
+        arrived += arrivals(&mut hop, at_us(100_000_000)).len() as u64;
+        let counters = *hop.counters();
+        let refused = counters.malformed + counters.oversized + counters.link_local;
+        let ways = [counters.down, counters.up];
+        prop_assert_eq!(ways.iter().map(|way| way.sent).sum::<u64>() + refused, sent);
+        let dropped = ways.iter().map(|way| way.drops_queue + way.drops_red + way.drops_error).sum::<u64>();
+        prop_assert_eq!(arrived + dropped + refused, sent);
+        prop_assert_eq!(hop.packets_inside(), 0);
+    }
+}

@@ -1,0 +1,118 @@
+//! Two hosts as network namespaces. They have no names: files alone hold them, so that nothing is left of them
+//! when the process ends, however it does.
+
+use crate::error::{Context, Error};
+use crate::netlink::Netlink;
+use crate::tun::{DEVICE, Tun};
+use lasthop_core::Host;
+use netlink_packet_route::route::RouteMetric;
+use nix::net::if_::if_nametoindex;
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::unistd::{getegid, geteuid};
+use std::fs::{self, File};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// The least MTU of IPv6 (RFC 8200, section 5).
+const IPV6_MTU_MIN: u32 = 1280;
+const LOOPBACK_INDEX: u32 = 1;
+
+/// Addresses of a host: those of captures, and for IPv6 unique local ones.
+pub fn addresses(host: Host) -> (Ipv4Addr, Ipv6Addr) {
+    let (third, segment) = match host {
+        Host::Server => (0, 0),
+        Host::Client => (1, 1),
+    };
+    (Ipv4Addr::new(10, 0, third, 1), Ipv6Addr::new(0xfd00, 0, 0, segment, 0, 0, 0, 1))
+}
+
+/// One of the two hosts.
+#[derive(Debug)]
+pub struct HostNamespace {
+    namespace: File,
+    /// Its link to the last hop.
+    pub tun: Tun,
+}
+
+/// What a host is to be like.
+#[derive(Clone, Debug, Default)]
+pub struct HostConfig {
+    /// Values for files below `/proc/sys/net`.
+    pub sysctls: Vec<(String, String)>,
+    /// Metrics of its route to the other host.
+    pub metrics: Vec<RouteMetric>,
+}
+
+/// Gives an ordinary user the right to make namespaces, by a user namespace in which he is who he is. Root has it.
+pub fn acquire_rights() -> Result<(), Error> {
+    let (user, group) = (geteuid(), getegid());
+    if user.is_root() {
+        return Ok(());
+    }
+    unshare(CloneFlags::CLONE_NEWUSER).map_err(|errno| {
+        Error::new(format!(
+            "this system does not let user {user} make a user namespace ({errno}); run it as root, or let users do so \
+             (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone or \
+             kernel.apparmor_restrict_unprivileged_userns; in a container its seccomp profile)"
+        ))
+    })?;
+    // An unprivileged process may map its group only after giving up setgroups (user_namespaces(7)).
+    fs::write("/proc/self/setgroups", "deny").context("cannot set up the user namespace")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1")).context("cannot map the user")?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1")).context("cannot map the group")
+}
+
+impl HostNamespace {
+    /// A new host; the caller is in its network namespace from then on.
+    pub fn create(host: Host, mtu: u32, config: &HostConfig) -> Result<Self, Error> {
+        unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| {
+            Error::new(format!("cannot make a network namespace ({errno}); it takes CAP_SYS_ADMIN"))
+        })?;
+        let namespace = File::open("/proc/self/ns/net").context("cannot hold the network namespace")?;
+        let tun = Tun::create()
+            .context("cannot make a TUN device; /dev/net/tun must be there, readable and writable")?;
+        let index = if_nametoindex(DEVICE).context("cannot find the TUN device")?;
+        let netlink = Netlink::open().context("cannot open a netlink socket")?;
+        let (ipv4, ipv6) = addresses(host);
+        let ipv6 = (mtu >= IPV6_MTU_MIN && fs::exists("/proc/sys/net/ipv6").unwrap_or(false)).then_some(ipv6);
+        if ipv6.is_some() {
+            // No address of its own making, and nobody asked for one: nothing crosses the hop unasked.
+            sysctl(&format!("ipv6/conf/{DEVICE}/addr_gen_mode"), "1")?;
+            sysctl(&format!("ipv6/conf/{DEVICE}/router_solicitations"), "0")?;
+            sysctl(&format!("ipv6/conf/{DEVICE}/accept_ra"), "0")?;
+        }
+        for (name, value) in &config.sysctls {
+            sysctl(name, value)?;
+        }
+        let setup = || {
+            netlink.up(LOOPBACK_INDEX)?;
+            netlink.configure(index, mtu)?;
+            netlink.address(index, ipv4.into(), 24)?;
+            if let Some(ipv6) = ipv6 {
+                netlink.address(index, ipv6.into(), 64)?;
+            }
+            netlink.up(index)?;
+            netlink.default_route(index, ipv4.into(), &config.metrics)?;
+            ipv6.map_or(Ok(()), |ipv6| netlink.default_route(index, IpAddr::V6(ipv6), &config.metrics))
+        };
+        setup().context("cannot set up the addresses and routes of the hosts")?;
+        Ok(Self { namespace, tun })
+    }
+
+    /// Takes the caller into the host's network namespace.
+    pub fn enter(&self) -> Result<(), Error> {
+        setns(&self.namespace, CloneFlags::CLONE_NEWNET).context("cannot enter a network namespace")
+    }
+}
+
+impl AsFd for HostNamespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.namespace.as_fd()
+    }
+}
+
+/// Sets a value below `/proc/sys/net` of the caller's network namespace.
+fn sysctl(name: &str, value: &str) -> Result<(), Error> {
+    let path = format!("/proc/sys/net/{name}");
+    fs::write(&path, value).context(&format!("cannot write {value} to {path}"))
+}

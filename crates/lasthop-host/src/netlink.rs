@@ -1,0 +1,111 @@
+//! Links, addresses and routes of a network namespace.
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
+};
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::route::{
+    RouteAttribute, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use std::io;
+use std::net::IpAddr;
+
+/// Packets that wait for the emulator to read them; the LAN of the models has no limit either.
+const DEVICE_QUEUE_PACKETS: u32 = 10_000;
+/// A reply to one request, with room to spare.
+const REPLY_BYTES: usize = 8192;
+
+/// Changes the network namespace that it was opened in.
+pub struct Netlink {
+    socket: Socket,
+}
+
+impl Netlink {
+    /// Opens a connection to the kernel in the caller's network namespace.
+    pub fn open() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self { socket })
+    }
+
+    /// Brings a link up.
+    pub fn up(&self, index: u32) -> io::Result<()> {
+        let mut link = LinkMessage::default();
+        link.header.index = index;
+        link.header.flags = LinkFlags::Up;
+        link.header.change_mask = LinkFlags::Up;
+        self.request(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
+    /// Sets the largest packet, the length of the device's queue, and that packets pass straight to the device: a
+    /// queue discipline of the host's choice would drop, mark or pace.
+    pub fn configure(&self, index: u32, mtu: u32) -> io::Result<()> {
+        let mut link = LinkMessage::default();
+        link.header.index = index;
+        link.attributes = vec![LinkAttribute::Mtu(mtu), LinkAttribute::TxQueueLen(DEVICE_QUEUE_PACKETS)];
+        // No group joins on a link that carries none.
+        link.header.change_mask = LinkFlags::Multicast;
+        self.request(RouteNetlinkMessage::SetLink(link), 0)?;
+        let mut qdisc = TcMessage::with_index(index.cast_signed());
+        qdisc.header.parent = TcHandle::ROOT;
+        qdisc.attributes = vec![TcAttribute::Kind("noqueue".into())];
+        self.request(RouteNetlinkMessage::NewQueueDiscipline(qdisc), NLM_F_CREATE | NLM_F_REPLACE)
+    }
+
+    /// Gives a link an address, without asking whether it is taken.
+    pub fn address(&self, index: u32, address: IpAddr, prefix_length: u8) -> io::Result<()> {
+        let mut message = AddressMessage::default();
+        message.header.family = family(address);
+        message.header.prefix_len = prefix_length;
+        message.header.scope = AddressScope::Universe;
+        message.header.index = index;
+        message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+        if address.is_ipv6() {
+            message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
+        }
+        self.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Everything that has no route of its own leaves by this link, and with these metrics.
+    pub fn default_route(&self, index: u32, source: IpAddr, metrics: &[RouteMetric]) -> io::Result<()> {
+        let mut route = RouteMessage::default();
+        route.header.address_family = family(source);
+        route.header.table = netlink_packet_route::route::RouteHeader::RT_TABLE_MAIN;
+        route.header.protocol = RouteProtocol::Static;
+        route.header.scope = if source.is_ipv4() { RouteScope::Link } else { RouteScope::Universe };
+        route.header.kind = RouteType::Unicast;
+        route.attributes = vec![RouteAttribute::Oif(index)];
+        if !metrics.is_empty() {
+            route.attributes.push(RouteAttribute::Metrics(metrics.to_vec()));
+        }
+        self.request(RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    fn request(&self, payload: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(payload));
+        message.finalize();
+        let mut bytes = vec![0; message.header.length as usize];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        let mut reply = vec![0; REPLY_BYTES];
+        let length = self.socket.recv(&mut &mut reply[..], 0)?;
+        let reply =
+            NetlinkMessage::<RouteNetlinkMessage>::deserialize(&reply[..length]).map_err(io::Error::other)?;
+        match reply.payload {
+            NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn family(address: IpAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}

@@ -1,0 +1,182 @@
+//! Replications of a scenario with this machine's own TCP.
+
+use crate::clock::{Clock, Waiter};
+use crate::counters::Counters;
+use crate::emulator::Emulator;
+use crate::error::{Context, Error};
+use crate::features::Features;
+use crate::hop::{Hop, needs_last_hop};
+use crate::lateness::LatenessSummary;
+use crate::namespace::{HostNamespace, acquire_rights};
+use crate::priority::Priority;
+use crate::workload::{STRANGER, Workload, needs_sockets};
+use lasthop_core::{
+    Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Seed, TcpEvent,
+};
+use lasthop_scenario::Scenario;
+use lasthop_trace::{Analysis, Records};
+use nix::sys::epoll::EpollFlags;
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getppid};
+use serde::{Deserialize, Serialize};
+
+/// What to run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSpec {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// Seed of the study.
+    pub seed: u64,
+    /// Number of the first replication.
+    pub first: u64,
+    /// How many replications, a chain if the scenario caches metrics.
+    pub count: u64,
+    /// The last microseconds before a deadline that are spent in a busy loop.
+    pub spin_us: u64,
+    /// The process that asked; without it nobody wants the results.
+    pub parent: i32,
+}
+
+/// What is to be known of a replication beside its records.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RunFacts {
+    /// Its number.
+    pub replication: u64,
+    /// How late packets were.
+    pub lateness: LatenessSummary,
+    /// What the emulator saw.
+    pub counters: Counters,
+    /// Packets that a host did not take.
+    pub not_taken: u64,
+}
+
+/// Finished replications.
+#[derive(Debug)]
+pub struct Runs {
+    /// Records and facts of each.
+    pub runs: Vec<(Records, RunFacts)>,
+    /// What the scenario asks of TCP and Linux does otherwise.
+    pub differences: Vec<String>,
+    /// What the machine permitted.
+    pub priority: Priority,
+}
+
+const SERVER_TUN: u64 = 0;
+const CLIENT_TUN: u64 = 1;
+const FIRST_SOCKET: u64 = 2;
+
+/// Runs the replications. The calling process must have one thread only, and is in other namespaces afterwards.
+pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
+    let scenario = &spec.scenario;
+    needs_last_hop(scenario)?;
+    needs_sockets(scenario)?;
+    let features = Features::of(scenario);
+    let priority = Priority::acquire();
+    acquire_rights()?;
+    set_pdeathsig(Signal::SIGKILL).context("cannot tie the run to who asked for it")?;
+    if getppid() != Pid::from_raw(spec.parent) {
+        return Err(Error::new("who asked for the run is gone"));
+    }
+    let mtu = scenario.mtu.0 as u32;
+    let hosts = || {
+        let server = HostNamespace::create(Host::Server, mtu, &features.server)?;
+        Ok::<_, Error>((server, HostNamespace::create(Host::Client, mtu, &features.client)?))
+    };
+    let mut pair = hosts()?;
+    let mut runs = Vec::new();
+    for (index, replication) in (0..).zip(spec.first..spec.first + spec.count) {
+        // Hosts remember what they have learned of each other: that is what a chain is about.
+        let in_chain = if scenario.sequential() { index } else { 0 };
+        if index > 0 && !scenario.sequential() {
+            pair = hosts()?;
+        }
+        let seed = Seed { study: spec.seed, replication };
+        let observer = Known(Analysis::of(scenario));
+        let (end, Known(analysis), facts) =
+            run_once(scenario, seed, in_chain, &pair, spec.spin_us, observer)?;
+        runs.push((analysis.finish(end), facts));
+    }
+    Ok(Runs { runs, differences: features.differences, priority })
+}
+
+/// One replication: when it ended, and what was seen.
+fn run_once<O: Observer>(
+    scenario: &Scenario,
+    seed: Seed,
+    in_chain: u32,
+    (server, client): &(HostNamespace, HostNamespace),
+    spin_us: u64,
+    mut observer: O,
+) -> Result<(Instant, O, RunFacts), Error> {
+    for info in lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref()) {
+        observer.announce(&info);
+    }
+    let clock = Clock::start()?;
+    let mut waiter = Waiter::new(clock, Duration::from_micros(spin_us))?;
+    let workload = Workload::new(scenario, seed, in_chain, (server, client), (&waiter, FIRST_SOCKET))?;
+    let hop = Hop::new(scenario, [None, None], seed, workload, observer);
+    let mut emulator = Emulator::new(hop, &server.tun, &client.tun, clock, scenario.mtu.0 as usize);
+    waiter.watch(&server.tun, EpollFlags::EPOLLIN, SERVER_TUN)?;
+    waiter.watch(&client.tun, EpollFlags::EPOLLIN, CLIENT_TUN)?;
+    let limit = Instant::ZERO + scenario.time_limit;
+    let mut ready = Vec::new();
+    let end = loop {
+        let (workload, _) = emulator.hop.flows();
+        let action = workload.next_wakeup();
+        let due = emulator.hop.next_wakeup().into_iter().chain(action).fold(limit, Instant::min);
+        waiter.wait(Some(due), &mut ready)?;
+        let now = clock.now()?;
+        if now >= limit {
+            emulator.deliver(limit)?;
+            break limit;
+        }
+        emulator.deliver(now)?;
+        let (workload, observer) = emulator.hop.flows();
+        workload.wake(now, &waiter, observer)?;
+        for name in &ready {
+            match *name {
+                SERVER_TUN => emulator.receive(now, Host::Server)?,
+                CLIENT_TUN => emulator.receive(now, Host::Client)?,
+                socket => {
+                    let (workload, observer) = emulator.hop.flows();
+                    workload.ready(now, socket, &waiter, observer)?;
+                }
+            }
+        }
+        if emulator.hop.packets_inside() == 0 && emulator.hop.flows().0.is_done() {
+            break now;
+        }
+    };
+    let facts = RunFacts {
+        replication: seed.replication,
+        lateness: emulator.lateness.summary(),
+        counters: *emulator.hop.counters(),
+        not_taken: emulator.not_taken,
+    };
+    Ok((end, emulator.hop.into_observer(), facts))
+}
+
+/// Passes on what concerns the flows of the scenario.
+struct Known<O>(O);
+
+impl<O: Observer> Observer for Known<O> {
+    fn announce(&mut self, info: &FlowInfo) {
+        self.0.announce(info);
+    }
+
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        if packet.flow != STRANGER {
+            self.0.packet(now, event, packet);
+        }
+    }
+
+    fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
+        self.0.tcp(now, flow, host, event);
+    }
+
+    fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
+        self.0.http(now, flow, event);
+    }
+}

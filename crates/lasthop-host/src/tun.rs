@@ -1,0 +1,73 @@
+//! A TUN device: IP packets in and out of the network namespace that it was made in.
+
+use crate::hop::Frame;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::Mode;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// Name of the device in either namespace.
+pub const DEVICE: &str = "hop";
+
+mod ioctl {
+    #![allow(unsafe_code, missing_docs, reason = "nix generates the call from the number and the type")]
+    nix::ioctl_write_ptr_bad!(set_interface, libc::TUNSETIFF, libc::ifreq);
+}
+
+/// One TUN device; it is gone when this is dropped.
+#[derive(Debug)]
+pub struct Tun {
+    file: OwnedFd,
+}
+
+impl Tun {
+    /// A new device called [`DEVICE`] in the network namespace of the caller. Nothing is offloaded to it: each
+    /// packet is one that could be on a wire, with its checksums.
+    pub fn create() -> io::Result<Self> {
+        let flags = OFlag::O_RDWR | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let file = open("/dev/net/tun", flags, Mode::empty())?;
+        let mut name = [0; libc::IFNAMSIZ];
+        for (target, byte) in name.iter_mut().zip(DEVICE.bytes()) {
+            *target = libc::c_char::from_ne_bytes([byte]);
+        }
+        let request = libc::ifreq {
+            ifr_name: name,
+            ifr_ifru: libc::__c_anonymous_ifr_ifru {
+                ifru_flags: (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short,
+            },
+        };
+        #[allow(unsafe_code)]
+        // SAFETY: the request is an `ifreq` that lives through the call, which keeps no pointer to it.
+        unsafe {
+            ioctl::set_interface(file.as_raw_fd(), &raw const request)?;
+        }
+        Ok(Self { file })
+    }
+
+    /// Fetches the next packet that the namespace sends; false if there is none now.
+    pub fn read(&self, frame: &mut Frame) -> io::Result<bool> {
+        loop {
+            return match nix::unistd::read(&self.file, &mut frame.buffer) {
+                Ok(length) => {
+                    frame.length = length;
+                    Ok(true)
+                }
+                Err(Errno::EAGAIN) => Ok(false),
+                Err(Errno::EINTR) => continue,
+                Err(error) => Err(error.into()),
+            };
+        }
+    }
+
+    /// Hands a packet to the namespace; false if it does not take it.
+    pub fn write(&self, packet: &[u8]) -> bool {
+        nix::unistd::write(&self.file, packet) == Ok(packet.len())
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}

@@ -1,0 +1,487 @@
+//! The applications of a scenario over real sockets: the state machines of the model engine, and the kernel's TCP.
+
+mod peer;
+mod segments;
+mod sender;
+
+use crate::clock::Waiter;
+use crate::error::{Context, Error};
+use crate::header::Transport;
+use crate::hop::Flows;
+use crate::namespace::{HostNamespace, addresses};
+use lasthop_core::{
+    Body, Datagram, FlowId, FlowInfo, Host, Instant, Observer, Packet, Protocol, Seed, Segment,
+};
+use lasthop_scenario::Scenario;
+use lasthop_traffic::{Action, BulkConfig, ConstantUdp, FlowConfig, PageLoad};
+use nix::sys::epoll::EpollFlags;
+use peer::{News, Peer};
+use segments::Segments;
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+
+/// The mobile host's port of flow 0 in the first run of a chain, as in captures.
+const CLIENT_PORT: u16 = 20_001;
+/// Ports of the mobile host that runs of a chain take in turn: those of the last are still in TIME-WAIT.
+const CLIENT_PORTS: u32 = 10_000;
+/// Packets of no flow of the scenario.
+pub const STRANGER: FlowId = FlowId(u32::MAX);
+/// What sockets are watched for; told when it changes.
+const SOCKET_EVENTS: EpollFlags =
+    EpollFlags::EPOLLIN.union(EpollFlags::EPOLLOUT).union(EpollFlags::EPOLLRDHUP).union(EpollFlags::EPOLLET);
+/// Bytes of a datagram's number in front of its payload, as in captures.
+const NUMBER_BYTES: usize = 8;
+
+/// What a watched socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Watched {
+    Listener(usize),
+    Peer(FlowId, Host),
+    Sink(usize),
+}
+
+/// An entry of the scenario's list of flows.
+struct Application {
+    first: FlowId,
+    kind: Kind,
+}
+
+enum Kind {
+    /// When it starts, unless it has.
+    Bulk(BulkConfig, Option<Instant>),
+    Udp(ConstantUdp),
+    Page(PageLoad),
+}
+
+/// One flow of the run.
+struct Flow {
+    application: usize,
+    server_port: u16,
+    client_port: u16,
+    ends: Ends,
+}
+
+enum Ends {
+    Tcp(Box<Connection>),
+    /// The server's socket; the client's only reads.
+    Udp(Socket),
+}
+
+struct Connection {
+    server: Peer,
+    client: Peer,
+    segments: Segments,
+    /// Its first SYN was asked for.
+    opened: bool,
+}
+
+impl Connection {
+    fn peer(&mut self, host: Host) -> &mut Peer {
+        match host {
+            Host::Server => &mut self.server,
+            Host::Client => &mut self.client,
+        }
+    }
+}
+
+/// The applications of one run and their sockets.
+pub struct Workload {
+    applications: Vec<Application>,
+    flows: Vec<Flow>,
+    /// Flow by the client's port.
+    ports: BTreeMap<u16, FlowId>,
+    listeners: Vec<(Socket, Host)>,
+    sinks: Vec<Socket>,
+    watched: Vec<Watched>,
+    first_name: u64,
+    segment_bytes: u64,
+}
+
+impl Workload {
+    /// The applications of a scenario, with the starts that the model engine draws, and with sockets that are ready to
+    /// connect. `run` counts the runs of a chain; names from `first_name` on are given to the watched sockets. The
+    /// caller is in some network namespace of these afterwards.
+    pub fn new(
+        scenario: &Scenario,
+        seed: Seed,
+        run: u32,
+        hosts: (&HostNamespace, &HostNamespace),
+        (waiter, first_name): (&Waiter, u64),
+    ) -> Result<Self, Error> {
+        let infos = lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref());
+        if infos.len() as u32 > CLIENT_PORTS {
+            return Err(Error::new(format!("the live engine has ports for {CLIENT_PORTS} flows")));
+        }
+        let options = if scenario.tcp.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
+        let mut workload = Self {
+            applications: applications(scenario, seed, &infos),
+            flows: Vec::new(),
+            ports: BTreeMap::new(),
+            listeners: Vec::new(),
+            sinks: Vec::new(),
+            watched: Vec::new(),
+            first_name,
+            segment_bytes: scenario.mtu.0 - u64::from(Segment::BASE_HEADER_BYTES + options),
+        };
+        for (flow, info) in (0..).zip(&infos) {
+            let number = (u64::from(run) * infos.len() as u64 + flow) % u64::from(CLIENT_PORTS);
+            workload.add(FlowId(flow as u32), info, CLIENT_PORT + number as u16, hosts, waiter)?;
+        }
+        Ok(workload)
+    }
+
+    fn add(
+        &mut self,
+        id: FlowId,
+        info: &FlowInfo,
+        client_port: u16,
+        (server, client): (&HostNamespace, &HostNamespace),
+        waiter: &Waiter,
+    ) -> Result<(), Error> {
+        let server_address = SocketAddr::from((addresses(Host::Server).0, info.server_port));
+        let client_address = SocketAddr::from((addresses(Host::Client).0, client_port));
+        let application = info.application as usize;
+        let cannot = format!("cannot make the sockets of flow {:?}", info.name);
+        let ends = if info.protocol == Protocol::Udp {
+            client.enter()?;
+            let sink = datagram_socket(client_address, info).context(&cannot)?;
+            let name = self.name(Watched::Sink(self.sinks.len()));
+            waiter.watch(&sink, EpollFlags::EPOLLIN, name)?;
+            self.sinks.push(sink);
+            server.enter()?;
+            let socket = datagram_socket(server_address, info).context(&cannot)?;
+            socket.connect(&SockAddr::from(client_address)).context(&cannot)?;
+            Ends::Udp(socket)
+        } else {
+            let mut connection = Connection {
+                server: Peer::new(id, Host::Server),
+                client: Peer::new(id, Host::Client),
+                segments: Segments::default(),
+                opened: false,
+            };
+            // Who connects, and where the other listens.
+            let (host, from, to) = match self.applications[application].kind {
+                Kind::Page(_) => (Host::Client, client_address, server_address),
+                _ => (Host::Server, server_address, client_address),
+            };
+            let (own, other) = if host == Host::Server { (server, client) } else { (client, server) };
+            other.enter()?;
+            self.listen(host, to, info, waiter).context(&cannot)?;
+            own.enter()?;
+            let socket = peer::socket(from, info.dscp).context(&cannot)?;
+            connection.peer(host).open(socket);
+            Ends::Tcp(Box::new(connection))
+        };
+        self.ports.insert(client_port, id);
+        self.flows.push(Flow { application, server_port: info.server_port, client_port, ends });
+        Ok(())
+    }
+
+    /// Listens at `address`, unless that is done already, for connections from `host`.
+    fn listen(
+        &mut self,
+        host: Host,
+        address: SocketAddr,
+        info: &FlowInfo,
+        waiter: &Waiter,
+    ) -> io::Result<()> {
+        let same =
+            |listener: &Socket| listener.local_addr().is_ok_and(|bound| bound.as_socket() == Some(address));
+        if self.listeners.iter().any(|(listener, from)| *from == host && same(listener)) {
+            return Ok(());
+        }
+        let listener = peer::socket(address, info.dscp)?;
+        listener.listen(libc::SOMAXCONN)?;
+        let name = self.name(Watched::Listener(self.listeners.len()));
+        waiter.watch(&listener, EpollFlags::EPOLLIN, name)?;
+        self.listeners.push((listener, host));
+        Ok(())
+    }
+
+    fn name(&mut self, watched: Watched) -> u64 {
+        self.watched.push(watched);
+        self.first_name + self.watched.len() as u64 - 1
+    }
+
+    /// When an application wants to act next.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        let wakeup = |application: &Application| match &application.kind {
+            Kind::Bulk(_, start) => *start,
+            Kind::Udp(source) => source.next_wakeup(),
+            Kind::Page(page) => page.next_wakeup(),
+        };
+        self.applications.iter().filter_map(wakeup).min()
+    }
+
+    /// Whether no application has anything left to do, and no connection is open.
+    pub fn is_done(&self) -> bool {
+        let over = |flow: &Flow| match &flow.ends {
+            Ends::Tcp(tcp) => !tcp.opened || tcp.server.sender.is_over() && tcp.client.sender.is_over(),
+            Ends::Udp(_) => true,
+        };
+        self.next_wakeup().is_none() && self.flows.iter().all(over)
+    }
+
+    /// Lets the applications act whose time has come.
+    pub fn wake<O: Observer>(
+        &mut self,
+        now: Instant,
+        waiter: &Waiter,
+        observer: &mut O,
+    ) -> Result<(), Error> {
+        for index in 0..self.applications.len() {
+            let Application { first, kind } = &mut self.applications[index];
+            let first = *first;
+            match kind {
+                Kind::Bulk(config, start) => {
+                    if start.take_if(|start| *start <= now).is_some() {
+                        let (bytes, write) = (config.bytes.0, config.write.map(|write| write.0));
+                        self.connect(first, Host::Server, waiter)?;
+                        let write = write.unwrap_or(self.segment_bytes);
+                        let server = self.peer(first, Host::Server);
+                        server.write(bytes, write);
+                        server.close();
+                    }
+                }
+                Kind::Udp(source) => {
+                    let Ends::Udp(socket) = &self.flows[first.0 as usize].ends else { continue };
+                    while let Some(datagram) = source.poll_transmit(now) {
+                        send_datagram(socket, datagram).context("cannot send a datagram")?;
+                    }
+                }
+                Kind::Page(page) => {
+                    if page.next_wakeup().is_some_and(|due| due <= now) {
+                        page.handle_wakeup(now);
+                        self.carry_out(now, index, waiter, observer)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A watched socket is ready.
+    pub fn ready<O: Observer>(
+        &mut self,
+        now: Instant,
+        name: u64,
+        waiter: &Waiter,
+        observer: &mut O,
+    ) -> Result<(), Error> {
+        match self.watched[(name - self.first_name) as usize] {
+            Watched::Listener(index) => self.accept(now, index, waiter, observer),
+            Watched::Peer(flow, host) => {
+                self.peer(flow, host).flush();
+                self.tell_application(now, flow, host, waiter, observer)?;
+                self.peer(flow, host).look(now, observer);
+                Ok(())
+            }
+            Watched::Sink(index) => {
+                let mut byte = [std::mem::MaybeUninit::uninit(); 1];
+                while self.sinks[index].recv(&mut byte).is_ok() {}
+                Ok(())
+            }
+        }
+    }
+
+    fn accept<O: Observer>(
+        &mut self,
+        now: Instant,
+        index: usize,
+        waiter: &Waiter,
+        observer: &mut O,
+    ) -> Result<(), Error> {
+        while let Ok((socket, from)) = self.listeners[index].0.accept() {
+            let (listener, connecting) = &self.listeners[index];
+            let port = match connecting {
+                Host::Client => from.as_socket().map(|address| address.port()),
+                Host::Server => listener.local_addr()?.as_socket().map(|address| address.port()),
+            };
+            let host = if *connecting == Host::Client { Host::Server } else { Host::Client };
+            let Some(flow) = port.and_then(|port| self.ports.get(&port).copied()) else { continue };
+            socket.set_nonblocking(true)?;
+            socket.set_tcp_nodelay(true)?;
+            let name = self.name(Watched::Peer(flow, host));
+            let peer = self.peer(flow, host);
+            waiter.watch(peer.open(socket), SOCKET_EVENTS, name)?;
+            peer.look(now, observer);
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, flow: FlowId, host: Host, waiter: &Waiter) -> Result<(), Error> {
+        let name = self.name(Watched::Peer(flow, host));
+        let Flow { server_port, client_port, ends, .. } = &mut self.flows[flow.0 as usize];
+        let Ends::Tcp(connection) = ends else { return Ok(()) };
+        connection.opened = true;
+        let to = match host {
+            Host::Server => SocketAddr::from((addresses(Host::Client).0, *client_port)),
+            Host::Client => SocketAddr::from((addresses(Host::Server).0, *server_port)),
+        };
+        let peer = connection.peer(host);
+        peer.connect(to)?;
+        let socket = peer.socket().expect("it is connecting");
+        Ok(waiter.watch(socket, SOCKET_EVENTS, name)?)
+    }
+
+    fn peer(&mut self, flow: FlowId, host: Host) -> &mut Peer {
+        match &mut self.flows[flow.0 as usize].ends {
+            Ends::Tcp(connection) => connection.peer(host),
+            Ends::Udp(_) => unreachable!("only TCP flows have peers"),
+        }
+    }
+
+    fn tell_application<O: Observer>(
+        &mut self,
+        now: Instant,
+        flow: FlowId,
+        host: Host,
+        waiter: &Waiter,
+        observer: &mut O,
+    ) -> Result<(), Error> {
+        let News { received, ended } = self.peer(flow, host).news();
+        let index = self.flows[flow.0 as usize].application;
+        let Application { first, kind } = &mut self.applications[index];
+        match kind {
+            Kind::Bulk(..) if ended && host == Host::Client => self.peer(flow, host).close(),
+            Kind::Page(page) if ended || received.is_some() => {
+                let connection = flow.0 - first.0;
+                match (received, host) {
+                    (Some(bytes), Host::Server) => page.handle_requests(connection, bytes),
+                    (Some(bytes), Host::Client) => page.handle_responses(now, connection, bytes),
+                    (None, _) => {}
+                }
+                match host {
+                    Host::Server if ended => page.handle_browser_closed(connection),
+                    Host::Client if ended => page.handle_server_closed(now, connection),
+                    _ => {}
+                }
+                self.carry_out(now, index, waiter, observer)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Does what a page load wants done.
+    fn carry_out<O: Observer>(
+        &mut self,
+        now: Instant,
+        index: usize,
+        waiter: &Waiter,
+        observer: &mut O,
+    ) -> Result<(), Error> {
+        loop {
+            let Application { first, kind: Kind::Page(page) } = &mut self.applications[index] else {
+                return Ok(());
+            };
+            let first = first.0;
+            let Some(action) = page.poll_action() else { return Ok(()) };
+            match action {
+                Action::Report { connection, event } => {
+                    observer.http(now, FlowId(first + connection), event);
+                }
+                Action::Connect { connection } => {
+                    self.connect(FlowId(first + connection), Host::Client, waiter)?;
+                }
+                Action::Write { connection, host, bytes } => {
+                    self.peer(FlowId(first + connection), host).write(bytes, bytes);
+                }
+                Action::Close { connection, host } => self.peer(FlowId(first + connection), host).close(),
+            }
+        }
+    }
+}
+
+impl Flows for Workload {
+    fn identify<O: Observer>(
+        &mut self,
+        now: Instant,
+        sender: Host,
+        transport: &Transport<'_>,
+        observer: &mut O,
+    ) -> (FlowId, u16, Body) {
+        let (source, destination) = transport.ports().unwrap_or_default();
+        let (server_port, client_port) =
+            if sender == Host::Server { (source, destination) } else { (destination, source) };
+        let stranger = (STRANGER, server_port, Body::Udp(Datagram::default()));
+        let Some(id) = self.ports.get(&client_port).copied() else { return stranger };
+        let flow = &mut self.flows[id.0 as usize];
+        let body = match (&mut flow.ends, transport) {
+            (Ends::Tcp(connection), Transport::Tcp(header, payload_bytes)) => {
+                let (segment, again) = connection.segments.read(sender, header, *payload_bytes);
+                connection.peer(sender).sends(now, &segment, again, observer);
+                Body::Tcp(segment)
+            }
+            (Ends::Udp(_), Transport::Udp(_, payload)) => Body::Udp(datagram(payload)),
+            _ => return stranger,
+        };
+        if server_port == flow.server_port { (id, server_port, body) } else { stranger }
+    }
+
+    fn arrived<O: Observer>(&mut self, now: Instant, host: Host, packet: &Packet, observer: &mut O) {
+        if let Some(Flow { ends: Ends::Tcp(connection), .. }) = self.flows.get_mut(packet.flow.0 as usize) {
+            connection.peer(host).look(now, observer);
+        }
+    }
+}
+
+/// Refuses flows for which there are no sockets here.
+pub fn needs_sockets(scenario: &Scenario) -> Result<(), Error> {
+    let model_only =
+        |flow: &&FlowConfig| matches!(flow, FlowConfig::WebClients(_) | FlowConfig::ShortFlows(_));
+    scenario.flow.iter().find(model_only).map_or(Ok(()), |flow| {
+        let kinds = "bulk-tcp, constant-udp and http-page";
+        Err(Error::new(format!(
+            "the flow {:?} runs on the model engine only; the live engine has {kinds}",
+            flow.name()
+        )))
+    })
+}
+
+fn applications(scenario: &Scenario, seed: Seed, infos: &[FlowInfo]) -> Vec<Application> {
+    let application = |(index, config): (usize, &FlowConfig)| {
+        let mut stream = seed.stream(&format!("start.flow{index}"));
+        let start = Instant::ZERO + config.start().sampler().sample(&mut stream);
+        let kind = match config {
+            FlowConfig::BulkTcp(bulk) => Kind::Bulk(bulk.clone(), Some(start)),
+            FlowConfig::ConstantUdp(udp) => Kind::Udp(ConstantUdp::new(udp, start)),
+            FlowConfig::HttpPage(page) => {
+                let http = scenario.http.as_ref().expect("a valid scenario says how pages are loaded");
+                Kind::Page(PageLoad::new(http, page, start))
+            }
+            FlowConfig::WebClients(_) | FlowConfig::ShortFlows(_) => unreachable!("refused before"),
+        };
+        let first = infos.iter().take_while(|info| (info.application as usize) < index).count();
+        Application { first: FlowId(first as u32), kind }
+    };
+    scenario.flow.iter().enumerate().map(application).collect()
+}
+
+fn datagram_socket(address: SocketAddr, info: &FlowInfo) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM.nonblocking(), None)?;
+    socket.set_reuse_address(true)?;
+    socket.set_tos_v4(u32::from(info.dscp.get()) << 2)?;
+    socket.bind(&SockAddr::from(address))?;
+    Ok(socket)
+}
+
+fn send_datagram(socket: &Socket, datagram: Datagram) -> io::Result<()> {
+    let mut payload = vec![0; datagram.payload_bytes as usize];
+    let number = datagram.number.to_be_bytes();
+    let shown = payload.len().min(NUMBER_BYTES);
+    payload[..shown].copy_from_slice(&number[NUMBER_BYTES - shown..]);
+    match socket.send(&payload) {
+        // An ICMP error of an earlier one; this one is sent all the same.
+        Err(error) if error.raw_os_error() != Some(libc::ECONNREFUSED) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn datagram(payload: &[u8]) -> Datagram {
+    let shown = &payload[..payload.len().min(NUMBER_BYTES)];
+    let number = shown.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    Datagram { number, payload_bytes: payload.len() as u32 }
+}

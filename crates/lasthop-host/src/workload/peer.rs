@@ -1,0 +1,178 @@
+//! One end of a TCP connection: a socket, what the application still wants written, and how far it has read.
+
+use super::sender::{Sender, TcpInfo};
+use crate::error::{Context, Error};
+use lasthop_core::{Dscp, FlowId, Host, Instant, Observer, Segment};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read};
+use std::net::{Shutdown, SocketAddr};
+
+/// Bytes written at once at most.
+const WRITE_BYTES: usize = 1 << 16;
+/// Bytes read at once at most.
+const READ_BYTES: usize = 1 << 14;
+/// What applications send.
+static ZEROS: [u8; WRITE_BYTES] = [0; WRITE_BYTES];
+
+/// What is new for the application.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct News {
+    /// Bytes received so far, if there are more than last time.
+    pub received: Option<u64>,
+    /// The other side's stream has ended, or the connection is lost; told once.
+    pub ended: bool,
+}
+
+/// Bytes to be written, in writes of one size.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    left: u64,
+    write: u64,
+    /// Bytes of the write under way that are still to be written.
+    current: u64,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Peer {
+    socket: Option<Socket>,
+    /// Its events.
+    pub sender: Sender,
+    orders: VecDeque<Order>,
+    close: bool,
+    received: u64,
+    told_end: bool,
+    /// The connection ended by an error.
+    lost: bool,
+}
+
+impl Peer {
+    /// An end without a socket yet.
+    pub fn new(flow: FlowId, host: Host) -> Self {
+        let sender = Sender::new(flow, host);
+        Self {
+            socket: None,
+            sender,
+            orders: VecDeque::new(),
+            close: false,
+            received: 0,
+            told_end: false,
+            lost: false,
+        }
+    }
+
+    /// Gives it its socket.
+    pub fn open(&mut self, socket: Socket) -> &Socket {
+        self.socket.insert(socket)
+    }
+
+    /// The socket, once there is one.
+    pub fn socket(&self) -> Option<&Socket> {
+        self.socket.as_ref()
+    }
+
+    /// Starts to connect.
+    pub fn connect(&self, to: SocketAddr) -> Result<(), Error> {
+        let socket = self.socket.as_ref().expect("the connecting end has its socket from the start");
+        match socket.connect(&SockAddr::from(to)) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => {
+                Err(error).context(&format!("cannot connect to {to}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The application writes `bytes`, in writes of `write` bytes.
+    pub fn write(&mut self, bytes: u64, write: u64) {
+        self.orders.push_back(Order { left: bytes, write, current: 0 });
+        self.flush();
+    }
+
+    /// The application closes its stream, behind all that it has written.
+    pub fn close(&mut self) {
+        self.close = true;
+        self.flush();
+    }
+
+    /// The socket may have room. A lost connection shows when it is read.
+    pub fn flush(&mut self) {
+        let Some(socket) = &self.socket else { return };
+        while let Some(order) = self.orders.front_mut() {
+            if order.current == 0 {
+                order.current = order.left.min(order.write);
+            }
+            let length = order.current.min(WRITE_BYTES as u64) as usize;
+            // Segments do not span writes.
+            let last = if length as u64 == order.current { libc::MSG_EOR } else { 0 };
+            match socket.send_with_flags(&ZEROS[..length], last | libc::MSG_NOSIGNAL) {
+                Ok(written) => {
+                    order.current -= written as u64;
+                    order.left -= written as u64;
+                    if order.left == 0 {
+                        self.orders.pop_front();
+                    }
+                }
+                Err(_) => return,
+            }
+        }
+        if std::mem::take(&mut self.close) && socket.shutdown(Shutdown::Write).is_err() {
+            // Not connected yet: once more when it is.
+            self.close = true;
+        }
+    }
+
+    /// Reads what has come.
+    pub fn news(&mut self) -> News {
+        let Some(mut socket) = self.socket.as_ref() else { return News::default() };
+        let before = self.received;
+        let mut buffer = [0; READ_BYTES];
+        let ended = loop {
+            match socket.read(&mut buffer) {
+                Ok(0) => break true,
+                Ok(bytes) => self.received += bytes as u64,
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::NotConnected => break false,
+                    _ => {
+                        self.lost = true;
+                        break true;
+                    }
+                },
+            }
+        };
+        News {
+            received: (self.received > before).then_some(self.received),
+            ended: ended && !std::mem::replace(&mut self.told_end, true),
+        }
+    }
+
+    /// It sends a segment, which nobody has seen yet; `again` if it was sent before.
+    pub fn sends<O: Observer>(&mut self, now: Instant, segment: &Segment, again: bool, observer: &mut O) {
+        self.sender.sends(segment.end());
+        if again && let Some(info) = self.socket.as_ref().and_then(|socket| TcpInfo::of(socket).ok()) {
+            self.sender.sends_again(now, segment.seq, info, observer);
+        }
+    }
+
+    /// The kernel has acted: tells what changed.
+    pub fn look<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        let Some(socket) = &self.socket else { return };
+        let Ok(info) = TcpInfo::of(socket) else { return };
+        // A socket that has not connected yet is closed, too.
+        if info.is_closed() && !self.sender.has_been_open() && !self.told_end {
+            return;
+        }
+        let failed = || self.lost || socket.take_error().is_ok_and(|error| error.is_some());
+        self.sender.arrived(now, info, failed, observer);
+    }
+}
+
+/// A TCP socket that never blocks, bound to `address`, whose packets have this code point.
+pub fn socket(address: SocketAddr, dscp: Dscp) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tos_v4(u32::from(dscp.get()) << 2)?;
+    socket.bind(&SockAddr::from(address))?;
+    Ok(socket)
+}

@@ -1,0 +1,100 @@
+//! From TCP headers to the segments of the analysis, whose sequence numbers never wrap.
+
+use etherparse::{TcpHeaderSlice, TcpOptionElement};
+use lasthop_core::{Flags, Host, SackBlock, Segment, Timestamps};
+
+#[cfg(test)]
+mod tests;
+
+/// Both directions of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Segments {
+    server: Stream,
+    client: Stream,
+}
+
+/// What one end has sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    /// Its initial sequence number, once it has sent a SYN.
+    initial: Option<u32>,
+    /// First stream offset after the highest it has sent.
+    end: u64,
+    /// Its window scale option.
+    shift: Option<u8>,
+}
+
+impl Stream {
+    /// The offset that a sequence number means: of all that fold into it the one nearest to what was sent last.
+    fn offset(&self, number: u32) -> u64 {
+        let folded = number.wrapping_sub(self.initial.unwrap_or(number));
+        let distance = folded.wrapping_sub(self.end as u32).cast_signed();
+        self.end.saturating_add_signed(i64::from(distance))
+    }
+}
+
+impl Segments {
+    /// The segment of a header that `sender` sends, and whether any of it was sent before.
+    pub fn read(&mut self, sender: Host, header: &TcpHeaderSlice<'_>, payload_bytes: u32) -> (Segment, bool) {
+        let (own, peer) = match sender {
+            Host::Server => (&mut self.server, &self.client),
+            Host::Client => (&mut self.client, &self.server),
+        };
+        let syn = header.syn();
+        if syn && own.initial.is_none() {
+            own.initial = Some(header.sequence_number());
+        }
+        let mut segment = Segment {
+            seq: own.offset(header.sequence_number()),
+            ack: if header.ack() { peer.offset(header.acknowledgment_number()) } else { 0 },
+            payload_bytes,
+            flags: flags(header),
+            ..Segment::default()
+        };
+        read_options(header, peer, &mut segment);
+        if syn {
+            own.shift = segment.window_scale;
+        }
+        let shift = match (own.shift, peer.shift) {
+            (Some(shift), Some(_)) if !syn => shift,
+            _ => 0,
+        };
+        segment.window_bytes = u64::from(header.window_size()) << shift.min(14);
+        let again = segment.sequence_length() > 0 && segment.seq < own.end;
+        own.end = own.end.max(segment.end());
+        (segment, again)
+    }
+}
+
+fn flags(header: &TcpHeaderSlice<'_>) -> Flags {
+    let set = [
+        (header.fin(), Flags::FIN),
+        (header.syn(), Flags::SYN),
+        (header.rst(), Flags::RST),
+        (header.psh(), Flags::PSH),
+        (header.ack(), Flags::ACK),
+        (header.ece(), Flags::ECE),
+        (header.cwr(), Flags::CWR),
+    ];
+    set.iter().filter(|(set, _)| *set).fold(Flags::default(), |flags, (_, flag)| flags.with(*flag))
+}
+
+/// The blocks of a SACK option are of the peer's stream.
+fn read_options(header: &TcpHeaderSlice<'_>, peer: &Stream, segment: &mut Segment) {
+    for option in header.options_iterator().map_while(Result::ok) {
+        match option {
+            TcpOptionElement::MaximumSegmentSize(bytes) => segment.mss = Some(bytes),
+            TcpOptionElement::WindowScale(shift) => segment.window_scale = Some(shift),
+            TcpOptionElement::SelectiveAcknowledgementPermitted => segment.sack_permitted = true,
+            TcpOptionElement::SelectiveAcknowledgement(first, others) => {
+                for (start, end) in std::iter::once(first).chain(others.into_iter().flatten()) {
+                    segment.sack.push(SackBlock { start: peer.offset(start), end: peer.offset(end) });
+                }
+            }
+            TcpOptionElement::Timestamp(value, echo) => {
+                segment.timestamps = Some(Timestamps { value, echo });
+            }
+            TcpOptionElement::Noop => {}
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What the kernel tells of a sender, told apart into events.
+
+use lasthop_core::{Duration, FlowId, Host, Instant, Observer, RetransmissionKind, TcpEvent, UndoCause};
+use socket2::Socket;
+use std::io;
+use std::os::fd::AsRawFd;
+
+#[cfg(test)]
+mod tests;
+
+/// States of a connection, as the kernel numbers them.
+const ESTABLISHED: u8 = 1;
+const CLOSED: u8 = 7;
+/// States of congestion control, as the kernel numbers them.
+const CA_CWR: u8 = 2;
+const CA_RECOVERY: u8 = 3;
+const CA_LOSS: u8 = 4;
+/// From here on ssthresh is infinite.
+const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
+
+/// What `TCP_INFO` says, as far as it is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// State of the connection.
+    pub state: u8,
+    /// State of congestion control.
+    pub ca_state: u8,
+    /// Expiries of the retransmission timer since the last progress.
+    pub retransmits: u8,
+    /// Congestion window in segments.
+    pub cwnd: u32,
+    /// Slow-start threshold in segments.
+    pub ssthresh: u32,
+    /// Segments in flight, as the kernel counts them.
+    pub in_flight: u32,
+    /// Smoothed round-trip time.
+    pub srtt_us: u32,
+    /// Retransmission timeout.
+    pub rto_us: u32,
+}
+
+impl TcpInfo {
+    /// Asks the kernel.
+    pub fn of(socket: &Socket) -> io::Result<Self> {
+        #[allow(unsafe_code)]
+        // SAFETY: all zeros is a valid `tcp_info`, and the kernel writes no more than the length it is given.
+        let info: libc::tcp_info = unsafe {
+            let mut info: libc::tcp_info = std::mem::zeroed();
+            let mut length = size_of_val(&info) as libc::socklen_t;
+            let target = (&raw mut info).cast();
+            if libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                target,
+                &raw mut length,
+            ) != 0
+            {
+                return Err(io::Error::last_os_error());
+            }
+            info
+        };
+        let outstanding = info.tcpi_unacked + info.tcpi_retrans;
+        Ok(Self {
+            state: info.tcpi_state,
+            ca_state: info.tcpi_ca_state,
+            retransmits: info.tcpi_retransmits,
+            cwnd: info.tcpi_snd_cwnd,
+            ssthresh: info.tcpi_snd_ssthresh,
+            in_flight: outstanding.saturating_sub(info.tcpi_sacked + info.tcpi_lost),
+            srtt_us: info.tcpi_rtt,
+            rto_us: info.tcpi_rto,
+        })
+    }
+
+    /// Whether the connection is over.
+    pub fn is_closed(&self) -> bool {
+        self.state == CLOSED
+    }
+}
+
+/// One end of a connection as its events see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender {
+    flow: FlowId,
+    host: Host,
+    last: TcpInfo,
+    /// First stream offset after the highest that was sent.
+    sent_end: u64,
+    /// `Closed` or `Aborted` has been told.
+    over: bool,
+}
+
+impl Sender {
+    /// The end of `flow` at `host`, not open yet.
+    pub fn new(flow: FlowId, host: Host) -> Self {
+        let last = TcpInfo { ssthresh: SSTHRESH_INFINITE, ..TcpInfo::default() };
+        Self { flow, host, last, sent_end: 0, over: false }
+    }
+
+    /// It sends a segment up to `end`.
+    pub fn sends(&mut self, end: u64) {
+        self.sent_end = self.sent_end.max(end);
+    }
+
+    /// Whether the connection has been opened, be it with success or not.
+    pub fn has_been_open(&self) -> bool {
+        self.last.state != 0
+    }
+
+    /// Whether the connection has been open and is no more.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// The kernel has handled a packet that arrived, and says `info`.
+    pub fn arrived<O: Observer>(
+        &mut self,
+        now: Instant,
+        info: TcpInfo,
+        failed: impl FnOnce() -> bool,
+        observer: &mut O,
+    ) {
+        let mut tell = |event| observer.tcp(now, self.flow, self.host, event);
+        let last = std::mem::replace(&mut self.last, info);
+        if self.over {
+            return;
+        }
+        if info.is_closed() {
+            self.over = true;
+            // A closed socket has forgotten everything else.
+            return tell(if failed() { TcpEvent::Aborted } else { TcpEvent::Closed });
+        }
+        if last.state != ESTABLISHED && info.state == ESTABLISHED {
+            tell(TcpEvent::Established);
+        }
+        if info.srtt_us != last.srtt_us {
+            let rtt = Duration::from_micros(u64::from(sample_us(last.srtt_us, info.srtt_us)));
+            tell(TcpEvent::RttSample { rtt, rto: Duration::from_micros(u64::from(info.rto_us)) });
+        }
+        let repairing = |state: u8| matches!(state, CA_CWR | CA_RECOVERY | CA_LOSS);
+        if repairing(last.ca_state) && info.ssthresh > last.ssthresh {
+            let cause = if last.ca_state == CA_LOSS { UndoCause::FRto } else { UndoCause::Dsack };
+            tell(TcpEvent::Undone(cause));
+        }
+        if info.ca_state != last.ca_state {
+            if matches!(last.ca_state, CA_RECOVERY | CA_LOSS) && info.ca_state < CA_RECOVERY {
+                tell(TcpEvent::RecoveryLeft);
+            }
+            match info.ca_state {
+                CA_RECOVERY => tell(TcpEvent::RecoveryEntered { recovery_point: self.sent_end }),
+                CA_CWR => tell(TcpEvent::EcnReduction),
+                _ => {}
+            }
+        }
+        self.tell_window(now, last, observer);
+    }
+
+    /// The kernel sends a segment again, and says `info`; nobody has seen the segment yet.
+    pub fn sends_again<O: Observer>(&mut self, now: Instant, seq: u64, info: TcpInfo, observer: &mut O) {
+        let last = std::mem::replace(&mut self.last, info);
+        if info.retransmits > last.retransmits {
+            let backoff = u32::from(info.retransmits);
+            observer.tcp(now, self.flow, self.host, TcpEvent::Timeout { seq, backoff });
+        }
+        let kind =
+            if info.ca_state == CA_LOSS { RetransmissionKind::Timeout } else { RetransmissionKind::Fast };
+        observer.tcp(now, self.flow, self.host, TcpEvent::Retransmitted { seq, kind });
+        self.tell_window(now, last, observer);
+    }
+
+    fn tell_window<O: Observer>(&self, now: Instant, last: TcpInfo, observer: &mut O) {
+        let TcpInfo { cwnd, ssthresh, in_flight, .. } = self.last;
+        if (cwnd, ssthresh, in_flight) != (last.cwnd, last.ssthresh, last.in_flight) {
+            let ssthresh = if ssthresh >= SSTHRESH_INFINITE { u32::MAX } else { ssthresh };
+            observer.tcp(now, self.flow, self.host, TcpEvent::Window { cwnd, ssthresh, in_flight });
+        }
+    }
+}
+
+/// The sample that moved the smoothed round-trip time: it counts an eighth (RFC 6298, section 2.3). The kernel keeps
+/// eight times the value and tells the whole microseconds, so the sample comes out to within 8 us.
+fn sample_us(before: u32, after: u32) -> u32 {
+    if before == 0 { after } else { (8 * after).saturating_sub(7 * before) }
+}

@@ -1,0 +1,119 @@
+use lasthop_core::{Body, Datagram, Direction, Dscp, Ecn, FlowId, Packet};
+use proptest::prelude::*;
+
+use super::*;
+
+fn millis(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+/// Sends packets, each (arrival in ms, bytes), in order; what is delivered: (ms, number of the packet).
+fn run(trace: &str, delay_ms: u64, packets: &[(u64, u32)]) -> Vec<(u64, u64)> {
+    let schedule = Schedule::parse(trace).unwrap();
+    let mut link = OpportunityLink::new(schedule, Duration::from_millis(delay_ms));
+    let mut arena = PacketArena::default();
+    let mut delivered = Vec::new();
+    let mut run_until = |until: Instant, link: &mut OpportunityLink, arena: &mut PacketArena| {
+        while let Some(due) = link.next_wakeup().filter(|due| *due <= until) {
+            link.handle_wakeup(due, arena, &mut ());
+            while let Some(id) = link.poll_delivery(due) {
+                delivered.push((due.as_nanos() / 1_000_000, arena.remove(id).serial));
+            }
+        }
+    };
+    for (serial, &(at, ip_bytes)) in (0..).zip(packets) {
+        run_until(millis(at), &mut link, &mut arena);
+        let packet = Packet {
+            serial,
+            flow: FlowId(0),
+            direction: Direction::Down,
+            ip_bytes,
+            ecn: Ecn::NotEct,
+            dscp: Dscp::default(),
+            server_port: 0,
+            body: Body::Udp(Datagram::default()),
+        };
+        let id = arena.insert(packet);
+        link.handle_packet(millis(at), id, &arena, &mut ());
+    }
+    run_until(Instant::MAX, &mut link, &mut arena);
+    assert!(arena.is_empty());
+    delivered
+}
+
+#[test]
+fn each_line_delivers_one_full_packet() {
+    assert_eq!(run("10\n20\n20\n50\n", 0, &[(0, 1500); 4]), [(10, 0), (20, 1), (20, 2), (50, 3)]);
+}
+
+#[test]
+fn the_trace_wraps_at_its_last_time() {
+    // 3, 10 | 13, 20 | 23, 30
+    assert_eq!(run("3\n10", 0, &[(0, 1500); 5]), [(3, 0), (10, 1), (13, 2), (20, 3), (23, 4)]);
+    // An opportunity at 0 coincides with the last one of the round before.
+    assert_eq!(run("0\n10", 0, &[(1, 1500); 4]), [(10, 0), (10, 1), (20, 2), (20, 3)]);
+}
+
+#[test]
+fn small_packets_share_an_opportunity() {
+    assert_eq!(run("5\n10", 0, &[(0, 500); 4]), [(5, 0), (5, 1), (5, 2), (10, 3)]);
+}
+
+#[test]
+fn a_packet_goes_on_in_the_next_opportunity_and_others_use_what_it_leaves() {
+    // 1000 | 500 of the second; its other 500, the third, and half of the fourth; the rest.
+    assert_eq!(
+        run("10", 0, &[(0, 1000), (0, 1000), (0, 500), (0, 1000)]),
+        [(10, 0), (20, 1), (20, 2), (30, 3)]
+    );
+    assert_eq!(run("10", 0, &[(0, 4000)]), [(30, 0)]);
+}
+
+#[test]
+fn unused_opportunities_are_lost() {
+    assert_eq!(run("1\n2\n3\n10", 0, &[(3, 1500), (995, 1500)]), [(10, 0), (1000, 1)]);
+    // Long after the start, in the middle of a round.
+    assert_eq!(run("4\n7\n10", 0, &[(1_000_005, 1500), (1_000_005, 1500)]), [(1_000_007, 0), (1_000_010, 1)]);
+}
+
+#[test]
+fn propagation_comes_after_the_opportunity() {
+    assert_eq!(run("10", 35, &[(0, 1500), (0, 1500)]), [(45, 0), (55, 1)]);
+}
+
+#[test]
+fn what_is_no_trace_is_refused_with_its_line() {
+    for (trace, line) in
+        [("", 1), ("1\n\n2", 2), ("1\n1.5", 2), ("5\n4", 2), ("0\n0", 2), ("-1", 1), ("1\nx", 2)]
+    {
+        assert_eq!(Schedule::parse(trace).unwrap_err().line, line, "{trace:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn packets_arrive_in_order_and_no_faster_than_the_opportunities(
+        mut times in prop::collection::vec(0..50_u32, 1..20),
+        sizes in prop::collection::vec(1..4000_u32, 1..40),
+        gaps in prop::collection::vec(0..200_u64, 40),
+    ) {
+        times.push(50);
+        times.sort_unstable();
+        let text = times.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        let mut at = 0;
+        let packets: Vec<_> = sizes.iter().zip(gaps).map(|(&size, gap)| { at += gap; (at, size) }).collect();
+        let delivered = run(&text, 0, &packets);
+        prop_assert_eq!(delivered.len(), packets.len());
+        let opportunities = |until: u64| times.iter().map(|&time| {
+            let time = u64::from(time);
+            if time > until { 0 } else { (until - time) / 50 + 1 }
+        }).sum::<u64>();
+        let mut bytes = 0;
+        for (index, &(at, serial)) in delivered.iter().enumerate() {
+            prop_assert_eq!(serial, index as u64);
+            prop_assert!(at > packets[index].0, "delivered by an opportunity that had passed");
+            bytes += u64::from(packets[index].1);
+            prop_assert!(bytes <= 1500 * opportunities(at));
+        }
+    }
+}

@@ -1,0 +1,36 @@
+"""The process that becomes the emulator.
+
+It must have one thread only, because a user namespace cannot be made with more: so it is a process of its own, and
+imports nothing but the extension.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+from lasthop import _core
+
+EXIT_INPUT = 2
+
+
+def main() -> int:
+    """Carry out the request in the file descriptor that is named on the command line; return the exit code."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    request = json.loads(Path(f"/proc/self/fd/{int(sys.argv[1])}").read_text(encoding="utf-8"))
+    try:
+        if "shell" in request:
+            return _core.live_shell(json.dumps(request["shell"]))
+        results, facts = _core.live_run(json.dumps(request["run"]))
+    except _core.LiveError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return EXIT_INPUT
+    tables = {"flows": results.flows, "pages": results.pages, "shorts": results.shorts, "runs": results.runs}
+    json.dump({**tables, "facts": json.loads(facts)}, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

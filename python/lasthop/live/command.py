@@ -1,0 +1,134 @@
+"""The command `lasthop shell`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from lasthop import _core
+from lasthop.errors import InputError
+from lasthop.live.presets import find_link, presets
+from lasthop.live.process import SPIN_US, child_arguments
+from lasthop.selection import select_cell
+
+_SPIN_MAX_US = 1000
+
+
+@click.command("shell", context_settings={"ignore_unknown_options": True})
+@click.option("--link", metavar="PRESET|FILE", help="The last hop: a preset (--list), or a scenario file.")
+@click.option(
+    "--only", multiple=True, metavar="FACTOR=LEVEL,...", help="The cell of FILE, if it has several. The preset has one."
+)
+@click.option(
+    "--down",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="TRACE",
+    help="A Mahimahi trace in place of the rate, queue and errors of the link to the client. Its delay stays.",
+)
+@click.option(
+    "--up",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="TRACE",
+    help="The same for the link to the server.",
+)
+@click.option("--server", metavar="COMMAND", help="A shell command line to run on the server meanwhile.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0, max=2**64 - 1),
+    metavar="N",
+    help="Seed of all random streams.  [default: what the scenario says]",
+)
+@click.option(
+    "--spin",
+    "spin_us",
+    type=click.IntRange(min=0, max=_SPIN_MAX_US),
+    default=SPIN_US,
+    show_default=True,
+    metavar="MICROSECONDS",
+    help="Wait for the last so many microseconds before a delivery in a busy loop: more punctual, but costs processor "
+    "time.",
+)
+@click.option("--status", is_flag=True, help="Show the state every second, also if standard error is no terminal.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors: no state, no summary.")
+@click.option("--list", "list_presets", is_flag=True, help="List the presets.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def shell_command(
+    *,
+    link: str | None,
+    only: tuple[str, ...],
+    down: Path | None,
+    up: Path | None,
+    server: str | None,
+    seed: int | None,
+    spin_us: int,
+    status: bool,
+    quiet: bool,
+    list_presets: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Run a program behind the last hop, with this machine's own TCP.
+
+    COMMAND, or a shell, runs on the client: a network namespace whose only way out is the emulated last hop. At its far
+    end is the server, another namespace: 'server' or 10.0.0.1 (fd00::1), where --server starts a program. Nothing else
+    can be reached. The exit code is that of COMMAND; all that was started ends with it.
+
+    Needs Linux, and either permission to make user namespaces or root. Put -- before COMMAND.
+
+    Example: lasthop shell --link gprs --server 'nginx -g "daemon off;"' -- curl http://server/
+    """
+    if list_presets:
+        _list()
+        return
+    if link is None:
+        raise InputError("Which last hop? Give --link PRESET or --link FILE; --list lists the presets.")
+    if status and quiet:
+        raise InputError("--status and --quiet contradict each other: give one of them.")
+    study = _core.load(str(find_link(link)))
+    cell = select_cell(study.cells, study.factors, None, only)
+    request = {
+        "scenario": json.loads(cell.scenario),
+        "seed": study.seed if seed is None else seed,
+        "down": None if down is None else str(down),
+        "up": None if up is None else str(up),
+        "command": list(command) or [os.environ.get("SHELL", "/bin/sh")],
+        "server": server,
+        "status": _style(status, quiet, interactive=not command),
+        "summary": not quiet,
+        "spin_us": spin_us,
+    }
+    if not (quiet or command):
+        click.echo(
+            f"{study.title}. This shell is the client, 10.0.1.1; the server is 10.0.0.1. Leave with exit.", err=True
+        )
+    _become_emulator(request)
+
+
+def _list() -> None:
+    files = presets()
+    width = max(map(len, files))
+    for name, file in files.items():
+        click.echo(f"{name:<{width}}  {_core.load(str(file)).title}")
+
+
+def _style(status: bool, quiet: bool, *, interactive: bool) -> str:
+    if quiet:
+        return "none"
+    if sys.stderr.isatty():
+        return "title" if interactive else "overwrite"
+    return "lines" if status else "none"
+
+
+def _become_emulator(request: dict[str, Any]) -> NoReturn:
+    """Replace this process: signals, the terminal and the exit code are the emulator's own."""
+    arguments, _ = child_arguments({"shell": request})
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execv(arguments[0], arguments)
+    except OSError as error:
+        raise InputError(f"Cannot start {arguments[0]}: {error}.") from error

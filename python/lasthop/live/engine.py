@@ -1,0 +1,59 @@
+"""Running replications on the live engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lasthop import _core
+from lasthop.errors import InputError
+from lasthop.live.process import SPIN_US, child_arguments
+
+LIVE = "live"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveResults:
+    """Columns by name, as those of the model engine; `facts` are the emulator's own (see `_core.live_run`).
+
+    `runs` has further columns: the lateness of the run's packets, and whether it is within the bound.
+    """
+
+    flows: dict[str, list[Any]]
+    pages: dict[str, list[Any]]
+    shorts: dict[str, list[Any]]
+    runs: dict[str, list[Any]]
+    facts: Mapping[str, Any]
+
+
+def run_cell(cell: _core.Cell, seed: int, first: int, count: int) -> LiveResults:
+    """Run replications `first` .. `first + count - 1` of a cell, in a process of their own."""
+    run = {
+        "scenario": json.loads(cell.scenario),
+        "seed": seed,
+        "first": first,
+        "count": count,
+        "spin_us": SPIN_US,
+        "parent": os.getpid(),
+    }
+    arguments, descriptor = child_arguments({"run": run})
+    try:
+        done = subprocess.run(arguments, pass_fds=[descriptor], capture_output=True, text=True, check=False)
+    finally:
+        os.close(descriptor)
+    if done.returncode == -signal.SIGINT:  # Ctrl-C reaches all processes at the terminal
+        raise KeyboardInterrupt
+    if done.returncode != 0:
+        reason = done.stderr.strip().removeprefix("Error: ") or f"its process ended with code {done.returncode}"
+        raise InputError(f"The live engine cannot run {cell.key or 'the scenario'}: {reason}")
+    answer = json.loads(done.stdout)
+    lateness = [run["lateness"] for run in answer["facts"]["runs"]]
+    for column in ("p50_us", "p99_us", "p999_us", "max_us"):
+        answer["runs"][f"lateness_{column}"] = [summary[column] for summary in lateness]
+    answer["runs"]["valid"] = [summary["valid"] for summary in lateness]
+    return LiveResults(**answer)

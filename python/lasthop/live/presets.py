@@ -1,0 +1,29 @@
+"""Last hops with a name: scenario files that come with lasthop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lasthop.errors import InputError, nearest
+
+_FOLDER = Path(__file__).resolve().parent / "presets"
+_COMMON = "base"
+
+
+def presets() -> dict[str, Path]:
+    """Return the scenario files of the presets by name."""
+    return {file.stem: file for file in sorted(_FOLDER.glob("*.toml")) if file.stem != _COMMON}
+
+
+def find_link(link: str) -> Path:
+    """Return the scenario file that `link` means: a preset's name, or a path."""
+    known = presets()
+    if link in known:
+        return known[link]
+    file = Path(link)
+    if file.suffix == ".toml" or file.exists():
+        return file
+    raise InputError(
+        f"--link {link}: there is neither a preset nor a file of this name; did you mean '{nearest(link, known)}'? "
+        f"Presets: {', '.join(known)}."
+    )
