@@ -228,8 +228,8 @@ def test_an_ordinary_user_can_use_it() -> None:
     else:
         python = python_for_everyone()
         drop = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all")
-        server = serve(8000, 'b"hello"').replace(sys.executable, python)
-        client = (python, "-c", fetch(8000) + "\nimport os; print(os.getuid())")
+        server = serve(80, 'b"hello"').replace(sys.executable, python)
+        client = (python, "-c", fetch(80) + "\nimport os; print(os.getuid())")
         arguments = ("--link", "lte", "--server", server, "--", *client)
         done = run_shell(*arguments, python=python, prefix=drop, HOME="/tmp")
     assert done.returncode == 0, done.stderr

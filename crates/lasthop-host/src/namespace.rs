@@ -81,6 +81,8 @@ impl HostNamespace {
             sysctl(&format!("ipv6/conf/{DEVICE}/router_solicitations"), "0")?;
             sysctl(&format!("ipv6/conf/{DEVICE}/accept_ra"), "0")?;
         }
+        // An ordinary user's server may have a server's port.
+        sysctl("ipv4/ip_unprivileged_port_start", "0")?;
         for (name, value) in &config.sysctls {
             sysctl(name, value)?;
         }
