@@ -19,7 +19,13 @@ _SPELLINGS = {"acks": "ACKs", "ack": "ACK", "red": "RED", "ecn": "ECN", "sack": 
 HEADLINE = [
     "response_time_s",
     "elapsed_s",
+    "fct_mean_s",
     "throughput_Bps",
+    "throughput_mean_Bps",
+    "lost_per_packet",
+    "retransmitted_per_packet",
+    "timeouts_per_flow",
+    "fast_retransmits_per_flow",
     "retransmitted_packets",
     "timeouts",
     "spurious_timeouts",
