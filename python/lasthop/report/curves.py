@@ -61,7 +61,7 @@ def _figure(lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, ticks: Sequence
     places = [(metric, title, levels) for metric in spec.metrics for title, levels in panels.items()]
     alone = spec.panels is None
     in_a_row = _IN_A_ROW if alone else len(panels)
-    domains = style.grid_of(len(places), in_a_row, 0.08 if alone else 0.03, 0.12 if alone else 0.05)
+    domains = style.grid_of(len(places), in_a_row, 0.08 if alone else 0.03, 0.14 if alone else 0.035)
     in_a_row = len({tuple(x) for x, _ in domains})
     rows = len({tuple(y) for _, y in domains})
     data: list[Figure] = []

@@ -112,7 +112,7 @@ def metric_label(metric: str, unit: str) -> str:
     """Return a metric's name in words, with its unit."""
     words = [_SPELLINGS.get(word, word) for word in metric.split("_") if word not in _UNIT_WORDS]
     label = " ".join(words)
-    return label if unit in ("", "acks") else f"{label} ({unit})"
+    return label if unit in ("", "acks") or "_per_" in metric else f"{label} ({unit})"
 
 
 def generic_table(
