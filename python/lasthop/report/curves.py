@@ -17,7 +17,7 @@ from lasthop.statistics import mean_interval
 _ROW_PX = 190
 _AROUND_PX = 150
 _IN_A_ROW = 3
-_DODGE = 0.07
+_DODGE, _DODGE_MARKS = 0.07, 0.13
 """Distance of neighbouring lines' points, in levels: intervals must not hide each other."""
 
 Panels = Mapping[str, Sequence[str]]
@@ -110,6 +110,7 @@ def _traces(
 ) -> Iterator[Figure]:
     """Yield a line with intervals for each class of hosts."""
     middle = (len(lines) - 1) / 2
+    dodge = _DODGE if spec.connected else _DODGE_MARKS
     for number, (name, rows) in enumerate(lines.items()):
         values = [_values(rows.filter(pl.col(factor_column(spec.x)) == tick), spec, metric, levels) for tick in ticks]
         points = [(place, own) for place, own in enumerate(values) if own.size]
@@ -121,11 +122,12 @@ def _traces(
             "mode": "lines+markers" if spec.connected else "markers",
             "name": name,
             "legendgroup": name,
-            "x": [round(place + _DODGE * (number - middle), 3) for place, _ in points],
+            "x": [round(place + dodge * (number - middle), 3) for place, _ in points],
             "y": style.rounded(float(own.mean()) for _, own in points),
-            "marker": {"symbol": symbol, "size": 5 if spec.connected else 8, "color": color},
+            "marker": {"symbol": symbol, "size": 6 if spec.connected else 8, "color": color},
             "line": {"color": color, "width": 1.5},
             "error_y": {"array": style.rounded(half), "thickness": 1.2, "width": 2, "color": color},
+            "cliponaxis": False,
             "hovertemplate": f"{name}<br>%{{y:.4g}}<extra></extra>",
         }
 
