@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,33 @@ class FigureSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class CurvesSpec:
+    """Metrics of short flows over the levels of factor `x`, as small multiples.
+
+    A figure has a row of panels per metric (column of `shorts.parquet` or rate of its events: axis title) and a panel
+    per level of factor `panels`, or per pair of them in `quotients`, of which the metric's quotient is shown; without
+    `panels`, a panel per metric. `lines` gives of each line its levels and, as `flow`, the name of its hosts. `where`
+    restricts the cells. There is a figure for each combination of levels of the other factors.
+    """
+
+    title: str
+    x: str
+    x_title: str
+    metrics: Mapping[str, str]
+    lines: Mapping[str, Mapping[str, str]]
+    panels: str | None = None
+    quotients: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    connected: bool = True
+
+    @property
+    def factors(self) -> list[str]:
+        """The factors that a figure shows, in no order."""
+        of_lines = {factor for levels in self.lines.values() for factor in levels} - {"flow"}
+        return [self.x, *([self.panels] if self.panels else []), *of_lines]
+
+
+@dataclass(frozen=True, slots=True)
 class Presentation:
     """The contents of `report.toml`: how a study's results are summarised and shown."""
 
@@ -92,6 +119,7 @@ class Presentation:
     tables: tuple[TableSpec, ...] = ()
     figures: tuple[FigureSpec, ...] = ()
     factorial: FactorialSpec | None = None
+    curves: tuple[CurvesSpec, ...] = ()
 
     @property
     def of_runs(self) -> bool:
@@ -180,10 +208,10 @@ def parse_presentation(text: str) -> Presentation:
     one of `_KINDS`, and `percentiles` of their own, other words for roles and levels, and the reference of changes, if
     need be. `[[figure]]` names a cell and a replication to be drawn packet by packet. `[factorial]` is what tables of
     the `FACTORIAL_KINDS` are about: `metrics` (column of `runs.parquet`: the study's word) and three `factors`, each
-    with its `name` and its `levels` (our word: the study's).
+    with its `name` and its `levels` (our word: the study's). `[[curves]]` has the fields of `CurvesSpec`.
     """
     data = tomllib.loads(text)
-    unknown = set(data) - {"percentiles", "misprints", "compare", "tables", "figure", "factorial"}
+    unknown = set(data) - {"percentiles", "misprints", "compare", "tables", "figure", "factorial", "curves"}
     if unknown:
         raise ValueError(f"unknown keys {sorted(unknown)}")
     method = data.get("percentiles", "linear")
@@ -198,6 +226,9 @@ def parse_presentation(text: str) -> Presentation:
         FigureSpec(entry["cell"], int(entry.get("replication", 1)), entry["title"], entry.get("caption", ""))
         for entry in _entries(data, "figure", {"cell", "title"}, {"replication", "caption"})
     ]
+    curves = _entries(
+        data, "curves", {"title", "x", "x_title", "metrics", "lines"}, {"panels", "quotients", "where", "connected"}
+    )
     factorial = _factorial(data["factorial"]) if "factorial" in data else None
     if factorial is None and any(table.kind in FACTORIAL_KINDS for table in tables):
         raise ValueError("[factorial] is missing: a table is of metrics of runs")
@@ -210,6 +241,7 @@ def parse_presentation(text: str) -> Presentation:
         tables=tuple(tables),
         figures=tuple(figures),
         factorial=factorial,
+        curves=tuple(CurvesSpec(**entry) for entry in curves),
     )
 
 
@@ -237,21 +269,30 @@ def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
     keys = published.columns[published.columns.index("table") + 1 : published.columns.index("flow")]
     if not {key for key in keys if published[key].null_count() < published.height} <= set(factors):
         return None
-    presentation_file = folder / "report.toml"
-    try:
-        presentation = (
-            parse_presentation(presentation_file.read_text(encoding="utf-8"))
-            if presentation_file.is_file()
-            else Presentation()
-        )
-    except (ValueError, KeyError) as error:
-        raise InputError(f"{presentation_file}: {error}") from error
+    presentation = _load_presentation(folder)
     return Assets(
         folder=folder,
         published=published.with_columns(pl.col("value").cast(pl.Float64), pl.col("replications").cast(pl.Int64)),
         tables=pl.read_csv(tables_file, infer_schema=False),
         presentation=presentation,
     )
+
+
+def load_curves(scenario_file: Path, factors: Iterable[str]) -> tuple[CurvesSpec, ...]:
+    """Read which curves are drawn of a scenario with these factors; none if nothing beside the file says so."""
+    known = set(factors)
+    curves = _load_presentation(scenario_file.resolve().parent).curves
+    return tuple(spec for spec in curves if {*spec.factors, *spec.where} <= known)
+
+
+def _load_presentation(folder: Path) -> Presentation:
+    file = folder / "report.toml"
+    if not file.is_file():
+        return Presentation()
+    try:
+        return parse_presentation(file.read_text(encoding="utf-8"))
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{file}: {error}") from error
 
 
 def _factors_together(published: pl.DataFrame) -> pl.DataFrame:

@@ -15,7 +15,7 @@ import click
 
 from lasthop import _core
 from lasthop.campaign import MODEL, TRACES, Campaign, ChosenRun, Plan
-from lasthop.catalogue import SCENARIO_FILE, Assets, find_study, list_studies, load_assets
+from lasthop.catalogue import SCENARIO_FILE, Assets, CurvesSpec, find_study, list_studies, load_assets, load_curves
 from lasthop.claims import VERDICTS
 from lasthop.claims.file import Claims, claims_file, load_claims
 from lasthop.errors import InputError, InterruptedCampaignError
@@ -581,7 +581,7 @@ def _list_files(run: ChosenRun, files: Sequence[Path]) -> None:
 def _run(file: Path, options: RunOptions) -> None:
     study = _core.load(str(file))
     assets = load_assets(file, study.factors)
-    claims = _claims_beside(file, study)
+    claims, curves = _claims_beside(file, study), load_curves(file, study.factors)
     plan = Plan(
         study=study,
         cells=select_cells(study.cells, study.factors, options.only),
@@ -601,7 +601,7 @@ def _run(file: Path, options: RunOptions) -> None:
     campaign = Campaign(plan, options.out or Path("results") / study.name, snap_length)
     try:
         _simulate(campaign, options, say)
-        _conclude(campaign, assets, claims, say)
+        _conclude(campaign, assets, claims, curves, say)
     except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
         raise
     except OSError as error:
@@ -634,13 +634,19 @@ def _claims_beside(file: Path, study: _core.Study) -> Claims | None:
     return load_claims(place, study) if file.name == SCENARIO_FILE and place.is_file() else None
 
 
-def _conclude(campaign: Campaign, assets: Assets | None, claims: Claims | None, say: Callable[[str], object]) -> None:
+def _conclude(
+    campaign: Campaign,
+    assets: Assets | None,
+    claims: Claims | None,
+    curves: Sequence[CurvesSpec],
+    say: Callable[[str], object],
+) -> None:
     # Imported here: `validate` and error messages need none of it.
     from lasthop.claims.tables import summary_lines
     from lasthop.comparison import agreement_lines
     from lasthop.outputs import analyse, write_outputs
 
-    results = analyse(campaign, assets, claims)
+    results = analyse(campaign, assets, claims, curves)
     report = write_outputs(results)
     if results.agreement:
         say("Agreement with the published numbers:")

@@ -30,4 +30,5 @@ def unit_of(metric: str) -> str:
             return unit
     if metric.endswith("_packets") or "_drops_" in metric or "_marks_" in metric or "retransmissions" in metric:
         return "packets"
-    return "ratio" if metric in ("efficiency", "utilisation") or metric.startswith("fairness_") else ""
+    ratio = metric in ("efficiency", "utilisation") or metric.startswith("fairness_") or "_per_" in metric
+    return "ratio" if ratio else ""

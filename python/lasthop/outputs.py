@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from lasthop.atomic import replace_atomically
 from lasthop.campaign import Campaign
-from lasthop.catalogue import Assets
+from lasthop.catalogue import Assets, CurvesSpec
 from lasthop.claims.evaluate import evaluate
 from lasthop.claims.file import Claims
 from lasthop.claims.records import Records
@@ -15,6 +16,7 @@ from lasthop.claims.tables import cells_frame, claims_frame
 from lasthop.comparison import agreement, compare
 from lasthop.report.page import write_report
 from lasthop.report.results import Results
+from lasthop.shorts import with_rates
 from lasthop.summary import extra_columns, generic_summary, study_summary
 
 SUMMARY = "summary.csv"
@@ -24,9 +26,11 @@ CLAIMS_BY_CELL = "claims_cells.csv"
 REPORT = "report.html"
 
 
-def analyse(campaign: Campaign, assets: Assets | None, claims: Claims | None = None) -> Results:
+def analyse(
+    campaign: Campaign, assets: Assets | None, claims: Claims | None = None, curves: Sequence[CurvesSpec] = ()
+) -> Results:
     """Compute the statistics of a complete campaign and, for a study, hold them against what was published."""
-    results = _statistics(campaign, assets)
+    results = replace(_statistics(campaign, assets), curves=curves)
     if claims is None:
         return results
     return replace(results, claims=evaluate(claims, Records.read(campaign.out, claims.factors)))
@@ -36,12 +40,15 @@ def _statistics(campaign: Campaign, assets: Assets | None) -> Results:
     flows, pages = campaign.flows(), campaign.pages()
     factors = list(campaign.plan.study.factors)
     if assets is None:
-        return Results(campaign, flows, generic_summary(flows, pages, factors), pages)
+        shorts = campaign.shorts()
+        shorts = None if shorts is None else with_rates(shorts)
+        summary = generic_summary(flows, pages, factors, shorts=shorts)
+        return Results(campaign, flows, summary, pages, shorts)
     summary = study_summary(flows, pages, factors, assets, campaign.run_rows())
     extra = extra_columns(factors, assets)
     comparison = compare(summary, assets, extra)
     met = agreement(comparison, extra, assets.presentation.misprints)
-    return Results(campaign, flows, summary, pages, assets, comparison, met)
+    return Results(campaign, flows, summary, pages, assets=assets, comparison=comparison, agreement=met)
 
 
 def write_outputs(results: Results) -> Path:

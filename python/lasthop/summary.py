@@ -3,7 +3,8 @@
 Columns of a study's summary: `study`, `table`, the factors, `flow` (role), `direction`, `metric`, `statistic`, `value`,
 `replications`, `unit` - the key columns of its `published.csv` in its spellings. Factors that the published numbers do
 not know come first, and each combination of their levels has all the numbers. Without a study: the factors, `flow`,
-`metric`, `statistic`, `value`, `replications`, `unit`.
+`metric`, `statistic`, `value`, `replications`, `unit`; `flow` is a role, a page load or the name of short flows' hosts.
+Of short flows, `ci_low` and `ci_high` are the ends of the mean's 90 % interval.
 
 With one set, `value` is the statistic over the set's replications. With several sets it is the mean over the sets of
 each set's statistic: that is what a published number, itself the statistic of one set, is an instance of; noise of
@@ -29,10 +30,12 @@ from lasthop.campaign import factor_column
 from lasthop.catalogue import Assets, FactorialSpec, TableSpec
 from lasthop.factorial import effects, run_metrics, variation
 from lasthop.lines import Line, unit_of
-from lasthop.statistics import FIVE_NUMBERS, PercentileMethod, percentiles
+from lasthop.statistics import FIVE_NUMBERS, PercentileMethod, mean_interval, percentiles
 
 _DIGITS = 6
 _NOT_METRICS = {"set", "replication", "start_s"}
+_HOSTS = "application"
+"""The column of `shorts.parquet` that names the hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,14 @@ class Sample:
         """Mean over all values; NaN if there are none."""
         values = self.values[~np.isnan(self.values)]
         return float(values.mean()) if values.size else float("nan")
+
+    def interval(self) -> dict[str, float]:
+        """Ends of the mean's 90 % interval; none of a single value."""
+        values = self.values[~np.isnan(self.values)]
+        if values.size < 2:
+            return {}
+        interval = mean_interval(values)
+        return {"ci_low": interval.low, "ci_high": interval.high}
 
 
 def _five_numbers(flow: str, metric: Metric, sample: Sample, method: PercentileMethod) -> Iterator[Line]:
@@ -412,15 +423,16 @@ def generic_summary(
     factors: Sequence[str],
     method: PercentileMethod = "linear",
     only: Collection[str] | None = None,
+    *,
+    shorts: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Compute min, quartiles, max and mean of every metric for every page and every role in every cell.
+    """Compute min, quartiles, max and mean of every metric for every page, short flow and role in every cell.
 
     Of the metrics `only`, if given.
     """
     columns = [factor_column(factor) for factor in factors]
-    statistics = [*FIVE_NUMBERS, "mean"]
     records = []
-    frames = [(flows, "role")] if pages is None else [(pages, "page"), (flows, "role")]
+    frames = [(frame, who) for frame, who in ((pages, "page"), (shorts, _HOSTS), (flows, "role")) if frame is not None]
     for frame, who in frames:
         metrics = [metric for metric in metric_columns(frame, factors) if only is None or metric in only]
         for group, rows in frame.partition_by([*columns, who], as_dict=True, maintain_order=True).items():
@@ -428,8 +440,10 @@ def generic_summary(
                 sample = Sample.of(rows, [metric])
                 if sample.count == 0:
                     continue
-                values = [*sample.statistics(list(FIVE_NUMBERS.values()), method), sample.mean()]
-                for statistic, value in zip(statistics, values, strict=True):
+                five = sample.statistics(list(FIVE_NUMBERS.values()), method)
+                values = {**dict(zip(FIVE_NUMBERS, five, strict=True)), "mean": sample.mean()}
+                values |= sample.interval() if who == _HOSTS else {}
+                for statistic, value in values.items():
                     number = round(float(value), _DIGITS)
                     records.append((*group, metric, statistic, number, sample.count, unit_of(metric)))
     schema = dict.fromkeys([*factors, "flow", "metric", "statistic"], pl.String()) | {

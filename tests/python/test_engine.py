@@ -15,7 +15,7 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
-from lasthop.campaign import FLOWS, PAGES, RUNS, Campaign, Plan
+from lasthop.campaign import FLOWS, PAGES, RUNS, SHORTS, Campaign, Plan
 from lasthop.report.trace import trace_figure
 
 Main = Callable[..., int]
@@ -117,6 +117,18 @@ def test_the_example_with_a_web_page_runs_and_a_larger_window_loads_it_sooner(la
     time_of = {(protocol, window): time_s for protocol, window, time_s in medians.iter_rows()}
     for protocol in ("http1.0", "http1.1", "http1.1-pipelined"):
         assert time_of[protocol, "iw4"] < time_of[protocol, "iw2"], protocol
+
+
+def test_the_example_of_short_flows_runs_and_the_load_is_offered(lasthop_main: Main) -> None:
+    assert lasthop_main("run", EXAMPLES / "short-flows.toml", "--out", "out", "--quiet") == 0
+    shorts, runs = (pl.read_parquet(Path("out") / name) for name in (SHORTS, RUNS))
+    assert shorts.group_by("load", "application").len().height == 4
+    use = dict(runs.group_by("load").agg(pl.col("utilisation").mean()).iter_rows())
+    assert use["half"] == pytest.approx(0.5, abs=0.05)
+    times = dict(shorts.group_by("load").agg(pl.col("fct_mean_s").mean()).iter_rows())
+    assert times["busy"] > times["half"]
+    # Without any flow but short ones, they alone are summarised.
+    assert set(pl.read_csv("out/summary.csv")["flow"]) == {"iw3", "iw10"}
 
 
 def test_of_many_flows_the_main_object_and_the_other_applications_are_drawn_in_detail() -> None:

@@ -299,7 +299,9 @@ def results(
     flows: pl.DataFrame, pages: pl.DataFrame | None, assets: Assets | None = None, **levels: list[str]
 ) -> Results:
     presentation = Presentation(factor="variant", references=("a",))
-    made = SimpleNamespace(flows=flows, pages=pages, factors=levels, presentation=presentation, assets=assets)
+    made = SimpleNamespace(
+        flows=flows, pages=pages, shorts=None, factors=levels, presentation=presentation, assets=assets
+    )
     return cast("Results", made)
 
 

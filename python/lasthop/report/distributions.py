@@ -28,7 +28,7 @@ class BoxSection:
 
 def box_sections(results: Results) -> Iterator[BoxSection]:
     """Yield the box plots of page loads, then those of transfers; of throughput, if there is neither."""
-    things = timed(results.flows, results.pages)
+    things = timed(results.flows, results.pages, results.shorts)
     if not things:
         things = [Timed("Flows", "throughput_Bps", "throughput (B/s)", results.flows)]
     for thing in things:

@@ -15,6 +15,7 @@ from lasthop.campaign import MODEL, Campaign
 from lasthop.catalogue import Assets, FigureSpec
 from lasthop.comparison import RULES, Agreement
 from lasthop.report.claims import claims_view
+from lasthop.report.curves import curve_figures
 from lasthop.report.distributions import box_sections
 from lasthop.report.interactions import factorial_figures
 from lasthop.report.results import Results, timed, transfers
@@ -138,6 +139,11 @@ def _without_published(results: Results, assets: Assets) -> list[TableGroup]:
 
 def _groups(results: Results) -> list[TableGroup]:
     factors = list(results.factors)
+    if results.shorts is not None:
+        of_hosts = pl.col("flow").is_in(results.shorts["application"].unique().implode())
+        background = results.summary.filter(~of_hosts)
+        tables = [generic_table(results.summary.filter(of_hosts), factors, "Short flows, medians over replications")]
+        return tables if background.is_empty() else [*tables, generic_table(background, factors, "Background")]
     if results.assets is None:
         return [generic_table(results.summary, factors)]
     extra = extra_columns(factors, results.assets)
@@ -157,9 +163,12 @@ def _rules(comparison: pl.DataFrame) -> list[tuple[str, str]]:
 
 
 def _single_flows(results: Results) -> dict[str, Any]:
-    """Return what is shown of single flows and page loads: nothing of a study whose tables are of runs as wholes."""
+    """Return what is shown of single flows and page loads: nothing of a study whose tables are of runs as wholes.
+
+    Nor of one that has curves of its short flows; beside short flows, the background may never end.
+    """
     presentation, factors = results.presentation, list(results.factors)
-    if presentation.of_runs:
+    if presentation.of_runs or results.curves:
         return {"boxes": [], "traces": [], "paired": None, "unfinished": None}
     sections = [
         (section.title, [FigureView(title, "", figure) for title, figure in section.figures], section.left_out)
@@ -168,9 +177,9 @@ def _single_flows(results: Results) -> dict[str, Any]:
     seed = results.campaign.plan.seed
     return {
         "boxes": sections,
-        "traces": list(trace_figures(results)),
-        "paired": paired_table(timed(results.flows, results.pages), factors, presentation, seed),
-        "unfinished": unfinished_table(results.flows, results.pages, factors),
+        "traces": list(trace_figures(results)) if results.shorts is None else [],
+        "paired": paired_table(timed(results.flows, results.pages, results.shorts), factors, presentation, seed),
+        "unfinished": unfinished_table(results.flows, results.pages, factors) if results.shorts is None else None,
     }
 
 
@@ -183,8 +192,18 @@ def _context(results: Results) -> dict[str, Any]:
     # With levels that the study does not know, each is a design of its own: a table has them side by side.
     known = results.assets is not None and not extra_columns(factors, results.assets)
     factorial = factorial_figures(results.summary, results.assets) if results.assets and known else ()
+    curves = (
+        []
+        if results.shorts is None
+        else [
+            FigureView(title, "", figure)
+            for spec in results.curves
+            for title, figure in curve_figures(results.shorts, spec, results.factors)
+        ]
+    )
     return {
         **_single_flows(results),
+        "curves": curves,
         "study": campaign.plan.study,
         "cells": cells,
         "first_scenario": json.dumps(json.loads(cells[0].scenario), indent=2),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from lasthop.campaign import Campaign
-from lasthop.catalogue import Assets, Presentation
+from lasthop.catalogue import Assets, CurvesSpec, Presentation
 from lasthop.claims.evaluate import Outcome
 from lasthop.comparison import Agreement
 
@@ -28,9 +28,14 @@ def transfers(flows: pl.DataFrame) -> pl.DataFrame:
     return flows.filter(pl.col("application") == pl.col("flow"))
 
 
-def timed(flows: pl.DataFrame, pages: pl.DataFrame | None) -> list[Timed]:
-    """Return the page loads and the transfers, whichever there are."""
+def timed(flows: pl.DataFrame, pages: pl.DataFrame | None, shorts: pl.DataFrame | None = None) -> list[Timed]:
+    """Return the page loads, short flows and transfers, whichever there are."""
     found = []
+    if shorts is not None:
+        named = shorts.with_columns(role=pl.col("application"))
+        found.append(Timed("Short flows", "fct_mean_s", "mean completion time (s)", named))
+    if flows.is_empty():  # its columns have no types
+        return found
     if pages is not None:
         loads = pages.with_columns(role=pl.col("page"))
         found.append(Timed("Page loads", "response_time_s", "response time (s)", loads))
@@ -58,10 +63,12 @@ class Results:
     flows: pl.DataFrame
     summary: pl.DataFrame
     pages: pl.DataFrame | None = None
+    shorts: pl.DataFrame | None = None
     assets: Assets | None = None
     comparison: pl.DataFrame | None = None
     agreement: Sequence[Agreement] = field(default_factory=list)
     claims: Sequence[Outcome] = field(default_factory=list)
+    curves: Sequence[CurvesSpec] = ()
 
     @property
     def factors(self) -> dict[str, list[str]]:

@@ -19,7 +19,13 @@ _SPELLINGS = {"acks": "ACKs", "ack": "ACK", "red": "RED", "ecn": "ECN", "sack": 
 HEADLINE = [
     "response_time_s",
     "elapsed_s",
+    "fct_mean_s",
     "throughput_Bps",
+    "throughput_mean_Bps",
+    "lost_per_packet",
+    "retransmitted_per_packet",
+    "timeouts_per_flow",
+    "fast_retransmits_per_flow",
     "retransmitted_packets",
     "timeouts",
     "spurious_timeouts",
@@ -106,7 +112,7 @@ def metric_label(metric: str, unit: str) -> str:
     """Return a metric's name in words, with its unit."""
     words = [_SPELLINGS.get(word, word) for word in metric.split("_") if word not in _UNIT_WORDS]
     label = " ".join(words)
-    return label if unit in ("", "acks") else f"{label} ({unit})"
+    return label if unit in ("", "acks") or "_per_" in metric else f"{label} ({unit})"
 
 
 def generic_table(

@@ -1,0 +1,150 @@
+"""Curves of short flows as small multiples: metrics over a factor's levels, a line per class of hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from lasthop.campaign import factor_column
+from lasthop.catalogue import CurvesSpec
+from lasthop.report import style
+from lasthop.report.style import Figure
+from lasthop.statistics import mean_interval
+
+_ROW_PX = 190
+_AROUND_PX = 150
+_IN_A_ROW = 3
+_DODGE, _DODGE_MARKS = 0.07, 0.13
+"""Distance of neighbouring lines' points, in levels: intervals must not hide each other."""
+
+Panels = Mapping[str, Sequence[str]]
+"""Of each panel its title and its level, or the pair of levels whose quotient it shows; no level without a factor."""
+
+
+def curve_figures(
+    shorts: pl.DataFrame, spec: CurvesSpec, factors: Mapping[str, list[str]]
+) -> Iterator[tuple[str, Figure]]:
+    """Yield the figures with their titles. Levels that were not run have no point, lines without points no entry."""
+    rows = shorts.filter(*(pl.col(factor_column(factor)).is_in(levels) for factor, levels in spec.where.items()))
+    others = [factor for factor in factors if factor not in spec.factors]
+    parts = rows.partition_by([factor_column(factor) for factor in others], as_dict=True, maintain_order=True)
+    for levels, part in parts.items() if others else [((), rows)]:
+        lines = {name: own for name, line in spec.lines.items() if not (own := _of_line(part, line)).is_empty()}
+        if lines:
+            found = set(part[factor_column(spec.x)])
+            where = ", ".join(f"{factor} {level}" for factor, level in zip(others, levels, strict=True))
+            ticks = [level for level in factors[spec.x] if level in found]
+            panels = _panels(part, spec, factors)
+            if panels:
+                yield f"{spec.title}: {where}" if where else spec.title, _figure(lines, spec, ticks, panels)
+
+
+def _of_line(rows: pl.DataFrame, line: Mapping[str, str]) -> pl.DataFrame:
+    columns = {"application" if factor == "flow" else factor_column(factor): level for factor, level in line.items()}
+    return rows.filter(**columns)
+
+
+def _panels(rows: pl.DataFrame, spec: CurvesSpec, factors: Mapping[str, list[str]]) -> Panels:
+    if spec.panels is None:
+        return {"": ()}
+    found = set(rows[factor_column(spec.panels)])
+    if spec.quotients:
+        return {title: pair for title, pair in spec.quotients.items() if found.issuperset(pair)}
+    return {f"{spec.panels}: {level}": (level,) for level in factors[spec.panels] if level in found}
+
+
+def _figure(lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, ticks: Sequence[str], panels: Panels) -> Figure:
+    """Draw a row of panels per metric; without a factor of panels a panel per metric, three in a row."""
+    places = [(metric, title, levels) for metric in spec.metrics for title, levels in panels.items()]
+    alone = spec.panels is None
+    in_a_row = _IN_A_ROW if alone else len(panels)
+    domains = style.grid_of(len(places), in_a_row, 0.08 if alone else 0.03, 0.14 if alone else 0.035)
+    in_a_row = len({tuple(x) for x, _ in domains})
+    rows = len({tuple(y) for _, y in domains})
+    data: list[Figure] = []
+    axes: Figure = {}
+    titles = []
+    for index, ((metric, title, levels), (x_domain, y_domain)) in enumerate(zip(places, domains, strict=True)):
+        ref = _axis(index)
+        row, column = divmod(index, in_a_row)
+        last = index + in_a_row >= len(places)
+        axes[f"xaxis{ref}"] = style.axis(
+            spec.x_title if last else None,
+            domain=x_domain,
+            anchor=f"y{ref}",
+            tickvals=list(range(len(ticks))),
+            ticktext=list(ticks),
+            range=[-0.4, len(ticks) - 0.6],
+            showgrid=False,
+            showticklabels=last or alone,
+        )
+        shared = {"matches": f"y{_axis(row * in_a_row)}", "showticklabels": False} if column and not alone else {}
+        first = alone or column == 0
+        axes[f"yaxis{ref}"] = style.axis(
+            spec.metrics[metric] if first else None,
+            domain=y_domain,
+            anchor=f"x{ref}",
+            rangemode="normal" if spec.quotients else "tozero",
+            **shared,
+        )
+        if row == 0 and title:
+            titles.append(style.panel_title(title, sum(x_domain) / 2, y_domain[1]))
+        place = {"xaxis": f"x{ref}", "yaxis": f"y{ref}", "showlegend": index == 0}
+        data += [trace | place for trace in _traces(lines, spec, metric, levels, ticks)]
+    height = _ROW_PX * rows
+    legend = {"orientation": "h", "x": 0, "y": 1 + 26 / height, "yanchor": "bottom", "font": {"size": 12}}
+    settings = style.layout(height + _AROUND_PX, annotations=titles, legend=legend, **axes)
+    settings["margin"] = settings["margin"] | {"t": 80, "b": 54}
+    return {"data": data, "layout": settings}
+
+
+def _axis(index: int) -> str:
+    return str(index + 1) if index else ""
+
+
+def _traces(
+    lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, metric: str, levels: Sequence[str], ticks: Sequence[str]
+) -> Iterator[Figure]:
+    """Yield a line with intervals for each class of hosts."""
+    middle = (len(lines) - 1) / 2
+    dodge = _DODGE if spec.connected else _DODGE_MARKS
+    for number, (name, rows) in enumerate(lines.items()):
+        values = [_values(rows.filter(pl.col(factor_column(spec.x)) == tick), spec, metric, levels) for tick in ticks]
+        points = [(place, own) for place, own in enumerate(values) if own.size]
+        intervals = [mean_interval(own) if own.size > 1 else None for _, own in points]
+        color, symbol = (kinds[number % len(kinds)] for kinds in (style.CONTRASTING, style.SYMBOLS))
+        half = [interval.high - interval.estimate if interval else None for interval in intervals]
+        yield {
+            "type": "scatter",
+            "mode": "lines+markers" if spec.connected else "markers",
+            "name": name,
+            "legendgroup": name,
+            "x": [round(place + dodge * (number - middle), 3) for place, _ in points],
+            "y": style.rounded(float(own.mean()) for _, own in points),
+            "marker": {"symbol": symbol, "size": 6 if spec.connected else 8, "color": color},
+            "line": {"color": color, "width": 1.5},
+            "error_y": {"array": style.rounded(half), "thickness": 1.2, "width": 2, "color": color},
+            "cliponaxis": False,
+            "hovertemplate": f"{name}<br>%{{y:.4g}}<extra></extra>",
+        }
+
+
+def _values(rows: pl.DataFrame, spec: CurvesSpec, metric: str, levels: Sequence[str]) -> NDArray[np.float64]:
+    """Return a metric's values, one per replication, or the quotients of those of two levels in equal replications."""
+    if spec.panels is None:
+        return _numbers(rows[metric])
+    column = factor_column(spec.panels)
+    parts = [rows.filter(pl.col(column) == level) for level in levels]
+    if len(parts) == 1:
+        return _numbers(parts[0][metric])
+    by = ["set", "replication", "application"]
+    upper, lower = (part.select(*by, pl.col(metric).alias(name)) for part, name in zip(parts, "ab", strict=True))
+    pairs = upper.join(lower, on=by, how="inner").filter(pl.col("b") != 0)
+    return _numbers(pairs["a"] / pairs["b"])
+
+
+def _numbers(values: pl.Series) -> NDArray[np.float64]:
+    return values.cast(pl.Float64).drop_nulls().to_numpy()
