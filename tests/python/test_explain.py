@@ -294,7 +294,14 @@ def handshake() -> Tape:
     return tape
 
 
-SWITCHES = {"initial_window": 2, "dupack_threshold": 3, "sack": True, "frto": "off", "ecn": False}
+SWITCHES = {
+    "syn_timeout_cuts_window": True,
+    "cached_metrics": False,
+    "dupack_threshold": 3,
+    "sack": True,
+    "frto": "off",
+    "ecn": False,
+}
 
 
 @pytest.mark.parametrize(

@@ -67,15 +67,14 @@ class _Teller:
         if story.handshake_rtt_ns is not None and story.handshake_rto_ns is not None:
             text += f" First RTT sample {length(story.handshake_rtt_ns)}, RTO {length(story.handshake_rto_ns)}."
         window = story.first_window
-        if window.cwnd == self.tcp["initial_window"] and window.ssthresh is None:
-            text += f" Initial window {count(window.cwnd, 'segment')}, ssthresh infinite."
-        elif any(timeout.is_syn for timeout in story.timeouts):
-            text += f" Initial window {count(window.cwnd, 'segment')}, because a SYN was lost (RFC 3390)."
+        text += f" Initial window {count(window.cwnd, 'segment')}"
+        if self.tcp["syn_timeout_cuts_window"] and any(timeout.is_syn for timeout in story.timeouts):
+            text += ", because a SYN was lost (RFC 3390)."
+        elif self.tcp["cached_metrics"] and window.ssthresh is not None:
+            threshold = _threshold(window)
+            text += f", ssthresh {threshold}: cached metrics that an earlier connection to this host left (RFC 2140)."
         else:
-            text += (
-                f" Initial window {count(window.cwnd, 'segment')}, ssthresh {_threshold(window)}: cached metrics that "
-                "an earlier connection to this host left (RFC 2140)."
-            )
+            text += f", ssthresh {_threshold(window)}."
         yield story.established.ns, story.established.order, text
 
     def _growth(self) -> Iterator[Entry]:

@@ -162,3 +162,18 @@ proptest! {
         prop_assert_eq!(hop.packets_inside(), 0);
     }
 }
+
+#[test]
+fn a_scenario_without_a_last_hop_is_refused() {
+    let (head, _) = SCENARIO.split_once("lan =").unwrap();
+    let atm = format!(
+        "{head}tcp.profile = \"ns-1998\"\nflow = [{{ kind = \"bulk-tcp\", name = \"tcp\", bytes = \"1 kB\", start = \"0 s\" }}]\n\
+         [atm]\naccess_rate = \"150 Mbit/s\"\naccess_delay = \"5 us\"\nrate = \"45 Mbit/s\"\ndelay = \"5 ms\"\n\
+         buffer_cells = 500\nthreshold = 0.8\noverhead = \"16 B\"\ndiscard = {{ policy = \"early-packet\" }}\n"
+    );
+    let study = Study::from_str(&atm, "test.toml").unwrap();
+    let error = needs_last_hop(&study.cells[0].scenario).expect_err("refused").to_string();
+    assert!(error.contains("model engine only"), "{error}");
+    let study = Study::from_str(SCENARIO, "test.toml").unwrap();
+    assert!(needs_last_hop(&study.cells[0].scenario).is_ok());
+}
