@@ -69,6 +69,12 @@ pub fn validate(scenario: &Scenario) -> Result<(), Invalid> {
     timestamp_clock(&scenario.tcp, scenario.time_limit)?;
     scenario.http.as_ref().map_or(Ok(()), http)?;
     flows(&scenario.flow, mtu)?;
+    let short = scenario.flow.iter().position(|flow| matches!(flow, FlowConfig::ShortFlows(_)));
+    if let (Some(index), Topology::Atm(_)) = (short, scenario.topology()) {
+        let reason = "short flows come and go, but a switch has an access link for each flow from the start; leave out \
+                      [atm]";
+        return Err((format!("flow[{index}].kind"), reason.into()));
+    }
     let page = scenario.flow.iter().position(|flow| matches!(flow, FlowConfig::HttpPage(_)));
     require(page.is_none() || scenario.http.is_some(), "flow", || {
         "loads a web page, but nothing says how; add a table [http] with protocol = \"http1.0\", say".into()

@@ -104,3 +104,12 @@ fn a_switch_that_no_packet_fits() {
     assert!(small.contains("cells.toml:32") && small.contains("`atm.buffer_cells`"), "{small}");
     assert!(small.contains("which has 193"), "{small}");
 }
+
+#[test]
+fn short_flows_have_no_access_link() {
+    let short = "[[flow]]\nkind = \"short-flows\"\nname = \"short\"\npackets = 9\nrequest = \"200 B\"\nstart = \"0 s\"\n\
+        arrivals = { model = \"poisson\", load = 0.5 }\n\
+        hosts = [{ name = \"iw3\", initial_window = 3, receive_window_initial = 4 }]\n";
+    let error = error(&format!("{SWITCH}{short}"));
+    assert!(error.contains("`flow[1].kind`") && error.contains("leave out [atm]"), "{error}");
+}
