@@ -43,6 +43,12 @@ _SNAPLEN = click.option(
     metavar="N",
     help="Bytes kept of each captured packet; headers take up to 80.  [default: all]",
 )
+_TABLE_OUT = click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write every column, unrounded, into this new file: .csv, .json or .parquet.",
+)
 _QUIET = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 
 
@@ -407,12 +413,7 @@ def explain_command(context: click.Context, /, *, flow: str | None, **_: object)
 
 @cli.command("analyze")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write every column into this new file: .csv, .json or .parquet.",
-)
+@_TABLE_OUT
 @_QUIET
 def analyze(*, files: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
     """Compute the metrics of the flows in packet captures.
@@ -454,12 +455,7 @@ def analyze(*, files: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
     metavar="VERDICT",
     help="Take only the claims with this verdict, for example --verdict 'not upheld'. Repeat the option for more.",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write all columns, unrounded, into this new file: .csv, .json or .parquet.",
-)
+@_TABLE_OUT
 @_QUIET
 def claims_command(
     *,
@@ -523,12 +519,7 @@ def claims_command(
     metavar="C",
     help="Confidence of the intervals.",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write all numbers, unrounded, into this new file: .csv, .json or .parquet.",
-)
+@_TABLE_OUT
 @_QUIET
 def anova_command(
     *,

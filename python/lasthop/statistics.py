@@ -93,11 +93,9 @@ def median_interval(values: ArrayLike, seed: int, confidence: float = 0.95) -> I
 
 def mean_interval(values: ArrayLike, confidence: float = 0.90) -> Interval:
     """Mean of two or more values with Student's interval."""
-    from scipy import special
-
     array = np.asarray(values, dtype=np.float64)
     error = float(array.std(ddof=1)) / math.sqrt(array.size)
-    half = error * float(special.stdtrit(array.size - 1, (1 + confidence) / 2))
+    half = error * _student(confidence, array.size - 1)
     middle = float(array.mean())
     return Interval(middle, middle - half, middle + half)
 

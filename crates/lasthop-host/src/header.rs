@@ -1,7 +1,7 @@
 //! What the last hop needs to know of a packet's headers, and the one thing that it may change in them.
 
 use etherparse::{IpEcn, IpSlice, TcpHeaderSlice, UdpHeader, UdpHeaderSlice, ip_number};
-use lasthop_core::{Dscp, Ecn};
+use lasthop_core::{Dscp, Ecn, Host};
 use std::net::IpAddr;
 
 #[cfg(test)]
@@ -85,6 +85,12 @@ impl<'a> Transport<'a> {
             Self::Udp(header, _) => Some((header.source_port(), header.destination_port())),
             Self::Other | Self::Fragment => None,
         }
+    }
+
+    /// The server's port and the client's in a packet that `sender` sends; 0 where there are none.
+    pub fn server_and_client_port(&self, sender: Host) -> (u16, u16) {
+        let (source, destination) = self.ports().unwrap_or_default();
+        if sender == Host::Server { (source, destination) } else { (destination, source) }
     }
 }
 

@@ -66,8 +66,7 @@ impl Flows for OneFlow {
         transport: &Transport<'_>,
         _observer: &mut O,
     ) -> (FlowId, u16, Body) {
-        let (source, destination) = transport.ports().unwrap_or_default();
-        let server_port = if sender == Host::Server { source } else { destination };
+        let (server_port, _) = transport.server_and_client_port(sender);
         let body = match transport {
             Transport::Tcp(_, payload_bytes) => {
                 Body::Tcp(Segment { payload_bytes: *payload_bytes, ..Segment::default() })

@@ -70,11 +70,10 @@ pub fn validate(scenario: &Scenario) -> Result<(), Invalid> {
     scenario.http.as_ref().map_or(Ok(()), http)?;
     flows(&scenario.flow, mtu)?;
     let short = scenario.flow.iter().position(|flow| matches!(flow, FlowConfig::ShortFlows(_)));
-    if let (Some(index), Topology::Atm(_)) = (short, scenario.topology()) {
-        let reason = "short flows come and go, but a switch has an access link for each flow from the start; leave out \
-                      [atm]";
-        return Err((format!("flow[{index}].kind"), reason.into()));
-    }
+    let place = format!("flow[{}].kind", short.unwrap_or_default());
+    require(short.is_none() || scenario.atm.is_none(), &place, || {
+        "short flows come and go, but a switch has an access link for each flow from the start; leave out [atm]".into()
+    })?;
     let page = scenario.flow.iter().position(|flow| matches!(flow, FlowConfig::HttpPage(_)));
     require(page.is_none() || scenario.http.is_some(), "flow", || {
         "loads a web page, but nothing says how; add a table [http] with protocol = \"http1.0\", say".into()

@@ -123,9 +123,7 @@ impl Application {
 /// The applications of a scenario, each with its drawn start.
 pub(crate) fn applications(scenario: &Scenario, seed: Seed) -> Vec<Application> {
     let infos = lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref());
-    let application = |(index, config): (usize, &FlowConfig)| {
-        let mut stream = seed.stream(&format!("start.flow{index}"));
-        let start = Instant::ZERO + config.start().sampler().sample(&mut stream);
+    let application = |(config, first, start): (&FlowConfig, FlowId, Instant)| {
         let kind = match config {
             FlowConfig::BulkTcp(bulk) => Kind::Bulk(bulk.clone(), Some(start)),
             FlowConfig::ConstantUdp(udp) => Kind::Udp(ConstantUdp::new(udp, start)),
@@ -149,10 +147,9 @@ pub(crate) fn applications(scenario: &Scenario, seed: Seed) -> Vec<Application> 
                 }))
             }
         };
-        let first = infos.iter().take_while(|info| (info.application as usize) < index).count();
-        Application { first: FlowId(first as u32), kind }
+        Application { first, kind }
     };
-    scenario.flow.iter().enumerate().map(application).collect()
+    lasthop_traffic::beginnings(&scenario.flow, &infos, seed).map(application).collect()
 }
 
 /// The hosts: what it takes to make a connection. Hosts do not boot in step: the phase of each one's tick clock is

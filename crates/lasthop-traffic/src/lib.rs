@@ -12,7 +12,9 @@ pub use web::{CutPoisson, WebClass, WebClients, WebClientsConfig};
 
 use std::num::NonZeroU16;
 
-use lasthop_core::{Bytes, Distribution, Dscp, Duration, FlowInfo, Host, Protocol, Rate};
+use lasthop_core::{
+    Bytes, Distribution, Dscp, Duration, FlowId, FlowInfo, Host, Instant, Protocol, Rate, Seed,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -147,6 +149,22 @@ pub fn flows(applications: &[FlowConfig], http: Option<&HttpConfig>) -> Vec<Flow
         }
     }
     flows
+}
+
+/// What every engine has to know of each application: the first of its flows in `flows`, which are those of
+/// [`flows`], and when it starts. Starts are drawn from the streams "start.flow0", "start.flow1", ... of `seed`, so
+/// that all engines begin alike.
+pub fn beginnings<'a>(
+    applications: &'a [FlowConfig],
+    flows: &'a [FlowInfo],
+    seed: Seed,
+) -> impl Iterator<Item = (&'a FlowConfig, FlowId, Instant)> {
+    applications.iter().enumerate().map(move |(index, config)| {
+        let first = flows.iter().take_while(|info| (info.application as usize) < index).count();
+        let mut stream = seed.stream(&format!("start.flow{index}"));
+        let start = Instant::ZERO + config.start().sampler().sample(&mut stream);
+        (config, FlowId(first as u32), start)
+    })
 }
 
 /// The short flow with this number among all flows of the run, which `application` opens between these hosts.

@@ -35,7 +35,7 @@ def _measured(panel: BoxPanel, levels: Sequence[str], method: PercentileMethod, 
     rows = [(i, level, summarise(panel.values.get(level, []), method)) for i, level in enumerate(levels)]
     offset = _OFFSET_MEASURED if panel.published else 0.0
     boxes = [(i, level, s) for i, level, s in rows if s is not None]
-    ref = "" if index == 0 else str(index + 1)
+    ref = style.axis_number(index)
     axes = {"xaxis": f"x{ref}", "yaxis": f"y{ref}"}
     box: Figure = {
         "type": "box",
@@ -70,7 +70,7 @@ def _measured(panel: BoxPanel, levels: Sequence[str], method: PercentileMethod, 
 def _published(panel: BoxPanel, levels: Sequence[str], index: int) -> list[Figure]:
     """Draw published boxes; where only the median was published, a line."""
     known = [(i, panel.published[level]) for i, level in enumerate(levels) if level in panel.published]
-    ref = "" if index == 0 else str(index + 1)
+    ref = style.axis_number(index)
     axes = {"legendgroup": "published", "xaxis": f"x{ref}", "yaxis": f"y{ref}"}
     drawn: list[Figure] = []
     if boxes := [(i, five) for i, five in known if set(FIVE_NUMBERS) <= set(five)]:
@@ -113,7 +113,7 @@ def box_figure(
     fits = max(map(len, levels), default=0) * len(levels) * in_a_row <= _FITS_CHARACTERS
     for index, (panel, (x_domain, y_domain)) in enumerate(zip(panels, domains, strict=True)):
         data += _measured(panel, levels, method, index) + _published(panel, levels, index)
-        ref = "" if index == 0 else str(index + 1)
+        ref = style.axis_number(index)
         axes[f"xaxis{ref}"] = style.axis(
             domain=x_domain,
             anchor=f"y{ref}",
@@ -129,7 +129,7 @@ def box_figure(
         axes[f"yaxis{ref}"] = style.axis(y_title if first else None, domain=y_domain, anchor=f"x{ref}", **common)
         annotations.append(style.panel_title(panel.title, sum(x_domain) / 2, y_domain[1]))
     height = _ROW_PX * rows
-    legend = {"orientation": "h", "x": 0, "y": 1 + 22 / height, "yanchor": "bottom", "font": {"size": 12}}
+    legend = style.legend_above(height, 22)
     settings = style.layout(height + _AROUND_PX, annotations=annotations, legend=legend, boxmode="overlay", **axes)
     settings["margin"] = settings["margin"] | {"t": 64, "b": 60}
     return {"data": _named_once(data), "layout": settings}

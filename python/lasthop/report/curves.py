@@ -68,7 +68,7 @@ def _figure(lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, ticks: Sequence
     axes: Figure = {}
     titles = []
     for index, ((metric, title, levels), (x_domain, y_domain)) in enumerate(zip(places, domains, strict=True)):
-        ref = _axis(index)
+        ref = style.axis_number(index)
         row, column = divmod(index, in_a_row)
         last = index + in_a_row >= len(places)
         axes[f"xaxis{ref}"] = style.axis(
@@ -81,7 +81,11 @@ def _figure(lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, ticks: Sequence
             showgrid=False,
             showticklabels=last or alone,
         )
-        shared = {"matches": f"y{_axis(row * in_a_row)}", "showticklabels": False} if column and not alone else {}
+        shared = (
+            {"matches": f"y{style.axis_number(row * in_a_row)}", "showticklabels": False}
+            if column and not alone
+            else {}
+        )
         first = alone or column == 0
         axes[f"yaxis{ref}"] = style.axis(
             spec.metrics[metric] if first else None,
@@ -95,14 +99,10 @@ def _figure(lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, ticks: Sequence
         place = {"xaxis": f"x{ref}", "yaxis": f"y{ref}", "showlegend": index == 0}
         data += [trace | place for trace in _traces(lines, spec, metric, levels, ticks)]
     height = _ROW_PX * rows
-    legend = {"orientation": "h", "x": 0, "y": 1 + 26 / height, "yanchor": "bottom", "font": {"size": 12}}
+    legend = style.legend_above(height, 26)
     settings = style.layout(height + _AROUND_PX, annotations=titles, legend=legend, **axes)
     settings["margin"] = settings["margin"] | {"t": 80, "b": 54}
     return {"data": data, "layout": settings}
-
-
-def _axis(index: int) -> str:
-    return str(index + 1) if index else ""
 
 
 def _traces(

@@ -81,7 +81,7 @@ def _interaction(rows: Rows, spec: FactorialSpec, metric: str) -> Figure:
     for row, (name, measured, published) in enumerate(rows):
         for column, (level, word) in enumerate(spec.factors[panels].levels.items()):
             x_domain, y_domain = next(domains)
-            ref = _axis(row * in_a_row + column)
+            ref = style.axis_number(row * in_a_row + column)
             axes[f"xaxis{ref}"] = style.axis(
                 spec.factors[across].name if row == len(rows) - 1 else None,
                 domain=x_domain,
@@ -91,7 +91,7 @@ def _interaction(rows: Rows, spec: FactorialSpec, metric: str) -> Figure:
                 range=[-0.35, len(ticks) - 0.65],
                 showgrid=False,
             )
-            shared = {"matches": f"y{_axis(row * in_a_row)}", "showticklabels": False} if column else {}
+            shared = {"matches": f"y{style.axis_number(row * in_a_row)}", "showticklabels": False} if column else {}
             axes[f"yaxis{ref}"] = style.axis(None if column else metric, domain=y_domain, anchor=f"x{ref}", **shared)
             titles.append(style.panel_title(" · ".join(filter(None, (name, word))), sum(x_domain) / 2, y_domain[1]))
             place = {"xaxis": f"x{ref}", "yaxis": f"y{ref}"}
@@ -106,14 +106,10 @@ def _interaction(rows: Rows, spec: FactorialSpec, metric: str) -> Figure:
             {"type": "scatter", "mode": "markers", "name": "published", "x": [None], "y": [None], "marker": sign}
         )
     height = _ROW_PX * len(rows)
-    legend = {"orientation": "h", "x": 0, "y": 1 + 26 / height, "yanchor": "bottom", "font": {"size": 12}}
+    legend = style.legend_above(height, 26)
     settings = style.layout(height + _AROUND_PX, annotations=titles, legend=legend, **axes)
     settings["margin"] = settings["margin"] | {"t": 76, "b": 54}
     return {"data": data, "layout": settings}
-
-
-def _axis(index: int) -> str:
-    return str(index + 1) if index else ""
 
 
 def _lines(part: pl.DataFrame, spec: FactorialSpec, *, hollow: bool) -> Iterator[Figure]:
@@ -158,7 +154,7 @@ def _bars(bars: Sequence[tuple[str, pl.DataFrame]], spec: FactorialSpec) -> Figu
     for index, (metric, domain) in enumerate(
         zip(spec.metrics.values(), style.columns_of(len(spec.metrics), 0.05), strict=True)
     ):
-        ref = _axis(index)
+        ref = style.axis_number(index)
         for number, flow in enumerate(flows["flow"].unique(maintain_order=True)):
             found = [part.filter(flow=flow, metric=f"{SHARE}_{metric}", statistic=VALUE)["value"] for _, part in bars]
             data.append(
@@ -182,7 +178,7 @@ def _bars(bars: Sequence[tuple[str, pl.DataFrame]], spec: FactorialSpec) -> Figu
         )
         titles.append(style.panel_title(metric, sum(domain) / 2))
     height = _BAR_PX * len(bars)
-    legend = {"orientation": "h", "x": 0, "y": 1 + 26 / height, "yanchor": "bottom", "font": {"size": 12}}
+    legend = style.legend_above(height, 26)
     settings = style.layout(height + _AROUND_PX, annotations=titles, legend=legend, barmode="stack", bargap=0.3, **axes)
     settings["margin"] = settings["margin"] | {"t": 84, "b": 50}
     return {"data": data, "layout": settings}

@@ -111,7 +111,7 @@ def published_figure(comparison: pl.DataFrame, misprints: Sequence[str] = ()) ->
     shapes: list[dict[str, Any]] = []
     cells = style.grid_of(len(panels), _IN_A_ROW, gap_x=0.08, gap_y=0.16)
     for index, (panel, (x_domain, y_domain)) in enumerate(zip(panels, cells, strict=True)):
-        ref = "" if index == 0 else str(index + 1)
+        ref = style.axis_number(index)
         part = rows.filter(pl.col("metric").is_in(panel.metrics))
         if panel.scale is _Scale.COUNT:
             part = part.with_columns(pl.col("published", "measured").clip(lower_bound=_ZERO_AT))

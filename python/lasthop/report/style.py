@@ -56,6 +56,16 @@ def layout(height: int, **settings: object) -> dict[str, Any]:
     return common | settings
 
 
+def axis_number(index: int) -> str:
+    """Return what plotly puts behind `x`, `y`, `xaxis` and `yaxis` of the panel with this index, from 0."""
+    return str(index + 1) if index else ""
+
+
+def legend_above(height: int, gap: int) -> dict[str, Any]:
+    """Return a legend that stands `gap` pixels above panels that are together `height` pixels high."""
+    return {"orientation": "h", "x": 0, "y": 1 + gap / height, "yanchor": "bottom", "font": {"size": 12}}
+
+
 def panel_title(text: str, x: float, y: float = 1.0) -> dict[str, Any]:
     """Return an annotation that stands centred above a panel; positions in shares of the figure."""
     return {

@@ -78,7 +78,7 @@ def _named_once(drawn: Sequence[Figure]) -> None:
 
 
 def _axis_name(row: int) -> str:
-    return "y" if row == 0 else f"y{row + 1}"
+    return f"y{style.axis_number(row)}"
 
 
 def _height_px(panel: Panel) -> int:
@@ -134,12 +134,12 @@ def _layout(picture: Picture, shapes: list[dict[str, Any]]) -> dict[str, Any]:
         if panel.rows:
             count = len(panel.rows)
             shown = {"tickvals": list(range(count)), "ticktext": list(panel.rows), "range": [count - 0.5, -0.5]}
-        axes[f"yaxis{row + 1 if row else ''}"] = style.axis(panel.label, **anchor, **shown)
+        axes[f"yaxis{style.axis_number(row)}"] = style.axis(panel.label, **anchor, **shown)
         top -= height + _GAP_PX
     span = picture.stop - picture.start
     limits = [round(picture.start, 2), round(picture.stop + span * 0.01, 2)]
     axes["xaxis"] = style.axis("time since the start of the run (s)", anchor=_axis_name(last), range=limits)
     margin = {"l": 76, "r": 16, "t": 90, "b": 48}
-    legend = {"orientation": "h", "x": 0, "y": 1 + 14 / total, "yanchor": "bottom", "font": {"size": 12}}
+    legend = style.legend_above(total, 14)
     settings = {"shapes": shapes, "margin": margin, "legend": legend, "hovermode": "closest", "barmode": "overlay"}
     return style.layout(total + 138, **settings, **axes)

@@ -403,9 +403,7 @@ impl Flows for Workload {
         transport: &Transport<'_>,
         observer: &mut O,
     ) -> (FlowId, u16, Body) {
-        let (source, destination) = transport.ports().unwrap_or_default();
-        let (server_port, client_port) =
-            if sender == Host::Server { (source, destination) } else { (destination, source) };
+        let (server_port, client_port) = transport.server_and_client_port(sender);
         let stranger = (STRANGER, server_port, Body::Udp(Datagram::default()));
         let Some(id) = self.ports.get(&client_port).copied() else { return stranger };
         let flow = &mut self.flows[id.0 as usize];
@@ -442,9 +440,7 @@ pub fn needs_sockets(scenario: &Scenario) -> Result<(), Error> {
 }
 
 fn applications(scenario: &Scenario, seed: Seed, infos: &[FlowInfo]) -> Vec<Application> {
-    let application = |(index, config): (usize, &FlowConfig)| {
-        let mut stream = seed.stream(&format!("start.flow{index}"));
-        let start = Instant::ZERO + config.start().sampler().sample(&mut stream);
+    let application = |(config, first, start): (&FlowConfig, FlowId, Instant)| {
         let kind = match config {
             FlowConfig::BulkTcp(bulk) => Kind::Bulk(bulk.clone(), Some(start)),
             FlowConfig::ConstantUdp(udp) => Kind::Udp(ConstantUdp::new(udp, start)),
@@ -454,10 +450,9 @@ fn applications(scenario: &Scenario, seed: Seed, infos: &[FlowInfo]) -> Vec<Appl
             }
             FlowConfig::WebClients(_) | FlowConfig::ShortFlows(_) => unreachable!("refused before"),
         };
-        let first = infos.iter().take_while(|info| (info.application as usize) < index).count();
-        Application { first: FlowId(first as u32), kind }
+        Application { first, kind }
     };
-    scenario.flow.iter().enumerate().map(application).collect()
+    lasthop_traffic::beginnings(&scenario.flow, infos, seed).map(application).collect()
 }
 
 fn datagram_socket(address: SocketAddr, info: &FlowInfo) -> io::Result<Socket> {
