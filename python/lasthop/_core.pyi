@@ -26,12 +26,12 @@ def analyze(path: str) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     `CaptureError`. Releases the GIL.
     """
 
-def live_run(spec: str) -> tuple[Results, str]:
+def live_run(spec: str) -> str:
     """Run replications with this machine's TCP; see `RunSpec` of crates/lasthop-host (JSON).
 
-    Returns the records, and JSON: `runs` with a fact sheet of each (lateness, counters), `differences` between the
-    scenario's TCP and Linux', in words, and `priority`. The process must have one thread only, and is in other
-    namespaces afterwards. Raises `LiveError`.
+    Returns JSON: the tables of `Results`, columns by name, and `facts`: `runs` with a fact sheet of each (lateness,
+    counters), `differences` between the scenario's TCP and Linux', in words, and `priority`. The process must have one
+    thread only, and is in other namespaces afterwards. Raises `LiveError`.
     """
 
 def live_shell(spec: str) -> int:

@@ -14,7 +14,7 @@ use lasthop_core::{
     Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Seed, TcpEvent,
 };
 use lasthop_scenario::Scenario;
-use lasthop_trace::{Analysis, Records};
+use lasthop_trace::{Analysis, Batch};
 use nix::sys::epoll::EpollFlags;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
@@ -35,8 +35,9 @@ pub struct RunSpec {
     pub count: u64,
     /// The last microseconds before a deadline that are spent in a busy loop.
     pub spin_us: u64,
-    /// The process that asked; without it nobody wants the results.
-    pub parent: i32,
+    /// The process that asked; without it nobody wants the results. None in a guest of its own.
+    #[serde(default)]
+    pub parent: Option<i32>,
 }
 
 /// What is to be known of a replication beside its records.
@@ -55,12 +56,29 @@ pub struct RunFacts {
 /// Finished replications.
 #[derive(Debug)]
 pub struct Runs {
-    /// Records and facts of each.
-    pub runs: Vec<(Records, RunFacts)>,
-    /// What the scenario asks of TCP and Linux does otherwise.
-    pub differences: Vec<String>,
-    /// What the machine permitted.
-    pub priority: Priority,
+    records: Batch,
+    facts: Vec<RunFacts>,
+    differences: Vec<String>,
+    priority: Priority,
+}
+
+impl Runs {
+    /// Everything as JSON: the tables of the records, columns by name, and `facts`: `runs`, one for each
+    /// replication; `differences`, what the scenario asks of TCP and Linux does otherwise; `priority`, what the machine
+    /// permitted.
+    pub fn answer(&self) -> serde_json::Value {
+        let mut answer = serde_json::Map::new();
+        for (name, columns) in self.records.tables() {
+            let columns =
+                columns.iter().map(|(name, column)| ((*name).to_owned(), serde_json::json!(column)));
+            answer.insert(name.into(), serde_json::Value::Object(columns.collect()));
+        }
+        let facts = serde_json::json!({
+            "runs": self.facts, "differences": self.differences, "priority": self.priority,
+        });
+        answer.insert("facts".into(), facts);
+        answer.into()
+    }
 }
 
 const SERVER_TUN: u64 = 0;
@@ -75,9 +93,11 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
     let features = Features::of(scenario);
     let priority = Priority::acquire();
     acquire_rights()?;
-    set_pdeathsig(Signal::SIGKILL).context("cannot tie the run to who asked for it")?;
-    if getppid() != Pid::from_raw(spec.parent) {
-        return Err(Error::new("who asked for the run is gone"));
+    if let Some(parent) = spec.parent {
+        set_pdeathsig(Signal::SIGKILL).context("cannot tie the run to who asked for it")?;
+        if getppid() != Pid::from_raw(parent) {
+            return Err(Error::new("who asked for the run is gone"));
+        }
     }
     let mtu = scenario.mtu.0 as u32;
     let hosts = || {
@@ -85,7 +105,7 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
         Ok::<_, Error>((server, HostNamespace::create(Host::Client, mtu, &features.client)?))
     };
     let mut pair = hosts()?;
-    let mut runs = Vec::new();
+    let (mut records, mut facts) = (Batch::default(), Vec::new());
     for (index, replication) in (0..).zip(spec.first..spec.first + spec.count) {
         // Hosts remember what they have learned of each other: that is what a chain is about.
         let in_chain = if scenario.sequential() { index } else { 0 };
@@ -94,11 +114,12 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
         }
         let seed = Seed { study: spec.seed, replication };
         let observer = Known(Analysis::of(scenario));
-        let (end, Known(analysis), facts) =
+        let (end, Known(analysis), of_run) =
             run_once(scenario, seed, in_chain, &pair, spec.spin_us, observer)?;
-        runs.push((analysis.finish(end), facts));
+        records.add(replication, analysis.finish(end));
+        facts.push(of_run);
     }
-    Ok(Runs { runs, differences: features.differences, priority })
+    Ok(Runs { records, facts, differences: features.differences, priority })
 }
 
 /// One replication: when it ended, and what was seen.

@@ -14,7 +14,10 @@ use std::path::PathBuf;
 use lasthop_core::Instant;
 use lasthop_link::{ErrorConfig, LinkState, Periods};
 use lasthop_scenario::{Roles, Scenario};
-use lasthop_trace::{CapturePoint, Column, Columnar, DROPS_FILE, SNAP_LENGTH};
+use lasthop_trace::{
+    CapturePoint, CaptureRecord, Column, Columnar, DROPS_FILE, ObjectRow, PacketRow, SNAP_LENGTH,
+    StreamRecord, TcpRow,
+};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -165,10 +168,10 @@ impl Cell {
         let targets: Vec<_> = captures.into_iter().map(target).collect();
         let batch = py.detach(|| run::batch(&self.cell.scenario, seed, first, count, &targets))?;
         Ok(Results {
-            flows: table(py, &batch.flows.rows, Some(&batch.flows.replications))?,
-            pages: table(py, &batch.pages.rows, Some(&batch.pages.replications))?,
-            shorts: table(py, &batch.shorts.rows, Some(&batch.shorts.replications))?,
-            runs: table(py, &batch.runs.rows, Some(&batch.runs.replications))?,
+            flows: dict(py, batch.flows.columns())?,
+            pages: dict(py, batch.pages.columns())?,
+            shorts: dict(py, batch.shorts.columns())?,
+            runs: dict(py, batch.runs.columns())?,
         })
     }
 
@@ -193,12 +196,11 @@ impl Cell {
         check_chain(first, replication)?;
         let scenario = &self.cell.scenario;
         let recording = py.detach(|| run::record(scenario, seed, first, replication));
-        let replications = vec![replication; recording.flows.len()];
         Ok(Trace {
-            packets: table(py, &recording.recorder.packets, None)?,
-            tcp: table(py, &recording.recorder.tcp, None)?,
-            objects: table(py, &recording.recorder.objects, None)?,
-            flows: table(py, &recording.flows, Some(&replications))?,
+            packets: dict(py, PacketRow::columns(&recording.recorder.packets))?,
+            tcp: dict(py, TcpRow::columns(&recording.recorder.tcp))?,
+            objects: dict(py, ObjectRow::columns(&recording.recorder.objects))?,
+            flows: dict(py, recording.flows.columns())?,
             link_states: bad_periods(
                 py,
                 scenario.errors.as_ref(),
@@ -216,20 +218,17 @@ fn check_chain(first: u64, replication: u64) -> PyResult<()> {
     Ok(())
 }
 
-/// Rows as a dict of columns, with a leading `replication` column if they are given.
-fn table<R: Columnar>(py: Python<'_>, rows: &[R], replications: Option<&[u64]>) -> PyResult<Py<PyDict>> {
-    let columns = PyDict::new(py);
-    if let Some(replications) = replications {
-        columns.set_item("replication", replications)?;
-    }
-    for (name, column) in R::columns(rows) {
+/// Columns as a dict of lists.
+fn dict(py: Python<'_>, columns: Vec<(&'static str, Column)>) -> PyResult<Py<PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, column) in columns {
         match column {
-            Column::Int(cells) => columns.set_item(name, cells)?,
-            Column::Float(cells) => columns.set_item(name, cells)?,
-            Column::Text(cells) => columns.set_item(name, cells)?,
+            Column::Int(cells) => dict.set_item(name, cells)?,
+            Column::Float(cells) => dict.set_item(name, cells)?,
+            Column::Text(cells) => dict.set_item(name, cells)?,
         }
     }
-    Ok(columns.unbind())
+    Ok(dict.unbind())
 }
 
 fn bad_periods(
@@ -273,7 +272,7 @@ fn analyze(py: Python<'_>, path: PathBuf) -> PyResult<(Py<PyDict>, Py<PyDict>)> 
     let (streams, capture) = py
         .detach(|| lasthop_trace::analyze(File::open(&path).map_err(unreadable)?))
         .map_err(|error| CaptureError::new_err(error.to_string()))?;
-    Ok((table(py, &streams, None)?, table(py, &[capture], None)?))
+    Ok((dict(py, StreamRecord::columns(&streams))?, dict(py, CaptureRecord::columns(&[capture]))?))
 }
 
 fn unreadable(error: io::Error) -> lasthop_trace::CaptureError {

@@ -6,8 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
-use crate::run::Batch;
-use crate::{LiveError, Results, table};
+use crate::LiveError;
 
 /// Runs a program behind the last hop; its exit code.
 #[pyfunction]
@@ -16,27 +15,12 @@ pub fn live_shell(spec: &str) -> PyResult<i32> {
     lasthop_host::shell::shell(&spec).map_err(|error| LiveError::new_err(error.to_string()))
 }
 
-/// Runs replications; their records, and facts as JSON.
+/// Runs replications; their records and facts as JSON.
 #[pyfunction]
-pub fn live_run(py: Python<'_>, spec: &str) -> PyResult<(Results, String)> {
+pub fn live_run(spec: &str) -> PyResult<String> {
     let spec: RunSpec = parse(spec)?;
     let runs = lasthop_host::run::run(&spec).map_err(|error| LiveError::new_err(error.to_string()))?;
-    let facts: Vec<_> = runs.runs.iter().map(|(_, facts)| facts).collect();
-    let facts = serde_json::json!({
-        "runs": facts, "differences": runs.differences, "priority": runs.priority,
-    });
-    let facts = facts.to_string();
-    let mut batch = Batch::default();
-    for (records, facts) in runs.runs {
-        batch.add(facts.replication, records);
-    }
-    let results = Results {
-        flows: table(py, &batch.flows.rows, Some(&batch.flows.replications))?,
-        pages: table(py, &batch.pages.rows, Some(&batch.pages.replications))?,
-        shorts: table(py, &batch.shorts.rows, Some(&batch.shorts.replications))?,
-        runs: table(py, &batch.runs.rows, Some(&batch.runs.replications))?,
-    };
-    Ok((results, facts))
+    Ok(runs.answer().to_string())
 }
 
 fn parse<T: DeserializeOwned>(spec: &str) -> PyResult<T> {

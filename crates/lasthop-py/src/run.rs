@@ -4,55 +4,16 @@ use lasthop_core::{FlowId, Instant, Observer, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_sim::{HostMemory, RunEnd};
 use lasthop_trace::{
-    Addresses, Analysis, Capture, CapturePoint, DROPS_FILE, FlowRecord, PageRecord, Recorder, Records,
-    RunRecord, ShortRecord,
+    Addresses, Analysis, Batch, Capture, CapturePoint, DROPS_FILE, FlowRecord, Recorder, Table,
 };
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
-/// Rows of consecutive replications, with the replication of each.
-pub struct Table<R> {
-    pub rows: Vec<R>,
-    pub replications: Vec<u64>,
-}
-
-impl<R> Default for Table<R> {
-    fn default() -> Self {
-        Self { rows: Vec::new(), replications: Vec::new() }
-    }
-}
-
-impl<R> Table<R> {
-    fn extend(&mut self, replication: u64, rows: Vec<R>) {
-        self.replications.extend(rows.iter().map(|_| replication));
-        self.rows.extend(rows);
-    }
-}
-
-/// Records of consecutive replications.
-#[derive(Default)]
-pub struct Batch {
-    pub flows: Table<FlowRecord>,
-    pub pages: Table<PageRecord>,
-    pub shorts: Table<ShortRecord>,
-    pub runs: Table<RunRecord>,
-}
-
-impl Batch {
-    /// Adds the records of a replication.
-    pub fn add(&mut self, replication: u64, records: Records) {
-        self.flows.extend(replication, records.flows);
-        self.pages.extend(replication, records.pages);
-        self.shorts.extend(replication, records.shorts);
-        self.runs.extend(replication, vec![records.run]);
-    }
-}
-
 /// One replication with everything that happened in it.
 pub struct Recording {
     pub recorder: Recorder,
-    pub flows: Vec<FlowRecord>,
+    pub flows: Table<FlowRecord>,
     pub end: Instant,
 }
 
@@ -105,7 +66,9 @@ pub fn record(scenario: &Scenario, seed: u64, first: u64, replication: u64) -> R
     let mut observer = (Analysis::of(scenario).keep_every_flow(), Recorder::default());
     let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut observer);
     let (analysis, recorder) = observer;
-    Recording { recorder, flows: analysis.finish(time).flows, end: time }
+    let mut batch = Batch::default();
+    batch.add(replication, analysis.finish(time));
+    Recording { recorder, flows: batch.flows, end: time }
 }
 
 /// Runs the chain from `first` and captures `replication`.

@@ -1,9 +1,11 @@
 //! Records as columns, so that a data frame can be built without knowing their fields.
 
 use lasthop_core::{Direction, Host, Protocol, SackList};
+use serde::Serialize;
 
 /// One column of a table; `None` where the value is not defined for that row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Column {
     /// Counts, nanoseconds, sequence numbers; 0 and 1 for truth values.
     Int(Vec<Option<u64>>),

@@ -11,6 +11,7 @@
 
 mod analysis;
 mod analyze;
+mod batch;
 mod columns;
 mod conservation;
 mod pcap;
@@ -21,6 +22,7 @@ mod scenario;
 
 pub use analysis::{Analysis, ApplicationInfo, Records, RunInfo};
 pub use analyze::{CaptureError, CaptureRecord, Ending, StreamRecord, analyze};
+pub use batch::{Batch, Table};
 pub use columns::{Column, Columnar};
 pub use conservation::{Conservation, Counts, Violation};
 pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH};

@@ -23,12 +23,10 @@ def main() -> int:
     try:
         if "shell" in request:
             return _core.live_shell(json.dumps(request["shell"]))
-        results, facts = _core.live_run(json.dumps(request["run"]))
+        sys.stdout.write(_core.live_run(json.dumps(request["run"])))
     except _core.LiveError as error:
         sys.stderr.write(f"Error: {error}\n")
         return EXIT_INPUT
-    tables = {"flows": results.flows, "pages": results.pages, "shorts": results.shorts, "runs": results.runs}
-    json.dump({**tables, "facts": json.loads(facts)}, sys.stdout)
     return 0
 
 
