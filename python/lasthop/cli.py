@@ -581,6 +581,9 @@ def _run(file: Path, options: RunOptions) -> None:
         sets=options.sets,
         engine=options.engine,
     )
+    if options.engine == MODEL:
+        for cell in plan.cells:
+            cell.needs_model()
     if options.pcap and options.engine == LIVE:
         raise InputError(
             "--pcap captures runs of the model engine; run tcpdump in 'lasthop shell' to capture live ones."
