@@ -43,6 +43,14 @@ _SNAPLEN = click.option(
     metavar="N",
     help="Bytes kept of each captured packet; headers take up to 80.  [default: all]",
 )
+_ENGINE = click.option(
+    "--engine",
+    type=click.Choice([MODEL, LIVE]),
+    default=MODEL,
+    show_default=True,
+    help="What runs the hosts: lasthop's models in virtual time, or this machine's own TCP in real time, over the same "
+    "last hop. A live run takes as long as it says; --jobs may exceed the cores.",
+)
 _TABLE_OUT = click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -118,14 +126,7 @@ def _run_options(command: F) -> F:
             "writes. They take room: 2 to 5 MB for a run of kulve2003, a quarter of that with --snaplen 96.",
         ),
         _SNAPLEN,
-        click.option(
-            "--engine",
-            type=click.Choice([MODEL, LIVE]),
-            default=MODEL,
-            show_default=True,
-            help="What runs the hosts: lasthop's models in virtual time, or this machine's own TCP in real time, over "
-            "the same last hop. A live run takes as long as it says; --jobs may exceed the cores.",
-        ),
+        _ENGINE,
         _QUIET,
     ]
     for option in reversed(options):
@@ -144,6 +145,7 @@ class OneRunOptions:
     set_number: int
     replications: int | None
     seed: int | None
+    engine: str
 
     @classmethod
     def of(cls, context: click.Context) -> OneRunOptions:
@@ -163,6 +165,7 @@ class OneRunOptions:
             seed=study.seed if self.seed is None else self.seed,
             replications=self.replications or study.replications,
             sets=self.set_number,
+            engine=self.engine,
         )
         return ChosenRun(plan, cell, self.set_number, self.replication)
 
@@ -200,6 +203,7 @@ def _one_run_options(command: F) -> F:
             help="Replications per set, if it was run with this option.  [default: what the scenario says]",
         ),
         _SEED,
+        _ENGINE,
     ]
     for option in reversed(options):
         command = option(command)
@@ -581,10 +585,6 @@ def _run(file: Path, options: RunOptions) -> None:
         sets=options.sets,
         engine=options.engine,
     )
-    if options.pcap and options.engine == LIVE:
-        raise InputError(
-            "--pcap captures runs of the model engine; run tcpdump in 'lasthop shell' to capture live ones."
-        )
     say = (lambda _: None) if options.quiet else click.echo
     if options.snaplen is not None and not options.pcap:
         raise InputError("--snaplen says how much of each packet a capture keeps: give --pcap too, or leave it out.")
