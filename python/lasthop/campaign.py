@@ -478,6 +478,23 @@ class Campaign:
         return pl.read_parquet(self.out / RUNS)
 
 
+def finished(folder: Path) -> dict[str, Any]:
+    """Return the manifest of finished results; raise `InputError` if `folder` holds none."""
+    absent = [name for name in (MANIFEST, RUNS, FLOWS) if not (folder / name).is_file()]
+    if absent:
+        raise InputError(
+            f"{folder} holds no {' and no '.join(absent)}: give the folder that 'lasthop study run' has left. A run "
+            "that was stopped is finished by the same command."
+        )
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if {"scenario", "scenario_digest", "engine", "cells"} <= manifest["identity"].keys():
+            return manifest
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    raise InputError(f"{folder / MANIFEST} cannot be read as a manifest of lasthop.")
+
+
 def differences_of(manifest: Mapping[str, Any]) -> list[Difference]:
     """Return what a manifest says that Linux did otherwise than the scenario asks of TCP."""
     cells: dict[tuple[str, str], list[str]] = {}

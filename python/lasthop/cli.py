@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -24,6 +24,9 @@ from lasthop.live.engine import LIVE
 from lasthop.progress import progress
 from lasthop.provenance import usable_cores
 from lasthop.selection import select_cell, select_cells
+
+if TYPE_CHECKING:
+    from lasthop.beside import Side
 
 EXIT_OK = 0
 EXIT_INPUT = 2
@@ -73,6 +76,7 @@ class RunOptions:
     pcap: bool
     snaplen: int | None
     engine: str
+    beside: tuple[Path, ...]
     quiet: bool
 
     @classmethod
@@ -127,6 +131,14 @@ def _run_options(command: F) -> F:
         ),
         _SNAPLEN,
         _ENGINE,
+        click.option(
+            "--beside",
+            multiple=True,
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            metavar="DIR",
+            help="Show results of the same scenario from another engine, finished in DIR, beside these in the report "
+            "and in engines.csv. Repeat the option for more.",
+        ),
         _QUIET,
     ]
     for option in reversed(options):
@@ -585,6 +597,9 @@ def _run(file: Path, options: RunOptions) -> None:
         sets=options.sets,
         engine=options.engine,
     )
+    from lasthop.beside import read_side
+
+    beside = [read_side(folder, plan) for folder in options.beside]
     say = (lambda _: None) if options.quiet else click.echo
     if options.snaplen is not None and not options.pcap:
         raise InputError("--snaplen says how much of each packet a capture keeps: give --pcap too, or leave it out.")
@@ -592,7 +607,7 @@ def _run(file: Path, options: RunOptions) -> None:
     campaign = Campaign(plan, options.out or Path("results") / study.name, snap_length)
     try:
         _simulate(campaign, options, say)
-        _conclude(campaign, assets, claims, curves, say)
+        _conclude(campaign, (assets, claims, curves), beside, say)
     except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
         raise
     except OSError as error:
@@ -627,9 +642,8 @@ def _claims_beside(file: Path, study: _core.Study) -> Claims | None:
 
 def _conclude(
     campaign: Campaign,
-    assets: Assets | None,
-    claims: Claims | None,
-    curves: Sequence[CurvesSpec],
+    known: tuple[Assets | None, Claims | None, Sequence[CurvesSpec]],
+    beside: Sequence[Side],
     say: Callable[[str], object],
 ) -> None:
     # Imported here: `validate` and error messages need none of it.
@@ -637,7 +651,7 @@ def _conclude(
     from lasthop.comparison import agreement_lines
     from lasthop.outputs import analyse, write_outputs
 
-    results = analyse(campaign, assets, claims, curves)
+    results = analyse(campaign, *known, beside)
     report = write_outputs(results)
     if results.agreement:
         say("Agreement with the published numbers:")
