@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import polars as pl
@@ -24,7 +24,7 @@ import polars as pl
 from lasthop import _core
 from lasthop.atomic import replace_atomically
 from lasthop.errors import InputError, InterruptedCampaignError
-from lasthop.live.engine import LIVE, LiveResults, run_cell
+from lasthop.live.engine import LIVE, CaptureTarget, LiveResults, LiveTrace, run_cell
 from lasthop.provenance import host_facts
 from lasthop.roles import assign_roles
 
@@ -41,6 +41,8 @@ _PARTS = "parts"
 _FORMAT = 1
 MODEL = "model"
 _NOTES = "live"
+Trace: TypeAlias = _core.Trace | LiveTrace
+"""Every event of a run, on whichever engine."""
 _OWN_COLUMNS = frozenset({"set", "replication", "flow", "application", "page", "role", "protocol", "outcome"})
 
 
@@ -121,16 +123,37 @@ class ChosenRun:
         cell = self.cell.key or "its only cell"
         return f"{self.plan.study.name}, {cell}, replication {self.replication} of set {self.set_number}"
 
-    def trace(self) -> _core.Trace:
+    def trace(self) -> Trace:
         """Run it and record every event."""
-        return self.cell.trace(self.plan.seed, self.first, self.number)
+        if self.plan.engine != LIVE:
+            return self.cell.trace(self.plan.seed, self.first, self.number)
+        first, count = self._chain()
+        trace = run_cell(self.cell, self.plan.seed, first, count, record=self.number).trace
+        assert trace is not None
+        return trace
+
+    def capture(self, folder: Path, snap_length: int) -> None:
+        """Run it and write its packets into `folder`, which exists."""
+        if self.plan.engine != LIVE:
+            target = (str(folder), self.provenance())
+            return self.cell.capture(self.plan.seed, self.first, self.number, target, snap_length)
+        first, count = self._chain()
+        captures = {self.number: CaptureTarget(folder, self.provenance(), snap_length)}
+        run_cell(self.cell, self.plan.seed, first, count, captures=captures)
+        return None
+
+    def _chain(self) -> tuple[int, int]:
+        """Return the first replication that has to be run for this one, and how many in all."""
+        first = self.first if self.cell.sequential else self.number
+        return first, self.number - first + 1
 
     def provenance(self) -> str:
         """Say in a capture what made it."""
         return (
-            f"lasthop {_core.VERSION} (commit {_core.COMMIT}), scenario {self.plan.study.name}, "
-            f"digest {self.cell.digest}, cell {self.cell.key}, seed {self.plan.seed}, set {self.set_number}, "
-            f"replication {self.replication} (number {self.number}); time 0 of the run is 2000-01-01T00:00:00Z"
+            f"lasthop {_core.VERSION} (commit {_core.COMMIT}), engine {self.plan.engine}, "
+            f"scenario {self.plan.study.name}, digest {self.cell.digest}, cell {self.cell.key}, seed {self.plan.seed}, "
+            f"set {self.set_number}, replication {self.replication} (number {self.number}); time 0 of the run is "
+            "2000-01-01T00:00:00Z"
         )
 
 
@@ -183,6 +206,15 @@ def _label(frame: pl.DataFrame, levels: Mapping[str, str], set_number: int) -> p
     labels.append(pl.lit(set_number, dtype=pl.Int64).alias("set"))
     names = [factor_column(factor) for factor in levels] + ["set", "replication"]
     return frame.with_columns(labels).select(*names, pl.exclude(*names))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What Linux does otherwise than a scenario asks of TCP, the likely effect, and the cells that it is true of."""
+
+    what: str
+    effect: str
+    cells: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,22 +392,18 @@ class Campaign:
                 frame = frame.select(*first, "role", pl.exclude(*first, "role"))
             replace_atomically(unit.file(self._parts, table), frame.write_parquet)
 
-    def _run_live(self, unit: Unit) -> LiveResults:
-        cell = self.plan.cells[unit.cell]
-        results = run_cell(cell, self.plan.seed, self.plan.first(unit.set_number), self.plan.replications)
+    def _run_live(self, unit: Unit, captures: Mapping[int, CaptureTarget]) -> LiveResults:
+        cell, seed, first = self.plan.cells[unit.cell], self.plan.seed, self.plan.first(unit.set_number)
+        results = run_cell(cell, seed, first, self.plan.replications, captures=captures)
         with self._notes_lock:
             notes = self.manifest.setdefault(_NOTES, {"priority": results.facts["priority"], "differences": {}})
             notes["differences"][cell.key] = results.facts["differences"]
             self._write_manifest()
         return results
 
-    def live_differences(self) -> dict[str, list[str]]:
-        """Return what the scenario asks of TCP and Linux did otherwise: cells by sentence; empty for the model."""
-        cells: dict[str, list[str]] = {}
-        for cell, sentences in self.manifest.get(_NOTES, {}).get("differences", {}).items():
-            for sentence in sentences:
-                cells.setdefault(sentence, []).append(cell)
-        return cells
+    def live_differences(self) -> list[Difference]:
+        """Return what the scenario asks of TCP and Linux did otherwise; nothing for the model."""
+        return differences_of(self.manifest)
 
     def late_runs(self) -> int:
         """Return how many runs of the live engine were too late to be valid."""
@@ -383,26 +411,34 @@ class Campaign:
 
     def _run_replications(self, unit: Unit) -> _core.Results | LiveResults:
         """Run a unit; its captures are there whole or not at all."""
-        if self.plan.engine == LIVE:
-            return self._run_live(unit)
-        cell, seed, first = self.plan.cells[unit.cell], self.plan.seed, self.plan.first(unit.set_number)
         if self._is_captured(unit):
-            return cell.run(seed, first, self.plan.replications)
+            return self._run_engine(unit, {})
         target = self._traces(unit)
         temporary = target.with_name(target.name + ".tmp")
         shutil.rmtree(temporary, ignore_errors=True)
-        captures = []
+        captures = {}
         try:
             for replication in range(1, self.plan.replications + 1):
                 folder = temporary / f"replication-{replication}"
                 folder.mkdir(parents=True)
-                captures.append((str(folder), ChosenRun(self.plan, cell, unit.set_number, replication).provenance()))
-            results = cell.run(seed, first, self.plan.replications, captures, self.snap_length or _core.SNAP_LENGTH)
+                run = ChosenRun(self.plan, self.plan.cells[unit.cell], unit.set_number, replication)
+                captures[run.number] = CaptureTarget(folder, run.provenance(), self.snap_length or _core.SNAP_LENGTH)
+            results = self._run_engine(unit, captures)
             temporary.rename(target)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
         return results
+
+    def _run_engine(self, unit: Unit, captures: Mapping[int, CaptureTarget]) -> _core.Results | LiveResults:
+        """Run a unit, and capture the replications with a number in `captures`: all of it or none."""
+        if self.plan.engine == LIVE:
+            return self._run_live(unit, captures)
+        cell, seed, first = self.plan.cells[unit.cell], self.plan.seed, self.plan.first(unit.set_number)
+        if not captures:
+            return cell.run(seed, first, self.plan.replications)
+        targets = [(str(target.folder), target.comment) for target in captures.values()]
+        return cell.run(seed, first, self.plan.replications, targets, self.snap_length or _core.SNAP_LENGTH)
 
     def _write_manifest(self) -> None:
         text = json.dumps(self._manifest, indent=2) + "\n"
@@ -440,6 +476,32 @@ class Campaign:
     def run_rows(self) -> pl.DataFrame:
         """Return one row per replication."""
         return pl.read_parquet(self.out / RUNS)
+
+
+def finished(folder: Path) -> dict[str, Any]:
+    """Return the manifest of finished results; raise `InputError` if `folder` holds none."""
+    absent = [name for name in (MANIFEST, RUNS, FLOWS) if not (folder / name).is_file()]
+    if absent:
+        raise InputError(
+            f"{folder} holds no {' and no '.join(absent)}: give the folder that 'lasthop study run' has left. A run "
+            "that was stopped is finished by the same command."
+        )
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if {"scenario", "scenario_digest", "engine", "cells"} <= manifest["identity"].keys():
+            return manifest
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    raise InputError(f"{folder / MANIFEST} cannot be read as a manifest of lasthop.")
+
+
+def differences_of(manifest: Mapping[str, Any]) -> list[Difference]:
+    """Return what a manifest says that Linux did otherwise than the scenario asks of TCP."""
+    cells: dict[tuple[str, str], list[str]] = {}
+    for cell, found in manifest.get(_NOTES, {}).get("differences", {}).items():
+        for difference in found:
+            cells.setdefault((difference["what"], difference["effect"]), []).append(cell)
+    return [Difference(what, effect, named) for (what, effect), named in cells.items()]
 
 
 def _difference(key: str, found: object, wanted: object) -> str:

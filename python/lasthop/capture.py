@@ -22,7 +22,7 @@ def write_captures(run: ChosenRun, out: Path, snap_length: int = _core.SNAP_LENG
     except OSError as error:
         raise InputError(f"Cannot make the folder {out}: {error}.") from error
     try:
-        run.cell.capture(run.plan.seed, run.first, run.number, (str(out), run.provenance()), snap_length)
+        run.capture(out, snap_length)
     except BaseException as error:
         shutil.rmtree(out)
         if isinstance(error, OSError):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -24,6 +24,9 @@ from lasthop.live.engine import LIVE
 from lasthop.progress import progress
 from lasthop.provenance import usable_cores
 from lasthop.selection import select_cell, select_cells
+
+if TYPE_CHECKING:
+    from lasthop.beside import Side
 
 EXIT_OK = 0
 EXIT_INPUT = 2
@@ -42,6 +45,14 @@ _SNAPLEN = click.option(
     type=click.IntRange(min=1, max=_core.SNAP_LENGTH),
     metavar="N",
     help="Bytes kept of each captured packet; headers take up to 80.  [default: all]",
+)
+_ENGINE = click.option(
+    "--engine",
+    type=click.Choice([MODEL, LIVE]),
+    default=MODEL,
+    show_default=True,
+    help="What runs the hosts: lasthop's models in virtual time, or this machine's own TCP in real time, over the same "
+    "last hop. A live run takes as long as it says; --jobs may exceed the cores.",
 )
 _TABLE_OUT = click.option(
     "--out",
@@ -65,6 +76,7 @@ class RunOptions:
     pcap: bool
     snaplen: int | None
     engine: str
+    beside: tuple[Path, ...]
     quiet: bool
 
     @classmethod
@@ -118,13 +130,14 @@ def _run_options(command: F) -> F:
             "writes. They take room: 2 to 5 MB for a run of kulve2003, a quarter of that with --snaplen 96.",
         ),
         _SNAPLEN,
+        _ENGINE,
         click.option(
-            "--engine",
-            type=click.Choice([MODEL, LIVE]),
-            default=MODEL,
-            show_default=True,
-            help="What runs the hosts: lasthop's models in virtual time, or this machine's own TCP in real time, over "
-            "the same last hop. A live run takes as long as it says; --jobs may exceed the cores.",
+            "--beside",
+            multiple=True,
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            metavar="DIR",
+            help="Show results of the same scenario from another engine, finished in DIR, beside these in the report "
+            "and in engines.csv. Repeat the option for more.",
         ),
         _QUIET,
     ]
@@ -144,6 +157,7 @@ class OneRunOptions:
     set_number: int
     replications: int | None
     seed: int | None
+    engine: str
 
     @classmethod
     def of(cls, context: click.Context) -> OneRunOptions:
@@ -163,6 +177,7 @@ class OneRunOptions:
             seed=study.seed if self.seed is None else self.seed,
             replications=self.replications or study.replications,
             sets=self.set_number,
+            engine=self.engine,
         )
         return ChosenRun(plan, cell, self.set_number, self.replication)
 
@@ -200,6 +215,7 @@ def _one_run_options(command: F) -> F:
             help="Replications per set, if it was run with this option.  [default: what the scenario says]",
         ),
         _SEED,
+        _ENGINE,
     ]
     for option in reversed(options):
         command = option(command)
@@ -584,10 +600,9 @@ def _run(file: Path, options: RunOptions) -> None:
     if options.engine == MODEL:
         for cell in plan.cells:
             cell.needs_model()
-    if options.pcap and options.engine == LIVE:
-        raise InputError(
-            "--pcap captures runs of the model engine; run tcpdump in 'lasthop shell' to capture live ones."
-        )
+    from lasthop.beside import read_side
+
+    beside = [read_side(folder, plan) for folder in options.beside]
     say = (lambda _: None) if options.quiet else click.echo
     if options.snaplen is not None and not options.pcap:
         raise InputError("--snaplen says how much of each packet a capture keeps: give --pcap too, or leave it out.")
@@ -595,7 +610,7 @@ def _run(file: Path, options: RunOptions) -> None:
     campaign = Campaign(plan, options.out or Path("results") / study.name, snap_length)
     try:
         _simulate(campaign, options, say)
-        _conclude(campaign, assets, claims, curves, say)
+        _conclude(campaign, (assets, claims, curves), beside, say)
     except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
         raise
     except OSError as error:
@@ -630,9 +645,8 @@ def _claims_beside(file: Path, study: _core.Study) -> Claims | None:
 
 def _conclude(
     campaign: Campaign,
-    assets: Assets | None,
-    claims: Claims | None,
-    curves: Sequence[CurvesSpec],
+    known: tuple[Assets | None, Claims | None, Sequence[CurvesSpec]],
+    beside: Sequence[Side],
     say: Callable[[str], object],
 ) -> None:
     # Imported here: `validate` and error messages need none of it.
@@ -640,7 +654,7 @@ def _conclude(
     from lasthop.comparison import agreement_lines
     from lasthop.outputs import analyse, write_outputs
 
-    results = analyse(campaign, assets, claims, curves)
+    results = analyse(campaign, *known, beside)
     report = write_outputs(results)
     if results.agreement:
         say("Agreement with the published numbers:")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lasthop.atomic import replace_atomically
+from lasthop.beside import Side, Tables, lay_beside
 from lasthop.campaign import Campaign
 from lasthop.catalogue import Assets, CurvesSpec
 from lasthop.claims.evaluate import evaluate
@@ -16,39 +17,46 @@ from lasthop.claims.tables import cells_frame, claims_frame
 from lasthop.comparison import agreement, compare
 from lasthop.report.page import write_report
 from lasthop.report.results import Results
-from lasthop.shorts import with_rates
-from lasthop.summary import extra_columns, generic_summary, study_summary
+from lasthop.summary import extra_columns
 
 SUMMARY = "summary.csv"
 COMPARISON = "comparison.csv"
+ENGINES = "engines.csv"
 CLAIMS = "claims.csv"
 CLAIMS_BY_CELL = "claims_cells.csv"
 REPORT = "report.html"
 
 
 def analyse(
-    campaign: Campaign, assets: Assets | None, claims: Claims | None = None, curves: Sequence[CurvesSpec] = ()
+    campaign: Campaign,
+    assets: Assets | None,
+    claims: Claims | None = None,
+    curves: Sequence[CurvesSpec] = (),
+    beside: Sequence[Side] = (),
 ) -> Results:
-    """Compute the statistics of a complete campaign and, for a study, hold them against what was published."""
-    results = replace(_statistics(campaign, assets), curves=curves)
+    """Compute the statistics of a complete campaign and, for a study, hold them against what was published.
+
+    `beside` are results of the same scenario from other engines.
+    """
+    tables = Tables.read(campaign.out)
+    results = replace(_statistics(campaign, tables, assets), curves=curves)
+    if beside:
+        own = Side(campaign.plan.engine, campaign.out, campaign.manifest, tables)
+        results = replace(results, beside=lay_beside([own, *beside], campaign.plan.study, assets))
     if claims is None:
         return results
     return replace(results, claims=evaluate(claims, Records.read(campaign.out, claims.factors)))
 
 
-def _statistics(campaign: Campaign, assets: Assets | None) -> Results:
-    flows, pages = campaign.flows(), campaign.pages()
+def _statistics(campaign: Campaign, tables: Tables, assets: Assets | None) -> Results:
     factors = list(campaign.plan.study.factors)
+    summary = tables.summary(factors, assets)
     if assets is None:
-        shorts = campaign.shorts()
-        shorts = None if shorts is None else with_rates(shorts)
-        summary = generic_summary(flows, pages, factors, shorts=shorts)
-        return Results(campaign, flows, summary, pages, shorts)
-    summary = study_summary(flows, pages, factors, assets, campaign.run_rows())
+        return Results(campaign, tables.flows, summary, tables.pages, tables.shorts)
     extra = extra_columns(factors, assets)
     comparison = compare(summary, assets, extra)
     met = agreement(comparison, extra, assets.presentation.misprints)
-    return Results(campaign, flows, summary, pages, assets=assets, comparison=comparison, agreement=met)
+    return Results(campaign, tables.flows, summary, tables.pages, assets=assets, comparison=comparison, agreement=met)
 
 
 def write_outputs(results: Results) -> Path:
@@ -57,6 +65,8 @@ def write_outputs(results: Results) -> Path:
     replace_atomically(out / SUMMARY, results.summary.write_csv)
     if results.comparison is not None:
         replace_atomically(out / COMPARISON, results.comparison.write_csv)
+    if results.beside is not None:
+        replace_atomically(out / ENGINES, results.beside.numbers.write_csv)
     if results.claims:
         replace_atomically(out / CLAIMS, claims_frame(results.claims).write_csv)
         replace_atomically(out / CLAIMS_BY_CELL, cells_frame(results.claims).write_csv)

@@ -17,6 +17,7 @@ import pytest
 
 from lasthop import _core
 from lasthop.live.engine import run_cell
+from tools import require_tools, tool, tshark
 
 SCENARIO = """
 name = "small"
@@ -193,7 +194,7 @@ def test_the_command_leaves_what_the_model_engine_leaves(
     assert lasthop_main("run", file, "--engine", "live", "--out", out) == 0
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["identity"]["engine"] == "live"
-    assert any(text.startswith("recovery") for text in manifest["live"]["differences"][""])
+    assert any(found["what"].startswith("recovery") for found in manifest["live"]["differences"][""])
     runs = pl.read_parquet(out / "runs.parquet")
     assert {"valid", "lateness_p999_us"} <= set(runs.columns)
     report = (out / "report.html").read_text()
@@ -202,5 +203,67 @@ def test_the_command_leaves_what_the_model_engine_leaves(
     capsys.readouterr()
     assert lasthop_main("run", file, "--out", out) == 2
     assert "engine (live there, model asked for)" in capsys.readouterr().err
-    assert lasthop_main("run", file, "--engine", "live", "--pcap", "--out", tmp_path / "other") == 2
-    assert "--pcap" in capsys.readouterr().err
+
+
+def test_a_live_run_is_captured_like_one_of_the_model(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:
+    require_tools()
+    file, out = tmp_path / "small.toml", tmp_path / "out"
+    file.write_text((SCENARIO + DOWNLOAD + STREAM).replace("20 packets", "4 packets"), encoding="utf-8")
+    assert lasthop_main("run", file, "--engine", "live", "--pcap", "--out", out) == 0
+    flows, runs = pl.read_parquet(out / "flows.parquet"), pl.read_parquet(out / "runs.parquet")
+    for replication, run in enumerate(runs.iter_rows(named=True), 1):
+        folder = out / "traces" / "cell" / "set-1" / f"replication-{replication}"
+        assert sorted(path.name for path in folder.iterdir()) == sorted(_core.CAPTURE_FILES)
+        sent = 0
+        for point, source in (("server", "10.0.0.1"), ("client", "10.0.1.1")):
+            checks = ("_ws.malformed", "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "ip.src")
+            packets = tshark(folder / f"{point}.pcapng", checks)
+            assert {malformed for malformed, *_ in packets} == {""}
+            assert {(ip, tcp + udp) for _, ip, tcp, udp, _ in packets} == {("1", "1")}
+            sent += sum(packet[-1] == source for packet in packets)
+        assert sent == run["packets_sent"]
+        drops = pl.read_csv(folder / "drops.csv")
+        own = flows.filter(replication=replication)
+        assert drops.height == own["data_drops_queue"].sum() + own["ack_drops_queue"].sum() > 0
+        commented = tshark(folder / "router-in.pcapng", ("frame.comment",))
+        assert sum(comment == "dropped: router queue full" for (comment,) in commented) == drops.height
+    assert "engine live" in tool("capinfos", folder / "server.pcapng")
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_live_run_is_recorded_event_by_event(tmp_path: Path, cached: bool) -> None:
+    memory = f"cached_metrics = {str(cached).lower()}\n"
+    cell = cell_of(tmp_path, memory + DOWNLOAD, queue="4 packets", buffer="1152 B")
+    results = run_cell(cell, 1, 1, 2, record=2)
+    trace = results.trace
+    assert trace is not None
+    packets, model = pl.DataFrame(trace.packets), cell.trace(1, 1, 2)
+    assert list(trace.packets) == list(model.packets)
+    assert list(trace.tcp) == list(model.tcp)
+    flows = pl.DataFrame(results.flows).filter(replication=2)
+    assert pl.DataFrame(trace.flows).equals(flows)
+    row = flows.row(0, named=True)
+    data = packets.filter(pl.col("direction") == "down", pl.col("payload_bytes") > 0)
+    assert data.filter(event="sent").height == row["sent_packets"]
+    assert data.filter(event="dropped-queue").height == row["data_drops_queue"]
+    assert row["data_drops_queue"] > 0 or cached, "what the first of a chain has cached may spare the second its losses"
+    assert trace.tcp["event"].count("window") > 10
+    assert trace.tcp["event"].count("recovery-entered") == row["fast_retransmits"]
+    assert run_cell(cell, 1, 1, 1).trace is None
+
+
+def test_a_live_run_is_explained_drawn_and_traced(
+    tmp_path: Path, lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text((SCENARIO + DOWNLOAD).replace("20 packets", "4 packets"), encoding="utf-8")
+    options = (file, "--replication", 2, "--engine", "live")
+    assert lasthop_main("explain", *options) == 0
+    story = capsys.readouterr().out
+    assert "slow start" in story
+    assert "queue" in story
+    picture, captures = tmp_path / "run.png", tmp_path / "captures"
+    assert lasthop_main("plot", *options, "--out", picture) == 0
+    assert picture.stat().st_size > 10_000
+    assert lasthop_main("trace", *options, "--out", captures) == 0
+    assert sorted(path.name for path in captures.iterdir()) == sorted(_core.CAPTURE_FILES)

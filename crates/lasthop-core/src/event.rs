@@ -247,6 +247,51 @@ pub trait Observer {
 /// Records nothing.
 impl Observer for () {}
 
+/// An observer that may be absent.
+impl<O: Observer> Observer for Option<O> {
+    fn announce(&mut self, info: &FlowInfo) {
+        if let Some(observer) = self {
+            observer.announce(info);
+        }
+    }
+
+    fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
+        if let Some(observer) = self {
+            observer.written(now, flow, host, bytes);
+        }
+    }
+
+    fn completed(&mut self, now: Instant, flow: FlowId) {
+        if let Some(observer) = self {
+            observer.completed(now, flow);
+        }
+    }
+
+    fn retired(&mut self, now: Instant, flow: FlowId) {
+        if let Some(observer) = self {
+            observer.retired(now, flow);
+        }
+    }
+
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        if let Some(observer) = self {
+            observer.packet(now, event, packet);
+        }
+    }
+
+    fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
+        if let Some(observer) = self {
+            observer.tcp(now, flow, host, event);
+        }
+    }
+
+    fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
+        if let Some(observer) = self {
+            observer.http(now, flow, event);
+        }
+    }
+}
+
 /// Both observers see everything, the first one first.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     fn announce(&mut self, info: &FlowInfo) {

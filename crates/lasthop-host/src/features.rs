@@ -6,6 +6,7 @@ use lasthop_core::Duration;
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{FRtoMode, InitialSsthresh, TcpConfig};
 use netlink_packet_route::route::RouteMetric;
+use serde::Serialize;
 use std::fs;
 
 /// Numbers of metrics that count only when they are locked (`RTAX_*`).
@@ -27,8 +28,17 @@ pub struct Features {
     pub server: HostConfig,
     /// The mobile host.
     pub client: HostConfig,
-    /// Each a sentence: what the scenario asks for, and what Linux does.
-    pub differences: Vec<String>,
+    /// What they do otherwise than the scenario asks.
+    pub differences: Vec<Difference>,
+}
+
+/// Something that Linux does otherwise than the scenario asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What the scenario asks for, and what Linux does.
+    pub what: String,
+    /// What that is likely to do to the results.
+    pub effect: &'static str,
 }
 
 impl Features {
@@ -101,42 +111,82 @@ fn sysctls(tcp: &TcpConfig, segment: u32) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn differences(tcp: &TcpConfig) -> Vec<String> {
+fn differences(tcp: &TcpConfig) -> Vec<Difference> {
+    let mut list = recovery_differences(tcp);
+    list.extend(timing_differences(tcp));
+    list
+}
+
+/// How losses are found and repaired.
+fn recovery_differences(tcp: &TcpConfig) -> Vec<Difference> {
     let mut list = vec![
-        format!(
-            "recovery = {}: Linux marks lost segments by RFC 6675 and lowers its window by proportional rate reduction \
-             (RFC 6937)",
-            word(tcp.recovery)
-        ),
-        format!(
-            "delayed_ack = \"{}\": Linux adapts the time, from 40 to 200 ms, and acknowledges the first segments at once \
-             (quick ACKs)",
-            tcp.delayed_ack
-        ),
-        format!("max_burst = {}: Linux does not moderate bursts this way", tcp.max_burst),
+        Difference {
+            what: format!(
+                "recovery = {}: Linux marks lost segments by RFC 6675 and lowers its window by proportional rate \
+                 reduction (RFC 6937)",
+                word(tcp.recovery)
+            ),
+            effect: "One recovery repairs all losses of a window, without waiting for partial ACKs: fewer timeouts, and \
+                     flows that share the link more evenly afterwards.",
+        },
+        Difference {
+            what: format!("max_burst = {}: Linux does not moderate bursts this way", tcp.max_burst),
+            effect: "After an ACK for much data more segments leave back to back: some more drops at a short queue.",
+        },
     ];
-    let mut unless = |same: bool, text: String| {
+    let mut unless = |same: bool, what: String, effect| {
         if !same {
-            list.push(text);
+            list.push(Difference { what, effect });
         }
     };
-    unless(tcp.limited_transmit, "limited_transmit = false: Linux always uses it".into());
-    unless(!tcp.early_retransmit, "early_retransmit = true: Linux has dropped it".into());
+    unless(
+        tcp.limited_transmit,
+        "limited_transmit = false: Linux always uses it".into(),
+        "With small windows a loss is found by duplicate ACKs where the scenario waits for a timeout.",
+    );
+    unless(
+        !tcp.early_retransmit,
+        "early_retransmit = true: Linux has dropped it".into(),
+        "A loss among the last few segments waits for a timeout where the scenario has a fast retransmit.",
+    );
     unless(
         tcp.eifel == tcp.timestamps,
         format!("eifel = {}: Linux undoes by timestamps whenever it has them", tcp.eifel),
+        "Shows after timeouts and retransmissions that were not needed, so on links with ARQ: their cost differs.",
     );
     unless(
         matches!(tcp.frto, FRtoMode::Off | FRtoMode::Rfc5682Sack),
         format!("frto = {}: Linux has the version of RFC 5682", word(tcp.frto)),
+        "Shows after a timeout that was not needed, so on links with ARQ: SACK tells more of them apart.",
     );
+    list
+}
+
+/// When segments and ACKs are sent, and how many.
+fn timing_differences(tcp: &TcpConfig) -> Vec<Difference> {
+    let mut list = vec![Difference {
+        what: format!(
+            "delayed_ack = \"{}\": Linux adapts the time, from 40 to 200 ms, and acknowledges the first segments at once \
+             (quick ACKs)",
+            tcp.delayed_ack
+        ),
+        effect: "In slow start the window doubles every round trip instead of growing by half, and overshoots further: \
+                 more drops at its end.",
+    }];
+    let mut unless = |same: bool, what: String, effect| {
+        if !same {
+            list.push(Difference { what, effect });
+        }
+    };
     unless(
         tcp.rto_initial == RTO_INITIAL,
         format!("rto_initial = \"{}\": Linux has \"{RTO_INITIAL}\"", tcp.rto_initial),
+        "Shows if a SYN is lost, or if the first round trip takes longer than that: it is sent again sooner.",
     );
     unless(
         tcp.ack_every <= 2,
         format!("ack_every = {}: Linux acknowledges every second segment at the latest", tcp.ack_every),
+        "More ACKs on the way up, and a window that grows faster.",
     );
     unless(
         tcp.receive_window_growth == 2,
@@ -144,6 +194,7 @@ fn differences(tcp: &TcpConfig) -> Vec<String> {
             "receive_window_growth = {}: Linux' window grows by 2 segments per segment",
             tcp.receive_window_growth
         ),
+        "Shows in the first round trips, if the receiver's window is what limits the sender there.",
     );
     unless(
         !tcp.cached_metrics,
@@ -151,6 +202,7 @@ fn differences(tcp: &TcpConfig) -> Vec<String> {
             "cached_initial_window = {}: Linux starts with initial_window, whatever it has cached",
             word(tcp.cached_initial_window)
         ),
+        "The first flight of a later connection is smaller by up to two segments.",
     );
     list
 }
@@ -197,7 +249,7 @@ mod tests {
     #[test]
     fn what_linux_cannot_do_is_said() {
         let said = |tcp: &str, word: &str| {
-            features(tcp).differences.iter().any(|difference| difference.starts_with(word))
+            features(tcp).differences.iter().any(|difference| difference.what.starts_with(word))
         };
         assert!(said("", "recovery = \"linux-in-flight\""));
         assert!(said("limited_transmit = false", "limited_transmit"));

@@ -4,7 +4,7 @@ use crate::clock::{Clock, Waiter};
 use crate::counters::Counters;
 use crate::emulator::Emulator;
 use crate::error::{Context, Error};
-use crate::features::Features;
+use crate::features::{Difference, Features};
 use crate::hop::{Hop, needs_last_hop};
 use crate::lateness::LatenessSummary;
 use crate::namespace::{HostNamespace, acquire_rights};
@@ -13,13 +13,17 @@ use crate::workload::{STRANGER, Workload, needs_sockets};
 use lasthop_core::{
     Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Seed, TcpEvent,
 };
+use lasthop_link::bad_periods;
 use lasthop_scenario::Scenario;
-use lasthop_trace::{Analysis, Batch};
+use lasthop_trace::{
+    Analysis, Batch, CaptureTarget, Column, Columnar, ObjectRow, PacketRow, Recorder, TcpRow,
+};
 use nix::sys::epoll::EpollFlags;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What to run.
 #[derive(Clone, Debug, Deserialize)]
@@ -38,6 +42,12 @@ pub struct RunSpec {
     /// The process that asked; without it nobody wants the results. None in a guest of its own.
     #[serde(default)]
     pub parent: Option<i32>,
+    /// Where the captures of replications go, by their numbers.
+    #[serde(default)]
+    pub captures: BTreeMap<u64, CaptureTarget>,
+    /// A replication of which everything is told.
+    #[serde(default)]
+    pub record: Option<u64>,
 }
 
 /// What is to be known of a replication beside its records.
@@ -58,27 +68,53 @@ pub struct RunFacts {
 pub struct Runs {
     records: Batch,
     facts: Vec<RunFacts>,
-    differences: Vec<String>,
+    differences: Vec<Difference>,
     priority: Priority,
+    recording: Option<Recording>,
+}
+
+/// One replication with everything that happened in it.
+#[derive(Debug)]
+struct Recording {
+    recorder: Recorder,
+    bad_periods: Vec<(Instant, Instant)>,
 }
 
 impl Runs {
-    /// Everything as JSON: the tables of the records, columns by name, and `facts`: `runs`, one for each
-    /// replication; `differences`, what the scenario asks of TCP and Linux does otherwise; `priority`, what the machine
-    /// permitted.
+    /// Everything as JSON: the tables of the records, columns by name; `trace`, the events and the link's bad
+    /// periods of the replication to be recorded, if there is one; and `facts`: `runs`, one for each replication; `differences`, what the scenario asks of
+    /// TCP and Linux does otherwise; `priority`, what the machine permitted.
     pub fn answer(&self) -> serde_json::Value {
         let mut answer = serde_json::Map::new();
         for (name, columns) in self.records.tables() {
-            let columns =
-                columns.iter().map(|(name, column)| ((*name).to_owned(), serde_json::json!(column)));
-            answer.insert(name.into(), serde_json::Value::Object(columns.collect()));
+            answer.insert(name.into(), table(&columns));
         }
+        answer.insert("trace".into(), self.recording.as_ref().map(Recording::answer).into());
         let facts = serde_json::json!({
             "runs": self.facts, "differences": self.differences, "priority": self.priority,
         });
         answer.insert("facts".into(), facts);
         answer.into()
     }
+}
+
+impl Recording {
+    fn answer(&self) -> serde_json::Value {
+        let Self { recorder, bad_periods } = self;
+        let (starts, ends): (Vec<_>, Vec<_>) =
+            bad_periods.iter().map(|(start, end)| (start.as_secs_f64(), end.as_secs_f64())).unzip();
+        serde_json::json!({
+            "packets": table(&PacketRow::columns(&recorder.packets)),
+            "tcp": table(&TcpRow::columns(&recorder.tcp)),
+            "objects": table(&ObjectRow::columns(&recorder.objects)),
+            "link_states": { "start_s": starts, "end_s": ends },
+        })
+    }
+}
+
+fn table(columns: &[(&'static str, Column)]) -> serde_json::Value {
+    let columns = columns.iter().map(|(name, column)| ((*name).to_owned(), serde_json::json!(column)));
+    serde_json::Value::Object(columns.collect())
 }
 
 const SERVER_TUN: u64 = 0;
@@ -106,6 +142,7 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
     };
     let mut pair = hosts()?;
     let (mut records, mut facts) = (Batch::default(), Vec::new());
+    let mut recording = None;
     for (index, replication) in (0..).zip(spec.first..spec.first + spec.count) {
         // Hosts remember what they have learned of each other: that is what a chain is about.
         let in_chain = if scenario.sequential() { index } else { 0 };
@@ -113,13 +150,23 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
             pair = hosts()?;
         }
         let seed = Seed { study: spec.seed, replication };
-        let observer = Known(Analysis::of(scenario));
-        let (end, Known(analysis), of_run) =
+        let capture = spec.captures.get(&replication).map(|target| target.open(scenario));
+        let capture = capture.transpose().context("cannot write a capture")?;
+        let recorder = (spec.record == Some(replication)).then(Recorder::default);
+        let observer = Known((Analysis::of(scenario), (recorder, capture)));
+        let (end, Known((analysis, (recorder, capture))), of_run) =
             run_once(scenario, seed, in_chain, &pair, spec.spin_us, observer)?;
+        if let Some(capture) = capture {
+            capture.finish().context("cannot write a capture")?;
+        }
+        if let Some(recorder) = recorder {
+            let bad_periods = bad_periods(scenario.errors.as_ref(), seed, end);
+            recording = Some(Recording { recorder, bad_periods });
+        }
         records.add(replication, analysis.finish(end));
         facts.push(of_run);
     }
-    Ok(Runs { records, facts, differences: features.differences, priority })
+    Ok(Runs { records, facts, differences: features.differences, priority, recording })
 }
 
 /// One replication: when it ended, and what was seen.

@@ -76,6 +76,17 @@ impl Periods {
     }
 }
 
+/// Beginning and end of the bad periods of a run that ended at `end`. Periods that hit nothing are left out.
+pub fn bad_periods(errors: Option<&ErrorConfig>, seed: Seed, end: Instant) -> Vec<(Instant, Instant)> {
+    let errors = errors.filter(|errors| errors.packet_error_probability.get() > 0.0);
+    let periods = errors.into_iter().flat_map(|errors| Periods::new(errors, seed));
+    periods
+        .take_while(|period| period.start < end)
+        .filter(|period| period.state == LinkState::Bad)
+        .map(|period| (period.start, period.end.min(end)))
+        .collect()
+}
+
 impl Iterator for Periods {
     type Item = Period;
 

@@ -51,6 +51,6 @@ pub use config::{
     ArqConfig, BufferRelease, ConfigError, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig,
     Start, StateLookup,
 };
-pub use errors::{LinkState, Period, Periods};
+pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use opportunities::{OpportunityLink, Schedule, ScheduleError};
 pub use path::Path;

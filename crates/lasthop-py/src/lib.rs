@@ -12,16 +12,15 @@ use std::io;
 use std::path::PathBuf;
 
 use lasthop_core::Instant;
-use lasthop_link::{ErrorConfig, LinkState, Periods};
+use lasthop_link::bad_periods;
 use lasthop_scenario::{Roles, Scenario};
 use lasthop_trace::{
-    CapturePoint, CaptureRecord, Column, Columnar, DROPS_FILE, ObjectRow, PacketRow, SNAP_LENGTH,
-    StreamRecord, TcpRow,
+    CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, ObjectRow, PacketRow,
+    SNAP_LENGTH, StreamRecord, TcpRow,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use run::CaptureTarget;
 use sha2::{Digest, Sha256};
 
 pyo3::create_exception!(_core, ScenarioError, PyValueError, "A scenario file is wrong.");
@@ -208,11 +207,9 @@ impl Cell {
             tcp: dict(py, TcpRow::columns(&recording.recorder.tcp))?,
             objects: dict(py, ObjectRow::columns(&recording.recorder.objects))?,
             flows: dict(py, recording.flows.columns())?,
-            link_states: bad_periods(
+            link_states: link_states(
                 py,
-                scenario.errors.as_ref(),
-                run::seed_of(seed, replication),
-                recording.end,
+                &bad_periods(scenario.errors.as_ref(), run::seed_of(seed, replication), recording.end),
             )?,
         })
     }
@@ -238,22 +235,10 @@ fn dict(py: Python<'_>, columns: Vec<(&'static str, Column)>) -> PyResult<Py<PyD
     Ok(dict.unbind())
 }
 
-fn bad_periods(
-    py: Python<'_>,
-    errors: Option<&ErrorConfig>,
-    seed: lasthop_core::Seed,
-    end: Instant,
-) -> PyResult<Py<PyDict>> {
-    // Periods that hit nothing are not worth a picture.
-    let errors = errors.filter(|errors| errors.packet_error_probability.get() > 0.0);
-    let periods = errors.into_iter().flat_map(|errors| Periods::new(errors, seed));
-    let bad: Vec<_> = periods
-        .take_while(|period| period.start < end)
-        .filter(|period| period.state == LinkState::Bad)
-        .collect();
+fn link_states(py: Python<'_>, bad: &[(Instant, Instant)]) -> PyResult<Py<PyDict>> {
     let columns = PyDict::new(py);
-    columns.set_item("start_s", bad.iter().map(|p| p.start.as_secs_f64()).collect::<Vec<_>>())?;
-    columns.set_item("end_s", bad.iter().map(|p| p.end.min(end).as_secs_f64()).collect::<Vec<_>>())?;
+    columns.set_item("start_s", bad.iter().map(|(start, _)| start.as_secs_f64()).collect::<Vec<_>>())?;
+    columns.set_item("end_s", bad.iter().map(|(_, end)| end.as_secs_f64()).collect::<Vec<_>>())?;
     Ok(columns.unbind())
 }
 

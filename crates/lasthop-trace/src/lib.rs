@@ -28,3 +28,4 @@ pub use conservation::{Conservation, Counts, Violation};
 pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH};
 pub use recorder::{ObjectRow, PacketKind, PacketRow, Recorder, TcpKind, TcpRow};
 pub use records::{FlowRecord, Outcome, PageRecord, RunRecord, ShortRecord};
+pub use scenario::CaptureTarget;

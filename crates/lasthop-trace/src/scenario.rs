@@ -1,9 +1,41 @@
-//! What the analysis has to know of a scenario before its run.
+//! What the analysis and a capture have to know of a scenario before its run.
 
+use lasthop_core::FlowId;
 use lasthop_scenario::Scenario;
 use lasthop_traffic::FlowConfig;
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::PathBuf;
 
-use crate::{Analysis, ApplicationInfo, RunInfo};
+use crate::{Addresses, Analysis, ApplicationInfo, Capture, CapturePoint, DROPS_FILE, RunInfo};
+
+/// Where the capture of one run goes, and what its files say of themselves.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaptureTarget {
+    /// An existing folder without captures.
+    pub folder: PathBuf,
+    /// Leads the description of each file.
+    pub comment: String,
+    /// Bytes kept of a packet at most.
+    pub snap_length: u32,
+}
+
+impl CaptureTarget {
+    /// Makes the files, new ones: a pcapng per capture point and the side table. The comment and the ports of each
+    /// flow of `scenario` describe them.
+    pub fn open(&self, scenario: &Scenario) -> io::Result<Capture<BufWriter<File>>> {
+        let create = |name: &str| File::create_new(self.folder.join(name)).map(BufWriter::new);
+        let mut description = vec![self.comment.clone()];
+        for (index, info) in (0..).zip(lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref())) {
+            let addresses = Addresses::of(FlowId(index), info.server_port)?;
+            description.push(format!("flow {index} ({}): {addresses}", info.name));
+        }
+        let open = |point: CapturePoint| create(point.file_name());
+        Capture::new(open, create(DROPS_FILE)?, &description.join("\n"), self.snap_length)
+    }
+}
 
 impl Analysis {
     /// An analysis of one run of `scenario`, on whichever engine. The bottleneck is the link down.

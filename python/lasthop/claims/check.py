@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from lasthop import _core
-from lasthop.campaign import FLOWS, MANIFEST, RUNS
+from lasthop.campaign import finished
 from lasthop.catalogue import SCENARIO_FILE, find_study
 from lasthop.claims import NOT_UPHELD, UPHELD
 from lasthop.claims.evaluate import Outcome, evaluate
@@ -24,7 +23,7 @@ def check(folder: Path, scenario: Path | None) -> list[Outcome]:
 
     Raises InputError if the folder is none of finished results, or of another scenario.
     """
-    identity = _identity(folder)
+    identity = finished(folder)["identity"]
     file = scenario or find_study(identity["scenario"]) / SCENARIO_FILE
     study = _core.load(str(file))
     if study.digest != identity["scenario_digest"]:
@@ -36,20 +35,6 @@ def check(folder: Path, scenario: Path | None) -> list[Outcome]:
         raise InputError(f"There are no claims on {file}: no {CLAIMS_FILE} stands beside it.")
     claims = load_claims(claims_file(file), study)
     return evaluate(claims, Records.read(folder, claims.factors))
-
-
-def _identity(folder: Path) -> dict[str, str]:
-    absent = [name for name in (MANIFEST, RUNS, FLOWS) if not (folder / name).is_file()]
-    if absent:
-        raise InputError(
-            f"{folder} holds no {' and no '.join(absent)}: give the folder that 'lasthop study run' has left. A run "
-            "that was stopped is finished by the same command."
-        )
-    try:
-        identity = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["identity"]
-        return {key: str(identity[key]) for key in ("scenario", "scenario_digest")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder / MANIFEST} cannot be read as a manifest of lasthop.") from error
 
 
 def choose(outcomes: Sequence[Outcome], only: Sequence[str], verdicts: Sequence[str]) -> list[Outcome]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lasthop import _core
-from lasthop.campaign import ChosenRun
+from lasthop.campaign import ChosenRun, Trace
 from lasthop.errors import InputError, nearest
 from lasthop.explain.facts import gather
 from lasthop.explain.packets import Packets, rows
@@ -41,7 +41,7 @@ def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
     yield from stories(trace, scenario, flow)
 
 
-def stories(trace: _core.Trace, scenario: Mapping[str, Any], flow: str | None = None) -> Iterator[str]:
+def stories(trace: Trace, scenario: Mapping[str, Any], flow: str | None = None) -> Iterator[str]:
     """Yield the story of each flow of a trace, or of the one named `flow`; of a page load first its objects."""
     arq = (scenario.get("errors") or {}).get("arq")
     packets = Packets(trace.packets, _nanoseconds(arq["delay"]) if arq else 0)

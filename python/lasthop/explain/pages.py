@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lasthop import _core
+from lasthop.campaign import Trace
 from lasthop.explain.packets import rows
 from lasthop.explain.words import clock, count, length, paragraph, plain
 
 
-def tell_page(trace: _core.Trace, name: str) -> str:
+def tell_page(trace: Trace, name: str) -> str:
     """Say of each object when it was asked for, over which connection, and when it arrived."""
     flows = list(rows(trace.flows))
     objects = [row for row in rows(trace.objects) if flows[row["flow"]]["application"] == name]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lasthop import _core
@@ -18,10 +20,31 @@ LIVE = "live"
 
 
 @dataclass(frozen=True, slots=True)
+class LiveTrace:
+    """Columns by name, as those of `_core.Trace`."""
+
+    packets: dict[str, list[Any]]
+    tcp: dict[str, list[Any]]
+    objects: dict[str, list[Any]]
+    flows: dict[str, list[Any]]
+    link_states: dict[str, list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureTarget:
+    """An existing folder for the captures of a replication, what their files say of themselves, and bytes kept."""
+
+    folder: Path
+    comment: str
+    snap_length: int
+
+
+@dataclass(frozen=True, slots=True)
 class LiveResults:
     """Columns by name, as those of the model engine; `facts` are the emulator's own (see `_core.live_run`).
 
-    `runs` has further columns: the lateness of the run's packets, and whether it is within the bound.
+    `runs` has further columns: the lateness of the run's packets, and whether it is within the bound. `trace` is the
+    replication that was to be recorded.
     """
 
     flows: dict[str, list[Any]]
@@ -29,10 +52,26 @@ class LiveResults:
     shorts: dict[str, list[Any]]
     runs: dict[str, list[Any]]
     facts: Mapping[str, Any]
+    trace: LiveTrace | None
 
 
-def run_cell(cell: _core.Cell, seed: int, first: int, count: int) -> LiveResults:
-    """Run replications `first` .. `first + count - 1` of a cell, in a process of their own."""
+def run_cell(
+    cell: _core.Cell,
+    seed: int,
+    first: int,
+    count: int,
+    *,
+    captures: Mapping[int, CaptureTarget] | None = None,
+    record: int | None = None,
+) -> LiveResults:
+    """Run replications `first` .. `first + count - 1` of a cell, in a process of their own.
+
+    Those with a number in `captures` are captured; the one called `record` is recorded.
+    """
+    targets = {
+        number: {"folder": str(target.folder.resolve()), "comment": target.comment, "snap_length": target.snap_length}
+        for number, target in (captures or {}).items()
+    }
     run = {
         "scenario": json.loads(cell.scenario),
         "seed": seed,
@@ -40,6 +79,8 @@ def run_cell(cell: _core.Cell, seed: int, first: int, count: int) -> LiveResults
         "count": count,
         "spin_us": SPIN_US,
         "parent": os.getpid(),
+        "captures": targets,
+        "record": record,
     }
     arguments, descriptor = child_arguments({"run": run})
     try:
@@ -56,4 +97,8 @@ def run_cell(cell: _core.Cell, seed: int, first: int, count: int) -> LiveResults
     for column in ("p50_us", "p99_us", "p999_us", "max_us"):
         answer["runs"][f"lateness_{column}"] = [summary[column] for summary in lateness]
     answer["runs"]["valid"] = [summary["valid"] for summary in lateness]
+    if (trace := answer["trace"]) is not None:
+        own = [number == record for number in answer["flows"]["replication"]]
+        flows = {name: list(itertools.compress(cells, own)) for name, cells in answer["flows"].items()}
+        answer["trace"] = LiveTrace(**trace, flows=flows)
     return LiveResults(**answer)

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from lasthop import _core
+from lasthop.campaign import Trace
 from lasthop.pictures.shapes import Panel, Picture
 
 _NANO = 1e9
@@ -59,7 +59,7 @@ class TraceTables:
     queues: Mapping[str, Sequence[QueueOf]]
 
     @classmethod
-    def of(cls, trace: _core.Trace, scenario: str) -> TraceTables:
+    def of(cls, trace: Trace, scenario: str) -> TraceTables:
         """Convert what the engine returns; the cell's resolved `scenario` tells of the routers' queues."""
         packets, tcp = (
             _frame(table).with_columns((pl.col("time_ns") / _NANO).alias("time_s"))

@@ -17,6 +17,7 @@ from lasthop.comparison import RULES, Agreement
 from lasthop.report.claims import claims_view
 from lasthop.report.curves import curve_figures
 from lasthop.report.distributions import box_sections
+from lasthop.report.engines import engines_view
 from lasthop.report.interactions import factorial_figures
 from lasthop.report.results import Results, timed, transfers
 from lasthop.report.scatter import published_figure
@@ -225,7 +226,7 @@ def _context(results: Results) -> dict[str, Any]:
         "rules": [] if results.comparison is None else _rules(results.comparison),
         "scatter": FigureView("", "", points) if points else None,
         "factorial": [FigureView(title, "", figure) for title, figure in factorial],
-        "live_differences": campaign.live_differences(),
+        "engines": engines_view(results),
         "groups": _groups(results),
     }
 

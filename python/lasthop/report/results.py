@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
+from lasthop.beside import Beside
 from lasthop.campaign import Campaign
 from lasthop.catalogue import Assets, CurvesSpec, Presentation
 from lasthop.claims.evaluate import Outcome
@@ -69,6 +70,7 @@ class Results:
     agreement: Sequence[Agreement] = field(default_factory=list)
     claims: Sequence[Outcome] = field(default_factory=list)
     curves: Sequence[CurvesSpec] = ()
+    beside: Beside | None = None
 
     @property
     def factors(self) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lasthop import _core
+from lasthop.campaign import Trace
 from lasthop.pictures import marks
 from lasthop.pictures.marks import Mark, Shape
 from lasthop.pictures.panels import KINDS, panels
@@ -100,7 +100,7 @@ def picture_figure(picture: Picture) -> Figure:
     return {"data": drawn, "layout": _layout(picture, shapes)}
 
 
-def trace_figure(trace: _core.Trace, scenario: str) -> tuple[Figure, str]:
+def trace_figure(trace: Trace, scenario: str) -> tuple[Figure, str]:
     """Draw a recorded replication: page loads, sequence numbers per TCP flow, windows, round-trip times, queues, rates.
 
     `scenario` is the resolved scenario of its cell. With many flows only some are drawn in detail; the text says which.

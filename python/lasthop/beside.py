@@ -1,0 +1,140 @@
+"""Results of the same scenario from other engines, beside those of a campaign, number by number.
+
+`engines.csv` has the key columns of `summary.csv`, `published` if there are published numbers, and a column for each
+folder of results, called by its engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from lasthop import _core
+from lasthop.campaign import FLOWS, PAGES, RUNS, SHORTS, Difference, Plan, differences_of, finished
+from lasthop.catalogue import Assets
+from lasthop.comparison import Agreement, agreement, compare
+from lasthop.errors import InputError
+from lasthop.shorts import with_rates
+from lasthop.summary import extra_columns, generic_summary, key_columns, study_summary
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The records of a campaign."""
+
+    flows: pl.DataFrame
+    runs: pl.DataFrame
+    pages: pl.DataFrame | None
+    shorts: pl.DataFrame | None
+
+    @classmethod
+    def read(cls, folder: Path) -> Tables:
+        """Read them from a results folder."""
+        pages, shorts = (
+            pl.read_parquet(folder / name) if (folder / name).is_file() else None for name in (PAGES, SHORTS)
+        )
+        return cls(
+            pl.read_parquet(folder / FLOWS),
+            pl.read_parquet(folder / RUNS),
+            pages,
+            None if shorts is None else with_rates(shorts),
+        )
+
+    def summary(self, factors: Sequence[str], assets: Assets | None) -> pl.DataFrame:
+        """Compute their statistics; see `lasthop.summary`."""
+        if assets is None:
+            return generic_summary(self.flows, self.pages, factors, shorts=self.shorts)
+        return study_summary(self.flows, self.pages, factors, assets, self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One column: results of one engine in one folder. `name` tells it from the others."""
+
+    name: str
+    folder: Path
+    manifest: dict[str, Any]
+    tables: Tables
+
+    @property
+    def engine(self) -> str:
+        """What ran the hosts."""
+        return str(self.manifest["identity"]["engine"])
+
+    @property
+    def differences(self) -> list[Difference]:
+        """What Linux did otherwise than the scenario asks of TCP."""
+        return differences_of(self.manifest)
+
+    @property
+    def late_runs(self) -> int:
+        """How many runs were too late to be valid."""
+        runs = self.tables.runs
+        return runs.filter(~pl.col("valid")).height if "valid" in runs.columns else 0
+
+
+def read_side(folder: Path, plan: Plan) -> Side:
+    """Read finished results of the scenario of `plan` that have some of its cells."""
+    manifest = finished(folder)
+    identity = manifest["identity"]
+    if identity["scenario_digest"] != plan.study.digest:
+        raise InputError(
+            f"--beside {folder}: the scenario of these results, '{identity['scenario']}', is not "
+            f"'{plan.study.name}' as it is now. Run that again into another folder."
+        )
+    if not {cell.key for cell in plan.cells} & set(identity["cells"]):
+        raise InputError(f"--beside {folder}: none of the cells that are asked for were run there.")
+    return Side(str(identity["engine"]), folder, manifest, Tables.read(folder))
+
+
+def named(sides: Sequence[Side]) -> list[Side]:
+    """Tell sides of the same engine apart by their folders."""
+    engines = [side.engine for side in sides]
+    return [
+        side if engines.count(side.engine) == 1 else replace(side, name=f"{side.engine} ({side.folder})")
+        for side in sides
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The sides, and their numbers in one table: the `keys`, `published` if it is a study, a column per side."""
+
+    sides: Sequence[Side]
+    keys: Sequence[str]
+    numbers: pl.DataFrame
+    agreement: dict[str, list[Agreement]]
+
+
+def lay_beside(sides: Sequence[Side], study: _core.Study, assets: Assets | None) -> Beside:
+    """Join the statistics of all sides to those of the first."""
+    factors = list(study.factors)
+    sides = named(sides)
+    summaries = {side.name: side.tables.summary(factors, assets) for side in sides}
+    first = summaries[sides[0].name]
+    if assets is None:
+        keys = first.columns[: first.columns.index("statistic") + 1]
+        numbers, met = first.select(*keys, "unit"), {}
+    else:
+        extra = extra_columns(factors, assets)
+        keys = [*extra, *key_columns(assets)]
+        cells = keys[: keys.index("flow")]
+        own = first.select(cells).unique()
+        here = {name: part.join(own, on=cells, how="semi", nulls_equal=True) for name, part in summaries.items()}
+        comparisons = {name: compare(part, assets, extra) for name, part in here.items()}
+        met = {
+            name: agreement(comparison, extra, assets.presentation.misprints)
+            for name, comparison in comparisons.items()
+        }
+        published = comparisons[sides[0].name].select(*keys, "published")
+        numbers = first.select(*keys, "unit").join(
+            published, on=keys, how="left", nulls_equal=True, maintain_order="left"
+        )
+    for name, part in summaries.items():
+        values = part.select(*keys, pl.col("value").alias(name))
+        numbers = numbers.join(values, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return Beside(sides, keys, numbers, met)
