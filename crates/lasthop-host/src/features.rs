@@ -4,7 +4,7 @@
 use crate::namespace::HostConfig;
 use lasthop_core::Duration;
 use lasthop_scenario::Scenario;
-use lasthop_tcp::{FRtoMode, InitialSsthresh, TcpConfig};
+use lasthop_tcp::{FRtoMode, InitialSsthresh, RecoveryRules, TcpConfig};
 use netlink_packet_route::route::RouteMetric;
 use std::fs;
 
@@ -91,9 +91,9 @@ fn sysctls(tcp: &TcpConfig, segment: u32) -> Vec<(&'static str, String)> {
         ("tcp_rmem", format!("4096 {read_buffer} {read_buffer}")),
         ("tcp_wmem", format!("4096 {WRITE_BUFFER_BYTES} {WRITE_BUFFER_BYTES}")),
         ("tcp_moderate_rcvbuf", "0".into()),
-        // What no scenario knows: tail loss probes, RACK, ACKs that are merged or limited, fast open.
-        ("tcp_early_retrans", "0".into()),
-        ("tcp_recovery", "0".into()),
+        ("tcp_early_retrans", if tcp.tail_loss_probe { "3" } else { "0" }.into()),
+        ("tcp_recovery", switch(tcp.rack)),
+        // What no scenario knows: ACKs that are merged or limited, fast open.
         ("tcp_comp_sack_nr", "0".into()),
         ("tcp_backlog_ack_defer", "0".into()),
         ("tcp_invalid_ratelimit", "0".into()),
@@ -102,24 +102,30 @@ fn sysctls(tcp: &TcpConfig, segment: u32) -> Vec<(&'static str, String)> {
 }
 
 fn differences(tcp: &TcpConfig) -> Vec<String> {
-    let mut list = vec![
-        format!(
-            "recovery = {}: Linux marks lost segments by RFC 6675 and lowers its window by proportional rate reduction \
-             (RFC 6937)",
-            word(tcp.recovery)
-        ),
-        format!(
-            "delayed_ack = \"{}\": Linux adapts the time, from 40 to 200 ms, and acknowledges the first segments at once \
-             (quick ACKs)",
-            tcp.delayed_ack
-        ),
-        format!("max_burst = {}: Linux does not moderate bursts this way", tcp.max_burst),
-    ];
+    let mut list = Vec::new();
     let mut unless = |same: bool, text: String| {
         if !same {
             list.push(text);
         }
     };
+    let modern = tcp.recovery == RecoveryRules::ProportionalRate;
+    unless(
+        modern,
+        format!(
+            "recovery = {}: Linux marks lost segments by RFC 6675 or RACK and lowers its window by proportional rate \
+             reduction (RFC 6937)",
+            word(tcp.recovery)
+        ),
+    );
+    unless(
+        tcp.delayed_ack_adapts,
+        format!(
+            "delayed_ack = \"{}\": Linux adapts the time, from 40 to 200 ms, and acknowledges the first segments at once \
+             (quick ACKs)",
+            tcp.delayed_ack
+        ),
+    );
+    unless(modern, format!("max_burst = {}: Linux does not moderate bursts this way", tcp.max_burst));
     unless(tcp.limited_transmit, "limited_transmit = false: Linux always uses it".into());
     unless(!tcp.early_retransmit, "early_retransmit = true: Linux has dropped it".into());
     unless(
@@ -192,6 +198,15 @@ mod tests {
         assert!(off.server.metrics.contains(&RouteMetric::CcAlgo("reno".into())));
         let bbr = features("congestion_control = \"bbr\"");
         assert!(bbr.server.metrics.contains(&RouteMetric::CcAlgo("bbr".into())));
+    }
+
+    #[test]
+    fn linux_6_is_what_linux_does() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/diffserv.toml");
+        let text = fs::read_to_string(path).unwrap().replace("\"linux-2.4\"", "\"linux-6\"");
+        let features = Features::of(&Study::from_str(&text, "x.toml").unwrap().cells[0].scenario);
+        assert_eq!(features.differences, [""; 0]);
+        assert_eq!(["tcp_early_retrans", "tcp_recovery"].map(|name| value(&features, name)), ["3", "1"]);
     }
 
     #[test]
