@@ -80,11 +80,39 @@ def scenario(draw: random.Random, algorithms: list[str], *, errors: bool) -> lis
     stamps = draw.random() < 0.7
     lines += [f"tcp.timestamps = {str(stamps).lower()}", f"tcp.eifel = {str(stamps).lower()}"]
     lines.append(f"tcp.initial_window = {draw.choice([2, 3, 10])}")
-    lines.append(f'flow = [{{ kind = "bulk-tcp", name = "tcp-1", bytes = "{size} B", start = "0 s" }}]')
+    if draw.random() < 0.2:
+        lines += ["tcp.sack = false", "tcp.dsack = false", 'tcp.frto = "off"']
+    if draw.random() < 0.2:
+        lines += [f"tcp.ecn = {draw.choice(['true', 'false'])}", f"down.queue.red = {red(queue, mtu)}"]
+    sizes = [size] if draw.random() < 0.7 else [size // 3, size // 2]
+    lines.append("flow = [")
+    for number, part in enumerate(sizes, start=1):
+        start = (number - 1) * round(draw.uniform(0, 3), 3)
+        flow = f'kind = "bulk-tcp", name = "tcp-{number}", bytes = "{part} B", start = "{start} s"'
+        lines.append(f"  {{ {flow} }},")
+    lines.append("]")
     if errors:
-        chance = round(10 ** draw.uniform(-2.7, -1.3), 4)
-        lines.append(f'errors = {{ good = "0 s", bad = "1000 s", packet_error_probability = {chance} }}')
+        lines.append(f"errors = {{ {error_process(draw)} }}")
     return lines
+
+
+def red(queue: int, mtu: int) -> str:
+    """RED within a queue of so many packets."""
+    low = max(queue // 4, 1)
+    thresholds = f'min = "{low} packets", max = "{max(queue // 2, low + 1)} packets"'
+    return f'{{ {thresholds}, max_probability = 0.1, weight = 0.02, avpkt = "{mtu} B" }}'
+
+
+def error_process(draw: random.Random) -> str:
+    """Lost packets, bursts of them, or packets that ARQ delays."""
+    chance = round(10 ** draw.uniform(-2.7, -1.3), 4)
+    kind = draw.random()
+    if kind < 0.6:
+        return f'good = "0 s", bad = "1000 s", packet_error_probability = {chance}'
+    states = 'good = "3 s", bad = "0.3 s", packet_error_probability = 0.5'
+    if kind < 0.8:
+        return states
+    return f'{states}, arq = {{ retransmissions = {draw.choice([1, 3, 6])}, delay = "{draw.choice([50, 700])} ms" }}'
 
 
 def make(arguments: argparse.Namespace) -> None:

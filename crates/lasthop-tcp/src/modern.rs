@@ -256,11 +256,13 @@ impl ModernSender {
         self.push_new(cx, NewSegment { payload_bytes: 0, fin: false, push: false }, true);
     }
 
-    /// Answers a repeated SYN with the SYN-ACK again. The timer runs on.
+    /// Answers a repeated SYN with the SYN-ACK again; the timer starts anew.
     pub fn repeat_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         if let Some(&head) = self.board.head() {
             self.board.note_retransmission(0, cx.micros(), self.delivered, false);
+            self.total_retransmissions += 1;
             self.put_on_wire(&head);
+            self.timer.set(Alarm::Retransmission, cx.tick, self.rtt.rto());
         }
     }
 
