@@ -87,6 +87,8 @@ class Cell:
         """The resolved scenario as JSON."""
     @property
     def digest(self) -> str: ...
+    def needs_model(self) -> None:
+        """Check that the model engine can run it; else raise `ScenarioError`, as `run`, `trace` and `capture` do."""
     def run(
         self, seed: int, first: int, count: int, captures: list[tuple[str, str]] = ..., snap_length: int = ...
     ) -> Results:

@@ -597,6 +597,9 @@ def _run(file: Path, options: RunOptions) -> None:
         sets=options.sets,
         engine=options.engine,
     )
+    if options.engine == MODEL:
+        for cell in plan.cells:
+            cell.needs_model()
     from lasthop.beside import read_side
 
     beside = [read_side(folder, plan) for folder in options.beside]

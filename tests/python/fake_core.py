@@ -78,6 +78,9 @@ class Cell:
         """Return the cell's key."""
         return ",".join(f"{k}={v}" for k, v in self.levels.items())
 
+    def needs_model(self) -> None:
+        """Accept any scenario."""
+
     def _protocols(self) -> list[str]:
         return ["tcp", "tcp", "udp"] if self.levels.get("workload") == "2tcp1udp" else ["tcp", "tcp"]
 

@@ -42,6 +42,8 @@ pub struct Waiter {
     epoll: Epoll,
     timer: TimerFd,
     armed: Option<Instant>,
+    /// When it was looked at last.
+    now: Instant,
     spin: Duration,
     events: Vec<EpollEvent>,
 }
@@ -54,7 +56,8 @@ impl Waiter {
         let timer =
             TimerFd::new(TimerClock::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
-        Ok(Self { clock, epoll, timer, armed: None, spin, events: vec![EpollEvent::empty(); READY_MAX] })
+        let events = vec![EpollEvent::empty(); READY_MAX];
+        Ok(Self { clock, epoll, timer, armed: None, now: Instant::ZERO, spin, events })
     }
 
     /// Watches a file, which is told by `name`.
@@ -62,17 +65,16 @@ impl Waiter {
         Ok(self.epoll.add(file, EpollEvent::new(flags, name))?)
     }
 
-    /// Waits until a watched file is ready or `due` has come; `ready` gets the names of the files that are.
-    pub fn wait(&mut self, due: Option<Instant>, ready: &mut Vec<u64>) -> io::Result<()> {
+    /// Waits until a watched file is ready or `due` has come; `ready` gets the names of the files that are. Returns
+    /// the time. System calls are few: where they are dear (a guest kernel), they are what a run costs.
+    pub fn wait(&mut self, due: Option<Instant>, ready: &mut Vec<u64>) -> io::Result<Instant> {
         ready.clear();
         loop {
-            let now = self.clock.now()?;
-            let timeout = if due.is_some_and(|due| due <= now + self.spin) {
-                EpollTimeout::ZERO
-            } else {
+            let near = due.is_some_and(|due| due <= self.now + self.spin);
+            if !near {
                 self.arm(due)?;
-                EpollTimeout::NONE
-            };
+            }
+            let timeout = if near { EpollTimeout::ZERO } else { EpollTimeout::NONE };
             let count = match self.epoll.wait(&mut self.events, timeout) {
                 Err(nix::errno::Errno::EINTR) => 0,
                 result => result?,
@@ -84,8 +86,9 @@ impl Waiter {
                     ready.push(name);
                 }
             }
-            if !ready.is_empty() || due.is_some_and(|due| due <= now) {
-                return Ok(());
+            self.now = self.clock.now()?;
+            if !ready.is_empty() || due.is_some_and(|due| due <= self.now) {
+                return Ok(self.now);
             }
         }
     }

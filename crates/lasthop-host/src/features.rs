@@ -58,7 +58,7 @@ impl Features {
             RouteMetric::InitRwnd(tcp.receive_window_initial),
             RouteMetric::Window(window_bytes(tcp, segment)),
             RouteMetric::RtoMin((tcp.rto_min.as_nanos() / 1_000_000) as u32),
-            RouteMetric::CcAlgo("reno".into()),
+            RouteMetric::CcAlgo(tcp.congestion_control.name().into()),
         ];
         if let InitialSsthresh::Bytes(bytes) = tcp.initial_ssthresh {
             metrics.push(RouteMetric::SsThresh((bytes.0 / u64::from(segment)).max(2) as u32));
@@ -241,6 +241,9 @@ mod tests {
         assert_eq!(["tcp_dsack", "tcp_timestamps", "tcp_ecn"].map(|name| value(&off, name)), ["0"; 3]);
         assert_eq!(value(&off, "tcp_no_metrics_save"), "1");
         assert!(off.server.metrics.contains(&RouteMetric::InitCwnd(2)));
+        assert!(off.server.metrics.contains(&RouteMetric::CcAlgo("reno".into())));
+        let bbr = features("congestion_control = \"bbr\"");
+        assert!(bbr.server.metrics.contains(&RouteMetric::CcAlgo("bbr".into())));
     }
 
     #[test]

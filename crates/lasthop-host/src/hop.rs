@@ -255,9 +255,14 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         self.flows.arrived(delivery.due, delivery.host, &packet, &mut self.seen.1);
     }
 
-    /// When something is due next, if anything is under way.
+    /// When a packet can reach its host at the earliest, if any is under way. What happens on the way there needs no
+    /// wakeup of its own.
     pub fn next_wakeup(&self) -> Option<Instant> {
-        self.next().map(|(due, _)| due)
+        let earliest = |way: &Way| match &way.link {
+            Link::Path(path) => path.earliest_delivery(way.lan.next_wakeup()),
+            Link::Opportunities(link) => way.lan.next_wakeup().into_iter().chain(link.next_wakeup()).min(),
+        };
+        earliest(&self.down).into_iter().chain(earliest(&self.up)).min()
     }
 
     /// Packets on the LANs and in the last hop.

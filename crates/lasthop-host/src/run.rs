@@ -194,8 +194,7 @@ fn run_once<O: Observer>(
         let (workload, _) = emulator.hop.flows();
         let action = workload.next_wakeup();
         let due = emulator.hop.next_wakeup().into_iter().chain(action).fold(limit, Instant::min);
-        waiter.wait(Some(due), &mut ready)?;
-        let now = clock.now()?;
+        let now = waiter.wait(Some(due), &mut ready)?;
         if now >= limit {
             emulator.deliver(limit)?;
             break limit;

@@ -87,8 +87,7 @@ fn forward(
     let mut ready = Vec::new();
     loop {
         let due = emulator.hop.next_wakeup().into_iter().chain(status.next_wakeup()).min();
-        waiter.wait(due, &mut ready)?;
-        let now = clock.now()?;
+        let now = waiter.wait(due, &mut ready)?;
         emulator.deliver(now)?;
         for name in &ready {
             match *name {

@@ -88,6 +88,14 @@ impl Path {
         Some(self.link.next_wakeup().min(self.router_wakeup)).filter(|at| *at < Instant::MAX)
     }
 
+    /// When the far side can release a packet at the earliest, if the next packet arrives at the router at
+    /// `next_arrival`; none if neither that nor anything under way leads to one. An engine for which only deliveries
+    /// count may leave everything else until then: see [`Path::handle_wakeup`] on late calls.
+    pub fn earliest_delivery(&self, next_arrival: Option<Instant>) -> Option<Instant> {
+        let next = next_arrival.unwrap_or(Instant::MAX).min(self.router_wakeup);
+        Some(self.link.earliest_delivery(next)).filter(|at| *at < Instant::MAX)
+    }
+
     /// Does everything due at or before `now`, in order of time. A late call (a live engine's) does each
     /// thing at the time it was due.
     ///

@@ -163,6 +163,7 @@ impl Cell {
         captures: Vec<(PathBuf, String)>,
         snap_length: u32,
     ) -> PyResult<Results> {
+        self.needs_model()?;
         let target = |(folder, comment)| CaptureTarget { folder, comment, snap_length };
         let targets: Vec<_> = captures.into_iter().map(target).collect();
         let batch = py.detach(|| run::batch(&self.cell.scenario, seed, first, count, &targets))?;
@@ -184,6 +185,7 @@ impl Cell {
         target: (PathBuf, String),
         snap_length: u32,
     ) -> PyResult<()> {
+        self.needs_model()?;
         check_chain(first, replication)?;
         let scenario = &self.cell.scenario;
         let (folder, comment) = target;
@@ -191,7 +193,12 @@ impl Cell {
         Ok(py.detach(|| run::capture(scenario, (seed, first, replication), &target))?)
     }
 
+    fn needs_model(&self) -> PyResult<()> {
+        self.cell.needs_model().map_err(|error| ScenarioError::new_err(error.to_string()))
+    }
+
     fn trace(&self, py: Python<'_>, seed: u64, first: u64, replication: u64) -> PyResult<Trace> {
+        self.needs_model()?;
         check_chain(first, replication)?;
         let scenario = &self.cell.scenario;
         let recording = py.detach(|| run::record(scenario, seed, first, replication));

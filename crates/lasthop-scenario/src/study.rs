@@ -42,9 +42,16 @@ pub struct Cell {
     pub levels: Vec<(String, String)>,
     /// What is run.
     pub scenario: Scenario,
+    /// Why the model engine cannot run it.
+    unmodelled: Option<ScenarioError>,
 }
 
 impl Cell {
+    /// An error that names the place of what the model engine has no model of, if there is such a thing.
+    pub fn needs_model(&self) -> Result<(), ScenarioError> {
+        self.unmodelled.clone().map_or(Ok(()), Err)
+    }
+
     /// "link=e0,workload=2tcp0udp": the cell's name in records and filters; empty without factors.
     pub fn key(&self) -> String {
         key(&self.levels)
@@ -108,13 +115,15 @@ impl Study {
                 .collect();
             let levels: Vec<_> =
                 names.iter().map(|(factor, level)| ((*factor).into(), (*level).into())).collect();
-            let scenario = compose(&base, &chosen, sources).map_err(|mut problem| {
+            let in_cell = |mut problem: Problem| {
                 if several {
                     problem.message = format!("{} (in cell {})", problem.message, key(&levels));
                 }
                 problem
-            })?;
-            cells.push(Cell { levels, scenario });
+            };
+            let (scenario, unmodelled) = compose(&base, &chosen, sources).map_err(in_cell)?;
+            let unmodelled = unmodelled.map(|problem| sources.locate(in_cell(problem)));
+            cells.push(Cell { levels, scenario, unmodelled });
         }
         let level_names = |factor: &Factor<'_>| factor.levels.iter().map(|level| level.key.clone()).collect();
         let factors = factors.iter().map(|factor| (factor.name.into(), level_names(factor))).collect();
@@ -188,8 +197,12 @@ struct Chosen<'a> {
     node: Node,
 }
 
-/// The scenario of a cell: profile, then base, then the levels.
-fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources) -> Result<Scenario, Problem> {
+/// The scenario of a cell - profile, then base, then the levels - and why the model engine cannot run it.
+fn compose(
+    base: &Node,
+    chosen: &[Chosen<'_>],
+    sources: &Sources,
+) -> Result<(Scenario, Option<Problem>), Problem> {
     contradiction(chosen, sources)?;
     let mut merged = base.clone();
     for Chosen { node, .. } in chosen {
@@ -198,13 +211,16 @@ fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources) -> Result<Scen
     fill_in_profile(&mut merged)?;
     check(&merged, &schema::SCENARIO)?;
     let read: Result<Scenario, _> = serde_path_to_error::deserialize(merged.to_toml());
-    let scenario = read.map_err(|error| {
-        let path = error.path().to_string();
-        Problem::new(merged.span_of(&path), format!("`{path}`: {}", error.inner().message()))
-    })?;
-    validate(&scenario)
-        .map_err(|(path, reason)| Problem::new(merged.span_of(&path), format!("`{path}`: {reason}")))?;
-    Ok(scenario)
+    let scenario =
+        read.map_err(|error| problem_at(&merged, &error.path().to_string(), error.inner().message()))?;
+    validate(&scenario).map_err(|(path, reason)| problem_at(&merged, &path, &reason))?;
+    let unmodelled = scenario.tcp.unmodelled();
+    let unmodelled = unmodelled.map(|(key, reason)| problem_at(&merged, &format!("tcp.{key}"), &reason));
+    Ok((scenario, unmodelled))
+}
+
+fn problem_at(node: &Node, path: &str, reason: &str) -> Problem {
+    Problem::new(node.span_of(path), format!("`{path}`: {reason}"))
 }
 
 /// Levels of different factors must not give one key different values: which one holds would depend on

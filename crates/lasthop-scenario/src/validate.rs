@@ -3,7 +3,7 @@
 use lasthop_core::packet::{Datagram, Segment};
 use lasthop_core::{Bytes, Duration};
 use lasthop_link::ConfigError;
-use lasthop_tcp::{FRtoMode, RecoveryRules, TcpConfig};
+use lasthop_tcp::{CongestionControl, FRtoMode, RecoveryRules, TcpConfig};
 use lasthop_traffic::{
     Arrivals, CutPoisson, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol, ShortFlowsConfig,
     WebClientsConfig,
@@ -168,7 +168,9 @@ fn tcp_family(config: &TcpConfig) -> Result<(), Invalid> {
         "\"sack-pipe\" needs sack = true; set that too, or write \"newreno\"".into()
     })?;
     let off = config.frto == FRtoMode::Off;
+    let reno = config.congestion_control == CongestionControl::Reno;
     for (key, value, set, classic) in [
+        ("congestion_control", "\"reno\"", !reno, false),
         ("frto", "\"off\"", !off, false),
         ("early_retransmit", "false", config.early_retransmit, false),
         ("timestamps", "false", config.timestamps, false),

@@ -7,7 +7,7 @@ use lasthop_link::{Periods, Start};
 use lasthop_scenario::{Roles, Study, json_schema};
 use lasthop_traffic::FlowConfig;
 use proptest::prelude::*;
-use support::{BASE, FACTORS, error, read};
+use support::{BASE, FACTORS, base_with, error, read};
 
 fn keys(study: &Study) -> Vec<String> {
     study.cells.iter().map(lasthop_scenario::Cell::key).collect()
@@ -303,4 +303,24 @@ fn a_list_must_not_hide_what_an_earlier_factor_changed_in_it() {
     let error = Study::from_str(&format!("{BASE}[factor.a.b]\nflow.udp = 3\n"), "x.toml");
     let error = error.expect_err("accepted").to_string();
     assert!(error.contains("found the number 3; write a table"), "{error}");
+}
+
+#[test]
+fn what_only_real_tcp_has_is_refused_where_the_model_starts() {
+    let with = |algorithm: &str| {
+        read(&base_with(
+            "profile = \"linux-2.4\"",
+            &format!("profile = \"linux-2.4\"\ncongestion_control = \"{algorithm}\""),
+        ))
+    };
+    assert!(with("reno").cells[0].needs_model().is_ok());
+    let refused = with("bbr").cells[0].needs_model().unwrap_err();
+    assert!(refused.message.contains("`tcp.congestion_control`"), "{refused}");
+    assert!(refused.message.contains("--engine live"), "{refused}");
+    let stated =
+        base_with("profile = \"linux-2.4\"", "profile = \"linux-2.4\"\ncongestion_control = \"bbr\"");
+    assert_eq!(
+        refused.line.and_then(|line| stated.lines().nth(line - 1)),
+        Some("congestion_control = \"bbr\"")
+    );
 }

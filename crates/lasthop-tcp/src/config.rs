@@ -47,6 +47,8 @@ pub struct TcpConfig {
     pub cached_metrics: bool,
     /// Initial window of a connection that finds cached metrics.
     pub cached_initial_window: CachedInitialWindow,
+    /// How the window grows, and how far signs of congestion cut it.
+    pub congestion_control: CongestionControl,
     /// What signs of loss do to the window, and what is sent again.
     pub recovery: RecoveryRules,
     /// Under classic rules: after a fast retransmit or a timeout, duplicate ACKs start another fast retransmit
@@ -191,6 +193,20 @@ pub enum RecoveryRules {
     SackPipe,
 }
 
+impl TcpConfig {
+    /// What the model engine has no model of: the key, and what to do instead.
+    pub fn unmodelled(&self) -> Option<(&'static str, String)> {
+        let algorithm = self.congestion_control;
+        (algorithm != CongestionControl::Reno).then(|| {
+            let name = algorithm.name();
+            let reason = format!(
+                "{name:?} is not modelled: the model engine has \"reno\"; engines with real TCP have it (--engine live)"
+            );
+            ("congestion_control", reason)
+        })
+    }
+}
+
 impl RecoveryRules {
     /// True for the rules of the classic sender, which counts bytes; false for those of Linux.
     pub fn is_classic(self) -> bool {
@@ -200,6 +216,29 @@ impl RecoveryRules {
     /// True if the window falls with the ACKs that return.
     pub(crate) fn halves_rate(self) -> bool {
         matches!(self, Self::Rfc3517RateHalving | Self::RateHalving)
+    }
+}
+
+/// How the window grows, and how far signs of congestion cut it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CongestionControl {
+    /// Slow start and congestion avoidance; half of the window after a loss (RFC 5681).
+    Reno,
+    /// CUBIC (RFC 9438), as Linux has it. Runs with real TCP only: not on the model engine.
+    Cubic,
+    /// BBR, as Linux has it. Runs with real TCP only: not on the model engine.
+    Bbr,
+}
+
+impl CongestionControl {
+    /// The name in scenario files, which is Linux' own.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+        }
     }
 }
 

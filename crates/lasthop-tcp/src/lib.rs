@@ -65,6 +65,8 @@ mod sending;
 mod undo;
 
 pub use clock::TickClock;
-pub use config::{CachedInitialWindow, FRtoMode, InitialSsthresh, Profile, RecoveryRules, TcpConfig};
+pub use config::{
+    CachedInitialWindow, CongestionControl, FRtoMode, InitialSsthresh, Profile, RecoveryRules, TcpConfig,
+};
 pub use connection::{Endpoint, Phase};
 pub use metrics::CachedMetrics;

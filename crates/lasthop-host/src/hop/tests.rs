@@ -163,6 +163,50 @@ proptest! {
     }
 }
 
+const ARQ: &str = r#"
+[errors]
+packet_error_probability = 0.5
+good = { distribution = "exponential", mean = "1 s" }
+bad = { distribution = "exponential", mean = "1 s" }
+arq = { retransmissions = 3, delay = "100 ms" }
+"#;
+
+proptest! {
+    #[test]
+    fn who_comes_back_at_the_next_wakeup_is_never_late(
+        packets in prop::collection::vec((0..200_000_u64, any::<bool>()), 1..60),
+        extra in prop::sample::select(&["", RED, ARQ]),
+    ) {
+        let mut hop = hop(extra);
+        let mut now = Instant::ZERO;
+        let (mut wakeups, mut arrived) = (0, 0);
+        let mut packets = packets.into_iter();
+        let mut next = packets.next();
+        let mut at = Instant::ZERO;
+        if let Some((gap, _)) = next {
+            at += Duration::from_micros(gap);
+        }
+        while next.is_some() || hop.next_wakeup().is_some() {
+            let due = hop.next_wakeup().unwrap_or(Instant::MAX);
+            now = due.min(if next.is_some() { at } else { Instant::MAX }).max(now);
+            wakeups += 1;
+            for (due, ..) in arrivals(&mut hop, now) {
+                prop_assert_eq!(due, now);
+                arrived += 1;
+            }
+            if let Some((_, down)) = next && at <= now {
+                hop.send(now, if down { Host::Server } else { Host::Client }, &mut frame(&datagram(1, 2)));
+                next = packets.next();
+                at += Duration::from_micros(next.map_or(0, |(gap, _)| gap));
+            }
+        }
+        let ways = [hop.counters().down, hop.counters().up];
+        prop_assert_eq!(ways.iter().map(|way| way.delivered).sum::<u64>(), arrived);
+        prop_assert_eq!(hop.packets_inside(), 0);
+        prop_assert!(wakeups < 10_000);
+    }
+}
+
 #[test]
 fn a_scenario_without_a_last_hop_is_refused() {
     let (head, _) = SCENARIO.split_once("lan =").unwrap();
