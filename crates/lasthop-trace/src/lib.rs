@@ -25,7 +25,7 @@ pub use analyze::{CaptureError, CaptureRecord, Ending, StreamRecord, analyze};
 pub use batch::{Batch, Table};
 pub use columns::{Column, Columnar};
 pub use conservation::{Conservation, Counts, Violation};
-pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH};
+pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH, http_request};
 pub use recorder::{ObjectRow, PacketKind, PacketRow, Recorder, TcpKind, TcpRow};
 pub use records::{FlowRecord, Outcome, PageRecord, RunRecord, ShortRecord};
 pub use scenario::CaptureTarget;

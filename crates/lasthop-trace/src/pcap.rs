@@ -23,6 +23,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Duration;
 
+pub use http::http_request;
 pub use packet::Addresses;
 
 /// Start of a run on the captures' clock: 2000-01-01, 00:00 UTC. Not zero, which tcptrace takes for "not

@@ -32,6 +32,27 @@ pub struct HttpConfig {
     /// HTTP/1.1: how long the browser keeps its connections once it has everything.
     #[serde(default)]
     pub close_after: Duration,
+    /// What answers where hosts are real. The model engine's server is a state machine, whatever stands here; its
+    /// messages have the same sizes.
+    #[serde(default, skip_serializing_if = "HttpServer::is_built_in")]
+    pub server: HttpServer,
+}
+
+/// A web server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HttpServer {
+    /// The one that comes with the engine.
+    #[default]
+    BuiltIn,
+    /// The program nginx of this machine.
+    Nginx,
+}
+
+impl HttpServer {
+    fn is_built_in(&self) -> bool {
+        *self == Self::BuiltIn
+    }
 }
 
 /// A web page load by the mobile host.
@@ -76,7 +97,7 @@ pub enum HttpProtocol {
 
 impl HttpProtocol {
     /// True if a connection stays open after an answer.
-    fn persistent(self) -> bool {
+    pub fn persistent(self) -> bool {
         self != Self::Http10
     }
 }

@@ -5,7 +5,7 @@ mod short;
 mod udp;
 mod web;
 
-pub use http::{Action, HttpConfig, HttpPageConfig, HttpProtocol, PageLoad};
+pub use http::{Action, HttpConfig, HttpPageConfig, HttpProtocol, HttpServer, PageLoad};
 pub use short::{Arrivals, ShortFlows, ShortFlowsConfig, ShortHosts};
 pub use udp::ConstantUdp;
 pub use web::{CutPoisson, WebClass, WebClients, WebClientsConfig};

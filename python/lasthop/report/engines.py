@@ -11,7 +11,7 @@ from lasthop.beside import Beside, Side
 from lasthop.campaign import MODEL, Difference
 from lasthop.catalogue import Assets
 from lasthop.comparison import CENTRES, Agreement, judge
-from lasthop.report.results import Results, telling
+from lasthop.report.results import Results
 from lasthop.report.tables import HEADLINE, CellView, Row, TableView, metric_label, number
 
 _TIMES = ("elapsed_s", "response_time_s", "overall_time_s", "fct_mean_s")
@@ -123,8 +123,8 @@ def _table(title: str, part: pl.DataFrame, beside: Beside, assets: Assets | None
     names = [side.name for side in beside.sides]
     values = [*(["published"] if assets else []), *names]
     part = part.filter(pl.any_horizontal(pl.col(values).fill_null(0) != 0))
-    last = ("metric", "statistic", "direction")
-    labels = telling(part, [key for key in beside.keys if key not in last])
+    said = ("metric", "statistic", "direction")  # or the same in all rows
+    labels = [key for key in beside.keys if key == "table" or (key not in said and part[key].n_unique() > 1)]
     rows: list[Row] = []
     for record in part.iter_rows(named=True):
         unit, metric = str(record["unit"]), str(record["metric"])

@@ -1,5 +1,6 @@
 //! The applications of a scenario over real sockets: the state machines of the model engine, and the kernel's TCP.
 
+mod http;
 mod peer;
 mod segments;
 mod sender;
@@ -9,8 +10,10 @@ use crate::error::{Context, Error};
 use crate::header::Transport;
 use crate::hop::Flows;
 use crate::namespace::{HostNamespace, addresses};
+use http::Site;
+use http::client::Answers;
 use lasthop_core::{
-    Body, Datagram, FlowId, FlowInfo, Host, Instant, Observer, Packet, Protocol, Seed, Segment,
+    Body, Datagram, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, Protocol, Seed, Segment,
 };
 use lasthop_scenario::Scenario;
 use lasthop_traffic::{Action, BulkConfig, ConstantUdp, FlowConfig, PageLoad};
@@ -21,6 +24,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 
 /// The mobile host's port of flow 0 in the first run of a chain, as in captures.
 const CLIENT_PORT: u16 = 20_001;
@@ -52,7 +56,7 @@ enum Kind {
     /// When it starts, unless it has.
     Bulk(BulkConfig, Option<Instant>),
     Udp(ConstantUdp),
-    Page(PageLoad),
+    Page(PageLoad, Rc<Site>),
 }
 
 /// One flow of the run.
@@ -75,6 +79,9 @@ struct Connection {
     segments: Segments,
     /// Its first SYN was asked for.
     opened: bool,
+    /// What the browser reads, and who answers, of a page load.
+    answers: Answers,
+    served: Option<http::server::Connection>,
 }
 
 impl Connection {
@@ -116,7 +123,7 @@ impl Workload {
         }
         let options = if scenario.tcp.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
         let mut workload = Self {
-            applications: applications(scenario, seed, &infos),
+            applications: applications(scenario, seed, &infos)?,
             flows: Vec::new(),
             ports: BTreeMap::new(),
             listeners: Vec::new(),
@@ -160,10 +167,12 @@ impl Workload {
                 client: Peer::new(id, Host::Client),
                 segments: Segments::default(),
                 opened: false,
+                answers: Answers::default(),
+                served: None,
             };
             // Who connects, and where the other listens.
             let (host, from, to) = match self.applications[application].kind {
-                Kind::Page(_) => (Host::Client, client_address, server_address),
+                Kind::Page(..) => (Host::Client, client_address, server_address),
                 _ => (Host::Server, server_address, client_address),
             };
             let (own, other) = if host == Host::Server { (server, client) } else { (client, server) };
@@ -210,7 +219,7 @@ impl Workload {
         let wakeup = |application: &Application| match &application.kind {
             Kind::Bulk(_, start) => *start,
             Kind::Udp(source) => source.next_wakeup(),
-            Kind::Page(page) => page.next_wakeup(),
+            Kind::Page(page, _) => page.next_wakeup(),
         };
         self.applications.iter().filter_map(wakeup).min()
     }
@@ -251,7 +260,7 @@ impl Workload {
                         send_datagram(socket, datagram).context("cannot send a datagram")?;
                     }
                 }
-                Kind::Page(page) => {
+                Kind::Page(page, _) => {
                     if page.next_wakeup().is_some_and(|due| due <= now) {
                         page.handle_wakeup(now);
                         self.carry_out(now, index, waiter, observer)?;
@@ -274,7 +283,14 @@ impl Workload {
             Watched::Listener(index) => self.accept(now, index, waiter, observer),
             Watched::Peer(flow, host) => {
                 self.peer(flow, host).flush();
-                self.tell_application(now, flow, host, waiter, observer)?;
+                let served = match &mut self.flows[flow.0 as usize].ends {
+                    Ends::Tcp(connection) if host == Host::Server => connection.served.as_mut(),
+                    _ => None,
+                };
+                match served {
+                    Some(served) => served.poll(),
+                    None => self.tell_application(now, flow, host, waiter, observer)?,
+                }
                 self.peer(flow, host).look(now, observer);
                 Ok(())
             }
@@ -304,9 +320,14 @@ impl Workload {
             socket.set_nonblocking(true)?;
             socket.set_tcp_nodelay(true)?;
             let name = self.name(Watched::Peer(flow, host));
-            let peer = self.peer(flow, host);
-            waiter.watch(peer.open(socket), SOCKET_EVENTS, name)?;
-            peer.look(now, observer);
+            let Flow { application, ends, .. } = &mut self.flows[flow.0 as usize];
+            let Ends::Tcp(connection) = ends else { continue };
+            let socket = connection.peer(host).open(socket);
+            waiter.watch(socket, SOCKET_EVENTS, name)?;
+            if let Kind::Page(_, site) = &self.applications[*application].kind {
+                connection.served = Some(http::server::Connection::new(Rc::clone(site), Rc::clone(socket)));
+            }
+            connection.peer(host).look(now, observer);
         }
         Ok(())
     }
@@ -341,26 +362,30 @@ impl Workload {
         waiter: &Waiter,
         observer: &mut O,
     ) -> Result<(), Error> {
-        let News { received, ended } = self.peer(flow, host).news();
-        let index = self.flows[flow.0 as usize].application;
+        let Flow { application, ends, .. } = &mut self.flows[flow.0 as usize];
+        let (index, Ends::Tcp(connection)) = (*application, ends) else { return Ok(()) };
         let Application { first, kind } = &mut self.applications[index];
+        let Connection { client, server, answers, .. } = &mut **connection;
+        let peer = if host == Host::Client { client } else { server };
         match kind {
-            Kind::Bulk(..) if ended && host == Host::Client => self.peer(flow, host).close(),
-            Kind::Page(page) if ended || received.is_some() => {
-                let connection = flow.0 - first.0;
-                match (received, host) {
-                    (Some(bytes), Host::Server) => page.handle_requests(connection, bytes),
-                    (Some(bytes), Host::Client) => page.handle_responses(now, connection, bytes),
-                    (None, _) => {}
+            Kind::Bulk(..) => {
+                let News { ended, .. } = peer.news(|_| Ok(()))?;
+                if ended && host == Host::Client {
+                    peer.close();
                 }
-                match host {
-                    Host::Server if ended => page.handle_browser_closed(connection),
-                    Host::Client if ended => page.handle_server_closed(now, connection),
-                    _ => {}
+            }
+            Kind::Page(page, _) => {
+                let News { received, ended } = peer.news(|bytes| answers.read(bytes))?;
+                let connection = flow.0 - first.0;
+                if let Some(bytes) = received {
+                    page.handle_responses(now, connection, bytes);
+                }
+                if ended {
+                    page.handle_server_closed(now, connection);
                 }
                 self.carry_out(now, index, waiter, observer)?;
             }
-            _ => {}
+            Kind::Udp(_) => {}
         }
         Ok(())
     }
@@ -373,23 +398,45 @@ impl Workload {
         waiter: &Waiter,
         observer: &mut O,
     ) -> Result<(), Error> {
+        let mut asked = 0;
         loop {
-            let Application { first, kind: Kind::Page(page) } = &mut self.applications[index] else {
+            let Application { first, kind: Kind::Page(page, site) } = &mut self.applications[index] else {
                 return Ok(());
             };
             let first = first.0;
             let Some(action) = page.poll_action() else { return Ok(()) };
             match action {
                 Action::Report { connection, event } => {
+                    if let HttpEvent::Request { object, .. } = event {
+                        asked = object;
+                    }
                     observer.http(now, FlowId(first + connection), event);
                 }
                 Action::Connect { connection } => {
                     self.connect(FlowId(first + connection), Host::Client, waiter)?;
                 }
-                Action::Write { connection, host, bytes } => {
-                    self.peer(FlowId(first + connection), host).write(bytes, bytes);
+                Action::Write { connection, .. } => {
+                    let answer = site.answers[asked as usize].clone();
+                    let flow = &mut self.flows[(first + connection) as usize];
+                    if let Ends::Tcp(connection) = &mut flow.ends {
+                        connection.client.write_text(answer.request.clone());
+                        connection.answers.expect(answer);
+                    }
                 }
                 Action::Close { connection, host } => self.peer(FlowId(first + connection), host).close(),
+            }
+        }
+    }
+
+    /// The server has the first `bytes` of the requests on a connection. It writes and closes by itself; the observer
+    /// is told what it answers, before any packet of the answer is seen.
+    fn tell_answers<O: Observer>(&mut self, now: Instant, flow: FlowId, bytes: u64, observer: &mut O) {
+        let Application { first, kind } = &mut self.applications[self.flows[flow.0 as usize].application];
+        let Kind::Page(page, _) = kind else { return };
+        page.handle_requests(flow.0 - first.0, bytes);
+        while let Some(action) = page.poll_action() {
+            if let Action::Report { connection, event } = action {
+                observer.http(now, FlowId(first.0 + connection), event);
             }
         }
     }
@@ -411,12 +458,16 @@ impl Flows for Workload {
             (Ends::Tcp(connection), Transport::Tcp(header, payload_bytes)) => {
                 let (segment, again) = connection.segments.read(sender, header, *payload_bytes);
                 connection.peer(sender).sends(now, &segment, again, observer);
+                if sender == Host::Server {
+                    // The SYN has offset 0.
+                    self.tell_answers(now, id, segment.ack.saturating_sub(1), observer);
+                }
                 Body::Tcp(segment)
             }
             (Ends::Udp(_), Transport::Udp(_, payload)) => Body::Udp(datagram(payload)),
             _ => return stranger,
         };
-        if server_port == flow.server_port { (id, server_port, body) } else { stranger }
+        if server_port == self.flows[id.0 as usize].server_port { (id, server_port, body) } else { stranger }
     }
 
     fn arrived<O: Observer>(&mut self, now: Instant, host: Host, packet: &Packet, observer: &mut O) {
@@ -439,18 +490,18 @@ pub fn needs_sockets(scenario: &Scenario) -> Result<(), Error> {
     })
 }
 
-fn applications(scenario: &Scenario, seed: Seed, infos: &[FlowInfo]) -> Vec<Application> {
+fn applications(scenario: &Scenario, seed: Seed, infos: &[FlowInfo]) -> Result<Vec<Application>, Error> {
     let application = |(config, first, start): (&FlowConfig, FlowId, Instant)| {
         let kind = match config {
             FlowConfig::BulkTcp(bulk) => Kind::Bulk(bulk.clone(), Some(start)),
             FlowConfig::ConstantUdp(udp) => Kind::Udp(ConstantUdp::new(udp, start)),
             FlowConfig::HttpPage(page) => {
                 let http = scenario.http.as_ref().expect("a valid scenario says how pages are loaded");
-                Kind::Page(PageLoad::new(http, page, start))
+                Kind::Page(PageLoad::new(http, page, start), Rc::new(Site::new(http, page)?))
             }
             FlowConfig::WebClients(_) | FlowConfig::ShortFlows(_) => unreachable!("refused before"),
         };
-        Application { first, kind }
+        Ok(Application { first, kind })
     };
     lasthop_traffic::beginnings(&scenario.flow, infos, seed).map(application).collect()
 }

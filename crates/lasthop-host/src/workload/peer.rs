@@ -7,6 +7,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr};
+use std::rc::Rc;
 
 /// Bytes written at once at most.
 const WRITE_BYTES: usize = 1 << 16;
@@ -25,18 +26,20 @@ pub struct News {
 }
 
 /// Bytes to be written, in writes of one size.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Order {
     left: u64,
     write: u64,
     /// Bytes of the write under way that are still to be written.
     current: u64,
+    /// What is written; zeros if absent.
+    text: Option<Vec<u8>>,
 }
 
 /// One end of a connection.
 #[derive(Debug)]
 pub struct Peer {
-    socket: Option<Socket>,
+    socket: Option<Rc<Socket>>,
     /// Its events.
     pub sender: Sender,
     orders: VecDeque<Order>,
@@ -63,12 +66,12 @@ impl Peer {
     }
 
     /// Gives it its socket.
-    pub fn open(&mut self, socket: Socket) -> &Socket {
-        self.socket.insert(socket)
+    pub fn open(&mut self, socket: Socket) -> &Rc<Socket> {
+        self.socket.insert(Rc::new(socket))
     }
 
     /// The socket, once there is one.
-    pub fn socket(&self) -> Option<&Socket> {
+    pub fn socket(&self) -> Option<&Rc<Socket>> {
         self.socket.as_ref()
     }
 
@@ -85,7 +88,14 @@ impl Peer {
 
     /// The application writes `bytes`, in writes of `write` bytes.
     pub fn write(&mut self, bytes: u64, write: u64) {
-        self.orders.push_back(Order { left: bytes, write, current: 0 });
+        self.orders.push_back(Order { left: bytes, write, current: 0, text: None });
+        self.flush();
+    }
+
+    /// The application writes this, in one write.
+    pub fn write_text(&mut self, text: Vec<u8>) {
+        let bytes = text.len() as u64;
+        self.orders.push_back(Order { left: bytes, write: bytes, current: 0, text: Some(text) });
         self.flush();
     }
 
@@ -105,7 +115,11 @@ impl Peer {
             let length = order.current.min(WRITE_BYTES as u64) as usize;
             // Segments do not span writes.
             let last = if length as u64 == order.current { libc::MSG_EOR } else { 0 };
-            match socket.send_with_flags(&ZEROS[..length], last | libc::MSG_NOSIGNAL) {
+            let bytes = match &order.text {
+                Some(text) => &text[text.len() - order.left as usize..][..length],
+                None => &ZEROS[..length],
+            };
+            match socket.send_with_flags(bytes, last | libc::MSG_NOSIGNAL) {
                 Ok(written) => {
                     order.current -= written as u64;
                     order.left -= written as u64;
@@ -122,15 +136,18 @@ impl Peer {
         }
     }
 
-    /// Reads what has come.
-    pub fn news(&mut self) -> News {
-        let Some(mut socket) = self.socket.as_ref() else { return News::default() };
+    /// Reads what has come, and hands it on.
+    pub fn news(&mut self, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<News, Error> {
+        let Some(mut socket) = self.socket.as_deref() else { return Ok(News::default()) };
         let before = self.received;
         let mut buffer = [0; READ_BYTES];
         let ended = loop {
             match socket.read(&mut buffer) {
                 Ok(0) => break true,
-                Ok(bytes) => self.received += bytes as u64,
+                Ok(bytes) => {
+                    take(&buffer[..bytes])?;
+                    self.received += bytes as u64;
+                }
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::NotConnected => break false,
                     _ => {
@@ -140,10 +157,10 @@ impl Peer {
                 },
             }
         };
-        News {
+        Ok(News {
             received: (self.received > before).then_some(self.received),
             ended: ended && !std::mem::replace(&mut self.told_end, true),
-        }
+        })
     }
 
     /// It sends a segment, which nobody has seen yet; `again` if it was sent before.

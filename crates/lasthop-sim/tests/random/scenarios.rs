@@ -344,6 +344,7 @@ fn http() -> impl Strategy<Value = HttpConfig> {
             response_header,
             inline_after,
             close_after: if protocol == HttpProtocol::Http10 { Duration::ZERO } else { close_after },
+            server: lasthop_traffic::HttpServer::BuiltIn,
         },
     )
 }

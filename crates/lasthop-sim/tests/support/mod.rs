@@ -122,6 +122,7 @@ pub fn http(protocol: HttpProtocol, connections: u32) -> HttpConfig {
         response_header: Bytes(0),
         inline_after: None,
         close_after: Duration::ZERO,
+        server: lasthop_traffic::HttpServer::BuiltIn,
     }
 }
 

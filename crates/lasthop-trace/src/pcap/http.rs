@@ -81,9 +81,8 @@ impl Connection {
     }
 
     fn request(&mut self, object: String, bytes: u64) {
-        let version = self.version();
-        let fields = format!("GET /{object} {version}\r\nHost: server\r\nUser-Agent: lasthop\r\n");
-        self.append(Direction::Up, object, &fields, bytes, 0);
+        let header = http_request(&object, self.persistent, bytes);
+        self.append(Direction::Up, object, header, 0);
     }
 
     fn response(&mut self, object: String, header_bytes: u64, body_bytes: u64) {
@@ -94,24 +93,23 @@ impl Connection {
         };
         let version = self.version();
         let fields = format!("{version} 200 OK\r\nContent-Length: {body}\r\nContent-Type: text/plain\r\n");
-        self.append(Direction::Down, object, &fields, header, body);
+        self.append(Direction::Down, object, padded(&fields, header as usize), body);
     }
 
-    /// Appends a message whose first lines are `fields`, padded to `header_bytes`. The first byte of data has
-    /// stream offset 1.
-    fn append(
-        &mut self,
-        direction: Direction,
-        object: String,
-        fields: &str,
-        header_bytes: u64,
-        body_bytes: u64,
-    ) {
+    /// Appends a message. The first byte of data has stream offset 1.
+    fn append(&mut self, direction: Direction, object: String, header: Vec<u8>, body_bytes: u64) {
         let stream = &mut self.streams[direction as usize];
         let start = stream.last().map_or(1, |last| last.end);
-        let header = padded(fields, header_bytes as usize);
-        stream.push(Message { start, end: start + header_bytes + body_bytes, object, header });
+        let end = start + header.len() as u64 + body_bytes;
+        stream.push(Message { start, end, object, header });
     }
+}
+
+/// The text of a request of `bytes` bytes; its end is missing if that is less than its lines take.
+pub fn http_request(object: &str, persistent: bool, bytes: u64) -> Vec<u8> {
+    let version = if persistent { "HTTP/1.1" } else { "HTTP/1.0" };
+    let fields = format!("GET /{object} {version}\r\nHost: server\r\nUser-Agent: lasthop\r\n");
+    padded(&fields, bytes as usize)
 }
 
 /// Header lines of exactly `bytes`, with a field that takes up what is left of them.

@@ -14,6 +14,7 @@ fn http(protocol: HttpProtocol, connections: u32) -> HttpConfig {
         response_header: Bytes(200),
         inline_after: None,
         close_after: Duration::ZERO,
+        server: HttpServer::BuiltIn,
     }
 }
 
