@@ -5,6 +5,7 @@ use crate::namespace::HostConfig;
 use lasthop_core::Duration;
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{FRtoMode, InitialSsthresh, RecoveryRules, TcpConfig};
+use lasthop_traffic::{FlowConfig, ShortHosts};
 use netlink_packet_route::route::RouteMetric;
 use serde::Serialize;
 use std::fs;
@@ -52,28 +53,51 @@ impl Features {
             // Some came with later kernels.
             .filter(|(name, _)| fs::exists(format!("/proc/sys/net/{name}")).unwrap_or(false))
             .collect();
-        let mut locks = LOCK_RTO_MIN;
-        let mut metrics = vec![
-            RouteMetric::InitCwnd(tcp.initial_window),
-            RouteMetric::InitRwnd(tcp.receive_window_initial),
-            RouteMetric::Window(window_bytes(tcp, segment)),
-            RouteMetric::RtoMin((tcp.rto_min.as_nanos() / 1_000_000) as u32),
-            RouteMetric::CcAlgo(tcp.congestion_control.name().into()),
-        ];
-        if let InitialSsthresh::Bytes(bytes) = tcp.initial_ssthresh {
-            metrics.push(RouteMetric::SsThresh((bytes.0 / u64::from(segment)).max(2) as u32));
-            locks |= LOCK_SSTHRESH;
-        }
-        if tcp.ecn {
-            metrics.push(RouteMetric::Features(FEATURE_ECN));
-        }
-        if tcp.ack_every == 1 {
-            metrics.push(RouteMetric::QuickAck(1));
-        }
-        metrics.push(RouteMetric::Lock(locks));
-        let host = HostConfig { sysctls, metrics };
+        let further = short_hosts(scenario)
+            .map(|hosts| metrics(tcp, segment, hosts.initial_window, hosts.receive_window_initial))
+            .collect();
+        let metrics = metrics(tcp, segment, tcp.initial_window, tcp.receive_window_initial);
+        let host = HostConfig { sysctls, metrics, further };
         Self { server: host.clone(), client: host, differences: differences(tcp) }
     }
+}
+
+/// The hosts of all short flows, which have addresses of their own: windows are metrics of routes.
+pub fn short_hosts(scenario: &Scenario) -> impl Iterator<Item = &ShortHosts> {
+    let hosts = |flow| match flow {
+        &FlowConfig::ShortFlows(ref short) => &short.hosts[..],
+        _ => &[],
+    };
+    scenario.flow.iter().flat_map(hosts)
+}
+
+fn metrics(
+    tcp: &TcpConfig,
+    segment: u32,
+    initial_window: u32,
+    receive_window_initial: u32,
+) -> Vec<RouteMetric> {
+    let mut locks = LOCK_RTO_MIN;
+    let mut metrics = vec![
+        RouteMetric::InitCwnd(initial_window),
+        RouteMetric::InitRwnd(receive_window_initial),
+        // A window never shrinks.
+        RouteMetric::Window(window_bytes(tcp, segment).max(receive_window_initial * segment)),
+        RouteMetric::RtoMin((tcp.rto_min.as_nanos() / 1_000_000) as u32),
+        RouteMetric::CcAlgo(tcp.congestion_control.name().into()),
+    ];
+    if let InitialSsthresh::Bytes(bytes) = tcp.initial_ssthresh {
+        metrics.push(RouteMetric::SsThresh((bytes.0 / u64::from(segment)).max(2) as u32));
+        locks |= LOCK_SSTHRESH;
+    }
+    if tcp.ecn {
+        metrics.push(RouteMetric::Features(FEATURE_ECN));
+    }
+    if tcp.ack_every == 1 {
+        metrics.push(RouteMetric::QuickAck(1));
+    }
+    metrics.push(RouteMetric::Lock(locks));
+    metrics
 }
 
 fn window_bytes(tcp: &TcpConfig, segment: u32) -> u32 {
