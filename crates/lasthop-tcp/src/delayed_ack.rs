@@ -16,6 +16,7 @@ const SEGMENT_BYTES_DEFAULT: u32 = 536;
 
 /// What decides when an ACK leaves.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a moment of its own")]
 pub(crate) struct DelayedAck {
     least: Tick,
     most: Tick,

@@ -387,7 +387,7 @@ impl ModernSender {
                 self.retransmission_stamp = None;
             }
         }
-        let sampled = self.take_samples(cx, facts, &samples);
+        let measured = self.take_samples(cx, facts, &samples);
         if facts.acked {
             facts.set_timer = true;
             if !self.config.sack {
@@ -396,7 +396,7 @@ impl ModernSender {
             } else if lowest < prior_highest {
                 self.note_reordering(lowest);
             }
-        } else if let (true, Some((first, _)), Some(head)) = (sampled, samples.sacked, self.board.head()) {
+        } else if let (true, Some((first, _)), Some(head)) = (measured, samples.sacked, self.board.head()) {
             // What was SACKed was sent before the head was sent last.
             facts.set_timer |= first < head.sent_us;
         }

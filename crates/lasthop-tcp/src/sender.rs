@@ -53,6 +53,7 @@ pub(crate) enum State {
 
 /// A segment to be sent; the connection adds acknowledgment, window and timestamps.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "flags of a header")]
 pub(crate) struct Transmission {
     pub seq: u64,
     pub payload_bytes: u32,

@@ -8,7 +8,7 @@ use lasthop_link::{
     MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup, Transport,
 };
 use lasthop_scenario::{LanConfig, Roles, Scenario};
-use lasthop_tcp::{FRtoMode, Profile, RecoveryRules, TcpConfig};
+use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
 use lasthop_traffic::{BulkConfig, ConstantUdpConfig, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol};
 use proptest::prelude::*;
 use proptest::{bool, collection, option};
@@ -221,7 +221,29 @@ fn errors() -> impl Strategy<Value = ErrorConfig> {
 
 fn tcp() -> impl Strategy<Value = TcpConfig> {
     // Boxed: the tree of strategies is too large for the stack of a test thread.
-    prop_oneof![3 => linux().boxed(), 1 => classic().boxed()]
+    prop_oneof![3 => linux().boxed(), 1 => modern().boxed(), 1 => classic().boxed()]
+}
+
+/// The profile `linux-6`.
+fn modern() -> impl Strategy<Value = TcpConfig> {
+    let growth = prop_oneof![Just(CongestionControl::Reno), Just(CongestionControl::Cubic)];
+    let switches = (bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY);
+    (growth, switches, 1..=10_u32).prop_map(|(congestion_control, switches, initial_window)| {
+        let (sack, timestamps, ecn, rack, tail_loss_probe) = switches;
+        TcpConfig {
+            sack,
+            dsack: sack,
+            frto: if sack { FRtoMode::Rfc5682Sack } else { FRtoMode::Off },
+            timestamps,
+            eifel: timestamps,
+            ecn,
+            rack,
+            tail_loss_probe,
+            congestion_control,
+            initial_window,
+            ..toml::from_str(Profile::Linux6.toml()).expect("the profile is complete")
+        }
+    })
 }
 
 /// The profile `ns-1998` in its flavours.

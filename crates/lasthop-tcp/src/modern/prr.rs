@@ -43,7 +43,7 @@ impl ModernSender {
         };
         // The first retransmission leaves in any case.
         count = count.max(i64::from(reduction.sent == 0));
-        self.cwnd = u32::try_from(in_flight + count).unwrap_or(0);
+        self.cwnd = u32::try_from(in_flight + count).unwrap_or(0).max(1);
     }
 
     /// The reduction is over, and the window is ssthresh unless it was undone.

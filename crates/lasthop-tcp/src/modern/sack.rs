@@ -15,10 +15,10 @@ impl ModernSender {
         samples: &mut Samples,
     ) {
         let blocks = segment.sack.as_slice();
-        if blocks.is_empty() {
+        if blocks.is_empty() || !self.config.sack {
             return;
         }
-        let duplicate = self.is_dsack(blocks, segment.ack) && self.note_dsack(blocks[0], prior_una, facts);
+        let duplicate = is_dsack(blocks, segment.ack) && self.note_dsack(blocks[0], prior_una, facts);
         let mut lowest = self.nxt;
         for (index, &block) in blocks.iter().enumerate() {
             let valid = block.start < block.end && block.end <= self.nxt && block.end > prior_una;
@@ -30,12 +30,6 @@ impl ModernSender {
         if self.state != State::Loss || self.undo_marker.is_some() {
             self.note_reordering(lowest);
         }
-    }
-
-    /// A first block below the ACK, or inside the second, is a D-SACK (RFC 2883, section 4).
-    fn is_dsack(&self, blocks: &[SackBlock], ack: u64) -> bool {
-        let first = blocks[0];
-        first.start < ack || blocks.get(1).is_some_and(|b| first.start >= b.start && first.end <= b.end)
     }
 
     /// A duplicate that the receiver reports. Returns false if it can be none of ours.
@@ -105,4 +99,10 @@ impl ModernSender {
             }
         }
     }
+}
+
+/// A first block below the ACK, or inside the second, is a D-SACK (RFC 2883, section 4).
+fn is_dsack(blocks: &[SackBlock], ack: u64) -> bool {
+    let first = blocks[0];
+    first.start < ack || blocks.get(1).is_some_and(|b| first.start >= b.start && first.end <= b.end)
 }

@@ -102,6 +102,7 @@ impl Scoreboard {
         }
         self.queue.pop_front();
         self.gone += 1;
+        self.forget_outdated();
         self.retransmitted_out -= u32::from(segment.retransmitted);
         self.lost_out -= u32::from(segment.lost);
         Some(segment)
@@ -193,9 +194,7 @@ impl Scoreboard {
     /// The segments not SACKed, in the order of their latest transmission, as long as `visit` wants more: it says
     /// whether to go on, and whether the segment is to be left out from now on.
     pub fn visit_by_time(&mut self, mut visit: impl FnMut(&mut Self, usize) -> Visit) {
-        while self.by_time.front().is_some_and(|&entry| self.place(entry).is_none()) {
-            self.by_time.pop_front();
-        }
+        self.forget_outdated();
         let mut position = 0;
         while let Some(&entry) = self.by_time.get(position) {
             if let Some(index) = self.place(entry) {
@@ -207,6 +206,12 @@ impl Scoreboard {
                 }
             }
             position += 1;
+        }
+    }
+
+    fn forget_outdated(&mut self) {
+        while self.by_time.front().is_some_and(|&entry| self.place(entry).is_none()) {
+            self.by_time.pop_front();
         }
     }
 

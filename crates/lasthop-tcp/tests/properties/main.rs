@@ -4,7 +4,9 @@ mod garbage;
 mod path;
 
 use lasthop_core::{Bytes, Duration};
-use lasthop_tcp::{CachedMetrics, FRtoMode, InitialSsthresh, Phase, Profile, RecoveryRules, TcpConfig};
+use lasthop_tcp::{
+    CachedMetrics, CongestionControl, FRtoMode, InitialSsthresh, Phase, Profile, RecoveryRules, TcpConfig,
+};
 use proptest::prelude::*;
 
 use path::{Path, Transfer};
@@ -47,7 +49,34 @@ fn config() -> impl Strategy<Value = TcpConfig> {
             config
         },
     );
-    prop_oneof![linux, classic()]
+    prop_oneof![linux, modern(), classic()]
+}
+
+/// As [`config`], of the sender of Linux 6.
+fn modern() -> impl Strategy<Value = TcpConfig> {
+    let growth = prop_oneof![Just(CongestionControl::Reno), Just(CongestionControl::Cubic)];
+    (any::<[bool; 8]>(), growth, 1..12u32, 4..64u32).prop_map(
+        |([sack, dsack, timestamps, eifel, ecn, rack, probe, frto], growth, window, receive_window)| {
+            let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("complete");
+            config.sack = sack;
+            config.dsack = dsack && sack;
+            config.timestamps = timestamps;
+            config.eifel = eifel && timestamps;
+            config.ecn = ecn;
+            config.rack = rack;
+            config.tail_loss_probe = probe;
+            config.frto = if frto { FRtoMode::Rfc5682Sack } else { FRtoMode::Off };
+            config.congestion_control = growth;
+            config.initial_window = window;
+            config.receive_window_initial = receive_window;
+            config.receive_window_max = 2 * receive_window;
+            config.retries = 60;
+            config.syn_retries = 60;
+            config.fin_timeout = Duration::from_secs(60 * 20);
+            config.rto_max = Duration::from_secs(20);
+            config
+        },
+    )
 }
 
 /// As [`config`], of the classic sender.
@@ -161,6 +190,8 @@ proptest! {
         transfer.path.stall_millis = 0;
         // Below a third of the initial timeout: only a delayed ACK could make the timer expire.
         transfer.path.delay_millis %= 400;
+        // A delayed ACK of 300 ms calls for a probe.
+        (transfer.server.tail_loss_probe, transfer.client.tail_loss_probe) = (false, false);
         let outcome = transfer.run();
         prop_assert_eq!(outcome.received, [transfer.request_bytes, transfer.bytes]);
         prop_assert_eq!(outcome.fast_retransmissions, 0);

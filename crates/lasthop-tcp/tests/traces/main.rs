@@ -6,6 +6,7 @@ mod close;
 mod ecn;
 mod frto;
 mod handshake;
+mod modern;
 mod receiver;
 mod recovery;
 mod timeout;
