@@ -42,8 +42,9 @@ impl<'a, F: Flows, O: Observer> Emulator<'a, F, O> {
 
     /// Hands over every packet that is due by `now`.
     pub fn deliver(&mut self, now: Instant) -> io::Result<()> {
+        let mut first = Some(now);
         while let Some(delivery) = self.hop.poll_delivery(now) {
-            let handed_over = self.clock.now()?;
+            let handed_over = first.take().map_or_else(|| self.clock.now(), Ok)?;
             if self.tun(delivery.host).write(self.hop.frame(delivery)) {
                 self.lateness.record(handed_over.saturating_since(delivery.due));
             } else {

@@ -64,11 +64,10 @@ impl Features {
 
 /// The hosts of all short flows, which have addresses of their own: windows are metrics of routes.
 pub fn short_hosts(scenario: &Scenario) -> impl Iterator<Item = &ShortHosts> {
-    let hosts = |flow| match flow {
-        &FlowConfig::ShortFlows(ref short) => &short.hosts[..],
+    scenario.flow.iter().flat_map(|flow| match flow {
+        FlowConfig::ShortFlows(short) => &short.hosts[..],
         _ => &[],
-    };
-    scenario.flow.iter().flat_map(hosts)
+    })
 }
 
 fn metrics(

@@ -14,7 +14,7 @@ use crate::namespace::{HostNamespace, addresses};
 use http::Site;
 use http::client::Answers;
 use lasthop_core::{
-    Body, Datagram, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, Protocol, Seed, Segment,
+    Body, Datagram, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, Protocol, Seed,
 };
 use lasthop_scenario::Scenario;
 use lasthop_traffic::{Action, BulkConfig, ConstantUdp, FlowConfig, PageLoad};
@@ -319,7 +319,13 @@ impl Workload {
                 connection.peer(host).flush();
                 match &mut connection.served {
                     Some(served) if host == Host::Server => served.poll(),
-                    _ => self.tell_application(now, flow, host, waiter, observer)?,
+                    _ => {
+                        self.tell_application(now, flow, host, waiter, observer)?;
+                        // What packets have changed was seen when they arrived; only the end may come without one.
+                        if !self.peer(flow, host).has_ended() {
+                            return Ok(());
+                        }
+                    }
                 }
                 self.peer(flow, host).look(now, observer);
                 self.retire(now, flow, observer);
@@ -372,13 +378,7 @@ impl Workload {
         self.connect_to(flow, host, to, waiter)
     }
 
-    fn connect_to(
-        &mut self,
-        flow: FlowId,
-        host: Host,
-        to: SocketAddr,
-        waiter: &Waiter,
-    ) -> Result<(), Error> {
+    fn connect_to(&mut self, flow: FlowId, host: Host, to: SocketAddr, waiter: &Waiter) -> Result<(), Error> {
         let name = self.name(Watched::Peer(flow, host));
         let Ends::Tcp(connection) = &mut self.flows[flow.0 as usize].ends else { return Ok(()) };
         connection.opened = true;

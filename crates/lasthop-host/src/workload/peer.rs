@@ -75,6 +75,11 @@ impl Peer {
         self.socket.as_ref()
     }
 
+    /// Whether the other side's stream has ended, or the connection is lost, as far as was read.
+    pub fn has_ended(&self) -> bool {
+        self.told_end
+    }
+
     /// Starts to connect.
     pub fn connect(&self, to: SocketAddr) -> Result<(), Error> {
         let socket = self.socket.as_ref().expect("the connecting end has its socket from the start");

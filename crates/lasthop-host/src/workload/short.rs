@@ -24,7 +24,13 @@ pub struct Short {
 
 impl Short {
     /// Those of an entry of `scenario`; the number of the pair of addresses of its first hosts is `first_pair`.
-    pub fn new(scenario: &Scenario, config: &ShortFlowsConfig, flows: ShortFlows, first_pair: u8, port: u16) -> Self {
+    pub fn new(
+        scenario: &Scenario,
+        config: &ShortFlowsConfig,
+        flows: ShortFlows,
+        first_pair: u8,
+        port: u16,
+    ) -> Self {
         Self {
             flows,
             hosts: config.hosts.clone(),
@@ -68,7 +74,12 @@ impl Workload {
         connection.peer(Host::Client).open(socket);
         self.ports.insert(client_port, id);
         let server_port = info.server_port;
-        self.flows.push(Flow { application: index, server_port, client_port, ends: Ends::Tcp(Box::new(connection)) });
+        self.flows.push(Flow {
+            application: index,
+            server_port,
+            client_port,
+            ends: Ends::Tcp(Box::new(connection)),
+        });
         let to = SocketAddr::from((further_address(Host::Server, pair), server_port));
         self.connect_to(id, Host::Client, to, waiter)?;
         observer.written(now, id, Host::Client, request);
@@ -88,7 +99,9 @@ impl Workload {
         let Flow { application, ends: Ends::Tcp(connection), .. } = &mut self.flows[flow.0 as usize] else {
             return Ok(());
         };
-        let Application { kind: Kind::Short(short), .. } = &mut self.applications[*application] else { return Ok(()) };
+        let Application { kind: Kind::Short(short), .. } = &mut self.applications[*application] else {
+            return Ok(());
+        };
         let peer: &mut Peer = connection.peer(host);
         let News { received, ended } = peer.news(|_| Ok(()))?;
         match host {
@@ -138,7 +151,12 @@ impl Workload {
         Ok(())
     }
 
-    fn watch_listener(&mut self, listener: socket2::Socket, from: Host, waiter: &Waiter) -> Result<(), Error> {
+    fn watch_listener(
+        &mut self,
+        listener: socket2::Socket,
+        from: Host,
+        waiter: &Waiter,
+    ) -> Result<(), Error> {
         let name = self.name(Watched::Listener(self.listeners.len()));
         waiter.watch(&listener, super::EpollFlags::EPOLLIN, name)?;
         self.listeners.push((listener, from));
