@@ -1,5 +1,6 @@
 //! The applications of a scenario over real sockets: the state machines of the model engine, and the kernel's TCP.
 
+mod diag;
 mod http;
 mod peer;
 mod segments;
@@ -10,13 +11,15 @@ use crate::error::{Context, Error};
 use crate::header::Transport;
 use crate::hop::Flows;
 use crate::namespace::{HostNamespace, addresses};
+use diag::Diag;
 use http::Site;
 use http::client::Answers;
+pub use http::nginx::Nginx;
 use lasthop_core::{
     Body, Datagram, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, Protocol, Seed, Segment,
 };
 use lasthop_scenario::Scenario;
-use lasthop_traffic::{Action, BulkConfig, ConstantUdp, FlowConfig, PageLoad};
+use lasthop_traffic::{Action, BulkConfig, ConstantUdp, FlowConfig, HttpServer, PageLoad};
 use nix::sys::epoll::EpollFlags;
 use peer::{News, Peer};
 use segments::Segments;
@@ -104,6 +107,7 @@ pub struct Workload {
     watched: Vec<Watched>,
     first_name: u64,
     segment_bytes: u64,
+    server: HttpServer,
 }
 
 impl Workload {
@@ -130,6 +134,7 @@ impl Workload {
             sinks: Vec::new(),
             watched: Vec::new(),
             first_name,
+            server: scenario.http.as_ref().map(|http| http.server).unwrap_or_default(),
             segment_bytes: scenario.mtu.0 - u64::from(Segment::BASE_HEADER_BYTES + options),
         };
         for (flow, info) in (0..).zip(&infos) {
@@ -177,7 +182,12 @@ impl Workload {
             };
             let (own, other) = if host == Host::Server { (server, client) } else { (client, server) };
             other.enter()?;
-            self.listen(host, to, info, waiter).context(&cannot)?;
+            if host == Host::Client && self.server == HttpServer::Nginx {
+                let diag = Rc::new(Diag::open().context("cannot ask the kernel about nginx' connections")?);
+                connection.server.leave_to_another(diag, to, from);
+            } else {
+                self.listen(host, to, info, waiter).context(&cannot)?;
+            }
             own.enter()?;
             let socket = peer::socket(from, info.dscp).context(&cannot)?;
             connection.peer(host).open(socket);
