@@ -8,6 +8,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 BIN := .venv/bin
 STUDY := results/kulve2003
+# What a guest kernel starts; made by `make kernel`, and kept up to date from then on.
+GUEST := python/lasthop/kernel/guest
 
 # One environment for maturin, clippy and the tests, so that none of them rebuilds what another has built.
 export PYTHON ?= python3
@@ -24,17 +26,20 @@ export CARGO_PROFILE_TEST_OPT_LEVEL := 2
 EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard .git/logs/HEAD) \
 	$(shell find crates -type f -not -path '*/tests/*')
 
-.PHONY: help build demo test test-long lint test-rust test-python clean system lint-tools test-tools
+.PHONY: help build demo kernel test test-long lint test-rust test-python clean system lint-tools test-tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-build: $(BIN)/lasthop ## set everything up: system packages, .venv, the lasthop command
+build: $(BIN)/lasthop $(wildcard $(GUEST)) ## set everything up: system packages, .venv, the lasthop command
 
 demo: build ## run the study kulve2003 and say where its report is
 	$(BIN)/lasthop study run kulve2003 --out $(STUDY)
 	@test -s $(STUDY)/report.html
 	@echo "Report: $(CURDIR)/$(STUDY)/report.html"
+
+kernel: build $(GUEST) ## set up the kernel engine: build a guest kernel and what runs in it
+	$(BIN)/lasthop kernel info >/dev/null 2>&1 || $(BIN)/lasthop kernel build
 
 test: lint test-rust test-python ## build, check the style and run all tests but the long ones
 
@@ -83,4 +88,12 @@ endif
 $(BIN)/lasthop: .venv/.packages $(EXTENSION_SOURCES) | system
 	@# What the lock file lacks must not be fetched past it, unchecked: no index here.
 	PIP_NO_INDEX=1 PIP_QUIET=1 $(BIN)/maturin develop --release --locked
+	@touch $@
+
+# Static, as there is nothing else in the guest; with a target of its own, so that the flags are not those of macros.
+$(GUEST): HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+$(GUEST): export RUSTFLAGS = -C target-feature=+crt-static
+$(GUEST): $(EXTENSION_SOURCES) | system
+	cargo build --locked --profile guest --package lasthop-guest --target $(HOST)
+	cp target/$(HOST)/guest/lasthop-guest $@
 	@touch $@

@@ -26,6 +26,9 @@ def analyze(path: str) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     `CaptureError`. Releases the GIL.
     """
 
+def initial_file_system(init: bytes, spec: str) -> bytes:
+    """What a guest kernel boots from (cpio): the program `init`, `spec` as `/spec.json`, and a console."""
+
 def live_run(spec: str) -> str:
     """Run replications with this machine's TCP; see `RunSpec` of crates/lasthop-host (JSON).
 

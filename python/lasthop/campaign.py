@@ -24,7 +24,9 @@ import polars as pl
 from lasthop import _core
 from lasthop.atomic import replace_atomically
 from lasthop.errors import InputError, InterruptedCampaignError
-from lasthop.live.engine import LIVE, CaptureTarget, LiveResults, LiveTrace, run_cell
+from lasthop.kernel.engine import KERNEL, KernelEngine
+from lasthop.kernel.store import Kernel
+from lasthop.live.engine import CaptureTarget, LiveResults, LiveTrace, run_cell
 from lasthop.provenance import host_facts
 from lasthop.roles import assign_roles
 
@@ -61,6 +63,13 @@ class Plan:
     replications: int
     sets: int = 1
     engine: str = MODEL
+    kernel: Kernel | None = None
+    """What the kernel engine runs on."""
+
+    @functools.cached_property
+    def run_cell(self) -> Callable[..., LiveResults]:
+        """What runs replications with a real TCP, called as `lasthop.live.engine.run_cell`."""
+        return run_cell if self.kernel is None else KernelEngine(self.kernel).run_cell
 
     @property
     def runs(self) -> int:
@@ -83,6 +92,7 @@ class Plan:
             "lasthop_version": _core.VERSION,
             "lasthop_commit": _core.COMMIT,
             "engine": self.engine,
+            **({} if self.kernel is None else {"kernel": self.kernel.digest}),
             "seed": self.seed,
             "replications": self.replications,
             "sets": self.sets,
@@ -125,26 +135,28 @@ class ChosenRun:
 
     def trace(self) -> Trace:
         """Run it and record every event."""
-        if self.plan.engine != LIVE:
+        if self.plan.engine == MODEL:
             return self.cell.trace(self.plan.seed, self.first, self.number)
         first, count = self._chain()
-        trace = run_cell(self.cell, self.plan.seed, first, count, record=self.number).trace
+        trace = self.plan.run_cell(self.cell, self.plan.seed, first, count, record=self.number).trace
         assert trace is not None
         return trace
 
     def capture(self, folder: Path, snap_length: int) -> None:
         """Run it and write its packets into `folder`, which exists."""
-        if self.plan.engine != LIVE:
+        if self.plan.engine == MODEL:
             target = (str(folder), self.provenance())
             return self.cell.capture(self.plan.seed, self.first, self.number, target, snap_length)
         first, count = self._chain()
         captures = {self.number: CaptureTarget(folder, self.provenance(), snap_length)}
-        run_cell(self.cell, self.plan.seed, first, count, captures=captures)
+        self.plan.run_cell(self.cell, self.plan.seed, first, count, captures=captures)
         return None
 
     def _chain(self) -> tuple[int, int]:
         """Return the first replication that has to be run for this one, and how many in all."""
-        first = self.first if self.cell.sequential else self.number
+        # What a guest draws depends on all that it has run.
+        chained = self.cell.sequential or self.plan.engine == KERNEL
+        first = self.first if chained else self.number
         return first, self.number - first + 1
 
     def provenance(self) -> str:
@@ -392,9 +404,9 @@ class Campaign:
                 frame = frame.select(*first, "role", pl.exclude(*first, "role"))
             replace_atomically(unit.file(self._parts, table), frame.write_parquet)
 
-    def _run_live(self, unit: Unit, captures: Mapping[int, CaptureTarget]) -> LiveResults:
+    def _run_real(self, unit: Unit, captures: Mapping[int, CaptureTarget]) -> LiveResults:
         cell, seed, first = self.plan.cells[unit.cell], self.plan.seed, self.plan.first(unit.set_number)
-        results = run_cell(cell, seed, first, self.plan.replications, captures=captures)
+        results = self.plan.run_cell(cell, seed, first, self.plan.replications, captures=captures)
         with self._notes_lock:
             notes = self.manifest.setdefault(_NOTES, {"priority": results.facts["priority"], "differences": {}})
             notes["differences"][cell.key] = results.facts["differences"]
@@ -432,8 +444,8 @@ class Campaign:
 
     def _run_engine(self, unit: Unit, captures: Mapping[int, CaptureTarget]) -> _core.Results | LiveResults:
         """Run a unit, and capture the replications with a number in `captures`: all of it or none."""
-        if self.plan.engine == LIVE:
-            return self._run_live(unit, captures)
+        if self.plan.engine != MODEL:
+            return self._run_real(unit, captures)
         cell, seed, first = self.plan.cells[unit.cell], self.plan.seed, self.plan.first(unit.set_number)
         if not captures:
             return cell.run(seed, first, self.plan.replications)

@@ -19,6 +19,9 @@ from lasthop.catalogue import SCENARIO_FILE, Assets, CurvesSpec, find_study, lis
 from lasthop.claims import VERDICTS
 from lasthop.claims.file import Claims, claims_file, load_claims
 from lasthop.errors import InputError, InterruptedCampaignError
+from lasthop.kernel.command import kernel_group
+from lasthop.kernel.engine import KERNEL
+from lasthop.kernel.store import Kernel, find_kernel
 from lasthop.live.command import shell_command
 from lasthop.live.engine import LIVE
 from lasthop.progress import progress
@@ -48,11 +51,16 @@ _SNAPLEN = click.option(
 )
 _ENGINE = click.option(
     "--engine",
-    type=click.Choice([MODEL, LIVE]),
+    type=click.Choice([MODEL, LIVE, KERNEL]),
     default=MODEL,
     show_default=True,
-    help="What runs the hosts: lasthop's models in virtual time, or this machine's own TCP in real time, over the same "
-    "last hop. A live run takes as long as it says; --jobs may exceed the cores.",
+    help="What runs the hosts, over the same last hop: lasthop's models; this machine's own TCP in real time (live), "
+    "where a run takes as long as it says and --jobs may exceed the cores; or a guest kernel's TCP in virtual time.",
+)
+_KERNEL = click.option(
+    "--kernel",
+    metavar="NAME",
+    help="The guest kernel of '--engine kernel', as 'lasthop kernel list' calls it.  [default: the newest release]",
 )
 _TABLE_OUT = click.option(
     "--out",
@@ -76,6 +84,7 @@ class RunOptions:
     pcap: bool
     snaplen: int | None
     engine: str
+    kernel: str | None
     beside: tuple[Path, ...]
     quiet: bool
 
@@ -131,6 +140,7 @@ def _run_options(command: F) -> F:
         ),
         _SNAPLEN,
         _ENGINE,
+        _KERNEL,
         click.option(
             "--beside",
             multiple=True,
@@ -158,6 +168,7 @@ class OneRunOptions:
     replications: int | None
     seed: int | None
     engine: str
+    kernel: str | None
 
     @classmethod
     def of(cls, context: click.Context) -> OneRunOptions:
@@ -178,6 +189,7 @@ class OneRunOptions:
             replications=self.replications or study.replications,
             sets=self.set_number,
             engine=self.engine,
+            kernel=_kernel(self.engine, self.kernel),
         )
         return ChosenRun(plan, cell, self.set_number, self.replication)
 
@@ -216,6 +228,7 @@ def _one_run_options(command: F) -> F:
         ),
         _SEED,
         _ENGINE,
+        _KERNEL,
     ]
     for option in reversed(options):
         command = option(command)
@@ -577,12 +590,24 @@ def anova_command(
 
 
 cli.add_command(shell_command)
+cli.add_command(kernel_group)
 
 
 def _list_files(run: ChosenRun, files: Sequence[Path]) -> None:
     click.echo(f"{run.title}:")
     for path in files:
         click.echo(f"  {path}")
+
+
+def _kernel(engine: str, name: str | None) -> Kernel | None:
+    """Find what the kernel engine runs on."""
+    if engine == KERNEL:
+        return find_kernel(name)
+    if name is not None:
+        raise InputError(
+            "--kernel names the guest kernel of the kernel engine: give '--engine kernel' too, or leave it out."
+        )
+    return None
 
 
 def _run(file: Path, options: RunOptions) -> None:
@@ -596,6 +621,7 @@ def _run(file: Path, options: RunOptions) -> None:
         replications=options.replications or study.replications,
         sets=options.sets,
         engine=options.engine,
+        kernel=_kernel(options.engine, options.kernel),
     )
     if options.engine == MODEL:
         for cell in plan.cells:

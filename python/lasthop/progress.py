@@ -13,19 +13,21 @@ _LINE_EVERY_S = 5.0
 
 
 @contextmanager
-def progress(total: int, done: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """Yield a function that takes the number of runs just finished. `done` of `total` runs are there already."""
+def progress(
+    total: int, done: int, *, quiet: bool, doing: str = "simulating", what: str = "runs"
+) -> Iterator[Callable[[int], None]]:
+    """Yield a function that takes the number of `what` just finished. `done` of `total` are there already."""
     if quiet or total == done:
         yield lambda _: None
     elif sys.stderr.isatty():
-        with _bar(total, done) as advance:
+        with _bar(total, done, doing, what) as advance:
             yield advance
     else:
-        yield _lines(total, done)
+        yield _lines(total, done, what)
 
 
 @contextmanager
-def _bar(total: int, done: int) -> Iterator[Callable[[int], None]]:
+def _bar(total: int, done: int, doing: str, what: str) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -37,10 +39,10 @@ def _bar(total: int, done: int) -> Iterator[Callable[[int], None]]:
     )
 
     columns = (
-        TextColumn("simulating"),
+        TextColumn(doing),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("runs"),
+        TextColumn(what),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
@@ -50,7 +52,7 @@ def _bar(total: int, done: int) -> Iterator[Callable[[int], None]]:
         yield lambda runs: bar.advance(task, runs)
 
 
-def _lines(total: int, done: int) -> Callable[[int], None]:
+def _lines(total: int, done: int, what: str) -> Callable[[int], None]:
     started = last = time.monotonic()
     finished = 0
 
@@ -62,6 +64,6 @@ def _lines(total: int, done: int) -> Callable[[int], None]:
             return
         last = now
         left = (now - started) / finished * (total - done - finished) if finished else 0.0
-        click.echo(f"{done + finished} of {total} runs, about {left:.0f} s left", err=True)
+        click.echo(f"{done + finished} of {total} {what}, about {left:.0f} s left", err=True)
 
     return advance

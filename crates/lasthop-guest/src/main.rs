@@ -1,8 +1,8 @@
 //! The first process of a guest kernel in virtual time: it reads what to run from its file system, runs it as the
-//! live engine does, writes the answer to a serial line and powers off.
+//! live engine does, sends the answer over a serial line and powers off.
 //!
-//! Everything it waits for it waits for in epoll: the guest's clock stands still while anything computes, so that a
-//! program that polls would stop time.
+//! Whatever it waits for it waits for in epoll. The guest's clock stands still while anything computes, so a program
+//! that polls would wait for ever.
 
 use lasthop_host::run::RunSpec;
 use nix::errno::Errno;
@@ -12,34 +12,42 @@ use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use std::convert::Infallible;
 use std::error::Error;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs::{self, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::path::Path;
 
-/// What to run, put there by whoever made the initial file system.
+/// What to run ([`RunSpec`]), put there by whoever made the initial file system.
 const SPEC: &str = "/spec.json";
-/// Where the answer goes: the guest's first serial line.
-const ANSWER: &str = "/dev/ttyS0";
+/// Captures are made here, a folder for each replication.
+const CAPTURES: &str = "/captures";
+/// Where the answer goes, as a tar archive: `answer.json` and the captures.
+const LINE: &str = "/dev/ttyS0";
 /// Major and minor number of the TUN driver.
 const TUN_DEVICE: (u64, u64) = (10, 200);
+/// Pages for all TCP sockets together: enough never to be felt, and the same in every boot.
+const TCP_MEMORY: &str = "98304 131072 196608";
+/// Bytes sent at once.
+const SEND_BYTES: usize = 1 << 16;
 
 fn main() -> Result<Infallible, Errno> {
-    let answer = match answer() {
-        Ok(answer) => answer,
-        Err(error) => serde_json::json!({ "error": error.to_string() }),
-    };
+    let answer = run().unwrap_or_else(|error| serde_json::json!({ "error": error.to_string() }));
     if let Err(error) = send(&answer.to_string()) {
-        eprintln!("cannot send the answer: {error}");
+        // The console is all that is left.
+        eprintln!("lasthop-guest: cannot send the answer: {error}");
     }
     reboot(RebootMode::RB_POWER_OFF)
 }
 
-fn answer() -> Result<serde_json::Value, Box<dyn Error>> {
+fn run() -> Result<serde_json::Value, Box<dyn Error>> {
     set_up()?;
     let spec: RunSpec = serde_json::from_str(&fs::read_to_string(SPEC)?)?;
+    for target in spec.captures.values() {
+        fs::create_dir_all(&target.folder)?;
+    }
     Ok(lasthop_host::run::run(&spec)?.answer())
 }
 
-/// The files that the engine needs.
+/// The files and the settings that the engine needs.
 fn set_up() -> Result<(), Box<dyn Error>> {
     let none: Option<&str> = None;
     for (kind, folder) in [("proc", "/proc"), ("devtmpfs", "/dev")] {
@@ -48,18 +56,27 @@ fn set_up() -> Result<(), Box<dyn Error>> {
     }
     fs::create_dir_all("/dev/net")?;
     let (major, minor) = TUN_DEVICE;
-    match mknod("/dev/net/tun", SFlag::S_IFCHR, Mode::from_bits_truncate(0o666), makedev(major, minor)) {
+    match mknod("/dev/net/tun", SFlag::S_IFCHR, Mode::S_IRUSR | Mode::S_IWUSR, makedev(major, minor)) {
         Err(Errno::EEXIST) => {}
         made => made?,
     }
-    Ok(())
+    Ok(fs::write("/proc/sys/net/ipv4/tcp_mem", TCP_MEMORY)?)
 }
 
-/// Sends text as it is: a terminal would change its line ends.
-fn send(text: &str) -> Result<(), Box<dyn Error>> {
-    let mut line: File = OpenOptions::new().read(true).write(true).open(ANSWER)?;
+/// Sends the answer and what was captured.
+fn send(answer: &str) -> Result<(), Box<dyn Error>> {
+    let line = OpenOptions::new().read(true).write(true).open(LINE)?;
+    // As it is: a terminal would change line ends.
     let mut settings = tcgetattr(&line)?;
     cfmakeraw(&mut settings);
     tcsetattr(&line, SetArg::TCSANOW, &settings)?;
-    Ok(line.write_all(text.as_bytes())?)
+    let mut archive = tar::Builder::new(BufWriter::with_capacity(SEND_BYTES, line));
+    let mut header = tar::Header::new_gnu();
+    header.set_size(answer.len() as u64);
+    header.set_mode(0o644);
+    archive.append_data(&mut header, "answer.json", answer.as_bytes())?;
+    if Path::new(CAPTURES).is_dir() {
+        archive.append_dir_all("captures", CAPTURES)?;
+    }
+    Ok(archive.into_inner()?.flush()?)
 }

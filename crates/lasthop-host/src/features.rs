@@ -5,8 +5,8 @@ use crate::error::Error;
 use crate::namespace::HostConfig;
 use lasthop_core::Duration;
 use lasthop_scenario::Scenario;
-use lasthop_tcp::{FRtoMode, InitialSsthresh, TcpConfig};
-use lasthop_traffic::HttpServer;
+use lasthop_tcp::{FRtoMode, InitialSsthresh, RecoveryRules, TcpConfig};
+use lasthop_traffic::{FlowConfig, HttpServer, ShortHosts};
 use netlink_packet_route::route::RouteMetric;
 use serde::Serialize;
 use std::fs;
@@ -54,30 +54,53 @@ impl Features {
             // Some came with later kernels.
             .filter(|(name, _)| fs::exists(format!("/proc/sys/net/{name}")).unwrap_or(false))
             .collect();
-        let mut locks = LOCK_RTO_MIN;
-        let mut metrics = vec![
-            RouteMetric::InitCwnd(tcp.initial_window),
-            RouteMetric::InitRwnd(tcp.receive_window_initial),
-            RouteMetric::Window(window_bytes(tcp, segment)),
-            RouteMetric::RtoMin((tcp.rto_min.as_nanos() / 1_000_000) as u32),
-            RouteMetric::CcAlgo(tcp.congestion_control.name().into()),
-        ];
-        if let InitialSsthresh::Bytes(bytes) = tcp.initial_ssthresh {
-            metrics.push(RouteMetric::SsThresh((bytes.0 / u64::from(segment)).max(2) as u32));
-            locks |= LOCK_SSTHRESH;
-        }
-        if tcp.ecn {
-            metrics.push(RouteMetric::Features(FEATURE_ECN));
-        }
-        if tcp.ack_every == 1 {
-            metrics.push(RouteMetric::QuickAck(1));
-        }
-        metrics.push(RouteMetric::Lock(locks));
-        let host = HostConfig { sysctls, metrics };
+        let further = short_hosts(scenario)
+            .map(|hosts| metrics(tcp, segment, hosts.initial_window, hosts.receive_window_initial))
+            .collect();
+        let metrics = metrics(tcp, segment, tcp.initial_window, tcp.receive_window_initial);
+        let host = HostConfig { sysctls, metrics, further };
         let server = scenario.http.as_ref().map(|http| http.server).unwrap_or_default();
         let differences = differences(tcp).into_iter().chain(server_difference(server)).collect();
         Self { server: host.clone(), client: host, differences }
     }
+}
+
+/// The hosts of all short flows, which have addresses of their own: windows are metrics of routes.
+pub fn short_hosts(scenario: &Scenario) -> impl Iterator<Item = &ShortHosts> {
+    let hosts = |flow| match flow {
+        &FlowConfig::ShortFlows(ref short) => &short.hosts[..],
+        _ => &[],
+    };
+    scenario.flow.iter().flat_map(hosts)
+}
+
+fn metrics(
+    tcp: &TcpConfig,
+    segment: u32,
+    initial_window: u32,
+    receive_window_initial: u32,
+) -> Vec<RouteMetric> {
+    let mut locks = LOCK_RTO_MIN;
+    let mut metrics = vec![
+        RouteMetric::InitCwnd(initial_window),
+        RouteMetric::InitRwnd(receive_window_initial),
+        // A window never shrinks.
+        RouteMetric::Window(window_bytes(tcp, segment).max(receive_window_initial * segment)),
+        RouteMetric::RtoMin((tcp.rto_min.as_nanos() / 1_000_000) as u32),
+        RouteMetric::CcAlgo(tcp.congestion_control.name().into()),
+    ];
+    if let InitialSsthresh::Bytes(bytes) = tcp.initial_ssthresh {
+        metrics.push(RouteMetric::SsThresh((bytes.0 / u64::from(segment)).max(2) as u32));
+        locks |= LOCK_SSTHRESH;
+    }
+    if tcp.ecn {
+        metrics.push(RouteMetric::Features(FEATURE_ECN));
+    }
+    if tcp.ack_every == 1 {
+        metrics.push(RouteMetric::QuickAck(1));
+    }
+    metrics.push(RouteMetric::Lock(locks));
+    metrics
 }
 
 fn window_bytes(tcp: &TcpConfig, segment: u32) -> u32 {
@@ -105,9 +128,9 @@ fn sysctls(tcp: &TcpConfig, segment: u32) -> Vec<(&'static str, String)> {
         ("tcp_rmem", format!("4096 {read_buffer} {read_buffer}")),
         ("tcp_wmem", format!("4096 {WRITE_BUFFER_BYTES} {WRITE_BUFFER_BYTES}")),
         ("tcp_moderate_rcvbuf", "0".into()),
-        // What no scenario knows: tail loss probes, RACK, ACKs that are merged or limited, fast open.
-        ("tcp_early_retrans", "0".into()),
-        ("tcp_recovery", "0".into()),
+        ("tcp_early_retrans", if tcp.tail_loss_probe { "3" } else { "0" }.into()),
+        ("tcp_recovery", switch(tcp.rack)),
+        // What no scenario knows: ACKs that are merged or limited, fast open.
         ("tcp_comp_sack_nr", "0".into()),
         ("tcp_backlog_ack_defer", "0".into()),
         ("tcp_invalid_ratelimit", "0".into()),
@@ -148,26 +171,28 @@ fn server_difference(server: HttpServer) -> Option<Difference> {
 
 /// How losses are found and repaired.
 fn recovery_differences(tcp: &TcpConfig) -> Vec<Difference> {
-    let mut list = vec![
-        Difference {
-            what: format!(
-                "recovery = {}: Linux marks lost segments by RFC 6675 and lowers its window by proportional rate \
-                 reduction (RFC 6937)",
-                word(tcp.recovery)
-            ),
-            effect: "One recovery repairs all losses of a window, without waiting for partial ACKs: fewer timeouts, and \
-                     flows that share the link more evenly afterwards.",
-        },
-        Difference {
-            what: format!("max_burst = {}: Linux does not moderate bursts this way", tcp.max_burst),
-            effect: "After an ACK for much data more segments leave back to back: some more drops at a short queue.",
-        },
-    ];
+    let mut list = Vec::new();
     let mut unless = |same: bool, what: String, effect| {
         if !same {
             list.push(Difference { what, effect });
         }
     };
+    let modern = tcp.recovery == RecoveryRules::ProportionalRate;
+    unless(
+        modern,
+        format!(
+            "recovery = {}: Linux marks lost segments by RFC 6675 or RACK and lowers its window by proportional rate \
+             reduction (RFC 6937)",
+            word(tcp.recovery)
+        ),
+        "One recovery repairs all losses of a window, without waiting for partial ACKs: fewer timeouts, and flows that \
+         share the link more evenly afterwards.",
+    );
+    unless(
+        modern,
+        format!("max_burst = {}: Linux does not moderate bursts this way", tcp.max_burst),
+        "After an ACK for much data more segments leave back to back: some more drops at a short queue.",
+    );
     unless(
         tcp.limited_transmit,
         "limited_transmit = false: Linux always uses it".into(),
@@ -193,20 +218,22 @@ fn recovery_differences(tcp: &TcpConfig) -> Vec<Difference> {
 
 /// When segments and ACKs are sent, and how many.
 fn timing_differences(tcp: &TcpConfig) -> Vec<Difference> {
-    let mut list = vec![Difference {
-        what: format!(
-            "delayed_ack = \"{}\": Linux adapts the time, from 40 to 200 ms, and acknowledges the first segments at once \
-             (quick ACKs)",
-            tcp.delayed_ack
-        ),
-        effect: "In slow start the window doubles every round trip instead of growing by half, and overshoots further: \
-                 more drops at its end.",
-    }];
+    let mut list = Vec::new();
     let mut unless = |same: bool, what: String, effect| {
         if !same {
             list.push(Difference { what, effect });
         }
     };
+    unless(
+        tcp.delayed_ack_adapts,
+        format!(
+            "delayed_ack = \"{}\": Linux adapts the time, from 40 to 200 ms, and acknowledges the first segments at once \
+             (quick ACKs)",
+            tcp.delayed_ack
+        ),
+        "In slow start the window doubles every round trip instead of growing by half, and overshoots further: more \
+         drops at its end.",
+    );
     unless(
         tcp.rto_initial == RTO_INITIAL,
         format!("rto_initial = \"{}\": Linux has \"{RTO_INITIAL}\"", tcp.rto_initial),
@@ -280,6 +307,15 @@ mod tests {
         assert_eq!(missing_from("reno cubic\n", "cubic"), None);
         let error = missing_from("reno cubic\n", "bbr").unwrap().to_string();
         assert!(error.contains("\"bbr\": this kernel offers reno, cubic;"), "{error}");
+    }
+
+    #[test]
+    fn linux_6_is_what_linux_does() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/diffserv.toml");
+        let text = fs::read_to_string(path).unwrap().replace("\"linux-2.4\"", "\"linux-6\"");
+        let features = Features::of(&Study::from_str(&text, "x.toml").unwrap().cells[0].scenario);
+        assert!(features.differences.is_empty(), "{:?}", features.differences);
+        assert_eq!(["tcp_early_retrans", "tcp_recovery"].map(|name| value(&features, name)), ["3", "1"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! when the process ends, however it does.
 
 use crate::error::{Context, Error};
-use crate::netlink::Netlink;
+use crate::netlink::{Destination, Netlink};
 use crate::tun::{DEVICE, Tun};
 use lasthop_core::Host;
 use netlink_packet_route::route::RouteMetric;
@@ -19,11 +19,21 @@ const LOOPBACK_INDEX: u32 = 1;
 
 /// Addresses of a host: those of captures, and for IPv6 unique local ones.
 pub fn addresses(host: Host) -> (Ipv4Addr, Ipv6Addr) {
-    let (third, segment) = match host {
-        Host::Server => (0, 0),
-        Host::Client => (1, 1),
+    let segment = match host {
+        Host::Server => 0,
+        Host::Client => 1,
     };
-    (Ipv4Addr::new(10, 0, third, 1), Ipv6Addr::new(0xfd00, 0, 0, segment, 0, 0, 0, 1))
+    (further_address(host, 0), Ipv6Addr::new(0xfd00, 0, 0, segment, 0, 0, 0, 1))
+}
+
+/// The address of a host in the pair with this number, of those in [`HostConfig::further`] from 1 on; pair 0 are the
+/// hosts' own addresses.
+pub fn further_address(host: Host, pair: u8) -> Ipv4Addr {
+    let network = match host {
+        Host::Server => 0,
+        Host::Client => 1,
+    };
+    Ipv4Addr::new(10, 0, network, 1 + pair)
 }
 
 /// One of the two hosts.
@@ -41,6 +51,8 @@ pub struct HostConfig {
     pub sysctls: Vec<(String, String)>,
     /// Metrics of its route to the other host.
     pub metrics: Vec<RouteMetric>,
+    /// For each further pair of addresses, one at either host, the metrics of the route to the other's.
+    pub further: Vec<Vec<RouteMetric>>,
 }
 
 /// Gives an ordinary user the right to make namespaces, by a user namespace in which he is who he is. Root has it.
@@ -94,8 +106,14 @@ impl HostNamespace {
                 netlink.address(index, ipv6.into(), 64)?;
             }
             netlink.up(index)?;
-            netlink.default_route(index, ipv4.into(), &config.metrics)?;
-            ipv6.map_or(Ok(()), |ipv6| netlink.default_route(index, IpAddr::V6(ipv6), &config.metrics))
+            netlink.route(index, Destination::Any(ipv4.into()), &config.metrics)?;
+            for (pair, metrics) in (1..).zip(&config.further) {
+                let other = if host == Host::Server { Host::Client } else { Host::Server };
+                netlink.address(index, further_address(host, pair).into(), 24)?;
+                netlink.route(index, Destination::Host(further_address(other, pair)), metrics)?;
+            }
+            let any = |ipv6| netlink.route(index, Destination::Any(IpAddr::V6(ipv6)), &config.metrics);
+            ipv6.map_or(Ok(()), any)
         };
         setup().context("cannot set up the addresses and routes of the hosts")?;
         Ok(Self { namespace, tun })

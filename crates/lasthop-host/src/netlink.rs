@@ -7,18 +7,27 @@ use netlink_packet_core::{
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
-    RouteAttribute, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+    RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Packets that wait for the emulator to read them; the LAN of the models has no limit either.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 /// A reply to one request, with room to spare.
 const REPLY_BYTES: usize = 8192;
+
+/// Where a route leads.
+#[derive(Clone, Copy, Debug)]
+pub enum Destination {
+    /// Wherever no other route leads, in the family of this address.
+    Any(IpAddr),
+    /// To one host.
+    Host(Ipv4Addr),
+}
 
 /// Changes the network namespace that it was opened in.
 pub struct Netlink {
@@ -72,15 +81,23 @@ impl Netlink {
         self.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Everything that has no route of its own leaves by this link, and with these metrics.
-    pub fn default_route(&self, index: u32, source: IpAddr, metrics: &[RouteMetric]) -> io::Result<()> {
+    /// What goes there leaves by this link, and with these metrics.
+    pub fn route(&self, index: u32, to: Destination, metrics: &[RouteMetric]) -> io::Result<()> {
         let mut route = RouteMessage::default();
-        route.header.address_family = family(source);
+        let family_of = match to {
+            Destination::Any(source) => source,
+            Destination::Host(host) => {
+                route.header.destination_prefix_length = u32::BITS as u8;
+                route.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(host)));
+                host.into()
+            }
+        };
+        route.header.address_family = family(family_of);
         route.header.table = netlink_packet_route::route::RouteHeader::RT_TABLE_MAIN;
         route.header.protocol = RouteProtocol::Static;
-        route.header.scope = if source.is_ipv4() { RouteScope::Link } else { RouteScope::Universe };
+        route.header.scope = if family_of.is_ipv4() { RouteScope::Link } else { RouteScope::Universe };
         route.header.kind = RouteType::Unicast;
-        route.attributes = vec![RouteAttribute::Oif(index)];
+        route.attributes.push(RouteAttribute::Oif(index));
         if !metrics.is_empty() {
             route.attributes.push(RouteAttribute::Metrics(metrics.to_vec()));
         }

@@ -250,4 +250,16 @@ impl<O: Observer> Observer for Known<O> {
     fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
         self.0.http(now, flow, event);
     }
+
+    fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
+        self.0.written(now, flow, host, bytes);
+    }
+
+    fn completed(&mut self, now: Instant, flow: FlowId) {
+        self.0.completed(now, flow);
+    }
+
+    fn retired(&mut self, now: Instant, flow: FlowId) {
+        self.0.retired(now, flow);
+    }
 }

@@ -4,6 +4,7 @@
 
 #![allow(missing_docs, reason = "the stub file documents the Python side")]
 
+mod kernel;
 mod live;
 mod run;
 
@@ -292,6 +293,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Trace>()?;
     module.add_function(wrap_pyfunction!(load, module)?)?;
     module.add_function(wrap_pyfunction!(analyze, module)?)?;
+    module.add_function(wrap_pyfunction!(kernel::initial_file_system, module)?)?;
     module.add_function(wrap_pyfunction!(live::live_run, module)?)?;
     module.add_function(wrap_pyfunction!(live::live_shell, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)

@@ -1,9 +1,9 @@
 //! What a complete scenario says.
 
-use lasthop_core::{Bytes, Duration, Rate, Segment};
+use lasthop_core::{Bytes, Duration, Instant, Rate, Seed, Segment};
 use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
 use lasthop_tcp::TcpConfig;
-use lasthop_traffic::{FlowConfig, HttpConfig};
+use lasthop_traffic::{FlowConfig, HttpConfig, ShortFlows, ShortFlowsConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +88,13 @@ impl Scenario {
             Topology::LastHop { lan, up, .. } => lan.delay + up.link.delay,
             Topology::Atm(atm) => atm.one_way_delay(),
         }
+    }
+
+    /// The short flows that `config`, an entry of this scenario, asks for, of which the first may start at `start`.
+    pub fn short_flows(&self, config: &ShortFlowsConfig, start: Instant, seed: Seed) -> ShortFlows {
+        let bits = f64::from(config.packets) * self.mtu.0 as f64 * 8.0;
+        let response_time = Duration::from_nanos((bits / self.bottleneck_rate() * 1e9) as u64);
+        ShortFlows::new(config, start, response_time, seed.stream(&format!("short.{}", config.name)))
     }
 
     /// True if replications depend on each other and must run in order: cached metrics carry over from

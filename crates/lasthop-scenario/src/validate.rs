@@ -168,6 +168,7 @@ fn tcp_family(config: &TcpConfig) -> Result<(), Invalid> {
         "\"sack-pipe\" needs sack = true; set that too, or write \"newreno\"".into()
     })?;
     let off = config.frto == FRtoMode::Off;
+    modern_rules(config)?;
     let reno = config.congestion_control == CongestionControl::Reno;
     for (key, value, set, classic) in [
         ("congestion_control", "\"reno\"", !reno, false),
@@ -185,6 +186,30 @@ fn tcp_family(config: &TcpConfig) -> Result<(), Invalid> {
             format!(
                 "only {family} recovery rules know it; write {key} = {value}, or recovery = {nearest}, say"
             )
+        })?;
+    }
+    Ok(())
+}
+
+/// Some switches exist under proportional rate reduction only, others not.
+fn modern_rules(config: &TcpConfig) -> Result<(), Invalid> {
+    let modern = config.recovery == RecoveryRules::ProportionalRate;
+    for (key, on) in [("rack", config.rack), ("tail_loss_probe", config.tail_loss_probe)] {
+        require(!on || modern, &format!("tcp.{key}"), || {
+            format!(
+                "only recovery = \"proportional-rate\" knows it; write {key} = false, or profile = \"linux-6\""
+            )
+        })?;
+    }
+    let draft = matches!(config.frto, FRtoMode::Draft2002 | FRtoMode::Rfc4138);
+    for (key, value, set) in [
+        ("limited_transmit", "true", !config.limited_transmit),
+        ("early_retransmit", "false", config.early_retransmit),
+        ("lost_by_age", "false", config.lost_by_age),
+        ("frto", "\"rfc5682-sack\"", draft),
+    ] {
+        require(!(modern && set), &format!("tcp.{key}"), || {
+            format!("recovery = \"proportional-rate\" does not know it; write {key} = {value}")
         })?;
     }
     Ok(())

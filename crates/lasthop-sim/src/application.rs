@@ -135,12 +135,9 @@ pub(crate) fn applications(scenario: &Scenario, seed: Seed) -> Vec<Application> 
                 Kind::Web(WebClients::new(web, start, scenario.propagation_up(), seed))
             }
             FlowConfig::ShortFlows(short) => {
-                let bits = f64::from(short.packets) * scenario.mtu.0 as f64 * 8.0;
-                let response_time = Duration::from_nanos((bits / scenario.bottleneck_rate() * 1e9) as u64);
-                let stream = seed.stream(&format!("short.{}", short.name));
                 let response = u64::from(short.packets) * u64::from(scenario.segment_bytes());
                 Kind::Short(Box::new(Short {
-                    flows: ShortFlows::new(short, start, response_time, stream),
+                    flows: scenario.short_flows(short, start, seed),
                     hosts: short.hosts.clone(),
                     request: short.request.0,
                     response,

@@ -320,7 +320,15 @@ impl ClassicSender {
         let ect = self.config.ecn && fresh && payload > 0;
         let cwr = ect && std::mem::take(&mut self.cwr_pending);
         let ecn = if ect { Ecn::Ect0 } else { Ecn::NotEct };
-        self.out.push_back(Transmission { seq, payload_bytes: payload as u32, syn, fin, ecn, cwr });
+        self.out.push_back(Transmission {
+            seq,
+            payload_bytes: payload as u32,
+            syn,
+            fin,
+            ecn,
+            cwr,
+            push: false,
+        });
         if fresh {
             self.timed.get_or_insert((seq, cx.tick));
         } else {

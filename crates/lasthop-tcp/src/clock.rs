@@ -50,3 +50,28 @@ pub fn timestamp(tick: Tick) -> u32 {
 pub fn echoed_tick(timestamps: Timestamps) -> Option<Tick> {
     timestamps.echo.checked_sub(1).map(Tick::from)
 }
+
+/// Tick at which a timer of `delta` ticks fires in Linux since 4.8. The wheel has 64 slots in each of its levels, which grow coarser by a
+/// factor of eight; it rounds up, by one slot even where the time fits exactly.
+pub fn wheel(now: Tick, delta: Tick) -> Tick {
+    let mut shift = 0;
+    while shift < 24 && delta >= 63 << shift {
+        shift += 3;
+    }
+    (((now + delta) >> shift) + 1) << shift
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wheel;
+
+    #[test]
+    fn timers_fire_one_slot_late_and_long_ones_are_coarse() {
+        assert_eq!(wheel(1000, 20), 1021);
+        assert_eq!(wheel(1000, 62), 1063);
+        assert_eq!(wheel(1000, 63), 1064, "slots of eight: 1063 rounds up to 1064");
+        assert_eq!(wheel(1000, 100), 1104, "1100 rounds up to 1104");
+        assert_eq!(wheel(1000, 104), 1112, "1104 lies at the edge of a slot: the next");
+        assert_eq!(wheel(0, 504), 512);
+    }
+}

@@ -7,6 +7,8 @@ use lasthop_core::{Bytes, Duration, ParseError};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
+use crate::clock::TickClock;
+
 /// Every switch of a TCP endpoint. In a scenario only `profile` is needed; the profile supplies the
 /// rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -62,8 +64,14 @@ pub struct TcpConfig {
     pub lost_by_age: bool,
     /// Segments sent at most in response to one dubious ACK: cwnd is held at in-flight plus this.
     pub max_burst: u32,
-    /// Resolution of the host's timers and of its timestamp clock.
+    /// Resolution of the host's timers and of its timestamp clock; under proportional rate reduction the latter has
+    /// 1 ms and round-trip times 1 us.
     pub tick: Duration,
+    /// A segment sent long enough before another that has arrived is lost (RACK, RFC 8985). Needs SACK to have an
+    /// effect; without it three duplicates or SACKed segments tell.
+    pub rack: bool,
+    /// After two round-trip times without an ACK the last segment is sent again, or a new one (RFC 8985, section 7).
+    pub tail_loss_probe: bool,
     /// The clocks of all hosts tick together, from the start of the run on; else each has a phase of its own.
     pub common_clock: bool,
     /// Lower bound of the retransmission timeout; in Linux, of its variance term.
@@ -83,6 +91,10 @@ pub struct TcpConfig {
     pub ack_every: u32,
     /// Time after which a held ACK is sent, counted in ticks from the one in progress.
     pub delayed_ack: Duration,
+    /// The delay follows the spacing of segments, from `delayed_ack` up to 200 ms; quick ACKs come at the start and
+    /// after pauses, duplicates and marks; the end of a write is acknowledged at once, unless the application answers
+    /// (Linux 6.12).
+    pub delayed_ack_adapts: bool,
     /// Acknowledge the very first data segment at once.
     pub first_segment_acked_at_once: bool,
     /// Acknowledge as many of the first data segments at once as half of the advertised window holds, at
@@ -108,6 +120,9 @@ pub enum Profile {
     /// Linux 2.6 before proportional rate reduction, with Reno growth.
     #[serde(rename = "linux-2.6")]
     Linux26,
+    /// Linux 6.12 with its defaults, but Reno; the timer clock is that of a kernel of 100 Hz.
+    #[serde(rename = "linux-6")]
+    Linux6,
     /// The TCP of simulators of 1998: classic rules, a clock of 100 ms, no delayed ACKs; Reno unless `recovery`
     /// says otherwise.
     #[serde(rename = "ns-1998")]
@@ -120,6 +135,7 @@ impl Profile {
         match self {
             Self::Linux24 => include_str!("../profiles/linux-2.4.toml"),
             Self::Linux26 => include_str!("../profiles/linux-2.6.toml"),
+            Self::Linux6 => include_str!("../profiles/linux-6.toml"),
             Self::Ns1998 => include_str!("../profiles/ns-1998.toml"),
         }
     }
@@ -156,8 +172,8 @@ pub enum FRtoMode {
 
 /// What signs of loss do to the window, and what is sent again.
 ///
-/// The first three are rules of Linux: windows count segments, and a scoreboard remembers each of them. ssthresh is
-/// half of what is in flight, the window ends there, and in between it is at most what is in flight plus one; with
+/// The first four are rules of Linux: windows count segments, and a scoreboard remembers each of them. ssthresh is
+/// half of what is in flight (with the fourth, of the window), the window ends there, and in between it is at most what is in flight plus one (the fourth: as RFC 6937 says); with
 /// the first two it also drops there at once. All others are classic rules: windows count bytes, ssthresh is half of the window in whole
 /// segments, and a timeout goes back to the first unacknowledged byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -172,6 +188,8 @@ pub enum RecoveryRules {
     /// RFC 3517, and rate halving as Linux had it until 3.1: the window falls by one every second ACK, from where
     /// it was.
     RateHalving,
+    /// Proportional rate reduction (RFC 6937) as Linux 6 has it, with RACK if `rack` says so, else RFC 6675.
+    ProportionalRate,
     /// Duplicate ACKs mean nothing: loss is found by timeout only ("vanilla" TCP).
     None,
     /// Fast retransmit, then slow start from one segment.
@@ -194,23 +212,44 @@ pub enum RecoveryRules {
 }
 
 impl TcpConfig {
+    /// The clock of the timestamp option at a host whose timers have this clock.
+    pub(crate) fn timestamp_clock(&self, timers: TickClock) -> TickClock {
+        if self.recovery == RecoveryRules::ProportionalRate {
+            TickClock::new(Duration::from_millis(1), Duration::ZERO)
+        } else {
+            timers
+        }
+    }
+
     /// What the model engine has no model of: the key, and what to do instead.
     pub fn unmodelled(&self) -> Option<(&'static str, String)> {
-        let algorithm = self.congestion_control;
-        (algorithm != CongestionControl::Reno).then(|| {
-            let name = algorithm.name();
-            let reason = format!(
-                "{name:?} is not modelled: the model engine has \"reno\"; engines with real TCP have it (--engine live)"
-            );
-            ("congestion_control", reason)
-        })
+        let real = "engines with real TCP have it (--engine live)";
+        let modern = self.recovery == RecoveryRules::ProportionalRate;
+        match self.congestion_control {
+            CongestionControl::Bbr => {
+                let reason =
+                    format!("\"bbr\" is not modelled: the model engine has \"reno\" and \"cubic\"; {real}");
+                Some(("congestion_control", reason))
+            }
+            CongestionControl::Cubic if !modern => {
+                let reason = format!(
+                    "\"cubic\" is modelled under recovery = \"proportional-rate\" only, as profile \"linux-6\" has it; {real}"
+                );
+                Some(("congestion_control", reason))
+            }
+            _ if modern && self.cached_metrics => {
+                let reason = format!("cached metrics of Linux 6 are not modelled; {real}");
+                Some(("cached_metrics", reason))
+            }
+            _ => None,
+        }
     }
 }
 
 impl RecoveryRules {
     /// True for the rules of the classic sender, which counts bytes; false for those of Linux.
     pub fn is_classic(self) -> bool {
-        !matches!(self, Self::LinuxInFlight) && !self.halves_rate()
+        !matches!(self, Self::LinuxInFlight | Self::ProportionalRate) && !self.halves_rate()
     }
 
     /// True if the window falls with the ACKs that return.
@@ -225,7 +264,7 @@ impl RecoveryRules {
 pub enum CongestionControl {
     /// Slow start and congestion avoidance; half of the window after a loss (RFC 5681).
     Reno,
-    /// CUBIC (RFC 9438), as Linux has it. Runs with real TCP only: not on the model engine.
+    /// CUBIC (RFC 9438) with `HyStart`, as Linux has it. The model engine has it under proportional rate reduction only.
     Cubic,
     /// BBR, as Linux has it. Runs with real TCP only: not on the model engine.
     Bbr,

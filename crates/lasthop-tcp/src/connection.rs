@@ -8,7 +8,7 @@ use lasthop_core::{Ecn, Flags, FlowId, Host, Instant, Observer, Segment, TcpEven
 use crate::clock::{Tick, TickClock, timestamp};
 use crate::config::TcpConfig;
 use crate::metrics::CachedMetrics;
-use crate::receiver::Receiver;
+use crate::receiver::{Arrival, Receiver};
 use crate::sender::{Context, Transmission};
 use crate::sending::SendingHalf;
 
@@ -35,6 +35,8 @@ pub struct Endpoint {
     flow: FlowId,
     host: Host,
     clock: TickClock,
+    /// The clock of the timestamp option.
+    stamps: TickClock,
     config: TcpConfig,
     mss: u32,
     offered_mss: u16,
@@ -60,11 +62,12 @@ impl Endpoint {
             flow,
             host,
             clock,
+            stamps: config.timestamp_clock(clock),
             mss,
             offered_mss: offered_mss as u16,
             phase: Phase::Listen,
             sender: SendingHalf::new(config, clock, mss),
-            receiver: Receiver::new(config),
+            receiver: Receiver::new(config, clock),
             ack_due: false,
             reset: None,
             fin_wait: None,
@@ -234,7 +237,9 @@ impl Endpoint {
 
     fn on_data(&mut self, tick: Tick, segment: &Segment, ecn: Ecn) {
         if segment.sequence_length() > 0 {
-            self.ack_due |= self.receiver.on_segment(&self.config, self.clock, tick, self.mss, segment, ecn);
+            let (rtt, rto) = self.sender.rtt_and_rto();
+            let arrival = Arrival { tick, segment, ecn, rtt, rto, fin_sent: self.sender.fin_sent() };
+            self.ack_due |= self.receiver.on_segment(&self.config, self.clock, self.mss, &arrival);
         }
     }
 
@@ -288,6 +293,7 @@ impl Endpoint {
         let mut cx = context(self.flow, self.host, self.clock, now, observer);
         if self.receiver.delayed_ack_due().is_some_and(|due| due <= cx.tick) {
             self.ack_due = true;
+            self.receiver.on_delayed_ack(self.sender.rtt_and_rto().1);
         }
         let exhausted =
             self.sender.timer().is_some_and(|due| due <= cx.tick) && !self.sender.on_timeout(&mut cx);
@@ -301,12 +307,11 @@ impl Endpoint {
         if let Some(reset) = self.reset.take() {
             return Some((reset, Ecn::NotEct));
         }
-        let tick = self.clock.at(now);
         if std::mem::take(&mut self.ack_due) {
             let pure = Segment { seq: self.transmitted, ..Segment::default() };
-            return Some((self.stamp(pure, tick), Ecn::NotEct));
+            return Some((self.stamp(pure, now), Ecn::NotEct));
         }
-        let Transmission { seq, payload_bytes, syn, fin, ecn, cwr } = self.sender.out().pop_front()?;
+        let Transmission { seq, payload_bytes, syn, fin, ecn, cwr, push } = self.sender.out().pop_front()?;
         let mut segment = Segment { seq, payload_bytes, ..Segment::default() };
         if syn {
             segment.flags = Flags::SYN;
@@ -326,14 +331,22 @@ impl Endpoint {
         if cwr {
             segment.flags = segment.flags.with(Flags::CWR);
         }
+        if push {
+            segment.flags = segment.flags.with(Flags::PSH);
+        }
         self.transmitted = self.transmitted.max(segment.end());
-        Some((self.stamp(segment, tick), ecn))
+        let stamped = self.stamp(segment, now);
+        if payload_bytes > 0 {
+            self.receiver.on_data_sent(self.clock.at(now));
+        }
+        Some((stamped, ecn))
     }
 
     /// Adds acknowledgment, window, timestamps, SACK and ECN echo.
-    fn stamp(&mut self, mut segment: Segment, tick: Tick) -> Segment {
+    fn stamp(&mut self, mut segment: Segment, now: Instant) -> Segment {
         if self.config.timestamps {
-            segment.timestamps = Some(Timestamps { value: timestamp(tick), echo: self.receiver.echo() });
+            let value = timestamp(self.stamps.at(now));
+            segment.timestamps = Some(Timestamps { value, echo: self.receiver.echo() });
         }
         segment.window_bytes = self.window(segment.flags.contains(Flags::SYN));
         if self.phase != Phase::SynSent {

@@ -3,17 +3,25 @@
 //! | file | mechanism |
 //! | --- | --- |
 //! | `connection` | handshake, close, abort, segments in and out |
-//! | `sending` | which of the two senders it is |
-//! | `sender` | Linux: windows in segments, what may be sent, timer |
+//! | `sending` | which of the three senders it is |
+//! | `stream` | what the application has written |
+//! | `sender` | Linux up to 2.6: windows in segments, what may be sent, timer |
 //! | `scoreboard` | retransmission queue, SACK, in-flight accounting |
 //! | `recovery` | fast recovery, loss recovery, ECN reduction |
 //! | `undo` | Eifel detection, D-SACK |
 //! | `frto` | F-RTO, basic and with SACK |
 //! | `rto` | round-trip estimation and timeout |
+//! | `modern` | Linux 6: windows in segments, time in microseconds |
+//! | `modern/scoreboard`, `modern/sack` | retransmission queue; SACK and D-SACK |
+//! | `modern/rtt`, `modern/timer` | round-trip estimation; the timer |
+//! | `modern/recovery` | the states, F-RTO, undo |
+//! | `modern/prr`, `modern/rack`, `modern/probe` | proportional rate reduction, RACK, tail loss probes |
+//! | `modern/growth`, `modern/cubic` | Reno; CUBIC with `HyStart` |
 //! | `classic` | the textbooks, BSD and the simulators of the 1990s: windows in bytes, go-back-N, timer |
 //! | `classic/recovery` | vanilla, Tahoe, Reno, `NewReno`, SACK with the pipe |
 //! | `classic/scoreboard`, `classic/rto` | what SACK has reported; Jacobson's filter on a coarse clock |
 //! | `receiver` | reassembly, delayed ACKs, SACK and D-SACK generation |
+//! | `delayed_ack` | delayed ACKs that adapt |
 //! | `metrics` | cached metrics per destination (CBI) |
 //! | `config` | every switch; profiles are data in `profiles/` |
 //!
@@ -54,14 +62,17 @@ mod classic;
 pub mod clock;
 pub mod config;
 mod connection;
+mod delayed_ack;
 mod frto;
 mod metrics;
+mod modern;
 mod receiver;
 mod recovery;
 mod rto;
 mod scoreboard;
 mod sender;
 mod sending;
+mod stream;
 mod undo;
 
 pub use clock::TickClock;

@@ -4,9 +4,25 @@ use lasthop_core::{Ecn, Flags, SackBlock, SackList, Segment};
 
 use crate::clock::{Tick, TickClock};
 use crate::config::TcpConfig;
+use crate::delayed_ack::DelayedAck;
 
 /// Most quick ACKs at the start of a connection (Linux: `TCP_MAX_QUICKACKS`).
 const QUICK_ACKS_MAX: u32 = 16;
+
+/// Least payload that makes an adaptive window grow.
+const GROWTH_BYTES_MIN: u32 = 128;
+
+/// A segment that has arrived, and what the own sending half knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival<'a> {
+    pub tick: Tick,
+    pub segment: &'a Segment,
+    pub ecn: Ecn,
+    /// Smoothed round-trip time, 0 if there is none, and timeout.
+    pub rtt: Tick,
+    pub rto: Tick,
+    pub fin_sent: bool,
+}
 
 /// The receiving half.
 #[derive(Clone, Debug)]
@@ -26,11 +42,12 @@ pub(crate) struct Receiver {
     data_seen: bool,
     /// ACKs that still leave at once.
     quick: u32,
+    adaptive: Option<DelayedAck>,
     pub congestion_experienced: bool,
 }
 
 impl Receiver {
-    pub fn new(config: &TcpConfig) -> Self {
+    pub fn new(config: &TcpConfig, clock: TickClock) -> Self {
         Self {
             nxt: 0,
             acked: 0,
@@ -42,6 +59,7 @@ impl Receiver {
             delayed: None,
             data_seen: false,
             quick: 0,
+            adaptive: config.delayed_ack_adapts.then(|| DelayedAck::new(config, clock)),
             congestion_experienced: false,
         }
     }
@@ -57,12 +75,11 @@ impl Receiver {
         &mut self,
         config: &TcpConfig,
         clock: TickClock,
-        tick: Tick,
         mss: u32,
-        segment: &Segment,
-        ecn: Ecn,
+        arrival: &Arrival<'_>,
     ) -> bool {
-        self.note_congestion(segment, ecn);
+        let &Arrival { tick, segment, ecn, .. } = arrival;
+        self.note_congestion(segment, ecn, mss);
         if let Some(timestamps) = segment.timestamps
             && segment.seq <= self.acked
         {
@@ -74,13 +91,18 @@ impl Receiver {
         }
         let (start, end) = (segment.seq, segment.end());
         if end <= self.nxt || start > self.nxt {
+            self.adapt_to_out_of_order(config, mss, end <= self.nxt);
             self.on_out_of_order(config, SackBlock { start, end });
             return true;
         }
         if start < self.nxt {
             self.note_duplicate(config, SackBlock { start, end: self.nxt });
         }
+        let gap = !self.ranges.is_empty();
         self.advance(end);
+        if self.adaptive.is_some() {
+            return self.adapt_to_data(config, mss, gap, arrival);
+        }
         let first = !std::mem::replace(&mut self.data_seen, true);
         if first && config.quick_acks {
             self.quick = (self.window_segments / 2).clamp(2, QUICK_ACKS_MAX);
@@ -100,9 +122,73 @@ impl Receiver {
         at_once
     }
 
+    /// Data in order under adaptive delayed ACKs; `gap`: something was missing before it.
+    fn adapt_to_data(&mut self, config: &TcpConfig, mss: u32, gap: bool, arrival: &Arrival<'_>) -> bool {
+        let &Arrival { tick, segment, rtt, rto, fin_sent, .. } = arrival;
+        let (window, filled, closed) =
+            (self.window_bytes(mss), gap && self.ranges.is_empty(), self.peer_closed());
+        let still_open = !self.ranges.is_empty();
+        let unacknowledged = self.nxt - self.acked;
+        let Some(adaptive) = &mut self.adaptive else { return true };
+        if segment.payload_bytes > 0 {
+            adaptive.on_data(tick, segment, window, rto);
+        }
+        if segment.payload_bytes >= GROWTH_BYTES_MIN && self.window_segments < config.receive_window_max {
+            self.window_segments =
+                (self.window_segments + config.receive_window_growth).min(config.receive_window_max);
+            adaptive.on_window_growth();
+        }
+        if filled {
+            adaptive.hurry_once();
+        }
+        if closed {
+            adaptive.on_fin(fin_sent);
+        }
+        adaptive.is_due(tick, unacknowledged, still_open, rtt)
+    }
+
+    fn adapt_to_out_of_order(&mut self, config: &TcpConfig, mss: u32, duplicate: bool) {
+        let window = self.window_bytes(mss);
+        let Some(adaptive) = &mut self.adaptive else { return };
+        if duplicate {
+            adaptive.on_duplicate(window);
+        } else if config.sack {
+            // Without SACK a window that grows would make the ACK no duplicate.
+            self.window_segments =
+                (self.window_segments + config.receive_window_growth).min(config.receive_window_max);
+            adaptive.on_window_growth();
+        }
+    }
+
+    /// The delayed-ACK timer fired.
+    pub fn on_delayed_ack(&mut self, rto: Tick) {
+        if let Some(adaptive) = &mut self.adaptive {
+            adaptive.on_timer(rto);
+        }
+    }
+
+    /// The application's own data leaves.
+    pub fn on_data_sent(&mut self, tick: Tick) {
+        if let Some(adaptive) = &mut self.adaptive {
+            adaptive.on_data_sent(tick);
+        }
+    }
+
     /// ECN echo: from a congestion mark until the sender says that it has reduced its window
     /// (RFC 3168, section 6.1.3).
-    fn note_congestion(&mut self, segment: &Segment, ecn: Ecn) {
+    fn note_congestion(&mut self, segment: &Segment, ecn: Ecn, mss: u32) {
+        let window = self.window_bytes(mss);
+        if let Some(adaptive) = &mut self.adaptive {
+            let reduced = segment.flags.contains(Flags::CWR);
+            if reduced && segment.payload_bytes > 0 {
+                adaptive.hurry_once();
+            }
+            if ecn == Ecn::Ce {
+                adaptive.on_mark(reduced || !self.congestion_experienced, window);
+            } else {
+                adaptive.on_unmarked(ecn == Ecn::Ect0, window);
+            }
+        }
         if segment.flags.contains(Flags::CWR) {
             self.congestion_experienced = false;
         }
@@ -164,7 +250,7 @@ impl Receiver {
 
     /// Tick at which a held ACK is due.
     pub fn delayed_ack_due(&self) -> Option<Tick> {
-        self.delayed
+        self.adaptive.as_ref().map_or(self.delayed, DelayedAck::due)
     }
 
     /// A segment with the present ACK number leaves. Returns the SACK option's blocks.
@@ -172,6 +258,9 @@ impl Receiver {
         self.acked = self.nxt;
         self.delayed = None;
         self.quick = self.quick.saturating_sub(1);
+        if let Some(adaptive) = &mut self.adaptive {
+            adaptive.on_ack_sent();
+        }
         let mut list = SackList::default();
         if !config.sack {
             return list;

@@ -13,6 +13,7 @@ use crate::frto::FRto;
 use crate::metrics::CachedMetrics;
 use crate::rto::{RttEstimator, signed};
 use crate::scoreboard::{Acknowledged, SackOutcome, Scoreboard, SentSegment};
+use crate::stream::{NewSegment, Stream};
 
 /// Time, identity and observer of one call into an endpoint.
 pub(crate) struct Context<'a, O> {
@@ -24,6 +25,11 @@ pub(crate) struct Context<'a, O> {
 }
 
 impl<O: Observer> Context<'_, O> {
+    /// Microseconds since the start of the run.
+    pub fn micros(&self) -> u64 {
+        self.now.as_nanos() / 1000
+    }
+
     pub fn emit(&mut self, event: TcpEvent) {
         self.observer.tcp(self.now, self.flow, self.host, event);
     }
@@ -54,14 +60,8 @@ pub(crate) struct Transmission {
     pub fin: bool,
     pub ecn: Ecn,
     pub cwr: bool,
-}
-
-/// A run of application data that is cut into writes of one size.
-#[derive(Clone, Copy, Debug)]
-struct Writes {
-    start: u64,
-    end: u64,
-    write_bytes: u64,
+    /// The end of a write.
+    pub push: bool,
 }
 
 /// What one ACK said, beyond its number.
@@ -92,9 +92,7 @@ pub(crate) struct Sender {
     pub una: u64,
     pub nxt: u64,
     pub window_bytes: u64,
-    writes: VecDeque<Writes>,
-    data_end: u64,
-    closing: bool,
+    stream: Stream,
     pub fin_sent: bool,
     pub board: Scoreboard,
     pub rtt: RttEstimator,
@@ -134,9 +132,7 @@ impl Sender {
             una: 0,
             nxt: 0,
             window_bytes: 0,
-            writes: VecDeque::new(),
-            data_end: 1,
-            closing: false,
+            stream: Stream::new(),
             fin_sent: false,
             board: Scoreboard::default(),
             rtt: RttEstimator::new(
@@ -174,19 +170,14 @@ impl Sender {
 
     /// Queues `bytes` of application data, written `write_bytes` at a time.
     pub fn write(&mut self, bytes: u64, write_bytes: u64) {
-        if bytes == 0 {
-            return;
-        }
-        let start = self.data_end;
-        self.data_end += bytes;
-        self.writes.push_back(Writes { start, end: self.data_end, write_bytes });
+        self.stream.write(bytes, write_bytes);
     }
 
     /// No more data will be written: the FIN follows the last byte, or rides on it if it still waits to be
     /// put on the wire.
     pub fn close(&mut self) {
-        self.closing = true;
-        let fin_is_next = self.next_new() == Some((0, true)) && self.new_data_fits();
+        self.stream.close();
+        let fin_is_next = self.next_new().is_some_and(|new| new.payload_bytes == 0) && self.new_data_fits();
         if let Some(last) = self.out.back_mut()
             && fin_is_next
             && last.payload_bytes > 0
@@ -218,7 +209,15 @@ impl Sender {
     pub fn repeat_syn(&mut self, tick: Tick) {
         self.board.note_retransmission(0, tick, self.nxt);
         let ecn = Ecn::NotEct;
-        self.out.push_back(Transmission { seq: 0, payload_bytes: 0, syn: true, fin: false, ecn, cwr: false });
+        self.out.push_back(Transmission {
+            seq: 0,
+            payload_bytes: 0,
+            syn: true,
+            fin: false,
+            ecn,
+            cwr: false,
+            push: false,
+        });
     }
 
     /// Initial window and cached metrics, once the handshake is complete.
@@ -436,33 +435,21 @@ impl Sender {
 
     /// True if there is something new to send and the receiver's window has room for it.
     pub fn new_data_fits(&self) -> bool {
-        self.next_new().is_some_and(|(bytes, fin)| {
-            self.nxt + u64::from(bytes) + u64::from(fin) <= self.una.saturating_add(self.window_bytes)
+        self.next_new().is_some_and(|new| {
+            let end = self.nxt + u64::from(new.payload_bytes) + u64::from(new.fin);
+            end <= self.una.saturating_add(self.window_bytes)
         })
     }
 
-    /// Payload and FIN of the next new segment.
-    fn next_new(&self) -> Option<(u32, bool)> {
-        if self.fin_sent || self.nxt == 0 {
-            return None;
-        }
-        let left = self.data_end - self.nxt;
-        if left == 0 {
-            return self.closing.then_some((0, true));
-        }
-        let writes = self.writes.front()?;
-        let to_boundary = writes.write_bytes - (self.nxt - writes.start) % writes.write_bytes;
-        let payload = u64::from(self.mss).min(to_boundary).min(writes.end - self.nxt);
-        Some((payload as u32, self.closing && payload == left))
+    fn next_new(&self) -> Option<NewSegment> {
+        if self.fin_sent { None } else { self.stream.next(self.nxt, self.mss) }
     }
 
     /// Sends the next new segment whatever the congestion window says.
     pub fn send_one_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        let Some((payload, fin)) = self.next_new() else { return };
-        self.push_new(cx, payload, false, fin);
-        if self.writes.front().is_some_and(|writes| self.nxt >= writes.end) {
-            self.writes.pop_front();
-        }
+        let Some(NewSegment { payload_bytes, fin, .. }) = self.next_new() else { return };
+        self.push_new(cx, payload_bytes, false, fin);
+        self.stream.advance(self.nxt);
     }
 
     fn push_new<O: Observer>(&mut self, cx: &mut Context<'_, O>, payload_bytes: u32, syn: bool, fin: bool) {
@@ -471,7 +458,7 @@ impl Sender {
         let ect = self.ecn_negotiated && payload_bytes > 0;
         let cwr = ect && std::mem::take(&mut self.cwr_pending);
         let ecn = if ect { Ecn::Ect0 } else { Ecn::NotEct };
-        self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn, cwr });
+        self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn, cwr, push: false });
         if self.board.outstanding() == 0 {
             self.restart_timer(cx.tick);
         }
@@ -501,7 +488,15 @@ impl Sender {
     ) {
         let &SentSegment { seq, payload_bytes, syn, fin, .. } = self.board.get(index);
         self.board.note_retransmission(index, cx.tick, self.nxt);
-        self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn: Ecn::NotEct, cwr: false });
+        self.out.push_back(Transmission {
+            seq,
+            payload_bytes,
+            syn,
+            fin,
+            ecn: Ecn::NotEct,
+            cwr: false,
+            push: false,
+        });
         self.retransmission_stamp.get_or_insert(cx.tick);
         self.undo_retransmissions += 1;
         cx.emit(TcpEvent::Retransmitted { seq, kind });

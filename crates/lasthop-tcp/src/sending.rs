@@ -1,4 +1,4 @@
-//! The sending half of an endpoint: the sender of Linux, or the classic one. `recovery` in the configuration
+//! The sending half of an endpoint: the sender of Linux up to 2.6, that of Linux 6, or the classic one. `recovery` in the configuration
 //! decides which.
 
 use std::collections::VecDeque;
@@ -7,8 +7,9 @@ use lasthop_core::{Observer, Segment};
 
 use crate::classic::ClassicSender;
 use crate::clock::{Tick, TickClock};
-use crate::config::TcpConfig;
+use crate::config::{RecoveryRules, TcpConfig};
 use crate::metrics::CachedMetrics;
+use crate::modern::ModernSender;
 use crate::sender::{Context, Sender, Transmission};
 
 /// The sending half.
@@ -16,6 +17,7 @@ use crate::sender::{Context, Sender, Transmission};
 #[allow(clippy::large_enum_variant, reason = "one per endpoint, and an endpoint lives on the heap")]
 pub(crate) enum SendingHalf {
     Linux(Sender),
+    Modern(ModernSender),
     Classic(ClassicSender),
 }
 
@@ -24,6 +26,7 @@ macro_rules! either {
     ($half:expr, $sender:ident => $body:expr) => {
         match $half {
             SendingHalf::Linux($sender) => $body,
+            SendingHalf::Modern($sender) => $body,
             SendingHalf::Classic($sender) => $body,
         }
     };
@@ -33,6 +36,8 @@ impl SendingHalf {
     pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
         if config.recovery.is_classic() {
             Self::Classic(ClassicSender::new(config, clock, mss))
+        } else if config.recovery == RecoveryRules::ProportionalRate {
+            Self::Modern(ModernSender::new(config, clock, mss))
         } else {
             Self::Linux(Sender::new(config, clock, mss))
         }
@@ -46,6 +51,7 @@ impl SendingHalf {
     pub fn write(&mut self, bytes: u64, write_bytes: u64) {
         match self {
             Self::Linux(sender) => sender.write(bytes, write_bytes),
+            Self::Modern(sender) => sender.write(bytes, write_bytes),
             Self::Classic(sender) => sender.write(bytes),
         }
     }
@@ -62,6 +68,7 @@ impl SendingHalf {
     pub fn repeat_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         match self {
             Self::Linux(sender) => sender.repeat_syn(cx.tick),
+            Self::Modern(sender) => sender.repeat_syn(cx),
             Self::Classic(sender) => sender.send_syn(cx),
         }
     }
@@ -75,6 +82,7 @@ impl SendingHalf {
                 sender.send_new(cx);
                 sender.report_window(cx);
             }
+            Self::Modern(sender) => sender.establish(cx),
             Self::Classic(sender) => sender.establish(cx),
         }
     }
@@ -83,6 +91,10 @@ impl SendingHalf {
     pub fn send_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         match self {
             Self::Linux(sender) => sender.send_new(cx),
+            Self::Modern(sender) => {
+                sender.send_new(cx);
+                sender.report_window(cx);
+            }
             Self::Classic(sender) => {
                 sender.send(cx);
             }
@@ -108,6 +120,7 @@ impl SendingHalf {
     pub fn sent_end(&self) -> u64 {
         match self {
             Self::Linux(sender) => sender.nxt,
+            Self::Modern(sender) => sender.nxt,
             Self::Classic(sender) => sender.max,
         }
     }
@@ -115,6 +128,7 @@ impl SendingHalf {
     pub fn fin_sent(&self) -> bool {
         match self {
             Self::Linux(sender) => sender.fin_sent,
+            Self::Modern(sender) => sender.fin_sent,
             Self::Classic(sender) => sender.fin_sent(),
         }
     }
@@ -130,6 +144,9 @@ impl SendingHalf {
             Self::Linux(sender) => {
                 (sender.una, sender.nxt, sender.window_bytes) = (1, 1, window_bytes);
             }
+            Self::Modern(sender) => {
+                (sender.una, sender.nxt, sender.window_bytes) = (1, 1, window_bytes);
+            }
             Self::Classic(sender) => sender.skip_handshake(window_bytes),
         }
     }
@@ -140,7 +157,19 @@ impl SendingHalf {
 
     /// Tick at which the retransmission timer expires.
     pub fn timer(&self) -> Option<Tick> {
-        either!(self, sender => sender.timer)
+        match self {
+            Self::Linux(sender) => sender.timer,
+            Self::Modern(sender) => sender.timer(),
+            Self::Classic(sender) => sender.timer,
+        }
+    }
+
+    /// Smoothed round-trip time and timeout in ticks, where the receiving half wants to know them.
+    pub fn rtt_and_rto(&self) -> (Tick, Tick) {
+        match self {
+            Self::Modern(sender) => sender.rtt_and_rto(),
+            Self::Linux(_) | Self::Classic(_) => (0, 0),
+        }
     }
 
     /// What is to be put on the wire.
@@ -148,7 +177,7 @@ impl SendingHalf {
         either!(self, sender => &mut sender.out)
     }
 
-    /// Leaves the connection's metrics for the next one; a classic sender keeps none.
+    /// Leaves the connection's metrics for the next one; a classic sender keeps none, and that of Linux 6 is not asked for any.
     pub fn store_metrics(&self, cache: &mut CachedMetrics) {
         if let Self::Linux(sender) = self {
             cache.store(sender);

@@ -68,20 +68,12 @@ def run_cell(
 
     Those with a number in `captures` are captured; the one called `record` is recorded.
     """
-    targets = {
-        number: {"folder": str(target.folder.resolve()), "comment": target.comment, "snap_length": target.snap_length}
+    absolute = {
+        number: CaptureTarget(target.folder.resolve(), target.comment, target.snap_length)
         for number, target in (captures or {}).items()
     }
-    run = {
-        "scenario": json.loads(cell.scenario),
-        "seed": seed,
-        "first": first,
-        "count": count,
-        "spin_us": SPIN_US,
-        "parent": os.getpid(),
-        "captures": targets,
-        "record": record,
-    }
+    wanted = request_of(cell, absolute, seed=seed, first=first, count=count, record=record)
+    run = {**wanted, "spin_us": SPIN_US, "parent": os.getpid()}
     arguments, descriptor = child_arguments({"run": run})
     try:
         done = subprocess.run(arguments, pass_fds=[descriptor], capture_output=True, text=True, check=False)
@@ -92,7 +84,34 @@ def run_cell(
     if done.returncode != 0:
         reason = done.stderr.strip().removeprefix("Error: ") or f"its process ended with code {done.returncode}"
         raise InputError(f"The live engine cannot run {cell.key or 'the scenario'}: {reason}")
-    answer = json.loads(done.stdout)
+    return results_of(json.loads(done.stdout), record)
+
+
+def request_of(
+    cell: _core.Cell,
+    captures: Mapping[int, CaptureTarget],
+    *,
+    seed: int,
+    first: int,
+    count: int,
+    record: int | None,
+) -> dict[str, Any]:
+    """Return what is to be run, for `RunSpec` of crates/lasthop-host."""
+    return {
+        "scenario": json.loads(cell.scenario),
+        "seed": seed,
+        "first": first,
+        "count": count,
+        "captures": {
+            number: {"folder": str(target.folder), "comment": target.comment, "snap_length": target.snap_length}
+            for number, target in captures.items()
+        },
+        "record": record,
+    }
+
+
+def results_of(answer: dict[str, Any], record: int | None) -> LiveResults:
+    """Return the results in an answer of crates/lasthop-host."""
     lateness = [run["lateness"] for run in answer["facts"]["runs"]]
     for column in ("p50_us", "p99_us", "p999_us", "max_us"):
         answer["runs"][f"lateness_{column}"] = [summary[column] for summary in lateness]

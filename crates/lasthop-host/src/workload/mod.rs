@@ -5,6 +5,7 @@ mod http;
 mod peer;
 mod segments;
 mod sender;
+mod short;
 
 use crate::clock::Waiter;
 use crate::error::{Context, Error};
@@ -16,13 +17,14 @@ use http::Site;
 use http::client::Answers;
 pub use http::nginx::Nginx;
 use lasthop_core::{
-    Body, Datagram, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, Protocol, Seed, Segment,
+    Body, Datagram, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, Protocol, Seed,
 };
 use lasthop_scenario::Scenario;
 use lasthop_traffic::{Action, BulkConfig, ConstantUdp, FlowConfig, HttpServer, PageLoad};
 use nix::sys::epoll::EpollFlags;
 use peer::{News, Peer};
 use segments::Segments;
+use short::Short;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
 use std::io;
@@ -33,6 +35,8 @@ use std::rc::Rc;
 const CLIENT_PORT: u16 = 20_001;
 /// Ports of the mobile host that runs of a chain take in turn: those of the last are still in TIME-WAIT.
 const CLIENT_PORTS: u32 = 10_000;
+/// Below the fixed host's ports for short flows, a port for each entry of the scenario.
+const SHORT_PORT: u16 = 10_000;
 /// Packets of no flow of the scenario.
 pub const STRANGER: FlowId = FlowId(u32::MAX);
 /// What sockets are watched for; told when it changes.
@@ -60,6 +64,7 @@ enum Kind {
     Bulk(BulkConfig, Option<Instant>),
     Udp(ConstantUdp),
     Page(PageLoad, Rc<Site>),
+    Short(Box<Short>),
 }
 
 /// One flow of the run.
@@ -74,6 +79,8 @@ enum Ends {
     Tcp(Box<Connection>),
     /// The server's socket; the client's only reads.
     Udp(Socket),
+    /// A short flow that is over.
+    Gone,
 }
 
 struct Connection {
@@ -88,6 +95,24 @@ struct Connection {
 }
 
 impl Connection {
+    /// Ends without sockets.
+    fn new(flow: FlowId) -> Self {
+        Self {
+            server: Peer::new(flow, Host::Server),
+            client: Peer::new(flow, Host::Client),
+            segments: Segments::default(),
+            opened: false,
+            answers: Answers::default(),
+            served: None,
+        }
+    }
+
+    /// Whether both ends are done with it, one that never came to be included.
+    fn is_over(&self) -> bool {
+        let over = |peer: &Peer| peer.sender.is_over() || peer.socket().is_none();
+        self.opened && over(&self.server) && over(&self.client)
+    }
+
     fn peer(&mut self, host: Host) -> &mut Peer {
         match host {
             Host::Server => &mut self.server,
@@ -106,6 +131,8 @@ pub struct Workload {
     sinks: Vec<Socket>,
     watched: Vec<Watched>,
     first_name: u64,
+    /// Of earlier runs of a chain.
+    flows_before: usize,
     segment_bytes: u64,
     server: HttpServer,
 }
@@ -125,7 +152,6 @@ impl Workload {
         if infos.len() as u32 > CLIENT_PORTS {
             return Err(Error::new(format!("the live engine has ports for {CLIENT_PORTS} flows")));
         }
-        let options = if scenario.tcp.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
         let mut workload = Self {
             applications: applications(scenario, seed, &infos)?,
             flows: Vec::new(),
@@ -135,13 +161,25 @@ impl Workload {
             watched: Vec::new(),
             first_name,
             server: scenario.http.as_ref().map(|http| http.server).unwrap_or_default(),
-            segment_bytes: scenario.mtu.0 - u64::from(Segment::BASE_HEADER_BYTES + options),
+            flows_before: run as usize * infos.len(),
+            segment_bytes: u64::from(scenario.segment_bytes()),
         };
-        for (flow, info) in (0..).zip(&infos) {
-            let number = (u64::from(run) * infos.len() as u64 + flow) % u64::from(CLIENT_PORTS);
-            workload.add(FlowId(flow as u32), info, CLIENT_PORT + number as u16, hosts, waiter)?;
+        for (flow, info) in infos.iter().enumerate() {
+            let client_port = workload.client_port(flow);
+            workload.add(FlowId(flow as u32), info, client_port, hosts, waiter)?;
         }
+        hosts.0.enter()?;
+        for index in 0..workload.applications.len() {
+            workload.listen_short(index, waiter)?;
+        }
+        // Where short flows come from.
+        hosts.1.enter()?;
         Ok(workload)
+    }
+
+    /// The mobile host's port of the flow with this number.
+    fn client_port(&self, flow: usize) -> u16 {
+        CLIENT_PORT + ((self.flows_before + flow) % CLIENT_PORTS as usize) as u16
     }
 
     fn add(
@@ -167,14 +205,7 @@ impl Workload {
             socket.connect(&SockAddr::from(client_address)).context(&cannot)?;
             Ends::Udp(socket)
         } else {
-            let mut connection = Connection {
-                server: Peer::new(id, Host::Server),
-                client: Peer::new(id, Host::Client),
-                segments: Segments::default(),
-                opened: false,
-                answers: Answers::default(),
-                served: None,
-            };
+            let mut connection = Connection::new(id);
             // Who connects, and where the other listens.
             let (host, from, to) = match self.applications[application].kind {
                 Kind::Page(..) => (Host::Client, client_address, server_address),
@@ -230,6 +261,7 @@ impl Workload {
             Kind::Bulk(_, start) => *start,
             Kind::Udp(source) => source.next_wakeup(),
             Kind::Page(page, _) => page.next_wakeup(),
+            Kind::Short(short) => short.flows.next_wakeup(),
         };
         self.applications.iter().filter_map(wakeup).min()
     }
@@ -237,8 +269,8 @@ impl Workload {
     /// Whether no application has anything left to do, and no connection is open.
     pub fn is_done(&self) -> bool {
         let over = |flow: &Flow| match &flow.ends {
-            Ends::Tcp(tcp) => !tcp.opened || tcp.server.sender.is_over() && tcp.client.sender.is_over(),
-            Ends::Udp(_) => true,
+            Ends::Tcp(tcp) => !tcp.opened || tcp.is_over(),
+            Ends::Udp(_) | Ends::Gone => true,
         };
         self.next_wakeup().is_none() && self.flows.iter().all(over)
     }
@@ -276,6 +308,7 @@ impl Workload {
                         self.carry_out(now, index, waiter, observer)?;
                     }
                 }
+                Kind::Short(_) => self.start_short(now, index, waiter, observer)?,
             }
         }
         Ok(())
@@ -292,16 +325,14 @@ impl Workload {
         match self.watched[(name - self.first_name) as usize] {
             Watched::Listener(index) => self.accept(now, index, waiter, observer),
             Watched::Peer(flow, host) => {
-                self.peer(flow, host).flush();
-                let served = match &mut self.flows[flow.0 as usize].ends {
-                    Ends::Tcp(connection) if host == Host::Server => connection.served.as_mut(),
-                    _ => None,
-                };
-                match served {
-                    Some(served) => served.poll(),
-                    None => self.tell_application(now, flow, host, waiter, observer)?,
+                let Ends::Tcp(connection) = &mut self.flows[flow.0 as usize].ends else { return Ok(()) };
+                connection.peer(host).flush();
+                match &mut connection.served {
+                    Some(served) if host == Host::Server => served.poll(),
+                    _ => self.tell_application(now, flow, host, waiter, observer)?,
                 }
                 self.peer(flow, host).look(now, observer);
+                self.retire(now, flow, observer);
                 Ok(())
             }
             Watched::Sink(index) => {
@@ -343,14 +374,18 @@ impl Workload {
     }
 
     fn connect(&mut self, flow: FlowId, host: Host, waiter: &Waiter) -> Result<(), Error> {
-        let name = self.name(Watched::Peer(flow, host));
-        let Flow { server_port, client_port, ends, .. } = &mut self.flows[flow.0 as usize];
-        let Ends::Tcp(connection) = ends else { return Ok(()) };
-        connection.opened = true;
+        let Flow { server_port, client_port, .. } = self.flows[flow.0 as usize];
         let to = match host {
-            Host::Server => SocketAddr::from((addresses(Host::Client).0, *client_port)),
-            Host::Client => SocketAddr::from((addresses(Host::Server).0, *server_port)),
+            Host::Server => SocketAddr::from((addresses(Host::Client).0, client_port)),
+            Host::Client => SocketAddr::from((addresses(Host::Server).0, server_port)),
         };
+        self.connect_to(flow, host, to, waiter)
+    }
+
+    fn connect_to(&mut self, flow: FlowId, host: Host, to: SocketAddr, waiter: &Waiter) -> Result<(), Error> {
+        let name = self.name(Watched::Peer(flow, host));
+        let Ends::Tcp(connection) = &mut self.flows[flow.0 as usize].ends else { return Ok(()) };
+        connection.opened = true;
         let peer = connection.peer(host);
         peer.connect(to)?;
         let socket = peer.socket().expect("it is connecting");
@@ -360,7 +395,7 @@ impl Workload {
     fn peer(&mut self, flow: FlowId, host: Host) -> &mut Peer {
         match &mut self.flows[flow.0 as usize].ends {
             Ends::Tcp(connection) => connection.peer(host),
-            Ends::Udp(_) => unreachable!("only TCP flows have peers"),
+            Ends::Udp(_) | Ends::Gone => unreachable!("only open TCP flows have peers"),
         }
     }
 
@@ -374,6 +409,9 @@ impl Workload {
     ) -> Result<(), Error> {
         let Flow { application, ends, .. } = &mut self.flows[flow.0 as usize];
         let (index, Ends::Tcp(connection)) = (*application, ends) else { return Ok(()) };
+        if let Kind::Short(_) = self.applications[index].kind {
+            return self.tell_short(now, flow, host, observer);
+        }
         let Application { first, kind } = &mut self.applications[index];
         let Connection { client, server, answers, .. } = &mut **connection;
         let peer = if host == Host::Client { client } else { server };
@@ -395,7 +433,7 @@ impl Workload {
                 }
                 self.carry_out(now, index, waiter, observer)?;
             }
-            Kind::Udp(_) => {}
+            Kind::Udp(_) | Kind::Short(_) => {}
         }
         Ok(())
     }
@@ -483,24 +521,25 @@ impl Flows for Workload {
     fn arrived<O: Observer>(&mut self, now: Instant, host: Host, packet: &Packet, observer: &mut O) {
         if let Some(Flow { ends: Ends::Tcp(connection), .. }) = self.flows.get_mut(packet.flow.0 as usize) {
             connection.peer(host).look(now, observer);
+            self.retire(now, packet.flow, observer);
         }
     }
 }
 
 /// Refuses flows for which there are no sockets here.
 pub fn needs_sockets(scenario: &Scenario) -> Result<(), Error> {
-    let model_only =
-        |flow: &&FlowConfig| matches!(flow, FlowConfig::WebClients(_) | FlowConfig::ShortFlows(_));
+    let model_only = |flow: &&FlowConfig| matches!(flow, FlowConfig::WebClients(_));
     scenario.flow.iter().find(model_only).map_or(Ok(()), |flow| {
-        let kinds = "bulk-tcp, constant-udp and http-page";
+        let kinds = "bulk-tcp, constant-udp, http-page and short-flows";
         Err(Error::new(format!(
-            "the flow {:?} runs on the model engine only; the live engine has {kinds}",
+            "the flow {:?} runs on the model engine only; engines with a real TCP have {kinds}",
             flow.name()
         )))
     })
 }
 
 fn applications(scenario: &Scenario, seed: Seed, infos: &[FlowInfo]) -> Result<Vec<Application>, Error> {
+    let mut pair = 1;
     let application = |(config, first, start): (&FlowConfig, FlowId, Instant)| {
         let kind = match config {
             FlowConfig::BulkTcp(bulk) => Kind::Bulk(bulk.clone(), Some(start)),
@@ -509,7 +548,14 @@ fn applications(scenario: &Scenario, seed: Seed, infos: &[FlowInfo]) -> Result<V
                 let http = scenario.http.as_ref().expect("a valid scenario says how pages are loaded");
                 Kind::Page(PageLoad::new(http, page, start), Rc::new(Site::new(http, page)?))
             }
-            FlowConfig::WebClients(_) | FlowConfig::ShortFlows(_) => unreachable!("refused before"),
+            FlowConfig::ShortFlows(config) => {
+                let flows = scenario.short_flows(config, start, seed);
+                let port = SHORT_PORT + pair;
+                let short = Short::new(scenario, config, flows, pair as u8, port);
+                pair += config.hosts.len() as u16;
+                Kind::Short(Box::new(short))
+            }
+            FlowConfig::WebClients(_) => unreachable!("refused before"),
         };
         Ok(Application { first, kind })
     };

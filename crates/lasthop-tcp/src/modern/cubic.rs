@@ -1,0 +1,222 @@
+//! CUBIC in the integer arithmetic of Linux (RFC 9438; C = 0.4, beta = 717/1024), with `HyStart`.
+//!
+//! Times are in ticks and, scaled, in 1/1024 s. Powers of two stand for divisions as they do in Linux, so that windows
+//! come out the same to the segment.
+
+use crate::clock::Tick;
+
+/// Window after a loss, in 1024ths.
+const BETA: u64 = 717;
+/// C in 1024ths, times ten: the growth is c / rtt * t^3 with an rtt of 100 ms.
+const SCALED_C: u64 = 410;
+/// Windows from which `HyStart` looks.
+const HYSTART_LOW_WINDOW: u32 = 16;
+/// Round-trip samples that say what the delay of a round is.
+const HYSTART_SAMPLES: u32 = 8;
+/// ACKs closer than this make a train, in microseconds.
+const HYSTART_SPACING_US: u64 = 2_000;
+/// Allowance for the hosts' own delays, in microseconds.
+const HYSTART_HOST_DELAY_US: u64 = 1_000;
+
+/// The state of CUBIC.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    ticks_per_second: u64,
+    tick_us: u64,
+    /// Segments to be acknowledged per segment of growth.
+    count: u32,
+    last_max: u32,
+    last_window: u32,
+    last_time: Tick,
+    origin: u32,
+    /// Time from the epoch's start to the origin, in 1/1024 s.
+    k: u64,
+    least_delay_us: u64,
+    epoch: Option<Tick>,
+    acked: u32,
+    /// The window that Reno would have.
+    reno_window: u32,
+    hystart: HyStart,
+}
+
+/// What `HyStart` has seen of the present round trip.
+#[derive(Clone, Copy, Debug, Default)]
+struct HyStart {
+    found: bool,
+    samples: u32,
+    round_start_us: u64,
+    round_end: u64,
+    last_ack_us: u64,
+    round_delay_us: u64,
+}
+
+impl Cubic {
+    /// The state at the start of a connection; the host's clock has so many ticks per second.
+    pub fn new(ticks_per_second: u64) -> Self {
+        Self {
+            ticks_per_second,
+            tick_us: 1_000_000 / ticks_per_second,
+            count: 0,
+            last_max: 0,
+            last_window: 0,
+            last_time: 0,
+            origin: 0,
+            k: 0,
+            least_delay_us: 0,
+            epoch: None,
+            acked: 0,
+            reno_window: 0,
+            hystart: HyStart::default(),
+        }
+    }
+
+    /// Begins anew: at the start, and after a timeout. Data is sent up to `nxt`.
+    pub fn reset(&mut self, now_us: u64, nxt: u64) {
+        *self = Self::new(self.ticks_per_second);
+        self.begin_round(now_us, nxt);
+    }
+
+    fn begin_round(&mut self, now_us: u64, nxt: u64) {
+        self.hystart = HyStart {
+            found: self.hystart.found,
+            samples: 0,
+            round_start_us: now_us,
+            round_end: nxt,
+            last_ack_us: now_us,
+            round_delay_us: u64::MAX,
+        };
+    }
+
+    /// ssthresh after a loss (section 4.6), and fast convergence (section 4.7).
+    pub fn ssthresh(&mut self, window: u32) -> u32 {
+        self.epoch = None;
+        let scaled = |factor: u64, divisor: u64| (u64::from(window) * factor / divisor) as u32;
+        self.last_max = if window < self.last_max { scaled(1024 + BETA, 2048) } else { window };
+        scaled(BETA, 1024).max(2)
+    }
+
+    /// Segments to be acknowledged per segment of growth, when `acked` more are.
+    pub fn count(&mut self, now: Tick, window: u32, acked: u32) -> u32 {
+        self.acked += acked;
+        let quiet = now - self.last_time <= self.ticks_per_second / 32;
+        if self.last_window == window && quiet {
+            return self.count;
+        }
+        if self.epoch.is_none() || now != self.last_time {
+            self.follow_curve(now, window, acked);
+        }
+        self.befriend_reno(window);
+        self.count = self.count.max(2);
+        self.count
+    }
+
+    /// The window of section 4.2 at the end of the present round trip.
+    fn follow_curve(&mut self, now: Tick, window: u32, acked: u32) {
+        self.last_window = window;
+        self.last_time = now;
+        let epoch = *self.epoch.get_or_insert_with(|| {
+            self.acked = acked;
+            self.reno_window = window;
+            if self.last_max <= window {
+                self.k = 0;
+                self.origin = window;
+            } else {
+                self.k = cube_root(u64::from(self.last_max - window) * ((1 << 40) / SCALED_C));
+                self.origin = self.last_max;
+            }
+            now
+        });
+        let delay = self.least_delay_us.div_ceil(self.tick_us);
+        let time = ((now - epoch + delay) << 10) / self.ticks_per_second;
+        let distance = time.abs_diff(self.k);
+        // Wraps as 64-bit arithmetic does in Linux, which holds for windows below a million.
+        let cube = SCALED_C.wrapping_mul(distance).wrapping_mul(distance).wrapping_mul(distance);
+        let delta = (cube >> 40) as u32;
+        let target =
+            if time < self.k { self.origin.wrapping_sub(delta) } else { self.origin.wrapping_add(delta) };
+        self.count = if target > window { window / (target - window) } else { 100 * window };
+        if self.last_max == 0 {
+            self.count = self.count.min(20);
+        }
+    }
+
+    /// Never slower than Reno with the same decrease would be (section 4.3).
+    fn befriend_reno(&mut self, window: u32) {
+        // 8 * (1024 + beta) / 3 / (1024 - beta)
+        let scale = (8 * (1024 + BETA) / 3 / (1024 - BETA)) as u32;
+        let per_segment = window.saturating_mul(scale) >> 3;
+        while self.acked > per_segment {
+            self.acked -= per_segment;
+            self.reno_window += 1;
+        }
+        if self.reno_window > window {
+            self.count = self.count.min(window / (self.reno_window - window));
+        }
+    }
+
+    /// Data leaves after a pause since `last_sent`: the curve has stood still.
+    pub fn on_restart(&mut self, now: Tick, last_sent: Tick) {
+        if let Some(epoch) = &mut self.epoch {
+            *epoch = (*epoch + now.saturating_sub(last_sent)).min(now);
+        }
+    }
+
+    /// A round-trip sample. In slow start it may tell that the window is enough: true then.
+    pub fn on_sample(&mut self, at: AckTime, rtt_us: u64, window: u32, slow_start: bool) -> bool {
+        if self.epoch.is_some_and(|epoch| at.tick - epoch < self.ticks_per_second) {
+            return false;
+        }
+        let delay = rtt_us.max(1);
+        if self.least_delay_us == 0 || self.least_delay_us > delay {
+            self.least_delay_us = delay;
+        }
+        !self.hystart.found && slow_start && self.hystart(at, delay, window)
+    }
+
+    /// `HyStart`: slow start ends where a train of ACKs spans half of the round trip, or where the delay grows.
+    fn hystart(&mut self, at: AckTime, delay_us: u64, window: u32) -> bool {
+        if at.una > self.hystart.round_end {
+            self.begin_round(at.us, at.nxt);
+        }
+        if window < HYSTART_LOW_WINDOW {
+            return false;
+        }
+        let least = self.least_delay_us;
+        let round = &mut self.hystart;
+        if at.us - round.last_ack_us <= HYSTART_SPACING_US {
+            round.last_ack_us = at.us;
+            round.found |= at.us - round.round_start_us > (least + HYSTART_HOST_DELAY_US) >> 1;
+        }
+        round.round_delay_us = round.round_delay_us.min(delay_us);
+        if round.samples < HYSTART_SAMPLES {
+            round.samples += 1;
+        } else {
+            round.found |= round.round_delay_us > least + (least >> 3).clamp(4_000, 16_000);
+        }
+        round.found
+    }
+}
+
+/// When an ACK came, and what had been acknowledged and sent.
+#[derive(Clone, Copy, Debug)]
+pub struct AckTime {
+    pub us: u64,
+    pub tick: Tick,
+    pub una: u64,
+    pub nxt: u64,
+}
+
+/// Integer cube root, rounded down. Linux approximates it, to 0.2 % in the mean.
+fn cube_root(a: u64) -> u64 {
+    let mut root = 0_u64;
+    for bit in (0..21).rev() {
+        let next = root | (1 << bit);
+        if next.pow(3) <= a {
+            root = next;
+        }
+    }
+    root
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Round-trip times in microseconds: the estimator of Linux since 3.15, and the least one of the last five minutes.
+
+use crate::clock::Tick;
+
+/// Window of the least round-trip time (`tcp_min_rtt_wlen`).
+const MINIMUM_WINDOW_US: u64 = 300_000_000;
+
+/// Smoothed round-trip time, its deviation, and the timeout that follows from them (RFC 6298 with Linux' filter).
+#[derive(Clone, Debug)]
+pub struct RttEstimator {
+    tick_us: u64,
+    minimum_us: i64,
+    maximum: Tick,
+    srtt_8: i64,
+    mdev_4: i64,
+    mdev_max_4: i64,
+    rttvar_4: i64,
+    window_end: u64,
+    rto: Tick,
+    least: Minimum,
+}
+
+impl RttEstimator {
+    /// An estimator without samples; the timeout is `initial` ticks of `tick_us` microseconds.
+    pub fn new(tick_us: u64, minimum: Tick, initial: Tick, maximum: Tick) -> Self {
+        Self {
+            tick_us,
+            minimum_us: (minimum * tick_us).cast_signed(),
+            maximum,
+            srtt_8: 0,
+            mdev_4: 0,
+            mdev_max_4: 0,
+            rttvar_4: 0,
+            window_end: 0,
+            rto: initial,
+            least: Minimum::default(),
+        }
+    }
+
+    /// Takes a sample. `una` is the first unacknowledged byte, `nxt` the next to send.
+    pub fn sample(&mut self, rtt_us: u64, una: u64, nxt: u64) {
+        let rtt = rtt_us.cast_signed();
+        if self.srtt_8 == 0 {
+            self.srtt_8 = rtt << 3;
+            self.mdev_4 = rtt << 1;
+            self.rttvar_4 = self.mdev_4.max(self.minimum_us);
+            self.mdev_max_4 = self.rttvar_4;
+            self.window_end = nxt;
+        } else {
+            let error = rtt - (self.srtt_8 >> 3);
+            self.srtt_8 += error;
+            let mut change = error.abs() - (self.mdev_4 >> 2);
+            // A sample far below SRTT would raise the deviation: it counts with 1/32 instead of 1/4.
+            if error < 0 && change > 0 {
+                change >>= 3;
+            }
+            self.mdev_4 += change;
+            if self.mdev_4 > self.mdev_max_4 {
+                self.mdev_max_4 = self.mdev_4;
+                self.rttvar_4 = self.rttvar_4.max(self.mdev_max_4);
+            }
+            if una > self.window_end {
+                if self.mdev_max_4 < self.rttvar_4 {
+                    self.rttvar_4 -= (self.rttvar_4 - self.mdev_max_4) >> 2;
+                }
+                self.window_end = nxt;
+                self.mdev_max_4 = self.minimum_us;
+            }
+        }
+        self.srtt_8 = self.srtt_8.max(1);
+        let timeout_us = ((self.srtt_8 >> 3) + self.rttvar_4).cast_unsigned();
+        self.rto = self.ticks(timeout_us).min(self.maximum);
+    }
+
+    /// Takes in what may be the least round-trip time.
+    pub fn note_least(&mut self, now_us: u64, rtt_us: u64) {
+        self.least.take(now_us, if rtt_us == 0 { self.tick_us } else { rtt_us });
+    }
+
+    /// Nothing was measured in the handshake: a cautious timeout (RFC 6298, section 5.7).
+    pub fn fall_back(&mut self, timeout: Tick) {
+        self.rttvar_4 = (timeout * self.tick_us).cast_signed();
+        self.mdev_4 = self.rttvar_4;
+        self.mdev_max_4 = self.rttvar_4;
+        self.rto = timeout;
+    }
+
+    /// Microseconds in ticks, rounded up.
+    pub fn ticks(&self, us: u64) -> Tick {
+        us.div_ceil(self.tick_us)
+    }
+
+    /// Ticks in microseconds.
+    pub fn micros(&self, ticks: Tick) -> u64 {
+        ticks * self.tick_us
+    }
+
+    /// Timeout now, backoff included.
+    pub fn rto(&self) -> Tick {
+        self.rto
+    }
+
+    /// Doubles the timeout after an expiry (RFC 6298, section 5.5).
+    pub fn back_off(&mut self) {
+        self.rto = (self.rto * 2).min(self.maximum);
+    }
+
+    /// Least timeout in microseconds.
+    pub fn minimum_us(&self) -> u64 {
+        self.minimum_us.cast_unsigned()
+    }
+
+    /// Smoothed round-trip time in microseconds; 0 without samples.
+    pub fn srtt_us(&self) -> u64 {
+        (self.srtt_8 >> 3).cast_unsigned()
+    }
+
+    /// Twice the smoothed round-trip time in microseconds; 0 without samples.
+    pub fn twice_srtt_us(&self) -> u64 {
+        (self.srtt_8 >> 2).cast_unsigned()
+    }
+
+    /// Least round-trip time in microseconds; the greatest number without samples.
+    pub fn least_us(&self) -> u64 {
+        self.least.get()
+    }
+}
+
+/// The least value of a sliding window, from its best, second and third best samples (after Kathleen Nichols).
+#[derive(Clone, Copy, Debug)]
+struct Minimum([(u64, u64); 3]);
+
+impl Default for Minimum {
+    fn default() -> Self {
+        Self([(0, u64::from(u32::MAX)); 3])
+    }
+}
+
+impl Minimum {
+    fn get(&self) -> u64 {
+        self.0[0].1
+    }
+
+    fn take(&mut self, now: u64, value: u64) {
+        let sample = (now, value);
+        let [first, second, third] = &mut self.0;
+        if value <= first.1 || now - third.0 > MINIMUM_WINDOW_US {
+            self.0 = [sample; 3];
+            return;
+        }
+        if value <= second.1 {
+            (*second, *third) = (sample, sample);
+        } else if value <= third.1 {
+            *third = sample;
+        }
+        let age = now - first.0;
+        if age > MINIMUM_WINDOW_US {
+            (*first, *second, *third) = (*second, *third, sample);
+            if now - first.0 > MINIMUM_WINDOW_US {
+                (*first, *second, *third) = (*second, *third, sample);
+            }
+        } else if second.0 == first.0 && age > MINIMUM_WINDOW_US / 4 {
+            (*second, *third) = (sample, sample);
+        } else if third.0 == second.0 && age > MINIMUM_WINDOW_US / 2 {
+            *third = sample;
+        }
+    }
+}

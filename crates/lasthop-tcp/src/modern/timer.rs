@@ -1,0 +1,42 @@
+//! The one timer of Linux' sender.
+
+use crate::clock::{Tick, wheel};
+
+/// What the timer is set for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// The retransmission timeout.
+    Retransmission,
+    /// The tail loss probe (RFC 8985, section 7).
+    Probe,
+    /// The end of RACK's reordering window (RFC 8985, section 6.2).
+    Reordering,
+}
+
+/// A timer that is set for one thing at a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Timer {
+    set: Option<(Alarm, Tick)>,
+}
+
+impl Timer {
+    /// Sets it for `delta` ticks from `now` on, instead of what it was set for.
+    pub fn set(&mut self, alarm: Alarm, now: Tick, delta: Tick) {
+        self.set = Some((alarm, wheel(now, delta)));
+    }
+
+    /// Nothing is to happen.
+    pub fn clear(&mut self) {
+        self.set = None;
+    }
+
+    /// What it is set for.
+    pub fn alarm(&self) -> Option<Alarm> {
+        self.set.map(|(alarm, _)| alarm)
+    }
+
+    /// Tick at which it fires.
+    pub fn due(&self) -> Option<Tick> {
+        self.set.map(|(_, tick)| tick)
+    }
+}

@@ -1,0 +1,120 @@
+"""The guest kernels that were built: one folder each, outside the project."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from lasthop.errors import InputError, nearest
+
+_PROGRAM = "linux"
+_INFO = "info.json"
+CONFIG = Path(__file__).with_name("guest.config")
+RANDOM = Path(__file__).with_name("seeded_random.h")
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What a kernel was made from, and what it can do."""
+
+    version: str
+    """As the source calls itself, such as 6.12.117."""
+    source: str
+    """The package with its version, or the path that was given."""
+    source_sha256: str | None
+    """Of the source's archive; none for an unpacked tree."""
+    recipe: str
+    """Digest of the configuration and the changes to the source that this version of lasthop asks for."""
+    compiler: str
+    build_s: float
+    seccomp: bool
+    """Whether it can follow its processes by seccomp, which halves the time of a system call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel that was built."""
+
+    name: str
+    folder: Path
+    info: Info
+
+    @property
+    def program(self) -> Path:
+        """The kernel itself, a program of this machine."""
+        return self.folder / _PROGRAM
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the program: equal kernels give equal results."""
+        return hashlib.sha256(self.program.read_bytes()).hexdigest()
+
+
+def store() -> Path:
+    """Return the folder that holds the kernels, which need not exist."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "lasthop" / "kernels"
+
+
+def recipe() -> str:
+    """Return the digest of what is asked for of a kernel."""
+    return hashlib.sha256(CONFIG.read_bytes() + RANDOM.read_bytes()).hexdigest()
+
+
+def kernels() -> list[Kernel]:
+    """Return the kernels that can be used, oldest release first."""
+    found = []
+    for folder in store().iterdir() if store().is_dir() else []:
+        if (folder / _INFO).is_file() and (folder / _PROGRAM).is_file():
+            info = json.loads((folder / _INFO).read_text(encoding="utf-8"))
+            found.append(Kernel(folder.name, folder, Info(**info)))
+    return sorted(found, key=lambda kernel: (_numbers(kernel.info.version), kernel.name))
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
+def find_kernel(name: str | None) -> Kernel:
+    """Return the kernel called `name`, or the newest; raise `InputError` if there is none, or if it is out of date."""
+    found = {kernel.name: kernel for kernel in kernels()}
+    if not found:
+        raise InputError(
+            "The kernel engine needs a guest kernel, and none has been built. Build one, once, with "
+            "'lasthop kernel build'; it takes a few minutes."
+        )
+    if name is not None and name not in found:
+        raise InputError(
+            f"No kernel called '{name}' has been built; did you mean '{nearest(name, found)}'? Built: "
+            f"{', '.join(found)}. 'lasthop kernel build --source {name}' builds another."
+        )
+    kernel = found[name] if name is not None else list(found.values())[-1]
+    if kernel.info.recipe != recipe():
+        raise InputError(
+            f"The kernel '{kernel.name}' was built for another version of lasthop. Build it again with "
+            f"'lasthop kernel build --source {kernel.name}'."
+        )
+    return kernel
+
+
+def keep(name: str, program: Path, info: Info) -> Kernel:
+    """Take a program that was built into the store, in place of one of the same name."""
+    target = store() / name
+    temporary = target.with_name(f"{name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    shutil.copy2(program, temporary / _PROGRAM)
+    (temporary / _INFO).write_text(json.dumps(asdict(info), indent=2) + "\n", encoding="utf-8")
+    shutil.rmtree(target, ignore_errors=True)
+    temporary.rename(target)
+    return Kernel(name, target, info)
+
+
+def remove(kernel: Kernel) -> None:
+    """Forget a kernel."""
+    shutil.rmtree(kernel.folder)

@@ -1,0 +1,239 @@
+"""The kernel engine: a guest kernel's TCP in virtual time, the same to the byte every time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lasthop import _core
+from lasthop.errors import InputError
+from lasthop.kernel import engine as kernel_engine
+from lasthop.kernel.build import build
+from lasthop.kernel.engine import KernelEngine
+from lasthop.kernel.source import find_source
+from lasthop.kernel.store import Kernel, find_kernel, kernels, store
+from test_live_run import DOWNLOAD, PAGE, SCENARIO, STREAM
+from tools import require_tools, tshark
+
+LASTHOP = Path(sys.executable).with_name("lasthop")
+
+# `make test` builds it before; without it these tests fail, and say how to get it.
+NO_KERNEL = "the tests of the kernel engine need a guest kernel: run `make kernel`"
+
+
+@pytest.fixture(scope="session")
+def kernel() -> Kernel:
+    try:
+        return find_kernel(None)
+    except InputError as error:
+        pytest.fail(f"{NO_KERNEL} ({error})")
+
+
+def scenario(folder: Path, *parts: str) -> Path:
+    file = folder / "small.toml"
+    file.write_text(SCENARIO + "".join(parts), encoding="utf-8")
+    return file
+
+
+def command(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        [LASTHOP, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=300, **options
+    )
+
+
+def guests() -> list[int]:
+    """Every process that runs a guest kernel."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                arguments = (entry / "cmdline").read_bytes()
+                state = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if b"time-travel=inf-cpu" in arguments and state != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def test_the_same_seed_gives_the_same_records_byte_for_byte_on_one_instance_and_on_two(
+    kernel: Kernel, tmp_path: Path
+) -> None:
+    levels = '[factor.control.reno]\n[factor.control.bbr]\ntcp.congestion_control = "bbr"\n'
+    file = scenario(tmp_path, DOWNLOAD, STREAM, levels)
+    records = set()
+    for number, jobs in enumerate((1, 2, 1, 2)):
+        out = tmp_path / f"out{number}"
+        done = command("run", file, "--engine", "kernel", "--jobs", jobs, "--out", out, "--quiet")
+        assert done.returncode == 0, done.stderr
+        records.add((out / "flows.parquet").read_bytes() + (out / "runs.parquet").read_bytes())
+    assert len(records) == 1
+    flows = pl.read_parquet(tmp_path / "out0" / "flows.parquet")
+    assert flows.height == 2 * 2 * 2
+    assert set(flows.filter(pl.col("protocol") == "tcp")["outcome"]) == {"closed"}
+    other = tmp_path / "other"
+    command("run", file, "--engine", "kernel", "--seed", 2, "--out", other, "--quiet")
+    assert (other / "flows.parquet").read_bytes() != (tmp_path / "out0" / "flows.parquet").read_bytes()
+
+
+def test_deliveries_are_punctual_to_the_microsecond_and_agree_with_the_model_on_a_link_without_tcp(
+    kernel: Kernel, tmp_path: Path
+) -> None:
+    cell = _core.load(str(scenario(tmp_path, STREAM))).cells[0]
+    guest = KernelEngine(kernel).run_cell(cell, 1, 1, 1)
+    assert guest.runs["valid"] == [True]
+    assert guest.runs["lateness_max_us"][0] < 5.0
+    model = cell.run(1, 1, 1)
+    columns = ("data_offered_bytes", "data_delivered_bytes", "data_packets_sent")
+    shared = [column for column in columns if column in model.flows]
+    assert shared
+    for column in shared:
+        assert guest.flows[column] == model.flows[column]
+
+
+def test_a_page_is_loaded_and_captured_and_the_model_tells_the_same_story(kernel: Kernel, tmp_path: Path) -> None:
+    require_tools()
+    file = scenario(tmp_path, PAGE)
+    out = tmp_path / "out"
+    done = command("run", file, "--engine", "kernel", "--replications", 1, "--pcap", "--out", out, "--quiet")
+    assert done.returncode == 0, done.stderr
+    captures = sorted(out.rglob("*.pcapng"))
+    assert [capture.name for capture in captures] == ["client.pcapng", "server.pcapng"]
+    requests = tshark(captures[0], ("http.request.method",), "-Y", "http.request")
+    assert requests
+    assert all(request == ["GET"] for request in requests)
+    assert pl.read_parquet(out / "pages.parquet").height == 1
+
+
+def test_an_ordinary_user_without_capabilities_gets_the_same_bytes(kernel: Kernel, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("this whole run is an ordinary user's")
+    cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
+    program = (
+        "import json, sys\nfrom lasthop import _core\nfrom lasthop.kernel.engine import KernelEngine\n"
+        "from lasthop.kernel.store import Info, Kernel\nfrom pathlib import Path\n"
+        "name, folder, info, file = json.load(sys.stdin)\n"
+        "kernel = Kernel(name, Path(folder), Info(**info))\n"
+        "print(json.dumps(KernelEngine(kernel).run_cell(_core.load(file).cells[0], 1, 1, 2).flows))\n"
+    )
+    # The kernel lies in root's home, and this tree maybe too: the user gets both to read.
+    home = Path("/tmp") / f"lasthop-user-{os.getpid()}"
+    shutil.copytree(kernel.folder, home / "kernel")
+    shutil.copytree(Path(_core.__file__).parent, home / "site" / "lasthop", symlinks=False)
+    shutil.copy(tmp_path / "small.toml", home)
+    for path in [home, *home.rglob("*")]:
+        path.chmod(0o755)
+    try:
+        arguments = [kernel.name, str(home / "kernel"), asdict(kernel.info), str(home / "small.toml")]
+        done = subprocess.run(
+            ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all",
+             "--bounding-set=-all", sys.executable, "-c", program],
+            input=json.dumps(arguments), capture_output=True, text=True, check=False, timeout=120,
+            env={**os.environ, "PYTHONPATH": str(home / "site"), "HOME": str(home)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == KernelEngine(kernel).run_cell(cell, 1, 1, 2).flows
+    finally:
+        shutil.rmtree(home)
+
+
+def test_killed_at_any_moment_nothing_stays(kernel: Kernel, tmp_path: Path) -> None:
+    file = scenario(tmp_path, DOWNLOAD, STREAM)
+    mounts = Path("/proc/mounts").read_text(encoding="utf-8")
+    shared = sorted(os.listdir("/dev/shm"))
+    for moment in range(8):
+        process = subprocess.Popen(
+            [LASTHOP, "run", file, "--engine", "kernel", "--replications", "40", "--out", tmp_path / "killed"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        deadline = time.monotonic() + 30
+        while not guests() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert guests(), "no guest was started"
+        time.sleep(0.01 * moment)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        while guests() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert guests() == []
+    assert Path("/proc/mounts").read_text(encoding="utf-8") == mounts
+    assert sorted(os.listdir("/dev/shm")) == shared
+    done = command("run", file, "--engine", "kernel", "--replications", 2, "--out", tmp_path / "after", "--quiet")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_guest_that_dies_is_reported_with_its_console(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
+    init = tmp_path / "init"
+    init.write_bytes(b"#!/nothing/here\n")
+    monkeypatch.setattr(kernel_engine, "_GUEST", init)
+    with pytest.raises(InputError, match=r"failed twice .*Kernel panic"):
+        KernelEngine(kernel).run_cell(cell, 1, 1, 1)
+    assert guests() == []
+
+
+def test_what_a_guest_cannot_run_is_said(kernel: Kernel, tmp_path: Path) -> None:
+    clients = Path(_core.__file__).parent / "studies" / "atmf1998" / "study.toml"
+    cell = _core.load(str(clients)).cells[0]
+    with pytest.raises(InputError, match="an ATM switch runs on the model engine only"):
+        KernelEngine(kernel).run_cell(cell, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "x.toml", "--kernel", "6.12"], "--kernel names the guest kernel"),
+        (["run", "x.toml", "--engine", "kernel", "--kernel", "6.21"], "did you mean"),
+        (["kernel", "info", "6.21"], "No kernel called '6.21'"),
+        (["kernel", "remove", "6.21"], "No kernel called '6.21'"),
+        (["kernel", "build", "--source", "neither"], "neither a release such as 6.12"),
+    ],
+)
+def test_bad_requests_are_answered_in_a_sentence(
+    kernel: Kernel, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    scenario(tmp_path, DOWNLOAD).rename(tmp_path / "x.toml")
+    done = command(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_a_kernel_the_way_to_one_is_told(tmp_path: Path) -> None:
+    file = scenario(tmp_path, DOWNLOAD)
+    done = command("run", file, "--engine", "kernel", env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "empty")})
+    assert done.returncode == 2
+    assert "lasthop kernel build" in done.stderr
+
+
+def test_missing_build_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(InputError, match=r"apt-get install make gcc binutils flex bison"):
+        build("6.12", 1, lambda _stage, _files: None)
+
+
+def test_a_release_that_apt_does_not_know_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"apt knows no package linux-source-6\.99"):
+        find_source("6.99", tmp_path)
+
+
+def test_a_listed_kernel_can_be_told_about(kernel: Kernel) -> None:
+    listed = command("kernel", "list").stdout
+    assert kernel.name in listed
+    assert kernel in kernels()
+    assert kernel.folder.parent == store()
+    told = command("kernel", "info", kernel.name).stdout
+    assert kernel.info.version in told
+    assert kernel.digest in told
