@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import polars as pl
 import pytest
 
 from lasthop import _core
+from lasthop.errors import InputError
 from lasthop.live.engine import run_cell
 from tools import require_tools, tool, tshark
 
@@ -115,12 +117,53 @@ def test_losses_are_seen_and_repaired(tmp_path: Path) -> None:
     assert row["sent_packets"] - row["received_packets"] == row["data_drops_queue"]
 
 
-def test_a_page_is_loaded_over_real_connections(tmp_path: Path) -> None:
-    cell = cell_of(tmp_path, PAGE)
-    live, model = run_cell(cell, 1, 1, 1), cell.run(1, 1, 1)
+PIPELINED = PAGE.replace("http1.0", "http1.1-pipelined").replace(
+    "connections = 2", 'connections = 1\nclose_after = "50 ms"'
+)
+
+
+@pytest.mark.parametrize("server", ["built-in", "nginx"])
+@pytest.mark.parametrize("page", [PAGE, PAGE.replace('"200 B"', '"0 B"'), PIPELINED], ids=["1.0", "whole", "1.1"])
+def test_a_page_is_loaded_in_real_http(tmp_path: Path, page: str, server: str) -> None:
+    if server == "nginx" and not any(map(shutil.which, ("nginx", "/usr/sbin/nginx"))):
+        pytest.fail("nginx not found: run 'scripts/setup-system --test' as root.")
+    page = page.replace('"200 B"', '"250 B"')
+    page = page.replace("\n[[flow]]", f'server = "{server}"\n\n[[flow]]')
+    cell = cell_of(tmp_path, page, queue="200 packets")
+    live, model = run_cell(cell, 1, 1, 2), cell.run(1, 1, 2)
     for column in ("outcome", "objects", "objects_received", "connections"):
         assert live.pages[column] == model.pages[column], column
     assert live.pages["response_time_s"] == pytest.approx(model.pages["response_time_s"], rel=0.25)
+    # The messages are as large as the model's, byte for byte; both ends of each connection were watched to its end.
+    assert live.flows["outcome"] == model.flows["outcome"]
+    assert live.flows["sent_bytes"] == model.flows["sent_bytes"]
+    said = [difference["what"].startswith("server") for difference in live.facts["differences"]]
+    assert any(said) == (server == "nginx")
+
+
+def test_a_page_too_small_for_real_messages_is_refused(tmp_path: Path) -> None:
+    for change, text in (
+        (('"200 B"', '"0 B"'), 'give it "256 B" or more'),
+        (('"200 B"\n', '"200 B"\nserver = "nginx"\n'), 'at least "224 B"'),
+    ):
+        with pytest.raises(InputError, match=text):
+            run_cell(cell_of(tmp_path, PAGE.replace("10 kB", "100 B").replace(*change)), 1, 1, 1)
+
+
+@pytest.mark.parametrize("algorithm", ["reno", "cubic"])
+def test_the_window_grows_as_the_scenario_says(tmp_path: Path, algorithm: str) -> None:
+    cell = cell_of(tmp_path, f'congestion_control = "{algorithm}"\n' + DOWNLOAD, queue="4 packets", buffer="1152 B")
+    trace = run_cell(cell, 1, 1, 1, record=1).trace
+    assert trace is not None
+    windows = [
+        (cwnd, ssthresh)
+        for event, cwnd, ssthresh in zip(trace.tcp["event"], trace.tcp["cwnd"], trace.tcp["ssthresh"], strict=True)
+        if event == "window"
+    ]
+    before = max(cwnd for cwnd, ssthresh in windows if ssthresh is None)
+    first = next(ssthresh for _, ssthresh in windows if ssthresh is not None)
+    share = {"reno": 0.5, "cubic": 0.7}[algorithm]
+    assert first == pytest.approx(share * before, abs=1.5)
 
 
 def test_hosts_remember_within_a_chain_only_if_asked(tmp_path: Path) -> None:

@@ -522,3 +522,15 @@ def test_every_kind_has_a_panel(by_hand: TraceTables) -> None:
     assert ["waterfall", *(panel.kind for panel in panels(by_hand))] == list(KINDS)
     quiet = replace(by_hand, packets=by_hand.packets.clear(), tcp=by_hand.tcp.clear())
     assert all(isinstance(panel, Panel) and panel.layers == [] for panel in panels(quiet))
+
+
+def test_many_flows_of_one_application_share_their_place_in_the_legend() -> None:
+    study = _core.load(str(STUDY.parents[1] / "examples" / "short-flows.toml"))
+    cell = study.cells[0]
+    tables = TraceTables.of(cell.trace(study.seed, 1, 1), cell.scenario)
+    count = sum(flow.application == "short" for flow in tables.flows)
+    for panel in panels(tables, ["cwnd", "rtt", "throughput"]):
+        names = {layer.mark.name for layer in panel.layers}
+        assert len(panel.layers) > 100
+        assert len(names) < 10
+        assert any(f"of {count} flows of short" in name for name in names)

@@ -1,11 +1,12 @@
 //! The TCP of a scenario, as far as Linux lets it be chosen: sysctls of a network namespace and route metrics. What it
 //! does not let be chosen is listed, not ignored.
 
+use crate::error::Error;
 use crate::namespace::HostConfig;
 use lasthop_core::Duration;
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{FRtoMode, InitialSsthresh, RecoveryRules, TcpConfig};
-use lasthop_traffic::{FlowConfig, ShortHosts};
+use lasthop_traffic::{FlowConfig, HttpServer, ShortHosts};
 use netlink_packet_route::route::RouteMetric;
 use serde::Serialize;
 use std::fs;
@@ -58,7 +59,9 @@ impl Features {
             .collect();
         let metrics = metrics(tcp, segment, tcp.initial_window, tcp.receive_window_initial);
         let host = HostConfig { sysctls, metrics, further };
-        Self { server: host.clone(), client: host, differences: differences(tcp) }
+        let server = scenario.http.as_ref().map(|http| http.server).unwrap_or_default();
+        let differences = differences(tcp).into_iter().chain(server_difference(server)).collect();
+        Self { server: host.clone(), client: host, differences }
     }
 }
 
@@ -138,6 +141,31 @@ fn differences(tcp: &TcpConfig) -> Vec<Difference> {
     let mut list = recovery_differences(tcp);
     list.extend(timing_differences(tcp));
     list
+}
+
+/// Why hosts cannot have the algorithm of congestion control, if it is that which this kernel lacks.
+pub fn missing_algorithm(tcp: &TcpConfig) -> Option<Error> {
+    let offered = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").ok()?;
+    missing_from(&offered, tcp.congestion_control.name())
+}
+
+fn missing_from(offered: &str, wanted: &str) -> Option<Error> {
+    if offered.split_whitespace().any(|name| name == wanted) {
+        return None;
+    }
+    let offered: Vec<_> = offered.split_whitespace().collect();
+    Some(Error::new(format!(
+        "congestion_control = \"{wanted}\": this kernel offers {}; choose one of these, or have root load the module \
+         tcp_{wanted}",
+        offered.join(", ")
+    )))
+}
+
+fn server_difference(server: HttpServer) -> Option<Difference> {
+    (server == HttpServer::Nginx).then(|| Difference {
+        what: "server = \"nginx\": it answers in a process of its own, and pipelined answers may share a segment".into(),
+        effect: "Answers leave some tenths of a millisecond later, and in a few segments less.",
+    })
 }
 
 /// How losses are found and repaired.
@@ -271,6 +299,13 @@ mod tests {
         assert!(off.server.metrics.contains(&RouteMetric::CcAlgo("reno".into())));
         let bbr = features("congestion_control = \"bbr\"");
         assert!(bbr.server.metrics.contains(&RouteMetric::CcAlgo("bbr".into())));
+    }
+
+    #[test]
+    fn an_algorithm_that_the_kernel_lacks_is_named_with_those_it_has() {
+        assert_eq!(missing_from("reno cubic\n", "cubic"), None);
+        let error = missing_from("reno cubic\n", "bbr").unwrap().to_string();
+        assert!(error.contains("\"bbr\": this kernel offers reno, cubic;"), "{error}");
     }
 
     #[test]

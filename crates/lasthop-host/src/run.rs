@@ -4,12 +4,12 @@ use crate::clock::{Clock, Waiter};
 use crate::counters::Counters;
 use crate::emulator::Emulator;
 use crate::error::{Context, Error};
-use crate::features::{Difference, Features};
+use crate::features::{Difference, Features, missing_algorithm};
 use crate::hop::{Hop, needs_last_hop};
 use crate::lateness::LatenessSummary;
 use crate::namespace::{HostNamespace, acquire_rights};
 use crate::priority::Priority;
-use crate::workload::{STRANGER, Workload, needs_sockets};
+use crate::workload::{Nginx, STRANGER, Workload, needs_sockets};
 use lasthop_core::{
     Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Seed, TcpEvent,
 };
@@ -121,6 +121,9 @@ const SERVER_TUN: u64 = 0;
 const CLIENT_TUN: u64 = 1;
 const FIRST_SOCKET: u64 = 2;
 
+/// The fixed host, the mobile host, and a web server that is a program of its own.
+type Hosts = (HostNamespace, HostNamespace, Option<Nginx>);
+
 /// Runs the replications. The calling process must have one thread only, and is in other namespaces afterwards.
 pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
     let scenario = &spec.scenario;
@@ -138,9 +141,10 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
     let mtu = scenario.mtu.0 as u32;
     let hosts = || {
         let server = HostNamespace::create(Host::Server, mtu, &features.server)?;
-        Ok::<_, Error>((server, HostNamespace::create(Host::Client, mtu, &features.client)?))
+        let nginx = Nginx::start(scenario, &server)?;
+        Ok::<Hosts, Error>((server, HostNamespace::create(Host::Client, mtu, &features.client)?, nginx))
     };
-    let mut pair = hosts()?;
+    let mut pair = hosts().map_err(|error| missing_algorithm(&scenario.tcp).unwrap_or(error))?;
     let (mut records, mut facts) = (Batch::default(), Vec::new());
     let mut recording = None;
     for (index, replication) in (0..).zip(spec.first..spec.first + spec.count) {
@@ -174,7 +178,7 @@ fn run_once<O: Observer>(
     scenario: &Scenario,
     seed: Seed,
     in_chain: u32,
-    (server, client): &(HostNamespace, HostNamespace),
+    (server, client, _): &Hosts,
     spin_us: u64,
     mut observer: O,
 ) -> Result<(Instant, O, RunFacts), Error> {

@@ -50,6 +50,7 @@ pub enum HttpServer {
 }
 
 impl HttpServer {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
     fn is_built_in(&self) -> bool {
         *self == Self::BuiltIn
     }

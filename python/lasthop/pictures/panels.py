@@ -17,6 +17,8 @@ from lasthop.pictures.waterfall import waterfall_panels
 KINDS = ("waterfall", "sequence", "cwnd", "rtt", "queue", "throughput")
 _KILO = 1000.0
 _NANO = 1e9
+_NAMED_MAX = 12
+"""So many flows of one application have a line each in the legend."""
 _PANELS_OF_TCP = ("sequence", "cwnd", "rtt")
 
 
@@ -127,15 +129,27 @@ def _queue_events(events: pl.DataFrame) -> list[Layer]:
     return layers
 
 
+def _shown_as(flows: Sequence[FlowOf]) -> dict[int, tuple[str, int]]:
+    """Return the name and the number that each flow is shown by: many flows of one application by its name."""
+    siblings: dict[str, list[FlowOf]] = {}
+    for flow in flows:
+        siblings.setdefault(flow.application, []).append(flow)
+    shown: dict[int, tuple[str, int]] = {}
+    for application, own in siblings.items():
+        together = (f"{len(own)} flows of {application}", own[0].number)
+        shown |= {flow.number: together if len(own) > _NAMED_MAX else (flow.name, flow.number) for flow in own}
+    return shown
+
+
 def cwnd_panel(tables: TraceTables, flows: Sequence[FlowOf]) -> Panel:
     """Congestion windows and slow-start thresholds, in segments; no line while a threshold is infinite."""
-    layers = []
+    layers, shown = [], _shown_as(flows)
     for flow in flows:
         events = tables.sender_events(flow)
         states = events.filter(_event("window"))
         layers += [
-            _layer(marks.SSTHRESH.of(flow.name, flow.number), states, "ssthresh"),
-            _layer(marks.CWND.of(flow.name, flow.number), states, "cwnd"),
+            _layer(marks.SSTHRESH.of(*shown[flow.number]), states, "ssthresh"),
+            _layer(marks.CWND.of(*shown[flow.number]), states, "cwnd"),
         ]
         undone = events.with_columns(pl.col("cwnd").forward_fill()).filter(pl.col("event").is_in(marks.UNDOS))
         layers.append(_layer(marks.UNDONE, undone, "cwnd"))
@@ -147,13 +161,13 @@ def rtt_panel(tables: TraceTables, flows: Sequence[FlowOf]) -> Panel:
 
     The timeout is the one after the last sample: exponential back-off shows in the spacing of expiries.
     """
-    layers = []
+    layers, shown = [], _shown_as(flows)
     for flow in flows:
         events = tables.sender_events(flow)
         samples = events.filter(_event("rtt-sample"))
         layers += [
-            _layer(marks.RTO.of(flow.name, flow.number), samples, "rto_ns", _NANO),
-            _layer(marks.RTT.of(flow.name, flow.number), samples, "rtt_ns", _NANO),
+            _layer(marks.RTO.of(*shown[flow.number]), samples, "rto_ns", _NANO),
+            _layer(marks.RTT.of(*shown[flow.number]), samples, "rtt_ns", _NANO),
         ]
         expired = events.with_columns(pl.col("rto_ns").forward_fill()).filter(_event("timeout"))
         layers.append(_layer(marks.TIMER, expired.drop_nulls("rto_ns"), "rto_ns", _NANO))
@@ -200,7 +214,7 @@ def rate_window_s(duration: float) -> float:
 
 def throughput_panel(tables: TraceTables, flows: Sequence[FlowOf], window: float) -> Panel:
     """Goodput: payload that reached the receiver for the first time, in kB/s over the `window` seconds before."""
-    layers = []
+    layers, shown = [], _shown_as(flows)
     for flow in flows:
         arrived = tables.packets.filter(
             pl.col("flow") == flow.number,
@@ -214,7 +228,7 @@ def throughput_panel(tables: TraceTables, flows: Sequence[FlowOf], window: float
         else:
             sizes = arrived["payload_bytes"].to_list()
         x, rates = sliding_rate(arrived["time_s"].to_list(), sizes, window)
-        layers.append(Layer(marks.GOODPUT.of(flow.name, flow.number), x, [rate / _KILO for rate in rates]))
+        layers.append(Layer(marks.GOODPUT.of(*shown[flow.number]), x, [rate / _KILO for rate in rates]))
     return Panel("throughput", f"goodput over {window:g} s", "kB/s", filled(layers))
 
 

@@ -1,5 +1,6 @@
 //! The applications of a scenario over real sockets: the state machines of the model engine, and the kernel's TCP.
 
+mod diag;
 mod http;
 mod peer;
 mod segments;
@@ -11,13 +12,15 @@ use crate::error::{Context, Error};
 use crate::header::Transport;
 use crate::hop::Flows;
 use crate::namespace::{HostNamespace, addresses};
+use diag::Diag;
 use http::Site;
 use http::client::Answers;
+pub use http::nginx::Nginx;
 use lasthop_core::{
     Body, Datagram, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, Protocol, Seed,
 };
 use lasthop_scenario::Scenario;
-use lasthop_traffic::{Action, BulkConfig, ConstantUdp, FlowConfig, PageLoad};
+use lasthop_traffic::{Action, BulkConfig, ConstantUdp, FlowConfig, HttpServer, PageLoad};
 use nix::sys::epoll::EpollFlags;
 use peer::{News, Peer};
 use segments::Segments;
@@ -131,6 +134,7 @@ pub struct Workload {
     /// Of earlier runs of a chain.
     flows_before: usize,
     segment_bytes: u64,
+    server: HttpServer,
 }
 
 impl Workload {
@@ -156,6 +160,7 @@ impl Workload {
             sinks: Vec::new(),
             watched: Vec::new(),
             first_name,
+            server: scenario.http.as_ref().map(|http| http.server).unwrap_or_default(),
             flows_before: run as usize * infos.len(),
             segment_bytes: u64::from(scenario.segment_bytes()),
         };
@@ -208,7 +213,12 @@ impl Workload {
             };
             let (own, other) = if host == Host::Server { (server, client) } else { (client, server) };
             other.enter()?;
-            self.listen(host, to, info, waiter).context(&cannot)?;
+            if host == Host::Client && self.server == HttpServer::Nginx {
+                let diag = Rc::new(Diag::open().context("cannot ask the kernel about nginx' connections")?);
+                connection.server.leave_to_another(diag, to, from);
+            } else {
+                self.listen(host, to, info, waiter).context(&cannot)?;
+            }
             own.enter()?;
             let socket = peer::socket(from, info.dscp).context(&cannot)?;
             connection.peer(host).open(socket);

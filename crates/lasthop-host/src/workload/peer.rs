@@ -1,5 +1,6 @@
 //! One end of a TCP connection: a socket, what the application still wants written, and how far it has read.
 
+use super::diag::Diag;
 use super::sender::{Sender, TcpInfo};
 use crate::error::{Context, Error};
 use lasthop_core::{Dscp, FlowId, Host, Instant, Observer, Segment};
@@ -40,6 +41,8 @@ struct Order {
 #[derive(Debug)]
 pub struct Peer {
     socket: Option<Rc<Socket>>,
+    /// How the kernel is asked about it if another process has the socket: who asks, its own and the other's address.
+    foreign: Option<(Rc<Diag>, SocketAddr, SocketAddr)>,
     /// Its events.
     pub sender: Sender,
     orders: VecDeque<Order>,
@@ -56,6 +59,7 @@ impl Peer {
         let sender = Sender::new(flow, host);
         Self {
             socket: None,
+            foreign: None,
             sender,
             orders: VecDeque::new(),
             close: false,
@@ -68,6 +72,20 @@ impl Peer {
     /// Gives it its socket.
     pub fn open(&mut self, socket: Socket) -> &Rc<Socket> {
         self.socket.insert(Rc::new(socket))
+    }
+
+    /// Another process will have its socket.
+    pub fn leave_to_another(&mut self, diag: Rc<Diag>, own: SocketAddr, other: SocketAddr) {
+        self.foreign = Some((diag, own, other));
+    }
+
+    /// What the kernel says of it now.
+    fn info(&self) -> Option<TcpInfo> {
+        match (&self.socket, &self.foreign) {
+            (Some(socket), _) => TcpInfo::of(socket).ok(),
+            (None, Some((diag, own, other))) => diag.info(*own, *other).ok().flatten(),
+            (None, None) => None,
+        }
     }
 
     /// The socket, once there is one.
@@ -171,20 +189,20 @@ impl Peer {
     /// It sends a segment, which nobody has seen yet; `again` if it was sent before.
     pub fn sends<O: Observer>(&mut self, now: Instant, segment: &Segment, again: bool, observer: &mut O) {
         self.sender.sends(segment.end());
-        if again && let Some(info) = self.socket.as_ref().and_then(|socket| TcpInfo::of(socket).ok()) {
+        if again && let Some(info) = self.info() {
             self.sender.sends_again(now, segment.seq, info, observer);
         }
     }
 
     /// The kernel has acted: tells what changed.
     pub fn look<O: Observer>(&mut self, now: Instant, observer: &mut O) {
-        let Some(socket) = &self.socket else { return };
-        let Ok(info) = TcpInfo::of(socket) else { return };
+        let Some(info) = self.info() else { return };
         // A socket that has not connected yet is closed, too.
         if info.is_closed() && !self.sender.has_been_open() && !self.told_end {
             return;
         }
-        let failed = || self.lost || socket.take_error().is_ok_and(|error| error.is_some());
+        let error = |socket: &Rc<Socket>| socket.take_error().is_ok_and(|error| error.is_some());
+        let failed = || self.lost || self.socket.as_ref().is_some_and(error);
         self.sender.arrived(now, info, failed, observer);
     }
 }

@@ -40,28 +40,42 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
+    /// What is left of a connection that is over.
+    pub const CLOSED: Self = Self {
+        state: CLOSED,
+        ca_state: 0,
+        retransmits: 0,
+        cwnd: 0,
+        ssthresh: 0,
+        in_flight: 0,
+        srtt_us: 0,
+        rto_us: 0,
+    };
+
     /// Asks the kernel.
     pub fn of(socket: &Socket) -> io::Result<Self> {
+        let mut bytes = [0; size_of::<libc::tcp_info>()];
+        let mut length = bytes.len() as libc::socklen_t;
+        let target = bytes.as_mut_ptr().cast();
+        let descriptor = socket.as_raw_fd();
         #[allow(unsafe_code)]
-        // SAFETY: all zeros is a valid `tcp_info`, and the kernel writes no more than the length it is given.
-        let info: libc::tcp_info = unsafe {
-            let mut info: libc::tcp_info = std::mem::zeroed();
-            let mut length = size_of_val(&info) as libc::socklen_t;
-            let target = (&raw mut info).cast();
-            if libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                target,
-                &raw mut length,
-            ) != 0
-            {
-                return Err(io::Error::last_os_error());
-            }
-            info
+        // SAFETY: the kernel writes no more than the length it is given.
+        let answer = unsafe {
+            libc::getsockopt(descriptor, libc::IPPROTO_TCP, libc::TCP_INFO, target, &raw mut length)
         };
+        if answer == 0 { Ok(Self::from_bytes(&bytes)) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Reads the kernel's `tcp_info`, of which this has the beginning.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let mut whole = [0; size_of::<libc::tcp_info>()];
+        let length = bytes.len().min(whole.len());
+        whole[..length].copy_from_slice(&bytes[..length]);
+        #[allow(unsafe_code)]
+        // SAFETY: a `tcp_info` is made of integers, for which any bytes are valid; the source need not be aligned.
+        let info: libc::tcp_info = unsafe { std::ptr::read_unaligned(whole.as_ptr().cast()) };
         let outstanding = info.tcpi_unacked + info.tcpi_retrans;
-        Ok(Self {
+        Self {
             state: info.tcpi_state,
             ca_state: info.tcpi_ca_state,
             retransmits: info.tcpi_retransmits,
@@ -70,7 +84,7 @@ impl TcpInfo {
             in_flight: outstanding.saturating_sub(info.tcpi_sacked + info.tcpi_lost),
             srtt_us: info.tcpi_rtt,
             rto_us: info.tcpi_rto,
-        })
+        }
     }
 
     /// Whether the connection is over.

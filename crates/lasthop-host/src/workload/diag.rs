@@ -1,0 +1,96 @@
+//! What the kernel says of connections whose sockets another process holds (`sock_diag(7)`).
+
+use super::sender::TcpInfo;
+use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags, nlas::Nla};
+use netlink_packet_sock_diag::{AF_INET, IPPROTO_TCP, SockDiagMessage, TCP_LISTEN, TCP_TIME_WAIT};
+use netlink_sys::{Socket, SocketAddr as NetlinkAddress, protocols::NETLINK_SOCK_DIAG};
+use std::io;
+use std::net::SocketAddr;
+
+/// A reply to one request, with room to spare.
+const REPLY_BYTES: usize = 4096;
+
+/// Looks into the network namespace that it was opened in.
+#[derive(Debug)]
+pub struct Diag {
+    socket: Socket,
+}
+
+impl Diag {
+    /// Opens a connection to the kernel in the caller's network namespace.
+    pub fn open() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
+        socket.bind_auto()?;
+        socket.connect(&NetlinkAddress::new(0, 0))?;
+        Ok(Self { socket })
+    }
+
+    /// The end at `local` of a connection; one that is there no more, or only waits for stray segments, is closed.
+    /// None while the kernel has nothing to say.
+    pub fn info(&self, local: SocketAddr, remote: SocketAddr) -> io::Result<Option<TcpInfo>> {
+        let socket_id = SocketId {
+            source_port: local.port(),
+            destination_port: remote.port(),
+            source_address: local.ip(),
+            destination_address: remote.ip(),
+            cookie: [u8::MAX; 8], // of whichever socket
+            ..SocketId::new_v4()
+        };
+        let request = SockDiagMessage::InetRequest(InetRequest {
+            family: AF_INET,
+            protocol: IPPROTO_TCP,
+            extensions: ExtensionFlags::INFO,
+            states: StateFlags::all(),
+            socket_id,
+        });
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST;
+        let mut message = NetlinkMessage::new(header, request.into());
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        let mut reply = vec![0; REPLY_BYTES];
+        let length = self.socket.recv(&mut &mut reply[..], 0)?;
+        let reply =
+            NetlinkMessage::<SockDiagMessage>::deserialize(&reply[..length]).map_err(io::Error::other)?;
+        match reply.payload {
+            NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
+                // Of a connection that is gone the kernel finds who listened for it.
+                if matches!(response.header.state, TCP_TIME_WAIT | TCP_LISTEN) {
+                    return Ok(Some(TcpInfo::CLOSED));
+                }
+                let bytes = response.nlas.iter().find_map(|nla| match nla {
+                    Nla::TcpInfo(bytes) => Some(bytes),
+                    _ => None,
+                });
+                Ok(bytes.map(|bytes| TcpInfo::from_bytes(bytes)))
+            }
+            NetlinkPayload::Error(error) if error.raw_code() == -libc::ENOENT => Ok(Some(TcpInfo::CLOSED)),
+            NetlinkPayload::Error(error) => Err(error.to_io()),
+            _ => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_connection_is_seen_until_it_is_over() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, from) = listener.accept().unwrap();
+        let diag = Diag::open().unwrap();
+        let here = listener.local_addr().unwrap();
+        let open = diag.info(here, from).unwrap().unwrap();
+        assert!(!open.is_closed() && open.cwnd > 0, "{open:?}");
+        drop((server, client));
+        assert!(diag.info(here, from).unwrap().unwrap().is_closed(), "it waits for stray segments");
+        let never = ([127, 0, 0, 2], 1).into();
+        assert!(diag.info(here, never).unwrap().unwrap().is_closed(), "only the listener is there");
+    }
+}
