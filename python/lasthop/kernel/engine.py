@@ -34,7 +34,7 @@ _IDLE_LIMIT_S = 30.0
 # A replication that computes for longer than this is stuck.
 _REPLICATION_LIMIT_S = 300.0
 _LOOK_EVERY_MS = 1000
-_CONSOLE_LINES = 12
+_CONSOLE_LINES = 40
 
 
 class _GuestFailureError(Exception):

@@ -1,0 +1,1 @@
+"""Engines against each other: one run on several, its flows aligned ACK by ACK, every metric's distance."""

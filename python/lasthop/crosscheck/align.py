@@ -1,0 +1,97 @@
+"""A sender's history as a list of states, one for each ACK, and where two histories part."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lasthop.campaign import Trace
+
+_Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class State:
+    """What a sender has seen, thought and done by one ACK, until the next one comes."""
+
+    time_ns: int
+    ack: int | None
+    """Next byte that the receiver expects; none before the first ACK."""
+    sack: str
+    cwnd: int | None = None
+    """Congestion window in segments; none while no engine has told it."""
+    ssthresh: int | None = None
+    """Slow-start threshold in segments; none while infinite."""
+    in_flight: int | None = None
+    sent: list[tuple[int, int]] = field(default_factory=list)
+    """First byte and first byte after each segment that left before the next ACK."""
+    happened: list[str] = field(default_factory=list)
+    """Timeouts, recoveries and undos, before the next ACK."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """Where two histories of one flow part first: the ACK, counted from 1, and what differs there."""
+
+    ack_number: int
+    what: Sequence[str]
+    states: tuple[State | None, State | None]
+    """None where a history has ended before."""
+
+
+def history(trace: Trace, flow: int) -> list[State]:
+    """Return the states of the fixed host's end of a flow; the first is that before any ACK."""
+    states = [State(0, None, "")]
+    for row in _events(trace, flow):
+        state = states[-1]
+        match row["event"]:
+            case "delivered" if row["direction"] == "up" and row["ack"] is not None:
+                told = replace(state, time_ns=row["time_ns"], ack=row["ack"], sack=row["sack"], sent=[], happened=[])
+                states.append(told)
+            case "sent" if row["direction"] == "down" and (row["end"] > row["seq"]):
+                state.sent.append((row["seq"], row["end"]))
+            case "window":
+                state.cwnd, state.ssthresh, state.in_flight = row["cwnd"], row["ssthresh"], row["in_flight"]
+            case "timeout" | "recovery-entered" | "recovery-left" | "ecn-reduction":
+                state.happened.append(row["event"])
+            case str(event) if event.startswith("undone-"):
+                state.happened.append(event)
+    return states
+
+
+def _events(trace: Trace, flow: int) -> Iterator[_Row]:
+    packets = (row for row in _rows(trace.packets) if row["flow"] == flow)
+    told = (row for row in _rows(trace.tcp) if row["flow"] == flow and row["host"] == "server")
+    return heapq.merge(packets, told, key=lambda row: int(row["order"]))
+
+
+def _rows(columns: Mapping[str, Sequence[Any]]) -> Iterator[_Row]:
+    names = list(columns)
+    for cells in zip(*columns.values(), strict=True):
+        yield dict(zip(names, cells, strict=True))
+
+
+def parting(left: Sequence[State], right: Sequence[State]) -> Parting | None:
+    """Return where two histories part first; none if they do not."""
+    for number in range(max(len(left), len(right))):
+        a = left[number] if number < len(left) else None
+        b = right[number] if number < len(right) else None
+        what = _differences(a, b)
+        if what:
+            return Parting(number, what, (a, b))
+    return None
+
+
+def _differences(a: State | None, b: State | None) -> list[str]:
+    if a is None or b is None:
+        return ["ends"]
+    found = [name for name in ("ack", "sack", "cwnd", "ssthresh") if _differ(getattr(a, name), getattr(b, name))]
+    if a.sent != b.sent:
+        found.append("sent")
+    return found
+
+
+def _differ(a: object, b: object) -> bool:
+    return a is not None and b is not None and a != b

@@ -1,0 +1,115 @@
+"""One run on two engines: how far each flow's metrics lie apart, and where its histories part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lasthop.campaign import Trace
+from lasthop.crosscheck.align import Parting, history, parting
+
+# What names a row, and the starting time, which is drawn and only told.
+_NO_METRICS = frozenset({"replication", "flow", "application", "protocol", "outcome", "start_s"})
+# Of these a distance is a share; counts are subtracted.
+_MEASURED = ("_s", "_ms", "_Bps")
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """A metric of a flow on two engines."""
+
+    metric: str
+    values: tuple[float, float]
+
+    @property
+    def relative(self) -> float | None:
+        """The other engine's value less the reference's, as a share of the reference's; none for counts."""
+        reference, other = self.values
+        return (other - reference) / reference if self.metric.endswith(_MEASURED) and reference else None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowComparison:
+    """A flow of a run on the reference engine and on another."""
+
+    cell: str
+    replication: int
+    flow: str
+    protocol: str
+    engines: tuple[str, str]
+    outcomes: tuple[str, str]
+    distances: Sequence[Distance]
+    acks: int
+    """ACKs that the sender got on the reference engine."""
+    parting: Parting | None
+
+    @property
+    def same_acks(self) -> int:
+        """ACKs up to which the histories are the same."""
+        return self.acks if self.parting is None else max(0, min(self.acks, self.parting.ack_number - 1))
+
+    def distance(self, metric: str) -> Distance | None:
+        """Return the distance of one metric, if both engines have it."""
+        return next((distance for distance in self.distances if distance.metric == metric), None)
+
+    def row(self) -> dict[str, Any]:
+        """Return it as a row of a table."""
+        elapsed = self.distance("elapsed_s")
+        changes = {
+            f"{metric}_more": distance.values[1] - distance.values[0]
+            for metric in ("data_drops_queue", "data_drops_error", "retransmitted_packets")
+            if (distance := self.distance(metric)) is not None
+        }
+        return {
+            "cell": self.cell,
+            "replication": self.replication,
+            "flow": self.flow,
+            "reference": self.engines[0],
+            "engine": self.engines[1],
+            "outcome_reference": self.outcomes[0],
+            "outcome": self.outcomes[1],
+            "elapsed_reference_s": elapsed.values[0] if elapsed else None,
+            "elapsed_s": elapsed.values[1] if elapsed else None,
+            "elapsed_distance": elapsed.relative if elapsed else None,
+            **changes,
+            "acks": self.acks,
+            "same_acks": self.same_acks,
+            "parting": " ".join(self.parting.what) if self.parting else "",
+        }
+
+
+def compare(
+    cell: str, replication: int, engines: tuple[str, str], traces: tuple[Trace, Trace]
+) -> Iterator[FlowComparison]:
+    """Compare every flow that both engines tell of."""
+    rows = [{row["flow"]: (index, row) for index, row in enumerate(_flows(trace.flows))} for trace in traces]
+    for name, (index, reference) in rows[0].items():
+        if name not in rows[1]:
+            continue
+        other_index, other = rows[1][name]
+        states = history(traces[0], index), history(traces[1], other_index)
+        tcp = reference["protocol"] == "tcp"
+        yield FlowComparison(
+            cell=cell,
+            replication=replication,
+            flow=name,
+            protocol=reference["protocol"],
+            engines=engines,
+            outcomes=(reference["outcome"], other["outcome"]),
+            distances=list(_distances(reference, other)),
+            acks=len(states[0]) - 1,
+            parting=parting(*states) if tcp else None,
+        )
+
+
+def _flows(columns: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    names = list(columns)
+    for cells in zip(*columns.values(), strict=True):
+        yield dict(zip(names, cells, strict=True))
+
+
+def _distances(reference: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[Distance]:
+    for metric, value in reference.items():
+        if metric not in _NO_METRICS and None not in (value, other.get(metric)):
+            yield Distance(metric, (float(value), float(other[metric])))

@@ -1,0 +1,89 @@
+"""What a cross-check has found, in words."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from lasthop.crosscheck.align import State
+from lasthop.crosscheck.compare import Distance, FlowComparison
+
+_SEGMENTS_SHOWN = 6
+
+
+def tell_flow(comparison: FlowComparison) -> Iterator[str]:
+    """Tell of one flow: every metric that differs, and where its histories part."""
+    reference, other = comparison.engines
+    yield f"{comparison.cell or 'the scenario'}, replication {comparison.replication}, {comparison.flow}: {other} beside {reference}"
+    if comparison.outcomes[0] != comparison.outcomes[1]:
+        yield f"  outcome: {comparison.outcomes[1]} instead of {comparison.outcomes[0]}"
+    differing = [distance for distance in comparison.distances if distance.values[0] != distance.values[1]]
+    yield f"  {len(comparison.distances) - len(differing)} of {len(comparison.distances)} metrics are equal"
+    for distance in differing:
+        yield f"    {distance.metric:<28} {_number(distance.values[1]):>14} {_number(distance.values[0]):>14}  {_apart(distance)}"
+    if comparison.protocol != "tcp":
+        return
+    parting = comparison.parting
+    if parting is None:
+        yield f"  all {comparison.acks} ACKs found the sender in the same state"
+        return
+    yield f"  the same up to ACK {comparison.same_acks} of {comparison.acks}; then {', '.join(parting.what)}:"
+    for engine, state in zip(comparison.engines, parting.states, strict=True):
+        yield f"    {engine:<7} {_state(state)}"
+
+
+def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
+    """Sum up many flows: how far apart they lie, and what parts them first."""
+    for engines in sorted({comparison.engines for comparison in comparisons}):
+        chosen = [comparison for comparison in comparisons if comparison.engines == engines]
+        yield f"{engines[1]} beside {engines[0]}: {len(chosen)} flows"
+        shares = [abs(share) for one in chosen if (found := one.distance("elapsed_s")) and (share := found.relative) is not None]
+        if shares:
+            within = sum(share <= 0.005 for share in shares)
+            yield (
+                f"  elapsed time: median distance {statistics.median(shares):.3%}, greatest {max(shares):.3%}, "
+                f"within 0.5 % for {within} of {len(shares)}"
+            )
+        tcp = [comparison for comparison in chosen if comparison.protocol == "tcp"]
+        if not tcp:
+            continue
+        counts = ("data_drops_queue", "data_drops_error", "retransmitted_packets")
+        equal = sum(all(_equal(one.distance(metric)) for metric in counts) for one in tcp)
+        prefix = statistics.mean(one.same_acks / one.acks if one.acks else 1.0 for one in tcp)
+        whole = sum(one.parting is None for one in tcp)
+        yield f"  equal drops and retransmissions: {equal} of {len(tcp)} TCP flows"
+        yield f"  the same state at every ACK: {whole} of {len(tcp)}; on average up to {prefix:.0%} of the ACKs"
+        parted = Counter(", ".join(one.parting.what) for one in tcp if one.parting is not None)
+        for what, count in parted.most_common():
+            yield f"    first difference {what}: {count}"
+
+
+def _equal(distance: Distance | None) -> bool:
+    return distance is None or distance.values[0] == distance.values[1]
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value.is_integer() else f"{value:.6g}"
+
+
+def _apart(distance: Distance) -> str:
+    share = distance.relative
+    return f"{distance.values[1] - distance.values[0]:+.6g}" if share is None else f"{share:+.3%}"
+
+
+def _state(state: State | None) -> str:
+    if state is None:
+        return "has got no such ACK"
+    parts = [f"{state.time_ns / 1e9:.6f} s", "before any ACK" if state.ack is None else f"ACK {state.ack}"]
+    if state.sack:
+        parts.append(f"SACK {state.sack}")
+    ssthresh = "infinite" if state.ssthresh is None else state.ssthresh
+    parts.append(f"cwnd {state.cwnd}, ssthresh {ssthresh}, in flight {state.in_flight}")
+    if state.happened:
+        parts.append(", ".join(state.happened))
+    segments = [f"{first}-{end}" for first, end in state.sent[:_SEGMENTS_SHOWN]]
+    more = len(state.sent) - len(segments)
+    sent = " ".join(segments) + (f" and {more} more" if more else "")
+    parts.append(f"sent {sent}" if segments else "sent nothing")
+    return "; ".join(parts)
