@@ -152,7 +152,7 @@ def main() -> None:
     making.add_argument("--seed", type=int, default=1)
     making.add_argument("--errors", action="store_true", help="every scenario has a lossy link")
     making.add_argument("--algorithms", default="reno,cubic")
-    making.add_argument("--tick", default="10 ms", help="of the real kernel's timers")
+    making.add_argument("--tick", default="4 ms", help="of the real kernel's timers")
     making.set_defaults(run=make)
     comparing = commands.add_parser("compare", help="compare two results")
     comparing.add_argument("results", nargs=2, metavar="FOLDER")

@@ -120,7 +120,7 @@ pub enum Profile {
     /// Linux 2.6 before proportional rate reduction, with Reno growth.
     #[serde(rename = "linux-2.6")]
     Linux26,
-    /// Linux 6.12 with its defaults, but Reno; the timer clock is that of a kernel of 100 Hz.
+    /// Linux 6.12 with its defaults, but Reno; timers of 250 Hz.
     #[serde(rename = "linux-6")]
     Linux6,
     /// The TCP of simulators of 1998: classic rules, a clock of 100 ms, no delayed ACKs; Reno unless `recovery`
