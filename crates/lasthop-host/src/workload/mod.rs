@@ -109,7 +109,8 @@ impl Connection {
 
     /// Whether both ends are done with it, one that never came to be included.
     fn is_over(&self) -> bool {
-        let over = |peer: &Peer| peer.sender.is_over() || peer.socket().is_none();
+        let never = |peer: &Peer| peer.socket().is_none() && !peer.sender.has_been_open();
+        let over = |peer: &Peer| peer.sender.is_over() || never(peer);
         self.opened && over(&self.server) && over(&self.client)
     }
 
