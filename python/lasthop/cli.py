@@ -18,6 +18,7 @@ from lasthop.campaign import MODEL, TRACES, Campaign, ChosenRun, Plan
 from lasthop.catalogue import SCENARIO_FILE, Assets, CurvesSpec, find_study, list_studies, load_assets, load_curves
 from lasthop.claims import VERDICTS
 from lasthop.claims.file import Claims, claims_file, load_claims
+from lasthop.crosscheck.command import crosscheck_command
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.kernel.command import kernel_group
 from lasthop.kernel.engine import KERNEL
@@ -591,6 +592,7 @@ def anova_command(
 
 cli.add_command(shell_command)
 cli.add_command(kernel_group)
+cli.add_command(crosscheck_command)
 
 
 def _list_files(run: ChosenRun, files: Sequence[Path]) -> None:

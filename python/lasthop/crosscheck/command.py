@@ -28,7 +28,10 @@ from lasthop.selection import select_cells
 @click.option("--live", is_flag=True, help="Run it live, too, with this machine's TCP and in real time.")
 @click.option("--no-model", is_flag=True, help="Leave the model out: only kernel and live.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE", help="Write a row per flow into this new file: .csv, .json or .parquet."
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a row per flow into this new file: .csv, .json or .parquet.",
 )
 @click.option("--quiet", is_flag=True, help="Print the sum only, not each flow.")
 def crosscheck_command(
@@ -51,10 +54,14 @@ def crosscheck_command(
 
     Example: lasthop crosscheck examples/two-flows.toml --live
     """
+    import polars as pl
+
+    from lasthop.analyze import check_output, write_output
     from lasthop.crosscheck.tell import tell_all, tell_flow
     from lasthop.errors import InputError
-    from lasthop.outputs import write_table
 
+    if out is not None:
+        check_output(out)
     others = ([] if no_model else [MODEL]) + ([LIVE] if live else [])
     if not others:
         raise InputError("--no-model leaves nothing to compare with: give --live too.")
@@ -75,7 +82,7 @@ def crosscheck_command(
             click.echo("\n".join(tell_flow(comparison)))
     click.echo("\n".join(tell_all(found)))
     if out is not None:
-        write_table([comparison.row() for comparison in found], out)
+        write_output(pl.DataFrame([comparison.row() for comparison in found], infer_schema_length=None), out)
 
 
 def _comparisons(plan: Plan, others: Sequence[str], kernel: Kernel) -> Iterator[FlowComparison]:
@@ -83,7 +90,10 @@ def _comparisons(plan: Plan, others: Sequence[str], kernel: Kernel) -> Iterator[
 
     from lasthop.crosscheck.compare import compare
 
-    plans = {KERNEL: replace(plan, engine=KERNEL, kernel=kernel), **{name: replace(plan, engine=name) for name in others}}
+    plans = {
+        KERNEL: replace(plan, engine=KERNEL, kernel=kernel),
+        **{name: replace(plan, engine=name) for name in others},
+    }
     for cell in plan.cells:
         if MODEL in others:
             cell.needs_model()

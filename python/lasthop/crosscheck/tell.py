@@ -15,13 +15,15 @@ _SEGMENTS_SHOWN = 6
 def tell_flow(comparison: FlowComparison) -> Iterator[str]:
     """Tell of one flow: every metric that differs, and where its histories part."""
     reference, other = comparison.engines
-    yield f"{comparison.cell or 'the scenario'}, replication {comparison.replication}, {comparison.flow}: {other} beside {reference}"
+    place = f"{comparison.cell or 'the scenario'}, replication {comparison.replication}, {comparison.flow}"
+    yield f"{place}: {other} beside {reference}"
     if comparison.outcomes[0] != comparison.outcomes[1]:
         yield f"  outcome: {comparison.outcomes[1]} instead of {comparison.outcomes[0]}"
     differing = [distance for distance in comparison.distances if distance.values[0] != distance.values[1]]
     yield f"  {len(comparison.distances) - len(differing)} of {len(comparison.distances)} metrics are equal"
     for distance in differing:
-        yield f"    {distance.metric:<28} {_number(distance.values[1]):>14} {_number(distance.values[0]):>14}  {_apart(distance)}"
+        left, right = map(_number, distance.values)
+        yield f"    {distance.metric:<28} {right:>14} {left:>14}  {_apart(distance)}"
     if comparison.protocol != "tcp":
         return
     parting = comparison.parting
@@ -38,7 +40,11 @@ def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
     for engines in sorted({comparison.engines for comparison in comparisons}):
         chosen = [comparison for comparison in comparisons if comparison.engines == engines]
         yield f"{engines[1]} beside {engines[0]}: {len(chosen)} flows"
-        shares = [abs(share) for one in chosen if (found := one.distance("elapsed_s")) and (share := found.relative) is not None]
+        shares = [
+            abs(share)
+            for one in chosen
+            if (found := one.distance("elapsed_s")) and (share := found.relative) is not None
+        ]
         if shares:
             within = sum(share <= 0.005 for share in shares)
             yield (
