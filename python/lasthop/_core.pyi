@@ -32,10 +32,10 @@ def initial_file_system(init: bytes, spec: str) -> bytes:
 def live_run(spec: str) -> str:
     """Run replications with this machine's TCP; see `RunSpec` of crates/lasthop-host (JSON).
 
-    Returns JSON: the tables of `Results`, columns by name; `trace`, those of the replication to be recorded but `flows`;
-    and `facts`: `runs` with a fact sheet of each (lateness, counters), `differences` between the scenario's TCP and
-    Linux' with the likely effect of each, and `priority`. The process must have one thread only, and is in other
-    namespaces afterwards. Raises `LiveError`.
+    Returns JSON: the tables of `Results`, columns by name; `trace`, those of `Trace` but `flows`, of the replication to
+    be recorded; and `facts`: `runs` with a fact sheet of each (lateness, counters), `differences` between the
+    scenario's TCP and Linux' with the likely effect of each, and `priority`. The process must have one thread only, and
+    is in other namespaces afterwards. Raises `LiveError`.
     """
 
 def live_shell(spec: str) -> int:

@@ -18,8 +18,8 @@ import pytest
 
 from lasthop import _core
 from lasthop.errors import InputError
-from lasthop.live.engine import run_cell
-from tools import require_tools, tool, tshark
+from lasthop.live.engine import CaptureTarget, run_cell
+from tools import IN_ORDER, require_tools, tool, tshark
 
 SCENARIO = """
 name = "small"
@@ -139,6 +139,20 @@ def test_a_page_is_loaded_in_real_http(tmp_path: Path, page: str, server: str) -
     assert live.flows["sent_bytes"] == model.flows["sent_bytes"]
     said = [difference["what"].startswith("server") for difference in live.facts["differences"]]
     assert any(said) == (server == "nginx")
+
+
+def test_a_captured_page_shows_its_messages(tmp_path: Path) -> None:
+    require_tools()
+    cell, folder = cell_of(tmp_path, PIPELINED, queue="200 packets"), tmp_path / "captures"
+    folder.mkdir()
+    run_cell(cell, 1, 3, 1, captures={3: CaptureTarget(folder, "a page", _core.SNAP_LENGTH)})
+    for point in ("server", "client"):
+        fields = ("http.request.method", "http.response.code", "http.content_length", "_ws.malformed")
+        messages = tshark(folder / f"{point}.pcapng", fields, *IN_ORDER, "-Y", "http")
+        assert sum(method == "GET" for method, *_ in messages) >= 1
+        answers = [(code, length) for _, code, length, _ in messages if code]
+        assert answers == [("200", "5000")] + [("200", "10000")] * 5
+        assert {malformed for *_, malformed in messages} == {""}
 
 
 def test_a_page_too_small_for_real_messages_is_refused(tmp_path: Path) -> None:
