@@ -154,8 +154,8 @@ impl Peer {
             }
         }
         if std::mem::take(&mut self.close) && socket.shutdown(Shutdown::Write).is_err() {
-            // Not connected yet: once more when it is.
-            self.close = true;
+            // Not connected yet: once more when it is. Or no longer: then there is nothing to close.
+            self.close = !self.sender.has_been_open();
         }
     }
 
