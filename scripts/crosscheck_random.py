@@ -136,11 +136,15 @@ def compare(arguments: argparse.Namespace) -> None:
     table = both.with_columns(distance, *((pl.col(f"{name}_2") - pl.col(name)).alias(name) for name in COUNTS))
     table = table.sort(pl.col("elapsed_%").abs(), descending=True)
     with pl.Config(tbl_rows=arguments.rows, tbl_cols=20, tbl_width_chars=200, tbl_hide_dataframe_shape=True):
-        print(table.select("scenario", "elapsed_s", "elapsed_s_2", "elapsed_%", *COUNTS, "outcome_2").head(arguments.rows))
+        print(
+            table.select("scenario", "elapsed_s", "elapsed_s_2", "elapsed_%", *COUNTS, "outcome_2").head(arguments.rows)
+        )
     size = table["elapsed_%"].abs()
     same = table.filter(pl.all_horizontal(pl.col(name) == 0 for name in COUNTS)).height
-    print(f"{table.height} flows: elapsed time differs by {size.median():.3f} % in the median, "
-          f"{size.quantile(0.9):.2f} % at p90, {size.max():.2f} % at most; all counts equal in {same}")
+    print(
+        f"{table.height} flows: elapsed time differs by {size.median():.3f} % in the median, "
+        f"{size.quantile(0.9):.2f} % at p90, {size.max():.2f} % at most; all counts equal in {same}"
+    )
 
 
 def main() -> None:
