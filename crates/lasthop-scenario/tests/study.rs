@@ -314,6 +314,11 @@ fn what_only_real_tcp_has_is_refused_where_the_model_starts() {
         ))
     };
     assert!(with("reno").cells[0].needs_model().is_ok());
+    let cubic = with("cubic").cells[0].needs_model().unwrap_err();
+    assert!(cubic.message.contains("\"linux-6\""), "{cubic}");
+    let modern =
+        base_with("profile = \"linux-2.4\"", "profile = \"linux-6\"\ncongestion_control = \"cubic\"");
+    assert!(read(&modern).cells[0].needs_model().is_ok());
     let refused = with("bbr").cells[0].needs_model().unwrap_err();
     assert!(refused.message.contains("`tcp.congestion_control`"), "{refused}");
     assert!(refused.message.contains("--engine live"), "{refused}");

@@ -237,10 +237,6 @@ impl TcpConfig {
                 );
                 Some(("congestion_control", reason))
             }
-            _ if modern && self.cached_metrics => {
-                let reason = format!("cached metrics of Linux 6 are not modelled; {real}");
-                Some(("cached_metrics", reason))
-            }
             _ => None,
         }
     }

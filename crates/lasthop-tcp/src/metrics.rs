@@ -1,7 +1,5 @@
 //! Cached metrics: what connections to one destination leave for the next (control block
-//! interdependence, RFC 2140, as Linux 2.4 does it).
-
-use crate::sender::{Sender, State};
+//! interdependence, RFC 2140, as Linux 2.4 and its successors do it).
 
 /// What is remembered of one destination. Zero means nothing is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,38 +9,49 @@ pub struct CachedMetrics {
     /// Congestion window in segments. New connections do not read it; Linux does only as an upper bound
     /// that the administrator has locked.
     pub cwnd: u32,
-    /// Smoothed round-trip time in eighths of a tick.
+    /// Smoothed round-trip time in eighths of a tick; of a microsecond under proportional rate reduction.
     pub srtt_8: i64,
-    /// Round-trip variance in quarters of a tick.
+    /// Round-trip variance in quarters of a tick, or of a microsecond.
     pub rttvar_4: i64,
     /// Duplicate ACKs that reordering was seen to cause.
     pub reordering: u32,
 }
 
+/// What a sender knows at the end of its connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Knowledge {
+    /// Smoothed round-trip time and mean deviation, scaled as in the cache, if the path was measured.
+    pub rtt: Option<(i64, i64)>,
+    pub cwnd: u32,
+    pub ssthresh: u32,
+    /// In congestion avoidance, undisturbed.
+    pub is_steady: bool,
+    /// The threshold that reordering has raised.
+    pub reordering: Option<u32>,
+}
+
 impl CachedMetrics {
-    /// Stores what `sender` knows at the end of its connection.
-    pub(crate) fn store(&mut self, sender: &Sender) {
-        if sender.backed_off() || !sender.rtt.has_sample() {
+    /// Stores what a sender knows at the end of its connection.
+    pub(crate) fn store(&mut self, knowledge: &Knowledge) {
+        let Some((srtt_8, mdev_4)) = knowledge.rtt else {
             // The connection did not manage to measure the path: forget the round-trip time.
             self.srtt_8 = 0;
             return;
-        }
-        self.store_rtt(sender);
-        self.store_window(sender);
-        if sender.reordering > self.reordering && sender.reordering != sender.config.dupack_threshold {
-            self.reordering = sender.reordering;
-        }
+        };
+        self.store_rtt(srtt_8, mdev_4);
+        self.store_window(knowledge);
+        self.reordering = self.reordering.max(knowledge.reordering.unwrap_or(0));
     }
 
     /// A larger value is taken at once, a smaller one moves the stored value by 1/8 (SRTT) or 1/4.
-    fn store_rtt(&mut self, sender: &Sender) {
-        let difference = self.srtt_8 - sender.rtt.srtt_8();
+    fn store_rtt(&mut self, srtt_8: i64, mdev_4: i64) {
+        let difference = self.srtt_8 - srtt_8;
         if difference <= 0 {
-            self.srtt_8 = sender.rtt.srtt_8();
+            self.srtt_8 = srtt_8;
         } else {
             self.srtt_8 -= difference >> 3;
         }
-        let deviation = (difference.abs() >> 1).max(sender.rtt.mdev_4());
+        let deviation = (difference.abs() >> 1).max(mdev_4);
         if deviation >= self.rttvar_4 {
             self.rttvar_4 = deviation;
         } else {
@@ -50,16 +59,16 @@ impl CachedMetrics {
         }
     }
 
-    fn store_window(&mut self, sender: &Sender) {
-        let (cwnd, ssthresh) = (sender.cwnd, sender.ssthresh);
+    fn store_window(&mut self, knowledge: &Knowledge) {
+        let &Knowledge { cwnd, ssthresh, .. } = knowledge;
         if ssthresh == u32::MAX {
             // Slow start never ended.
             if self.ssthresh != 0 {
                 self.ssthresh = self.ssthresh.max(cwnd / 2);
             }
             self.cwnd = self.cwnd.max(cwnd);
-        } else if cwnd > ssthresh && sender.state == State::Open {
-            // Congestion avoidance, undisturbed: cwnd is reliable.
+        } else if knowledge.is_steady {
+            // Cwnd is reliable.
             self.ssthresh = ssthresh.max(cwnd / 2);
             self.cwnd = u32::midpoint(self.cwnd, cwnd);
         } else {

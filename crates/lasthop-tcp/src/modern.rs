@@ -21,6 +21,7 @@ use lasthop_core::{Duration, Ecn, Flags, Observer, RetransmissionKind, Segment, 
 
 use crate::clock::{Tick, TickClock};
 use crate::config::{InitialSsthresh, TcpConfig};
+use crate::metrics::{CachedMetrics, Knowledge};
 use crate::sender::{Context, State, Transmission};
 use crate::stream::{NewSegment, Stream};
 use cubic::AckTime;
@@ -266,9 +267,27 @@ impl ModernSender {
         }
     }
 
+    /// What the next connection to this destination may learn.
+    pub fn knowledge(&self) -> Knowledge {
+        Knowledge {
+            rtt: self.rtt.knowledge(),
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+            is_steady: self.cwnd >= self.ssthresh && self.state == State::Open,
+            reordering: (self.reordering != self.config.dupack_threshold).then_some(self.reordering),
+        }
+    }
+
     /// The handshake is complete.
-    pub fn establish<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+    pub fn establish<O: Observer>(&mut self, cx: &mut Context<'_, O>, cache: Option<&CachedMetrics>) {
         self.ecn_negotiated = self.config.ecn;
+        let cached = cache.copied().unwrap_or_default();
+        if cached.ssthresh != 0 {
+            self.ssthresh = cached.ssthresh;
+        }
+        if cached.reordering != 0 {
+            self.reordering = cached.reordering;
+        }
         // One SYN or SYN-ACK sent again is forgiven: the timeout of a second may have been too short.
         if self.total_retransmissions > 1 && self.config.syn_timeout_cuts_window {
             self.cwnd = 1;
@@ -276,9 +295,7 @@ impl ModernSender {
         self.expiries = 0;
         self.undo_marker = None;
         self.retransmission_stamp = None;
-        if self.rtt.srtt_us() == 0 {
-            self.rtt.fall_back(self.clock.ticks(TIMEOUT_FALLBACK));
-        }
+        self.rtt.begin(cached.srtt_8, self.clock.ticks(TIMEOUT_FALLBACK));
         self.growth.reset(cx.micros(), self.nxt);
         (self.window_stamp, self.last_sent) = (cx.tick, cx.tick);
         cx.emit(TcpEvent::Established);

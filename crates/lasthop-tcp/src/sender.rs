@@ -10,7 +10,7 @@ use lasthop_core::{Ecn, FlowId, Host, Instant, Observer, RetransmissionKind, Sac
 use crate::clock::{Tick, TickClock};
 use crate::config::{CachedInitialWindow, InitialSsthresh, TcpConfig};
 use crate::frto::FRto;
-use crate::metrics::CachedMetrics;
+use crate::metrics::{CachedMetrics, Knowledge};
 use crate::rto::{RttEstimator, signed};
 use crate::scoreboard::{Acknowledged, SackOutcome, Scoreboard, SentSegment};
 use crate::stream::{NewSegment, Stream};
@@ -191,9 +191,16 @@ impl Sender {
         }
     }
 
-    /// True if the timeout stands doubled for want of a valid sample.
-    pub fn backed_off(&self) -> bool {
-        self.backed_off
+    /// What the next connection to this destination may learn.
+    pub fn knowledge(&self) -> Knowledge {
+        let measured = self.rtt.has_sample() && !self.backed_off;
+        Knowledge {
+            rtt: measured.then(|| (self.rtt.srtt_8(), self.rtt.mdev_4())),
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+            is_steady: self.cwnd > self.ssthresh && self.state == State::Open,
+            reordering: (self.reordering != self.config.dupack_threshold).then_some(self.reordering),
+        }
     }
 
     /// True if everything sent is acknowledged, the FIN included.

@@ -82,7 +82,7 @@ impl SendingHalf {
                 sender.send_new(cx);
                 sender.report_window(cx);
             }
-            Self::Modern(sender) => sender.establish(cx),
+            Self::Modern(sender) => sender.establish(cx, cache),
             Self::Classic(sender) => sender.establish(cx),
         }
     }
@@ -177,10 +177,12 @@ impl SendingHalf {
         either!(self, sender => &mut sender.out)
     }
 
-    /// Leaves the connection's metrics for the next one; a classic sender keeps none, and that of Linux 6 is not asked for any.
+    /// Leaves the connection's metrics for the next one; a classic sender keeps none.
     pub fn store_metrics(&self, cache: &mut CachedMetrics) {
-        if let Self::Linux(sender) = self {
-            cache.store(sender);
+        match self {
+            Self::Linux(sender) => cache.store(&sender.knowledge()),
+            Self::Modern(sender) => cache.store(&sender.knowledge()),
+            Self::Classic(_) => {}
         }
     }
 }

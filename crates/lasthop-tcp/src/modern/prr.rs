@@ -1,4 +1,5 @@
-//! Proportional rate reduction (RFC 6937, with the slow start reduction bound, as Linux has it).
+//! Proportional rate reduction (RFC 6937) as Linux has it: with the conservative reduction bound, and that of slow start
+//! where an ACK moves the left edge and shows no further loss.
 
 use super::ModernSender;
 use crate::sender::State;

@@ -17,6 +17,7 @@ pub struct RttEstimator {
     rttvar_4: i64,
     window_end: u64,
     rto: Tick,
+    backed_off: bool,
     least: Minimum,
 }
 
@@ -33,6 +34,7 @@ impl RttEstimator {
             rttvar_4: 0,
             window_end: 0,
             rto: initial,
+            backed_off: false,
             least: Minimum::default(),
         }
     }
@@ -68,6 +70,7 @@ impl RttEstimator {
             }
         }
         self.srtt_8 = self.srtt_8.max(1);
+        self.backed_off = false;
         let timeout_us = ((self.srtt_8 >> 3) + self.rttvar_4).cast_unsigned();
         self.rto = self.ticks(timeout_us).min(self.maximum);
     }
@@ -77,12 +80,23 @@ impl RttEstimator {
         self.least.take(now_us, if rtt_us == 0 { self.tick_us } else { rtt_us });
     }
 
-    /// Nothing was measured in the handshake: a cautious timeout (RFC 6298, section 5.7).
-    pub fn fall_back(&mut self, timeout: Tick) {
-        self.rttvar_4 = (timeout * self.tick_us).cast_signed();
-        self.mdev_4 = self.rttvar_4;
-        self.mdev_max_4 = self.rttvar_4;
-        self.rto = timeout;
+    /// The first timeout for data. SYNs are small, so a greater round-trip time of earlier connections, in eighths of a
+    /// microsecond, decides; if nothing was measured, `cautious` ticks do (RFC 6298, section 5.7).
+    pub fn begin(&mut self, cached_8: i64, cautious: Tick) {
+        if cached_8 > self.srtt_8 {
+            let cached = (cached_8 >> 3).cast_unsigned() / self.tick_us;
+            self.rto = cached + (2 * cached).max(self.minimum_us.cast_unsigned() / self.tick_us);
+        } else if self.srtt_8 == 0 {
+            self.rttvar_4 = (cautious * self.tick_us).cast_signed();
+            self.mdev_4 = self.rttvar_4;
+            self.mdev_max_4 = self.rttvar_4;
+            self.rto = cautious;
+        }
+    }
+
+    /// Smoothed round-trip time in eighths and mean deviation in quarters of a microsecond, if the path was measured.
+    pub fn knowledge(&self) -> Option<(i64, i64)> {
+        (self.srtt_8 > 0 && !self.backed_off).then_some((self.srtt_8, self.mdev_4))
     }
 
     /// Microseconds in ticks, rounded up.
@@ -103,6 +117,7 @@ impl RttEstimator {
     /// Doubles the timeout after an expiry (RFC 6298, section 5.5).
     pub fn back_off(&mut self) {
         self.rto = (self.rto * 2).min(self.maximum);
+        self.backed_off = true;
     }
 
     /// Least timeout in microseconds.

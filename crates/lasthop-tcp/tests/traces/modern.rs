@@ -1,7 +1,7 @@
 //! Linux 6: losses found by time, proportional rate reduction, probes, CUBIC, delayed ACKs that adapt.
 
 use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment, TcpEvent, UndoCause};
-use lasthop_tcp::{CongestionControl, Endpoint, Profile, TcpConfig, TickClock};
+use lasthop_tcp::{CachedMetrics, CongestionControl, Endpoint, Profile, TcpConfig, TickClock};
 
 use crate::wire::{INFINITE, Wire};
 
@@ -252,4 +252,19 @@ fn the_end_of_a_write_is_acknowledged_at_once() {
         end.full(false);
     }
     assert_eq!((end.full(true), end.full(true), end.full(false)), (1, 1, 0));
+}
+
+#[test]
+fn cached_metrics_set_the_threshold_of_the_next_connection() {
+    let mut wire = ten_in_flight(|_| ());
+    for end in 2..=4 {
+        wire.sack(0, &[(1, end)]);
+    }
+    wire.wait(100);
+    wire.ack(12);
+    let mut cache = CachedMetrics::default();
+    wire.tcp.store_metrics(&mut cache);
+    assert_eq!((cache.ssthresh, cache.srtt_8 > 0), (5, true));
+    let next = Wire::open_with_cache(&config(|_| ()), 100, Some(&cache));
+    assert_eq!(next.window(), (10, 5, 10));
 }
