@@ -102,6 +102,13 @@ fn metrics(
     metrics
 }
 
+/// The largest window that any host of the scenario advertises, in bytes.
+pub fn receive_window_max(scenario: &Scenario) -> u32 {
+    let initial = short_hosts(scenario).map(|hosts| hosts.receive_window_initial);
+    let segments = initial.fold(scenario.tcp.receive_window_max, u32::max);
+    segments.saturating_mul(scenario.segment_bytes())
+}
+
 fn window_bytes(tcp: &TcpConfig, segment: u32) -> u32 {
     tcp.receive_window_max.saturating_mul(segment)
 }

@@ -9,6 +9,7 @@ mod short;
 
 use crate::clock::Waiter;
 use crate::error::{Context, Error};
+use crate::features::receive_window_max;
 use crate::header::Transport;
 use crate::hop::Flows;
 use crate::namespace::{HostNamespace, addresses};
@@ -95,11 +96,11 @@ struct Connection {
 }
 
 impl Connection {
-    /// Ends without sockets.
-    fn new(flow: FlowId) -> Self {
+    /// Ends without sockets, which advertise windows of so many bytes at most.
+    fn new(flow: FlowId, receive_window_max: u32) -> Self {
         Self {
-            server: Peer::new(flow, Host::Server),
-            client: Peer::new(flow, Host::Client),
+            server: Peer::new(flow, Host::Server, receive_window_max),
+            client: Peer::new(flow, Host::Client, receive_window_max),
             segments: Segments::default(),
             opened: false,
             answers: Answers::default(),
@@ -135,6 +136,7 @@ pub struct Workload {
     /// Of earlier runs of a chain.
     flows_before: usize,
     segment_bytes: u64,
+    receive_window_max: u32,
     server: HttpServer,
 }
 
@@ -164,6 +166,7 @@ impl Workload {
             server: scenario.http.as_ref().map(|http| http.server).unwrap_or_default(),
             flows_before: run as usize * infos.len(),
             segment_bytes: u64::from(scenario.segment_bytes()),
+            receive_window_max: receive_window_max(scenario),
         };
         for (flow, info) in infos.iter().enumerate() {
             let client_port = workload.client_port(flow);
@@ -206,7 +209,7 @@ impl Workload {
             socket.connect(&SockAddr::from(client_address)).context(&cannot)?;
             Ends::Udp(socket)
         } else {
-            let mut connection = Connection::new(id);
+            let mut connection = Connection::new(id, self.receive_window_max);
             // Who connects, and where the other listens.
             let (host, from, to) = match self.applications[application].kind {
                 Kind::Page(..) => (Host::Client, client_address, server_address),

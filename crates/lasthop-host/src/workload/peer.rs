@@ -8,6 +8,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::rc::Rc;
 
 /// Bytes written at once at most.
@@ -51,11 +52,12 @@ pub struct Peer {
     told_end: bool,
     /// The connection ended by an error.
     lost: bool,
+    receive_window_max: u32,
 }
 
 impl Peer {
-    /// An end without a socket yet.
-    pub fn new(flow: FlowId, host: Host) -> Self {
+    /// An end without a socket yet, which advertises a window of so many bytes at most.
+    pub fn new(flow: FlowId, host: Host, receive_window_max: u32) -> Self {
         let sender = Sender::new(flow, host);
         Self {
             socket: None,
@@ -66,6 +68,7 @@ impl Peer {
             received: 0,
             told_end: false,
             lost: false,
+            receive_window_max,
         }
     }
 
@@ -180,6 +183,10 @@ impl Peer {
                 },
             }
         };
+        if before == 0 && self.received > 0 {
+            // Kernels that forget the route's window forget it with the first segment (6.12: tcp_measure_rcv_mss).
+            clamp_window(socket, self.receive_window_max)?;
+        }
         Ok(News {
             received: (self.received > before).then_some(self.received),
             ended: ended && !std::mem::replace(&mut self.told_end, true),
@@ -205,6 +212,17 @@ impl Peer {
         let failed = || self.lost || self.socket.as_ref().is_some_and(error);
         self.sender.arrived(now, info, failed, observer);
     }
+}
+
+/// Lets a socket advertise a window of at most so many bytes from now on (tcp(7), TCP_WINDOW_CLAMP).
+fn clamp_window(socket: &Socket, bytes: u32) -> io::Result<()> {
+    let length = size_of_val(&bytes) as libc::socklen_t;
+    let (level, option) = (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
+    #[allow(unsafe_code)]
+    // SAFETY: the value lives through the call, which reads as many bytes as it is told.
+    let answer =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const bytes).cast(), length) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A TCP socket that never blocks, bound to `address`, whose packets have this code point.

@@ -68,7 +68,7 @@ impl Workload {
         let pair = short.first_pair + hosts as u8;
         let request = short.request;
         observer.announce(&info);
-        let mut connection = Connection::new(id);
+        let mut connection = Connection::new(id, self.receive_window_max);
         let from = SocketAddr::from((further_address(Host::Client, pair), client_port));
         let socket = peer::socket(from, info.dscp).context("cannot make the socket of a short flow")?;
         connection.peer(Host::Client).open(socket);
