@@ -26,7 +26,7 @@ export CARGO_PROFILE_TEST_OPT_LEVEL := 2
 EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard .git/logs/HEAD) \
 	$(shell find crates -type f -not -path '*/tests/*')
 
-.PHONY: help build demo kernel test test-long lint test-rust test-python clean system lint-tools test-tools
+.PHONY: help build demo kernel test test-long lint test-rust test-python clean system lint-tools kernel-tools test-tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -38,12 +38,12 @@ demo: build ## run the study kulve2003 and say where its report is
 	@test -s $(STUDY)/report.html
 	@echo "Report: $(CURDIR)/$(STUDY)/report.html"
 
-kernel: build $(GUEST) ## set up the kernel engine: build a guest kernel and what runs in it
+kernel: build kernel-tools $(GUEST) ## set up the kernel engine: build a guest kernel and what runs in it
 	$(BIN)/lasthop kernel info >/dev/null 2>&1 || $(BIN)/lasthop kernel build
 
 test: lint test-rust test-python ## build, check the style and run all tests but the long ones
 
-test-long: build test-tools ## run the statistical checks that take minutes
+test-long: build test-tools kernel ## run the statistical checks that take minutes
 	$(BIN)/pytest -m long
 
 lint: build lint-tools ## formatting, strict lints, types, and the sans-IO rules
@@ -59,7 +59,7 @@ lint: build lint-tools ## formatting, strict lints, types, and the sans-IO rules
 test-rust: build lint test-tools
 	cargo test --locked --workspace --exclude lasthop-py
 
-test-python: build test-rust test-tools
+test-python: build test-rust test-tools kernel
 	$(BIN)/pytest
 
 clean: ## remove everything that was built and every result
@@ -72,6 +72,9 @@ system:
 
 lint-tools:
 	@scripts/setup-system --lint
+
+kernel-tools:
+	@scripts/setup-system --kernel
 
 test-tools:
 	@scripts/setup-system --test

@@ -214,7 +214,7 @@ impl Peer {
     }
 }
 
-/// Lets a socket advertise a window of at most so many bytes from now on (tcp(7), TCP_WINDOW_CLAMP).
+/// Lets a socket advertise a window of at most so many bytes from now on (tcp(7), `TCP_WINDOW_CLAMP`).
 fn clamp_window(socket: &Socket, bytes: u32) -> io::Result<()> {
     let length = size_of_val(&bytes) as libc::socklen_t;
     let (level, option) = (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
