@@ -185,6 +185,9 @@ def test_a_guest_that_dies_is_reported_with_its_console(
     monkeypatch.setattr(kernel_engine, "_GUEST", init)
     with pytest.raises(InputError, match=r"(?s)failed twice .*Kernel panic"):
         KernelEngine(kernel).run_cell(cell, 1, 1, 1)
+    deadline = time.monotonic() + 10  # of the kernel's signal to the last of its processes
+    while guests() and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert guests() == []
 
 
