@@ -80,7 +80,7 @@ def test_each_difference_is_told_with_both_stories(
 def test_the_model_of_linux_6_follows_the_kernel_on_random_scenarios(
     tmp_path: Path, lasthop_main: Main, options: tuple[str, ...], most: float, count: int
 ) -> None:
-    make = [sys.executable, ROOT / "scripts" / "crosscheck_random.py", "make", "--count", str(count), "--seed", "7"]
+    make = [sys.executable, ROOT / "scripts" / "random_scenarios.py", "--count", str(count), "--seed", "7"]
     file = tmp_path / "random.toml"
     file.write_text(subprocess.run([*make, *options], capture_output=True, text=True, check=True).stdout)
     out = tmp_path / "flows.csv"

@@ -1,13 +1,10 @@
 #!/usr/bin/env python3
-"""Random scenarios for two engines, and how far their records lie apart.
+"""Write a scenario file of random scenarios for the profile linux-6, to compare engines on.
 
-    scripts/crosscheck_random.py make --count 200 --errors > random.toml
-    lasthop run random.toml --engine model --out a
-    lasthop run random.toml --engine live --out b          # or kernel
-    scripts/crosscheck_random.py compare a b
+    scripts/random_scenarios.py --count 200 --errors > random.toml
+    lasthop crosscheck random.toml --quiet --out random.csv
 
-A scenario file has one factor, whose levels are the scenarios. `compare` prints the distance of each flow's metrics,
-the worst first, and their median. Counts differ by what one has more than the other, times relatively.
+The file has one factor, whose levels are the scenarios.
 """
 
 from __future__ import annotations
@@ -15,11 +12,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from pathlib import Path
 
-import polars as pl
-
-COUNTS = ["data_drops_queue", "data_drops_error", "retransmitted_packets", "timeouts", "sent_packets"]
 HEAD = """name = "random"
 title = "Random scenarios"
 seed = {seed}
@@ -115,55 +108,20 @@ def error_process(draw: random.Random) -> str:
     return f'{states}, arq = {{ retransmissions = {draw.choice([1, 3, 6])}, delay = "{draw.choice([50, 700])} ms" }}'
 
 
-def make(arguments: argparse.Namespace) -> None:
-    """Write a scenario file to standard output."""
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--errors", action="store_true", help="every scenario has a lossy link")
+    parser.add_argument("--algorithms", default="reno,cubic")
+    parser.add_argument("--tick", default="4 ms", help="of the real kernel's timers")
+    arguments = parser.parse_args()
     draw = random.Random(arguments.seed)
     sys.stdout.write(HEAD.format(seed=arguments.seed, tick=arguments.tick, limit=300))
     for number in range(1, arguments.count + 1):
         lines = scenario(draw, arguments.algorithms.split(","), errors=arguments.errors)
         sys.stdout.write(f"\n[factor.scenario.s{number:03}]\n" + "\n".join(lines) + "\n")
-
-
-def compare(arguments: argparse.Namespace) -> None:
-    """Print the distances of two results."""
-    keys = ["scenario", "set", "replication", "flow"]
-    columns = [*keys, "elapsed_s", "outcome", *COUNTS]
-    first, second = (pl.read_parquet(Path(folder) / "flows.parquet").select(columns) for folder in arguments.results)
-    both = first.join(second, on=keys, suffix="_2")
-    if both.height != first.height or both.height != second.height:
-        sys.exit(f"{first.height} and {second.height} flows have {both.height} in common: compare whole results")
-    distance = ((pl.col("elapsed_s_2") - pl.col("elapsed_s")) / pl.col("elapsed_s") * 100).alias("elapsed_%")
-    table = both.with_columns(distance, *((pl.col(f"{name}_2") - pl.col(name)).alias(name) for name in COUNTS))
-    table = table.sort(pl.col("elapsed_%").abs(), descending=True)
-    with pl.Config(tbl_rows=arguments.rows, tbl_cols=20, tbl_width_chars=200, tbl_hide_dataframe_shape=True):
-        print(
-            table.select("scenario", "elapsed_s", "elapsed_s_2", "elapsed_%", *COUNTS, "outcome_2").head(arguments.rows)
-        )
-    size = table["elapsed_%"].abs()
-    same = table.filter(pl.all_horizontal(pl.col(name) == 0 for name in COUNTS)).height
-    print(
-        f"{table.height} flows: elapsed time differs by {size.median():.3f} % in the median, "
-        f"{size.quantile(0.9):.2f} % at p90, {size.max():.2f} % at most; all counts equal in {same}"
-    )
-
-
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    making = commands.add_parser("make", help="write a scenario file")
-    making.add_argument("--count", type=int, default=200)
-    making.add_argument("--seed", type=int, default=1)
-    making.add_argument("--errors", action="store_true", help="every scenario has a lossy link")
-    making.add_argument("--algorithms", default="reno,cubic")
-    making.add_argument("--tick", default="4 ms", help="of the real kernel's timers")
-    making.set_defaults(run=make)
-    comparing = commands.add_parser("compare", help="compare two results")
-    comparing.add_argument("results", nargs=2, metavar="FOLDER")
-    comparing.add_argument("--rows", type=int, default=20)
-    comparing.set_defaults(run=compare)
-    arguments = parser.parse_args()
-    arguments.run(arguments)
 
 
 if __name__ == "__main__":
