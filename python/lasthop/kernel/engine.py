@@ -98,7 +98,7 @@ class KernelEngine:
 
     def _boot(self, spec: str, seed: int, first: int, count: int) -> bytes:
         """Boot, run and power off; return what the guest sent."""
-        guest = _core.initial_file_system(_GUEST.read_bytes(), spec)
+        guest = _core.initial_file_system(_program(), spec)
         core = self._free.get()
         try:
             with _memory("initrd", guest) as initrd, _memory("answer") as answer, _memory("console") as console:
@@ -155,6 +155,16 @@ class KernelEngine:
             )
         except FileNotFoundError as error:
             raise InputError("The kernel engine needs setpriv and taskset (package util-linux).") from error
+
+
+def _program() -> bytes:
+    """Return what the guest starts."""
+    try:
+        return _GUEST.read_bytes()
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{_GUEST} is missing, the program that runs in the guest: build it with 'make kernel'."
+        ) from error
 
 
 def _watch(process: subprocess.Popen[bytes], limit_s: float) -> int | None:

@@ -11,9 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from lasthop.campaign import MODEL, Campaign
+from lasthop.campaign import MODEL, Campaign, ChosenRun
 from lasthop.catalogue import Assets, FigureSpec
 from lasthop.comparison import RULES, Agreement
+from lasthop.live.engine import LIVE
 from lasthop.report.claims import claims_view
 from lasthop.report.curves import curve_figures
 from lasthop.report.distributions import box_sections
@@ -52,7 +53,7 @@ def trace_figures(results: Results) -> Iterator[FigureView]:
     Tracing runs the replication again; it sees the same packets, which a live run would not.
     """
     plan = results.campaign.plan
-    if plan.engine != MODEL:
+    if plan.engine == LIVE:
         return
     cells = {cell.key: cell for cell in plan.cells}
     specs = results.presentation.figures
@@ -63,7 +64,7 @@ def trace_figures(results: Results) -> Iterator[FigureView]:
         cell = cells.get(spec.cell)
         if cell is None or spec.replication > plan.replications:
             continue
-        figure, said = trace_figure(cell.trace(plan.seed, plan.first(1), spec.replication), cell.scenario)
+        figure, said = trace_figure(ChosenRun(plan, cell, 1, spec.replication).trace(), cell.scenario)
         where = f"{cell.key.replace(',', ', ')}, replication {spec.replication}."
         yield FigureView(spec.title, " ".join(text for text in (spec.caption, said, where) if text), figure)
 
@@ -87,6 +88,8 @@ def _facts(campaign: Campaign) -> list[tuple[str, str]]:
 def _engine(campaign: Campaign) -> str:
     if campaign.plan.engine == MODEL:
         return "model (virtual time)"
+    if (kernel := campaign.plan.kernel) is not None:
+        return f"kernel (Linux {kernel.info.version}, virtual time; SHA-256 {kernel.digest[:16]})"
     late = campaign.late_runs()
     punctual = "all runs were punctual" if not late else f"{late} of {campaign.plan.runs} runs are invalid"
     return f"live (this machine's TCP, real time); {punctual}: 99.9 % of the packets at most 1 ms late"
