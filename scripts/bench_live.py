@@ -3,7 +3,7 @@
 
     .venv/bin/python scripts/bench_live.py [--seconds 10] [--spin MICROSECONDS]
 
-For each rate datagrams or a TCP connection saturate the link for some seconds. "error" is that of the rate at the
+For each rate datagrams saturate the link for some seconds. "error" is that of the rate at the
 receiver, by the kernel's times of arrival and with the headers. Lateness is the emulator's own record. "pps/core" is
 packets over the emulator's processor time, in which the kernel's work for the receiving host is included. Run it as
 root, for real-time priority and the token bucket filter, on an idle machine.
@@ -22,9 +22,11 @@ from pathlib import Path
 
 RATES = {"64 kbit/s": 64e3, "10 Mbit/s": 10e6, "100 Mbit/s": 100e6, "1 Gbit/s": 1e9}
 PACKET = 1500
-SEGMENT, DATAGRAM = 1448, 1472
-DATAGRAMS_UP_TO = 10e6
-"""Rate up to which datagrams saturate the link. TCP would send some segments twice while a slow queue fills."""
+DATAGRAM = 1472
+SHARE = DATAGRAM / PACKET
+BURST_S = 5e-4
+"""Datagrams of so much time are sent by one system call, which the kernel cuts into packets; sent singly at 1 Gbit/s
+they would cost more than forwarding them."""
 SINGLE_PACKETS_UP_TO = 100e6
 """Rate up to which Linux' token bucket filter gets packets one by one."""
 PORT = 9000
@@ -45,73 +47,36 @@ tcp.profile = "linux-2.4"
 flow = [{{ kind = "bulk-tcp", name = "tcp", bytes = "1 kB", start = "0 s" }}]
 """
 SENDER = f"""
-import socket, sys
-listener = socket.create_server(("", {PORT}))
-connection = listener.accept()[0]
-connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
-connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, int(sys.argv[1]))
-data = bytes(1 << 18)
-while True:
-    connection.sendall(data)
-"""
-RECEIVER = f"""
-import socket, struct, sys, time
-SO_TIMESTAMPNS = 35
-for attempt in range(200):
-    try:
-        connection = socket.create_connection((sys.argv[1], {PORT}))
-        break
-    except OSError:
-        time.sleep(0.05)
-connection.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-warm_up, seconds = 1.0, float(sys.argv[2])
-buffer = bytearray(1 << 20)
-
-def receive():
-    # The kernel notes when the last packet came, however late this process reads it.
-    total, notes = 0, []
-    while not notes:
-        count, notes, _, _ = connection.recvmsg_into([buffer], 64)
-        if not count:
-            raise SystemExit("the sender is gone")
-        total += count
-    whole, nanos = struct.unpack("qq", notes[0][2])
-    return total, whole + nanos / 1e9
-
-_, start = receive()
-first = last = start
-received = 0
-while first < start + warm_up:
-    _, first = receive()
-while last < first + seconds:
-    count, last = receive()
-    received += count
-print(8 * received / (last - first))
-"""
-
-
-DATAGRAM_SENDER = f"""
 import socket, sys, time
+UDP_SEGMENT = 103
 sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-interval = 8 * {PACKET} / float(sys.argv[1]) / 1.5
+burst = int(sys.argv[2])
+if burst > 1:
+    sender.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, {DATAGRAM})
+# A little more than passes, so that the link is never idle.
+interval = 8 * {PACKET} * burst / float(sys.argv[1]) / 1.05
 due = time.monotonic()
 while True:
     try:
-        sender.sendto(bytes({DATAGRAM}), (sys.argv[2], {PORT}))
+        sender.sendto(bytes({DATAGRAM} * burst), (sys.argv[3], {PORT}))
     except OSError:
         pass
     due += interval
     time.sleep(max(0, due - time.monotonic()))
 """
-DATAGRAM_RECEIVER = f"""
+RECEIVER = f"""
 import socket, struct, sys
-SO_TIMESTAMPNS = 35
+SO_RCVBUFFORCE, SO_TIMESTAMPNS = 33, 35
 receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+try:
+    receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
+except PermissionError:
+    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 26)
 receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
 receiver.bind(("", {PORT}))
 
 def receive():
+    # The kernel notes when the packet came, however late this process reads it.
     data, notes, _, _ = receiver.recvmsg({PACKET}, 64)
     whole, nanos = struct.unpack("qq", notes[0][2])
     return len(data), whole + nanos / 1e9
@@ -126,17 +91,13 @@ print(8 * received / (last - first))
 """
 
 
-def programs(rate: float, receiver: str) -> tuple[list[str], list[str], float]:
-    """Return the sender's and the receiver's command, and the share of payload in a packet."""
-    if rate <= DATAGRAMS_UP_TO:
-        return (
-            [sys.executable, "-c", DATAGRAM_SENDER, str(rate), receiver],
-            [sys.executable, "-c", DATAGRAM_RECEIVER],
-            DATAGRAM / PACKET,
-        )
-    # What may be unacknowledged keeps the link busy and overflows no queue.
-    buffer = max(200_000, int(rate / 8 * 0.1))
-    return [sys.executable, "-c", SENDER, str(buffer)], [sys.executable, "-c", RECEIVER], SEGMENT / PACKET
+def programs(rate: float, receiver: str) -> tuple[list[str], list[str]]:
+    """Return the sender's and the receiver's command."""
+    burst = min(max(1, int(rate * BURST_S / 8 / PACKET)), 44)
+    return (
+        [sys.executable, "-c", SENDER, str(rate), str(burst), receiver],
+        [sys.executable, "-c", RECEIVER],
+    )
 
 
 def share(rate: float, stated: float) -> str:
@@ -150,7 +111,7 @@ def emulated(name: str, rate: float, seconds: float, spin: int) -> str:
         file = Path(folder) / "bench.toml"
         file.write_text(SCENARIO.format(rate=name.replace("1 Gbit", "1000 Mbit")), encoding="utf-8")
         command = [sys.executable, "-m", "lasthop.cli", "shell", "--link", str(file), "--spin", str(spin)]
-        sender, receiver, payload = programs(rate, "client")
+        sender, receiver = programs(rate, "client")
         command += ["--server", "exec " + shlex.join(sender), "--", *receiver, "server", str(seconds)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     late = re.search(r"p50 (\d+) us, p99 (\d+) us, p99\.9 (\d+) us, max (\d+) us", done.stderr)
@@ -159,12 +120,12 @@ def emulated(name: str, rate: float, seconds: float, spin: int) -> str:
     if late is None or cpu is None:
         raise SystemExit(done.stderr)
     quantiles = "".join(f"{int(value):>9}" for value in late.groups())
-    return f"{share(float(done.stdout) / payload, rate):>10}{quantiles}{delivered / float(cpu[1]):>10,.0f}"
+    return f"{share(float(done.stdout) / SHARE, rate):>10}{quantiles}{delivered / float(cpu[1]):>10,.0f}"
 
 
 def token_bucket(rate: float, seconds: float) -> str:
     """Return the error of the rate that Linux' token bucket filter lets through, between two namespaces."""
-    sender, receiver, payload = programs(rate, "10.9.0.1")
+    sender, receiver = programs(rate, "10.9.0.1")
     # Packet by packet, or in writes of up to 64 kB where single packets would keep the processor too busy.
     single = "ethtool -K far tso off gso off 2>/dev/null || ip link set far gso_max_segs 1"
     if rate > SINGLE_PACKETS_UP_TO:
@@ -191,9 +152,7 @@ kill $!
         peer.wait()
     # The filter counts 14 bytes of Ethernet header with each packet.
     return (
-        share(float(done.stdout) / payload * (PACKET + 14) / PACKET, rate)
-        if done.stdout
-        else f"({done.stderr.strip()})"
+        share(float(done.stdout) / SHARE * (PACKET + 14) / PACKET, rate) if done.stdout else f"({done.stderr.strip()})"
     )
 
 

@@ -172,7 +172,8 @@ def _compile(tree: Path, jobs: int, step: Callable[[], None]) -> None:
     try:
         for line in process.stdout:
             log.append(line)
-            step()
+            if len(log) <= STEPS:
+                step()
         code = process.wait(_TIMEOUT_S)
     except BaseException:
         process.terminate()
