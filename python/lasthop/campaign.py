@@ -320,7 +320,12 @@ class Campaign:
     @property
     def manifest(self) -> dict[str, Any]:
         """The manifest as it stands."""
-        return self._manifest or {"identity": self.plan.identity(), "host": host_facts()}
+        if self._manifest is not None:
+            return self._manifest
+        host = host_facts()
+        if (kernel := self.plan.kernel) is not None:
+            host["guest"] = f"Linux {kernel.info.version} (User-Mode Linux)"
+        return {"identity": self.plan.identity(), "host": host}
 
     def run(self, jobs: int, advance: Callable[[int], None]) -> Simulated:
         """Run what is pending on `jobs` threads, merge, and return what this session simulated.

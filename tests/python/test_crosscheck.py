@@ -93,3 +93,12 @@ def test_the_model_of_linux_6_follows_the_kernel_on_random_scenarios(
 def test_nothing_to_compare_with_is_an_error(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
     assert lasthop_main("crosscheck", ROOT / "examples" / "modern.toml", "--no-model") == 2
     assert "nothing to compare with" in capsys.readouterr().err
+
+
+def test_the_example_runs_on_the_model_and_follows_the_kernel(tmp_path: Path, lasthop_main: Main) -> None:
+    file, out = ROOT / "examples" / "modern.toml", tmp_path / "flows.csv"
+    assert lasthop_main("run", file, "--out", tmp_path / "modern", "--quiet") == 0
+    assert lasthop_main("crosscheck", file, "--quiet", "--out", out) == 0
+    rows = pl.read_csv(out)
+    assert rows["cell"].n_unique() == 4
+    assert statistics.median(rows["elapsed_distance"].abs()) < 0.01

@@ -66,6 +66,13 @@ def guests() -> list[int]:
     return found
 
 
+def assert_no_guests() -> None:
+    deadline = time.monotonic() + 10  # the signal has been sent; the last of their processes may still be ending
+    while guests() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert guests() == []
+
+
 def test_the_same_seed_gives_the_same_records_byte_for_byte_on_one_instance_and_on_two(
     kernel: Kernel, tmp_path: Path
 ) -> None:
@@ -185,10 +192,23 @@ def test_a_guest_that_dies_is_reported_with_its_console(
     monkeypatch.setattr(kernel_engine, "_GUEST", init)
     with pytest.raises(InputError, match=r"(?s)failed twice .*Kernel panic"):
         KernelEngine(kernel).run_cell(cell, 1, 1, 1)
-    deadline = time.monotonic() + 10  # of the kernel's signal to the last of its processes
-    while guests() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert guests() == []
+    assert_no_guests()
+
+
+@pytest.mark.parametrize("body", ["for (;;) pause();", "for (;;);"], ids=["waits", "spins"])
+def test_a_guest_that_hangs_is_ended_and_reported(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
+    init = tmp_path / "init"
+    source = f"#include <unistd.h>\nint main(void) {{ {body} }}\n"
+    subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", init], input=source, text=True, check=True)
+    monkeypatch.setattr(kernel_engine, "_GUEST", init)
+    monkeypatch.setattr(kernel_engine, "_IDLE_LIMIT_S", 2.0)
+    monkeypatch.setattr(kernel_engine, "_REPLICATION_LIMIT_S", 4.0)
+    with pytest.raises(InputError, match=r"failed twice .*it hung"):
+        KernelEngine(kernel).run_cell(cell, 1, 1, 1)
+    assert_no_guests()
 
 
 def test_what_a_guest_cannot_run_is_said(kernel: Kernel) -> None:

@@ -80,10 +80,10 @@ def _sides(sides: Sequence[Side]) -> TableView:
         sets = f"{identity['sets']} × " if identity["sets"] > 1 else ""
         late = "–" if side.engine == MODEL else f"{side.late_runs} of {side.tables.runs.height}"
         texts = [f"{sets}{identity['replications']}", str(identity["seed"]), late]
-        labels = (side.name, str(side.folder), host["system"], identity["lasthop_commit"])
+        labels = (side.name, str(side.folder), host.get("guest", host["system"]), identity["lasthop_commit"])
         return labels, [CellView(text) for text in texts]
 
-    head = ["engine", "results", "host", "lasthop", "replications", "seed", "invalid runs"]
+    head = ["engine", "results", "system", "lasthop", "replications", "seed", "invalid runs"]
     return TableView("", head, 4, [row(side) for side in sides])
 
 
