@@ -18,7 +18,7 @@ use http::Site;
 use http::client::Answers;
 pub use http::nginx::Nginx;
 use lasthop_core::{
-    Body, Datagram, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, Protocol, Seed,
+    Body, Datagram, Dscp, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, Protocol, Seed,
 };
 use lasthop_scenario::Scenario;
 use lasthop_traffic::{Action, BulkConfig, ConstantUdp, FlowConfig, HttpServer, PageLoad};
@@ -221,7 +221,7 @@ impl Workload {
                 let diag = Rc::new(Diag::open().context("cannot ask the kernel about nginx' connections")?);
                 connection.server.leave_to_another(diag, to, from);
             } else {
-                self.listen(host, to, info, waiter).context(&cannot)?;
+                self.listen(host, to, info.dscp, waiter).context(&cannot)?;
             }
             own.enter()?;
             let socket = peer::socket(from, info.dscp).context(&cannot)?;
@@ -234,19 +234,13 @@ impl Workload {
     }
 
     /// Listens at `address`, unless that is done already, for connections from `host`.
-    fn listen(
-        &mut self,
-        host: Host,
-        address: SocketAddr,
-        info: &FlowInfo,
-        waiter: &Waiter,
-    ) -> io::Result<()> {
+    fn listen(&mut self, host: Host, address: SocketAddr, dscp: Dscp, waiter: &Waiter) -> io::Result<()> {
         let same =
             |listener: &Socket| listener.local_addr().is_ok_and(|bound| bound.as_socket() == Some(address));
         if self.listeners.iter().any(|(listener, from)| *from == host && same(listener)) {
             return Ok(());
         }
-        let listener = peer::socket(address, info.dscp)?;
+        let listener = peer::socket(address, dscp)?;
         listener.listen(libc::SOMAXCONN)?;
         let name = self.name(Watched::Listener(self.listeners.len()));
         waiter.watch(&listener, EpollFlags::EPOLLIN, name)?;

@@ -1,11 +1,11 @@
 //! Short flows: connections that come and go while the run lasts.
 
 use super::peer::{self, News, Peer};
-use super::{Application, Connection, Ends, Flow, Kind, Watched, Workload};
+use super::{Application, Connection, Ends, Flow, Kind, Workload};
 use crate::clock::Waiter;
 use crate::error::{Context, Error};
 use crate::namespace::further_address;
-use lasthop_core::{FlowId, Host, Instant, Observer};
+use lasthop_core::{Dscp, FlowId, Host, Instant, Observer};
 use lasthop_scenario::Scenario;
 use lasthop_traffic::{ShortFlows, ShortFlowsConfig, ShortHosts};
 use std::net::SocketAddr;
@@ -144,22 +144,8 @@ impl Workload {
     pub(super) fn listen_short(&mut self, index: usize, waiter: &Waiter) -> Result<(), Error> {
         let Kind::Short(short) = &self.applications[index].kind else { return Ok(()) };
         for address in short.listening().collect::<Vec<_>>() {
-            let listener = peer::socket(address, lasthop_core::Dscp::default())?;
-            listener.listen(libc::SOMAXCONN)?;
-            self.watch_listener(listener, Host::Client, waiter)?;
+            self.listen(Host::Client, address, Dscp::default(), waiter)?;
         }
-        Ok(())
-    }
-
-    fn watch_listener(
-        &mut self,
-        listener: socket2::Socket,
-        from: Host,
-        waiter: &Waiter,
-    ) -> Result<(), Error> {
-        let name = self.name(Watched::Listener(self.listeners.len()));
-        waiter.watch(&listener, super::EpollFlags::EPOLLIN, name)?;
-        self.listeners.push((listener, from));
         Ok(())
     }
 }
