@@ -26,6 +26,7 @@ from test_live_run import DOWNLOAD, PAGE, SCENARIO, STREAM
 from tools import require_tools, tshark
 
 LASTHOP = Path(sys.executable).with_name("lasthop")
+ROOT = Path(__file__).resolve().parents[2]
 
 # `make test` builds it before; without it these tests fail, and say how to get it.
 NO_KERNEL = "the tests of the kernel engine need a guest kernel: run `make kernel`"
@@ -80,7 +81,7 @@ def test_the_same_seed_gives_the_same_records_byte_for_byte_on_one_instance_and_
     levels = '[factor.control.reno]\n[factor.control.bbr]\ntcp.congestion_control = "bbr"\n'
     file = scenario(tmp_path, DOWNLOAD, STREAM, levels)
     records = set()
-    for number, jobs in enumerate((1, 2, 1, 2)):
+    for number, jobs in enumerate((1, 2) * 5):
         out = tmp_path / f"out{number}"
         done = command("run", file, "--engine", "kernel", "--jobs", jobs, "--out", out, "--quiet")
         assert done.returncode == 0, done.stderr
@@ -123,6 +124,17 @@ def test_a_page_is_loaded_and_captured_and_the_model_tells_the_same_story(kernel
     assert requests
     assert all(request == ["GET"] for request in requests)
     assert pl.read_parquet(out / "pages.parquet").height == 1
+
+
+def test_short_flows_come_and_go_with_windows_of_their_own(kernel: Kernel) -> None:
+    cell = next(cell for cell in _core.load(str(ROOT / "examples" / "short-flows.toml")).cells if "half" in cell.key)
+    guest, model = KernelEngine(kernel).run_cell(cell, 1, 1, 1).shorts, cell.run(1, 1, 1).shorts
+    assert guest["application"] == model["application"] == ["iw10", "iw3"]
+    for column in ("flows", "completed"):
+        assert guest[column] == pytest.approx(model[column], abs=2), column
+    # Twelve segments in two round trips, and in three.
+    assert guest["fct_median_s"] == pytest.approx(model["fct_median_s"], rel=0.2)
+    assert guest["fct_median_s"][0] < guest["fct_median_s"][1]
 
 
 def test_an_ordinary_user_without_capabilities_gets_the_same_bytes(kernel: Kernel, tmp_path: Path) -> None:
