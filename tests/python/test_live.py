@@ -285,6 +285,8 @@ class Emulator:
         }
         self._mark = f"{MARK}={mark}".encode()
         arguments, descriptor = child_arguments({"shell": request})
+        # Whatever started the tests may ignore signals (nohup), and its children do, too, if they are not told.
+        arguments = ["env", "--default-signal=HUP,INT,TERM", *arguments]
         self.process = subprocess.Popen(arguments, pass_fds=[descriptor], env={**os.environ, MARK: mark})
         os.close(descriptor)
 
