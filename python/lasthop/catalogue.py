@@ -178,6 +178,12 @@ def find_study(name: str) -> Path:
     )
 
 
+def find_scenario(name: str) -> Path:
+    """Return the scenario file that a command names: a file, or a study by its name."""
+    file = Path(name)
+    return file if file.suffix == ".toml" or file.is_file() else find_study(name) / SCENARIO_FILE
+
+
 def _expand_ids(text: str) -> tuple[str, ...]:
     ids: list[str] = []
     for part in text.replace(",", " ").split():

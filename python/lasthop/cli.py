@@ -15,7 +15,16 @@ import click
 
 from lasthop import _core
 from lasthop.campaign import MODEL, TRACES, Campaign, ChosenRun, Plan
-from lasthop.catalogue import SCENARIO_FILE, Assets, CurvesSpec, find_study, list_studies, load_assets, load_curves
+from lasthop.catalogue import (
+    SCENARIO_FILE,
+    Assets,
+    CurvesSpec,
+    find_scenario,
+    find_study,
+    list_studies,
+    load_assets,
+    load_curves,
+)
 from lasthop.claims import VERDICTS
 from lasthop.claims.file import Claims, claims_file, load_claims
 from lasthop.crosscheck.command import crosscheck_command
@@ -178,10 +187,7 @@ class OneRunOptions:
 
     def choose(self) -> ChosenRun:
         """Load the scenario and find the run in it."""
-        file = Path(self.scenario)
-        if file.suffix != ".toml" and not file.is_file():
-            file = find_study(self.scenario) / SCENARIO_FILE
-        study = _core.load(str(file))
+        study = _core.load(str(find_scenario(self.scenario)))
         cell = select_cell(study.cells, study.factors, self.key, self.only)
         plan = Plan(
             study=study,

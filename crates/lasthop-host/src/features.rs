@@ -47,7 +47,7 @@ impl Features {
     /// The hosts of a scenario.
     pub fn of(scenario: &Scenario) -> Self {
         let tcp = &scenario.tcp;
-        let segment = scenario.mtu.0 as u32 - 40 - if tcp.timestamps { 12 } else { 0 };
+        let segment = scenario.segment_bytes();
         let sysctls: Vec<_> = sysctls(tcp, segment)
             .into_iter()
             .map(|(name, value)| (format!("ipv4/{name}"), value))

@@ -19,11 +19,9 @@ const LOOPBACK_INDEX: u32 = 1;
 
 /// Addresses of a host: those of captures, and for IPv6 unique local ones.
 pub fn addresses(host: Host) -> (Ipv4Addr, Ipv6Addr) {
-    let segment = match host {
-        Host::Server => 0,
-        Host::Client => 1,
-    };
-    (further_address(host, 0), Ipv6Addr::new(0xfd00, 0, 0, segment, 0, 0, 0, 1))
+    let ipv4 = further_address(host, 0);
+    let [_, _, network, _] = ipv4.octets();
+    (ipv4, Ipv6Addr::new(0xfd00, 0, 0, u16::from(network), 0, 0, 0, 1))
 }
 
 /// The address of a host in the pair with this number, of those in [`HostConfig::further`] from 1 on; pair 0 are the

@@ -160,19 +160,23 @@ impl LinkDirection {
     /// When a packet can be released at the far side at the earliest, if the next thing that can lead to one without
     /// having its arrival fixed is due at `next`.
     pub(crate) fn earliest_delivery(&self, next: Instant) -> Instant {
-        let arrival = self.travelling.front().map_or(Instant::MAX, |front| front.arrival);
-        let retry = self.retries.front().map_or(Instant::MAX, |retry| retry.at);
-        let acknowledgement = self.acknowledgements.front().map_or(Instant::MAX, |front| front.0);
         // Whatever it is, a try follows, and every try travels.
-        let next = next.min(self.service_end).min(retry).min(acknowledgement);
-        arrival.min(if next == Instant::MAX { next } else { next + self.delay })
+        let next = next.min(self.next_at_sender());
+        self.next_arrival().min(if next == Instant::MAX { next } else { next + self.delay })
     }
 
     fn earliest(&self) -> Instant {
+        self.next_at_sender().min(self.next_arrival())
+    }
+
+    fn next_at_sender(&self) -> Instant {
         let retry = self.retries.front().map_or(Instant::MAX, |retry| retry.at);
-        let arrival = self.travelling.front().map_or(Instant::MAX, |front| front.arrival);
         let acknowledgement = self.acknowledgements.front().map_or(Instant::MAX, |front| front.0);
-        self.service_end.min(retry).min(arrival).min(acknowledgement)
+        self.service_end.min(retry).min(acknowledgement)
+    }
+
+    fn next_arrival(&self) -> Instant {
+        self.travelling.front().map_or(Instant::MAX, |front| front.arrival)
     }
 
     /// Does once what is due at `now`: buffer releases, end of a serialisation, retries, releases at the

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lasthop.campaign import Trace
-
-_Row = dict[str, Any]
+from lasthop.explain.packets import rows
 
 
 @dataclass(slots=True)
@@ -61,16 +60,10 @@ def history(trace: Trace, flow: int) -> list[State]:
     return states
 
 
-def _events(trace: Trace, flow: int) -> Iterator[_Row]:
-    packets = (row for row in _rows(trace.packets) if row["flow"] == flow)
-    told = (row for row in _rows(trace.tcp) if row["flow"] == flow and row["host"] == "server")
+def _events(trace: Trace, flow: int) -> Iterator[dict[str, Any]]:
+    packets = (row for row in rows(trace.packets) if row["flow"] == flow)
+    told = (row for row in rows(trace.tcp) if row["flow"] == flow and row["host"] == "server")
     return heapq.merge(packets, told, key=lambda row: int(row["order"]))
-
-
-def _rows(columns: Mapping[str, Sequence[Any]]) -> Iterator[_Row]:
-    names = list(columns)
-    for cells in zip(*columns.values(), strict=True):
-        yield dict(zip(names, cells, strict=True))
 
 
 def parting(left: Sequence[State], right: Sequence[State]) -> Parting | None:

@@ -9,7 +9,7 @@ import click
 
 from lasthop import _core
 from lasthop.campaign import MODEL, ChosenRun, Plan
-from lasthop.catalogue import SCENARIO_FILE, find_study
+from lasthop.catalogue import find_scenario
 from lasthop.crosscheck.compare import FlowComparison
 from lasthop.kernel.engine import KERNEL
 from lasthop.kernel.store import Kernel, find_kernel
@@ -65,10 +65,7 @@ def crosscheck_command(
     others = ([] if no_model else [MODEL]) + ([LIVE] if live else [])
     if not others:
         raise InputError("--no-model leaves nothing to compare with: give --live too.")
-    file = Path(scenario)
-    if file.suffix != ".toml" and not file.is_file():
-        file = find_study(scenario) / SCENARIO_FILE
-    study = _core.load(str(file))
+    study = _core.load(str(find_scenario(scenario)))
     plan = Plan(
         study=study,
         cells=select_cells(study.cells, study.factors, only),

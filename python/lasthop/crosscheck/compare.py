@@ -8,11 +8,14 @@ from typing import Any
 
 from lasthop.campaign import Trace
 from lasthop.crosscheck.align import Parting, history, parting
+from lasthop.explain.packets import rows
 
 # What names a row, and the starting time, which is drawn and only told.
 _NO_METRICS = frozenset({"replication", "flow", "application", "protocol", "outcome", "start_s"})
 # Of these a distance is a share; counts are subtracted.
 _MEASURED = ("_s", "_ms", "_Bps")
+COUNTS = ("data_drops_queue", "data_drops_error", "retransmitted_packets")
+"""What must be equal for a flow to have fared alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class FlowComparison:
         elapsed = self.distance("elapsed_s")
         changes = {
             f"{metric}_more": distance.values[1] - distance.values[0]
-            for metric in ("data_drops_queue", "data_drops_error", "retransmitted_packets")
+            for metric in COUNTS
             if (distance := self.distance(metric)) is not None
         }
         return {
@@ -83,11 +86,11 @@ def compare(
     cell: str, replication: int, engines: tuple[str, str], traces: tuple[Trace, Trace]
 ) -> Iterator[FlowComparison]:
     """Compare every flow that both engines tell of."""
-    rows = [{row["flow"]: (index, row) for index, row in enumerate(_flows(trace.flows))} for trace in traces]
-    for name, (index, reference) in rows[0].items():
-        if name not in rows[1]:
+    flows = [{row["flow"]: (index, row) for index, row in enumerate(rows(trace.flows))} for trace in traces]
+    for name, (index, reference) in flows[0].items():
+        if name not in flows[1]:
             continue
-        other_index, other = rows[1][name]
+        other_index, other = flows[1][name]
         states = history(traces[0], index), history(traces[1], other_index)
         tcp = reference["protocol"] == "tcp"
         yield FlowComparison(
@@ -101,12 +104,6 @@ def compare(
             acks=len(states[0]) - 1,
             parting=parting(*states) if tcp else None,
         )
-
-
-def _flows(columns: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    names = list(columns)
-    for cells in zip(*columns.values(), strict=True):
-        yield dict(zip(names, cells, strict=True))
 
 
 def _distances(reference: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[Distance]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from lasthop.crosscheck.align import State
-from lasthop.crosscheck.compare import Distance, FlowComparison
+from lasthop.crosscheck.compare import COUNTS, Distance, FlowComparison
 
 _SEGMENTS_SHOWN = 6
 
@@ -54,8 +54,7 @@ def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
         tcp = [comparison for comparison in chosen if comparison.protocol == "tcp"]
         if not tcp:
             continue
-        counts = ("data_drops_queue", "data_drops_error", "retransmitted_packets")
-        equal = sum(all(_equal(one.distance(metric)) for metric in counts) for one in tcp)
+        equal = sum(all(_equal(one.distance(metric)) for metric in COUNTS) for one in tcp)
         prefix = statistics.mean(one.same_acks / one.acks if one.acks else 1.0 for one in tcp)
         whole = sum(one.parting is None for one in tcp)
         yield f"  equal drops and retransmissions: {equal} of {len(tcp)} TCP flows"

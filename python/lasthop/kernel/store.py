@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -36,7 +37,7 @@ class Info:
     """Whether it can follow its processes by seccomp, which halves the time of a system call."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kernel:
     """A kernel that was built."""
 
@@ -49,7 +50,7 @@ class Kernel:
         """The kernel itself, a program of this machine."""
         return self.folder / _PROGRAM
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """SHA-256 of the program: equal kernels give equal results."""
         return hashlib.sha256(self.program.read_bytes()).hexdigest()
