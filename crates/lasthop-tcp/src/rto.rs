@@ -10,15 +10,63 @@ pub(crate) fn signed(ticks: Tick) -> i64 {
     ticks as i64
 }
 
+/// Smoothed round-trip time and its mean deviation, in any unit of time: the filter of Linux.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Deviation {
+    /// Eighths of the smoothed round-trip time; 0 without samples.
+    pub srtt_8: i64,
+    pub mdev_4: i64,
+    pub mdev_max_4: i64,
+    pub rttvar_4: i64,
+    /// When this is acknowledged, one window has passed and the variance may fall.
+    window_end: u64,
+}
+
+impl Deviation {
+    /// Takes a sample. The variance is at least `floor`; `una` is the first unacknowledged byte, `nxt` the next to send.
+    pub fn sample(&mut self, rtt: i64, floor: i64, una: u64, nxt: u64) {
+        if self.srtt_8 == 0 {
+            // First sample: RTO = SRTT + 4 * (RTT / 2) (RFC 6298, section 2.2).
+            self.srtt_8 = rtt << 3;
+            self.mdev_4 = rtt << 1;
+            self.rttvar_4 = self.mdev_4.max(floor);
+            self.mdev_max_4 = self.rttvar_4;
+            self.window_end = nxt;
+            return;
+        }
+        let error = rtt - (self.srtt_8 >> 3);
+        self.srtt_8 += error;
+        let mut change = error.abs() - (self.mdev_4 >> 2);
+        // A sample far below SRTT would raise the deviation: it counts with 1/32 instead of 1/4.
+        if error < 0 && change > 0 {
+            change >>= 3;
+        }
+        self.mdev_4 += change;
+        // The variance rises at once ...
+        if self.mdev_4 > self.mdev_max_4 {
+            self.mdev_max_4 = self.mdev_4;
+            self.rttvar_4 = self.rttvar_4.max(self.mdev_max_4);
+        }
+        // ... and falls once per window.
+        if una > self.window_end {
+            if self.mdev_max_4 < self.rttvar_4 {
+                self.rttvar_4 -= (self.rttvar_4 - self.mdev_max_4) >> 2;
+            }
+            self.window_end = nxt;
+            self.mdev_max_4 = floor;
+        }
+    }
+
+    /// The timeout that follows (RFC 6298, section 2.3).
+    pub fn timeout(&self) -> u64 {
+        ((self.srtt_8 >> 3) + self.rttvar_4).cast_unsigned()
+    }
+}
+
 /// Smoothed round-trip time, its deviation, and the timeout that follows from them.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
-    srtt_8: i64,
-    mdev_4: i64,
-    mdev_max_4: i64,
-    rttvar_4: i64,
-    /// When this is acknowledged, one window has passed and the variance may fall.
-    window_end: u64,
+    filter: Deviation,
     rto: Tick,
     minimum: Tick,
     initial: Tick,
@@ -28,54 +76,13 @@ pub struct RttEstimator {
 impl RttEstimator {
     /// An estimator without samples; the timeout is `initial`.
     pub fn new(minimum: Tick, initial: Tick, maximum: Tick) -> Self {
-        Self {
-            srtt_8: 0,
-            mdev_4: 0,
-            mdev_max_4: 0,
-            rttvar_4: 0,
-            window_end: 0,
-            rto: initial,
-            minimum,
-            initial,
-            maximum,
-        }
+        Self { filter: Deviation::default(), rto: initial, minimum, initial, maximum }
     }
 
     /// Takes a sample of `rtt` ticks. `una` is the first unacknowledged byte, `nxt` the next to send.
     pub fn sample(&mut self, rtt: Tick, una: u64, nxt: u64) {
         // A sample below one tick counts as one.
-        let rtt = signed(rtt).max(1);
-        let floor = signed(self.minimum);
-        if self.srtt_8 == 0 {
-            // First sample: RTO = SRTT + 4 * (RTT / 2) (RFC 6298, section 2.2).
-            self.srtt_8 = rtt << 3;
-            self.mdev_4 = rtt << 1;
-            self.rttvar_4 = self.mdev_4.max(floor);
-            self.mdev_max_4 = self.rttvar_4;
-            self.window_end = nxt;
-        } else {
-            let error = rtt - (self.srtt_8 >> 3);
-            self.srtt_8 += error;
-            let mut change = error.abs() - (self.mdev_4 >> 2);
-            // A sample far below SRTT would raise the deviation: it counts with 1/32 instead of 1/4.
-            if error < 0 && change > 0 {
-                change >>= 3;
-            }
-            self.mdev_4 += change;
-            // The variance rises at once ...
-            if self.mdev_4 > self.mdev_max_4 {
-                self.mdev_max_4 = self.mdev_4;
-                self.rttvar_4 = self.rttvar_4.max(self.mdev_max_4);
-            }
-            // ... and falls once per window.
-            if una > self.window_end {
-                if self.mdev_max_4 < self.rttvar_4 {
-                    self.rttvar_4 -= (self.rttvar_4 - self.mdev_max_4) >> 2;
-                }
-                self.window_end = nxt;
-                self.mdev_max_4 = floor;
-            }
-        }
+        self.filter.sample(signed(rtt).max(1), signed(self.minimum), una, nxt);
         self.update_timeout();
     }
 
@@ -91,26 +98,26 @@ impl RttEstimator {
 
     /// True once a sample was taken.
     pub fn has_sample(&self) -> bool {
-        self.srtt_8 != 0
+        self.filter.srtt_8 != 0
     }
 
     /// Smoothed round-trip time in eighths of a tick.
     pub fn srtt_8(&self) -> i64 {
-        self.srtt_8
+        self.filter.srtt_8
     }
 
     /// Mean deviation in quarters of a tick.
     pub fn mdev_4(&self) -> i64 {
-        self.mdev_4
+        self.filter.mdev_4
     }
 
     /// Takes over what an earlier connection to the same destination measured, where it is larger.
     pub fn raise(&mut self, srtt_8: i64, rttvar_4: i64) {
-        self.srtt_8 = self.srtt_8.max(srtt_8);
-        if rttvar_4 > self.mdev_4 {
-            self.mdev_4 = rttvar_4;
-            self.rttvar_4 = self.mdev_4.max(signed(self.minimum));
-            self.mdev_max_4 = self.rttvar_4;
+        self.filter.srtt_8 = self.filter.srtt_8.max(srtt_8);
+        if rttvar_4 > self.filter.mdev_4 {
+            self.filter.mdev_4 = rttvar_4;
+            self.filter.rttvar_4 = self.filter.mdev_4.max(signed(self.minimum));
+            self.filter.mdev_max_4 = self.filter.rttvar_4;
         }
         self.update_timeout();
     }
@@ -121,7 +128,7 @@ impl RttEstimator {
     }
 
     fn update_timeout(&mut self) {
-        self.rto = (((self.srtt_8 >> 3) + self.rttvar_4) as Tick).min(self.maximum);
+        self.rto = self.filter.timeout().min(self.maximum);
     }
 }
 

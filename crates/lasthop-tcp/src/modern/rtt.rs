@@ -1,6 +1,7 @@
 //! Round-trip times in microseconds: the estimator of Linux since 3.15, and the least one of the last five minutes.
 
 use crate::clock::Tick;
+use crate::rto::Deviation;
 
 /// Window of the least round-trip time (`tcp_min_rtt_wlen`).
 const MINIMUM_WINDOW_US: u64 = 300_000_000;
@@ -11,11 +12,7 @@ pub struct RttEstimator {
     tick_us: u64,
     minimum_us: i64,
     maximum: Tick,
-    srtt_8: i64,
-    mdev_4: i64,
-    mdev_max_4: i64,
-    rttvar_4: i64,
-    window_end: u64,
+    filter: Deviation,
     rto: Tick,
     backed_off: bool,
     least: Minimum,
@@ -28,11 +25,7 @@ impl RttEstimator {
             tick_us,
             minimum_us: (minimum * tick_us).cast_signed(),
             maximum,
-            srtt_8: 0,
-            mdev_4: 0,
-            mdev_max_4: 0,
-            rttvar_4: 0,
-            window_end: 0,
+            filter: Deviation::default(),
             rto: initial,
             backed_off: false,
             least: Minimum::default(),
@@ -41,38 +34,10 @@ impl RttEstimator {
 
     /// Takes a sample. `una` is the first unacknowledged byte, `nxt` the next to send.
     pub fn sample(&mut self, rtt_us: u64, una: u64, nxt: u64) {
-        let rtt = rtt_us.cast_signed();
-        if self.srtt_8 == 0 {
-            self.srtt_8 = rtt << 3;
-            self.mdev_4 = rtt << 1;
-            self.rttvar_4 = self.mdev_4.max(self.minimum_us);
-            self.mdev_max_4 = self.rttvar_4;
-            self.window_end = nxt;
-        } else {
-            let error = rtt - (self.srtt_8 >> 3);
-            self.srtt_8 += error;
-            let mut change = error.abs() - (self.mdev_4 >> 2);
-            // A sample far below SRTT would raise the deviation: it counts with 1/32 instead of 1/4.
-            if error < 0 && change > 0 {
-                change >>= 3;
-            }
-            self.mdev_4 += change;
-            if self.mdev_4 > self.mdev_max_4 {
-                self.mdev_max_4 = self.mdev_4;
-                self.rttvar_4 = self.rttvar_4.max(self.mdev_max_4);
-            }
-            if una > self.window_end {
-                if self.mdev_max_4 < self.rttvar_4 {
-                    self.rttvar_4 -= (self.rttvar_4 - self.mdev_max_4) >> 2;
-                }
-                self.window_end = nxt;
-                self.mdev_max_4 = self.minimum_us;
-            }
-        }
-        self.srtt_8 = self.srtt_8.max(1);
+        self.filter.sample(rtt_us.cast_signed(), self.minimum_us, una, nxt);
+        self.filter.srtt_8 = self.filter.srtt_8.max(1);
         self.backed_off = false;
-        let timeout_us = ((self.srtt_8 >> 3) + self.rttvar_4).cast_unsigned();
-        self.rto = self.ticks(timeout_us).min(self.maximum);
+        self.rto = self.ticks(self.filter.timeout()).min(self.maximum);
     }
 
     /// Takes in what may be the least round-trip time.
@@ -83,20 +48,20 @@ impl RttEstimator {
     /// The first timeout for data. SYNs are small, so a greater round-trip time of earlier connections, in eighths of a
     /// microsecond, decides; if nothing was measured, `cautious` ticks do (RFC 6298, section 5.7).
     pub fn begin(&mut self, cached_8: i64, cautious: Tick) {
-        if cached_8 > self.srtt_8 {
+        if cached_8 > self.filter.srtt_8 {
             let cached = (cached_8 >> 3).cast_unsigned() / self.tick_us;
             self.rto = cached + (2 * cached).max(self.minimum_us.cast_unsigned() / self.tick_us);
-        } else if self.srtt_8 == 0 {
-            self.rttvar_4 = (cautious * self.tick_us).cast_signed();
-            self.mdev_4 = self.rttvar_4;
-            self.mdev_max_4 = self.rttvar_4;
+        } else if self.filter.srtt_8 == 0 {
+            self.filter.rttvar_4 = (cautious * self.tick_us).cast_signed();
+            self.filter.mdev_4 = self.filter.rttvar_4;
+            self.filter.mdev_max_4 = self.filter.rttvar_4;
             self.rto = cautious;
         }
     }
 
     /// Smoothed round-trip time in eighths and mean deviation in quarters of a microsecond, if the path was measured.
     pub fn knowledge(&self) -> Option<(i64, i64)> {
-        (self.srtt_8 > 0 && !self.backed_off).then_some((self.srtt_8, self.mdev_4))
+        (self.filter.srtt_8 > 0 && !self.backed_off).then_some((self.filter.srtt_8, self.filter.mdev_4))
     }
 
     /// Microseconds in ticks, rounded up.
@@ -127,12 +92,12 @@ impl RttEstimator {
 
     /// Smoothed round-trip time in microseconds; 0 without samples.
     pub fn srtt_us(&self) -> u64 {
-        (self.srtt_8 >> 3).cast_unsigned()
+        (self.filter.srtt_8 >> 3).cast_unsigned()
     }
 
     /// Twice the smoothed round-trip time in microseconds; 0 without samples.
     pub fn twice_srtt_us(&self) -> u64 {
-        (self.srtt_8 >> 2).cast_unsigned()
+        (self.filter.srtt_8 >> 2).cast_unsigned()
     }
 
     /// Least round-trip time in microseconds; the greatest number without samples.
