@@ -12,6 +12,11 @@ use std::os::fd::AsFd;
 const READY_MAX: usize = 64;
 /// What the timer is called among the ready files.
 const TIMER: u64 = u64::MAX;
+/// How often it is looked whether a rest is due.
+const REST_INTERVAL: Duration = Duration::from_millis(1);
+/// One part of so many of its time a real-time program rests. Linux stops one that rests less than a twentieth of a
+/// second (`kernel.sched_rt_runtime_us`) for all of that at once, and packets would be 50 ms late.
+const REST_SHARE: u64 = 10;
 
 /// Time since the start of a run, on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +41,42 @@ fn monotonic_nanos() -> io::Result<u64> {
     Ok(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
+/// Keeps the processor time of a real-time program below what Linux permits.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    /// When it was looked at last, and the processor time used up to then.
+    since: Instant,
+    busy: u64,
+}
+
+impl Rest {
+    fn start(now: Instant) -> io::Result<Self> {
+        Ok(Self { since: now, busy: busy_nanos()? })
+    }
+
+    /// Sleeps for what is owed of the time since the last look.
+    fn take(&mut self, now: Instant) -> io::Result<()> {
+        let whole = now.saturating_since(self.since);
+        if whole < REST_INTERVAL {
+            return Ok(());
+        }
+        let busy = busy_nanos()?;
+        let rested = whole.as_nanos().saturating_sub(busy - self.busy);
+        let owed = (whole.as_nanos() / REST_SHARE).saturating_sub(rested);
+        if owed > 0 {
+            std::thread::sleep(std::time::Duration::from_nanos(owed));
+        }
+        *self = Self { since: now + Duration::from_nanos(owed), busy };
+        Ok(())
+    }
+}
+
+/// Processor time of the caller.
+fn busy_nanos() -> io::Result<u64> {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
+    Ok(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
 /// Waits for files to become ready, and for a time to come.
 pub struct Waiter {
     clock: Clock,
@@ -45,19 +86,23 @@ pub struct Waiter {
     /// When it was looked at last.
     now: Instant,
     spin: Duration,
+    rest: Option<Rest>,
     events: Vec<EpollEvent>,
 }
 
 impl Waiter {
     /// Waits on `clock`. The last `spin` before a time is waited for in a busy loop: to set a timer and to be woken takes
-    /// some ten microseconds on many machines, more than the distance of packets on a fast link.
-    pub fn new(clock: Clock, spin: Duration) -> io::Result<Self> {
+    /// some ten microseconds on many machines, more than the distance of packets on a fast link. `rests` if the program
+    /// has real-time priority.
+    pub fn new(clock: Clock, spin: Duration, rests: bool) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let timer =
             TimerFd::new(TimerClock::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
         let events = vec![EpollEvent::empty(); READY_MAX];
-        Ok(Self { clock, epoll, timer, armed: None, now: Instant::ZERO, spin, events })
+        let now = clock.now()?;
+        let rest = rests.then(|| Rest::start(now)).transpose()?;
+        Ok(Self { clock, epoll, timer, armed: None, now, spin, rest, events })
     }
 
     /// Watches a file, which is told by `name`.
@@ -69,6 +114,9 @@ impl Waiter {
     /// the time. System calls are few: where they are dear (a guest kernel), they are what a run costs.
     pub fn wait(&mut self, due: Option<Instant>, ready: &mut Vec<u64>) -> io::Result<Instant> {
         ready.clear();
+        if let Some(rest) = &mut self.rest {
+            rest.take(self.now)?;
+        }
         loop {
             let near = due.is_some_and(|due| due <= self.now + self.spin);
             if !near {

@@ -144,6 +144,8 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
         let nginx = Nginx::start(scenario, &server)?;
         Ok::<Hosts, Error>((server, HostNamespace::create(Host::Client, mtu, &features.client)?, nginx))
     };
+    // A guest of its own need not: its clock stands still while it computes.
+    let rests = priority.real_time && spec.parent.is_some();
     let mut pair = hosts().map_err(|error| missing_algorithm(&scenario.tcp).unwrap_or(error))?;
     let (mut records, mut facts) = (Batch::default(), Vec::new());
     let mut recording = None;
@@ -158,8 +160,10 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
         let capture = capture.transpose().context("cannot write a capture")?;
         let recorder = (spec.record == Some(replication)).then(Recorder::default);
         let observer = Known((Analysis::of(scenario), (recorder, capture)));
+        let clock = Clock::start()?;
+        let waiter = Waiter::new(clock, Duration::from_micros(spec.spin_us), rests)?;
         let (end, Known((analysis, (recorder, capture))), of_run) =
-            run_once(scenario, seed, in_chain, &pair, spec.spin_us, observer)?;
+            run_once(scenario, seed, in_chain, &pair, (clock, waiter), observer)?;
         if let Some(capture) = capture {
             capture.finish().context("cannot write a capture")?;
         }
@@ -179,14 +183,12 @@ fn run_once<O: Observer>(
     seed: Seed,
     in_chain: u32,
     (server, client, _): &Hosts,
-    spin_us: u64,
+    (clock, mut waiter): (Clock, Waiter),
     mut observer: O,
 ) -> Result<(Instant, O, RunFacts), Error> {
     for info in lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref()) {
         observer.announce(&info);
     }
-    let clock = Clock::start()?;
-    let mut waiter = Waiter::new(clock, Duration::from_micros(spin_us))?;
     let workload = Workload::new(scenario, seed, in_chain, (server, client), (&waiter, FIRST_SOCKET))?;
     let hop = Hop::new(scenario, [None, None], seed, workload, observer);
     let mut emulator = Emulator::new(hop, &server.tun, &client.tun, clock, scenario.mtu.0 as usize);

@@ -65,7 +65,8 @@ pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
     let hop = Hop::new(&spec.scenario, schedules, seed, OneFlow, ());
     let mut emulator = Emulator::new(hop, &server.tun, &client.tun, clock, mtu as usize);
     let before_s = processor_time()?;
-    let code = forward(spec, &mut emulator, &mut programs, clock)?;
+    let waiter = Waiter::new(clock, Duration::from_micros(spec.spin_us), priority.real_time)?;
+    let code = forward(spec, &mut emulator, &mut programs, waiter)?;
     terminal.restore();
     if spec.summary {
         eprintln!("{}", summary(&emulator, priority, processor_time()? - before_s));
@@ -77,9 +78,8 @@ fn forward(
     spec: &ShellSpec,
     emulator: &mut Emulator<'_, OneFlow, ()>,
     programs: &mut Programs,
-    clock: Clock,
+    mut waiter: Waiter,
 ) -> Result<i32, Error> {
-    let mut waiter = Waiter::new(clock, Duration::from_micros(spec.spin_us))?;
     waiter.watch(emulator.tun(Host::Server), EpollFlags::EPOLLIN, SERVER_TUN)?;
     waiter.watch(emulator.tun(Host::Client), EpollFlags::EPOLLIN, CLIENT_TUN)?;
     waiter.watch(programs.signals(), EpollFlags::EPOLLIN, SIGNALS)?;
