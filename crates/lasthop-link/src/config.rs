@@ -3,7 +3,7 @@
 use std::fmt;
 
 use lasthop_core::units::{Probability, QueueSize};
-use lasthop_core::{Bytes, Distribution, Duration, Rate};
+use lasthop_core::{Bytes, Distribution, Duration, Instant, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +68,9 @@ pub struct LinkConfig {
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Duration,
+    /// What becomes of rate and delay in the course of a run, in order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub change: Vec<LinkChange>,
     /// Extra time the emulator needs for each packet, added to its serialisation: the next packet
     /// begins after it. Drawn once per run and alike in both directions: it belongs to the state of the
     /// machine, not to the packet.
@@ -78,6 +81,18 @@ pub struct LinkConfig {
     pub send_buffer: Bytes,
     /// When a packet's bytes leave the send buffer.
     pub release: BufferRelease,
+}
+
+/// A change of the link: another cell, another technology, a train in a tunnel. What is not stated stays as it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkChange {
+    /// When, from the start of the run.
+    pub at: Duration,
+    /// The new bit rate. What is left of a packet on the link goes on at it.
+    pub rate: Option<Rate>,
+    /// The new propagation delay, of packets that leave the sending side from then on. None overtakes an earlier one.
+    pub delay: Option<Duration>,
 }
 
 const fn no_overhead() -> Distribution<Duration> {
@@ -183,7 +198,18 @@ pub(crate) fn check(
 impl PathConfig {
     /// Most that passes, in bit/s of IP packets of `ip_bytes` bytes: the link's rate, or what HTB lets go.
     pub fn ip_rate(&self, ip_bytes: u32) -> f64 {
-        let link = self.link.rate.bits_per_second() as f64;
+        self.shaped(self.link.rate, ip_bytes)
+    }
+
+    /// The same after each change of the link's rate.
+    pub fn ip_rate_changes(&self, ip_bytes: u32) -> impl Iterator<Item = (Instant, f64)> {
+        let changes = self.link.change.iter();
+        changes
+            .filter_map(move |change| Some((Instant::ZERO + change.at, self.shaped(change.rate?, ip_bytes))))
+    }
+
+    fn shaped(&self, rate: Rate, ip_bytes: u32) -> f64 {
+        let link = rate.bits_per_second() as f64;
         self.htb.as_ref().map_or(link, |htb| link.min(htb.ip_rate(ip_bytes)))
     }
 
@@ -195,10 +221,30 @@ impl PathConfig {
         if let Some(htb) = &self.htb {
             htb.validate(&self.queue, mtu)?;
         }
+        self.link.validate_changes()?;
         let buffer = self.link.send_buffer;
         check(buffer >= mtu, "link.send_buffer", || {
             format!("a send buffer of {buffer} never takes a packet of {mtu}: give it room for one at least")
         })
+    }
+}
+
+impl LinkConfig {
+    fn validate_changes(&self) -> Result<(), ConfigError> {
+        let mut before = None;
+        for (index, LinkChange { at, rate, delay }) in self.change.iter().enumerate() {
+            let place = format!("link.change[{index}]");
+            check(before.is_none_or(|before| before < *at), format!("{place}.at"), || {
+                format!(
+                    "{at} is not after the change before it: write changes in order of time, one for each time"
+                )
+            })?;
+            check(rate.is_some() || delay.is_some(), place, || {
+                "nothing changes: state a rate, a delay or both".to_owned()
+            })?;
+            before = Some(*at);
+        }
+        Ok(())
     }
 }
 

@@ -29,11 +29,12 @@
 //! # What is not modelled
 //!
 //! Bit errors (a packet is hit whole), errors of link-layer acknowledgements, framing on the link, a
-//! limited receive buffer (it never binds while acknowledgements hold the send buffer), reordering, duplication,
-//! a rate or delay that changes during a run, and sharing the medium between the directions.
+//! limited receive buffer (it never binds while acknowledgements hold the send buffer), reordering, duplication
+//! and sharing the medium between the directions.
 
 mod atm;
 pub mod config;
+mod course;
 pub mod errors;
 mod htb;
 mod link;
@@ -48,8 +49,8 @@ mod testing;
 pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use config::htb::{ClassConfig, HtbConfig, MatchConfig, Transport};
 pub use config::{
-    ArqConfig, BufferRelease, ConfigError, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig,
-    Start, StateLookup,
+    ArqConfig, BufferRelease, ConfigError, ErrorConfig, LinkChange, LinkConfig, PathConfig, QueueConfig,
+    RedConfig, Start, StateLookup,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use opportunities::{OpportunityLink, Schedule, ScheduleError};

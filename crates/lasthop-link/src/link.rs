@@ -3,17 +3,17 @@
 use std::collections::VecDeque;
 
 use lasthop_core::{
-    DropCause, Duration, Instant, Observer, PacketArena, PacketEvent, PacketId, RandomStream, Rate, Seed,
+    DropCause, Duration, Instant, Observer, PacketArena, PacketEvent, PacketId, RandomStream, Seed,
 };
 
 use crate::config::{ArqConfig, BufferRelease, ErrorConfig, LinkConfig, StateLookup};
+use crate::course::Course;
 use crate::errors::{LinkState, StateTimeline};
 
 /// One direction of the link. Every stage is FIFO, so each is a ring and only its front has a due time.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkDirection {
-    rate: Rate,
-    delay: Duration,
+    course: Course,
     overhead: Duration,
     release: BufferRelease,
     serialises_retries: bool,
@@ -111,8 +111,7 @@ impl LinkDirection {
         seed: Seed,
     ) -> Self {
         Self {
-            rate: config.rate,
-            delay: config.delay,
+            course: Course::new(config),
             overhead: config.overhead.sampler().sample(&mut seed.stream("link.overhead")),
             release: config.release,
             serialises_retries: errors.is_some_and(|e| e.arq.as_ref().is_some_and(|arq| arq.serialised)),
@@ -162,7 +161,7 @@ impl LinkDirection {
     pub(crate) fn earliest_delivery(&self, next: Instant) -> Instant {
         // Whatever it is, a try follows, and every try travels.
         let next = next.min(self.next_at_sender());
-        self.next_arrival().min(if next == Instant::MAX { next } else { next + self.delay })
+        self.next_arrival().min(if next == Instant::MAX { next } else { next + self.course.least_delay() })
     }
 
     fn earliest(&self) -> Instant {
@@ -217,7 +216,7 @@ impl LinkDirection {
         self.serving_again = !self.again.is_empty();
         let again = self.again.front().map(|attempt| self.entry(attempt).ip_bytes);
         if let Some(ip_bytes) = again.or_else(|| self.waiting.front().map(|&(_, ip_bytes)| ip_bytes)) {
-            self.service_end = now + self.rate.transmission_time(ip_bytes) + self.overhead;
+            self.service_end = self.course.transmission_end(now, ip_bytes) + self.overhead;
         }
     }
 
@@ -267,7 +266,7 @@ impl LinkDirection {
         let now = attempt.at;
         let entry = &mut self.travelling[(attempt.number - self.front_number) as usize];
         match self.errors.as_mut().map_or(Outcome::Through, |errors| errors.attempt(&attempt)) {
-            Outcome::Through => entry.arrival = now + self.delay,
+            Outcome::Through => entry.arrival = now + self.course.delay(now),
             Outcome::Again { delay, held_state } => {
                 if let Some(id) = entry.packet {
                     observer.packet(now, PacketEvent::LinkRetry, arena.get(id));
@@ -277,7 +276,7 @@ impl LinkDirection {
             }
             Outcome::Lost(cause) => {
                 // The tombstone keeps the packet's place: it releases those behind it on arrival.
-                entry.arrival = now + self.delay;
+                entry.arrival = now + self.course.delay(now);
                 if let Some(id) = entry.packet.take() {
                     discard(now, id, cause, arena, observer);
                 }
@@ -294,7 +293,9 @@ impl LinkDirection {
                 self.released.push_back((now, id));
             }
             if self.release == BufferRelease::Acknowledged {
-                self.acknowledgements.push_back((now + self.delay, entry.ip_bytes));
+                // They keep their order, too, when the delay becomes shorter.
+                let latest = self.acknowledgements.back().map_or(now, |latest| latest.0);
+                self.acknowledgements.push_back((latest.max(now + self.course.delay(now)), entry.ip_bytes));
             }
         }
     }

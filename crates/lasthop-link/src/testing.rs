@@ -7,7 +7,8 @@ use lasthop_core::{
 };
 
 use crate::config::{
-    ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
+    ArqConfig, BufferRelease, ErrorConfig, LinkChange, LinkConfig, PathConfig, QueueConfig, RedConfig, Start,
+    StateLookup,
 };
 use crate::path::Path;
 
@@ -21,6 +22,7 @@ pub(crate) fn studied_path() -> PathConfig {
         link: LinkConfig {
             rate: Rate::from_bits_per_second(64_000),
             delay: Duration::from_millis(300),
+            change: Vec::new(),
             overhead: Distribution::Static(Duration::from_micros(100)),
             send_buffer: Bytes(9600),
             release: BufferRelease::Acknowledged,
@@ -53,6 +55,15 @@ pub(crate) fn errors(good_ms: u64, bad_ms: u64, arq: Option<ArqConfig>) -> Error
 
 pub(crate) fn arq(retransmissions: u32, delay: Duration) -> ArqConfig {
     ArqConfig { retransmissions, delay, serialised: false, state_lookup: StateLookup::EachTry }
+}
+
+/// From so many milliseconds on, a rate in bit/s and a delay in milliseconds.
+pub(crate) fn change((at_ms, (rate, delay_ms)): (u64, (u64, u64))) -> LinkChange {
+    LinkChange {
+        at: Duration::from_millis(at_ms),
+        rate: Some(Rate::from_bits_per_second(rate)),
+        delay: Some(Duration::from_millis(delay_ms)),
+    }
 }
 
 pub(crate) fn at_us(micros: u64) -> Instant {

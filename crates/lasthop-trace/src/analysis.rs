@@ -26,15 +26,25 @@ use tcp::TcpFlow;
 use udp::UdpFlow;
 
 /// What is known of the bottleneck before the run.
-#[allow(non_snake_case)]
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunInfo {
-    /// Rate of the bottleneck in bytes of IP length per second.
-    pub rate_Bps: f64,
+    /// Rates of the bottleneck in bytes of IP length per second, and since when; the first since the start.
+    pub rates: Vec<(Instant, f64)>,
     /// Payload of a full TCP segment.
     pub segment_bytes: u32,
     /// IP length of a full TCP segment, options included.
     pub packet_bytes: u32,
+}
+
+impl RunInfo {
+    /// Bytes of IP length that the bottleneck can carry from `start` to `end`.
+    fn capacity(&self, start: Instant, end: Instant) -> f64 {
+        let ends = self.rates.iter().skip(1).map(|(since, _)| *since).chain([Instant::MAX]);
+        let pieces = self.rates.iter().zip(ends).map(|((since, rate), until)| {
+            rate * until.min(end).saturating_since((*since).max(start)).as_secs_f64()
+        });
+        pieces.sum()
+    }
 }
 
 /// What is known of an entry of the scenario before the run.
@@ -141,12 +151,12 @@ impl Analysis {
         let last_end = flows.iter().map(|flow| flow.ended(end)).max().unwrap_or(end);
         run.duration_s = last_end.as_secs_f64();
         if self.groups.is_empty() {
-            let load = TcpLoad::of(&flows, self.info, end);
+            let load = TcpLoad::of(&flows, &self.info, end);
             run.efficiency = load.efficiency();
             run.fairness_maxmin = load.fairness_maxmin();
         }
-        self.bottleneck.finish(self.info, end, last_end, &mut run);
-        let carried = self.info.rate_Bps * run.duration_s;
+        self.bottleneck.finish(&self.info, end, last_end, &mut run);
+        let carried = self.info.capacity(Instant::ZERO, last_end);
         run.background_share = (carried > 0.0).then(|| self.background_bytes as f64 / carried);
         let pages = self.pages.into_iter().map(Page::finish).collect();
         let mut records = Vec::with_capacity(flows.len());
@@ -414,7 +424,7 @@ struct TcpLoad {
 }
 
 impl TcpLoad {
-    fn of(flows: &[Flow], info: RunInfo, end: Instant) -> Self {
+    fn of(flows: &[Flow], info: &RunInfo, end: Instant) -> Self {
         let mut loads = Vec::new();
         let (mut first_start, mut last_end) = (Instant::MAX, Instant::ZERO);
         for flow in flows {
@@ -424,9 +434,8 @@ impl TcpLoad {
                 last_end = last_end.max(flow.ended(end));
             }
         }
-        let span_s = last_end.saturating_since(first_start).as_secs_f64();
-        let rate = info.rate_Bps * f64::from(info.segment_bytes) / f64::from(info.packet_bytes);
-        Self { flows: loads, capacity: rate * span_s }
+        let share = f64::from(info.segment_bytes) / f64::from(info.packet_bytes);
+        Self { flows: loads, capacity: info.capacity(first_start, last_end) * share }
     }
 
     /// See [`RunRecord::efficiency`].

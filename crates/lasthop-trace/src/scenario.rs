@@ -41,7 +41,7 @@ impl Analysis {
     /// An analysis of one run of `scenario`, on whichever engine. The bottleneck is the link down.
     pub fn of(scenario: &Scenario) -> Self {
         let run = RunInfo {
-            rate_Bps: scenario.bottleneck_rate() / 8.0,
+            rates: scenario.bottleneck_rates().map(|(since, rate)| (since, rate / 8.0)).collect(),
             segment_bytes: scenario.segment_bytes(),
             packet_bytes: scenario.mtu.0 as u32,
         };

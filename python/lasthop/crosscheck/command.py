@@ -14,6 +14,7 @@ from lasthop.crosscheck.compare import FlowComparison
 from lasthop.kernel.engine import KERNEL
 from lasthop.kernel.store import Kernel, find_kernel
 from lasthop.live.engine import LIVE
+from lasthop.provenance import usable_cores
 from lasthop.selection import select_cells
 
 
@@ -27,6 +28,12 @@ from lasthop.selection import select_cells
 @click.option("--kernel", metavar="NAME", help="The guest kernel.  [default: the newest release]")
 @click.option("--live", is_flag=True, help="Run it live, too, with this machine's TCP and in real time.")
 @click.option("--no-model", is_flag=True, help="Leave the model out: only kernel and live.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Runs at a time; live ones mostly wait, so N may exceed the cores.  [default: all cores]",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -43,6 +50,7 @@ def crosscheck_command(
     kernel: str | None,
     live: bool,
     no_model: bool,
+    jobs: int | None,
     out: Path | None,
     quiet: bool,
 ) -> None:
@@ -59,6 +67,7 @@ def crosscheck_command(
     from lasthop.analyze import check_output, write_output
     from lasthop.crosscheck.tell import tell_all, tell_flow
     from lasthop.errors import InputError
+    from lasthop.progress import progress
 
     if out is not None:
         check_output(out)
@@ -73,16 +82,20 @@ def crosscheck_command(
         replications=replications,
     )
     found = []
-    for comparison in _comparisons(plan, others, find_kernel(kernel)):
-        found.append(comparison)
-        if not quiet:
-            click.echo("\n".join(tell_flow(comparison)))
+    with progress(plan.runs, 0, quiet=quiet, doing="comparing") as advance:
+        for comparisons in _comparisons(plan, others, find_kernel(kernel), jobs or usable_cores()):
+            advance(1)
+            found += comparisons
+            if not quiet:
+                click.echo("\n".join(line for each in comparisons for line in tell_flow(each)))
     click.echo("\n".join(tell_all(found)))
     if out is not None:
         write_output(pl.DataFrame([comparison.row() for comparison in found], infer_schema_length=None), out)
 
 
-def _comparisons(plan: Plan, others: Sequence[str], kernel: Kernel) -> Iterator[FlowComparison]:
+def _comparisons(plan: Plan, others: Sequence[str], kernel: Kernel, jobs: int) -> Iterator[list[FlowComparison]]:
+    """Yield the flows of each run, in order."""
+    from concurrent.futures import ThreadPoolExecutor
     from dataclasses import replace
 
     from lasthop.crosscheck.compare import compare
@@ -91,10 +104,18 @@ def _comparisons(plan: Plan, others: Sequence[str], kernel: Kernel) -> Iterator[
         KERNEL: replace(plan, engine=KERNEL, kernel=kernel),
         **{name: replace(plan, engine=name) for name in others},
     }
-    for cell in plan.cells:
-        if MODEL in others:
+
+    def compare_run(cell: _core.Cell, replication: int) -> list[FlowComparison]:
+        traces = {name: ChosenRun(each, cell, 1, replication).trace() for name, each in plans.items()}
+        pairs = [((KERNEL, other), (traces[KERNEL], traces[other])) for other in others]
+        return [each for names, two in pairs for each in compare(cell.key, replication, names, two)]
+
+    if MODEL in others:
+        for cell in plan.cells:
             cell.needs_model()
-        for replication in range(1, plan.replications + 1):
-            traces = {name: ChosenRun(each, cell, 1, replication).trace() for name, each in plans.items()}
-            for other in others:
-                yield from compare(cell.key, replication, (KERNEL, other), (traces[KERNEL], traces[other]))
+    runs = [(cell, replication) for cell in plan.cells for replication in range(1, plan.replications + 1)]
+    pool = ThreadPoolExecutor(max_workers=jobs)
+    try:
+        yield from pool.map(compare_run, *zip(*runs, strict=True))
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -2,9 +2,9 @@
 
 use lasthop_core::dist::Cut;
 use lasthop_core::units::{Probability, QueueSize};
-use lasthop_core::{Bytes, Direction, Distribution, DropCause, Duration, Ecn, Instant};
+use lasthop_core::{Bytes, Direction, Distribution, DropCause, Duration, Ecn, Instant, Rate};
 
-use crate::config::{ArqConfig, BufferRelease, ErrorConfig, Start, StateLookup};
+use crate::config::{ArqConfig, BufferRelease, ErrorConfig, LinkChange, Start, StateLookup};
 use crate::testing::{Lab, SEED, Seen, arq, at_us, errors, red, studied_path};
 
 mod properties;
@@ -33,6 +33,39 @@ fn an_idle_link_starts_at_once() {
     lab.burst(at_us(10_000_000), 1);
     lab.run();
     assert_eq!(lab.delivered(), [(at_us(372_100), 0), (at_us(10_372_100), 1)]);
+}
+
+#[test]
+fn what_is_left_of_a_packet_goes_on_at_the_new_rate() {
+    let mut config = studied_path();
+    // Half of the second packet (72 ms and 0.1 ms of overhead each) is on the link when it slows down to a quarter.
+    config.link.change = vec![LinkChange {
+        at: Duration::from_micros(72_100 + 36_000),
+        rate: Some(Rate::from_bits_per_second(16_000)),
+        delay: None,
+    }];
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 3);
+    lab.run();
+    let second = 72_100 + 36_000 + 4 * 36_000 + 100;
+    let times = [72_100, second, second + 288_100];
+    assert_eq!(lab.delivered(), [0, 1, 2].map(|n| (at_us(times[n] + 300_000), n as u64)));
+}
+
+#[test]
+fn shorter_delay_lets_no_packet_overtake() {
+    let mut config = studied_path();
+    let sooner = |at_ms, delay_ms| LinkChange {
+        at: Duration::from_millis(at_ms),
+        rate: None,
+        delay: Some(Duration::from_millis(delay_ms)),
+    };
+    config.link.change = vec![sooner(100, 10), sooner(200, 600)];
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 3);
+    lab.run();
+    // The second one would arrive 144.2 + 10 ms after the start, before the first.
+    assert_eq!(lab.delivered(), [(at_us(372_100), 0), (at_us(372_100), 1), (at_us(216_300 + 600_000), 2)]);
 }
 
 #[test]

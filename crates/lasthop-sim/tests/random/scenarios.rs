@@ -4,8 +4,8 @@ use std::num::NonZeroU16;
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Probability, QueueSize, Rate};
 use lasthop_link::{
-    ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, ErrorConfig, HtbConfig, LinkConfig,
-    MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup, Transport,
+    ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, ErrorConfig, HtbConfig, LinkChange,
+    LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup, Transport,
 };
 use lasthop_scenario::{LanConfig, Roles, Scenario};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
@@ -134,10 +134,18 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
         Just(Distribution::Uniform { min: micros(80), max: micros(180) }),
     ];
     let send_buffer = prop_oneof![mtu..=2 * mtu, mtu..=20_000];
-    let link = (rate, millis(600), overhead, send_buffer, release).prop_map(
-        |(rate, delay, overhead, send_buffer, release)| LinkConfig {
+    let changes =
+        collection::btree_map(0..30_000_u64, (option::of(doublings(8_000, 10_000_000)), millis(600)), 0..3);
+    let change = |(at_ms, (rate, delay)): (u64, (Option<u64>, Duration))| LinkChange {
+        at: Duration::from_millis(at_ms),
+        rate: rate.map(Rate::from_bits_per_second),
+        delay: Some(delay),
+    };
+    let link = (rate, millis(600), changes, overhead, send_buffer, release).prop_map(
+        move |(rate, delay, changes, overhead, send_buffer, release)| LinkConfig {
             rate,
             delay,
+            change: changes.into_iter().map(change).collect(),
             overhead,
             send_buffer: Bytes(send_buffer),
             release,

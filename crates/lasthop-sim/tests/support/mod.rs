@@ -60,6 +60,7 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
         link: LinkConfig {
             rate: Rate::from_bits_per_second(rate),
             delay,
+            change: Vec::new(),
             overhead: Distribution::Static(Duration::ZERO),
             send_buffer: Bytes(send_buffer),
             release: BufferRelease::Serialised,

@@ -53,14 +53,14 @@ impl Bottleneck {
 
     /// Fills in the bottleneck's part of the record; the last flow ended at `last_end`. What the queue
     /// holds after that counts too: it is part of the flows' work.
-    pub(super) fn finish(mut self, info: RunInfo, end: Instant, last_end: Instant, record: &mut RunRecord) {
+    pub(super) fn finish(mut self, info: &RunInfo, end: Instant, last_end: Instant, record: &mut RunRecord) {
         self.advance(end);
         let duration_s = last_end.as_secs_f64();
         record.queue_max_packets = self.queue_max_packets.map(u64::from);
         record.red_average_max = self.red_average_max;
         if duration_s > 0.0 {
             record.queue_mean_packets = self.queue_max_packets.map(|_| self.area as f64 / 1e9 / duration_s);
-            record.utilisation = Some(self.delivered_bytes as f64 / (info.rate_Bps * duration_s));
+            record.utilisation = Some(self.delivered_bytes as f64 / info.capacity(Instant::ZERO, last_end));
         }
     }
 }

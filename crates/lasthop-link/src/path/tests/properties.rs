@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::config::{
     ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, Start, StateLookup,
 };
-use crate::testing::{Lab, Seen, at_us, red};
+use crate::testing::{Lab, Seen, at_us, change, red};
 
 const LARGEST: u32 = 1_500;
 
@@ -29,6 +29,7 @@ prop_compose! {
         red in prop::option::of((0_u32..5, 5_u32..20, 0.01..=1.0, 0.001..=1.0, any::<bool>())),
         rate in 1_000_u64..2_000_000,
         delay_ms in 0_u64..600,
+        changes in prop::collection::btree_map(0_u64..5_000, (1_000_u64..2_000_000, 0_u64..600), 0..4),
         send_buffer in u64::from(LARGEST)..20_000,
         acknowledged in any::<bool>(),
     ) -> PathConfig {
@@ -42,6 +43,7 @@ prop_compose! {
             link: LinkConfig {
                 rate: Rate::from_bits_per_second(rate),
                 delay: Duration::from_millis(delay_ms),
+                change: changes.into_iter().map(change).collect(),
                 overhead: Distribution::Static(Duration::from_micros(100)),
                 send_buffer: Bytes(send_buffer),
                 release,

@@ -4,9 +4,9 @@ use lasthop_core::units::QueueSize;
 use lasthop_core::{Bytes, DropCause, Duration, Ecn, Instant};
 use proptest::prelude::*;
 
-use crate::config::{ArqConfig, BufferRelease, ErrorConfig, PathConfig, StateLookup};
+use crate::config::{ArqConfig, BufferRelease, ErrorConfig, LinkChange, PathConfig, StateLookup};
 use crate::errors::{LinkState, StateTimeline};
-use crate::testing::{Lab, SEED, at_us, errors, studied_path};
+use crate::testing::{Lab, SEED, at_us, change, errors, studied_path};
 
 /// Every time of an accepted packet's life.
 struct Life {
@@ -51,6 +51,35 @@ impl Reference<'_> {
         times.into_iter().find(has_room).expect("an empty buffer has room")
     }
 
+    /// The last value stated at or before `at`.
+    fn stated<T>(&self, at: Instant, value: impl Fn(&LinkChange) -> Option<T>) -> Option<T> {
+        let changes = self.config.link.change.iter().filter(|change| Instant::ZERO + change.at <= at);
+        changes.filter_map(value).last()
+    }
+
+    fn delay(&self, at: Instant) -> Duration {
+        self.stated(at, |change| change.delay).unwrap_or(self.config.link.delay)
+    }
+
+    /// Bits go one by one; `per_bit` is what is left of the one that a change of the rate has interrupted.
+    fn transmitted(&self, start: Instant, ip_bytes: u32) -> Instant {
+        let rate = |at| self.stated(at, |change| change.rate).unwrap_or(self.config.link.rate);
+        let (mut at, mut bits) = (start.as_nanos() as f64, f64::from(ip_bytes * 8));
+        while bits > 0.0 {
+            let now = Instant::from_nanos(at.round() as u64);
+            let changes = self.config.link.change.iter().map(|change| Instant::ZERO + change.at);
+            let until = changes
+                .filter(|change| *change > now)
+                .min()
+                .map_or(f64::INFINITY, |change| change.as_nanos() as f64);
+            let per_nano = rate(now).bits_per_second() as f64 / 1e9;
+            let step = (bits / per_nano).min(until - at);
+            bits -= step * per_nano;
+            at += step;
+        }
+        Instant::from_nanos(at.round() as u64)
+    }
+
     /// Probability 1: every try in a bad state is hit.
     fn tries(&mut self, first: Instant) -> Result<Instant, (Instant, DropCause)> {
         let first_state = self.timeline.state(first);
@@ -91,15 +120,15 @@ impl Reference<'_> {
         let buffered = self.room_from(last.map_or(at, |last| last.buffered.max(at)), length);
         let start = last.map_or(buffered, |last| last.serialised.max(buffered));
         let overhead = link.overhead.sampler().sample(&mut SEED.stream("link.overhead"));
-        let serialised = start + link.rate.transmission_time(ip_bytes) + overhead;
-        let (delay, release) = (link.delay, link.release);
-        let earlier = last.map_or(Instant::ZERO, |last| last.released);
+        let serialised = self.transmitted(start, ip_bytes) + overhead;
+        let (earlier, freed_before) =
+            last.map_or((Instant::ZERO, Instant::ZERO), |last| (last.released, last.freed));
         let fate = self.tries(serialised);
         let end_of_tries = fate.unwrap_or_else(|(lost, _)| lost);
-        let released = earlier.max(end_of_tries + delay);
-        let freed = match release {
+        let released = earlier.max(end_of_tries + self.delay(end_of_tries));
+        let freed = match link.release {
             BufferRelease::Serialised => serialised,
-            BufferRelease::Acknowledged => released + delay,
+            BufferRelease::Acknowledged => freed_before.max(released + self.delay(released)),
         };
         let fate = fate.map(|_| released);
         self.lives.push(Life { serial, ip_bytes: length, buffered, serialised, fate, released, freed });
@@ -117,14 +146,18 @@ fn paths() -> impl Strategy<Value = PathConfig> {
         prop_oneof![(1_u32..25).prop_map(QueueSize::Packets), (600_u32..9_000).prop_map(QueueSize::Bytes),];
     let release = prop_oneof![Just(BufferRelease::Acknowledged), Just(BufferRelease::Serialised)];
     let delay_us = prop_oneof![Just(0), Just(300_000), 0_u64..500_000];
-    (limit, release, delay_us, 576_u64..10_000).prop_map(|(limit, release, delay_us, send_buffer)| {
-        let mut config = studied_path();
-        config.queue.limit = limit;
-        config.link.release = release;
-        config.link.delay = Duration::from_micros(delay_us);
-        config.link.send_buffer = Bytes(send_buffer);
-        config
-    })
+    let changes = prop::collection::btree_map(0_u64..10_000, (8_000_u64..1_000_000, 0_u64..500), 0..4);
+    (limit, release, delay_us, 576_u64..10_000, changes).prop_map(
+        |(limit, release, delay_us, send_buffer, changes)| {
+            let mut config = studied_path();
+            config.queue.limit = limit;
+            config.link.release = release;
+            config.link.delay = Duration::from_micros(delay_us);
+            config.link.send_buffer = Bytes(send_buffer);
+            config.link.change = changes.into_iter().map(change).collect();
+            config
+        },
+    )
 }
 
 fn arqs() -> impl Strategy<Value = Option<ArqConfig>> {

@@ -4,7 +4,7 @@ use super::*;
 use crate::records::PageRecord;
 
 fn page() -> Trace {
-    let run = RunInfo { rate_Bps: 8000.0, segment_bytes: MSS, packet_bytes: 576 };
+    let run = RunInfo { rates: vec![(Instant::ZERO, 8000.0)], segment_bytes: MSS, packet_bytes: 576 };
     let applications = [("page", Some(2)), ("bulk", None)]
         .map(|(name, objects)| ApplicationInfo { name: name.to_owned(), objects });
     let mut analysis = Analysis::new(applications.to_vec(), run);
