@@ -108,6 +108,19 @@ def test_the_example_with_classes_runs_and_spares_the_stream(lasthop_main: Main)
     assert lost["one-queue"] > 0
 
 
+def test_the_example_of_a_handover_runs_and_late_acks_are_told_from_losses(lasthop_main: Main) -> None:
+    assert lasthop_main("run", EXAMPLES / "handover.toml", "--out", "out", "--quiet") == 0
+    flows = pl.read_parquet(Path("out") / FLOWS)
+    steady = flows.filter(pl.col("handover") == "none")
+    assert steady["timeouts"].sum() == 0
+    moved = flows.filter(pl.col("handover") != "none")
+    assert (moved["spurious_timeouts"] >= 1).all()
+    unnecessary = dict(moved.group_by("frto").agg(pl.col("unnecessary_retransmissions").sum()).iter_rows())
+    assert unnecessary["on"] < unnecessary["off"]
+    use = pl.read_parquet(Path("out") / RUNS)["utilisation"]
+    assert use.max() <= 1  # type: ignore[operator]
+
+
 def test_the_example_with_a_web_page_runs_and_a_larger_window_loads_it_sooner(lasthop_main: Main) -> None:
     assert lasthop_main("run", EXAMPLES / "web-page.toml", "--out", "out", "--quiet") == 0
     pages = pl.read_parquet(Path("out") / PAGES)

@@ -23,6 +23,7 @@ from lasthop.live.presets import presets
 from lasthop.live.process import child_arguments
 
 MAIN = "import sys; from lasthop.cli import main; sys.exit(main())"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NOBODY = 65534
 MARK = "LASTHOP_TEST_MARK"
 DEADLINE_S = 10.0
@@ -146,7 +147,9 @@ def test_a_mahimahi_trace_sets_the_pace(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said_in_a_paragraph(tmp_path: Path) -> None:
     trace = tmp_path / "bad.trace"
     trace.write_text("5\n4\n")
+    changing = str(EXAMPLES / "handover.toml"), "--only", "handover=slow-in-between,frto=off"
     for arguments, text in (
+        (("--link", *changing, "--down", str(trace), "--", "true"), "leave out one of the two"),
         (("--link", "grps", "--", "true"), "did you mean 'gprs'"),
         (("--", "true"), "--list lists the presets"),
         (("--link", "none", "--up", str(trace), "--", "true"), "bad.trace: line 2"),

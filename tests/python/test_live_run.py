@@ -103,6 +103,19 @@ def test_a_stream_keeps_its_pace(tmp_path: Path) -> None:
     assert flows["spacing_mean_ms"].to_list() == pytest.approx([10], abs=0.2)
 
 
+def test_a_link_changes_when_the_scenario_says_so(tmp_path: Path) -> None:
+    longer = '"500 ms", delay = "200 ms"'
+    changed = SCENARIO.replace('delay = "50 ms",', f'delay = "50 ms", change = [{{ at = {longer} }}],', 1)
+    file = tmp_path / "changed.toml"
+    file.write_text(changed + STREAM)
+    (cell,) = _core.load(str(file)).cells
+    for results in (cell.run(1, 1, 1), run_cell(cell, 1, 1, 1)):
+        flows = pl.DataFrame(results.flows)
+        assert flows["received_packets"].to_list() == [100]
+        # 10 ms between datagrams, and once 150 ms of delay more.
+        assert flows["spacing_max_ms"].to_list() == pytest.approx([160], abs=5)
+
+
 def test_losses_are_seen_and_repaired(tmp_path: Path) -> None:
     cell = cell_of(tmp_path, DOWNLOAD, queue="4 packets", buffer="1152 B")
     flows = pl.DataFrame(run_cell(cell, 1, 1, 3).flows)

@@ -50,11 +50,10 @@ const SIGNALS: u64 = 2;
 /// Runs the client's program until it ends; its exit code. The calling process must have one thread only, and is
 /// in other namespaces afterwards.
 pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
-    let schedules = [read_schedule(spec.down.as_deref())?, read_schedule(spec.up.as_deref())?];
+    let schedules = schedules(spec)?;
     let terminal = Terminal::take_note();
     let priority = Priority::acquire();
     acquire_rights()?;
-    needs_last_hop(&spec.scenario)?;
     let mtu = spec.scenario.mtu.0 as u32;
     let server = HostNamespace::create(Host::Server, mtu, &HostConfig::default())?;
     let client = HostNamespace::create(Host::Client, mtu, &HostConfig::default())?;
@@ -104,6 +103,20 @@ fn forward(
         let queues = [Direction::Down, Direction::Up].map(|way| emulator.hop.queue_depth(way).packets);
         status.show(now, emulator.hop.counters(), queues, || emulator.lateness.summary());
     }
+}
+
+/// The traces in place of the links of either direction.
+fn schedules(spec: &ShellSpec) -> Result<[Option<Schedule>; 2], Error> {
+    needs_last_hop(&spec.scenario)?;
+    for (trace, path, way) in [(&spec.down, &spec.scenario.down, "down"), (&spec.up, &spec.scenario.up, "up")]
+    {
+        if trace.is_some() && path.as_ref().is_some_and(|path| !path.link.change.is_empty()) {
+            return Err(Error::new(format!(
+                "--{way}: the scenario says itself how this link changes, in {way}.link.change; leave out one of the two"
+            )));
+        }
+    }
+    Ok([read_schedule(spec.down.as_deref())?, read_schedule(spec.up.as_deref())?])
 }
 
 fn read_schedule(path: Option<&Path>) -> Result<Option<Schedule>, Error> {

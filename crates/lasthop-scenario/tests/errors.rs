@@ -188,6 +188,27 @@ fn impossible_queues_and_buffers() {
     ]);
 }
 
+#[test]
+fn changes_of_a_link_that_change_nothing_or_come_too_late() {
+    let base = |changes: &str| {
+        base_with("send_buffer = \"9600 B\"", &format!("send_buffer = \"9600 B\"\nchange = [{changes}]"))
+    };
+    support::read(&base("{ at = \"0 s\", rate = \"9600 bit/s\" }, { at = \"5 s\", delay = \"1 s\" }"));
+    for (changes, parts) in [
+        ("{ at = \"5 s\" }", ["`down.link.change[0]`", "a rate, a delay or both"]),
+        (
+            "{ at = \"5 s\", delay = \"1 s\" }, { at = \"5 s\", delay = \"2 s\" }",
+            ["`down.link.change[1].at`", "in order of time"],
+        ),
+        ("{ at = \"5 s\", rate = \"0 bit/s\" }", ["`down.link.change[0].rate`", "above zero"]),
+        ("{ at = \"5 s\", queue = \"1 s\" }", ["`down.link.change[0].queue`", "unknown key"]),
+    ] {
+        let error = error(&base(changes));
+        assert_eq!(error.line, Some(16), "{error}");
+        assert!(parts.iter().all(|part| error.to_string().contains(part)), "{error}");
+    }
+}
+
 /// Two classes in place of the one queue; they begin at line 12.
 const CLASSES: &str = r#"queue.limit = "20 packets"
 [[down.htb.class]]
