@@ -53,8 +53,8 @@ impl Reference<'_> {
 
     /// The last value stated at or before `at`.
     fn stated<T>(&self, at: Instant, value: impl Fn(&LinkChange) -> Option<T>) -> Option<T> {
-        let changes = self.config.link.change.iter().filter(|change| Instant::ZERO + change.at <= at);
-        changes.filter_map(value).last()
+        let latest_first = self.config.link.change.iter().rev();
+        latest_first.filter(|change| Instant::ZERO + change.at <= at).find_map(value)
     }
 
     fn delay(&self, at: Instant) -> Duration {
