@@ -1,8 +1,10 @@
 //! Packets between the two TUN devices and the models between them.
 
 use crate::clock::Clock;
-use crate::hop::{Flows, Frame, Hop};
+use crate::error::Error;
+use crate::hop::{Delivery, Flows, Frame, Hop};
 use crate::lateness::Lateness;
+use crate::router::LinuxRouter;
 use crate::tun::Tun;
 use lasthop_core::{Host, Instant, Observer};
 use std::io;
@@ -21,15 +23,23 @@ pub struct Emulator<'a, F, O> {
     pub not_taken: u64,
     server: &'a Tun,
     client: &'a Tun,
+    router: Option<LinuxRouter>,
     clock: Clock,
     scratch: Frame,
 }
 
 impl<'a, F: Flows, O: Observer> Emulator<'a, F, O> {
-    /// An emulator between two devices, for packets of up to `mtu` bytes.
-    pub fn new(hop: Hop<F, O>, server: &'a Tun, client: &'a Tun, clock: Clock, mtu: usize) -> Self {
+    /// An emulator between two devices, for packets of up to `mtu` bytes; with the router, if that is not of the
+    /// models.
+    pub fn new(
+        hop: Hop<F, O>,
+        (server, client): (&'a Tun, &'a Tun),
+        router: Option<LinuxRouter>,
+        clock: Clock,
+        mtu: usize,
+    ) -> Self {
         let lateness = Lateness::default();
-        Self { hop, lateness, not_taken: 0, server, client, clock, scratch: Frame::new(mtu) }
+        Self { hop, lateness, not_taken: 0, server, client, router, clock, scratch: Frame::new(mtu) }
     }
 
     /// The device of a host.
@@ -40,19 +50,49 @@ impl<'a, F: Flows, O: Observer> Emulator<'a, F, O> {
         }
     }
 
-    /// Hands over every packet that is due by `now`.
+    /// The router's device towards a host, if the router is not of the models.
+    pub fn router_tun(&self, host: Host) -> Option<&Tun> {
+        self.router.as_ref().map(|router| router.tun(host))
+    }
+
+    /// Hands over every packet that is due by `now`, to its host or to the router.
     pub fn deliver(&mut self, now: Instant) -> io::Result<()> {
         let mut first = Some(now);
         while let Some(delivery) = self.hop.poll_delivery(now) {
             let handed_over = first.take().map_or_else(|| self.clock.now(), Ok)?;
-            if self.tun(delivery.host).write(self.hop.frame(delivery)) {
-                self.lateness.record(handed_over.saturating_since(delivery.due));
-            } else {
-                self.not_taken += 1;
-            }
-            self.hop.finish(delivery);
+            self.hand_over(handed_over, delivery);
+        }
+        let Some(router) = &mut self.router else { return Ok(()) };
+        while let Some(entry) = self.hop.poll_entry() {
+            let handed_over = first.take().map_or_else(|| self.clock.now(), Ok)?;
+            let kept = router.take(entry.sender, self.hop.entering(entry))?;
+            self.lateness.record(handed_over.saturating_since(entry.due));
+            self.hop.enter(entry, kept);
         }
         Ok(())
+    }
+
+    /// Hands over what has come out of the router towards a host by `now`, up to a limit. When it was due only the router
+    /// knows: it counts as on time.
+    pub fn forward(&mut self, now: Instant, host: Host) -> Result<(), Error> {
+        for _ in 0..READ_MAX {
+            let Some(router) = &self.router else { break };
+            if !router.tun(host).read(&mut self.scratch)? {
+                break;
+            }
+            let delivery = self.hop.leave(now, host, &mut self.scratch)?;
+            self.hand_over(now, delivery);
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self, now: Instant, delivery: Delivery) {
+        if self.tun(delivery.host).write(self.hop.frame(delivery)) {
+            self.lateness.record(now.saturating_since(delivery.due));
+        } else {
+            self.not_taken += 1;
+        }
+        self.hop.finish(delivery);
     }
 
     /// Takes what a host has sent by `now`, up to a limit; [`Emulator::deliver`] for the same `now` comes first.

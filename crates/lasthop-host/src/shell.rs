@@ -7,6 +7,7 @@ use crate::hop::{Hop, OneFlow, needs_last_hop};
 use crate::namespace::{HostConfig, HostNamespace, acquire_rights};
 use crate::priority::Priority;
 use crate::programs::{Commands, Programs};
+use crate::router::needs_no_router;
 use crate::status::{Status, Style};
 use lasthop_core::{Direction, Duration, Host, Seed};
 use lasthop_link::Schedule;
@@ -55,6 +56,7 @@ pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
     let priority = Priority::acquire();
     acquire_rights()?;
     needs_last_hop(&spec.scenario)?;
+    needs_no_router(&spec.scenario)?;
     let mtu = spec.scenario.mtu.0 as u32;
     let server = HostNamespace::create(Host::Server, mtu, &HostConfig::default())?;
     let client = HostNamespace::create(Host::Client, mtu, &HostConfig::default())?;
@@ -63,7 +65,7 @@ pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
     let clock = Clock::start()?;
     let mut programs = Programs::start(&server, &client, &commands)?;
     let hop = Hop::new(&spec.scenario, schedules, seed, OneFlow, ());
-    let mut emulator = Emulator::new(hop, &server.tun, &client.tun, clock, mtu as usize);
+    let mut emulator = Emulator::new(hop, (&server.tun, &client.tun), None, clock, mtu as usize);
     let before_s = processor_time()?;
     let waiter = Waiter::new(clock, Duration::from_micros(spec.spin_us), priority.real_time)?;
     let code = forward(spec, &mut emulator, &mut programs, waiter)?;
