@@ -56,43 +56,54 @@ impl<'a, F: Flows, O: Observer> Emulator<'a, F, O> {
     }
 
     /// Hands over every packet that is due by `now`, to its host or to the router.
-    pub fn deliver(&mut self, now: Instant) -> io::Result<()> {
+    pub fn deliver(&mut self, now: Instant) -> Result<(), Error> {
         let mut first = Some(now);
         while let Some(delivery) = self.hop.poll_delivery(now) {
             let handed_over = first.take().map_or_else(|| self.clock.now(), Ok)?;
-            self.hand_over(handed_over, delivery);
+            if self.hand_over(delivery) {
+                self.lateness.record(handed_over.saturating_since(delivery.due));
+            }
         }
-        let Some(router) = &mut self.router else { return Ok(()) };
-        while let Some(entry) = self.hop.poll_entry() {
+        while let (Some(router), Some(entry)) = (&mut self.router, self.hop.poll_entry()) {
             let handed_over = first.take().map_or_else(|| self.clock.now(), Ok)?;
             let kept = router.take(entry.sender, self.hop.entering(entry))?;
             self.lateness.record(handed_over.saturating_since(entry.due));
+            if kept && self.hop.is_full(entry.sender) {
+                // There was room for it: one has come out meanwhile.
+                self.forward_one(entry.due, entry.receiver())?;
+            }
             self.hop.enter(entry, kept);
         }
         Ok(())
     }
 
     /// Hands over what has come out of the router towards a host by `now`, up to a limit. When it was due only the router
-    /// knows: it counts as on time.
+    /// knows.
     pub fn forward(&mut self, now: Instant, host: Host) -> Result<(), Error> {
         for _ in 0..READ_MAX {
-            let Some(router) = &self.router else { break };
-            if !router.tun(host).read(&mut self.scratch)? {
+            if !self.forward_one(now, host)? {
                 break;
             }
-            let delivery = self.hop.leave(now, host, &mut self.scratch)?;
-            self.hand_over(now, delivery);
         }
         Ok(())
     }
 
-    fn hand_over(&mut self, now: Instant, delivery: Delivery) {
-        if self.tun(delivery.host).write(self.hop.frame(delivery)) {
-            self.lateness.record(now.saturating_since(delivery.due));
-        } else {
-            self.not_taken += 1;
+    fn forward_one(&mut self, now: Instant, host: Host) -> Result<bool, Error> {
+        let Some(router) = &self.router else { return Ok(false) };
+        let read = router.tun(host).read(&mut self.scratch)?;
+        if read {
+            let delivery = self.hop.leave(now, host, &mut self.scratch)?;
+            self.hand_over(delivery);
         }
+        Ok(read)
+    }
+
+    /// Hands over a packet; false if its host does not take it.
+    fn hand_over(&mut self, delivery: Delivery) -> bool {
+        let taken = self.tun(delivery.host).write(self.hop.frame(delivery));
+        self.not_taken += u64::from(!taken);
         self.hop.finish(delivery);
+        taken
     }
 
     /// Takes what a host has sent by `now`, up to a limit; [`Emulator::deliver`] for the same `now` comes first.

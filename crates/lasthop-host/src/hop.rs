@@ -130,6 +130,13 @@ pub struct Entry {
     id: PacketId,
 }
 
+impl Entry {
+    /// Who is to get it.
+    pub fn receiver(self) -> Host {
+        if self.sender == Host::Server { Host::Client } else { Host::Server }
+    }
+}
+
 /// The network between the two hosts. The owner
 /// 1. fetches what is due with [`Hop::poll_delivery`] until there is nothing, writes the [`Hop::frame`] of each to
 ///    its host, and gives it back with [`Hop::finish`];
@@ -275,6 +282,12 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     /// The bytes of a packet for the owner's router.
     pub fn entering(&self, entry: Entry) -> &[u8] {
         self.frames[entry.id.index()].bytes()
+    }
+
+    /// Whether the owner's router holds all that it may of a host's packets, as far as is known.
+    pub fn is_full(&self, sender: Host) -> bool {
+        let way = if sender == Host::Server { &self.down } else { &self.up };
+        matches!(&way.link, Link::Forwarded(router) if router.is_full())
     }
 
     /// The owner's router has the packet, or has dropped it.

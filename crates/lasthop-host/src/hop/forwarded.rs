@@ -38,7 +38,12 @@ impl Forwarded {
     /// Why a packet is dropped that enters now. At a full queue it is lost whether or not chance has hit it before
     /// (`netem_enqueue` draws first).
     pub fn drop_cause(&self) -> DropCause {
-        if self.inside.len() < self.limit { DropCause::LinkError } else { DropCause::QueueOverflow }
+        if self.is_full() { DropCause::QueueOverflow } else { DropCause::LinkError }
+    }
+
+    /// Whether it holds as many as it may.
+    pub fn is_full(&self) -> bool {
+        self.inside.len() >= self.limit
     }
 
     /// Packets inside.
