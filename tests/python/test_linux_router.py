@@ -1,4 +1,4 @@
-"""The kernel engine with the guest's own queue disciplines as router: the rate, delay, queue and losses that were stated."""
+"""The guest's own queue disciplines as router: the rate, delay, queue and losses that were stated."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from lasthop import _core
 from lasthop.errors import InputError
 from lasthop.kernel.engine import KernelEngine
-from lasthop.kernel.store import Kernel
+from lasthop.kernel.store import Kernel, find_kernel
 from lasthop.live.engine import LiveResults, run_cell
-from test_kernel import kernel as kernel  # the fixture
+from test_kernel import NO_KERNEL
 
 LASTHOP = Path(sys.executable).with_name("lasthop")
 
@@ -37,6 +37,14 @@ LOSSES = 'errors = { good = "0 s", bad = "1 s", packet_error_probability = 0.05 
 DOWNLOAD = '[[flow]]\nkind = "bulk-tcp"\nname = "download"\nbytes = "300 kB"\nstart = "100 ms"\n'
 # A packet of 1500 bytes at 100 Mbit/s.
 LAN_NS = 120_000
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Kernel:
+    try:
+        return find_kernel(None)
+    except InputError as error:
+        pytest.fail(f"{NO_KERNEL} ({error})")
 
 
 def stream(rate: str, duration: str) -> str:
@@ -73,7 +81,8 @@ def test_the_same_seed_gives_the_same_records_byte_for_byte_with_losses_and_bbr(
     for number, (seed, jobs) in enumerate([(1, 1), (1, 2), (1, 1), (2, 1)]):
         out = tmp_path / f"out{number}"
         done = subprocess.run(
-            [LASTHOP, "run", file, "--engine", "kernel", "--seed", str(seed), "--jobs", str(jobs), "--out", out, "--quiet"],
+            [LASTHOP, "run", file, "--engine", "kernel", "--seed", str(seed), "--jobs", str(jobs), "--out", out,
+             "--quiet"],
             capture_output=True, text=True, check=False, timeout=120,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -101,7 +110,8 @@ def test_a_lone_packet_takes_the_stated_delay(kernel: Kernel, tmp_path: Path) ->
 def test_a_saturating_flow_leaves_at_the_stated_rate(
     kernel: Kernel, tmp_path: Path, rate_bits: int, overhead: int
 ) -> None:
-    htb = f'down.htb = {{ overhead = "{overhead} B", class = [{{ name = "all", rate = "{rate_bits} bit/s", default = true }}] }}\n'
+    one = f'[{{ name = "all", rate = "{rate_bits} bit/s", default = true }}]'
+    htb = f'down.htb = {{ overhead = "{overhead} B", class = {one} }}\n'
     # Not so long a delay that netem's limit, which counts what it delays, would hold the flow back.
     load = stream(f"{2 * rate_bits} bit/s", f"{4_000_000 / rate_bits} s")
     file = scenario(tmp_path, htb, load, rate="100 Mbit/s", delay="5 ms")

@@ -53,7 +53,7 @@ pub fn requests(
 fn htb() -> Vec<u8> {
     let (rate_to_quantum, debug, direct_packets) = (10, 0, 0);
     let glob = words(&[HTB_VERSION, rate_to_quantum, u32::from(CLASS.minor), debug, direct_packets]);
-    nested(vec![DefaultNla::new(TCA_HTB_INIT, glob)])
+    nested(&[DefaultNla::new(TCA_HTB_INIT, glob)])
 }
 
 /// `struct tc_htb_opt`, and the rates in 64 bits.
@@ -68,7 +68,7 @@ fn class(queues: &LinuxQueues, mtu: Bytes) -> Vec<u8> {
     let [buffer, cbuffer] = [queues.burst, queues.cburst].map(|burst| bucket_ticks(burst, queues.rate));
     let mut options = specification.repeat(2);
     options.extend(words(&[buffer, cbuffer, mtu.0 as u32, level, priority]));
-    nested(vec![
+    nested(&[
         DefaultNla::new(TCA_HTB_PARMS, options),
         DefaultNla::new(TCA_HTB_RATE64, rate.to_ne_bytes().into()),
         DefaultNla::new(TCA_HTB_CEIL64, rate.to_ne_bytes().into()),
@@ -80,7 +80,7 @@ fn netem(queues: &LinuxQueues, loss: Option<Probability>, seed: u64) -> Vec<u8> 
     let loss = loss.map_or(0, |loss| (loss.get() * f64::from(u32::MAX)).round() as u32);
     let (latency, gap, duplicate, jitter) = (0, 0, 0, 0);
     let mut options = words(&[latency, queues.limit, loss, gap, duplicate, jitter]);
-    options.extend(nested(vec![
+    options.extend(nested(&[
         DefaultNla::new(TCA_NETEM_LATENCY64, nanos(queues.delay).to_ne_bytes().into()),
         DefaultNla::new(TCA_NETEM_PRNG_SEED, seed.to_ne_bytes().into()),
     ]));
@@ -101,8 +101,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-fn nested(attributes: Vec<DefaultNla>) -> Vec<u8> {
-    let attributes = attributes.as_slice();
+fn nested(attributes: &[DefaultNla]) -> Vec<u8> {
     let mut bytes = vec![0; attributes.buffer_len()];
     attributes.emit(&mut bytes);
     bytes

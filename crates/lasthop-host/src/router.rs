@@ -11,13 +11,15 @@ use crate::netlink::{Destination, Netlink};
 use crate::qdisc;
 use crate::tun::Tun;
 use lasthop_core::{Host, Seed};
-use lasthop_link::{ConfigError, ErrorConfig, PathConfig};
+use lasthop_link::{ErrorConfig, PathConfig};
 use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 use nix::net::if_::if_nametoindex;
 use std::fs;
 use std::io;
 use std::time::Duration;
 
+/// What precedes the key that a scenario ought not to have.
+const REFUSED: &str = "router.implementation = \"linux\"";
 /// Up to the first tick after its boot a guest's timers are no finer than its tick (`hrtimer_switch_to_hres`): its
 /// queue disciplines would be late by milliseconds.
 const SETTLING: Duration = Duration::from_millis(10);
@@ -61,7 +63,7 @@ impl LinuxRouter {
         new_network()?;
         sysctl("ipv4/ip_forward", "1")?;
         let netlink = Netlink::open().context("cannot open a netlink socket")?;
-        let loss = scenario.errors.as_ref().map(ErrorConfig::linux_loss).transpose().map_err(refused)?;
+        let loss = scenario.errors.as_ref().map(ErrorConfig::linux_loss).transpose().context(REFUSED)?;
         let side = |host, name, path: &PathConfig, stream| -> Result<Side, Error> {
             let tun = Tun::create(name).context("cannot make a TUN device of the router")?;
             let index = if_nametoindex(name).context("cannot find a TUN device of the router")?;
@@ -70,7 +72,7 @@ impl LinuxRouter {
                 // Hosts of a run speak IPv4; with IPv6 Linux would send packets of its own.
                 sysctl(&format!("{device}/disable_ipv6"), "1")?;
             }
-            let queues = path.linux_queues(scenario.mtu).map_err(refused)?;
+            let queues = path.linux_queues(scenario.mtu).context(REFUSED)?;
             let drawn_from = seed.stream(stream).bits();
             let set_up = || {
                 netlink.configure(index, scenario.mtu.0 as u32)?;
@@ -110,8 +112,4 @@ impl LinuxRouter {
         let dropped = self.netlink.dropped(to.index, qdisc::NETEM)?;
         Ok(dropped == std::mem::replace(&mut to.dropped, dropped))
     }
-}
-
-fn refused(fault: ConfigError) -> Error {
-    Error::new(fault.to_string())
 }

@@ -330,11 +330,10 @@ fn what_only_real_tcp_has_is_refused_where_the_model_starts() {
     );
 }
 
-#[test]
-fn a_router_of_linux_says_which_key_its_queue_disciplines_cannot_be() {
-    let file = |extra: &str| {
-        format!(
-            r#"
+/// A scenario for Linux' queue disciplines, and one level that says `extra`.
+fn linux_router(extra: &str) -> String {
+    format!(
+        r#"
 name = "router"
 title = "A router of Linux"
 seed = 1
@@ -351,14 +350,17 @@ tcp.profile = "linux-6"
 flow = [{{ kind = "bulk-tcp", name = "tcp", bytes = "1 kB", start = "0 s" }}]
 factor.what.it = {{ {extra} }}
 "#
-        )
-    };
+    )
+}
+
+#[test]
+fn a_router_of_linux_says_which_key_its_queue_disciplines_cannot_be() {
     for fits in [
         "",
         r#"errors = { good = "0 s", bad = "1 s", packet_error_probability = 0.1 }"#,
         r#"down.htb = { overhead = "14 B", class = [{ name = "all", rate = "32 kbit/s", default = true }] }"#,
     ] {
-        let refused = read(&file(fits)).cells[0].needs_model().unwrap_err().to_string();
+        let refused = read(&linux_router(fits)).cells[0].needs_model().unwrap_err().to_string();
         assert!(
             refused.contains("`router.implementation`") && refused.contains("--engine kernel"),
             "{refused}"
@@ -405,7 +407,7 @@ factor.what.it = {{ {extra} }}
             "leave it out",
         ),
     ] {
-        let error = Study::from_str(&file(extra), "x.toml").expect_err(extra).to_string();
+        let error = Study::from_str(&linux_router(extra), "x.toml").expect_err(extra).to_string();
         assert!(error.contains(&format!("`{key}`")) && error.contains(remedy), "{extra}: {error}");
     }
 }
