@@ -40,4 +40,9 @@ impl RandomStream {
     pub fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
+
+    /// 64 uniform bits, to seed a generator elsewhere.
+    pub fn bits(&mut self) -> u64 {
+        self.0.next_u64()
+    }
 }

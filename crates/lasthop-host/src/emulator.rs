@@ -1,8 +1,10 @@
 //! Packets between the two TUN devices and the models between them.
 
 use crate::clock::Clock;
-use crate::hop::{Flows, Frame, Hop};
+use crate::error::Error;
+use crate::hop::{Delivery, Flows, Frame, Hop};
 use crate::lateness::Lateness;
+use crate::router::LinuxRouter;
 use crate::tun::Tun;
 use lasthop_core::{Host, Instant, Observer};
 use std::io;
@@ -21,15 +23,23 @@ pub struct Emulator<'a, F, O> {
     pub not_taken: u64,
     server: &'a Tun,
     client: &'a Tun,
+    router: Option<LinuxRouter>,
     clock: Clock,
     scratch: Frame,
 }
 
 impl<'a, F: Flows, O: Observer> Emulator<'a, F, O> {
-    /// An emulator between two devices, for packets of up to `mtu` bytes.
-    pub fn new(hop: Hop<F, O>, server: &'a Tun, client: &'a Tun, clock: Clock, mtu: usize) -> Self {
+    /// An emulator between two devices, for packets of up to `mtu` bytes; with the router, if that is not of the
+    /// models.
+    pub fn new(
+        hop: Hop<F, O>,
+        (server, client): (&'a Tun, &'a Tun),
+        router: Option<LinuxRouter>,
+        clock: Clock,
+        mtu: usize,
+    ) -> Self {
         let lateness = Lateness::default();
-        Self { hop, lateness, not_taken: 0, server, client, clock, scratch: Frame::new(mtu) }
+        Self { hop, lateness, not_taken: 0, server, client, router, clock, scratch: Frame::new(mtu) }
     }
 
     /// The device of a host.
@@ -40,19 +50,60 @@ impl<'a, F: Flows, O: Observer> Emulator<'a, F, O> {
         }
     }
 
-    /// Hands over every packet that is due by `now`.
-    pub fn deliver(&mut self, now: Instant) -> io::Result<()> {
+    /// The router's device towards a host, if the router is not of the models.
+    pub fn router_tun(&self, host: Host) -> Option<&Tun> {
+        self.router.as_ref().map(|router| router.tun(host))
+    }
+
+    /// Hands over every packet that is due by `now`, to its host or to the router.
+    pub fn deliver(&mut self, now: Instant) -> Result<(), Error> {
         let mut first = Some(now);
         while let Some(delivery) = self.hop.poll_delivery(now) {
             let handed_over = first.take().map_or_else(|| self.clock.now(), Ok)?;
-            if self.tun(delivery.host).write(self.hop.frame(delivery)) {
+            if self.hand_over(delivery) {
                 self.lateness.record(handed_over.saturating_since(delivery.due));
-            } else {
-                self.not_taken += 1;
             }
-            self.hop.finish(delivery);
+        }
+        while let (Some(router), Some(entry)) = (&mut self.router, self.hop.poll_entry()) {
+            let handed_over = first.take().map_or_else(|| self.clock.now(), Ok)?;
+            let kept = router.take(entry.sender, self.hop.entering(entry))?;
+            self.lateness.record(handed_over.saturating_since(entry.due));
+            if kept && self.hop.is_full(entry.sender) {
+                // There was room for it: one has come out meanwhile.
+                self.forward_one(entry.due, entry.receiver())?;
+            }
+            self.hop.enter(entry, kept);
         }
         Ok(())
+    }
+
+    /// Hands over what has come out of the router towards a host by `now`, up to a limit. When it was due only the router
+    /// knows.
+    pub fn forward(&mut self, now: Instant, host: Host) -> Result<(), Error> {
+        for _ in 0..READ_MAX {
+            if !self.forward_one(now, host)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn forward_one(&mut self, now: Instant, host: Host) -> Result<bool, Error> {
+        let Some(router) = &self.router else { return Ok(false) };
+        let read = router.tun(host).read(&mut self.scratch)?;
+        if read {
+            let delivery = self.hop.leave(now, host, &mut self.scratch)?;
+            self.hand_over(delivery);
+        }
+        Ok(read)
+    }
+
+    /// Hands over a packet; false if its host does not take it.
+    fn hand_over(&mut self, delivery: Delivery) -> bool {
+        let taken = self.tun(delivery.host).write(self.hop.frame(delivery));
+        self.not_taken += u64::from(!taken);
+        self.hop.finish(delivery);
+        taken
     }
 
     /// Takes what a host has sent by `now`, up to a limit; [`Emulator::deliver`] for the same `now` comes first.

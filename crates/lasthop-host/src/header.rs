@@ -94,6 +94,15 @@ impl<'a> Transport<'a> {
     }
 }
 
+/// Whether `got` is the packet `sent` after a router, which counts down the time to live (RFC 1812, section 5.3.1).
+pub fn is_same(sent: &[u8], got: &[u8]) -> bool {
+    // Time to live and checksum; the hop limit of IPv6.
+    let changes: &[usize] =
+        if sent.first().is_some_and(|first| first >> 4 == 4) { &[8, 10, 11] } else { &[7] };
+    let same = |(index, (a, b)): (usize, (&u8, &u8))| a == b || changes.contains(&index);
+    sent.len() == got.len() && sent.iter().zip(got).enumerate().all(same)
+}
+
 fn routed(source: IpAddr, destination: IpAddr) -> bool {
     let stays = |address: IpAddr| match address {
         IpAddr::V4(address) => address.is_link_local() || address.is_broadcast() || address.is_multicast(),

@@ -3,14 +3,17 @@
 
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::header::{Headers, Refusal, Transport, mark_congestion};
+use crate::header::{Headers, Refusal, Transport, is_same, mark_congestion};
 use lasthop_core::{
-    Body, Datagram, Direction, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena, PacketEvent,
-    PacketId, QueueDepth, Seed, Segment,
+    Body, Datagram, Direction, DropCause, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena,
+    PacketEvent, PacketId, QueueDepth, Seed, Segment,
 };
 use lasthop_link::{OpportunityLink, Path, Schedule};
-use lasthop_scenario::{Scenario, Topology};
+use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 use lasthop_sim::Wire;
+use std::collections::VecDeque;
+
+mod forwarded;
 
 #[cfg(test)]
 mod tests;
@@ -82,6 +85,8 @@ impl Flows for OneFlow {
 enum Link {
     Path(Box<Path>),
     Opportunities(OpportunityLink),
+    /// A router of the owner's, see [`Hop::poll_entry`].
+    Forwarded(forwarded::Forwarded),
 }
 
 /// One direction of the network.
@@ -115,11 +120,32 @@ pub struct Delivery {
     id: PacketId,
 }
 
+/// A packet that has reached a router of the owner's.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// When, by the LAN.
+    pub due: Instant,
+    /// Who has sent it.
+    pub sender: Host,
+    id: PacketId,
+}
+
+impl Entry {
+    /// Who is to get it.
+    pub fn receiver(self) -> Host {
+        if self.sender == Host::Server { Host::Client } else { Host::Server }
+    }
+}
+
 /// The network between the two hosts. The owner
 /// 1. fetches what is due with [`Hop::poll_delivery`] until there is nothing, writes the [`Hop::frame`] of each to
 ///    its host, and gives it back with [`Hop::finish`];
 /// 2. then hands over what the hosts send, with [`Hop::send`], at the same `now`;
 /// 3. comes back at [`Hop::next_wakeup`] at the latest.
+///
+/// Where the scenario has a router that is not of the models, the owner has it. After the first step the owner gives it
+/// what [`Hop::poll_entry`] names, says with [`Hop::enter`] what has become of that, and tells [`Hop::leave`] of
+/// whatever comes out.
 ///
 /// Time never runs backwards from call to call; however late the owner is, everything happens at the time it was
 /// due.
@@ -133,6 +159,8 @@ pub struct Hop<F, O> {
     up: Way,
     /// A link that was woken, and may have released more packets.
     released: Option<(Instant, Direction)>,
+    /// What has reached a router of the owner's.
+    entries: VecDeque<Entry>,
     next_serial: u64,
     flows: F,
     /// See every packet; the events are those of the model engine.
@@ -164,9 +192,15 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         let [down_schedule, up_schedule] = schedules;
         let way = |config: &lasthop_link::PathConfig, schedule, direction| Way {
             lan: Wire::new(Some(lan.rate), lan.delay),
-            link: match schedule {
-                None => Link::Path(Box::new(Path::new(config, scenario.errors.as_ref(), direction, seed))),
-                Some(schedule) => Link::Opportunities(OpportunityLink::new(schedule, config.link.delay)),
+            link: match (schedule, scenario.router.implementation) {
+                (Some(schedule), _) => Link::Opportunities(OpportunityLink::new(schedule, config.link.delay)),
+                (None, RouterImplementation::Lasthop) => {
+                    Link::Path(Box::new(Path::new(config, scenario.errors.as_ref(), direction, seed)))
+                }
+                (None, RouterImplementation::Linux) => {
+                    let queues = config.linux_queues(scenario.mtu).expect("a valid scenario");
+                    Link::Forwarded(forwarded::Forwarded::new(queues.limit))
+                }
             },
         };
         Self {
@@ -176,6 +210,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             down: way(down, down_schedule, Direction::Down),
             up: way(up, up_schedule, Direction::Up),
             released: None,
+            entries: VecDeque::new(),
             next_serial: 0,
             flows,
             seen: (Counters::default(), observer),
@@ -223,6 +258,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
                 let id = match &mut self.way(direction).link {
                     Link::Path(path) => path.poll_delivery(due),
                     Link::Opportunities(link) => link.poll_delivery(due),
+                    Link::Forwarded(_) => None,
                 };
                 if let Some(id) = id {
                     let host = if direction == Direction::Down { Host::Client } else { Host::Server };
@@ -236,6 +272,60 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             }
             self.wake(due, component);
         }
+    }
+
+    /// The next packet that has reached the owner's router; [`Hop::poll_delivery`] comes first.
+    pub fn poll_entry(&mut self) -> Option<Entry> {
+        self.entries.pop_front()
+    }
+
+    /// The bytes of a packet for the owner's router.
+    pub fn entering(&self, entry: Entry) -> &[u8] {
+        self.frames[entry.id.index()].bytes()
+    }
+
+    /// Whether the owner's router holds all that it may of a host's packets, as far as is known.
+    pub fn is_full(&self, sender: Host) -> bool {
+        let way = if sender == Host::Server { &self.down } else { &self.up };
+        matches!(&way.link, Link::Forwarded(router) if router.is_full())
+    }
+
+    /// The owner's router has the packet, or has dropped it.
+    pub fn enter(&mut self, entry: Entry, kept: bool) {
+        let Self { arena, seen, down, up, .. } = self;
+        let packet = arena.get(entry.id);
+        let way = if entry.sender == Host::Server { down } else { up };
+        let Link::Forwarded(router) = &mut way.link else { return };
+        let cause = router.drop_cause();
+        if kept {
+            router.push(entry.id, packet.ip_bytes);
+        }
+        if kept || cause == DropCause::LinkError {
+            seen.packet(entry.due, PacketEvent::Enqueued(router.depth()), packet);
+        }
+        if !kept {
+            seen.packet(entry.due, PacketEvent::Dropped(cause), packet);
+            arena.remove(entry.id);
+        }
+    }
+
+    /// The packet in `frame`, which gets another buffer in exchange, has come out of the owner's router towards `host`.
+    /// It must be the next one that has entered.
+    pub fn leave(&mut self, now: Instant, host: Host, frame: &mut Frame) -> Result<Delivery, Error> {
+        let Self { arena, frames, seen, down, up, .. } = self;
+        let way = if host == Host::Client { down } else { up };
+        let next = match &mut way.link {
+            Link::Forwarded(router) => router.front().map(|id| (router, id)),
+            _ => None,
+        };
+        let next = next.filter(|(_, id)| is_same(frames[id.index()].bytes(), frame.bytes()));
+        let Some((router, id)) = next else {
+            return Err(Error::new("the router has sent a packet of its own, or out of order"));
+        };
+        router.pop();
+        seen.packet(now, PacketEvent::Dequeued(router.depth()), arena.get(id));
+        std::mem::swap(&mut frames[id.index()], frame);
+        Ok(Delivery { due: now, host, id })
     }
 
     /// The bytes of a packet that has arrived, with the marks it got on its way.
@@ -261,6 +351,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         let earliest = |way: &Way| match &way.link {
             Link::Path(path) => path.earliest_delivery(way.lan.next_wakeup()),
             Link::Opportunities(link) => way.lan.next_wakeup().into_iter().chain(link.next_wakeup()).min(),
+            Link::Forwarded(_) => way.lan.next_wakeup(),
         };
         earliest(&self.down).into_iter().chain(earliest(&self.up)).min()
     }
@@ -291,6 +382,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         match &way.link {
             Link::Path(path) => path.queue_depth(),
             Link::Opportunities(link) => link.queue_depth(),
+            Link::Forwarded(router) => router.depth(),
         }
     }
 
@@ -315,7 +407,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     }
 
     fn wake(&mut self, due: Instant, component: Component) {
-        let Self { arena, seen, down, up, .. } = self;
+        let Self { arena, entries, seen, down, up, .. } = self;
         let (Component::Link(direction) | Component::Lan(direction)) = component;
         let Way { lan, link } = if direction == Direction::Down { down } else { up };
         match component {
@@ -323,6 +415,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
                 match link {
                     Link::Path(path) => path.handle_wakeup(due, arena, seen),
                     Link::Opportunities(link) => link.handle_wakeup(due, arena, seen),
+                    Link::Forwarded(_) => {}
                 }
                 self.released = Some((due, direction));
             }
@@ -331,6 +424,11 @@ impl<F: Flows, O: Observer> Hop<F, O> {
                     match link {
                         Link::Path(path) => path.handle_packet(due, id, arena, seen),
                         Link::Opportunities(link) => link.handle_packet(due, id, arena, seen),
+                        Link::Forwarded(_) => {
+                            let sender =
+                                if direction == Direction::Down { Host::Server } else { Host::Client };
+                            entries.push_back(Entry { due, sender, id });
+                        }
                     }
                 }
             }
@@ -343,6 +441,7 @@ impl Link {
         match self {
             Self::Path(path) => path.next_wakeup(),
             Self::Opportunities(link) => link.next_wakeup(),
+            Self::Forwarded(_) => None,
         }
     }
 }

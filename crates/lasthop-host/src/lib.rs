@@ -21,6 +21,8 @@ pub mod namespace;
 pub mod netlink;
 pub mod priority;
 pub mod programs;
+pub mod qdisc;
+pub mod router;
 pub mod run;
 pub mod shell;
 pub mod status;

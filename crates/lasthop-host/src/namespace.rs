@@ -75,11 +75,9 @@ pub fn acquire_rights() -> Result<(), Error> {
 impl HostNamespace {
     /// A new host; the caller is in its network namespace from then on.
     pub fn create(host: Host, mtu: u32, config: &HostConfig) -> Result<Self, Error> {
-        unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| {
-            Error::new(format!("cannot make a network namespace ({errno}); it takes CAP_SYS_ADMIN"))
-        })?;
+        new_network()?;
         let namespace = File::open("/proc/self/ns/net").context("cannot hold the network namespace")?;
-        let tun = Tun::create()
+        let tun = Tun::create(DEVICE)
             .context("cannot make a TUN device; /dev/net/tun must be there, readable and writable")?;
         let index = if_nametoindex(DEVICE).context("cannot find the TUN device")?;
         let netlink = Netlink::open().context("cannot open a netlink socket")?;
@@ -129,8 +127,15 @@ impl AsFd for HostNamespace {
     }
 }
 
+/// Takes the caller into a new network namespace.
+pub(crate) fn new_network() -> Result<(), Error> {
+    unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| {
+        Error::new(format!("cannot make a network namespace ({errno}); it takes CAP_SYS_ADMIN"))
+    })
+}
+
 /// Sets a value below `/proc/sys/net` of the caller's network namespace.
-fn sysctl(name: &str, value: &str) -> Result<(), Error> {
+pub(crate) fn sysctl(name: &str, value: &str) -> Result<(), Error> {
     let path = format!("/proc/sys/net/{name}");
     fs::write(&path, value).context(&format!("cannot write {value} to {path}"))
 }

@@ -1,15 +1,15 @@
 //! Links, addresses and routes of a network namespace.
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
-use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcStats2};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
@@ -17,6 +17,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// Packets that wait for the emulator to read them; the LAN of the models has no limit either.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
+/// Bits of the addresses that all hosts of a network share.
+const NETWORK_BITS: u8 = 24;
 /// A reply to one request, with room to spare.
 const REPLY_BYTES: usize = 8192;
 
@@ -27,9 +29,12 @@ pub enum Destination {
     Any(IpAddr),
     /// To one host.
     Host(Ipv4Addr),
+    /// To all hosts whose addresses share the first three bytes with this one.
+    Network(Ipv4Addr),
 }
 
 /// Changes the network namespace that it was opened in.
+#[derive(Debug)]
 pub struct Netlink {
     socket: Socket,
 }
@@ -64,7 +69,7 @@ impl Netlink {
         let mut qdisc = TcMessage::with_index(index.cast_signed());
         qdisc.header.parent = TcHandle::ROOT;
         qdisc.attributes = vec![TcAttribute::Kind("noqueue".into())];
-        self.request(RouteNetlinkMessage::NewQueueDiscipline(qdisc), NLM_F_CREATE | NLM_F_REPLACE)
+        self.replace(RouteNetlinkMessage::NewQueueDiscipline(qdisc))
     }
 
     /// Gives a link an address, without asking whether it is taken.
@@ -91,6 +96,12 @@ impl Netlink {
                 route.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(host)));
                 host.into()
             }
+            Destination::Network(address) => {
+                route.header.destination_prefix_length = NETWORK_BITS;
+                let network = address.to_bits() & !(u32::MAX >> NETWORK_BITS);
+                route.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(network.into())));
+                address.into()
+            }
         };
         route.header.address_family = family(family_of);
         route.header.table = netlink_packet_route::route::RouteHeader::RT_TABLE_MAIN;
@@ -104,9 +115,45 @@ impl Netlink {
         self.request(RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_EXCL)
     }
 
+    /// Makes what the request describes, in place of what is there.
+    pub fn replace(&self, request: RouteNetlinkMessage) -> io::Result<()> {
+        self.request(request, NLM_F_CREATE | NLM_F_REPLACE)
+    }
+
+    /// Packets that the queue discipline of a link has dropped so far.
+    pub fn dropped(&self, index: u32, discipline: TcHandle) -> io::Result<u32> {
+        let mut question = TcMessage::with_index(index.cast_signed());
+        question.header.handle = discipline;
+        // The answer is what listeners would be told; an echo of it comes to who has asked (`qdisc_get_notify`).
+        let reply = self.exchange(RouteNetlinkMessage::GetQueueDiscipline(question), NLM_F_ECHO)?;
+        let NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewQueueDiscipline(answer)) = reply else {
+            return Err(io::Error::other("the kernel has no answer about a queue discipline"));
+        };
+        let statistics = answer.attributes.iter().flat_map(|attribute| match attribute {
+            TcAttribute::Stats2(statistics) => &statistics[..],
+            _ => &[],
+        });
+        let mut queue = statistics.filter_map(|statistics| match statistics {
+            TcStats2::Queue(queue) => Some(queue.drops),
+            _ => None,
+        });
+        queue
+            .next()
+            .ok_or_else(|| io::Error::other("the kernel does not say what a queue discipline has dropped"))
+    }
+
     fn request(&self, payload: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.exchange(payload, NLM_F_ACK | flags).map(drop)
+    }
+
+    /// Asks, and gives back the one message of the answer.
+    fn exchange(
+        &self,
+        payload: RouteNetlinkMessage,
+        flags: u16,
+    ) -> io::Result<NetlinkPayload<RouteNetlinkMessage>> {
         let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        header.flags = NLM_F_REQUEST | flags;
         let mut message = NetlinkMessage::new(header, NetlinkPayload::from(payload));
         message.finalize();
         let mut bytes = vec![0; message.header.length as usize];
@@ -118,7 +165,7 @@ impl Netlink {
             NetlinkMessage::<RouteNetlinkMessage>::deserialize(&reply[..length]).map_err(io::Error::other)?;
         match reply.payload {
             NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
-            _ => Ok(()),
+            payload => Ok(payload),
         }
     }
 }

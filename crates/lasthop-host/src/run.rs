@@ -9,6 +9,7 @@ use crate::hop::{Hop, needs_last_hop};
 use crate::lateness::LatenessSummary;
 use crate::namespace::{HostNamespace, acquire_rights};
 use crate::priority::Priority;
+use crate::router::{LinuxRouter, needs_no_router};
 use crate::workload::{Nginx, STRANGER, Workload, needs_sockets};
 use lasthop_core::{
     Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Seed, TcpEvent,
@@ -119,7 +120,9 @@ fn table(columns: &[(&'static str, Column)]) -> serde_json::Value {
 
 const SERVER_TUN: u64 = 0;
 const CLIENT_TUN: u64 = 1;
-const FIRST_SOCKET: u64 = 2;
+const ROUTER_TO_SERVER: u64 = 2;
+const ROUTER_TO_CLIENT: u64 = 3;
+const FIRST_SOCKET: u64 = 4;
 
 /// The fixed host, the mobile host, and a web server that is a program of its own.
 type Hosts = (HostNamespace, HostNamespace, Option<Nginx>);
@@ -129,6 +132,10 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
     let scenario = &spec.scenario;
     needs_last_hop(scenario)?;
     needs_sockets(scenario)?;
+    // A guest has no parent.
+    if spec.parent.is_some() {
+        needs_no_router(scenario)?;
+    }
     let features = Features::of(scenario);
     let priority = Priority::acquire();
     acquire_rights()?;
@@ -160,10 +167,11 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
         let capture = capture.transpose().context("cannot write a capture")?;
         let recorder = (spec.record == Some(replication)).then(Recorder::default);
         let observer = Known((Analysis::of(scenario), (recorder, capture)));
+        let router = LinuxRouter::create(scenario, seed)?;
         let clock = Clock::start()?;
         let waiter = Waiter::new(clock, Duration::from_micros(spec.spin_us), rests)?;
         let (end, Known((analysis, (recorder, capture))), of_run) =
-            run_once(scenario, seed, in_chain, &pair, (clock, waiter), observer)?;
+            run_once(scenario, (seed, in_chain), &pair, router, (clock, waiter), observer)?;
         if let Some(capture) = capture {
             capture.finish().context("cannot write a capture")?;
         }
@@ -180,9 +188,9 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
 /// One replication: when it ended, and what was seen.
 fn run_once<O: Observer>(
     scenario: &Scenario,
-    seed: Seed,
-    in_chain: u32,
+    (seed, in_chain): (Seed, u32),
     (server, client, _): &Hosts,
+    router: Option<LinuxRouter>,
     (clock, mut waiter): (Clock, Waiter),
     mut observer: O,
 ) -> Result<(Instant, O, RunFacts), Error> {
@@ -191,9 +199,13 @@ fn run_once<O: Observer>(
     }
     let workload = Workload::new(scenario, seed, in_chain, (server, client), (&waiter, FIRST_SOCKET))?;
     let hop = Hop::new(scenario, [None, None], seed, workload, observer);
-    let mut emulator = Emulator::new(hop, &server.tun, &client.tun, clock, scenario.mtu.0 as usize);
+    let tuns = (&server.tun, &client.tun);
+    let mut emulator = Emulator::new(hop, tuns, router, clock, scenario.mtu.0 as usize);
     waiter.watch(&server.tun, EpollFlags::EPOLLIN, SERVER_TUN)?;
     waiter.watch(&client.tun, EpollFlags::EPOLLIN, CLIENT_TUN)?;
+    for (host, name) in [(Host::Server, ROUTER_TO_SERVER), (Host::Client, ROUTER_TO_CLIENT)] {
+        emulator.router_tun(host).map_or(Ok(()), |tun| waiter.watch(tun, EpollFlags::EPOLLIN, name))?;
+    }
     let limit = Instant::ZERO + scenario.time_limit;
     let mut ready = Vec::new();
     let end = loop {
@@ -212,6 +224,8 @@ fn run_once<O: Observer>(
             match *name {
                 SERVER_TUN => emulator.receive(now, Host::Server)?,
                 CLIENT_TUN => emulator.receive(now, Host::Client)?,
+                ROUTER_TO_SERVER => emulator.forward(now, Host::Server)?,
+                ROUTER_TO_CLIENT => emulator.forward(now, Host::Client)?,
                 socket => {
                     let (workload, observer) = emulator.hop.flows();
                     workload.ready(now, socket, &waiter, observer)?;

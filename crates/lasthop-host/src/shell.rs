@@ -7,6 +7,7 @@ use crate::hop::{Hop, OneFlow, needs_last_hop};
 use crate::namespace::{HostConfig, HostNamespace, acquire_rights};
 use crate::priority::Priority;
 use crate::programs::{Commands, Programs};
+use crate::router::needs_no_router;
 use crate::status::{Status, Style};
 use lasthop_core::{Direction, Duration, Host, Seed};
 use lasthop_link::Schedule;
@@ -62,7 +63,7 @@ pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
     let clock = Clock::start()?;
     let mut programs = Programs::start(&server, &client, &commands)?;
     let hop = Hop::new(&spec.scenario, schedules, seed, OneFlow, ());
-    let mut emulator = Emulator::new(hop, &server.tun, &client.tun, clock, mtu as usize);
+    let mut emulator = Emulator::new(hop, (&server.tun, &client.tun), None, clock, mtu as usize);
     let before_s = processor_time()?;
     let waiter = Waiter::new(clock, Duration::from_micros(spec.spin_us), priority.real_time)?;
     let code = forward(spec, &mut emulator, &mut programs, waiter)?;
@@ -105,9 +106,10 @@ fn forward(
     }
 }
 
-/// The traces in place of the links of either direction.
+/// The traces in place of the links of either direction, of a last hop that this engine has.
 fn schedules(spec: &ShellSpec) -> Result<[Option<Schedule>; 2], Error> {
     needs_last_hop(&spec.scenario)?;
+    needs_no_router(&spec.scenario)?;
     for (trace, path, way) in [(&spec.down, &spec.scenario.down, "down"), (&spec.up, &spec.scenario.up, "up")]
     {
         if trace.is_some() && path.as_ref().is_some_and(|path| !path.link.change.is_empty()) {

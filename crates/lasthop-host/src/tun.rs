@@ -7,7 +7,7 @@ use nix::sys::stat::Mode;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Name of the device in either namespace.
+/// Name of a host's device.
 pub const DEVICE: &str = "hop";
 
 mod ioctl {
@@ -22,13 +22,13 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// A new device called [`DEVICE`] in the network namespace of the caller. Nothing is offloaded to it: each
+    /// A new device of this name in the network namespace of the caller. Nothing is offloaded to it: each
     /// packet is one that could be on a wire, with its checksums.
-    pub fn create() -> io::Result<Self> {
+    pub fn create(device: &str) -> io::Result<Self> {
         let flags = OFlag::O_RDWR | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let file = open("/dev/net/tun", flags, Mode::empty())?;
         let mut name = [0; libc::IFNAMSIZ];
-        for (target, byte) in name.iter_mut().zip(DEVICE.bytes()) {
+        for (target, byte) in name.iter_mut().zip(device.bytes()) {
             *target = libc::c_char::from_ne_bytes([byte]);
         }
         let request = libc::ifreq {

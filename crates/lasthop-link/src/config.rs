@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) mod htb;
+pub(crate) mod linux;
 #[cfg(test)]
 mod tests;
 

@@ -48,6 +48,7 @@ mod testing;
 
 pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use config::htb::{ClassConfig, HtbConfig, MatchConfig, Transport};
+pub use config::linux::LinuxQueues;
 pub use config::{
     ArqConfig, BufferRelease, ConfigError, ErrorConfig, LinkChange, LinkConfig, PathConfig, QueueConfig,
     RedConfig, Start, StateLookup,

@@ -25,4 +25,4 @@ mod when;
 pub use error::ScenarioError;
 pub use schema::json_schema;
 pub use study::{Cell, Study};
-pub use types::{LanConfig, Roles, Scenario, Topology};
+pub use types::{LanConfig, Roles, RouterConfig, RouterImplementation, Scenario, Topology};

@@ -214,8 +214,7 @@ fn compose(
     let scenario =
         read.map_err(|error| problem_at(&merged, &error.path().to_string(), error.inner().message()))?;
     validate(&scenario).map_err(|(path, reason)| problem_at(&merged, &path, &reason))?;
-    let unmodelled = scenario.tcp.unmodelled();
-    let unmodelled = unmodelled.map(|(key, reason)| problem_at(&merged, &format!("tcp.{key}"), &reason));
+    let unmodelled = scenario.unmodelled().map(|(key, reason)| problem_at(&merged, &key, &reason));
     Ok((scenario, unmodelled))
 }
 

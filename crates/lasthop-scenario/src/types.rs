@@ -22,6 +22,9 @@ pub struct Scenario {
     /// An ATM switch in place of router and last hop, without `lan`, `down` and `up`. Each flow has an access
     /// link and hosts of its own; the way back is delay only, that of the way there.
     pub atm: Option<AtmConfig>,
+    /// What stands between each LAN and the last hop.
+    #[serde(default, skip_serializing_if = "RouterConfig::is_default")]
+    pub router: RouterConfig,
     /// Errors of the link, in both directions; none if absent.
     pub errors: Option<ErrorConfig>,
     /// TCP of both hosts.
@@ -100,6 +103,18 @@ impl Scenario {
         ShortFlows::new(config, start, response_time, seed.stream(&format!("short.{}", config.name)))
     }
 
+    /// What the model engine has no model of: the key, and what to do instead.
+    pub(crate) fn unmodelled(&self) -> Option<(String, String)> {
+        let router = match self.router.implementation {
+            RouterImplementation::Lasthop => None,
+            RouterImplementation::Linux => {
+                let reason = "\"linux\": the model has no Linux queue disciplines; use --engine kernel, or write \"lasthop\"";
+                Some(("router.implementation".into(), reason.into()))
+            }
+        };
+        router.or_else(|| self.tcp.unmodelled().map(|(key, reason)| (format!("tcp.{key}"), reason)))
+    }
+
     /// True if replications depend on each other and must run in order: cached metrics carry over from
     /// one to the next.
     pub const fn sequential(&self) -> bool {
@@ -115,6 +130,34 @@ pub struct LanConfig {
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Duration,
+}
+
+/// What stands between each LAN and the last hop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouterConfig {
+    /// Whose queues, rate, delay and losses these are.
+    #[serde(default)]
+    pub implementation: RouterImplementation,
+}
+
+impl RouterConfig {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Whose queues, rate, delay and losses there are between the LANs and the hosts behind them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RouterImplementation {
+    /// The models of this program: router queue and link.
+    #[default]
+    Lasthop,
+    /// The guest kernel's own, on the kernel engine only: a namespace that forwards, with one HTB class (the rate of
+    /// `htb.class`, or `link.rate`) and netem in it (`link.delay`, `queue.limit` in packets, which counts delayed
+    /// packets too, and `errors` without good states as independent loss). `link.send_buffer` has no counterpart.
+    Linux,
 }
 
 /// How flows of a replication get their role in the statistics.

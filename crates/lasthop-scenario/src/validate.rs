@@ -9,7 +9,7 @@ use lasthop_traffic::{
     WebClientsConfig,
 };
 
-use crate::types::{Scenario, Topology};
+use crate::types::{RouterImplementation, Scenario, Topology};
 
 /// Path of a value in the scenario, and what is wrong with it; what to do instead after a semicolon.
 type Invalid = (String, String);
@@ -48,8 +48,6 @@ pub fn validate(scenario: &Scenario) -> Result<(), Invalid> {
             MTU_RANGE.end()
         )
     })?;
-    let below =
-        |name: &'static str| move |fault: ConfigError| (format!("{name}.{}", fault.key), fault.message);
     one_topology(scenario)?;
     match scenario.topology() {
         Topology::LastHop { down, up, .. } => {
@@ -65,6 +63,7 @@ pub fn validate(scenario: &Scenario) -> Result<(), Invalid> {
             format!("{retransmissions} is out of range; write at most {RETRIES_MAX}")
         })?;
     }
+    router(scenario)?;
     tcp(&scenario.tcp)?;
     timestamp_clock(&scenario.tcp, scenario.time_limit)?;
     scenario.http.as_ref().map_or(Ok(()), http)?;
@@ -79,6 +78,26 @@ pub fn validate(scenario: &Scenario) -> Result<(), Invalid> {
         "loads a web page, but nothing says how; add a table [http] with protocol = \"http1.0\", say".into()
     })?;
     not_zero(&scenario.time_limit, "time_limit", "300 s")
+}
+
+/// Says where in the scenario the faulty table stands.
+fn below(name: &'static str) -> impl Fn(ConfigError) -> Invalid {
+    move |fault| (format!("{name}.{}", fault.key), fault.message)
+}
+
+/// Linux' queue disciplines can be less than the models.
+fn router(scenario: &Scenario) -> Result<(), Invalid> {
+    if scenario.router.implementation == RouterImplementation::Lasthop {
+        return Ok(());
+    }
+    let Topology::LastHop { down, up, .. } = scenario.topology() else {
+        let reason = "an ATM switch has no router; leave it out";
+        return Err(("router.implementation".into(), reason.into()));
+    };
+    down.linux_queues(scenario.mtu).map_err(below("down"))?;
+    up.linux_queues(scenario.mtu).map_err(below("up"))?;
+    let errors = scenario.errors.as_ref();
+    errors.map_or(Ok(()), |errors| errors.linux_loss().map(drop).map_err(below("errors")))
 }
 
 /// Either a whole last hop or a switch.

@@ -329,3 +329,86 @@ fn what_only_real_tcp_has_is_refused_where_the_model_starts() {
         Some("congestion_control = \"bbr\"")
     );
 }
+
+/// A scenario for Linux' queue disciplines, and one level that says `extra`.
+fn linux_router(extra: &str) -> String {
+    format!(
+        r#"
+name = "router"
+title = "A router of Linux"
+seed = 1
+replications = 1
+mtu = "576 B"
+time_limit = "1 min"
+router.implementation = "linux"
+lan = {{ rate = "100 Mbit/s", delay = "0 s" }}
+down.queue.limit = "20 packets"
+down.link = {{ rate = "64 kbit/s", delay = "300 ms", send_buffer = "576 B", release = "serialised" }}
+up.queue.limit = "20 packets"
+up.link = {{ rate = "64 kbit/s", delay = "300 ms", send_buffer = "576 B", release = "serialised" }}
+tcp.profile = "linux-6"
+flow = [{{ kind = "bulk-tcp", name = "tcp", bytes = "1 kB", start = "0 s" }}]
+factor.what.it = {{ {extra} }}
+"#
+    )
+}
+
+#[test]
+fn a_router_of_linux_says_which_key_its_queue_disciplines_cannot_be() {
+    for fits in [
+        "",
+        r#"errors = { good = "0 s", bad = "1 s", packet_error_probability = 0.1 }"#,
+        r#"down.htb = { overhead = "14 B", class = [{ name = "all", rate = "32 kbit/s", default = true }] }"#,
+    ] {
+        let refused = read(&linux_router(fits)).cells[0].needs_model().unwrap_err().to_string();
+        assert!(
+            refused.contains("`router.implementation`") && refused.contains("--engine kernel"),
+            "{refused}"
+        );
+    }
+    for (extra, key, remedy) in [
+        (r#"up.queue.limit = "5760 B""#, "up.queue.limit", "\"10 packets\""),
+        (
+            r#"down.queue.red = { min = "2 packets", max = "7 packets", max_probability = 0.1, weight = 0.1, avpkt = "500 B" }"#,
+            "down.queue.red",
+            "leave it out",
+        ),
+        (r#"down.link.release = "acknowledged""#, "down.link.release", "\"serialised\""),
+        (r#"down.link.change = [{ at = "1 s", delay = "1 s" }]"#, "down.link.change", "leave it out"),
+        (r#"down.link.overhead = "1 ms""#, "down.link.overhead", "leave it out"),
+        (r#"down.link.rate = "64001 bit/s""#, "down.link.rate", "\"64000 bit/s\""),
+        (
+            r#"down.htb.class = [{ name = "all", rate = "1 Mbit/s", default = true }]"#,
+            "down.link.rate",
+            "at least",
+        ),
+        (
+            r#"down.htb.class = [{ name = "a", rate = "8 kbit/s", default = true }, { name = "b", rate = "8 kbit/s" }]"#,
+            "down.htb.class",
+            "leave the others out",
+        ),
+        (
+            r#"down.htb = { rate = "64 kbit/s", class = [{ name = "a", rate = "8 kbit/s", default = true }] }"#,
+            "down.htb.rate",
+            "leave it out",
+        ),
+        (
+            r#"down.htb.class = [{ name = "a", rate = "8 kbit/s", ceil = "64 kbit/s", default = true }]"#,
+            "down.htb.class[0].ceil",
+            "leave it out",
+        ),
+        (
+            r#"errors = { good = "1 s", bad = "1 s", packet_error_probability = 0.1 }"#,
+            "errors.good",
+            "\"0 s\"",
+        ),
+        (
+            r#"errors = { good = "0 s", bad = "1 s", packet_error_probability = 0.1, arq = { retransmissions = 1, delay = "1 s" } }"#,
+            "errors.arq",
+            "leave it out",
+        ),
+    ] {
+        let error = Study::from_str(&linux_router(extra), "x.toml").expect_err(extra).to_string();
+        assert!(error.contains(&format!("`{key}`")) && error.contains(remedy), "{extra}: {error}");
+    }
+}

@@ -113,3 +113,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_router_changes_the_time_to_live_and_nothing_else() {
+    let mut sent = Vec::new();
+    PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 1, 1], 64).udp(5004, 6000).write(&mut sent, &[7; 9]).unwrap();
+    let mut got = sent.clone();
+    got[8] -= 1;
+    let sum = Ipv4HeaderSlice::from_slice(&got).unwrap().to_header().calc_header_checksum();
+    got[10..12].copy_from_slice(&sum.to_be_bytes());
+    assert!(is_same(&sent, &got));
+    assert!(!is_same(&sent, &got[..got.len() - 1]));
+    for index in (0..sent.len()).filter(|index| ![8, 10, 11].contains(index)) {
+        let mut other = got.clone();
+        other[index] ^= 1;
+        assert!(!is_same(&sent, &other), "byte {index}");
+    }
+}

@@ -221,3 +221,29 @@ fn a_scenario_without_a_last_hop_is_refused() {
     let study = Study::from_str(SCENARIO, "test.toml").unwrap();
     assert!(needs_last_hop(&study.cells[0].scenario).is_ok());
 }
+
+#[test]
+fn a_router_of_the_owners_gets_what_the_lan_brings_and_must_give_it_back_in_order() {
+    let mut hop = hop("router.implementation = \"linux\"\n");
+    for id in 0..5 {
+        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0)));
+    }
+    assert_eq!(arrivals(&mut hop, at_us(1_000)), []);
+    // The second is lost, the fourth and the fifth find two inside, all that the queue takes.
+    for kept in [true, false, true, false, false] {
+        let entry = hop.poll_entry().unwrap();
+        hop.enter(entry, kept);
+    }
+    assert!(hop.poll_entry().is_none() && hop.is_full(Host::Server));
+    let down = hop.counters().down;
+    assert_eq!((down.drops_error, down.drops_queue, hop.packets_inside()), (1, 2, 2));
+    let now = at_us(400_000);
+    assert!(hop.leave(now, Host::Client, &mut frame(&datagram(2, 0))).is_err(), "out of order");
+    for id in [0, 2] {
+        let delivery = hop.leave(now, Host::Client, &mut frame(&datagram(id, 0))).unwrap();
+        assert_eq!((delivery.due, *hop.frame(delivery).last().unwrap()), (now, id));
+        hop.finish(delivery);
+    }
+    assert!(hop.leave(now, Host::Client, &mut frame(&datagram(2, 0))).is_err(), "twice");
+    assert_eq!((hop.packets_inside(), hop.counters().down.delivered), (0, 2));
+}

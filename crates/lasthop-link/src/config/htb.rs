@@ -17,7 +17,7 @@ const BURST_MAX: Bytes = Bytes(1_000_000_000);
 /// More than any link layer's header.
 const OVERHEAD_MAX: Bytes = Bytes(1000);
 /// What `tc` takes: `mtu` of its rate estimator (`iproute2`, `tc/q_htb.c`).
-const fn tc_burst() -> Bytes {
+pub(super) const fn tc_burst() -> Bytes {
     Bytes(1600)
 }
 

@@ -7,7 +7,7 @@ use lasthop_link::{
     ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, ErrorConfig, HtbConfig, LinkChange,
     LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup, Transport,
 };
-use lasthop_scenario::{LanConfig, Roles, Scenario};
+use lasthop_scenario::{LanConfig, Roles, RouterConfig, Scenario};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
 use lasthop_traffic::{BulkConfig, ConstantUdpConfig, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol};
 use proptest::prelude::*;
@@ -33,6 +33,7 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
                     up,
                     errors,
                     atm,
+                    router: RouterConfig::default(),
                     tcp,
                     http: Some(http),
                     flow,

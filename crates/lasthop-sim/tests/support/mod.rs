@@ -7,7 +7,7 @@ use std::path::Path;
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Observer, QueueSize, Rate, Seed};
 use lasthop_link::{BufferRelease, LinkConfig, PathConfig, QueueConfig};
-use lasthop_scenario::{LanConfig, Roles, Scenario, Study};
+use lasthop_scenario::{LanConfig, Roles, RouterConfig, Scenario, Study};
 use lasthop_sim::{HostMemory, RunEnd, run};
 use lasthop_tcp::{Profile, TcpConfig};
 use lasthop_trace::{Analysis, Records};
@@ -79,6 +79,7 @@ pub fn scenario(mtu: u64, both: &PathConfig, flow: Vec<FlowConfig>) -> Scenario 
         down: Some(both.clone()),
         up: Some(both.clone()),
         atm: None,
+        router: RouterConfig::default(),
         errors: None,
         tcp: linux24(),
         http: None,

@@ -1,0 +1,115 @@
+//! A router of Linux' own between the hosts: a network namespace that forwards, with queue disciplines in place of the
+//! models.
+//!
+//! Nothing in it knows of the emulator, which writes a packet into the device of one side and reads it from that of the
+//! other. Only drops would go unseen: netem's own count is read after each packet, which Linux has queued or dropped by
+//! the time the write returns.
+
+use crate::error::{Context, Error};
+use crate::namespace::{addresses, new_network, sysctl};
+use crate::netlink::{Destination, Netlink};
+use crate::qdisc;
+use crate::tun::Tun;
+use lasthop_core::{Host, Seed};
+use lasthop_link::{ErrorConfig, PathConfig};
+use lasthop_scenario::{RouterImplementation, Scenario, Topology};
+use nix::net::if_::if_nametoindex;
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+/// What precedes the key that a scenario ought not to have.
+const REFUSED: &str = "router.implementation = \"linux\"";
+/// Up to the first tick after its boot a guest's timers are no finer than its tick (`hrtimer_switch_to_hres`): its
+/// queue disciplines would be late by milliseconds.
+const SETTLING: Duration = Duration::from_millis(10);
+
+/// Linux between the hosts; it is gone when this is dropped.
+#[derive(Debug)]
+pub struct LinuxRouter {
+    server: Side,
+    client: Side,
+    netlink: Netlink,
+}
+
+/// The device towards one of the hosts; what leaves by it waits in its queue disciplines.
+#[derive(Debug)]
+struct Side {
+    tun: Tun,
+    index: u32,
+    /// Packets that its netem has dropped so far.
+    dropped: u32,
+}
+
+/// Refuses a router of Linux' own in real time.
+pub fn needs_no_router(scenario: &Scenario) -> Result<(), Error> {
+    match scenario.router.implementation {
+        RouterImplementation::Lasthop => Ok(()),
+        RouterImplementation::Linux => Err(Error::new(
+            "router.implementation = \"linux\" runs on the kernel engine only: in real time nothing would tell how late \
+             its queue disciplines are on a busy machine; use --engine kernel, or write \"lasthop\"",
+        )),
+    }
+}
+
+impl LinuxRouter {
+    /// The router of a scenario that asks for one. The caller is in its network namespace from then on.
+    pub fn create(scenario: &Scenario, seed: Seed) -> Result<Option<Self>, Error> {
+        let Topology::LastHop { down, up, .. } = scenario.topology() else { return Ok(None) };
+        if scenario.router.implementation == RouterImplementation::Lasthop {
+            return Ok(None);
+        }
+        // Its devices hold it.
+        new_network()?;
+        sysctl("ipv4/ip_forward", "1")?;
+        let netlink = Netlink::open().context("cannot open a netlink socket")?;
+        let loss = scenario.errors.as_ref().map(ErrorConfig::linux_loss).transpose().context(REFUSED)?;
+        let side = |host, name, path: &PathConfig, stream| -> Result<Side, Error> {
+            let tun = Tun::create(name).context("cannot make a TUN device of the router")?;
+            let index = if_nametoindex(name).context("cannot find a TUN device of the router")?;
+            let device = format!("ipv6/conf/{name}");
+            if fs::exists(format!("/proc/sys/net/{device}")).unwrap_or(false) {
+                // Hosts of a run speak IPv4; with IPv6 Linux would send packets of its own.
+                sysctl(&format!("{device}/disable_ipv6"), "1")?;
+            }
+            let queues = path.linux_queues(scenario.mtu).context(REFUSED)?;
+            let drawn_from = seed.stream(stream).bits();
+            let set_up = || {
+                netlink.configure(index, scenario.mtu.0 as u32)?;
+                for request in qdisc::requests(index, &queues, loss, scenario.mtu, drawn_from) {
+                    netlink.replace(request)?;
+                }
+                netlink.up(index)?;
+                netlink.route(index, Destination::Network(addresses(host).0), &[])
+            };
+            set_up()
+                .context("cannot set up the router; its kernel needs TUN devices, sch_htb and sch_netem")?;
+            Ok(Side { tun, index, dropped: 0 })
+        };
+        let client = side(Host::Client, "client", down, "router.down")?;
+        let server = side(Host::Server, "server", up, "router.up")?;
+        std::thread::sleep(SETTLING);
+        Ok(Some(Self { server, client, netlink }))
+    }
+
+    /// The device towards a host.
+    pub fn tun(&self, host: Host) -> &Tun {
+        match host {
+            Host::Server => &self.server.tun,
+            Host::Client => &self.client.tun,
+        }
+    }
+
+    /// Takes a packet of `sender` in; false if its queue disciplines have dropped it.
+    pub fn take(&mut self, sender: Host, packet: &[u8]) -> io::Result<bool> {
+        let (from, to) = match sender {
+            Host::Server => (&self.server, &mut self.client),
+            Host::Client => (&self.client, &mut self.server),
+        };
+        if !from.tun.write(packet) {
+            return Err(io::Error::other("the router does not take a packet"));
+        }
+        let dropped = self.netlink.dropped(to.index, qdisc::NETEM)?;
+        Ok(dropped == std::mem::replace(&mut to.dropped, dropped))
+    }
+}

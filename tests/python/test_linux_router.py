@@ -1,0 +1,173 @@
+"""The guest's own queue disciplines as router: the rate, delay, queue and losses that were stated."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lasthop import _core
+from lasthop.errors import InputError
+from lasthop.kernel.engine import KernelEngine
+from lasthop.kernel.store import Kernel, find_kernel
+from lasthop.live.engine import LiveResults, run_cell
+from test_kernel import NO_KERNEL
+
+LASTHOP = Path(sys.executable).with_name("lasthop")
+
+SCENARIO = """
+name = "small"
+title = "Queue disciplines of Linux"
+seed = 1
+replications = 2
+mtu = "1500 B"
+time_limit = "600 s"
+router.implementation = "linux"
+lan = { rate = "100 Mbit/s", delay = "0 s" }
+down.queue.limit = "40 packets"
+down.link = { rate = "1 Mbit/s", delay = "50 ms", send_buffer = "1500 B", release = "serialised" }
+up.queue.limit = "40 packets"
+up.link = { rate = "1 Mbit/s", delay = "50 ms", send_buffer = "1500 B", release = "serialised" }
+tcp.profile = "linux-6"
+"""
+LOSSES = 'errors = { good = "0 s", bad = "1 s", packet_error_probability = 0.05 }\n'
+DOWNLOAD = '[[flow]]\nkind = "bulk-tcp"\nname = "download"\nbytes = "300 kB"\nstart = "100 ms"\n'
+# A packet of 1500 bytes at 100 Mbit/s.
+LAN_NS = 120_000
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Kernel:
+    try:
+        return find_kernel(None)
+    except InputError as error:
+        pytest.fail(f"{NO_KERNEL} ({error})")
+
+
+def stream(rate: str, duration: str) -> str:
+    return (
+        f'[[flow]]\nkind = "constant-udp"\nname = "stream"\nrate = "{rate}"\npayload = "1472 B"\n'
+        f'duration = "{duration}"\nstart = "0 s"\n'
+    )
+
+
+def scenario(folder: Path, *parts: str, **replaced: str) -> Path:
+    text = SCENARIO
+    for old, new in replaced.items():
+        text = text.replace({"rate": "1 Mbit/s", "delay": "50 ms", "limit": "40 packets"}[old], new)
+    file = folder / "router.toml"
+    file.write_text("".join([text, *parts]), encoding="utf-8")
+    return file
+
+
+def recorded(kernel: Kernel, file: Path, seed: int = 1) -> tuple[LiveResults, pl.DataFrame]:
+    """Run the only cell once; return its records and its packets, in order."""
+    results = KernelEngine(kernel).run_cell(_core.load(str(file)).cells[0], seed, 1, 1, record=1)
+    assert results.trace is not None
+    return results, pl.DataFrame(results.trace.packets)
+
+
+def times(packets: pl.DataFrame, event: str) -> pl.Series:
+    return packets.filter((pl.col("event") == event) & (pl.col("direction") == "down"))["time_ns"]
+
+
+def test_the_same_seed_gives_the_same_records_byte_for_byte_with_losses_and_bbr(kernel: Kernel, tmp_path: Path) -> None:
+    assert kernel
+    file = scenario(tmp_path, LOSSES, 'tcp.congestion_control = "bbr"\n', DOWNLOAD)
+    records = []
+    for number, (seed, jobs) in enumerate([(1, 1), (1, 2), (1, 1), (2, 1)]):
+        out = tmp_path / f"out{number}"
+        done = subprocess.run(
+            [LASTHOP, "run", file, "--engine", "kernel", "--seed", str(seed), "--jobs", str(jobs), "--out", out,
+             "--quiet"],
+            capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        records.append((out / "flows.parquet").read_bytes() + (out / "runs.parquet").read_bytes())
+    assert records[0] == records[1] == records[2] != records[3]
+    flows = pl.read_parquet(tmp_path / "out0" / "flows.parquet")
+    assert flows["outcome"].to_list() == ["closed"] * 2
+    assert flows["data_drops_error"].min() > 0  # type: ignore[operator]
+    assert flows["elapsed_s"].n_unique() == 2, "each replication draws losses of its own"
+
+
+def test_a_lone_packet_takes_the_stated_delay(kernel: Kernel, tmp_path: Path) -> None:
+    results, packets = recorded(kernel, scenario(tmp_path, stream("100 kbit/s", "10 s"), delay="33.333 ms"))
+    sent, delivered = times(packets, "sent"), times(packets, "delivered")
+    assert sent.len() == delivered.len() == 84
+    # Nothing is added for its own length: HTB lets go what its bucket has room for.
+    late = delivered - sent - LAN_NS - 33_333_000
+    assert 0 <= late.min() <= late.max() < 5000  # type: ignore[operator]
+    assert results.runs["lateness_max_us"][0] < 5.0
+    assert packets["time_ns"].is_sorted()
+
+
+@pytest.mark.parametrize("rate_bits", [64_000, 1_000_000, 20_000_000])
+@pytest.mark.parametrize("overhead", [0, 14])
+def test_a_saturating_flow_leaves_at_the_stated_rate(
+    kernel: Kernel, tmp_path: Path, rate_bits: int, overhead: int
+) -> None:
+    one = f'[{{ name = "all", rate = "{rate_bits} bit/s", default = true }}]'
+    htb = f'down.htb = {{ overhead = "{overhead} B", class = {one} }}\n'
+    # Not so long a delay that netem's limit, which counts what it delays, would hold the flow back.
+    load = stream(f"{2 * rate_bits} bit/s", f"{4_000_000 / rate_bits} s")
+    file = scenario(tmp_path, htb, load, rate="100 Mbit/s", delay="5 ms")
+    results, packets = recorded(kernel, file)
+    delivered = times(packets, "delivered")
+    # The second packet may go at once with the first one, from the bucket.
+    steady = delivered[10:]
+    measured = (steady.len() - 1) * (1500 + overhead) * 8e9 / (steady[-1] - steady[0])
+    assert measured == pytest.approx(rate_bits, rel=1e-4)
+    assert results.flows["data_drops_queue"][0] == times(packets, "dropped-queue").len() > 100
+    depths = packets.filter(pl.col("event") == "enqueued")["queue_packets"]
+    assert depths.max() == 40, "netem's limit"
+
+
+def test_losses_are_as_likely_as_stated_and_are_none_of_the_queue(kernel: Kernel, tmp_path: Path) -> None:
+    count = 4246
+    file = scenario(tmp_path, LOSSES, stream("500 kbit/s", "100 s"))
+    results, packets = recorded(kernel, file)
+    assert results.flows["sent_packets"] == [count]
+    lost, expected = results.flows["data_drops_error"][0], 0.05 * count
+    # Four standard deviations of the binomial distribution.
+    assert abs(lost - expected) < 4 * (expected * 0.95) ** 0.5
+    assert results.flows["data_drops_queue"] == [0]
+    assert results.flows["received_packets"] == [count - lost]
+    other = recorded(kernel, file, seed=2)[1]
+    hit = [run.filter(pl.col("event") == "dropped-error")["serial"].to_list() for run in (packets, other)]
+    assert len(hit[0]) == lost
+    assert hit[0] != hit[1]
+
+
+def test_the_queue_counts_the_packets_that_are_delayed(kernel: Kernel, tmp_path: Path) -> None:
+    # In 50 ms at 800 kbit/s come 3.3 packets, of which the queue holds three.
+    results, packets = recorded(kernel, scenario(tmp_path, stream("800 kbit/s", "10 s"), limit="3 packets"))
+    assert results.flows["data_drops_queue"][0] > 50
+    assert results.flows["data_drops_error"] == [0]
+    assert packets["queue_packets"].max() == 3
+    roomy, _ = recorded(kernel, scenario(tmp_path, stream("800 kbit/s", "10 s"), limit="4 packets"))
+    assert roomy.flows["data_drops_queue"] == [0]
+
+
+def test_what_has_entered_the_router_leaves_it_in_order_or_is_dropped(kernel: Kernel, tmp_path: Path) -> None:
+    _, packets = recorded(kernel, scenario(tmp_path, LOSSES, DOWNLOAD, stream("600 kbit/s", "5 s")))
+    for direction in ("down", "up"):
+        of = {
+            event: packets.filter((pl.col("event") == event) & (pl.col("direction") == direction))["serial"].to_list()
+            for event in ("sent", "enqueued", "dequeued", "delivered", "dropped-error")
+        }
+        assert of["delivered"] == of["dequeued"] == sorted(of["delivered"])
+        assert sorted(of["delivered"] + of["dropped-error"]) == of["sent"] == of["enqueued"]
+        assert of["dropped-error"]
+
+
+def test_the_other_engines_refuse_it_and_say_who_has_it(kernel: Kernel, tmp_path: Path) -> None:
+    assert kernel
+    cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
+    with pytest.raises(_core.ScenarioError, match=r"router\.toml:8: `router\.implementation`.*--engine kernel"):
+        cell.run(1, 1, 1)
+    with pytest.raises(InputError, match="runs on the kernel engine only"):
+        run_cell(cell, 1, 1, 1)
