@@ -53,6 +53,13 @@ def history(trace: Trace, flow: int) -> list[State]:
                 state.sent.append((row["seq"], row["end"]))
             case "window":
                 state.cwnd, state.ssthresh, state.in_flight = row["cwnd"], row["ssthresh"], row["in_flight"]
+            case "established":
+                # A repeated SYN lowers the window of Linux, which then begins anew.
+                for before in states[:-1]:
+                    before.cwnd = before.ssthresh = None
+            case "closed":
+                # A closed socket has forgotten its window.
+                state.cwnd = state.ssthresh = None
             case "timeout" | "recovery-entered" | "recovery-left" | "ecn-reduction":
                 state.happened.append(row["event"])
             case str(event) if event.startswith("undone-"):
