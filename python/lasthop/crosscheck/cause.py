@@ -15,6 +15,7 @@ from itertools import takewhile, zip_longest
 from typing import Any, NamedTuple
 
 from lasthop.campaign import Trace
+from lasthop.crosscheck.align import AT_ONCE_NS
 from lasthop.explain.packets import rows
 
 # Packets of the kernel engine are so much later than those of the model, at most: its hosts' system calls take time.
@@ -117,7 +118,7 @@ def steps(trace: Trace) -> Steps:
             elif event in _AT_LINK:
                 found.of[link].append(Step(now, (*_packet(row), _AT_LINK[event])))
                 if event == "delivered":
-                    arrivals[host] += 1
+                    arrivals[host] += host not in latest or now - latest[host] > AT_ONCE_NS
                     latest[host] = now
         elif row["host"] == "server":
             server, window = Place("server", flow), found.of[Place("window", flow)]
@@ -154,24 +155,25 @@ def cause(engines: tuple[Steps, Steps], flow: int) -> Cause | None:
 
     It cannot feel another flow's window, only what that allows.
     """
-    earliest: tuple[tuple[int, int], Place, _Both] | None = None
+    differences: dict[Place, _Both] = {}
     ticks = []
     for place in engines[0].of.keys() | engines[1].of.keys():
-        if place.kind == "window" and place.of != flow:
-            continue
         for both in zip_longest(engines[0].of[place], engines[1].of[place]):
             left, right = both
-            ns = _time(both)
             if left is None or right is None or left.decision != right.decision:
-                found = (ns, _RANKS.index(place.kind)), place, both
-                earliest = found if earliest is None else min(earliest, found, key=lambda one: one[0])
+                differences[place] = both
                 break
             if left.by_timer and right.by_timer and abs(left.waited_ns - right.waited_ns) > _ANSWER_NS:
-                ticks.append(ns)
-    if earliest is None:
+                ticks.append(_time(both))
+    felt = [place for place in differences if place.kind != "window" or place.of == flow]
+    if not felt:
         return None
-    (ns, _), place, both = earliest
-    return Cause(_kind(engines, place, both), place, both, any(tick < ns for tick in ticks))
+    place = min(felt, key=lambda one: (_time(differences[one]), _RANKS.index(one.kind)))
+    ns = _time(differences[place])
+    window = Place("window", place.of)
+    if place.kind == "server" and window in differences and _time(differences[window]) <= ns:
+        place = window
+    return Cause(_kind(engines, place, differences[place]), place, differences[place], any(tick < ns for tick in ticks))
 
 
 def _time(both: _Both) -> int:
