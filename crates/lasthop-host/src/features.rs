@@ -342,6 +342,9 @@ mod tests {
         assert!(said("timestamps = true", "eifel = false"));
         assert!(said("rto_initial = \"3 s\"", "rto_initial"));
         assert!(!said("rto_initial = \"1 s\"", "rto_initial"));
-        assert!(said("timestamps = true", "compact_syn") && !said("timestamps = true\ncompact_syn = true", "compact_syn"));
+        assert!(
+            said("timestamps = true", "compact_syn")
+                && !said("timestamps = true\ncompact_syn = true", "compact_syn")
+        );
     }
 }

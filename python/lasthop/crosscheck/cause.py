@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import takewhile, zip_longest
@@ -24,6 +24,8 @@ _LATENESS_NS = 5_000
 _ANSWER_NS = 100_000
 # All flags but PSH, which decides nothing.
 _FLAGS = 0xF7
+# What names a packet on either engine, with its flags.
+_IDENTITY = ("flow", "seq", "end", "ack", "sack")
 _AT_QUEUE = {"enqueued": "taken in", "dropped-queue": "dropped", "dropped-red": "RED", "marked": "RED"}
 _AT_LINK = {"delivered": "delivered", "dropped-error": "lost", "dropped-arq": "lost"}
 # Of simultaneous differences the network's comes first, and a window before what it allows.
@@ -80,6 +82,46 @@ class Steps:
     of: dict[Place, list[Step]] = field(default_factory=lambda: defaultdict(list))
     departures: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
     """When packets left the queues."""
+    _arrivals: Counter[Place] = field(default_factory=Counter)
+    _latest: dict[Place, int] = field(default_factory=dict)
+
+    def add_packet(self, row: Mapping[str, Any]) -> None:
+        """Take in an event of a packet."""
+        now, event, direction = row["time_ns"], row["event"], row["direction"]
+        host = Place("server" if (direction == "down") == (event == "sent") else "client", row["flow"])
+        packet = (*(row[name] for name in _IDENTITY), row["flags"] & _FLAGS)
+        if event == "sent":
+            self.of[host].append(Step(now, (*packet, self._arrivals[host]), self._waited(host, now)))
+        elif event == "dequeued":
+            self.departures[Place("queue", direction)].append(now)
+        elif event in _AT_QUEUE:
+            step = Step(now, (*packet, _AT_QUEUE[event]), queued=row["queue_packets"])
+            self.of[Place("queue", direction)].append(step)
+        elif event in _AT_LINK:
+            self.of[Place("link", direction)].append(Step(now, (*packet, _AT_LINK[event])))
+        if event == "delivered":
+            self._arrivals[host] += host not in self._latest or now - self._latest[host] > AT_ONCE_NS
+            self._latest[host] = now
+
+    def add_told(self, row: Mapping[str, Any]) -> None:
+        """Take in what the fixed host's TCP tells."""
+        server, windows = Place("server", row["flow"]), self.of[Place("window", row["flow"])]
+        arrivals = self._arrivals[server]
+        match row["event"]:
+            case "window":
+                window = row["cwnd"], row["ssthresh"]
+                if not windows or windows[-1].decision[1:] != window:
+                    waited = self._waited(server, row["time_ns"])
+                    windows.append(Step(row["time_ns"], (arrivals, *window), waited))
+            case "established":
+                # A repeated SYN lowers the window of Linux, which then begins anew.
+                windows.clear()
+            case "closed":
+                # A closed socket has forgotten its window.
+                windows[:] = takewhile(lambda step: step.decision[0] < arrivals, windows)
+
+    def _waited(self, host: Place, now: int) -> int:
+        return now - self._latest.setdefault(host, now)
 
     def is_tie(self, place: Place, step: Step) -> bool:
         """Whether a packet left the queue while another arrived."""
@@ -100,54 +142,12 @@ class Cause:
 def steps(trace: Trace) -> Steps:
     """Return what every place of a run did."""
     found = Steps()
-    arrivals: Counter[Place] = Counter()
-    latest: dict[Place, int] = {}
     for row in heapq.merge(rows(trace.packets), rows(trace.tcp), key=lambda row: int(row["order"])):
-        now, event, flow = row["time_ns"], row["event"], row["flow"]
         if "direction" in row:
-            queue, link = Place("queue", row["direction"]), Place("link", row["direction"])
-            host = Place("server" if (row["direction"] == "down") == (event == "sent") else "client", flow)
-            if event == "sent":
-                waited = now - latest.setdefault(host, now)
-                found.of[host].append(Step(now, (*_packet(row), arrivals[host]), waited))
-            elif event == "dequeued":
-                found.departures[queue].append(now)
-            elif event in _AT_QUEUE:
-                decision = (*_packet(row), _AT_QUEUE[event])
-                found.of[queue].append(Step(now, decision, queued=row["queue_packets"]))
-            elif event in _AT_LINK:
-                found.of[link].append(Step(now, (*_packet(row), _AT_LINK[event])))
-                if event == "delivered":
-                    arrivals[host] += host not in latest or now - latest[host] > AT_ONCE_NS
-                    latest[host] = now
+            found.add_packet(row)
         elif row["host"] == "server":
-            server, window = Place("server", flow), found.of[Place("window", flow)]
-            if event == "window":
-                waited = now - latest.setdefault(server, now)
-                window.append(Step(now, (arrivals[server], row["cwnd"], row["ssthresh"]), waited))
-            elif event == "established":
-                # A repeated SYN lowers the window of Linux, which then begins anew.
-                window.clear()
-            elif event == "closed":
-                # A closed socket has forgotten its window.
-                window[:] = takewhile(lambda step: step.decision[0] < arrivals[server], window)
-    for place, own in found.of.items():
-        if place.kind == "window":
-            own[:] = _changes(own)
+            found.add_told(row)
     return found
-
-
-def _packet(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["flow"], row["seq"], row["end"], row["ack"], row["sack"], row["flags"] & _FLAGS
-
-
-def _changes(windows: list[Step]) -> Iterator[Step]:
-    """Leave out those in which only the flight changed."""
-    before = None
-    for step in windows:
-        if step.decision[1:] != before:
-            before = step.decision[1:]
-            yield step
 
 
 def cause(engines: tuple[Steps, Steps], flow: int) -> Cause | None:
