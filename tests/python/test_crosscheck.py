@@ -5,13 +5,14 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from lasthop.crosscheck.align import State, history, parting
+from lasthop.crosscheck.cause import Kind, cause, steps
 from lasthop.live.engine import LiveTrace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,12 +43,12 @@ def test_a_state_that_one_engine_has_not_told_is_no_difference() -> None:
 
 def test_a_history_is_what_the_sender_saw_and_did_in_the_order_of_events() -> None:
     packet = {
-        "order": [0, 2, 3, 5], "time_ns": [0, 20, 20, 40], "event": ["sent", "delivered", "sent", "delivered"],
+        "order": [0, 2, 3, 5], "time_ns": [0, 20, 20, 40_000], "event": ["sent", "delivered", "sent", "delivered"],
         "flow": [0] * 4, "direction": ["down", "up", "down", "up"], "seq": [1, 1, 101, 1], "end": [101, 1, 201, 1],
         "ack": [None, 101, None, 201], "sack": ["", "", "", "301-401"],
     }  # fmt: skip
     tcp = {
-        "order": [1, 4, 6], "time_ns": [0, 20, 40], "flow": [0, 0, 0], "host": ["server"] * 3,
+        "order": [1, 4, 6], "time_ns": [0, 20, 40_000], "flow": [0, 0, 0], "host": ["server"] * 3,
         "event": ["window", "window", "recovery-entered"], "cwnd": [1, 2, None], "ssthresh": [None] * 3,
         "in_flight": [1, 2, None],
     }  # fmt: skip
@@ -57,6 +58,82 @@ def test_a_history_is_what_the_sender_saw_and_did_in_the_order_of_events() -> No
         (101, 2, [(101, 201)], "", []),
         (201, 2, [], "301-401", ["recovery-entered"]),
     ]
+
+
+def run(events: list[tuple[int, str, int]], windows: Sequence[tuple[int, int]] = ()) -> LiveTrace:
+    """One flow: events of packets (ns, what, first byte; ACKs go up), then windows (ns, segments) by time."""
+    rows = sorted([(ns, 0, event, seq) for ns, event, seq in events] + [(ns, 1, "window", c) for ns, c in windows])
+    packets, tcp = [[(order, *row) for order, row in enumerate(rows) if row[1] == table] for table in (0, 1)]
+    up = [event.endswith("up") for _, _, _, event, _ in packets]
+    same = {"flow": 0, "serial": 0, "flags": 16, "payload_bytes": 100, "sack": "", "queue_packets": None}
+    return LiveTrace(
+        packets={
+            **{name: [value] * len(packets) for name, value in same.items()},
+            "order": [row[0] for row in packets],
+            "time_ns": [row[1] for row in packets],
+            "event": [row[3].removesuffix(" up") for row in packets],
+            "direction": ["up" if way else "down" for way in up],
+            "seq": [1 if way else row[4] for way, row in zip(up, packets, strict=True)],
+            "end": [1 if way else row[4] + 100 for way, row in zip(up, packets, strict=True)],
+            "ack": [row[4] if way else 1 for way, row in zip(up, packets, strict=True)],
+        },
+        tcp={
+            **{name: [value] * len(tcp) for name, value in {"flow": 0, "host": "server", "event": "window"}.items()},
+            "order": [row[0] for row in tcp],
+            "time_ns": [row[1] for row in tcp],
+            "cwnd": [row[4] for row in tcp],
+            "ssthresh": [None] * len(tcp),
+        },
+        objects={},
+        flows={},
+        link_states={},
+    )
+
+
+MS = 1_000_000
+SENT = [(0, "sent", 1), (0, "enqueued", 1), (9 * MS, "dequeued", 1)]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "model", "kind"),
+    [
+        # The second packet finds the place of the first just free, or not yet.
+        ([(9 * MS + 2000, "enqueued", 101)], [(9 * MS - 1000, "dropped-queue", 101)], Kind.TIE),
+        ([(5 * MS, "enqueued", 101)], [(5 * MS, "dropped-queue", 101)], Kind.QUEUE),
+        ([(5 * MS, "enqueued", 101)], [(5 * MS, "dropped-red", 101)], Kind.RED),
+        ([(20 * MS, "dropped-error", 1)], [(20 * MS, "delivered", 1)], Kind.LOSS),
+        ([(5 * MS, "enqueued", 101), (6 * MS, "enqueued", 201)], [(5 * MS, "enqueued", 201)], Kind.ORDER),
+        ([(20 * MS, "delivered", 1), (20 * MS, "sent up", 101)], [(20 * MS, "delivered", 1)], Kind.RECEIVER),
+        ([(20 * MS, "delivered", 1), (60 * MS, "sent up", 101)], [(20 * MS, "delivered", 1)], Kind.DELAYED_ACK),
+        ([(20 * MS, "delivered up", 101), (20 * MS, "sent", 101)], [(20 * MS, "delivered up", 101)], Kind.SENT),
+        ([(20 * MS, "delivered up", 101), (60 * MS, "sent", 1)], [(20 * MS, "delivered up", 101)], Kind.TIMER),
+    ],
+)
+def test_the_cause_is_the_earliest_step_that_was_taken_differently(
+    kernel: list[tuple[int, str, int]], model: list[tuple[int, str, int]], kind: Kind
+) -> None:
+    later = [(100 * MS, "delivered up", 901)]
+    found = cause((steps(run(SENT + kernel + later)), steps(run(SENT + model))), 0)
+    assert found is not None
+    assert found.kind == kind
+
+
+def test_a_window_comes_before_what_it_allows_and_another_flow_feels_only_that() -> None:
+    ack = [*SENT, (20 * MS, "delivered up", 101)]
+    kernel, model = run([*ack, (20 * MS, "sent", 101)], [(20 * MS, 2)]), run(ack, [(20 * MS, 1)])
+    engines = steps(kernel), steps(model)
+    own, other = cause(engines, 0), cause(engines, 1)
+    assert own is not None
+    assert other is not None
+    assert (own.kind, other.kind) == (Kind.WINDOW, Kind.WINDOW)
+    silent = steps(run(ack, [(20 * MS, 2)]))
+    assert cause((silent, engines[1]), 1) is None
+    assert cause((silent, silent), 0) is None
+
+
+def test_acks_that_arrive_at_once_are_one_state() -> None:
+    acks = [*SENT, (20 * MS, "delivered up", 101), (20 * MS + 3000, "delivered up", 201)]
+    assert [one.ack for one in history(run(acks), 0)] == [None, 201]
 
 
 def test_each_difference_is_told_with_both_stories(
@@ -73,6 +150,9 @@ def test_each_difference_is_told_with_both_stories(
     rows = pl.read_csv(out)
     assert rows["flow"].to_list() == ["tcp-1", "tcp-2"]
     assert rows["same_acks"].max() < rows["acks"].min()  # type: ignore[operator]
+    assert set(rows["cause"]) <= set(Kind)
+    assert f"  because of: {rows['cause'][0]}" in text
+    assert "after a timer" in text
 
 
 @pytest.mark.parametrize(("options", "most"), [((), 0.01), (("--errors",), 0.03)], ids=["clean", "errors"])

@@ -205,6 +205,13 @@ impl SackList {
         self.len == 0
     }
 
+    /// The same blocks in the order of sequence numbers.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        self.blocks[..self.len as usize].sort_unstable_by_key(|block| block.start);
+        self
+    }
+
     /// The blocks in the order of the option.
     pub fn as_slice(&self) -> &[SackBlock] {
         &self.blocks[..self.len()]
@@ -228,6 +235,8 @@ pub struct Segment {
     pub mss: Option<u16>,
     /// SACK-permitted option; on SYN segments.
     pub sack_permitted: bool,
+    /// SACK-permitted stands in the padding of the timestamps, if both are there.
+    pub compact: bool,
     /// Window scale option, its shift count; on SYN segments (RFC 7323, section 2). Windows are scaled once
     /// both ends have sent it.
     pub window_scale: Option<u8>,
@@ -243,11 +252,16 @@ impl Segment {
     /// The timestamps option with its two no-operation bytes.
     pub const TIMESTAMPS_BYTES: u32 = 12;
 
-    /// Length of the IP packet. Every option is padded to four bytes on its own, as Linux 2.4 lays
-    /// them out: a SYN is 48 bytes long, 60 with timestamps.
+    /// True if the SACK-permitted option takes the place of the timestamps' two no-operation bytes.
+    pub fn shares_padding(&self) -> bool {
+        self.compact && self.sack_permitted && self.timestamps.is_some()
+    }
+
+    /// Length of the IP packet. Every option is padded to four bytes on its own, but for what
+    /// [`Self::shares_padding`]: a SYN is 48 bytes long, 60 with timestamps, or with compact ones and window scaling.
     pub fn ip_bytes(&self) -> u32 {
         let mss = if self.mss.is_some() { 4 } else { 0 };
-        let sack_permitted = if self.sack_permitted { 4 } else { 0 };
+        let sack_permitted = if self.sack_permitted && !self.shares_padding() { 4 } else { 0 };
         let window_scale = if self.window_scale.is_some() { 4 } else { 0 };
         let timestamps = if self.timestamps.is_some() { Self::TIMESTAMPS_BYTES } else { 0 };
         let sack = if self.sack.is_empty() { 0 } else { 4 + 8 * self.sack.len() as u32 };

@@ -259,6 +259,11 @@ fn timing_differences(tcp: &TcpConfig) -> Vec<Difference> {
         "Shows in the first round trips, if the receiver's window is what limits the sender there.",
     );
     unless(
+        tcp.compact_syn || !(tcp.sack && tcp.timestamps),
+        "compact_syn = false: Linux permits SACK in the padding of the timestamps".into(),
+        "SYN and SYN-ACK are four bytes shorter.",
+    );
+    unless(
         !tcp.cached_metrics,
         format!(
             "cached_initial_window = {}: Linux starts with initial_window, whatever it has cached",
@@ -337,5 +342,9 @@ mod tests {
         assert!(said("timestamps = true", "eifel = false"));
         assert!(said("rto_initial = \"3 s\"", "rto_initial"));
         assert!(!said("rto_initial = \"1 s\"", "rto_initial"));
+        assert!(
+            said("timestamps = true", "compact_syn")
+                && !said("timestamps = true\ncompact_syn = true", "compact_syn")
+        );
     }
 }

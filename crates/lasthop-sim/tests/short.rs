@@ -60,7 +60,7 @@ fn three_segments_in_the_first_window_take_two_round_trips() {
     // A pure ACK of 52 bytes leaves first, and what follows it waits for the link.
     let behind_ack = |ip_bytes: f64| lan(52.0) + link(52.0) + 0.000_15 + link(ip_bytes) + 0.1;
     // SYN and SYN-ACK with options for MSS, SACK, timestamps, scale; request of 200 bytes; three segments.
-    let by_hand = way(64.0) + way(64.0) + behind_ack(252.0) + behind_ack(1500.0) + 2.0 * link(1500.0);
+    let by_hand = way(60.0) + way(60.0) + behind_ack(252.0) + behind_ack(1500.0) + 2.0 * link(1500.0);
     let [short] = &records.shorts[..] else { panic!("one kind") };
     assert_eq!((short.flows, short.completed, short.sent_packets), (1, 1, 3));
     assert!((short.fct_mean_s.unwrap() - by_hand).abs() < 1e-6, "{:?} {by_hand}", short.fct_mean_s);

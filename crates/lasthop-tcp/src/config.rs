@@ -109,6 +109,8 @@ pub struct TcpConfig {
     pub receive_window_max: u32,
     /// Window scaling (RFC 7323, section 2), by the smallest shift that can express the largest window.
     pub window_scaling: bool,
+    /// A SYN's SACK-permitted option stands in the padding of its timestamps, as Linux lays them out: four bytes less.
+    pub compact_syn: bool,
 }
 
 /// The era a set of switches comes from.

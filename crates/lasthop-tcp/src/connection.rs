@@ -317,6 +317,7 @@ impl Endpoint {
             segment.flags = Flags::SYN;
             segment.mss = Some(self.offered_mss);
             segment.sack_permitted = self.config.sack;
+            segment.compact = self.config.compact_syn;
             segment.window_scale = self.config.window_scaling.then(|| self.window_shift());
             if self.config.ecn {
                 // ECN-setup SYN and SYN-ACK (RFC 3168, section 6.1.1).
@@ -355,7 +356,9 @@ impl Endpoint {
             segment.sack = self.receiver.on_ack_sent(&self.config);
             // SACK is advisory (RFC 2018, section 8): blocks that do not fit beside the data stay out, where
             // Linux makes the segment smaller.
-            segment.sack.truncate((self.mss.saturating_sub(segment.payload_bytes + 4) / 8) as usize);
+            let room = (self.mss.saturating_sub(segment.payload_bytes + 4) / 8) as usize;
+            // What is left of a closed connection answers without SACK (tcp_v4_timewait_ack).
+            segment.sack.truncate(if self.phase == Phase::Closed { 0 } else { room });
             if self.receiver.congestion_experienced && !segment.flags.contains(Flags::SYN) {
                 segment.flags = segment.flags.with(Flags::ECE);
             }
@@ -363,10 +366,11 @@ impl Endpoint {
         segment
     }
 
-    /// The window that the header can express (RFC 7323, section 2.2); that of a SYN is never scaled.
+    /// The window that the header can express (RFC 7323, section 2.2), rounded up as Linux does
+    /// (`__tcp_select_window`); that of a SYN is never scaled.
     fn window(&self, syn: bool) -> u64 {
         let shift = if self.config.window_scaling && !syn { self.window_shift() } else { 0 };
-        (self.receiver.window_bytes(self.mss) >> shift).min(u64::from(u16::MAX)) << shift
+        self.receiver.window_bytes(self.mss).div_ceil(1 << shift).min(u64::from(u16::MAX)) << shift
     }
 
     fn window_shift(&self) -> u8 {

@@ -151,6 +151,8 @@ pub(crate) struct ModernSender {
     last_sent: Tick,
     pub ecn_negotiated: bool,
     cwr_pending: bool,
+    /// Timestamp of the first SYN.
+    syn_stamp: Tick,
     reported: (u32, u32, u32),
     pub out: VecDeque<Transmission>,
 }
@@ -208,6 +210,7 @@ impl ModernSender {
             last_sent: 0,
             ecn_negotiated: false,
             cwr_pending: false,
+            syn_stamp: 0,
             reported: (0, 0, 0),
             out: VecDeque::new(),
             clock,
@@ -254,6 +257,7 @@ impl ModernSender {
 
     /// Sends the SYN (or the SYN of a SYN-ACK).
     pub fn send_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        self.syn_stamp = cx.micros() / 1000;
         self.push_new(cx, NewSegment { payload_bytes: 0, fin: false, push: false }, true);
     }
 
@@ -288,8 +292,10 @@ impl ModernSender {
         if cached.reordering != 0 {
             self.reordering = cached.reordering;
         }
-        // One SYN or SYN-ACK sent again is forgiven: the timeout of a second may have been too short.
-        if self.total_retransmissions > 1 && self.config.syn_timeout_cuts_window {
+        // One SYN or SYN-ACK sent again is forgiven: the timeout of a second may have been too short. So are more if the
+        // answer is to the first (tcp_try_undo_spurious_syn).
+        let spurious = self.echo == Some(self.syn_stamp);
+        if self.total_retransmissions > 1 && !spurious && self.config.syn_timeout_cuts_window {
             self.cwnd = 1;
         }
         self.expiries = 0;

@@ -31,8 +31,10 @@ pub(crate) struct Receiver {
     pub nxt: u64,
     /// Highest ACK number sent.
     acked: u64,
-    /// Received out of order, disjoint; the most recently touched first (RFC 2018, section 4).
+    /// Received out of order, disjoint; the most recently touched first.
     ranges: Vec<SackBlock>,
+    /// What the SACK option tells of them, the most recent first (RFC 2018, section 4).
+    told: Vec<SackBlock>,
     /// Duplicate to report in the next ACK (RFC 2883).
     duplicate: Option<SackBlock>,
     fin: Option<u64>,
@@ -52,6 +54,7 @@ impl Receiver {
             nxt: 0,
             acked: 0,
             ranges: Vec::new(),
+            told: Vec::new(),
             duplicate: None,
             fin: None,
             window_segments: config.receive_window_initial,
@@ -208,15 +211,11 @@ impl Receiver {
             let start = known.start.max(block.start);
             self.note_duplicate(config, SackBlock { start, end: known.end.min(block.end) });
         }
-        let mut merged = block;
-        self.ranges.retain(|r| {
-            let touches = r.start <= merged.end && merged.start <= r.end;
-            if touches {
-                merged = SackBlock { start: r.start.min(merged.start), end: r.end.max(merged.end) };
-            }
-            !touches
-        });
-        self.ranges.insert(0, merged);
+        merge(&mut self.ranges, block);
+        // Linux remembers four blocks: one that is forgotten comes back with what arrives next to it only, and without
+        // the rest (tcp_sack_new_ofo_skb).
+        merge(&mut self.told, block);
+        self.told.truncate(SackList::CAPACITY);
     }
 
     fn note_duplicate(&mut self, config: &TcpConfig, block: SackBlock) {
@@ -231,6 +230,7 @@ impl Receiver {
         while let Some(index) = self.ranges.iter().position(|r| r.start <= self.nxt) {
             self.nxt = self.nxt.max(self.ranges.remove(index).end);
         }
+        self.told.retain(|block| block.start > self.nxt);
     }
 
     /// True once the peer's FIN is in order.
@@ -268,7 +268,20 @@ impl Receiver {
         // Timestamps leave room for three blocks (RFC 2018, section 3).
         let room = SackList::CAPACITY - usize::from(config.timestamps);
         let duplicate = self.duplicate.take();
-        duplicate.iter().chain(&self.ranges).take(room).for_each(|&block| list.push(block));
+        duplicate.iter().chain(&self.told).take(room).for_each(|&block| list.push(block));
         list
     }
+}
+
+/// Puts a block in front of the others, together with those that it touches.
+fn merge(blocks: &mut Vec<SackBlock>, block: SackBlock) {
+    let mut merged = block;
+    blocks.retain(|b| {
+        let touches = b.start <= merged.end && merged.start <= b.end;
+        if touches {
+            merged = SackBlock { start: b.start.min(merged.start), end: b.end.max(merged.end) };
+        }
+        !touches
+    });
+    blocks.insert(0, merged);
 }

@@ -10,6 +10,9 @@ from typing import Any
 from lasthop.campaign import Trace
 from lasthop.explain.packets import rows
 
+AT_ONCE_NS = 20_000
+"""Packets closer than this arrive at once: which of them a host answers with what is not recorded alike."""
+
 
 @dataclass(slots=True)
 class State:
@@ -41,18 +44,31 @@ class Parting:
 
 
 def history(trace: Trace, flow: int) -> list[State]:
-    """Return the states of the fixed host's end of a flow; the first is that before any ACK."""
+    """Return the states of the fixed host's end of a flow; the first is that before any ACK.
+
+    ACKs that arrive at once, as behind ARQ, make one state.
+    """
     states = [State(0, None, "")]
     for row in _events(trace, flow):
         state = states[-1]
         match row["event"]:
             case "delivered" if row["direction"] == "up" and row["ack"] is not None:
-                told = replace(state, time_ns=row["time_ns"], ack=row["ack"], sack=row["sack"], sent=[], happened=[])
-                states.append(told)
+                told = {"time_ns": row["time_ns"], "ack": row["ack"], "sack": row["sack"]}
+                if state.ack is not None and row["time_ns"] - state.time_ns <= AT_ONCE_NS:
+                    states[-1] = replace(state, **told)
+                else:
+                    states.append(replace(state, **told, sent=[], happened=[]))
             case "sent" if row["direction"] == "down" and (row["end"] > row["seq"]):
                 state.sent.append((row["seq"], row["end"]))
             case "window":
                 state.cwnd, state.ssthresh, state.in_flight = row["cwnd"], row["ssthresh"], row["in_flight"]
+            case "established":
+                # A repeated SYN lowers the window of Linux, which then begins anew.
+                for before in states[:-1]:
+                    before.cwnd = before.ssthresh = None
+            case "closed":
+                # A closed socket has forgotten its window.
+                state.cwnd = state.ssthresh = None
             case "timeout" | "recovery-entered" | "recovery-left" | "ecn-reduction":
                 state.happened.append(row["event"])
             case str(event) if event.startswith("undone-"):

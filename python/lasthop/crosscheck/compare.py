@@ -8,6 +8,7 @@ from typing import Any
 
 from lasthop.campaign import Trace
 from lasthop.crosscheck.align import Parting, history, parting
+from lasthop.crosscheck.cause import Cause, cause, steps
 from lasthop.explain.packets import rows
 
 # What names a row, and the starting time, which is drawn and only told.
@@ -46,6 +47,8 @@ class FlowComparison:
     acks: int
     """ACKs that the sender got on the reference engine."""
     parting: Parting | None
+    cause: Cause | None
+    """What parted them first; none without a parting."""
 
     @property
     def same_acks(self) -> int:
@@ -79,6 +82,8 @@ class FlowComparison:
             "acks": self.acks,
             "same_acks": self.same_acks,
             "parting": " ".join(self.parting.what) if self.parting else "",
+            "cause": self.cause.kind if self.cause else "",
+            "after_timer": self.cause.after_timer if self.cause else None,
         }
 
 
@@ -86,13 +91,16 @@ def compare(
     cell: str, replication: int, engines: tuple[str, str], traces: tuple[Trace, Trace]
 ) -> Iterator[FlowComparison]:
     """Compare every flow that both engines tell of."""
+    decided = None
     flows = [{row["flow"]: (index, row) for index, row in enumerate(rows(trace.flows))} for trace in traces]
     for name, (index, reference) in flows[0].items():
         if name not in flows[1]:
             continue
         other_index, other = flows[1][name]
         states = history(traces[0], index), history(traces[1], other_index)
-        tcp = reference["protocol"] == "tcp"
+        found = parting(*states) if reference["protocol"] == "tcp" else None
+        if found is not None and decided is None:
+            decided = steps(traces[0]), steps(traces[1])
         yield FlowComparison(
             cell=cell,
             replication=replication,
@@ -102,7 +110,8 @@ def compare(
             outcomes=(reference["outcome"], other["outcome"]),
             distances=list(_distances(reference, other)),
             acks=len(states[0]) - 1,
-            parting=parting(*states) if tcp else None,
+            parting=found,
+            cause=cause(decided, index) if found is not None and decided is not None else None,
         )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from lasthop.crosscheck.align import State
+from lasthop.crosscheck.cause import Cause, Kind
 from lasthop.crosscheck.compare import COUNTS, Distance, FlowComparison
 
 _SEGMENTS_SHOWN = 6
@@ -33,6 +34,8 @@ def tell_flow(comparison: FlowComparison) -> Iterator[str]:
     yield f"  the same up to ACK {comparison.same_acks} of {comparison.acks}; then {', '.join(parting.what)}:"
     for engine, state in zip(comparison.engines, parting.states, strict=True):
         yield f"    {engine:<7} {_state(state)}"
+    if comparison.cause is not None:
+        yield from _cause(comparison.engines, comparison.cause)
 
 
 def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
@@ -40,12 +43,7 @@ def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
     for engines in sorted({comparison.engines for comparison in comparisons}):
         chosen = [comparison for comparison in comparisons if comparison.engines == engines]
         yield f"{engines[1]} beside {engines[0]}: {len(chosen)} flows"
-        shares = [
-            abs(share)
-            for one in chosen
-            if (found := one.distance("elapsed_s")) and (share := found.relative) is not None
-        ]
-        if shares:
+        if shares := _shares(chosen):
             within = sum(share <= 0.005 for share in shares)
             yield (
                 f"  elapsed time: median distance {statistics.median(shares):.3%}, greatest {max(shares):.3%}, "
@@ -59,9 +57,36 @@ def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
         whole = sum(one.parting is None for one in tcp)
         yield f"  equal drops and retransmissions: {equal} of {len(tcp)} TCP flows"
         yield f"  the same state at every ACK: {whole} of {len(tcp)}; on average up to {prefix:.0%} of the ACKs"
-        parted = Counter(", ".join(one.parting.what) for one in tcp if one.parting is not None)
-        for what, count in parted.most_common():
-            yield f"    first difference {what}: {count}"
+        yield from _causes(tcp)
+
+
+def _causes(tcp: Sequence[FlowComparison]) -> Iterator[str]:
+    """Count what parted flows first, with the median distance of their elapsed times."""
+    found: dict[Kind, list[FlowComparison]] = defaultdict(list)
+    for one in tcp:
+        if one.cause is not None:
+            found[one.cause.kind].append(one)
+    if found:
+        yield f"    {'first difference':<24}{'flows':>6}{'after a timer':>15}{'median distance':>17}"
+    for kind, flows in sorted(found.items(), key=lambda item: -len(item[1])):
+        ticks = sum(one.cause is not None and one.cause.after_timer for one in flows)
+        shares = _shares(flows)
+        median = f"{statistics.median(shares):.3%}" if shares else "-"
+        yield f"    {kind:<24}{len(flows):>6}{ticks:>15}{median:>17}"
+
+
+def _shares(comparisons: Sequence[FlowComparison]) -> list[float]:
+    """Return the distances of the elapsed times."""
+    found = (one.distance("elapsed_s") for one in comparisons)
+    return [abs(distance.relative) for distance in found if distance and distance.relative is not None]
+
+
+def _cause(engines: tuple[str, str], cause: Cause) -> Iterator[str]:
+    ticks = ", after a timer on another tick" if cause.after_timer else ""
+    yield f"  because of: {cause.kind}{ticks} ({cause.place.kind} of {cause.place.of})"
+    for engine, step in zip(engines, cause.steps, strict=True):
+        did = "did nothing more" if step is None else f"{step.ns / 1e9:.6f} s; {' '.join(map(str, step.decision))}"
+        yield f"    {engine:<7} {did}"
 
 
 def _equal(distance: Distance | None) -> bool:

@@ -49,6 +49,7 @@ impl Segments {
             ack: if header.ack() { peer.offset(header.acknowledgment_number()) } else { 0 },
             payload_bytes,
             flags: flags(header),
+            compact: true,
             ..Segment::default()
         };
         read_options(header, peer, &mut segment);

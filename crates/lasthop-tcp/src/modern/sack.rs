@@ -19,12 +19,17 @@ impl ModernSender {
             return;
         }
         let duplicate = is_dsack(blocks, segment.ack) && self.note_dsack(blocks[0], prior_una, facts);
+        let duplicate = duplicate.then_some(blocks[0]);
         let mut lowest = self.nxt;
-        for (index, &block) in blocks.iter().enumerate() {
+        // In the order of sequence numbers, so that the newest of what arrived is what RACK sees last
+        // (tcp_sacktag_write_queue).
+        let mut walked = 0;
+        for block in segment.sack.in_order().as_slice() {
             let valid = block.start < block.end && block.end <= self.nxt && block.end > prior_una;
             if valid {
-                let duplicate = duplicate && index == 0;
-                self.apply_block(now_us, block, duplicate, facts, samples, &mut lowest);
+                let rest = SackBlock { start: block.start.max(walked), ..*block };
+                self.apply_block(now_us, rest, duplicate, facts, samples, &mut lowest);
+                walked = walked.max(block.end);
             }
         }
         if self.state != State::Loss || self.undo_marker.is_some() {
@@ -60,13 +65,14 @@ impl ModernSender {
         &mut self,
         now_us: u64,
         block: SackBlock,
-        duplicate: bool,
+        duplicate: Option<SackBlock>,
         facts: &mut AckFacts,
         samples: &mut Samples,
         lowest: &mut u64,
     ) {
         for index in self.board.within(block.start, block.end) {
             let segment = *self.board.get(index);
+            let duplicate = duplicate.is_some_and(|d| d.start <= segment.seq && segment.end <= d.end);
             if duplicate && segment.ever_retransmitted {
                 let counted = self.undo_marker.is_some_and(|marker| segment.end > marker);
                 if counted && self.undo_retransmissions > 0 {

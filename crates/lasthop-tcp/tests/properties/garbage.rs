@@ -46,6 +46,7 @@ fn segment() -> impl Strategy<Value = Segment> {
             mss: None,
             sack_permitted,
             window_scale: None,
+            compact: false,
             timestamps: stamps.map(|(value, echo)| Timestamps { value, echo }),
             sack,
         },

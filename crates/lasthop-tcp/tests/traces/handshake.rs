@@ -15,6 +15,18 @@ fn syn_takes_48_bytes_and_60_with_timestamps() {
 }
 
 #[test]
+fn a_compact_syn_permits_sack_in_the_padding_of_its_timestamps() {
+    let syn = |timestamps| {
+        let wire = Wire::connect(
+            &config(|c| (c.compact_syn, c.window_scaling, c.timestamps) = (true, true, timestamps)),
+            0,
+        );
+        wire.last().ip_bytes()
+    };
+    assert_eq!((syn(false), syn(true)), (40 + 4 + 4 + 4, 40 + 4 + 12 + 4));
+}
+
+#[test]
 fn handshake_ack_and_first_data_leave_together() {
     let config = config(|_| ());
     let mut wire = Wire::connect(&config, 10);

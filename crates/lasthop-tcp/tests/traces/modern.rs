@@ -1,9 +1,9 @@
 //! Linux 6: losses found by time, proportional rate reduction, probes, CUBIC, delayed ACKs that adapt.
 
-use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment, TcpEvent, UndoCause};
+use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment, TcpEvent, Timestamps, UndoCause};
 use lasthop_tcp::{CachedMetrics, CongestionControl, Endpoint, Profile, TcpConfig, TickClock};
 
-use crate::wire::{INFINITE, Wire};
+use crate::wire::{INFINITE, Wire, numbers};
 
 fn config(change: impl FnOnce(&mut TcpConfig)) -> TcpConfig {
     let mut config = toml::from_str(Profile::Linux6.toml()).expect("the profile is complete");
@@ -58,6 +58,20 @@ fn below_three_sacked_segments_rack_waits_a_quarter_of_the_round_trip() {
     assert_eq!(wire.expire(), [0]);
     assert_eq!(wire.recoveries(), 1);
     assert!((152..=180).contains(&(wire.now_millis() - before)), "{}", wire.now_millis() - before);
+}
+
+/// What RACK measures is the newest of what one ACK reports, in whatever order it is told
+/// (`tcp_sacktag_write_queue` sorts the blocks).
+#[test]
+fn rack_measures_the_newest_segment_of_an_ack() {
+    for blocks in [[(10, 11), (3, 4)], [(3, 4), (10, 11)]] {
+        let mut wire = ten_in_flight(|_| ());
+        assert_eq!(wire.ack(2), [10, 11, 12, 13]);
+        wire.wait(600);
+        // 10 took 600 ms; 2 and 4 to 9 left 600 ms before it, and the reordering window is 150 ms.
+        assert_eq!(wire.sack(2, &blocks)[0], 2, "{blocks:?}");
+        assert_eq!(wire.recoveries(), 1);
+    }
 }
 
 #[test]
@@ -180,6 +194,28 @@ fn a_syn_is_sent_again_every_second_at_first() {
     let distances: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let seconds: Vec<_> = distances.iter().map(|millis| (millis + 200) / 1_000).collect();
     assert_eq!(seconds[..5], [1, 1, 1, 1, 2], "{distances:?}");
+}
+
+/// The echo tells whether the first SYN had arrived (`tcp_try_undo_spurious_syn`).
+#[test]
+fn syns_that_were_repeated_for_nothing_leave_the_window_whole() {
+    for (answered, first_flight) in [(0, numbers(0, 10)), (2, numbers(0, 1))] {
+        let config = config(|_| ());
+        let mut wire = Wire::connect(&config, 20);
+        wire.expire();
+        wire.expire();
+        let echo = wire.sent[answered].0.timestamps.expect("timestamps are on").value;
+        let answer = Segment {
+            ack: 1,
+            flags: Flags::SYN.with(Flags::ACK),
+            mss: Some(536),
+            sack_permitted: true,
+            timestamps: Some(Timestamps { value: 1, echo }),
+            window_bytes: 20_000,
+            ..Segment::default()
+        };
+        assert_eq!(wire.deliver(&answer), first_flight, "SYN {answered} answered");
+    }
 }
 
 /// The receiving end of a connection, and when its ACKs leave.

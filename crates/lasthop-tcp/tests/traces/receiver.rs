@@ -217,6 +217,23 @@ fn at_most_four_sack_blocks_fit_and_three_with_timestamps() {
     }
 }
 
+/// Linux remembers four ranges (`tcp_sack_new_ofo_skb`).
+#[test]
+fn a_range_that_is_forgotten_comes_back_only_as_far_as_it_is_touched() {
+    let mut client = Client::listen(&config(|_| ()));
+    let first = |client: &mut Client, number| {
+        let ack = client.take(&Client::segment(number), Ecn::NotEct).unwrap();
+        let block = ack.sack.as_slice()[0];
+        ((block.start - 1) / 536, (block.end - 1) / 536)
+    };
+    for number in [2, 4, 6, 8, 10] {
+        assert_eq!(first(&mut client, number), (number, number + 1));
+    }
+    assert_eq!(first(&mut client, 3), (3, 5), "4 is remembered, 2 is not");
+    // All of it is there none the less.
+    assert_eq!((client.data(0), client.data(1)), (Some(1), Some(5)));
+}
+
 /// A client that has agreed on timestamps.
 fn stamped() -> Endpoint {
     let config = config(|c| c.timestamps = true);

@@ -250,18 +250,26 @@ fn folded(initial: u32, offset: u64) -> u32 {
     initial.wrapping_add(offset as u32)
 }
 
-/// The options in Linux' order, each padded in front to four bytes, as [`Segment::ip_bytes`] counts them.
-/// The blocks of a SACK option are of the peer's stream.
+/// The options, each padded in front to four bytes, as [`Segment::ip_bytes`] counts them; in Linux' order. SACK-permitted
+/// may stand in the padding of the timestamps. The blocks of a SACK option are of the peer's stream.
 fn write_options(segment: &Segment, peer: u32, bytes: &mut Vec<u8>) {
     const PAD: [u8; 2] = [tcp_option::KIND_NOOP; 2];
+    const SACK_PERMITTED: [u8; 2] =
+        [tcp_option::KIND_SELECTIVE_ACK_PERMITTED, tcp_option::LEN_SELECTIVE_ACK_PERMITTED];
     bytes.clear();
     if let Some(mss) = segment.mss {
         bytes.extend([tcp_option::KIND_MAXIMUM_SEGMENT_SIZE, tcp_option::LEN_MAXIMUM_SEGMENT_SIZE]);
         bytes.extend(mss.to_be_bytes());
     }
-    if segment.sack_permitted {
+    if segment.sack_permitted && !segment.shares_padding() {
         bytes.extend(PAD);
-        bytes.extend([tcp_option::KIND_SELECTIVE_ACK_PERMITTED, tcp_option::LEN_SELECTIVE_ACK_PERMITTED]);
+        bytes.extend(SACK_PERMITTED);
+    }
+    if let Some(timestamps) = segment.timestamps {
+        bytes.extend(if segment.shares_padding() { SACK_PERMITTED } else { PAD });
+        bytes.extend([tcp_option::KIND_TIMESTAMP, tcp_option::LEN_TIMESTAMP]);
+        bytes.extend(timestamps.value.to_be_bytes());
+        bytes.extend(timestamps.echo.to_be_bytes());
     }
     if let Some(shift) = segment.window_scale {
         bytes.extend([
@@ -270,12 +278,6 @@ fn write_options(segment: &Segment, peer: u32, bytes: &mut Vec<u8>) {
             tcp_option::LEN_WINDOW_SCALE,
             shift,
         ]);
-    }
-    if let Some(timestamps) = segment.timestamps {
-        bytes.extend(PAD);
-        bytes.extend([tcp_option::KIND_TIMESTAMP, tcp_option::LEN_TIMESTAMP]);
-        bytes.extend(timestamps.value.to_be_bytes());
-        bytes.extend(timestamps.echo.to_be_bytes());
     }
     if !segment.sack.is_empty() {
         bytes.extend(PAD);

@@ -75,6 +75,16 @@ fn a_syn_announces_mss_sack_timestamps_and_ecn() {
     assert_eq!(hex(&syn(), Ttl::Fresh), expected);
 }
 
+/// The bytes are those of a SYN of Linux 6.12 with the same values.
+#[test]
+fn a_compact_syn_has_its_options_as_linux_lays_them_out() {
+    let Body::Tcp(segment) = syn().body else { unreachable!("a SYN is TCP") };
+    let segment = Segment { compact: true, window_scale: Some(4), ..segment };
+    let bytes = hex(&packet(1, Direction::Down, Ecn::NotEct, segment), Ttl::Fresh);
+    // MSS 536; SACK permitted with timestamps; a NOP and the shift.
+    assert_eq!(bytes[10..], ["02040218", "0402080a", "00000102", "00000000", "01030304"]);
+}
+
 #[test]
 fn a_sack_ack_reports_a_duplicate_first_and_clamps_its_window() {
     let mut segment = Segment {
@@ -214,7 +224,7 @@ proptest! {
     fn checksums_hold_and_the_length_is_the_modelled_one(
         seq: u64, ack: u64, payload_bytes in 0_u32..1500, flags in 0_u8..8, window_bytes: u64,
         mss: Option<u16>, sack_permitted: bool, window_scale: Option<u8>, stamps: Option<(u32, u32)>, blocks in 0_usize..4,
-        serial: u64, flow in 0_u32..10_000, up: bool, udp: bool,
+        compact: bool, serial: u64, flow in 0_u32..10_000, up: bool, udp: bool,
     ) {
         let flag = |bit: u8, flag| if flags & bit == 0 { Flags::default() } else { flag };
         let mut segment = Segment {
@@ -227,6 +237,7 @@ proptest! {
             mss: mss.filter(|_| blocks == 0),
             sack_permitted: sack_permitted && blocks == 0,
             window_scale: window_scale.filter(|_| blocks == 0),
+            compact,
             timestamps: stamps.map(|(value, echo)| Timestamps { value, echo }),
             ..Segment::default()
         };

@@ -1,0 +1,210 @@
+"""What parts two histories: the earliest step of any host, queue or link that two engines took differently.
+
+A step is what one place of the run decided: a host sent a segment, a queue took a packet in or dropped it, a link
+delivered or lost it. What a step does to other places comes later, so the earliest difference is the cause.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import takewhile, zip_longest
+from typing import Any, NamedTuple
+
+from lasthop.campaign import Trace
+from lasthop.crosscheck.align import AT_ONCE_NS
+from lasthop.explain.packets import rows
+
+# Packets of the kernel engine are so much later than those of the model, at most: its hosts' system calls take time.
+_LATENESS_NS = 5_000
+# A host answers a packet within this time; what it does later a timer does.
+_ANSWER_NS = 100_000
+# All flags but PSH, which decides nothing.
+_FLAGS = 0xF7
+# What names a packet on either engine, with its flags.
+_IDENTITY = ("flow", "seq", "end", "ack", "sack")
+_AT_QUEUE = {"enqueued": "taken in", "dropped-queue": "dropped", "dropped-red": "RED", "marked": "RED"}
+_AT_LINK = {"delivered": "delivered", "dropped-error": "lost", "dropped-arq": "lost"}
+# Of simultaneous differences the network's comes first, and a window before what it allows.
+_RANKS = ("queue", "link", "client", "window", "server")
+
+
+class Kind(StrEnum):
+    """What was decided differently."""
+
+    TIE = "full queue, in a tie"
+    QUEUE = "full queue"
+    RED_TIE = "RED, after a tie"
+    RED = "RED"
+    LOSS = "loss on the link"
+    ORDER = "order of packets"
+    DELAYED_ACK = "receiver's timer"
+    RECEIVER = "receiver's answer"
+    TIMER = "sender's timer"
+    WINDOW = "window"
+    SENT = "sender's answer"
+
+
+class Place(NamedTuple):
+    """Where something is decided: a `queue` or `link` of a direction; a `server`, `client` or `window` of a flow."""
+
+    kind: str
+    of: str | int
+
+
+class Step(NamedTuple):
+    """What a place did, and when."""
+
+    ns: int
+    decision: tuple[Any, ...]
+    """What must be the same on both engines."""
+    waited_ns: int = 0
+    """Of a host: since it got its latest packet of the flow."""
+    queued: int | None = None
+    """Of a queue: packets in it with one that was taken in."""
+
+    @property
+    def by_timer(self) -> bool:
+        """Whether there was nothing to answer."""
+        return self.waited_ns > _ANSWER_NS
+
+
+_Both = tuple[Step | None, Step | None]
+
+
+@dataclass(slots=True)
+class Steps:
+    """What every place of a run did, in order."""
+
+    of: dict[Place, list[Step]] = field(default_factory=lambda: defaultdict(list))
+    departures: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """When packets left the queues."""
+    _arrivals: Counter[Place] = field(default_factory=Counter)
+    _latest: dict[Place, int] = field(default_factory=dict)
+
+    def add_packet(self, row: Mapping[str, Any]) -> None:
+        """Take in an event of a packet."""
+        now, event, direction = row["time_ns"], row["event"], row["direction"]
+        host = Place("server" if (direction == "down") == (event == "sent") else "client", row["flow"])
+        packet = (*(row[name] for name in _IDENTITY), row["flags"] & _FLAGS)
+        if event == "sent":
+            self.of[host].append(Step(now, (*packet, self._arrivals[host]), self._waited(host, now)))
+        elif event == "dequeued":
+            self.departures[Place("queue", direction)].append(now)
+        elif event in _AT_QUEUE:
+            step = Step(now, (*packet, _AT_QUEUE[event]), queued=row["queue_packets"])
+            self.of[Place("queue", direction)].append(step)
+        elif event in _AT_LINK:
+            self.of[Place("link", direction)].append(Step(now, (*packet, _AT_LINK[event])))
+        if event == "delivered":
+            self._arrivals[host] += host not in self._latest or now - self._latest[host] > AT_ONCE_NS
+            self._latest[host] = now
+
+    def add_told(self, row: Mapping[str, Any]) -> None:
+        """Take in what the fixed host's TCP tells."""
+        server, windows = Place("server", row["flow"]), self.of[Place("window", row["flow"])]
+        arrivals = self._arrivals[server]
+        match row["event"]:
+            case "window":
+                window = row["cwnd"], row["ssthresh"]
+                if not windows or windows[-1].decision[1:] != window:
+                    waited = self._waited(server, row["time_ns"])
+                    windows.append(Step(row["time_ns"], (arrivals, *window), waited))
+            case "established":
+                # A repeated SYN lowers the window of Linux, which then begins anew.
+                windows.clear()
+            case "closed":
+                # A closed socket has forgotten its window.
+                windows[:] = takewhile(lambda step: step.decision[0] < arrivals, windows)
+
+    def _waited(self, host: Place, now: int) -> int:
+        return now - self._latest.setdefault(host, now)
+
+    def is_tie(self, place: Place, step: Step) -> bool:
+        """Whether a packet left the queue while another arrived."""
+        return any(abs(departure - step.ns) <= _LATENESS_NS for departure in self.departures[place])
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The earliest difference; without a step where a place did nothing more."""
+
+    kind: Kind
+    place: Place
+    steps: _Both
+    after_timer: bool
+    """Whether a timer had fired on another tick before."""
+
+
+def steps(trace: Trace) -> Steps:
+    """Return what every place of a run did."""
+    found = Steps()
+    for row in heapq.merge(rows(trace.packets), rows(trace.tcp), key=lambda row: int(row["order"])):
+        if "direction" in row:
+            found.add_packet(row)
+        elif row["host"] == "server":
+            found.add_told(row)
+    return found
+
+
+def cause(engines: tuple[Steps, Steps], flow: int) -> Cause | None:
+    """Return the earliest difference that a flow can have felt; none if there is none.
+
+    It cannot feel another flow's window, only what that allows.
+    """
+    differences: dict[Place, _Both] = {}
+    ticks = []
+    for place in engines[0].of.keys() | engines[1].of.keys():
+        for both in zip_longest(engines[0].of[place], engines[1].of[place]):
+            left, right = both
+            if left is None or right is None or left.decision != right.decision:
+                differences[place] = both
+                break
+            if left.by_timer and right.by_timer and abs(left.waited_ns - right.waited_ns) > _ANSWER_NS:
+                ticks.append(_time(both))
+    felt = [place for place in differences if place.kind != "window" or place.of == flow]
+    if not felt:
+        return None
+    place = min(felt, key=lambda one: (_time(differences[one]), _RANKS.index(one.kind)))
+    ns = _time(differences[place])
+    window = Place("window", place.of)
+    if place.kind == "server" and window in differences and _time(differences[window]) <= ns:
+        place = window
+    return Cause(_kind(engines, place, differences[place]), place, differences[place], any(tick < ns for tick in ticks))
+
+
+def _time(both: _Both) -> int:
+    return min(step.ns for step in both if step is not None)
+
+
+def _kind(engines: tuple[Steps, Steps], place: Place, both: _Both) -> Kind:
+    left, right = both
+    match place.kind:
+        case "client":
+            return Kind.DELAYED_ACK if _is_timers(both) else Kind.RECEIVER
+        case "server":
+            return Kind.TIMER if _is_timers(both) else Kind.SENT
+        case "window":
+            return Kind.TIMER if any(step is not None and step.by_timer for step in both) else Kind.WINDOW
+    if left is None or right is None or left.decision[:-1] != right.decision[:-1]:
+        return Kind.ORDER
+    if place.kind == "link":
+        return Kind.LOSS
+    if "RED" in (left.decision[-1], right.decision[-1]):
+        return Kind.RED_TIE if _queues_differed(engines, place, left.ns) else Kind.RED
+    tie = engines[0].is_tie(place, left) or engines[1].is_tie(place, right)
+    return Kind.TIE if tie else Kind.QUEUE
+
+
+def _is_timers(both: _Both) -> bool:
+    """Whether a timer did the earlier of two things that a host did."""
+    return min((step for step in both if step is not None), key=lambda step: step.ns).by_timer
+
+
+def _queues_differed(engines: tuple[Steps, Steps], place: Place, until_ns: int) -> bool:
+    """Whether a packet that both queues took in found another number of packets there."""
+    pairs = zip(engines[0].of[place], engines[1].of[place], strict=False)
+    return any(left.queued != right.queued for left, right in takewhile(lambda pair: pair[0].ns < until_ns, pairs))
