@@ -13,6 +13,8 @@ import pytest
 
 from lasthop.crosscheck.align import State, history, parting
 from lasthop.crosscheck.cause import Kind, cause, steps
+from lasthop.crosscheck.compare import Distance, FlowComparison
+from lasthop.crosscheck.tell import tell_all
 from lasthop.live.engine import LiveTrace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -182,3 +184,26 @@ def test_the_example_runs_on_the_model_and_follows_the_kernel(tmp_path: Path, la
     rows = pl.read_csv(out)
     assert rows["cell"].n_unique() == 4
     assert statistics.median(rows["elapsed_distance"].abs()) < 0.01
+
+
+def test_medians_over_replications_stand_beside_single_runs() -> None:
+    # One of three runs is far off, as where chance is drawn anew; the medians are not.
+    comparisons = [
+        FlowComparison(
+            cell="a",
+            replication=number,
+            flow="download",
+            protocol="udp",
+            engines=("kernel", "live"),
+            outcomes=("closed", "closed"),
+            distances=[Distance("elapsed_s", values)],
+            acks=0,
+            parting=None,
+            cause=None,
+        )
+        for number, values in enumerate([(10.0, 10.0), (10.0, 15.0), (10.02, 10.02)], start=1)
+    ]
+    said = list(tell_all(comparisons))
+    assert "within 0.5 % for 2 of 3" in said[1]
+    assert said[2] == "  medians over replications: median distance 0.200%, greatest 0.200%, within 0.5 % for 1 of 1"
+    assert not any("medians" in line for line in tell_all(comparisons[:1]))

@@ -44,11 +44,8 @@ def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
         chosen = [comparison for comparison in comparisons if comparison.engines == engines]
         yield f"{engines[1]} beside {engines[0]}: {len(chosen)} flows"
         if shares := _shares(chosen):
-            within = sum(share <= 0.005 for share in shares)
-            yield (
-                f"  elapsed time: median distance {statistics.median(shares):.3%}, greatest {max(shares):.3%}, "
-                f"within 0.5 % for {within} of {len(shares)}"
-            )
+            yield f"  elapsed time: {_spread(shares)}"
+            yield from _medians(chosen)
         tcp = [comparison for comparison in chosen if comparison.protocol == "tcp"]
         if not tcp:
             continue
@@ -58,6 +55,28 @@ def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
         yield f"  equal drops and retransmissions: {equal} of {len(tcp)} TCP flows"
         yield f"  the same state at every ACK: {whole} of {len(tcp)}; on average up to {prefix:.0%} of the ACKs"
         yield from _causes(tcp)
+
+
+def _spread(shares: Sequence[float]) -> str:
+    within = sum(share <= 0.005 for share in shares)
+    return (
+        f"median distance {statistics.median(shares):.3%}, greatest {max(shares):.3%}, "
+        f"within 0.5 % for {within} of {len(shares)}"
+    )
+
+
+def _medians(chosen: Sequence[FlowComparison]) -> Iterator[str]:
+    """Compare medians over replications, where there are several: what chance draws anew differs from run to run."""
+    runs: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for one in chosen:
+        if distance := one.distance("elapsed_s"):
+            runs[one.cell, one.flow].append(distance.values)
+    if all(len(values) == 1 for values in runs.values()):
+        return
+    medians = [[statistics.median(each) for each in zip(*values, strict=True)] for values in runs.values()]
+    shares = [abs(other - reference) / reference for reference, other in medians if reference]
+    if shares:
+        yield f"  medians over replications: {_spread(shares)}"
 
 
 def _causes(tcp: Sequence[FlowComparison]) -> Iterator[str]:
