@@ -27,17 +27,17 @@ pub struct Clock {
 impl Clock {
     /// A run that starts now.
     pub fn start() -> io::Result<Self> {
-        Ok(Self { start_nanos: monotonic_nanos()? })
+        Ok(Self { start_nanos: nanos_of(ClockId::CLOCK_MONOTONIC)? })
     }
 
     /// How long the run has lasted.
     pub fn now(self) -> io::Result<Instant> {
-        Ok(Instant::from_nanos(monotonic_nanos()?.saturating_sub(self.start_nanos)))
+        Ok(Instant::from_nanos(nanos_of(ClockId::CLOCK_MONOTONIC)?.saturating_sub(self.start_nanos)))
     }
 }
 
-fn monotonic_nanos() -> io::Result<u64> {
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
+fn nanos_of(clock: ClockId) -> io::Result<u64> {
+    let time = clock_gettime(clock)?;
     Ok(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
@@ -51,7 +51,7 @@ struct Rest {
 
 impl Rest {
     fn start(now: Instant) -> io::Result<Self> {
-        Ok(Self { since: now, busy: busy_nanos()? })
+        Ok(Self { since: now, busy: nanos_of(ClockId::CLOCK_THREAD_CPUTIME_ID)? })
     }
 
     /// Sleeps for what is owed of the time since the last look.
@@ -60,7 +60,7 @@ impl Rest {
         if whole < REST_INTERVAL {
             return Ok(());
         }
-        let busy = busy_nanos()?;
+        let busy = nanos_of(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
         let rested = whole.as_nanos().saturating_sub(busy - self.busy);
         let owed = (whole.as_nanos() / REST_SHARE).saturating_sub(rested);
         if owed > 0 {
@@ -69,12 +69,6 @@ impl Rest {
         *self = Self { since: now + Duration::from_nanos(owed), busy };
         Ok(())
     }
-}
-
-/// Processor time of the caller.
-fn busy_nanos() -> io::Result<u64> {
-    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
-    Ok(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
 /// Waits for files to become ready, and for a time to come.
@@ -161,5 +155,25 @@ impl Waiter {
         }
         self.armed = due;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_rests_leaves_more_of_its_time_than_linux_asks_for() {
+        let mut waiter = Waiter::new(Clock::start().unwrap(), Duration::ZERO, true).unwrap();
+        let mut ready = Vec::new();
+        let before = nanos_of(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
+        let mut now = waiter.now;
+        let (start, end) = (now, now + Duration::from_millis(200));
+        while now < end {
+            // There is always something due.
+            now = waiter.wait(Some(now), &mut ready).unwrap();
+        }
+        let busy = nanos_of(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap() - before;
+        assert!(busy * 20 < now.saturating_since(start).as_nanos() * 19, "{busy} ns of 200 ms");
     }
 }
