@@ -133,7 +133,7 @@ pub struct LanConfig {
 }
 
 /// What stands between each LAN and the last hop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouterConfig {
     /// Whose queues, rate, delay and losses these are.
