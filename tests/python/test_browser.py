@@ -249,18 +249,16 @@ def test_the_report_of_a_whole_study_is_small_and_opens_at_once(
     assert lasthop_main("study", "run", study, "--out", tmp_path / "study", "--quiet") == 0
     report = tmp_path / "study" / "report.html"
     assert report.stat().st_size < 15_000_000
-    # The page's own work, as other processes may slow down the clock: processor time of its main thread.
-    browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
     browser.get("about:blank")
     browser.get_log("performance")
     browser.get(report.as_uri())
+    # Why it opens at once (`scripts/bench_report.py` measures how soon): few elements, and nothing far off is drawn.
+    assert len(browser.find_elements(By.CSS_SELECTOR, "*")) < 30_000
+    distant = browser.find_elements(By.CSS_SELECTOR, ".plot")[1:]
+    assert len(distant) > 10
+    assert not any(figure.find_elements(By.CSS_SELECTOR, ".main-svg") for figure in distant)
     plot = browser.find_element(By.CSS_SELECTOR, "#agreement .plot")
     browser.execute_script("arguments[0].scrollIntoView({block: 'start', behavior: 'instant'})", plot)
-    WebDriverWait(browser, PATIENCE_S).until(
-        lambda _: browser.find_elements(By.CSS_SELECTOR, "#agreement .plot .nsewdrag")
-    )
-    metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
-    spent = {metric["name"]: metric["value"] for metric in metrics}
-    assert 0 < spent["TaskDuration"] < 3
+    WebDriverWait(browser, PATIENCE_S).until(lambda _: plot.find_elements(By.CSS_SELECTOR, ".nsewdrag"))
     assert browser.get_log("browser") == []
     assert requested(browser) == [report.as_uri()]
