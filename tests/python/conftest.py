@@ -13,6 +13,8 @@ from hypothesis import settings
 import fake_core
 from lasthop import _core
 from lasthop.cli import main
+from lasthop.errors import InputError
+from lasthop.kernel.store import Kernel, find_kernel
 
 # A slow machine is no failure.
 settings.register_profile("lasthop", deadline=None)
@@ -47,6 +49,15 @@ def scenario_file(tmp_path: Path) -> Path:
     file = tmp_path / "small.toml"
     file.write_text("small\n", encoding="utf-8")
     return file
+
+
+@pytest.fixture(scope="session")
+def kernel() -> Kernel:
+    """Return the guest kernel. `make test` builds it before; without it these tests fail, and say how to get it."""
+    try:
+        return find_kernel(None)
+    except InputError as error:
+        pytest.fail(f"the tests of the kernel engine need a guest kernel: run `make kernel` ({error})")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from lasthop.crosscheck.align import State, history, parting
-from lasthop.crosscheck.cause import Kind, cause, steps
+from lasthop.crosscheck.cause import Kind, cause, differences, steps
 from lasthop.crosscheck.compare import Distance, FlowComparison
 from lasthop.crosscheck.tell import tell_all
 from lasthop.live.engine import LiveTrace
@@ -115,7 +115,7 @@ def test_the_cause_is_the_earliest_step_that_was_taken_differently(
     kernel: list[tuple[int, str, int]], model: list[tuple[int, str, int]], kind: Kind
 ) -> None:
     later = [(100 * MS, "delivered up", 901)]
-    found = cause((steps(run(SENT + kernel + later)), steps(run(SENT + model))), 0)
+    found = cause(differences((steps(run(SENT + kernel + later)), steps(run(SENT + model)))), 0)
     assert found is not None
     assert found.kind == kind
 
@@ -123,14 +123,14 @@ def test_the_cause_is_the_earliest_step_that_was_taken_differently(
 def test_a_window_comes_before_what_it_allows_and_another_flow_feels_only_that() -> None:
     ack = [*SENT, (20 * MS, "delivered up", 101)]
     kernel, model = run([*ack, (20 * MS, "sent", 101)], [(20 * MS, 2)]), run(ack, [(20 * MS, 1)])
-    engines = steps(kernel), steps(model)
-    own, other = cause(engines, 0), cause(engines, 1)
+    found = differences((steps(kernel), steps(model)))
+    own, other = cause(found, 0), cause(found, 1)
     assert own is not None
     assert other is not None
     assert (own.kind, other.kind) == (Kind.WINDOW, Kind.WINDOW)
     silent = steps(run(ack, [(20 * MS, 2)]))
-    assert cause((silent, engines[1]), 1) is None
-    assert cause((silent, silent), 0) is None
+    assert cause(differences((silent, steps(model))), 1) is None
+    assert cause(differences((silent, silent)), 0) is None
 
 
 def test_acks_that_arrive_at_once_are_one_state() -> None:

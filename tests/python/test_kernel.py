@@ -21,23 +21,12 @@ from lasthop.kernel import engine as kernel_engine
 from lasthop.kernel.build import build
 from lasthop.kernel.engine import KernelEngine
 from lasthop.kernel.source import find_source
-from lasthop.kernel.store import Kernel, find_kernel, kernels, store
+from lasthop.kernel.store import Kernel, kernels, store
 from test_live_run import DOWNLOAD, PAGE, SCENARIO, STREAM
 from tools import require_tools, tshark
 
 LASTHOP = Path(sys.executable).with_name("lasthop")
 ROOT = Path(__file__).resolve().parents[2]
-
-# `make test` builds it before; without it these tests fail, and say how to get it.
-NO_KERNEL = "the tests of the kernel engine need a guest kernel: run `make kernel`"
-
-
-@pytest.fixture(scope="session")
-def kernel() -> Kernel:
-    try:
-        return find_kernel(None)
-    except InputError as error:
-        pytest.fail(f"{NO_KERNEL} ({error})")
 
 
 def scenario(folder: Path, *parts: str) -> Path:

@@ -12,9 +12,8 @@ import pytest
 from lasthop import _core
 from lasthop.errors import InputError
 from lasthop.kernel.engine import KernelEngine
-from lasthop.kernel.store import Kernel, find_kernel
+from lasthop.kernel.store import Kernel
 from lasthop.live.engine import LiveResults, run_cell
-from test_kernel import NO_KERNEL
 
 LASTHOP = Path(sys.executable).with_name("lasthop")
 
@@ -37,14 +36,6 @@ LOSSES = 'errors = { good = "0 s", bad = "1 s", packet_error_probability = 0.05 
 DOWNLOAD = '[[flow]]\nkind = "bulk-tcp"\nname = "download"\nbytes = "300 kB"\nstart = "100 ms"\n'
 # A packet of 1500 bytes at 100 Mbit/s.
 LAN_NS = 120_000
-
-
-@pytest.fixture(scope="module")
-def kernel() -> Kernel:
-    try:
-        return find_kernel(None)
-    except InputError as error:
-        pytest.fail(f"{NO_KERNEL} ({error})")
 
 
 def stream(rate: str, duration: str) -> str:

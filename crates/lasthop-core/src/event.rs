@@ -15,6 +15,17 @@ pub enum Host {
     Client,
 }
 
+impl Host {
+    /// The host at the other end.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Server => Self::Client,
+            Self::Client => Self::Server,
+        }
+    }
+}
+
 /// Transport protocol of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -20,6 +20,16 @@ pub enum Direction {
     Up,
 }
 
+impl Direction {
+    /// The host whose packets travel this way.
+    pub const fn sender(self) -> Host {
+        match self {
+            Self::Down => Host::Server,
+            Self::Up => Host::Client,
+        }
+    }
+}
+
 /// The way of what a host sends.
 impl From<Host> for Direction {
     fn from(sender: Host) -> Self {

@@ -48,8 +48,13 @@ impl Rate {
 
     /// Time to transmit an IP packet of `bytes` bytes (at most 65535), to the nearest nanosecond.
     pub fn transmission_time(self, bytes: u32) -> Duration {
-        let bits_nanos = u64::from(bytes) * 8 * 1_000_000_000;
-        Duration::from_nanos((bits_nanos + self.0 / 2) / self.0)
+        self.time_of_nanobits(u64::from(bytes) * 8 * 1_000_000_000)
+    }
+
+    /// Time to transmit that many billionths of a bit, to the nearest nanosecond. They count parts of a packet without
+    /// rounding, as `1 bit/s` is one of them in each nanosecond.
+    pub fn time_of_nanobits(self, nanobits: u64) -> Duration {
+        Duration::from_nanos((nanobits + self.0 / 2) / self.0)
     }
 }
 

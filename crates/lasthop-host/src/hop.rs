@@ -133,7 +133,7 @@ pub struct Entry {
 impl Entry {
     /// Who is to get it.
     pub fn receiver(self) -> Host {
-        if self.sender == Host::Server { Host::Client } else { Host::Server }
+        self.sender.other()
     }
 }
 
@@ -261,7 +261,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
                     Link::Forwarded(_) => None,
                 };
                 if let Some(id) = id {
-                    let host = if direction == Direction::Down { Host::Client } else { Host::Server };
+                    let host = direction.sender().other();
                     return Some(Delivery { due, host, id });
                 }
                 self.released = None;
@@ -425,8 +425,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
                         Link::Path(path) => path.handle_packet(due, id, arena, seen),
                         Link::Opportunities(link) => link.handle_packet(due, id, arena, seen),
                         Link::Forwarded(_) => {
-                            let sender =
-                                if direction == Direction::Down { Host::Server } else { Host::Client };
+                            let sender = direction.sender();
                             entries.push_back(Entry { due, sender, id });
                         }
                     }

@@ -104,9 +104,8 @@ impl HostNamespace {
             netlink.up(index)?;
             netlink.route(index, Destination::Any(ipv4.into()), &config.metrics)?;
             for (pair, metrics) in (1..).zip(&config.further) {
-                let other = if host == Host::Server { Host::Client } else { Host::Server };
                 netlink.address(index, further_address(host, pair).into(), 24)?;
-                netlink.route(index, Destination::Host(further_address(other, pair)), metrics)?;
+                netlink.route(index, Destination::Host(further_address(host.other(), pair)), metrics)?;
             }
             let any = |ipv6| netlink.route(index, Destination::Any(IpAddr::V6(ipv6)), &config.metrics);
             ipv6.map_or(Ok(()), any)

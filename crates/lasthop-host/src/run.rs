@@ -132,8 +132,8 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
     let scenario = &spec.scenario;
     needs_last_hop(scenario)?;
     needs_sockets(scenario)?;
-    // A guest has no parent.
-    if spec.parent.is_some() {
+    let in_guest = spec.parent.is_none();
+    if !in_guest {
         needs_no_router(scenario)?;
     }
     let features = Features::of(scenario);
@@ -151,8 +151,8 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
         let nginx = Nginx::start(scenario, &server)?;
         Ok::<Hosts, Error>((server, HostNamespace::create(Host::Client, mtu, &features.client)?, nginx))
     };
-    // A guest of its own need not: its clock stands still while it computes.
-    let rests = priority.real_time && spec.parent.is_some();
+    // A guest need not: its clock stands still while it computes.
+    let rests = priority.real_time && !in_guest;
     let mut pair = hosts().map_err(|error| missing_algorithm(&scenario.tcp).unwrap_or(error))?;
     let (mut records, mut facts) = (Batch::default(), Vec::new());
     let mut recording = None;
@@ -204,7 +204,9 @@ fn run_once<O: Observer>(
     waiter.watch(&server.tun, EpollFlags::EPOLLIN, SERVER_TUN)?;
     waiter.watch(&client.tun, EpollFlags::EPOLLIN, CLIENT_TUN)?;
     for (host, name) in [(Host::Server, ROUTER_TO_SERVER), (Host::Client, ROUTER_TO_CLIENT)] {
-        emulator.router_tun(host).map_or(Ok(()), |tun| waiter.watch(tun, EpollFlags::EPOLLIN, name))?;
+        if let Some(tun) = emulator.router_tun(host) {
+            waiter.watch(tun, EpollFlags::EPOLLIN, name)?;
+        }
     }
     let limit = Instant::ZERO + scenario.time_limit;
     let mut ready = Vec::new();

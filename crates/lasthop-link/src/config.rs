@@ -197,21 +197,16 @@ pub(crate) fn check(
 }
 
 impl PathConfig {
-    /// Most that passes, in bit/s of IP packets of `ip_bytes` bytes: the link's rate, or what HTB lets go.
-    pub fn ip_rate(&self, ip_bytes: u32) -> f64 {
-        self.shaped(self.link.rate, ip_bytes)
-    }
-
-    /// The same after each change of the link's rate.
-    pub fn ip_rate_changes(&self, ip_bytes: u32) -> impl Iterator<Item = (Instant, f64)> {
+    /// Most that passes, in bit/s of IP packets of `ip_bytes` bytes, from the start and after each change of the link's
+    /// rate: that rate, or what HTB lets go.
+    pub fn ip_rates(&self, ip_bytes: u32) -> Vec<(Instant, f64)> {
         let changes = self.link.change.iter();
-        changes
-            .filter_map(move |change| Some((Instant::ZERO + change.at, self.shaped(change.rate?, ip_bytes))))
-    }
-
-    fn shaped(&self, rate: Rate, ip_bytes: u32) -> f64 {
-        let link = rate.bits_per_second() as f64;
-        self.htb.as_ref().map_or(link, |htb| link.min(htb.ip_rate(ip_bytes)))
+        let changes = changes.filter_map(|change| Some((Instant::ZERO + change.at, change.rate?)));
+        let shaped = self.htb.as_ref().map_or(f64::INFINITY, |htb| htb.ip_rate(ip_bytes));
+        std::iter::once((Instant::ZERO, self.link.rate))
+            .chain(changes)
+            .map(|(since, rate)| (since, shaped.min(rate.bits_per_second() as f64)))
+            .collect()
     }
 
     /// Checks what would make the path useless: a queue or send buffer that can never hold a packet of `mtu`

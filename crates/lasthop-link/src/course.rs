@@ -28,21 +28,20 @@ impl Course {
     /// at the new one.
     pub(crate) fn transmission_end(&mut self, now: Instant, ip_bytes: u32) -> Instant {
         self.advance(now);
-        let (mut rate, mut since) = (self.rate.bits_per_second(), now);
-        // In bits of a nanosecond: bit/s times nanoseconds.
-        let mut left = u64::from(ip_bytes) * 8 * 1_000_000_000;
+        let (mut rate, mut since) = (self.rate, now);
+        let mut nanobits = u64::from(ip_bytes) * 8 * 1_000_000_000;
         for change in self.changes.iter().rev() {
             let at = Instant::ZERO + change.at;
-            let sent = rate.saturating_mul(at.saturating_since(since).as_nanos());
-            if sent >= left {
+            let sent = rate.bits_per_second().saturating_mul(at.saturating_since(since).as_nanos());
+            if sent >= nanobits {
                 break;
             }
             if let Some(next) = change.rate {
-                left -= sent;
-                (rate, since) = (next.bits_per_second(), at);
+                nanobits -= sent;
+                (rate, since) = (next, at);
             }
         }
-        since + Duration::from_nanos((left + rate / 2) / rate)
+        since + rate.time_of_nanobits(nanobits)
     }
 
     /// The delay of what leaves the sending side at `now`.

@@ -78,13 +78,12 @@ impl Scenario {
 
     /// Most that the bottleneck towards the mobile host carries, in bit/s of full IP packets, and since when; the first
     /// since the start.
-    pub fn bottleneck_rates(&self) -> impl Iterator<Item = (Instant, f64)> {
+    pub fn bottleneck_rates(&self) -> Vec<(Instant, f64)> {
         let packet = self.mtu.0 as u32;
-        let (first, changes) = match self.topology() {
-            Topology::LastHop { down, .. } => (down.ip_rate(packet), Some(down.ip_rate_changes(packet))),
-            Topology::Atm(atm) => (atm.ip_rate(packet), None),
-        };
-        [(Instant::ZERO, first)].into_iter().chain(changes.into_iter().flatten())
+        match self.topology() {
+            Topology::LastHop { down, .. } => down.ip_rates(packet),
+            Topology::Atm(atm) => vec![(Instant::ZERO, atm.ip_rate(packet))],
+        }
     }
 
     /// Propagation delay from the mobile host to the fixed host.
@@ -98,7 +97,7 @@ impl Scenario {
     /// The short flows that `config`, an entry of this scenario, asks for, of which the first may start at `start`.
     pub fn short_flows(&self, config: &ShortFlowsConfig, start: Instant, seed: Seed) -> ShortFlows {
         let bits = f64::from(config.packets) * self.mtu.0 as f64 * 8.0;
-        let rate = self.bottleneck_rates().next().map_or(f64::INFINITY, |(_, rate)| rate);
+        let (_, rate) = self.bottleneck_rates()[0];
         let response_time = Duration::from_nanos((bits / rate * 1e9) as u64);
         ShortFlows::new(config, start, response_time, seed.stream(&format!("short.{}", config.name)))
     }

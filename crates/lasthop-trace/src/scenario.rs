@@ -40,8 +40,9 @@ impl CaptureTarget {
 impl Analysis {
     /// An analysis of one run of `scenario`, on whichever engine. The bottleneck is the link down.
     pub fn of(scenario: &Scenario) -> Self {
+        let rates = scenario.bottleneck_rates().into_iter();
         let run = RunInfo {
-            rates: scenario.bottleneck_rates().map(|(since, rate)| (since, rate / 8.0)).collect(),
+            rates: rates.map(|(since, rate)| (since, rate / 8.0)).collect(),
             segment_bytes: scenario.segment_bytes(),
             packet_bytes: scenario.mtu.0 as u32,
         };

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import takewhile, zip_longest
@@ -150,30 +150,48 @@ def steps(trace: Trace) -> Steps:
     return found
 
 
-def cause(engines: tuple[Steps, Steps], flow: int) -> Cause | None:
-    """Return the earliest difference that a flow can have felt; none if there is none.
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """Where two engines took different steps."""
 
-    It cannot feel another flow's window, only what that allows.
-    """
-    differences: dict[Place, _Both] = {}
+    engines: tuple[Steps, Steps]
+    first: Mapping[Place, _Both]
+    """The first of each place."""
+    ticks: Sequence[int]
+    """When timers had fired on different ticks before."""
+
+
+def differences(engines: tuple[Steps, Steps]) -> Differences:
+    """Compare what every place of a run did."""
+    first: dict[Place, _Both] = {}
     ticks = []
     for place in engines[0].of.keys() | engines[1].of.keys():
         for both in zip_longest(engines[0].of[place], engines[1].of[place]):
             left, right = both
             if left is None or right is None or left.decision != right.decision:
-                differences[place] = both
+                first[place] = both
                 break
             if left.by_timer and right.by_timer and abs(left.waited_ns - right.waited_ns) > _ANSWER_NS:
                 ticks.append(_time(both))
-    felt = [place for place in differences if place.kind != "window" or place.of == flow]
+    return Differences(engines, first, ticks)
+
+
+def cause(found: Differences, flow: int) -> Cause | None:
+    """Return the earliest difference that a flow can have felt; none if there is none.
+
+    It cannot feel another flow's window, only what that allows.
+    """
+    first = found.first
+    felt = [place for place in first if place.kind != "window" or place.of == flow]
     if not felt:
         return None
-    place = min(felt, key=lambda one: (_time(differences[one]), _RANKS.index(one.kind)))
-    ns = _time(differences[place])
+    place = min(felt, key=lambda one: (_time(first[one]), _RANKS.index(one.kind), str(one.of)))
+    ns = _time(first[place])
     window = Place("window", place.of)
-    if place.kind == "server" and window in differences and _time(differences[window]) <= ns:
+    if place.kind == "server" and window in first and _time(first[window]) <= ns:
         place = window
-    return Cause(_kind(engines, place, differences[place]), place, differences[place], any(tick < ns for tick in ticks))
+    kind = _kind(found.engines, place, first[place])
+    return Cause(kind, place, first[place], any(tick < ns for tick in found.ticks))
 
 
 def _time(both: _Both) -> int:

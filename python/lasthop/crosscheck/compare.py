@@ -8,7 +8,7 @@ from typing import Any
 
 from lasthop.campaign import Trace
 from lasthop.crosscheck.align import Parting, history, parting
-from lasthop.crosscheck.cause import Cause, cause, steps
+from lasthop.crosscheck.cause import Cause, cause, differences, steps
 from lasthop.explain.packets import rows
 
 # What names a row, and the starting time, which is drawn and only told.
@@ -100,7 +100,7 @@ def compare(
         states = history(traces[0], index), history(traces[1], other_index)
         found = parting(*states) if reference["protocol"] == "tcp" else None
         if found is not None and decided is None:
-            decided = steps(traces[0]), steps(traces[1])
+            decided = differences((steps(traces[0]), steps(traces[1])))
         yield FlowComparison(
             cell=cell,
             replication=replication,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from lasthop.crosscheck.align import State
 from lasthop.crosscheck.cause import Cause, Kind
@@ -43,7 +43,7 @@ def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
     for engines in sorted({comparison.engines for comparison in comparisons}):
         chosen = [comparison for comparison in comparisons if comparison.engines == engines]
         yield f"{engines[1]} beside {engines[0]}: {len(chosen)} flows"
-        if shares := _shares(chosen):
+        if shares := _shares(one.distance("elapsed_s") for one in chosen):
             yield f"  elapsed time: {_spread(shares)}"
             yield from _medians(chosen)
         tcp = [comparison for comparison in chosen if comparison.protocol == "tcp"]
@@ -73,9 +73,8 @@ def _medians(chosen: Sequence[FlowComparison]) -> Iterator[str]:
             runs[one.cell, one.flow].append(distance.values)
     if all(len(values) == 1 for values in runs.values()):
         return
-    medians = [[statistics.median(each) for each in zip(*values, strict=True)] for values in runs.values()]
-    shares = [abs(other - reference) / reference for reference, other in medians if reference]
-    if shares:
+    medians = (tuple(map(statistics.median, zip(*values, strict=True))) for values in runs.values())
+    if shares := _shares(Distance("elapsed_s", (reference, other)) for reference, other in medians):
         yield f"  medians over replications: {_spread(shares)}"
 
 
@@ -89,15 +88,14 @@ def _causes(tcp: Sequence[FlowComparison]) -> Iterator[str]:
         yield f"    {'first difference':<24}{'flows':>6}{'after a timer':>15}{'median distance':>17}"
     for kind, flows in sorted(found.items(), key=lambda item: -len(item[1])):
         ticks = sum(one.cause is not None and one.cause.after_timer for one in flows)
-        shares = _shares(flows)
+        shares = _shares(one.distance("elapsed_s") for one in flows)
         median = f"{statistics.median(shares):.3%}" if shares else "-"
         yield f"    {kind:<24}{len(flows):>6}{ticks:>15}{median:>17}"
 
 
-def _shares(comparisons: Sequence[FlowComparison]) -> list[float]:
-    """Return the distances of the elapsed times."""
-    found = (one.distance("elapsed_s") for one in comparisons)
-    return [abs(distance.relative) for distance in found if distance and distance.relative is not None]
+def _shares(distances: Iterable[Distance | None]) -> list[float]:
+    """Return how far apart they are, those that are known."""
+    return [abs(distance.relative) for distance in distances if distance and distance.relative is not None]
 
 
 def _cause(engines: tuple[str, str], cause: Cause) -> Iterator[str]:

@@ -360,7 +360,7 @@ impl Workload {
                 Host::Client => from.as_socket().map(|address| address.port()),
                 Host::Server => listener.local_addr()?.as_socket().map(|address| address.port()),
             };
-            let host = if *connecting == Host::Client { Host::Server } else { Host::Client };
+            let host = connecting.other();
             let Some(flow) = port.and_then(|port| self.ports.get(&port).copied()) else { continue };
             socket.set_nonblocking(true)?;
             socket.set_tcp_nodelay(true)?;

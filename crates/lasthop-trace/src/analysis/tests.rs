@@ -133,8 +133,7 @@ impl Trace {
     }
 
     fn tcp_event(&mut self, at: u64, event: TcpEvent) {
-        let sender = if self.down == Direction::Down { Host::Server } else { Host::Client };
-        self.analysis.tcp(ms(at), self.flow, sender, event);
+        self.analysis.tcp(ms(at), self.flow, self.down.sender(), event);
     }
 
     fn timeout(&mut self, at: u64, seq: u64) {

@@ -61,7 +61,7 @@ impl Reference<'_> {
         self.stated(at, |change| change.delay).unwrap_or(self.config.link.delay)
     }
 
-    /// Bits go one by one; `per_bit` is what is left of the one that a change of the rate has interrupted.
+    /// When the last bit has gone, at the rate of each stretch between two changes.
     fn transmitted(&self, start: Instant, ip_bytes: u32) -> Instant {
         let rate = |at| self.stated(at, |change| change.rate).unwrap_or(self.config.link.rate);
         let (mut at, mut bits) = (start.as_nanos() as f64, f64::from(ip_bytes * 8));
