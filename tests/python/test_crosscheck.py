@@ -6,15 +6,20 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from lasthop import _core
+from lasthop.campaign import ChosenRun, Plan
 from lasthop.crosscheck.align import State, history, parting
 from lasthop.crosscheck.cause import Kind, cause, differences, steps
 from lasthop.crosscheck.compare import Distance, FlowComparison
 from lasthop.crosscheck.tell import tell_all
+from lasthop.kernel.engine import KERNEL
+from lasthop.kernel.store import Kernel
 from lasthop.live.engine import LiveTrace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -170,6 +175,31 @@ def test_the_model_of_linux_6_follows_the_kernel_on_random_scenarios(
     rows = pl.read_csv(out).filter(pl.col("elapsed_distance").is_not_null())
     assert rows.height >= count
     assert statistics.median(rows["elapsed_distance"].abs()) < most
+
+
+def test_timeouts_come_at_the_same_time_through_all_their_backoffs(tmp_path: Path, kernel: Kernel) -> None:
+    file = tmp_path / "outages.toml"
+    # Most of the time nothing passes.
+    file.write_text(
+        f'extends = "{ROOT / "examples" / "modern.toml"}"\n'
+        'errors = { good = "300 ms", bad = "900 ms", packet_error_probability = 1.0 }\n'
+    )
+    study = _core.load(str(file))
+    plan = Plan(study=study, cells=study.cells, seed=study.seed, replications=2)
+
+    def timeouts(plan: Plan, replication: int) -> list[int]:
+        trace = ChosenRun(plan, study.cells[0], 1, replication).trace()
+        tcp = pl.DataFrame(trace.tcp)
+        return tcp.filter(pl.col("event") == "timeout")["time_ns"].to_list()
+
+    seen = []
+    for replication in (1, 2):
+        model, guest = (timeouts(each, replication) for each in (plan, replace(plan, engine=KERNEL, kernel=kernel)))
+        assert len(model) > 5
+        assert model == pytest.approx(guest, rel=0, abs=5_000)
+        seen.append(model)
+    # The phase of the timers is a draw.
+    assert seen[0] != pytest.approx(seen[1], rel=0, abs=100_000)
 
 
 def test_nothing_to_compare_with_is_an_error(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:

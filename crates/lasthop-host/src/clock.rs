@@ -1,6 +1,7 @@
 //! The host's monotonic clock, and waiting on it.
 
 use lasthop_core::{Duration, Instant};
+use lasthop_tcp::WHEEL_TURN;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId as TimerClock, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
@@ -8,6 +9,8 @@ use nix::time::{ClockId, clock_gettime};
 use std::io;
 use std::os::fd::AsFd;
 
+/// Linux counts its ticks from so long before the start of its monotonic clock (`INITIAL_JIFFIES`).
+const TICKS_BEFORE_BOOT: Duration = Duration::from_secs(300);
 /// Ready files told at once.
 const READY_MAX: usize = 64;
 /// What the timer is called among the ready files.
@@ -28,6 +31,21 @@ impl Clock {
     /// A run that starts now.
     pub fn start() -> io::Result<Self> {
         Ok(Self { start_nanos: nanos_of(ClockId::CLOCK_MONOTONIC)? })
+    }
+
+    /// A run that starts when `phase` of a turn of the timer wheel has passed, `0.0..1.0`, on a kernel that ticks every
+    /// `tick` and is this program's own.
+    ///
+    /// Up to its first tick a kernel's timers are no finer than that (`hrtimer_switch_to_hres`), so at least one passes.
+    pub fn start_at(tick: Duration, phase: f64) -> io::Result<Self> {
+        let clock = Self::start()?;
+        let turn = (tick * WHEEL_TURN).as_nanos();
+        let passed = (clock.start_nanos + turn - TICKS_BEFORE_BOOT.as_nanos() % turn) % turn;
+        let wait = (phase * turn as f64) as u64 + turn - passed;
+        let wait = if wait < turn + tick.as_nanos() { wait } else { wait - turn };
+        let due = Instant::from_nanos(wait);
+        Waiter::new(clock, Duration::ZERO, false)?.wait(Some(due), &mut Vec::new())?;
+        Self::start()
     }
 
     /// How long the run has lasted.

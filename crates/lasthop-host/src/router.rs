@@ -16,13 +16,9 @@ use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 use nix::net::if_::if_nametoindex;
 use std::fs;
 use std::io;
-use std::time::Duration;
 
 /// What precedes the key that a scenario ought not to have.
 const REFUSED: &str = "router.implementation = \"linux\"";
-/// Up to the first tick after its boot a guest's timers are no finer than its tick (`hrtimer_switch_to_hres`): its
-/// queue disciplines would be late by milliseconds.
-const SETTLING: Duration = Duration::from_millis(10);
 
 /// Linux between the hosts; it is gone when this is dropped.
 #[derive(Debug)]
@@ -88,7 +84,6 @@ impl LinuxRouter {
         };
         let client = side(Host::Client, "client", down, "router.down")?;
         let server = side(Host::Server, "server", up, "router.up")?;
-        std::thread::sleep(SETTLING);
         Ok(Some(Self { server, client, netlink }))
     }
 

@@ -118,6 +118,9 @@ fn table(columns: &[(&'static str, Column)]) -> serde_json::Value {
     serde_json::Value::Object(columns.collect())
 }
 
+/// A guest's tick: `lasthop kernel build` configures 250 Hz, as Debian does.
+const GUEST_TICK: Duration = Duration::from_millis(4);
+
 const SERVER_TUN: u64 = 0;
 const CLIENT_TUN: u64 = 1;
 const ROUTER_TO_SERVER: u64 = 2;
@@ -168,7 +171,11 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
         let recorder = (spec.record == Some(replication)).then(Recorder::default);
         let observer = Known((Analysis::of(scenario), (recorder, capture)));
         let router = LinuxRouter::create(scenario, seed)?;
-        let clock = Clock::start()?;
+        let clock = if in_guest {
+            Clock::start_at(GUEST_TICK, scenario.clock_phase(Host::Server, seed))?
+        } else {
+            Clock::start()?
+        };
         let waiter = Waiter::new(clock, Duration::from_micros(spec.spin_us), rests)?;
         let (end, Known((analysis, (recorder, capture))), of_run) =
             run_once(scenario, (seed, in_chain), &pair, router, (clock, waiter), observer)?;

@@ -1,6 +1,6 @@
 //! What a complete scenario says.
 
-use lasthop_core::{Bytes, Duration, Instant, Rate, Seed, Segment};
+use lasthop_core::{Bytes, Duration, Host, Instant, Rate, Seed, Segment};
 use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::{FlowConfig, HttpConfig, ShortFlows, ShortFlowsConfig};
@@ -84,6 +84,19 @@ impl Scenario {
             Topology::LastHop { down, .. } => down.ip_rates(packet),
             Topology::Atm(atm) => vec![(Instant::ZERO, atm.ip_rate(packet))],
         }
+    }
+
+    /// How much of the period of a host's clock has passed when a run starts, `0.0..1.0`. Hosts do not boot in step,
+    /// unless they share one clock.
+    pub fn clock_phase(&self, host: Host, seed: Seed) -> f64 {
+        if self.tcp.common_clock {
+            return 0.0;
+        }
+        let stream = match host {
+            Host::Server => "clock.server",
+            Host::Client => "clock.client",
+        };
+        seed.stream(stream).unit()
     }
 
     /// Propagation delay from the mobile host to the fixed host.

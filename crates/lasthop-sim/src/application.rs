@@ -149,8 +149,7 @@ pub(crate) fn applications(scenario: &Scenario, seed: Seed) -> Vec<Application> 
     lasthop_traffic::beginnings(&scenario.flow, &infos, seed).map(application).collect()
 }
 
-/// The hosts: what it takes to make a connection. Hosts do not boot in step: the phase of each one's tick clock is
-/// drawn once per replication, unless the hosts share one clock.
+/// The hosts: what it takes to make a connection.
 pub(crate) struct Hosts {
     tcp: TcpConfig,
     mtu: u32,
@@ -161,14 +160,11 @@ pub(crate) struct Hosts {
 impl Hosts {
     pub fn new(scenario: &Scenario, seed: Seed) -> Self {
         let tcp = &scenario.tcp;
-        let clock = |stream| {
-            if tcp.common_clock {
-                return TickClock::new(tcp.tick, Duration::ZERO);
-            }
-            let phase = seed.stream(stream).unit() * tcp.tick.as_nanos() as f64;
+        let clock = |host| {
+            let phase = scenario.clock_phase(host, seed) * tcp.clock_period().as_nanos() as f64;
             TickClock::new(tcp.tick, Duration::from_nanos(phase as u64))
         };
-        let (server, client) = (clock("clock.server"), clock("clock.client"));
+        let (server, client) = (clock(Host::Server), clock(Host::Client));
         Self { tcp: tcp.clone(), mtu: scenario.mtu.0 as u32, server, client }
     }
 

@@ -2,6 +2,9 @@
 
 use lasthop_core::{Duration, Instant, Timestamps};
 
+/// Ticks after which the timer wheel of Linux rounds alike again, for timers of up to 2^15 ticks.
+pub const WHEEL_TURN: u64 = 512;
+
 /// A clock that ticks every `tick`, with a phase of its own: hosts do not boot in step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickClock {
@@ -9,13 +12,12 @@ pub struct TickClock {
     phase: Duration,
 }
 
-/// Number of a tick since the start of the run.
+/// Number of a tick of a clock.
 pub type Tick = u64;
 
 impl TickClock {
-    /// A clock whose first tick began `phase` before the run; `phase` is less than `tick`.
+    /// A clock whose first tick began `phase` before the run.
     pub fn new(tick: Duration, phase: Duration) -> Self {
-        assert!(phase < tick, "the phase lies within one tick");
         Self { tick, phase }
     }
 

@@ -7,7 +7,7 @@ use lasthop_core::{Bytes, Duration, ParseError};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-use crate::clock::TickClock;
+use crate::clock::{TickClock, WHEEL_TURN};
 
 /// Every switch of a TCP endpoint. In a scenario only `profile` is needed; the profile supplies the
 /// rest.
@@ -214,6 +214,13 @@ pub enum RecoveryRules {
 }
 
 impl TcpConfig {
+    /// After this time the ticks of a host's clock mean the same again: from one to the next, or as long as a turn of Linux'
+    /// timer wheel takes.
+    pub fn clock_period(&self) -> Duration {
+        let wheel = self.recovery == RecoveryRules::ProportionalRate;
+        self.tick * if wheel { WHEEL_TURN } else { 1 }
+    }
+
     /// The clock of the timestamp option at a host whose timers have this clock.
     pub(crate) fn timestamp_clock(&self, timers: TickClock) -> TickClock {
         if self.recovery == RecoveryRules::ProportionalRate {

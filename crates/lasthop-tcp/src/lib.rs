@@ -75,7 +75,7 @@ mod sending;
 mod stream;
 mod undo;
 
-pub use clock::TickClock;
+pub use clock::{TickClock, WHEEL_TURN};
 pub use config::{
     CachedInitialWindow, CongestionControl, FRtoMode, InitialSsthresh, Profile, RecoveryRules, TcpConfig,
 };

@@ -84,9 +84,10 @@ impl Receiver {
         let &Arrival { tick, segment, ecn, .. } = arrival;
         self.note_congestion(segment, ecn, mss);
         if let Some(timestamps) = segment.timestamps
-            && segment.seq <= self.acked
+            && (segment.seq..=segment.end()).contains(&self.acked)
         {
-            // The echo belongs to the segment at the left edge (RFC 7323, section 4.3).
+            // The echo belongs to the segment at the left edge (RFC 7323, section 4.3). One that ends before it is outside
+            // of the window, and its timestamp goes with it (section 5.3, R2; Linux: tcp_sequence).
             self.echo = timestamps.value;
         }
         if segment.flags.contains(Flags::FIN) {

@@ -225,4 +225,7 @@ fn timestamps_echo_the_segment_at_the_left_edge() {
     // The hole is filled: the echo is the filling segment's (C).
     wire.deliver(&data(1, 40));
     assert_eq!((wire.last().timestamps.unwrap().echo, wire.last().ack), (40, 1 + 3 * 524));
+    // A duplicate from before the edge is outside of the window: nothing of it counts (section 5.3, R2).
+    wire.deliver(&data(1, 50));
+    assert_eq!(wire.last().timestamps.unwrap().echo, 40);
 }
