@@ -20,6 +20,8 @@ unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
 # Property tests run thousands of simulations: optimised, with overflow checks and assertions kept.
 export CARGO_PROFILE_TEST_OPT_LEVEL := 2
+# What a backtrace needs; more takes longer to build than to run.
+export CARGO_PROFILE_TEST_DEBUG := line-tables-only
 
 # What the extension module is made of; the Python files are used in place. Results name the commit that made
 # them, so a new commit is a reason to build as well.
