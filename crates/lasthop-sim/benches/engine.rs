@@ -4,7 +4,8 @@
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints")]
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/engine/support/mod.rs"]
+#[allow(dead_code, reason = "tests use the rest")]
 mod support;
 
 use std::fs;

@@ -1,7 +1,5 @@
 //! What the tests of the engine share: the study, analysed runs, small scenarios.
 
-#![allow(dead_code, reason = "each test uses a part")]
-
 use std::num::NonZeroU16;
 use std::path::Path;
 

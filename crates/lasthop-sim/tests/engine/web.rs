@@ -1,15 +1,10 @@
 //! Web clients over an ATM switch: what the servers write arrives, and the measures of the study add up.
 
-#[path = "random/streams.rs"]
-#[allow(dead_code, reason = "random scenarios use the rest")]
-mod streams;
-mod support;
-
+use crate::random::Streams;
+use crate::support::{cell, observe, study};
 use lasthop_core::{Duration, FlowId, Host, Instant, Observer, Seed};
 use lasthop_scenario::{Scenario, Topology};
 use lasthop_trace::{Analysis, Conservation, Records};
-use streams::Streams;
-use support::{cell, observe, study};
 
 /// The study's cell with this key, cut to `seconds`.
 fn scenario(key: &str, seconds: u64) -> Scenario {

@@ -1,9 +1,8 @@
 //! Random scenarios: no packet is lost track of, every byte arrives in order, every connection ends, and
 //! the records agree with the events.
 
-mod random;
-mod support;
-
+use crate::random::{self, Streams};
+use crate::support::observe;
 use lasthop_core::{Direction, DropCause, Duration, Protocol, Seed, TcpEvent};
 use lasthop_link::{Discard, PathConfig};
 use lasthop_scenario::{Scenario, Topology};
@@ -12,8 +11,6 @@ use lasthop_trace::{Analysis, Conservation, FlowRecord, Outcome, PageRecord, Rec
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{TestCaseResult, TestRunner};
-use random::Streams;
-use support::observe;
 
 /// Observers of one run.
 type Watch = (Analysis, (Conservation, Streams));

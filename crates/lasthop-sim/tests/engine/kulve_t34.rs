@@ -3,12 +3,10 @@
 //! `2tcp0udp5s` on the link without errors: the first flow overshoots once, the second starts into
 //! its full queue and is locked out.
 
-mod support;
-
+use crate::support::{cell, kulve2003, replications};
 use lasthop_core::Protocol;
 use lasthop_tcp::RecoveryRules;
 use lasthop_trace::{FlowRecord, Outcome, Records};
-use support::{cell, kulve2003, replications};
 
 /// What the table states of a flow: drops, retransmissions, duplicate ACKs, triple duplicate ACKs,
 /// ACKs with SACK.

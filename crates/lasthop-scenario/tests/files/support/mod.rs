@@ -1,6 +1,4 @@
 //! A small valid file, and what to do to it.
-#![allow(dead_code, reason = "every test crate uses a part")]
-
 use lasthop_scenario::{ScenarioError, Study};
 
 /// A valid file; the line numbers in tests count from its first line.

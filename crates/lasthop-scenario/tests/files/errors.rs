@@ -1,9 +1,7 @@
 //! Every wrong file gets one paragraph with file, line, reason and suggestion.
 
-mod support;
-
+use crate::support::{BASE, FACTORS, base_with, error, read};
 use lasthop_scenario::Study;
-use support::{BASE, FACTORS, base_with, error};
 
 /// What to replace in the base, by what; the line blamed; texts the message must contain.
 type Case = (&'static str, &'static str, usize, &'static [&'static str]);
@@ -179,7 +177,7 @@ fn impossible_queues_and_buffers() {
         );
     }
     let above_limit = format!("{RED}min = \"2 packets\", max = \"40 packets\" }}");
-    support::read(&base_with("queue.limit = \"20 packets\"", &above_limit));
+    read(&base_with("queue.limit = \"20 packets\"", &above_limit));
     assert_each(&[
         ("20 packets", "0 packets", 11, &["`down.queue.limit`", "0 packets", "room for one"]),
         ("20 packets", "575 B", 11, &["`down.queue.limit`", "575 B", "576 B"]),
@@ -193,7 +191,7 @@ fn changes_of_a_link_that_change_nothing_or_come_too_late() {
     let base = |changes: &str| {
         base_with("send_buffer = \"9600 B\"", &format!("send_buffer = \"9600 B\"\nchange = [{changes}]"))
     };
-    support::read(&base("{ at = \"0 s\", rate = \"9600 bit/s\" }, { at = \"5 s\", delay = \"1 s\" }"));
+    read(&base("{ at = \"0 s\", rate = \"9600 bit/s\" }, { at = \"5 s\", delay = \"1 s\" }"));
     for (changes, parts) in [
         ("{ at = \"5 s\" }", ["`down.link.change[0]`", "a rate, a delay or both"]),
         (
@@ -225,7 +223,7 @@ default = true
 #[test]
 fn classes_that_contradict_each_other() {
     let base = base_with("queue.limit = \"20 packets\"\n", CLASSES);
-    support::read(&base);
+    read(&base);
     for (from, to, line, parts) in [
         ("name = \"tcp\"", "name = \"udp\"", 17, ["`down.htb.class[1].name`", "two classes", "\"udp-2\""]),
         ("name = \"tcp\"", "name = \"\"", 17, ["`down.htb.class[1].name`", "empty", "\"tcp\""]),
@@ -300,10 +298,8 @@ fn page_base() -> String {
 #[test]
 fn page_loads_that_nobody_can_run() {
     let base = page_base();
-    support::read(&base);
-    support::read(
-        &base.replace("http1.0", "http1.1").replace("300 B", "100 B").replace("\"0 B\"", "\"100 B\""),
-    );
+    read(&base);
+    read(&base.replace("http1.0", "http1.1").replace("300 B", "100 B").replace("\"0 B\"", "\"100 B\""));
     for (from, to, line, parts) in [
         ("main = \"10 kB\"", "main = \"0 B\"", 30, ["`flow[0].main`", "from \"1 B\""]),
         ("inline = \"2 kB\"", "inline = \"2000 MB\"", 31, ["`flow[0].inline`", "\"1000000000 B\""]),
@@ -344,7 +340,7 @@ fn the_idle_time_of_red_is_given_once() {
         );
         base_with("queue.limit = \"20 packets\"", &red)
     };
-    support::read(&red(", avpkt = \"500 B\""));
+    read(&red(", avpkt = \"500 B\""));
     let neither = error(&red("")).to_string();
     assert!(neither.contains("`down.queue.red`") && neither.contains("avpkt = \"500 B\""), "{neither}");
     let both = error(&red(", avpkt = \"500 B\", idle_packet_time = \"72 ms\"")).to_string();
@@ -514,7 +510,7 @@ fn two_factors_that_disagree_about_a_key() {
         shown.contains("`tcp.sack` is set here by b=y and, to another value, on line 40 by a=x"),
         "{shown}"
     );
-    support::read(&text.replace("sack = false", "sack = true"));
+    read(&text.replace("sack = false", "sack = true"));
 }
 
 #[test]
@@ -538,12 +534,12 @@ fn syntax_and_encoding() {
         let error = Study::from_bytes(&bytes, "f.toml").unwrap_err().to_string();
         assert!(error.starts_with("f.toml:1: the file is UTF-16") && error.contains("UTF-8"), "{error}");
     }
-    let error = Study::from_bytes(b"name = \"a\"\ntitle = \"\xe9\"\n", "f.toml").unwrap_err().to_string();
-    assert!(error.starts_with("f.toml:2: the file is not UTF-8"), "{error}");
+    let latin = Study::from_bytes(b"name = \"a\"\ntitle = \"\xe9\"\n", "f.toml").unwrap_err().to_string();
+    assert!(latin.starts_with("f.toml:2: the file is not UTF-8"), "{latin}");
     assert!(Study::from_bytes(format!("\u{feff}{BASE}").as_bytes(), "f.toml").is_ok());
     let windows_lines = base_with("seed = 7", "seeds = 7").replace('\n', "\r\n");
-    assert_eq!(support::error(&windows_lines).line, Some(3));
-    assert!(support::error("").to_string().contains("missing key `name`"));
+    assert_eq!(error(&windows_lines).line, Some(3));
+    assert!(error("").to_string().contains("missing key `name`"));
 }
 
 #[test]

@@ -1,13 +1,11 @@
 //! Merging, the matrix, the example, the schema; and no file whatsoever makes the reader panic.
 
-mod support;
-
+use crate::support::{BASE, FACTORS, base_with, error, read};
 use lasthop_core::{Distribution, Duration, QueueSize, Seed};
 use lasthop_link::{Periods, Start};
 use lasthop_scenario::{Roles, Study, json_schema};
 use lasthop_traffic::FlowConfig;
 use proptest::prelude::*;
-use support::{BASE, FACTORS, base_with, error, read};
 
 fn keys(study: &Study) -> Vec<String> {
     study.cells.iter().map(lasthop_scenario::Cell::key).collect()
@@ -161,9 +159,9 @@ fn as_json(text: &str) -> serde_json::Value {
 #[test]
 fn the_schema_accepts_what_the_reader_accepts() {
     let validator = jsonschema::validator_for(&schema()).unwrap();
-    let two_flows = include_str!("../../../examples/two-flows.toml");
-    let diffserv = include_str!("../../../examples/diffserv.toml");
-    let web_page = include_str!("../../../examples/web-page.toml");
+    let two_flows = include_str!("../../../../examples/two-flows.toml");
+    let diffserv = include_str!("../../../../examples/diffserv.toml");
+    let web_page = include_str!("../../../../examples/web-page.toml");
     let errors = |text: &str| -> Vec<_> {
         validator.iter_errors(&as_json(text)).map(|error| error.to_string()).collect()
     };
@@ -198,7 +196,7 @@ fn the_schema_rejects_structural_faults_as_the_reader_does() {
         ("[lan]", "[factor.f.l.tcp]\nsak = true\n[lan]"),
         ("[lan]", "[factor.f.\"a b\"]\n[lan]"),
     ] {
-        let text = support::base_with(from, to);
+        let text = base_with(from, to);
         assert!(!validator.is_valid(&as_json(&text)), "{to}");
         error(&text);
     }

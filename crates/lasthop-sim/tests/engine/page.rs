@@ -1,12 +1,10 @@
 //! Page loads through the whole engine.
 
-mod support;
-
+use crate::support::{bulk, http, page, path, replications, scenario, udp};
 use lasthop_core::{Duration, QueueSize};
 use lasthop_scenario::Scenario;
 use lasthop_trace::{Outcome, Records};
 use lasthop_traffic::{FlowConfig, HttpConfig, HttpProtocol};
-use support::{bulk, http, page, path, replications, scenario, udp};
 
 /// 64 kbit/s and 300 ms in both directions, no loss.
 fn loaded(http: HttpConfig, flows: Vec<FlowConfig>) -> Records {

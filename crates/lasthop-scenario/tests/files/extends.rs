@@ -1,13 +1,11 @@
 //! Files that extend others: what wins, and where errors are.
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::support::{BASE, FACTORS, error};
 use lasthop_core::{QueueSize, Rate};
 use lasthop_scenario::{Cell, ScenarioError, Study};
-use support::{BASE, FACTORS};
 
 /// A folder of scenario files that is gone after the test.
 struct Folder(PathBuf);
@@ -167,7 +165,7 @@ fn what_cannot_be_extended_is_an_error_at_the_key_and_names_both_files() {
 
 #[test]
 fn a_text_without_a_folder_cannot_extend() {
-    let error = support::error("name = \"a\"\nextends = \"study.toml\"\n");
+    let error = error("name = \"a\"\nextends = \"study.toml\"\n");
     assert_eq!(error.line, Some(2));
     assert!(error.message.contains("save it as a file"), "{error}");
 }

@@ -1,21 +1,19 @@
 //! Outcomes of a grid of losses, queues and switches, to the packet and the nanosecond, so that every change
 //! of behaviour shows as a difference of `golden/outcomes.txt`; page loads in `golden/pages.txt`.
 //!
-//! After an intended change: `UPDATE_GOLDEN=1 cargo test -p lasthop-sim --test golden`, and read the
+//! After an intended change: `UPDATE_GOLDEN=1 cargo test -p lasthop-sim --test engine golden`, and read the
 //! difference before committing it.
-
-mod support;
 
 use std::fmt::Write;
 use std::{env, fs, path::Path};
 
+use crate::support::{bulk, http, linux24, page, path, replications, scenario};
 use lasthop_core::{Bytes, Distribution, Duration, Probability, QueueSize};
 use lasthop_link::{ErrorConfig, Start};
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{FRtoMode, TcpConfig};
 use lasthop_trace::Records;
 use lasthop_traffic::{FlowConfig, HttpConfig, HttpProtocol};
-use support::{bulk, http, linux24, page, path, replications, scenario};
 
 const HEADER: &str =
     "switch      queue  loss  seed  flow   elapsed_s      drops  retx  unnecessary  timeouts  spurious";
@@ -142,15 +140,15 @@ fn page_loads_are_those_of_the_golden_table() {
 }
 
 fn compare(name: &str, now: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/golden").join(name);
     if env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&file, now).expect("the table can be written");
     }
     let golden = fs::read_to_string(&file).unwrap_or_default();
     assert!(
         golden == now,
-        "the outcomes differ from tests/golden/{name}:\n{}\nIf the change is intended: \
-         UPDATE_GOLDEN=1 cargo test -p lasthop-sim --test golden",
+        "the outcomes differ from tests/engine/golden/{name}:\n{}\nIf the change is intended: \
+         UPDATE_GOLDEN=1 cargo test -p lasthop-sim --test engine golden",
         difference(&golden, now)
     );
 }

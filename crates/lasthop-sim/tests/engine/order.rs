@@ -1,14 +1,12 @@
 //! Simultaneous events: down path, up path, LANs, then the flows in the order of the scenario.
 
-mod support;
-
+use crate::support::{bulk, observe, path, scenario, udp};
 use lasthop_core::{
     Body, Direction, Distribution, DropCause, Duration, FlowId, Host, Instant, Observer, Packet, PacketEvent,
     QueueSize, Seed, TcpEvent,
 };
 use lasthop_scenario::Scenario;
 use lasthop_traffic::FlowConfig;
-use support::{bulk, observe, path, scenario, udp};
 
 const MTU: u64 = 1000;
 const SEED: Seed = Seed { study: 1, replication: 1 };

@@ -1,10 +1,7 @@
 //! Short flows that come and go: completion times by hand, conservation, memory.
 
-#[path = "random/streams.rs"]
-#[allow(dead_code, reason = "random scenarios use the rest")]
-mod streams;
-mod support;
-
+use crate::random::Streams;
+use crate::support::{cell, observe, path, scenario, study};
 use lasthop_core::{
     Bytes, Distribution, Duration, FlowId, FlowInfo, Instant, Observer, Packet, PacketEvent, Probability,
     QueueSize, Seed,
@@ -13,8 +10,6 @@ use lasthop_scenario::Scenario;
 use lasthop_tcp::{Profile, TcpConfig};
 use lasthop_trace::{Analysis, Conservation, Records};
 use lasthop_traffic::{Arrivals, FlowConfig, ShortFlowsConfig, ShortHosts};
-use streams::Streams;
-use support::{cell, observe, path, scenario, study};
 
 const SEED: Seed = Seed { study: 7, replication: 1 };
 

@@ -1,14 +1,12 @@
 //! Same seed, same events: whatever ran before, beside or on another thread.
 
-mod support;
-
 use std::thread;
 
+use crate::support::{cell, kulve2003, study};
 use lasthop_core::Seed;
 use lasthop_scenario::{Scenario, Study};
 use lasthop_sim::{HostMemory, run};
 use lasthop_trace::{Analysis, ObjectRow, PacketRow, Recorder, Records, TcpRow};
-use support::{cell, kulve2003, study};
 
 /// Everything that is ever said of a run.
 #[derive(Debug, PartialEq)]

@@ -1,0 +1,7 @@
+//! Scenario files: what they say, and what is said of wrong ones.
+
+mod atm;
+mod errors;
+mod extends;
+mod study;
+mod support;

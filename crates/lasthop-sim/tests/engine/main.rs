@@ -1,0 +1,13 @@
+//! The whole engine: scenarios in, records out. One program, as every further one would compile the engine once more.
+
+mod conservation;
+mod determinism;
+mod diffserv;
+mod golden;
+mod kulve_t34;
+mod order;
+mod page;
+mod random;
+mod short;
+mod support;
+mod web;
