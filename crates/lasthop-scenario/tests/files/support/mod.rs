@@ -1,4 +1,5 @@
 //! A small valid file, and what to do to it.
+
 use lasthop_scenario::{ScenarioError, Study};
 
 /// A valid file; the line numbers in tests count from its first line.
