@@ -3,14 +3,14 @@
 use lasthop_core::{Duration, Instant};
 use lasthop_tcp::WHEEL_TURN;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::time::TimeSpec;
+use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::sys::timerfd::{ClockId as TimerClock, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::time::{ClockId, clock_gettime};
+use nix::time::{ClockId, clock_getres, clock_gettime};
 use std::io;
 use std::os::fd::AsFd;
 
-/// Linux counts its ticks from so long before the start of its monotonic clock (`INITIAL_JIFFIES`).
-const TICKS_BEFORE_BOOT: Duration = Duration::from_secs(300);
+/// Linux' count of ticks comes to zero so long after the start of its monotonic clock (`INITIAL_JIFFIES`).
+const TICKS_WRAP: Duration = Duration::from_secs(300);
 /// Ready files told at once.
 const READY_MAX: usize = 64;
 /// What the timer is called among the ready files.
@@ -33,17 +33,18 @@ impl Clock {
         Ok(Self { start_nanos: nanos_of(ClockId::CLOCK_MONOTONIC)? })
     }
 
-    /// A run that starts when `phase` of a turn of the timer wheel has passed, `0.0..1.0`, on a kernel that ticks every
-    /// `tick` and is this program's own.
+    /// A run that starts when `phase` of a turn of the timer wheel has passed, `0.0..1.0`, on a kernel that is this program's
+    /// own.
     ///
     /// Up to its first tick a kernel's timers are no finer than that (`hrtimer_switch_to_hres`), so at least one passes.
-    pub fn start_at(tick: Duration, phase: f64) -> io::Result<Self> {
+    pub fn start_at(phase: f64) -> io::Result<Self> {
+        // The coarse clock advances by ticks.
+        let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)?.num_nanoseconds();
         let clock = Self::start()?;
-        let turn = (tick * WHEEL_TURN).as_nanos();
-        let passed = (clock.start_nanos + turn - TICKS_BEFORE_BOOT.as_nanos() % turn) % turn;
-        let wait = (phase * turn as f64) as u64 + turn - passed;
-        let wait = if wait < turn + tick.as_nanos() { wait } else { wait - turn };
-        let due = Instant::from_nanos(wait);
+        let turn = tick * WHEEL_TURN.cast_signed();
+        let passed = clock.start_nanos.cast_signed() - TICKS_WRAP.as_nanos().cast_signed();
+        let wait = tick + ((phase * turn as f64) as i64 - passed - tick).rem_euclid(turn);
+        let due = Instant::from_nanos(wait.cast_unsigned());
         Waiter::new(clock, Duration::ZERO, false)?.wait(Some(due), &mut Vec::new())?;
         Self::start()
     }

@@ -118,9 +118,6 @@ fn table(columns: &[(&'static str, Column)]) -> serde_json::Value {
     serde_json::Value::Object(columns.collect())
 }
 
-/// A guest's tick: `lasthop kernel build` configures 250 Hz, as Debian does.
-const GUEST_TICK: Duration = Duration::from_millis(4);
-
 const SERVER_TUN: u64 = 0;
 const CLIENT_TUN: u64 = 1;
 const ROUTER_TO_SERVER: u64 = 2;
@@ -172,7 +169,7 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
         let observer = Known((Analysis::of(scenario), (recorder, capture)));
         let router = LinuxRouter::create(scenario, seed)?;
         let clock = if in_guest {
-            Clock::start_at(GUEST_TICK, scenario.clock_phase(Host::Server, seed))?
+            Clock::start_at(scenario.clock_phase(Host::Server, seed))?
         } else {
             Clock::start()?
         };
