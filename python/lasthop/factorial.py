@@ -18,8 +18,9 @@ import polars as pl
 from lasthop.anova import REPLICATION_COLUMNS, TIMES, Analysis, Table, analyse, full_factorial
 from lasthop.campaign import factor_column
 from lasthop.catalogue import FactorialSpec
-from lasthop.lines import Line, unit_of
+from lasthop.lines import Line
 from lasthop.statistics import mean_interval
+from lasthop.units import unit_of
 
 VALUE = "value"
 """Statistic of a number that in its study is none over replications."""

@@ -21,14 +21,3 @@ class Line:
     replications: int
     unit: str
     levels: Mapping[str, str] = field(default_factory=dict)
-
-
-def unit_of(metric: str) -> str:
-    """Return the unit that the name of a column of the records states."""
-    for suffix, unit in (("_Bps", "B/s"), ("_ms", "ms"), ("_s", "s"), ("_bytes", "B"), ("_acks", "acks")):
-        if metric.endswith(suffix):
-            return unit
-    if metric.endswith("_packets") or "_drops_" in metric or "_marks_" in metric or "retransmissions" in metric:
-        return "packets"
-    ratio = metric in ("efficiency", "utilisation") or metric.startswith("fairness_") or "_per_" in metric
-    return "ratio" if ratio else ""

@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 from lasthop.campaign import factor_column
 from lasthop.catalogue import Assets, FactorialSpec, TableSpec
 from lasthop.factorial import effects, run_metrics, variation
-from lasthop.lines import Line, unit_of
+from lasthop.lines import Line
 from lasthop.statistics import FIVE_NUMBERS, PercentileMethod, mean_interval, percentiles
+from lasthop.units import unit_of
 
 _DIGITS = 6
 _NOT_METRICS = {"set", "replication", "start_s"}

@@ -9,10 +9,10 @@ import polars as pl
 
 from lasthop.campaign import factor_column
 from lasthop.catalogue import Presentation
-from lasthop.lines import unit_of
 from lasthop.report.results import Timed, telling
 from lasthop.roles import COMPLETED
 from lasthop.statistics import paired_difference
+from lasthop.units import unit_of
 
 _UNIT_WORDS = {"s", "ms", "Bps", "packets", "percent"}
 _SPELLINGS = {"acks": "ACKs", "ack": "ACK", "red": "RED", "ecn": "ECN", "sack": "SACK", "rtt": "RTT"}
