@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lasthop import _core
-from lasthop.campaign import MODEL, TRACES, Campaign, ChosenRun, Plan
+from lasthop.campaign import MODEL, TRACES, Campaign, Plan
 from lasthop.catalogue import (
     SCENARIO_FILE,
     Assets,
     CurvesSpec,
-    find_scenario,
     find_study,
     list_studies,
     load_assets,
@@ -30,13 +29,22 @@ from lasthop.claims.file import Claims, claims_file, load_claims
 from lasthop.crosscheck.command import crosscheck_command
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.kernel.command import kernel_group
-from lasthop.kernel.engine import KERNEL
-from lasthop.kernel.store import Kernel, find_kernel
 from lasthop.live.command import shell_command
 from lasthop.live.engine import LIVE
+from lasthop.options import (
+    OneRunOptions,
+    engine_option,
+    kernel_of,
+    kernel_option,
+    list_files,
+    one_run_options,
+    quiet_option,
+    seed_option,
+)
+from lasthop.pictures.command import plot_command
 from lasthop.progress import progress
 from lasthop.provenance import usable_cores
-from lasthop.selection import select_cell, select_cells
+from lasthop.selection import select_cells
 
 if TYPE_CHECKING:
     from lasthop.beside import Side
@@ -47,30 +55,11 @@ EXIT_INTERRUPTED = 130
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SEED = click.option(
-    "--seed",
-    type=click.IntRange(min=0, max=2**64 - 1),
-    metavar="N",
-    help="Seed of all random streams.  [default: what the scenario says]",
-)
 _SNAPLEN = click.option(
     "--snaplen",
     type=click.IntRange(min=1, max=_core.SNAP_LENGTH),
     metavar="N",
     help="Bytes kept of each captured packet; headers take up to 80.  [default: all]",
-)
-_ENGINE = click.option(
-    "--engine",
-    type=click.Choice([MODEL, LIVE, KERNEL]),
-    default=MODEL,
-    show_default=True,
-    help="What runs the hosts, over the same last hop: lasthop's models; this machine's own TCP in real time (live), "
-    "where a run takes as long as it says and --jobs may exceed the cores; or a guest kernel's TCP in virtual time.",
-)
-_KERNEL = click.option(
-    "--kernel",
-    metavar="NAME",
-    help="The guest kernel of '--engine kernel', as 'lasthop kernel list' calls it.  [default: the newest release]",
 )
 _TABLE_OUT = click.option(
     "--out",
@@ -78,7 +67,6 @@ _TABLE_OUT = click.option(
     metavar="FILE",
     help="Write every column, unrounded, into this new file: .csv, .json or .parquet.",
 )
-_QUIET = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +116,7 @@ def _run_options(command: F) -> F:
             help="Independent sets of replications; summaries are the mean of the sets' statistics. Set s uses "
             "replication numbers (s-1)*R+1 to s*R.",
         ),
-        _SEED,
+        seed_option,
         click.option(
             "--jobs",
             type=click.IntRange(min=1),
@@ -149,8 +137,8 @@ def _run_options(command: F) -> F:
             "writes. They take room: 2 to 5 MB for a run of kulve2003, a quarter of that with --snaplen 96.",
         ),
         _SNAPLEN,
-        _ENGINE,
-        _KERNEL,
+        engine_option,
+        kernel_option,
         click.option(
             "--beside",
             multiple=True,
@@ -159,83 +147,7 @@ def _run_options(command: F) -> F:
             help="Show results of the same scenario from another engine, finished in DIR, beside these in the report "
             "and in engines.csv. Repeat the option for more.",
         ),
-        _QUIET,
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-@dataclass(frozen=True, slots=True)
-class OneRunOptions:
-    """The options of the commands that look at one run."""
-
-    scenario: str
-    key: str | None
-    only: tuple[str, ...]
-    replication: int
-    set_number: int
-    replications: int | None
-    seed: int | None
-    engine: str
-    kernel: str | None
-
-    @classmethod
-    def of(cls, context: click.Context) -> OneRunOptions:
-        """Take them from a command's parameters."""
-        return cls(**{field.name: context.params[field.name] for field in fields(cls)})
-
-    def choose(self) -> ChosenRun:
-        """Load the scenario and find the run in it."""
-        study = _core.load(str(find_scenario(self.scenario)))
-        cell = select_cell(study.cells, study.factors, self.key, self.only)
-        plan = Plan(
-            study=study,
-            cells=[cell],
-            seed=study.seed if self.seed is None else self.seed,
-            replications=self.replications or study.replications,
-            sets=self.set_number,
-            engine=self.engine,
-            kernel=_kernel(self.engine, self.kernel),
-        )
-        return ChosenRun(plan, cell, self.set_number, self.replication)
-
-
-def _one_run_options(command: F) -> F:
-    options = [
-        click.argument("scenario", metavar="FILE"),
-        click.option("--cell", "key", metavar="KEY", help="The cell, by its whole key, such as link=e0,variant=eifel."),
-        click.option(
-            "--only",
-            multiple=True,
-            metavar="FACTOR=LEVEL,...",
-            help="The cell, by as many of its levels as tell it apart. Not needed if there is one cell only.",
-        ),
-        click.option(
-            "--replication",
-            type=click.IntRange(min=1),
-            required=True,
-            metavar="N",
-            help="Number of the replication within its set, from 1.",
-        ),
-        click.option(
-            "--set",
-            "set_number",
-            type=click.IntRange(min=1),
-            default=1,
-            show_default=True,
-            metavar="S",
-            help="The set.",
-        ),
-        click.option(
-            "--replications",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Replications per set, if it was run with this option.  [default: what the scenario says]",
-        ),
-        _SEED,
-        _ENGINE,
-        _KERNEL,
+        quiet_option,
     ]
     for option in reversed(options):
         command = option(command)
@@ -351,64 +263,13 @@ def schema() -> None:
     click.echo(_core.schema())
 
 
-@cli.command("plot")
-@_one_run_options
-@click.option(
-    "--kind",
-    "kinds",
-    metavar="KIND,...",
-    help="Any of sequence, cwnd, rtt, queue, throughput.  [default: all]",
-)
-@click.option("--flow", "flows", multiple=True, metavar="F", help="Only this flow; may be repeated.  [default: all]")
-@click.option("--from", "start", type=click.FloatRange(min=0), metavar="T", help="Begin at T seconds.")
-@click.option("--to", "stop", type=click.FloatRange(min=0), metavar="T", help="End at T seconds.")
-@click.option(
-    "--format", "file_format", type=click.Choice(["png", "svg", "pdf"]), help="Format in a folder.  [default: png]"
-)
-@click.option(
-    "--columns",
-    type=click.IntRange(1, 2),
-    default=2,
-    show_default=True,
-    help="Width: one or two columns of a two-column paper.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="DIR|FILE",
-    help="A new file, ending in .png, .svg or .pdf, for all panels above each other; else a new folder with a file "
-    "for each.",
-)
-@_QUIET
-@click.pass_context
-def plot(context: click.Context, /, *, quiet: bool, **_: object) -> None:
-    """Draw one replication for a paper, as PNG, SVG or PDF.
-
-    FILE is a scenario file or the name of a study. The kinds are waterfall (page loads, a line per object: connecting,
-    waiting, receiving, ending), sequence (numbers over time, a picture per TCP flow: segments, ACKs, advertised window,
-    SACK blocks, retransmissions by kind, drops by cause), cwnd (with ssthresh), rtt (samples, RTO, expiries), queue
-    (router queue, by class; RED's average, drops, marks) and throughput (goodput of each flow). Bad periods of the link
-    are shaded.
-
-    Example: lasthop plot kulve2003 --only link=r6,workload=2tcp0udp,variant=frto --replication 12 --out /tmp/frto.pdf
-    """
-    from lasthop.pictures.files import PictureRequest, write_pictures
-
-    run = OneRunOptions.of(context).choose()
-    request = PictureRequest(**{field.name: context.params[field.name] for field in fields(PictureRequest)})
-    files = write_pictures(run, request)
-    if not quiet:
-        _list_files(run, files)
-
-
 @cli.command("trace")
-@_one_run_options
+@one_run_options
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder to make for the captures."
 )
 @_SNAPLEN
-@_QUIET
+@quiet_option
 @click.pass_context
 def trace(context: click.Context, /, *, out: Path, snaplen: int | None, quiet: bool, **_: object) -> None:
     """Write the packets of one replication as pcapng, for Wireshark, tshark and tcptrace.
@@ -424,11 +285,11 @@ def trace(context: click.Context, /, *, out: Path, snaplen: int | None, quiet: b
     run = OneRunOptions.of(context).choose()
     files = write_captures(run, out, snaplen or _core.SNAP_LENGTH)
     if not quiet:
-        _list_files(run, files)
+        list_files(run, files)
 
 
 @cli.command("explain")
-@_one_run_options
+@one_run_options
 @click.option("--flow", metavar="NAME", help="The flow to explain.  [default: every flow]")
 @click.pass_context
 def explain_command(context: click.Context, /, *, flow: str | None, **_: object) -> None:
@@ -450,7 +311,7 @@ def explain_command(context: click.Context, /, *, flow: str | None, **_: object)
 @cli.command("analyze")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @_TABLE_OUT
-@_QUIET
+@quiet_option
 def analyze(*, files: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
     """Compute the metrics of the flows in packet captures.
 
@@ -492,7 +353,7 @@ def analyze(*, files: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
     help="Take only the claims with this verdict, for example --verdict 'not upheld'. Repeat the option for more.",
 )
 @_TABLE_OUT
-@_QUIET
+@quiet_option
 def claims_command(
     *,
     folder: Path,
@@ -556,7 +417,7 @@ def claims_command(
     help="Confidence of the intervals.",
 )
 @_TABLE_OUT
-@_QUIET
+@quiet_option
 def anova_command(
     *,
     source: Path,
@@ -599,23 +460,7 @@ def anova_command(
 cli.add_command(shell_command)
 cli.add_command(kernel_group)
 cli.add_command(crosscheck_command)
-
-
-def _list_files(run: ChosenRun, files: Sequence[Path]) -> None:
-    click.echo(f"{run.title}:")
-    for path in files:
-        click.echo(f"  {path}")
-
-
-def _kernel(engine: str, name: str | None) -> Kernel | None:
-    """Find what the kernel engine runs on."""
-    if engine == KERNEL:
-        return find_kernel(name)
-    if name is not None:
-        raise InputError(
-            "--kernel names the guest kernel of the kernel engine: give '--engine kernel' too, or leave it out."
-        )
-    return None
+cli.add_command(plot_command)
 
 
 def _run(file: Path, options: RunOptions) -> None:
@@ -629,7 +474,7 @@ def _run(file: Path, options: RunOptions) -> None:
         replications=options.replications or study.replications,
         sets=options.sets,
         engine=options.engine,
-        kernel=_kernel(options.engine, options.kernel),
+        kernel=kernel_of(options.engine, options.kernel),
     )
     if options.engine == MODEL:
         for cell in plan.cells:

@@ -214,7 +214,6 @@ def test_the_command_makes_a_new_folder(lasthop_main: Main, capsys: pytest.Captu
         (["kulve2003", "--cell", "link=e0", *ONE_CELL, "--replication", "1"], "give one of them"),
         (["kulve2003", *ONE_CELL, "--replication", "21"], "has 20 replications"),
         (["kulve2003", *ONE_CELL, "--replication", "0"], "Invalid value for '--replication'"),
-        (["kulve2003", *ONE_CELL], "Missing option '--replication'"),
         (["kulve2003", *ONE_CELL, "--replication", "1", "--snaplen", "0"], "Invalid value for '--snaplen'"),
         (["missing.toml", "--replication", "1"], "missing.toml"),
     ],

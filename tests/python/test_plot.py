@@ -333,6 +333,28 @@ def test_udp_alone_has_no_pictures_of_tcp(tmp_path: Path, lasthop_main: Callable
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["queue.png", "throughput.png"]
 
 
+def test_without_options_a_run_becomes_a_file_of_the_scenarios_name(
+    lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one_cell = (EXAMPLE, "--only", "memory=none", "--kind", "queue")
+    assert lasthop_main("plot", *one_cell) == 0
+    assert capsys.readouterr().out == "two-flows, memory=none, replication 1 of set 1:\n  two-flows.png\n"
+    first = Path("two-flows.png").read_bytes()
+    assert lasthop_main("plot", *one_cell, "--replication", 1) == 0
+    assert Path("two-flows.png").read_bytes() == Path("two-flows-2.png").read_bytes() == first
+    assert lasthop_main("plot", *one_cell, "--format", "svg") == 0
+    assert sorted(path.name for path in Path().iterdir()) == ["two-flows-2.png", "two-flows.png", "two-flows.svg"]
+
+
+def test_every_plot_command_in_a_comment_of_an_example_draws(lasthop_main: Callable[..., int]) -> None:
+    lines = [line for file in EXAMPLE.parent.glob("*.toml") for line in file.read_text(encoding="utf-8").splitlines()]
+    commands = [line.partition("lasthop plot ")[2].split() for line in lines if "lasthop plot " in line]
+    assert commands
+    for file, *options in commands:
+        assert lasthop_main("plot", EXAMPLE.parents[1] / file, *options) == 0
+    assert len(list(Path().glob("*.png"))) == len(commands)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 from collections.abc import Iterable, Sequence
@@ -19,21 +20,18 @@ from lasthop.pictures.tables import FlowOf, TraceTables
 
 @dataclass(frozen=True, slots=True)
 class PictureRequest:
-    """What to draw: all kinds and all flows of the whole run if not given; times in seconds."""
+    """What to draw: all kinds and all flows of the whole run if not given; times in seconds.
 
-    out: Path
+    Without `out` it is a file in the working folder, named after the scenario.
+    """
+
+    out: Path | None = None
     kinds: str | None = None
     flows: tuple[str, ...] = ()
     start: float | None = None
     stop: float | None = None
     file_format: str | None = None
     columns: int = 2
-
-    @property
-    def file_suffix(self) -> str:
-        """What `out` ends with if it is a file; empty for a folder."""
-        suffix = self.out.suffix.lower().removeprefix(".")
-        return suffix if suffix.isalpha() else ""
 
 
 def _kinds(text: str | None) -> list[str]:
@@ -49,20 +47,35 @@ def _kinds(text: str | None) -> list[str]:
     return list(dict.fromkeys(kinds))
 
 
-def _check_names(request: PictureRequest) -> None:
-    suffix = request.file_suffix
+def file_suffix(out: Path) -> str:
+    """Return what `out` ends with if it is a file; an empty text for a folder."""
+    suffix = out.suffix.lower().removeprefix(".")
+    return suffix if suffix.isalpha() else ""
+
+
+def choose_out(out: Path | None, file_format: str | None, name: str) -> Path:
+    """Return the new file or folder to write: `out`, or else `name` with an ending, and a number if that is taken.
+
+    Raises InputError if `out` exists, or is no picture, or a file of another format.
+    """
+    if out is None:
+        ending = file_format or FORMATS[0]
+        names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+        return next(path for path in (Path(f"{name}.{ending}") for name in names) if not path.exists())
+    suffix = file_suffix(out)
     if suffix and suffix not in FORMATS:
         raise InputError(
-            f"--out {request.out}: pictures are {', '.join(FORMATS)}, not '{suffix}'; did you mean "
-            f"'{request.out.with_suffix('.' + nearest(suffix, FORMATS))}'? A folder's name has no such ending."
+            f"--out {out}: pictures are {', '.join(FORMATS)}, not '{suffix}'; did you mean "
+            f"'{out.with_suffix('.' + nearest(suffix, FORMATS))}'? The name of a folder has no such ending."
         )
-    if suffix and request.file_format not in (None, suffix):
+    if suffix and file_format not in (None, suffix):
         raise InputError(
-            f"--format {request.file_format}: --out {request.out} is a file, and its ending says its format; "
-            "name a folder, or leave --format out."
+            f"--format {file_format}: --out {out} is a file, and its ending says its format; name a folder, or leave "
+            "--format out."
         )
-    if request.out.exists():
-        raise InputError(f"{request.out} exists, and nothing is overwritten: choose another name for --out.")
+    if out.exists():
+        raise InputError(f"{out} exists, and nothing is overwritten: choose another name for --out.")
+    return out
 
 
 def _flows(names: Iterable[str], flows: Sequence[FlowOf]) -> list[FlowOf]:
@@ -111,12 +124,12 @@ def write_pictures(run: ChosenRun, request: PictureRequest) -> list[Path]:
 
     Nothing is left of a failure, and nothing is overwritten.
     """
-    _check_names(request)
+    out = choose_out(request.out, request.file_format, run.plan.study.name)
     _kinds(request.kinds)  # a wrong word is said before the run, which may be long
     tables = TraceTables.of(run.trace(), run.cell.scenario)
     span = _span(request, tables)
     found = _panels(request, tables)
-    out, suffix = request.out, request.file_suffix
+    suffix = file_suffix(out)
     try:
         if suffix:
             out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,138 @@
+"""Options of the commands that look at one run of a scenario, and of all commands that run one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from lasthop import _core
+from lasthop.campaign import MODEL, ChosenRun, Plan
+from lasthop.catalogue import find_scenario
+from lasthop.errors import InputError
+from lasthop.kernel.engine import KERNEL
+from lasthop.kernel.store import Kernel, find_kernel
+from lasthop.live.engine import LIVE
+from lasthop.selection import select_cell
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(min=0, max=2**64 - 1),
+    metavar="N",
+    help="Seed of all random streams.  [default: what the scenario says]",
+)
+engine_option = click.option(
+    "--engine",
+    type=click.Choice([MODEL, LIVE, KERNEL]),
+    default=MODEL,
+    show_default=True,
+    help="What runs the hosts, over the same last hop: lasthop's models; this machine's own TCP in real time (live), "
+    "where a run takes as long as it says and --jobs may exceed the cores; or a guest kernel's TCP in virtual time.",
+)
+kernel_option = click.option(
+    "--kernel",
+    metavar="NAME",
+    help="The guest kernel of '--engine kernel', as 'lasthop kernel list' calls it.  [default: the newest release]",
+)
+quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+
+
+@dataclass(frozen=True, slots=True)
+class OneRunOptions:
+    """The options of the commands that look at one run."""
+
+    scenario: str
+    key: str | None
+    only: tuple[str, ...]
+    replication: int
+    set_number: int
+    replications: int | None
+    seed: int | None
+    engine: str
+    kernel: str | None
+
+    @classmethod
+    def of(cls, context: click.Context) -> OneRunOptions:
+        """Take them from a command's parameters."""
+        return cls(**{field.name: context.params[field.name] for field in fields(cls)})
+
+    def choose(self) -> ChosenRun:
+        """Load the scenario and find the run in it."""
+        study = _core.load(str(find_scenario(self.scenario)))
+        cell = select_cell(study.cells, study.factors, self.key, self.only)
+        plan = Plan(
+            study=study,
+            cells=[cell],
+            seed=study.seed if self.seed is None else self.seed,
+            replications=self.replications or study.replications,
+            sets=self.set_number,
+            engine=self.engine,
+            kernel=kernel_of(self.engine, self.kernel),
+        )
+        return ChosenRun(plan, cell, self.set_number, self.replication)
+
+
+def one_run_options(command: F) -> F:
+    """Give a command the options of `OneRunOptions`."""
+    options = [
+        click.argument("scenario", metavar="FILE"),
+        click.option("--cell", "key", metavar="KEY", help="The cell, by its whole key, such as link=e0,variant=eifel."),
+        click.option(
+            "--only",
+            multiple=True,
+            metavar="FACTOR=LEVEL,...",
+            help="The cell, by as many of its levels as tell it apart. Not needed if there is one cell only.",
+        ),
+        click.option(
+            "--replication",
+            type=click.IntRange(min=1),
+            default=1,
+            show_default=True,
+            metavar="N",
+            help="The replication, counted from 1 within its set.",
+        ),
+        click.option(
+            "--set",
+            "set_number",
+            type=click.IntRange(min=1),
+            default=1,
+            show_default=True,
+            metavar="S",
+            help="The set.",
+        ),
+        click.option(
+            "--replications",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Replications per set, if it was run with this option.  [default: what the scenario says]",
+        ),
+        seed_option,
+        engine_option,
+        kernel_option,
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def list_files(run: ChosenRun, files: Sequence[Path]) -> None:
+    """Print which files were made of a run."""
+    click.echo(f"{run.title}:")
+    for path in files:
+        click.echo(f"  {path}")
+
+
+def kernel_of(engine: str, name: str | None) -> Kernel | None:
+    """Find what the kernel engine runs on."""
+    if engine == KERNEL:
+        return find_kernel(name)
+    if name is not None:
+        raise InputError(
+            "--kernel names the guest kernel of the kernel engine: give '--engine kernel' too, or leave it out."
+        )
+    return None
