@@ -241,7 +241,7 @@ def test_a_failure_leaves_nothing(
             (Path(target[0]) / "server.pcapng").write_bytes(b"half")
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lasthop.cli.select_cell", lambda *_: FullDisk())
+    monkeypatch.setattr("lasthop.options.select_cell", lambda *_: FullDisk())
     assert lasthop_main("trace", "kulve2003", "--replication", 1, "--out", "out") == 2
     assert "No space left on device" in capsys.readouterr().err
     assert not Path("out").exists()
