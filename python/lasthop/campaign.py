@@ -490,6 +490,16 @@ class Campaign:
         """Return the size of all captures."""
         return sum(file.stat().st_size for file in (self.out / TRACES).rglob("*") if file.is_file())
 
+    def silent(self) -> str | None:
+        """Say in which runs no packet was sent; `None` if there is no such run."""
+        rows = self.run_rows()
+        sent = pl.col("packets_sent") if "packets_sent" in rows.columns else pl.lit(1)
+        silent = rows.filter(sent == 0)
+        if silent.is_empty():
+            return None
+        count = f"any of the {rows.height} runs" if silent.height == rows.height else f"{silent.height} runs"
+        return f"No packet was sent in {count}. Do the flows start before time_limit?"
+
     def run_rows(self) -> pl.DataFrame:
         """Return one row per replication."""
         return pl.read_parquet(self.out / RUNS)

@@ -1,7 +1,4 @@
-"""The command `lasthop`.
-
-Exit codes: 0 done; 2 the request is wrong (one paragraph on standard error says how to mend it); 130 stopped by Ctrl-C.
-"""
+"""The command `lasthop`. `lasthop --help` lists its exit codes."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from lasthop.catalogue import (
 from lasthop.claims import VERDICTS
 from lasthop.claims.file import Claims, claims_file, load_claims
 from lasthop.crosscheck.command import crosscheck_command
-from lasthop.errors import InputError, InterruptedCampaignError
+from lasthop.errors import InputError, InterruptedCampaignError, OutputError
 from lasthop.kernel.command import kernel_group
 from lasthop.live.command import shell_command
 from lasthop.live.engine import LIVE
@@ -41,6 +38,7 @@ from lasthop.options import (
     quiet_option,
     seed_option,
 )
+from lasthop.output import guarded_output
 from lasthop.pictures.command import plot_command
 from lasthop.progress import progress
 from lasthop.provenance import usable_cores
@@ -50,7 +48,9 @@ if TYPE_CHECKING:
     from lasthop.beside import Side
 
 EXIT_OK = 0
+EXIT_OUTPUT = 1
 EXIT_INPUT = 2
+EXIT_INVALID = 3
 EXIT_INTERRUPTED = 130
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -154,8 +154,13 @@ def _run_options(command: F) -> F:
     return command
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(version=f"{_core.VERSION} (commit {_core.COMMIT})", prog_name="lasthop")
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done; 1 standard output cannot be written; 2 the request is wrong, and the error says how to "
+    "mend it; 3 the live engine left runs that are too late to be valid; 130 stopped by Ctrl-C. 'lasthop shell' "
+    "returns the exit code of its program.",
+)
+@click.version_option(f"{_core.VERSION} (commit {_core.COMMIT})", "--version", "-V", prog_name="lasthop")
 def cli() -> None:
     """A laboratory for transport protocols on the slow, lossy last hop.
 
@@ -490,6 +495,7 @@ def _run(file: Path, options: RunOptions) -> None:
     try:
         _simulate(campaign, options, say)
         _conclude(campaign, (assets, claims, curves), beside, say)
+        _judge_live(campaign)
     except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
         raise
     except OSError as error:
@@ -510,10 +516,22 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
     if simulated.runs:
         done = "simulated" if plan.engine == MODEL else "ran"
         say(f"{done} {simulated.runs} runs in {simulated.wall_s:.2f} s")
-    if plan.engine == LIVE and (late := campaign.late_runs()):
-        say(f"INVALID: {late} of {plan.runs} runs had more than 0.1 % of their packets over 1 ms late; see `valid`")
+    if (silent := campaign.silent()) is not None:
+        say(silent)
     if campaign.snap_length is not None:
         say(f"captures: {campaign.out / TRACES}, {campaign.traces_bytes() / 1e6:.1f} MB")
+
+
+def _judge_live(campaign: Campaign) -> None:
+    """End with a code of its own if runs of the live engine are invalid."""
+    plan = campaign.plan
+    if plan.engine == LIVE and (late := campaign.late_runs()):
+        click.echo(
+            f"INVALID: in {late} of {plan.runs} runs more than 0.1 % of the packets were over 1 ms late. The column "
+            "'valid' of runs.parquet says in which. Run again with fewer --jobs, or on a machine with less to do.",
+            err=True,
+        )
+        raise click.exceptions.Exit(EXIT_INVALID)
 
 
 def _claims_beside(file: Path, study: _core.Study) -> Claims | None:
@@ -547,22 +565,24 @@ def _conclude(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     try:
-        cli.main(args=None if arguments is None else list(arguments), prog_name="lasthop", standalone_mode=False)
+        with guarded_output():
+            code = cli.main(None if arguments is None else list(arguments), prog_name="lasthop", standalone_mode=False)
     except (InputError, _core.ScenarioError) as error:
         click.echo(f"Error: {error}", err=True)
         return EXIT_INPUT
     except click.ClickException as error:
         error.show()
         return EXIT_INPUT
-    except click.exceptions.Exit as exit_request:
-        return exit_request.exit_code
     except InterruptedCampaignError as stop:
         click.echo(str(stop), err=True)
         return EXIT_INTERRUPTED
     except (KeyboardInterrupt, click.Abort):
         click.echo("Stopped.", err=True)
         return EXIT_INTERRUPTED
-    return EXIT_OK
+    except OutputError as error:
+        click.echo(f"Error: {error}", err=True)
+        return EXIT_OUTPUT
+    return code if isinstance(code, int) else EXIT_OK
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Errors that a user can mend. Each carries one finished paragraph and ends the command with exit code 2."""
+"""Errors that a user can mend. Each carries one finished paragraph; `lasthop --help` lists the exit codes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ class InputError(Exception):
 
 class InterruptedCampaignError(Exception):
     """The user stopped the campaign; the text says what is kept and how to go on."""
+
+
+class OutputError(Exception):
+    """Standard output cannot be written."""
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:

@@ -19,10 +19,14 @@ from lasthop.selection import select_cell
 _SPIN_MAX_US = 1000
 
 
-@click.command("shell", context_settings={"ignore_unknown_options": True})
+@click.command("shell", context_settings={"allow_interspersed_args": False})
 @click.option("--link", metavar="PRESET|FILE", help="The last hop: a preset (--list), or a scenario file.")
+@click.option("--cell", "key", metavar="KEY", help="The cell of FILE, by its whole key. A preset has only one cell.")
 @click.option(
-    "--only", multiple=True, metavar="FACTOR=LEVEL,...", help="The cell of FILE, if it has several. The preset has one."
+    "--only",
+    multiple=True,
+    metavar="FACTOR=LEVEL,...",
+    help="The cell of FILE, by as many of its levels as tell it apart.",
 )
 @click.option(
     "--down",
@@ -60,6 +64,7 @@ _SPIN_MAX_US = 1000
 def shell_command(
     *,
     link: str | None,
+    key: str | None,
     only: tuple[str, ...],
     down: Path | None,
     up: Path | None,
@@ -77,7 +82,8 @@ def shell_command(
     end is the server, another namespace: 'server' or 10.0.0.1 (fd00::1), where --server starts a program. Nothing else
     can be reached. The exit code is that of COMMAND; all that was started ends with it.
 
-    Needs Linux, and either permission to make user namespaces or root. Put -- before COMMAND.
+    COMMAND starts at the first word that is no option, or after --. Needs Linux, and either permission to make user
+    namespaces or root.
 
     Example: lasthop shell --link gprs --server 'nginx -g "daemon off;"' -- curl http://server/
     """
@@ -89,7 +95,7 @@ def shell_command(
     if status and quiet:
         raise InputError("--status and --quiet contradict each other: give one of them.")
     study = _core.load(str(find_link(link)))
-    cell = select_cell(study.cells, study.factors, None, only)
+    cell = select_cell(study.cells, study.factors, key, only)
     request = {
         "scenario": json.loads(cell.scenario),
         "seed": study.seed if seed is None else seed,

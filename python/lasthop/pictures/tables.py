@@ -14,6 +14,7 @@ from lasthop.pictures.shapes import Panel, Picture
 
 _NANO = 1e9
 _FIN = 1  # TCP's flag
+_TEXT = frozenset({"direction", "event", "host", "sack"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,9 @@ class TraceTables:
 
 def _frame(table: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
     frame = pl.DataFrame(dict(table), strict=False, infer_schema_length=None)
-    # What happened in no event has no type.
-    return frame.with_columns(pl.col(pl.Null).cast(pl.Int64))
+    # A column without a value has no type. Without a packet or a TCP event that is every column.
+    types = {name: pl.String if name in _TEXT else pl.Int64 for name, dtype in frame.schema.items() if dtype == pl.Null}
+    return frame.cast(types)  # type: ignore[arg-type]
 
 
 def _queues(scenario: Mapping[str, Any]) -> dict[str, list[QueueOf]]:

@@ -209,6 +209,7 @@ def _context(results: Results) -> dict[str, Any]:
         **_single_flows(results),
         "curves": curves,
         "study": campaign.plan.study,
+        "silent": campaign.silent(),
         "cells": cells,
         "first_scenario": json.dumps(json.loads(cells[0].scenario), indent=2),
         "claims": claims_view(results.claims),
