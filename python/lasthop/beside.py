@@ -127,7 +127,7 @@ def lay_beside(sides: Sequence[Side], study: _core.Study, assets: Assets | None)
         here = {name: part.join(own, on=cells, how="semi", nulls_equal=True) for name, part in summaries.items()}
         comparisons = {name: compare(part, assets, extra) for name, part in here.items()}
         met = {
-            name: agreement(comparison, extra, assets.presentation.misprints)
+            name: agreement(comparison, extra, assets.presentation.misprints, assets.presentation.not_stated)
             for name, comparison in comparisons.items()
         }
         published = comparisons[sides[0].name].select(*keys, "published")

@@ -17,6 +17,8 @@ from lasthop.statistics import PercentileMethod, percentile_method
 
 SCENARIO_FILE = "study.toml"
 _PACKAGE = Path(__file__).resolve().parent
+NOT_STATED = "not stated"
+"""Statistic of a printed number whose study does not say which one over the replications it is."""
 FACTORIAL_KINDS = ("run-metrics", "variation", "effects")
 """Kinds of tables of a full-factorial study: metrics of runs, and the two halves of their analysis of variance."""
 _KINDS = (
@@ -30,7 +32,8 @@ class TableSpec:
     """What some of a study's tables show; `ids` are table numbers as in `tables.csv`.
 
     `roles` says what the tables call roles, `levels` what they call levels of a factor (their word: ours);
-    `reference` is the cell, by the factor's level in `tables.csv`, that changes are relative to.
+    `reference` is the cell, by the factor's level in `tables.csv`, that changes are relative to. `not_stated` is the
+    statistic, `median` or `mean`, that is compared where the study does not state one.
     """
 
     kind: str
@@ -40,6 +43,7 @@ class TableSpec:
     roles: Mapping[str, str] = field(default_factory=dict)
     levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     reference: Mapping[str, str] = field(default_factory=dict)
+    not_stated: str = "median"
 
     def own_levels(self, levels: Mapping[str, str]) -> dict[str, str]:
         """Return levels in the scenario's words."""
@@ -113,6 +117,7 @@ class Presentation:
     """The contents of `report.toml`: how a study's results are summarised and shown."""
 
     percentiles: PercentileMethod = "linear"
+    not_stated: str = "median"
     factor: str | None = None
     references: tuple[str, ...] = ()
     misprints: tuple[str, ...] = ()
@@ -208,7 +213,8 @@ def _entries(data: Mapping[str, Any], key: str, required: set[str], optional: se
 def parse_presentation(text: str) -> Presentation:
     """Parse `report.toml`; raise `ValueError` if something in it is unknown or missing.
 
-    `percentiles` is `linear` or `lower`. `misprints` lists phrases; a published number whose note has one of them is
+    `percentiles` is `linear` or `lower`. `not_stated` is the statistic, `median` or `mean`, that is compared where the
+    study does not state one. `misprints` lists phrases; a published number whose note has one of them is
     left out of the agreement. `[compare]` names the factor whose levels are compared in pairs and the
     reference levels in order of preference. `[[tables]]` gives, for table numbers such as `T26-T72`, what they show:
     one of `_KINDS`, and `percentiles` of their own, other words for roles and levels, and the reference of changes, if
@@ -217,17 +223,31 @@ def parse_presentation(text: str) -> Presentation:
     with its `name` and its `levels` (our word: the study's). `[[curves]]` has the fields of `CurvesSpec`.
     """
     data = tomllib.loads(text)
-    unknown = set(data) - {"percentiles", "misprints", "compare", "tables", "figure", "factorial", "curves"}
+    unknown = set(data) - {
+        "percentiles",
+        "not_stated",
+        "misprints",
+        "compare",
+        "tables",
+        "figure",
+        "factorial",
+        "curves",
+    }
     if unknown:
         raise ValueError(f"unknown keys {sorted(unknown)}")
     method = data.get("percentiles", "linear")
+    not_stated = data.get("not_stated", "median")
+    if not_stated not in ("median", "mean"):
+        raise ValueError(f"unknown statistic not_stated = '{not_stated}': it is median or mean")
     tables = []
     for entry in _entries(data, "tables", {"ids", "kind", "title"}, {"percentiles", "roles", "levels", "reference"}):
         if entry["kind"] not in _KINDS:
             raise ValueError(f"unknown kind of table '{entry['kind']}'; nearest: {nearest(entry['kind'], _KINDS)}")
         own = percentile_method(entry.get("percentiles", method))
         words = {key: entry[key] for key in ("roles", "levels", "reference") if key in entry}
-        tables.append(TableSpec(entry["kind"], _expand_ids(entry["ids"]), entry["title"], own, **words))
+        tables.append(
+            TableSpec(entry["kind"], _expand_ids(entry["ids"]), entry["title"], own, not_stated=not_stated, **words)
+        )
     figures = [
         FigureSpec(entry["cell"], int(entry.get("replication", 1)), entry["title"], entry.get("caption", ""))
         for entry in _entries(data, "figure", {"cell", "title"}, {"replication", "caption"})
@@ -241,6 +261,7 @@ def parse_presentation(text: str) -> Presentation:
     compare = data.get("compare", {})
     return Presentation(
         percentiles=percentile_method(method),
+        not_stated=not_stated,
         factor=compare.get("factor"),
         references=tuple(compare.get("references", ())),
         misprints=tuple(data.get("misprints", ())),

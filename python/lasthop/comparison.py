@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from lasthop.catalogue import Assets
+from lasthop.catalogue import NOT_STATED, Assets
 from lasthop.factorial import VALUE
 from lasthop.summary import for_each_level, key_columns
 
@@ -139,9 +139,9 @@ _COUNT_TITLES = {
     "triple_duplicate_acks": "triple duplicate ACKs",
     "sack_blocks": "ACKs with SACK",
 }
-MEDIANS = ["median", "not stated"]
-"""Statistics that count as medians in the agreement."""
-CENTRES = [*MEDIANS, VALUE]
+MIDDLES = ["median", NOT_STATED]
+"""Statistics over replications that say where the numbers lie."""
+CENTRES = [*MIDDLES, VALUE]
 """Statistics that are counted in the agreement: those that say where the numbers lie, not how far apart."""
 
 
@@ -151,16 +151,20 @@ def misprinted(phrases: Sequence[str]) -> pl.Expr:
     return pl.any_horizontal(pl.lit(value=False), *(note.str.contains(phrase, literal=True) for phrase in phrases))
 
 
-def _times(medians: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+def _times(middles: pl.DataFrame, not_stated: str) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the kinds of times and rates whose agreement is counted."""
-    yield "median response time", medians.filter(metric="response_time_s")
     # Throughput of a bulk transfer is its elapsed time over again; of page loads it is a number of its own.
-    of_pages = medians.filter(metric="response_time_s")["table"].unique()
-    throughput = medians.filter(
-        pl.col("metric").str.starts_with("throughput"), pl.col("table").is_in(of_pages.implode())
-    )
-    yield "median throughput of page loads", throughput
-    yield "median elapsed time of TCP flows", medians.filter(pl.col("flow") != "udp", metric="elapsed_s")
+    of_pages = middles.filter(metric="response_time_s")["table"].unique()
+    kinds = {
+        "response time": pl.col("metric") == "response_time_s",
+        "throughput of page loads": pl.col("metric").str.starts_with("throughput")
+        & pl.col("table").is_in(of_pages.implode()),
+        "elapsed time of TCP flows": (pl.col("metric") == "elapsed_s") & (pl.col("flow") != "udp"),
+    }
+    meant = pl.col("statistic").replace(NOT_STATED, not_stated)
+    for what, chosen in kinds.items():
+        for statistic in ("median", "mean"):
+            yield f"{statistic} {what}", middles.filter(chosen, meant == statistic)
 
 
 def _near(what: str, times: pl.DataFrame, scope: str) -> Iterator[Agreement]:
@@ -182,8 +186,12 @@ def _ratios(centres: pl.DataFrame) -> Iterator[Agreement]:
             rms = None
 
 
-def agreement(comparison: pl.DataFrame, extra: Sequence[str] = (), misprints: Sequence[str] = ()) -> list[Agreement]:
+def agreement(
+    comparison: pl.DataFrame, extra: Sequence[str] = (), misprints: Sequence[str] = (), not_stated: str = "median"
+) -> list[Agreement]:
     """Count how many published medians and numbers of single runs are met.
+
+    `not_stated` is the statistic that was compared where the study does not state one.
 
     For every combination of the levels in the columns `extra`.
     A level that was not run in a cell changes nothing there: the first level's numbers count, so that all are counted
@@ -194,22 +202,22 @@ def agreement(comparison: pl.DataFrame, extra: Sequence[str] = (), misprints: Se
     """
     comparison = comparison.filter(~misprinted(misprints))
     if not extra:
-        return _agreement(comparison)
+        return _agreement(comparison, not_stated)
     parts = comparison.partition_by(extra, as_dict=True, include_key=False, maintain_order=True)
     first = next(iter(parts.values()))
     keys = first.columns[first.columns.index("table") : first.columns.index("flow")]
     rows = []
     for levels, part in parts.items():
         whole = pl.concat([part, first.join(part, on=keys, how="anti", nulls_equal=True)])
-        rows += [replace(row, level=" ".join(map(str, levels))) for row in _agreement(whole)]
+        rows += [replace(row, level=" ".join(map(str, levels))) for row in _agreement(whole, not_stated)]
     return rows
 
 
-def _agreement(comparison: pl.DataFrame) -> list[Agreement]:
+def _agreement(comparison: pl.DataFrame, not_stated: str) -> list[Agreement]:
     measured = comparison.filter(pl.col("measured").is_not_null())
-    medians = measured.filter(pl.col("statistic").is_in(MEDIANS))
+    medians = measured.filter(pl.col("statistic").is_in(MIDDLES))
     rows = list(_ratios(measured.filter(statistic=VALUE)))
-    for what, times in _times(medians):
+    for what, times in _times(medians, not_stated):
         rows.extend(_near(what, times, "all"))
         if "link" in times.columns:
             for (link,), part in times.partition_by("link", as_dict=True, maintain_order=True).items():

@@ -10,6 +10,7 @@ replications.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -19,7 +20,7 @@ from lasthop.anova import REPLICATION_COLUMNS, TIMES, Analysis, Table, analyse, 
 from lasthop.campaign import factor_column
 from lasthop.catalogue import FactorialSpec
 from lasthop.lines import Line
-from lasthop.statistics import mean_interval
+from lasthop.statistics import mean_interval, mean_intervals
 from lasthop.units import unit_of
 
 VALUE = "value"
@@ -50,7 +51,9 @@ def run_metrics(runs: pl.DataFrame, spec: FactorialSpec) -> Iterator[Line]:
             values = part[column].drop_nulls().to_list()
             numbers = {VALUE: float(np.mean(values)), **_spread(values)} if values else {}
             for statistic, number in numbers.items():
-                yield Line("all", "", metric, statistic, number, len(values), unit_of(column), levels)
+                low, high = mean_intervals(values)[1:] if statistic == VALUE else (math.nan, math.nan)
+                unit = unit_of(column)
+                yield Line("all", "", metric, statistic, number, len(values), unit, levels, float(low), float(high))
 
 
 def _of_means(runs: pl.DataFrame, spec: FactorialSpec, column: str) -> Analysis | None:

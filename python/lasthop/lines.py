@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -10,7 +11,8 @@ from dataclasses import dataclass, field
 class Line:
     """What a table says of a flow: a statistic of a metric, over that many replications.
 
-    `levels` are those of factors of which the table has several levels.
+    `levels` are those of factors of which the table has several levels. `ci_low` and `ci_high` are the ends of the
+    value's 95 % interval, NaN where there is none.
     """
 
     flow: str
@@ -21,3 +23,5 @@ class Line:
     replications: int
     unit: str
     levels: Mapping[str, str] = field(default_factory=dict)
+    ci_low: float = math.nan
+    ci_high: float = math.nan

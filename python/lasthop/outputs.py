@@ -55,7 +55,7 @@ def _statistics(campaign: Campaign, tables: Tables, assets: Assets | None) -> Re
         return Results(campaign, tables.flows, summary, tables.pages, tables.shorts)
     extra = extra_columns(factors, assets)
     comparison = compare(summary, assets, extra)
-    met = agreement(comparison, extra, assets.presentation.misprints)
+    met = agreement(comparison, extra, assets.presentation.misprints, assets.presentation.not_stated)
     return Results(campaign, tables.flows, summary, tables.pages, assets=assets, comparison=comparison, agreement=met)
 
 

@@ -2,6 +2,12 @@
 
 Percentiles come with a stated method. `linear` interpolates (type 7 of Hyndman and Fan 1996, the usual default);
 `lower` takes the lower of the two neighbouring values, as the appendix tables of some studies do.
+
+Intervals have a confidence of 95 %. That of a percentile lies between two of the sorted values (order statistics): the
+number of values below the true percentile has a binomial distribution, whatever the values' own distribution (Conover,
+Practical Nonparametric Statistics, 3rd ed., section 3.2). Few values do not bound every percentile: the median takes
+six of them, and 72 say how large the 95th percentile may be. An end that the values do not bound is missing (NaN); so
+is one end of the interval of the least and of the greatest value. The interval of a mean is Student's.
 """
 
 from __future__ import annotations
@@ -18,6 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 PercentileMethod = Literal["linear", "lower"]
 FIVE_NUMBERS: dict[str, float] = {"min": 0.0, "p25": 25.0, "median": 50.0, "p75": 75.0, "max": 100.0}
 """The five statistics of a box plot, and the percentile that each one is."""
+QUANTILES: dict[str, float] = {**FIVE_NUMBERS, "p95": 95.0, "p99": 99.0}
+"""Those, and the percentiles of the upper tail."""
+CONFIDENCE = 0.95
 
 _RESAMPLES = 2000
 
@@ -67,6 +76,54 @@ class Interval:
     estimate: float
     low: float
     high: float
+
+
+@cache
+def _ranks(count: int, percent: float) -> tuple[int | None, int | None]:
+    """Return which of `count` sorted values, from 0, bound a percentile; `None` where none does.
+
+    Each end is on the wrong side of the true percentile with a probability of at most (1 - CONFIDENCE) / 2.
+    """
+    from scipy import special
+
+    # at_most[k] is the probability that at most k of the values lie below the percentile.
+    at_most = special.bdtr(np.arange(count), count, percent / 100)
+    tail = (1 - CONFIDENCE) / 2
+    low = int(np.searchsorted(at_most, tail, side="right")) - 1
+    high = int(np.searchsorted(at_most, 1 - tail, side="left"))
+    return (low if low >= 0 else None), (high if high < count else None)
+
+
+def quantile_intervals(
+    values: ArrayLike, percents: Sequence[float], method: PercentileMethod = "linear"
+) -> NDArray[np.float64]:
+    """Percentiles of the values along the last axis, with their intervals by order statistics; no value may be NaN.
+
+    The result's first axis is estimate, low, high; its second runs over `percents`, and the others are those of
+    `values` but for the last.
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64), axis=-1)
+    found = np.full((3, len(percents), *ordered.shape[:-1]), np.nan)
+    found[0] = percentiles(ordered, percents, method)
+    for place, percent in enumerate(percents):
+        for end, rank in enumerate(_ranks(ordered.shape[-1], percent), start=1):
+            if rank is not None:
+                found[end, place] = ordered[..., rank]
+    return found
+
+
+def mean_intervals(values: ArrayLike) -> NDArray[np.float64]:
+    """Means along the last axis with Student's interval; the result's first axis is estimate, low, high.
+
+    A single value bounds no mean: the ends are NaN. No value may be NaN.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    count = array.shape[-1]
+    means = array.mean(axis=-1)
+    if count < 2:
+        return np.stack([means, np.full_like(means, np.nan), np.full_like(means, np.nan)])
+    half = array.std(axis=-1, ddof=1) / math.sqrt(count) * _student(CONFIDENCE, count - 1)
+    return np.stack([means, means - half, means + half])
 
 
 def median_interval(values: ArrayLike, seed: int, confidence: float = 0.95) -> Interval | None:

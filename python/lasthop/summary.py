@@ -1,15 +1,20 @@
 """From rows of flows to `summary.csv`.
 
 Columns of a study's summary: `study`, `table`, the factors, `flow` (role), `direction`, `metric`, `statistic`, `value`,
-`replications`, `unit` - the key columns of its `published.csv` in its spellings. Factors that the published numbers do
-not know come first, and each combination of their levels has all the numbers. Without a study: the factors, `flow`,
-`metric`, `statistic`, `value`, `replications`, `unit`; `flow` is a role, a page load or the name of short flows' hosts.
-Of short flows, `ci_low` and `ci_high` are the ends of the mean's 90 % interval.
+`replications`, `unit`, `ci_low`, `ci_high` - the key columns of its `published.csv` in its spellings. Factors that the
+published numbers do not know come first, and each combination of their levels has all the numbers. Without a study: the
+factors, `flow`, `metric`, `statistic`, `value`, `replications`, `unit`, `ci_low`, `ci_high`; `flow` is a role, a page
+load or the name of short flows' hosts. Of short flows there are also two rows for the ends of the mean's 90 % interval,
+with the statistics `ci_low` and `ci_high`.
 
 With one set, `value` is the statistic over the set's replications. With several sets it is the mean over the sets of
 each set's statistic: that is what a published number, itself the statistic of one set, is an instance of; noise of
 single sets averages out, and extremes do not grow with the number of sets. `replications` counts all values used, over
 all sets.
+
+`ci_low` and `ci_high` are the ends of the value's 95 % interval, empty where the replications do not bound it. With one
+set the interval is by order statistics, or Student's for a mean; with several sets it is Student's over the sets'
+statistics. See `lasthop.statistics`. A change has the jackknife's interval, sums and shares of variation have none.
 
 Tables of runs as wholes and of their analysis of variance: see `lasthop.factorial`; there `value` is the mean over all
 replications of all sets, and `replications` counts those of a cell.
@@ -27,13 +32,32 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop.campaign import factor_column
-from lasthop.catalogue import Assets, FactorialSpec, TableSpec
+from lasthop.catalogue import NOT_STATED, Assets, FactorialSpec, TableSpec
 from lasthop.factorial import effects, run_metrics, variation
 from lasthop.lines import Line
-from lasthop.statistics import FIVE_NUMBERS, PercentileMethod, mean_interval, percentiles
+from lasthop.statistics import (
+    FIVE_NUMBERS,
+    QUANTILES,
+    Interval,
+    Jackknife,
+    PercentileMethod,
+    mean_interval,
+    mean_intervals,
+    percentiles,
+    quantile_intervals,
+)
 from lasthop.units import unit_of
 
 _DIGITS = 6
+INTERVAL = ("ci_low", "ci_high")
+"""The columns of the ends of a statistic's interval."""
+_FLOATS = ("value", *INTERVAL)
+_NUMBERS: dict[str, pl.DataType] = {
+    "value": pl.Float64(),
+    "replications": pl.Int64(),
+    "unit": pl.String(),
+    **dict.fromkeys(INTERVAL, pl.Float64()),
+}
 _NOT_METRICS = {"set", "replication", "start_s"}
 _HOSTS = "application"
 """The column of `shorts.parquet` that names the hosts."""
@@ -68,9 +92,9 @@ _LOSSES = [
     Metric("drops_error", "data", ("data_drops_error",), "packets"),
 ]
 _RESPONSE_TIME = Metric("response_time_s", "data", ("response_time_s",), "s")
+_OVERALL_TIME = Metric("overall_time_s", "data", ("elapsed_s",), "s")
+_SPACING_OF_PACKETS = Metric("spacing_ms", "data", (), "ms")
 _SPACING_MEAN = Metric("jitter_ms", "data", ("spacing_mean_ms",), "ms")
-_NOT_STATED = "not stated"
-"""The study does not say which statistic over the replications it prints; the median is compared."""
 TCP_METRICS = [
     *_TIMES,
     _RETRANSMITTED,
@@ -105,33 +129,55 @@ class Sample:
         return int(np.count_nonzero(~np.isnan(self.values)))
 
     def statistics(self, percents: Sequence[float], method: PercentileMethod) -> NDArray[np.float64]:
-        """Mean over the sets of each set's percentiles; missing values are left out, NaN if nothing is left."""
-        per_set = []
-        for number in np.unique(self.sets):
-            values = self.values[self.sets == number]
-            values = values[~np.isnan(values)]
-            if values.size:
-                per_set.append(percentiles(values, percents, method))
-        return np.mean(per_set, axis=0) if per_set else np.full(len(percents), np.nan)
+        """Mean over the sets of each set's percentiles, with its interval: estimate, low, high by percentile.
 
-    def mean(self) -> float:
-        """Mean over all values; NaN if there are none."""
-        values = self.values[~np.isnan(self.values)]
-        return float(values.mean()) if values.size else float("nan")
+        Missing values are left out; NaN if nothing is left.
+        """
+        present = ~np.isnan(self.values)
+        return quantiles_over_sets(self.values[present], self.sets[present], percents, method)
 
-    def interval(self) -> dict[str, float]:
-        """Ends of the mean's 90 % interval; none of a single value."""
+    def mean(self) -> NDArray[np.float64]:
+        """Mean over all values, with its interval: estimate, low, high; NaN if there are none."""
         values = self.values[~np.isnan(self.values)]
-        if values.size < 2:
-            return {}
-        interval = mean_interval(values)
-        return {"ci_low": interval.low, "ci_high": interval.high}
+        return mean_intervals(values) if values.size else np.full(3, np.nan)
+
+
+def quantiles_over_sets(
+    values: NDArray[np.float64], sets: NDArray[np.int64], percents: Sequence[float], method: PercentileMethod
+) -> NDArray[np.float64]:
+    """Mean over the sets of each set's percentiles along the last axis: estimate, low, high by percentile.
+
+    No value may be NaN. The interval is by order statistics, or with several sets Student's over these.
+    """
+    numbers = np.unique(sets)
+    if numbers.size == 0:
+        return np.full((3, len(percents), *values.shape[:-1]), np.nan)
+    if numbers.size == 1:
+        return quantile_intervals(values, percents, method)
+    per_set = [percentiles(values[..., sets == number], percents, method) for number in numbers]
+    return mean_intervals(np.stack(per_set, axis=-1))
+
+
+def _line(flow: str, metric: Metric, statistic: str, found: NDArray[np.float64], replications: int) -> Line:
+    """Make a line of estimate, low, high."""
+    value, low, high = map(float, found)
+    return Line(
+        flow,
+        metric.direction,
+        metric.name,
+        statistic,
+        value,
+        replications,
+        metric.unit,
+        ci_low=low,
+        ci_high=high,
+    )
 
 
 def _five_numbers(flow: str, metric: Metric, sample: Sample, method: PercentileMethod) -> Iterator[Line]:
     values = sample.statistics(list(FIVE_NUMBERS.values()), method)
-    for statistic, value in zip(FIVE_NUMBERS, values, strict=True):
-        yield Line(flow, metric.direction, metric.name, statistic, float(value), sample.count, metric.unit)
+    for statistic, found in zip(FIVE_NUMBERS, values.T, strict=True):
+        yield _line(flow, metric, statistic, found, sample.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +210,9 @@ def _per_flow(cell: _Rows) -> Iterator[Line]:
 def _overall_time(cell: _Rows) -> Iterator[Line]:
     rows, method = cell.flows, cell.method
     sample = Sample.of(rows.filter(pl.col("protocol") == "tcp"), ["elapsed_s"])
-    value = sample.statistics([50.0], method)[0]
+    median = sample.statistics([50.0], method)[:, 0]
     replications = rows.select(pl.struct("set", "replication").n_unique()).item()
-    yield Line("all", "data", "overall_time_s", "median", float(value), int(replications), "s")
+    yield _line("all", _OVERALL_TIME, "median", median, int(replications))
 
 
 def _udp_spacing(cell: _Rows) -> Iterator[Line]:
@@ -174,22 +220,19 @@ def _udp_spacing(cell: _Rows) -> Iterator[Line]:
     udp = cell.flows.filter(pl.col("protocol") == "udp")
     for statistic, column, percent in [*_SPACING, *_SPACING_EXTREMES]:
         sample = Sample.of(udp, [f"spacing_{column}_ms"])
-        value = sample.statistics([percent], method)[0]
-        yield Line("udp", "data", "spacing_ms", statistic, float(value), sample.count, "ms")
+        found = sample.statistics([percent], method)[:, 0]
+        yield _line("udp", _SPACING_OF_PACKETS, statistic, found, sample.count)
 
 
-def _value(flow: str, metric: Metric, statistic: str, value: float, replications: int) -> Line:
-    return Line(flow, metric.direction, metric.name, statistic, value, replications, metric.unit)
-
-
-_PERCENT = {"min": 0.0, "median": 50.0, "max": 100.0, _NOT_STATED: 50.0, "sum_of_maxima": 100.0}
+_PERCENT = {"min": 0.0, "median": 50.0, "max": 100.0, "sum_of_maxima": 100.0}
 
 
 def _one(flow: str, metric: Metric, statistic: str, rows: pl.DataFrame, cell: _Rows) -> Line:
-    """Make the line of one percentile."""
+    """Make the line of a percentile, or of the statistic that stands for what the study does not state."""
     sample = Sample.of(rows, metric.columns)
-    value = sample.statistics([_PERCENT[statistic]], cell.method)[0]
-    return _value(flow, metric, statistic, float(value), sample.count)
+    meant = cell.spec.not_stated if statistic == NOT_STATED else statistic
+    found = sample.mean() if meant == "mean" else sample.statistics([_PERCENT[meant]], cell.method)[:, 0]
+    return _line(flow, metric, statistic, found, sample.count)
 
 
 def _mixture(cell: _Rows) -> Iterator[Line]:
@@ -202,7 +245,7 @@ def _mixture(cell: _Rows) -> Iterator[Line]:
         else:
             elapsed = Sample.of(flows, _ELAPSED.columns)
             yield from _five_numbers(role, _ELAPSED, elapsed, cell.method)
-            yield _value(role, _ELAPSED, "mean", elapsed.mean(), elapsed.count)
+            yield _line(role, _ELAPSED, "mean", elapsed.mean(), elapsed.count)
         medians = [_THROUGHPUT, *_LOSSES] if udp else [_THROUGHPUT, _RETRANSMITTED, *_LOSSES]
         for metric in medians:
             yield _one(role, metric, "median", flows, cell)
@@ -233,19 +276,19 @@ def _sum_of_maxima(cell: _Rows) -> Line:
     """Add up, over the classes, the largest drop count in any replication."""
     metric = Metric("drops_sum_of_maxima", "data", tuple(c for loss in _LOSSES for c in loss.columns), "packets")
     lines = [_one("all", metric, "sum_of_maxima", flows, cell) for _, flows in cell.roles()]
-    return replace(lines[0], value=sum(line.value for line in lines))
+    return replace(lines[0], value=sum(line.value for line in lines), ci_low=math.nan, ci_high=math.nan)
 
 
 def _page_classes(cell: _Rows) -> Iterator[Line]:
     if cell.pages is None:
         return
-    yield _one("all", _RESPONSE_TIME, _NOT_STATED, cell.pages, cell)
+    yield _one("all", _RESPONSE_TIME, NOT_STATED, cell.pages, cell)
     classes = dict(cell.roles())
     inline = sorted((role for role in classes if role.startswith("inline-")), key=lambda role: int(role[7:]))
     for flow, role, name, statistic in (
         ("main", "main", "throughput_main_median_Bps", "median"),
-        ("inline", inline[-1], "throughput_inline_slowest_Bps", _NOT_STATED),
-        ("inline", inline[0], "throughput_inline_fastest_Bps", _NOT_STATED),
+        ("inline", inline[-1], "throughput_inline_slowest_Bps", NOT_STATED),
+        ("inline", inline[0], "throughput_inline_fastest_Bps", NOT_STATED),
     ):
         yield _one(flow, Metric(name, "data", ("throughput_Bps",), "B/s"), statistic, classes[role], cell)
     for metric in _LOSSES:
@@ -256,13 +299,26 @@ def _page_classes(cell: _Rows) -> Iterator[Line]:
 def _page_change(cell: _Rows) -> Iterator[Line]:
     if cell.pages is None or cell.reference is None:
         return
-    own = _one("all", _RESPONSE_TIME, _NOT_STATED, cell.pages, cell)
+    own = _one("all", _RESPONSE_TIME, NOT_STATED, cell.pages, cell)
+    yield own
     if cell.pages.equals(cell.reference):
-        yield own
         return
-    reference = _one("all", _RESPONSE_TIME, _NOT_STATED, cell.reference, cell)
+    reference = _one("all", _RESPONSE_TIME, NOT_STATED, cell.reference, cell)
     change = 100 * (own.value / reference.value - 1)
-    yield replace(own, metric="response_time_change_percent", value=change, unit="percent")
+    interval = _interval_of_change(cell.pages, cell.reference) if cell.spec.not_stated == "mean" else None
+    low, high = (interval.low, interval.high) if interval else (math.nan, math.nan)
+    yield replace(own, metric="response_time_change_percent", value=change, unit="percent", ci_low=low, ci_high=high)
+
+
+def _interval_of_change(pages: pl.DataFrame, reference: pl.DataFrame) -> Interval | None:
+    """Return the interval of the change of the mean response time, in per cent; replications of a number are pairs."""
+    base = reference.select("set", "replication", base="response_time_s")
+    times = pages.join(base, on=["set", "replication"]).select("response_time_s", "base").drop_nulls().to_numpy()
+    if len(times) < 2:
+        return None
+    without = (times.sum(axis=0) - times) / (len(times) - 1)
+    means = np.vstack([times.mean(axis=0), without])
+    return Jackknife.of(100 * (means[:, 0] / means[:, 1] - 1)).interval()
 
 
 _KINDS: dict[str, Callable[[_Rows], Iterator[Line]]] = {
@@ -407,9 +463,9 @@ def _summary_of_tables(split: _Split, factors: Sequence[str], assets: Assets) ->
             }
             record: dict[str, str | float | int | None] = {key: table.get(key) or measured.get(key) for key in keys}
             record |= {"value": round(line.value, _DIGITS), "replications": line.replications, "unit": line.unit}
-            records.append(record)
-    schema = dict.fromkeys(keys, pl.String()) | {"value": pl.Float64(), "replications": pl.Int64(), "unit": pl.String()}
-    return pl.DataFrame(records, schema=schema, orient="row").with_columns(pl.col("value").fill_nan(None))
+            records.append(record | {end: round(getattr(line, end), _DIGITS) for end in INTERVAL})
+    schema = dict.fromkeys(keys, pl.String()) | _NUMBERS
+    return pl.DataFrame(records, schema=schema, orient="row").with_columns(pl.col(_FLOATS).fill_nan(None))
 
 
 def metric_columns(flows: pl.DataFrame, factors: Sequence[str]) -> list[str]:
@@ -427,29 +483,56 @@ def generic_summary(
     *,
     shorts: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Compute min, quartiles, max and mean of every metric for every page, short flow and role in every cell.
+    """Compute the statistics of every metric for every page, short flow and role in every cell.
 
     Of the metrics `only`, if given.
     """
     columns = [factor_column(factor) for factor in factors]
-    records = []
+    parts: list[pl.DataFrame] = []
     frames = [(frame, who) for frame, who in ((pages, "page"), (shorts, _HOSTS), (flows, "role")) if frame is not None]
+    names = [*factors, "flow"]
     for frame, who in frames:
         metrics = [metric for metric in metric_columns(frame, factors) if only is None or metric in only]
-        for group, rows in frame.partition_by([*columns, who], as_dict=True, maintain_order=True).items():
-            for metric in metrics:
-                sample = Sample.of(rows, [metric])
-                if sample.count == 0:
-                    continue
-                five = sample.statistics(list(FIVE_NUMBERS.values()), method)
-                values = {**dict(zip(FIVE_NUMBERS, five, strict=True)), "mean": sample.mean()}
-                values |= sample.interval() if who == _HOSTS else {}
-                for statistic, value in values.items():
-                    number = round(float(value), _DIGITS)
-                    records.append((*group, metric, statistic, number, sample.count, unit_of(metric)))
-    schema = dict.fromkeys([*factors, "flow", "metric", "statistic"], pl.String()) | {
-        "value": pl.Float64(),
-        "replications": pl.Int64(),
-        "unit": pl.String(),
-    }
-    return pl.DataFrame(records, schema=schema, orient="row")
+        groups = frame.partition_by([*columns, who], as_dict=True, maintain_order=True)
+        for group, rows in groups.items() if metrics else ():
+            lines = _statistics_of(rows, metrics, method, ends_of_mean=who == _HOSTS)
+            labels = [pl.lit(level, dtype=pl.String).alias(name) for name, level in zip(names, group, strict=True)]
+            parts.append(lines.select(*labels, pl.all()))
+    schema = dict.fromkeys([*names, "metric", "statistic"], pl.String()) | _NUMBERS
+    return pl.concat([pl.DataFrame(schema=schema), *parts]).with_columns(pl.col(_FLOATS).fill_nan(None))
+
+
+def _statistics_of(
+    rows: pl.DataFrame, metrics: Sequence[str], method: PercentileMethod, *, ends_of_mean: bool
+) -> pl.DataFrame:
+    """Compute the statistics of metrics over `rows`; of a metric without values none."""
+    values = rows.select(pl.col(metrics).cast(pl.Float64)).to_numpy().T
+    sets = rows["set"].to_numpy()
+    present = ~np.isnan(values)
+    # Metrics that have values in the same rows are computed at once.
+    patterns: dict[bytes, list[int]] = {}
+    for place, where in enumerate(present):
+        patterns.setdefault(where.tobytes(), []).append(place)
+    found: dict[int, dict[str, Sequence[float]]] = {}
+    for places in patterns.values():
+        kept = present[places[0]]
+        if not kept.any():
+            continue
+        block = np.ascontiguousarray(values[places][:, kept])
+        quantiles = quantiles_over_sets(block, sets[kept], list(QUANTILES.values()), method)
+        means = mean_intervals(block)
+        for number, place in enumerate(places):
+            lines = dict(zip(QUANTILES, quantiles[:, :, number].T.tolist(), strict=True))
+            lines["mean"] = means[:, number].tolist()
+            if ends_of_mean and kept.sum() > 1:
+                narrower = mean_interval(block[number], 0.90)
+                nothing = math.nan, math.nan
+                lines |= {"ci_low": (narrower.low, *nothing), "ci_high": (narrower.high, *nothing)}
+            found[place] = lines
+    records = [
+        (metric, statistic, round(value, _DIGITS), count, unit_of(metric), round(low, _DIGITS), round(high, _DIGITS))
+        for place, metric in enumerate(metrics)
+        if (count := int(present[place].sum()))
+        for statistic, (value, low, high) in found[place].items()
+    ]
+    return pl.DataFrame(records, schema={"metric": pl.String(), "statistic": pl.String(), **_NUMBERS}, orient="row")

@@ -197,7 +197,7 @@ def test_the_sensitivity_of_the_study_is_compared_assumption_by_assumption(
     assert set(comparison["assumption"]) == set(run["assumption"]) == set(study.factors["assumption"])
     shown = capsys.readouterr().out
     assert all(f"\n  {level} " in shown for level in study.factors["assumption"])
-    assert "Median times (s)" in Path("out/report.html").read_text(encoding="utf-8")
+    assert "Times (s)" in Path("out/report.html").read_text(encoding="utf-8")
 
 
 def test_the_sensitivity_study_starts_from_the_study(study: _core.Study) -> None:

@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from lasthop.statistics import Jackknife, median_interval, paired_difference, percentile_method, percentiles, summarise
+from lasthop.statistics import (
+    QUANTILES,
+    Jackknife,
+    mean_intervals,
+    median_interval,
+    paired_difference,
+    percentile_method,
+    percentiles,
+    quantile_intervals,
+    summarise,
+)
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40)
 methods = st.sampled_from(["linear", "lower"])
@@ -119,3 +129,50 @@ def test_what_rounding_makes_of_nothing_is_nothing() -> None:
 def test_one_replication_has_no_interval() -> None:
     assert not Jackknife.of(np.array([3.0])).defined
     assert not Jackknife.of(np.array([np.nan, 1.0, 2.0])).defined
+
+
+# ---- Intervals of percentiles and means ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [6, 20, 30, 100, 400])
+@pytest.mark.parametrize("percent", [25.0, 50.0, 75.0, 95.0, 99.0])
+def test_the_interval_of_a_percentile_is_that_of_the_quantile_test(count: int, percent: float) -> None:
+    data = np.random.default_rng(count).exponential(size=count)
+    _, low, high = quantile_intervals(data, [percent])[:, 0]
+    interval = stats.quantile_test(data, q=np.quantile(data, percent / 100), p=percent / 100).confidence_interval(0.95)
+    assert np.array_equal([low, high], interval, equal_nan=True)
+
+
+def test_few_values_leave_ends_open() -> None:
+    found = dict(zip(QUANTILES, quantile_intervals([1.0, 2.0, 3.0, 4.0, 5.0], list(QUANTILES.values())).T, strict=True))
+    # The median is below all of five values once in 32 times: more than 2.5 %.
+    assert np.array_equal(found["median"], [3.0, math.nan, math.nan], equal_nan=True)
+    assert np.array_equal(found["min"], [1.0, math.nan, 1.0], equal_nan=True)
+    assert np.array_equal(found["max"], [5.0, 5.0, math.nan], equal_nan=True)
+    assert found["p95"][1] == 4.0
+    assert math.isnan(found["p95"][2])
+    six = quantile_intervals([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [50.0])[:, 0]
+    assert list(six) == [3.5, 1.0, 6.0]
+
+
+@pytest.mark.parametrize("draw", ["exponential", "lognormal", "normal"])
+@pytest.mark.parametrize(("count", "percent"), [(6, 50.0), (20, 25.0), (20, 50.0), (30, 75.0), (80, 95.0)])
+def test_intervals_of_percentiles_cover_the_true_one_as_often_as_they_say(
+    draw: str, count: int, percent: float
+) -> None:
+    experiments = getattr(np.random.default_rng(1), draw)(size=(4000, count))
+    law = {"exponential": stats.expon(), "lognormal": stats.lognorm(1.0), "normal": stats.norm()}[draw]
+    _, low, high = quantile_intervals(experiments, [percent])[:, 0]
+    covered = np.mean((low <= law.ppf(percent / 100)) & (law.ppf(percent / 100) <= high))
+    # Three standard errors of the simulation below 95 %; as ranks are whole, up to 98 % are expected.
+    assert 0.94 <= covered <= 0.99
+
+
+def test_intervals_of_means_are_students_and_cover_as_often_as_they_say() -> None:
+    experiments = np.random.default_rng(2).normal(3.0, 2.0, size=(4000, 5))
+    mean, low, high = mean_intervals(experiments)
+    expected = stats.t.interval(0.95, 4, loc=experiments.mean(axis=1), scale=stats.sem(experiments, axis=1))
+    assert np.allclose([low, high], expected)
+    assert np.allclose(mean, experiments.mean(axis=1))
+    assert 0.94 <= np.mean((low <= 3.0) & (high >= 3.0)) <= 0.96
+    assert np.array_equal(mean_intervals([7.0]), [7.0, math.nan, math.nan], equal_nan=True)

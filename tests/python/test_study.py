@@ -60,7 +60,7 @@ def test_summary_uses_the_published_units(measured: Measured) -> None:
 
 def test_summary_has_the_columns_of_the_published_file(measured: Measured) -> None:
     _, summary, assets = measured
-    assert summary.columns == [*key_columns(assets), "value", "replications", "unit"]
+    assert summary.columns == [*key_columns(assets), "value", "replications", "unit", "ci_low", "ci_high"]
     assert key_columns(assets)[-1] == "statistic"
 
 
@@ -231,9 +231,10 @@ def test_a_scenario_beside_published_numbers_is_compared_if_it_has_their_factors
 def test_generic_summary_has_all_numeric_metrics(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
     flows = run(engine, scenario_file, tmp_path / "out").flows()
     summary = generic_summary(flows, None, ["queue"])
-    assert summary.columns == ["queue", "flow", "metric", "statistic", "value", "replications", "unit"]
+    numbers = ["value", "replications", "unit", "ci_low", "ci_high"]
+    assert summary.columns == ["queue", "flow", "metric", "statistic", *numbers]
     assert {"elapsed_s", "ack_drops_error", "timeouts"} <= set(summary["metric"])
-    assert set(summary["statistic"]) == {"min", "p25", "median", "p75", "max", "mean"}
+    assert set(summary["statistic"]) == {"min", "p25", "median", "p75", "p95", "p99", "max", "mean"}
     assert {"set", "replication", "start_s"}.isdisjoint(summary["metric"])
     mean = flows.filter(queue="5 packets", role="tcp1")["elapsed_s"].mean()
     assert one(summary, queue="5 packets", flow="tcp1", metric="elapsed_s", statistic="mean") == pytest.approx(mean)

@@ -68,7 +68,7 @@ def _measured(panel: BoxPanel, levels: Sequence[str], method: PercentileMethod, 
 
 
 def _published(panel: BoxPanel, levels: Sequence[str], index: int) -> list[Figure]:
-    """Draw published boxes; where only the median was published, a line."""
+    """Draw published boxes; where only a median or a mean was published, a line."""
     known = [(i, panel.published[level]) for i, level in enumerate(levels) if level in panel.published]
     ref = style.axis_number(index)
     axes = {"legendgroup": "published", "xaxis": f"x{ref}", "yaxis": f"y{ref}"}
@@ -86,17 +86,18 @@ def _published(panel: BoxPanel, levels: Sequence[str], index: int) -> list[Figur
             "hoverinfo": "y",
         }
         drawn.append(box | axes)
-    if medians := [(i, own["median"]) for i, own in known if "median" in own and not set(FIVE_NUMBERS) <= set(own)]:
+    for middle in ("median", "mean"):
+        lone = [(i, own[middle]) for i, own in known if middle in own and not set(FIVE_NUMBERS) <= set(own)]
         line = {
             "type": "scatter",
             "mode": "markers",
-            "name": "published median",
-            "x": [i + _OFFSET_PUBLISHED for i, _ in medians],
-            "y": [median for _, median in medians],
+            "name": f"published {middle}",
+            "x": [i + _OFFSET_PUBLISHED for i, _ in lone],
+            "y": [value for _, value in lone],
             "marker": {"symbol": "line-ew-open", "size": 12, "line": {"width": 2.5}, "color": style.INK},
             "hovertemplate": "%{y:.2f}<extra></extra>",
         }
-        drawn.append(line | axes)
+        drawn += [line | axes] if lone else []
     return drawn
 
 

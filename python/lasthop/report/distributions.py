@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from lasthop.campaign import factor_column
-from lasthop.comparison import MEDIANS, misprinted
+from lasthop.catalogue import NOT_STATED
+from lasthop.comparison import misprinted
 from lasthop.report.boxes import BoxPanel, box_figure
 from lasthop.report.results import Results, Timed, telling, timed
 from lasthop.report.style import Figure
@@ -105,6 +106,7 @@ def _published(results: Results, thing: Timed) -> pl.DataFrame | None:
     rows = assets.published_in_own_words().filter(
         pl.col("metric") == thing.metric, ~misprinted(assets.presentation.misprints)
     )
+    rows = rows.with_columns(pl.col("statistic").replace(NOT_STATED, assets.presentation.not_stated))
     columns = {factor: factor_column(factor) for factor in results.factors}
     cells = results.flows.select(list(columns.values())).unique()
     known = [factor for factor in columns if factor in rows.columns]
@@ -136,5 +138,5 @@ def published_by_level(rows: pl.DataFrame, column: str) -> dict[str, dict[str, f
     """Collect the published statistics by the level in `column`."""
     found: dict[str, dict[str, float]] = {}
     for level, statistic, value in rows.select(column, "statistic", "value").iter_rows():
-        found.setdefault(level, {})["median" if statistic in MEDIANS else statistic] = value
+        found.setdefault(level, {})[statistic] = value
     return found

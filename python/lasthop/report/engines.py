@@ -111,7 +111,7 @@ def _tables(beside: Beside, assets: Assets | None) -> Iterator[TableView]:
         return
     times = numbers.filter(pl.col("metric").is_in(_TIMES))
     if times.height:
-        yield _table("Median times", times, beside, assets)
+        yield _table("Times", times, beside, assets)
     for spec in assets.presentation.tables:
         part = numbers.filter(pl.col("table").is_in(list(spec.ids)), ~pl.col("metric").is_in(_TIMES))
         if part.height:

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import polars as pl
 
-from lasthop.catalogue import FACTORIAL_KINDS, Assets, FactorialSpec, TableSpec
-from lasthop.comparison import MEDIANS, RATIO, RULES, judge
+from lasthop.catalogue import FACTORIAL_KINDS, NOT_STATED, Assets, FactorialSpec, TableSpec
+from lasthop.comparison import MIDDLES, RATIO, RULES, judge
 from lasthop.report.factorial_tables import factorial_view
 from lasthop.report.results import telling
 from lasthop.report.tables import CellView, Row, TableGroup, TableView, metric_label, number
@@ -26,6 +26,7 @@ class _Published:
     def __init__(self, assets: Assets) -> None:
         self._keys = key_columns(assets)
         self._misprints = assets.presentation.misprints
+        self._not_stated = assets.presentation.not_stated
         rows = assets.published.select(*self._keys, "value", "note").iter_rows()
         self._values: dict[tuple[object, ...], tuple[float, str]] = {row[:-2]: (row[-2], row[-1] or "") for row in rows}
 
@@ -33,6 +34,10 @@ class _Published:
     def cells(self) -> list[str]:
         """The key columns of a number's cell."""
         return self._keys[self._keys.index("table") + 1 : self._keys.index("flow")]
+
+    def word(self, statistic: str) -> str:
+        """Name the statistic that was computed."""
+        return self._not_stated if statistic == NOT_STATED else statistic.replace("_", " ")
 
     def field(self, record: Record) -> CellView:
         """Lay out a measured number beside the published one, if there is one."""
@@ -98,7 +103,7 @@ def _by_statistic(title: str, part: pl.DataFrame, labels: Sequence[str], publish
         key = tuple(str(record[column] or "") for column in labels)
         column = (record["metric"], record["statistic"], record["unit"])
         rows.setdefault(key, {})[column] = published.field(record)
-    words = ["median" if statistic in MEDIANS else statistic.replace("_", " ") for _, statistic, _ in columns]
+    words = [published.word(statistic) for _, statistic, _ in columns]
     over = [
         (metric_label(metric, unit), len(list(group)))
         for (metric, unit), group in itertools.groupby(columns, key=lambda column: (column[0], column[2]))
@@ -128,10 +133,10 @@ def _filled(rows: Mapping[tuple[str, ...], Mapping[Column, CellView]], columns: 
 
 def levels_table(comparison: pl.DataFrame, extra: Sequence[str]) -> TableGroup:
     """Lay out the median times, or the metrics of runs, with a column per combination of the levels in `extra`."""
-    timed = pl.col("metric").is_in(["elapsed_s", "response_time_s"]) & pl.col("statistic").is_in(MEDIANS)
+    timed = pl.col("metric").is_in(["elapsed_s", "response_time_s"]) & pl.col("statistic").is_in(MIDDLES)
     of_runs = pl.col("metric").is_in([metric for metric, rule in RULES.items() if rule is RATIO])
     medians = comparison.filter(timed | of_runs)
-    unit, title = ("ratio", "Metrics of runs") if medians.select(of_runs.any()).item() else ("s", "Median times (s)")
+    unit, title = ("ratio", "Metrics of runs") if medians.select(of_runs.any()).item() else ("s", "Times (s)")
     levels = [" ".join(row) for row in medians.select(extra).unique(maintain_order=True).iter_rows()]
     last = "flow" if unit == "s" else "metric"
     keys = comparison.columns[comparison.columns.index("table") : comparison.columns.index(last) + 1]
