@@ -44,15 +44,19 @@
 //!
 //! # The classic sender, and where it differs from ns-2
 //!
-//! Profile `ns-1998`; `recovery` names the flavour. 64 runs of ns-2.35 are reproduced (`tests/ns2.rs`): 63 in every
-//! retransmission and timeout, 61 in every transmission. What differs:
+//! Profile `ns-1998`; `recovery` names the flavour. 134 runs of ns-2.35 are reproduced (`tests/ns2.rs`, which names
+//! every run that differs): 133 in every retransmission and timeout, 103 in every transmission. What differs:
 //!
-//! - The Impatient variant of `NewReno` does not exist: each partial ACK restarts the timer
-//!   (`nr_impatient_drop8`).
-//! - Half of a window is cut to whole segments; in ns-2 the window keeps the fraction (`drop8_newreno`).
+//! - The Impatient variant of `NewReno` does not exist: each partial ACK restarts the timer.
+//! - Half of a window is cut to whole segments, two at least (RFC 5681, equation 4). ns-2 keeps the fraction, down to
+//!   one segment: after an early loss, with a window of 3, it sends less in recovery, and sooner more after it.
+//! - `newreno` sends a new segment for every second duplicate that opens no window (Hoe 1995); ns-2 without deflation
+//!   does not.
 //! - A D-SACK block is no news and makes no duplicate ACK (`spike_sack1_dsackrcv`).
 //! - There is no F-RTO; in ns-2's runs it makes no difference.
-//! - Timers fire on boundaries of the clock, as in the BSDs; those of ns-2 fire when they are due.
+//! - Timers fire on boundaries of the clock, as in the BSDs, that of delayed ACKs too; those of ns-2 fire when they are
+//!   due.
+//! - A segment that the receiver has is acknowledged at once; ns-2 delays that ACK if it is the last one in sequence.
 //!
 //! Segments may span writes, a window event gives windows cut to whole segments, and after a timeout or Tahoe's
 //! fast retransmit segments are cut anew from the stream. The first retransmission of SACK recovery does not count

@@ -62,7 +62,11 @@ impl ClassicSender {
         self.cwnd = self.ssthresh as f64;
         self.cwr_pending = self.config.ecn;
         self.reduced_at = self.max;
-        self.recover = self.max;
+        // With SACK a duplicate counts only if it reports something new, so an echo of what was sent again needlessly
+        // cannot start the next recovery.
+        if !self.uses_sack() {
+            self.recover = self.max;
+        }
         self.recovery_point = Some(self.max);
         self.gone_back = false;
         self.timed = None;

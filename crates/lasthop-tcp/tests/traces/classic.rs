@@ -260,6 +260,20 @@ fn sack_sends_no_more_again_than_the_hole() {
 }
 
 #[test]
+fn sack_finds_a_loss_right_after_recovery() {
+    let mut wire = nine_in_flight(RecoveryRules::SackPipe, |c| c.fast_retransmit_guard = true);
+    // 1 is lost, and so is 10, which is sent in recovery.
+    let sent: Vec<u64> = (3..=10).flat_map(|end| wire.sack(1, &[(2, end)])).collect();
+    assert_eq!(sent, [1, 10, 11, 12]);
+    assert_eq!(wire.ack(10), [13]);
+    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
+    assert_eq!(wire.sack(10, &[(11, 12)]), NONE);
+    assert_eq!(wire.sack(10, &[(11, 13)]), NONE);
+    assert_eq!(wire.sack(10, &[(11, 14)]), [10, 14]);
+    assert_eq!(wire.recoveries(), 2);
+}
+
+#[test]
 fn sack_counts_only_duplicates_that_report_something() {
     let mut wire = nine_in_flight(RecoveryRules::SackPipe, |_| ());
     wire.sack(1, &[(2, 3)]);
