@@ -19,6 +19,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from lasthop import _core
 from lasthop.pictures import marks
+from lasthop.pictures.cast import Cast
 from lasthop.pictures.panels import sequence_panel
 from lasthop.pictures.tables import TraceTables
 
@@ -154,7 +155,8 @@ def test_a_segment_grows_with_the_zoom_and_says_what_it_is(
     browser: webdriver.Chrome, trace_plot: WebElement, tables: TraceTables
 ) -> None:
     flow = tables.flows[0]
-    segments = next(layer for layer in sequence_panel(tables, flow).layers if layer.mark is marks.SEGMENT)
+    panel = sequence_panel(tables, flow, Cast.of(tables).looks[flow.number])
+    segments = next(layer for layer in panel.layers if layer.mark.name == marks.SEGMENT.name)
     index = len(segments.x) // 2
     panel = trace_plot.find_element(By.CSS_SELECTOR, ".nsewdrag")
     before = place_of(browser, trace_plot, "segment sent", index)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
+import statistics
 import struct
 import zlib
 from collections.abc import Callable, Sequence
@@ -20,15 +23,17 @@ from hypothesis import strategies as st
 from conftest import STUDY
 from lasthop import _core
 from lasthop.pictures import marks
+from lasthop.pictures.cast import MOST_COLOURS, MOST_PANELS, Cast
 from lasthop.pictures.marks import Mark, Shape
 from lasthop.pictures.panels import KINDS, new_bytes, panels, rate_window_s, sliding_rate
 from lasthop.pictures.shapes import Layer, Panel, Picture
-from lasthop.pictures.static import draw
+from lasthop.pictures.static import STYLE, draw, figure_of
 from lasthop.pictures.tables import TraceTables
 from lasthop.pictures.waterfall import waterfall_panels
 from lasthop.report.trace import picture_figure, trace_figure
 
-EXAMPLE = STUDY.parents[1] / "examples" / "two-flows.toml"
+EXAMPLES = STUDY.parents[1] / "examples"
+EXAMPLE = EXAMPLES / "two-flows.toml"
 ONE_RUN = ("kulve2003", "--only", "link=e0,workload=2tcp1udp,variant=eifel+red", "--replication", 1)
 MSS = 1000
 MS = 1_000_000
@@ -101,19 +106,19 @@ def by_hand() -> TraceTables:
     return TraceTables.of(trace, '{"down": {"queue": {"red": {"min": "2 packets"}}}}')
 
 
+def rounded(values: Sequence[float | None]) -> list[Any]:
+    return [None if value is None else round(value, 6) for value in values]
+
+
 def layers(tables: TraceTables, kind: str) -> dict[str, Layer]:
     (panel,) = panels(tables, [kind])
-
-    def tidy(values: Sequence[float | None]) -> list[Any]:
-        return [None if value is None else round(value, 6) for value in values]
-
-    return {layer.mark.name: replace(layer, x=tidy(layer.x), y=tidy(layer.y)) for layer in panel.layers}
+    return {layer.mark.name: replace(layer, x=rounded(layer.x), y=rounded(layer.y)) for layer in panel.layers}
 
 
 def test_sequence_panel_tells_the_story_of_a_loss(by_hand: TraceTables) -> None:
     shown = layers(by_hand, "sequence")
     bars = {
-        name: list(zip(shown[name].x, shown[name].y, shown[name].far or (), strict=True))
+        name: list(zip(shown[name].x, shown[name].y, rounded(shown[name].far or ()), strict=True))
         for name in shown
         if shown[name].far
     }
@@ -138,7 +143,8 @@ def test_window_time_queue_and_goodput_panels(by_hand: TraceTables) -> None:
     assert (windows["reduction undone"].x, windows["reduction undone"].y) == ([0.1], [1])
 
     times = layers(by_hand, "rtt")
-    assert (times["RTT of web"].y, times["RTO of web"].y, times["timer expired"].y) == ([0.04], [0.2], [0.2])
+    assert (times["RTT of web"].y, times["RTO of web"].y, times["timer expired"].y) == ([40], [200], [200])
+    assert [panel.unit for panel in panels(by_hand)] == ["kB", "segments", "ms", "packets", "Mbit/s"]
 
     queue = layers(by_hand, "queue")
     assert (queue["packets in the router queue"].x, queue["packets in the router queue"].y) == ([0, 0.02], [1, 2])
@@ -148,7 +154,7 @@ def test_window_time_queue_and_goodput_panels(by_hand: TraceTables) -> None:
     # 0.1 s: about a thirtieth is 5 ms (of 1, 2, 5 and 10). The second copy of a segment brings nothing new.
     goodput = layers(by_hand, "throughput")["goodput of web"]
     assert goodput.x == [0.03, 0.035, 0.05, 0.055, 0.09, 0.095]
-    assert goodput.y == [200, 0, 200, 0, 200, 0]
+    assert goodput.y == [1.6, 0, 1.6, 0, 1.6, 0]
 
 
 def test_an_average_over_bytes_stands_apart_from_packets(tmp_path: Path) -> None:
@@ -207,7 +213,7 @@ def test_new_bytes_are_those_that_no_range_had_before(ranges: list[tuple[int, in
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 1500))), st.integers(1, 8))
 def test_sliding_rate_is_the_sum_over_the_window_before(arrivals: list[tuple[int, int]], window: int) -> None:
-    x, y = sliding_rate([time for time, _ in arrivals], [size for _, size in arrivals], window)
+    x, y = sliding_rate(arrivals, window)
     assert x == sorted(set(x))
     for time in range(70):
         at_once = [rate for start, rate in zip(x, y, strict=True) if start <= time]
@@ -257,7 +263,6 @@ def test_what_shares_a_panel_differs_in_more_than_colour() -> None:
     first, second, third = (luminance(color) for color in marks.FLOW_COLORS[:3])
     assert abs(first - second) > 40
     assert abs(second - third) > 30
-    assert len({marks.RTT.of("f", number).symbol for number in range(4)}) == 4
 
 
 def test_every_drop_retransmission_and_undo_of_the_engine_has_a_mark() -> None:
@@ -499,7 +504,7 @@ def test_a_page_load_is_put_together_from_objects_and_packets() -> None:
     ]
     (page,) = panels(tables, ["waterfall"])
     assert (page.kind, page.label, len(page.rows)) == ("waterfall", "p", 3)
-    assert panels(tables, ["waterfall"], tables.flows[:1]) == []
+    assert panels(tables, ["waterfall"], Cast.of(tables, tables.flows[:1])) == []
     figure, said = trace_figure(trace, "{}")
     assert said == ""
     assert figure["data"][0]["type"] == "bar"
@@ -546,13 +551,160 @@ def test_every_kind_has_a_panel(by_hand: TraceTables) -> None:
     assert all(isinstance(panel, Panel) and panel.layers == [] for panel in panels(quiet))
 
 
-def test_many_flows_of_one_application_share_their_place_in_the_legend() -> None:
-    study = _core.load(str(STUDY.parents[1] / "examples" / "short-flows.toml"))
-    cell = study.cells[0]
+@pytest.fixture(scope="module")
+def many() -> TraceTables:
+    """Return a run of hundreds of short flows."""
+    study = _core.load(str(EXAMPLES / "short-flows.toml"))
+    return TraceTables.of(study.cells[1].trace(study.seed, 1, 1), study.cells[1].scenario)
+
+
+def colours(drawn: Sequence[Panel]) -> dict[str, set[str]]:
+    """Return the colours in which each flow is drawn, in any panel."""
+    found: dict[str, set[str]] = {}
+    for mark in (layer.mark for panel in drawn for layer in panel.layers):
+        if mark.owner:
+            found.setdefault(mark.owner.removeprefix("class "), set()).add(mark.color)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("file", "key"),
+    [("diffserv", "router=classes,queue=red"), ("two-flows", "memory=none"), ("modern", "control=cubic,link=lossy")],
+)
+def test_a_flow_has_one_colour_in_all_panels(file: str, key: str) -> None:
+    study = _core.load(str(EXAMPLES / f"{file}.toml"))
+    (cell,) = [cell for cell in study.cells if cell.key == key]
+    trace = cell.trace(study.seed, 1, 1)
+    tables = TraceTables.of(trace, cell.scenario)
+    drawn = colours(panels(tables))
+    assert drawn == {flow.name: {marks.FLOW_COLORS[flow.number]} for flow in tables.flows}
+    for number, flow in enumerate(tables.flows):  # also where it is drawn alone
+        assert colours(panels(tables, KINDS, Cast.of(tables, [flow])))[flow.name] == {marks.FLOW_COLORS[number]}
+    figure, _ = trace_figure(trace, cell.scenario)
+    for entry in figure["data"]:
+        flow_name = entry["name"].rpartition(" of ")[2].removeprefix("class ")
+        if flow_name in drawn:
+            color = entry["line"]["color"] if "line" in entry else entry["marker"]["color"]
+            assert {color} == drawn[flow_name], entry["name"]
+
+
+def test_expiries_of_the_timer_have_the_colour_of_their_flow() -> None:
+    study = _core.load(str(STUDY / "study.toml"))
+    (cell,) = [cell for cell in study.cells if cell.key == "link=r6,workload=2tcp0udp,variant=frto"]
+    tables = TraceTables.of(cell.trace(study.seed, 1, 12), cell.scenario)
+    (panel,) = panels(tables, ["rtt"])
+    expired = [layer.mark for layer in panel.layers if layer.mark.name == "timer expired"]
+    assert [mark.color for mark in expired] == list(marks.FLOW_COLORS[:2])
+    assert {mark.symbol for mark in expired} == {"circle-open"}
+
+
+def test_of_many_flows_those_that_tell_most_have_colours_and_panels(many: TraceTables) -> None:
+    cast = Cast.of(many)
+    assert len(cast.looks) == MOST_COLOURS == len({look.color for look in cast.looks.values()})
+    assert cast.others.name == f"{len(many.flows) - MOST_COLOURS} other flows"
+    assert cast.others.color not in marks.FLOW_COLORS
+
+    def retransmitted(number: int) -> int:
+        events = many.tcp.filter(pl.col("flow") == number)
+        return events["event"].str.starts_with("retransmitted").sum()
+
+    least = min(map(retransmitted, cast.looks))
+    assert least > 5
+    assert statistics.mean(retransmitted(flow.number) for flow in many.flows) < 1
+    drawn = panels(many)
+    assert [panel.kind for panel in drawn].count("sequence") == MOST_PANELS
+    assert len(drawn) == MOST_PANELS + 4
+    names = {layer.mark.owner for panel in drawn for layer in panel.layers}
+    assert len(names - {""}) == MOST_COLOURS + 2  # the others, and the others together
+    first, second = cast.notes(drawn)
+    assert f"{MOST_PANELS} of {len(many.flows)} TCP flows have a panel" in first
+    assert f"{MOST_COLOURS} of {len(many.flows)} flows have a colour" in second
+
+
+def test_flows_asked_for_have_panels_and_colours_and_no_others_are_drawn(many: TraceTables) -> None:
+    named = many.flows[10:16]
+    cast = Cast.of(many, named)
+    drawn = panels(many, ["sequence", "cwnd"], cast)
+    assert [panel.subject for panel in drawn] == [*(flow.name for flow in named), ""]
+    assert {layer.mark.owner for layer in drawn[-1].layers} == {flow.name for flow in named}
+    assert cast.notes(drawn) == []
+
+
+def test_goodput_of_flows_without_a_colour_is_their_sum(many: TraceTables) -> None:
+    (panel,) = panels(many, ["throughput"])
+    assert panel.unit == "kbit/s"
+    together = next(layer for layer in panel.layers if layer.mark.color == marks.OTHERS_COLOR)
+    assert together.mark.owner.endswith("other flows together")
+    assert 60 < together.peak() < 128  # of a link of 128 kbit/s at 85 % load
+
+
+def test_hundreds_of_flows_take_a_bounded_picture(
+    tmp_path: Path, lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "s.png"
+    assert lasthop_main("plot", EXAMPLES / "short-flows.toml", "--only", "load=busy", "--out", out) == 0
+    said = capsys.readouterr().out
+    assert "4 of 458 TCP flows have a panel" in said
+    assert "7 of 458 flows have a colour" in said
+    assert "--flow" in said
+    width, height = png_size(out)
+    assert (width, height < 4 * width) == (2130, True)
+
+
+def assert_nothing_is_cut_off(picture: Picture, columns: int) -> None:
+    """Hold what is drawn, legends and notes too, to the figure's edges; in inches."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(STYLE):
+        figure = figure_of(picture, columns)
+        drawn = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    assert min(drawn.x0, drawn.y0) >= 0
+    assert (drawn.x1 <= width, drawn.y1 <= height) == (True, True)
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize(
+    ("file", "number"), [("web-page", 1), ("diffserv", 3), ("handover", 2), ("short-flows", 1), ("modern", 3)]
+)
+def test_nothing_is_cut_off(file: str, number: int, columns: int) -> None:
+    study = _core.load(str(EXAMPLES / f"{file}.toml"))
+    cell = study.cells[number]
     tables = TraceTables.of(cell.trace(study.seed, 1, 1), cell.scenario)
-    count = sum(flow.application == "short" for flow in tables.flows)
-    for panel in panels(tables, ["cwnd", "rtt", "throughput"]):
-        names = {layer.mark.name for layer in panel.layers}
-        assert len(panel.layers) > 100
-        assert len(names) < 10
-        assert any(f"of {count} flows of short" in name for name in names)
+    cast = Cast.of(tables)
+    drawn = panels(tables, KINDS, cast)
+    assert_nothing_is_cut_off(tables.picture(drawn, notes=cast.notes(drawn)), columns)
+
+
+def test_a_long_name_is_shortened_to_fit(by_hand: TraceTables) -> None:
+    flow = replace(by_hand.flows[0], name="a-name-that-nobody-would-want-to-read-in-a-legend" * 3)
+    assert_nothing_is_cut_off(by_hand.picture(panels(replace(by_hand, flows=[flow]))), 1)
+
+
+def seen_by(matrix: Sequence[Sequence[float]], color: str) -> tuple[float, ...]:
+    """Return a colour in CIE Lab as it is after a linear transform of its light."""
+    light = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in light]
+
+    def times(rows: Sequence[Sequence[float]], vector: Sequence[float]) -> list[float]:
+        return [max(0.0, sum(a * b for a, b in zip(row, vector, strict=True))) for row in rows]
+
+    xyz = times([(0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505)], times(matrix, linear))
+    x, y, z = (
+        value ** (1 / 3) if value > 0.008856 else 7.787 * value + 16 / 116
+        for value in (xyz[0] / 0.9505, xyz[1], xyz[2] / 1.089)
+    )
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [  # Machado, Oliveira and Fernandes (2009), severity 1: protanopia, deuteranopia, tritanopia
+        [(0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)],
+        [(0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)],
+        [(1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)],
+    ],
+)
+def test_colour_blind_readers_tell_flows_apart(matrix: Sequence[Sequence[float]]) -> None:
+    seen = [seen_by(matrix, color) for color in (*marks.FLOW_COLORS, marks.OTHERS_COLOR)]
+    assert min(math.dist(one, other) for one, other in itertools.combinations(seen, 2)) > 12

@@ -58,6 +58,8 @@ def plot_command(context: click.Context, /, *, quiet: bool, **_: object) -> None
 
     run = OneRunOptions.of(context).choose()
     request = PictureRequest(**{field.name: context.params[field.name] for field in fields(PictureRequest)})
-    files = write_pictures(run, request)
+    files, notes = write_pictures(run, request)
     if not quiet:
         list_files(run, files)
+        for note in notes:
+            click.echo(f"{note} Choose others with --flow.")

@@ -5,17 +5,20 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lasthop.atomic import replace_atomically
 from lasthop.campaign import ChosenRun
 from lasthop.errors import InputError, nearest
+from lasthop.pictures.cast import Cast
 from lasthop.pictures.panels import KINDS, panels
 from lasthop.pictures.shapes import Panel
 from lasthop.pictures.static import FORMATS, draw
 from lasthop.pictures.tables import FlowOf, TraceTables
+
+_NAMED_AT_MOST = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,35 +81,37 @@ def choose_out(out: Path | None, file_format: str | None, name: str) -> Path:
     return out
 
 
-def _flows(names: Iterable[str], flows: Sequence[FlowOf]) -> list[FlowOf]:
-    by_name = {flow.name: flow for flow in flows}
+def _named(names: Sequence[str], flows: Sequence[FlowOf]) -> list[FlowOf]:
+    """Return the flows of these names; the name of a page load stands for all its connections."""
+    known = list(dict.fromkeys(name for flow in flows for name in (flow.name, flow.application)))
     for name in names:
-        if name not in by_name:
+        if name not in known:
+            some = ", ".join(known[:_NAMED_AT_MOST]) + (", ..." if len(known) > _NAMED_AT_MOST else "")
             raise InputError(
-                f"--flow {name}: there is no such flow; did you mean '{nearest(name, by_name)}'? "
-                f"Flows: {', '.join(by_name)}."
+                f"--flow {name}: there is no such flow; did you mean '{nearest(name, known)}'? Flows: {some}."
             )
-    return [flow for flow in flows if flow.name in names] if names else list(flows)
+    return [flow for flow in flows if flow.name in names or flow.application in names]
 
 
-def _panels(request: PictureRequest, tables: TraceTables) -> list[Panel]:
-    flows = _flows(request.flows, tables.flows)
+def _panels(request: PictureRequest, tables: TraceTables, cast: Cast) -> list[Panel]:
     kinds = _kinds(request.kinds)
-    found = panels(tables, kinds, flows)
+    found = panels(tables, kinds, cast)
     missing = [kind for kind in kinds if kind not in {panel.kind for panel in found}]
     if request.kinds is not None and missing:
         shows = "page loads" if missing[0] == "waterfall" else "TCP"
         raise InputError(
-            f"--kind {request.kinds}: '{missing[0]}' shows {shows}, and {', '.join(flow.name for flow in flows)} "
+            f"--kind {request.kinds}: '{missing[0]}' shows {shows}, and {', '.join(flow.name for flow in cast.flows)} "
             f"{'is none' if missing[0] == 'waterfall' else 'is UDP'}; draw throughput or queue."
         )
     return found
 
 
-def _span(request: PictureRequest, tables: TraceTables) -> tuple[float, float]:
+def _span(request: PictureRequest, tables: TraceTables, named: Sequence[FlowOf]) -> tuple[float, float]:
+    """Return the times to draw: those asked for, or else those of the flows asked for, or of the run."""
     end = tables.end_s()
-    start = request.start or 0.0
-    stop = end if request.stop is None else request.stop
+    first, last = tables.span_s(named) if named else (0.0, end)
+    start = first if request.start is None else request.start
+    stop = max(last, start) if request.stop is None else request.stop
     if start >= end:
         raise InputError(f"--from {start:g}: the run is over at {end:.3f} s.")
     if start >= stop:
@@ -119,22 +124,27 @@ def _name(panel: Panel) -> str:
     return "-".join(words)
 
 
-def write_pictures(run: ChosenRun, request: PictureRequest) -> list[Path]:
-    """Run it and draw it: one file with all panels, or a new folder with a file for each. Return the files.
+def write_pictures(run: ChosenRun, request: PictureRequest) -> tuple[list[Path], list[str]]:
+    """Run it and draw it: one file with all panels, or a new folder with a file for each.
 
+    Return the files, and what there is to say of flows that are not shown or are grey.
     Nothing is left of a failure, and nothing is overwritten.
     """
     out = choose_out(request.out, request.file_format, run.plan.study.name)
     _kinds(request.kinds)  # a wrong word is said before the run, which may be long
     tables = TraceTables.of(run.trace(), run.cell.scenario)
-    span = _span(request, tables)
-    found = _panels(request, tables)
+    named = _named(request.flows, tables.flows)
+    span = _span(request, tables, named)
+    cast = Cast.of(tables, named)
+    found = _panels(request, tables, cast)
+    notes = cast.notes(found)
     suffix = file_suffix(out)
     try:
         if suffix:
+            picture = tables.picture(found, *span, notes)
             out.parent.mkdir(parents=True, exist_ok=True)
-            replace_atomically(out, lambda path: draw(tables.picture(found, *span), path, suffix, request.columns))
-            return [out]
+            replace_atomically(out, lambda path: draw(picture, path, suffix, request.columns))
+            return [out], notes
         out.mkdir(parents=True)
     except OSError as error:
         raise InputError(f"Cannot write to {out}: {error}.") from error
@@ -143,10 +153,10 @@ def write_pictures(run: ChosenRun, request: PictureRequest) -> list[Path]:
         files = []
         for panel in found:
             files.append(out / f"{_name(panel)}.{file_format}")
-            draw(tables.picture([panel], *span), files[-1], file_format, request.columns)
+            draw(tables.picture([panel], *span, cast.notes([panel])), files[-1], file_format, request.columns)
     except BaseException as error:
         shutil.rmtree(out)
         if isinstance(error, OSError):
             raise InputError(f"Cannot write the pictures to {out}: {error}.") from error
         raise
-    return files
+    return files, notes

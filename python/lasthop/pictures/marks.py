@@ -1,7 +1,9 @@
 """What each kind of event is called, and how it looks: the legend of every picture of a run.
 
-Colours are those of Okabe and Ito (2008), which colour-blind readers tell apart; shapes and dashes differ as well, so
-that prints in grey can be read. Symbols are plotly's names.
+A flow has one colour in all panels. What happened to it has colours that no flow has: black where a packet was dropped,
+reds where one was sent again, greys for what receiver, link and router say. The first five colours of flows are those
+of Okabe and Ito (2008), the last two of Tol (2021); colour-blind readers tell them apart, and neighbours differ in
+lightness. Shapes and dashes differ as well, so that prints in grey can be read. Symbols are plotly's names.
 """
 
 from __future__ import annotations
@@ -9,12 +11,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-BLACK, GREY = "#000000", "#6b7480"
+BLACK, DARK, GREY, PALE = "#000000", "#41474f", "#7d8690", "#bcc2c9"
 BLUE, SKY, GREEN = "#0072B2", "#56B4E9", "#009E73"
 ORANGE, VERMILLION, PURPLE = "#E69F00", "#D55E00", "#CC79A7"
-# Neighbours differ in lightness, too.
-FLOW_COLORS = (BLUE, ORANGE, GREEN, PURPLE, BLACK, SKY, VERMILLION)
+INDIGO, OLIVE, CRIMSON = "#332288", "#77761c", "#8f1020"
+FLOW_COLORS = (BLUE, ORANGE, GREEN, PURPLE, INDIGO, SKY, OLIVE)
 FLOW_SYMBOLS = ("circle", "square", "triangle-up", "diamond")
+OTHERS_COLOR = PALE
+"""Of flows that have no colour of their own."""
+CLASS_COLORS = (GREY, BLACK, "#a5814f")
+"""Of a router's classes, unless a class is one flow's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a flow, or a class of a router, looks in every panel."""
+
+    name: str
+    color: str
+    symbol: str = FLOW_SYMBOLS[0]
 
 
 class Shape(Enum):
@@ -39,29 +54,33 @@ class Mark:
     dash: str = "solid"
     optional: bool = False  # shown on request only: left out of static pictures
 
-    def of(self, flow: str, number: int) -> Mark:
-        """Return the mark of a flow, in the flow's colour and symbol."""
-        color = FLOW_COLORS[number % len(FLOW_COLORS)]
-        symbol = FLOW_SYMBOLS[number % len(FLOW_SYMBOLS)] if self.symbol else None
-        return replace(self, name=f"{self.name} of {flow}", color=color, symbol=symbol)
+    owner: str = ""
+    """The flow or class that it belongs to."""
+    quantity: str = ""
+    """What it shows of its owner."""
 
-    def of_class(self, name: str, number: int) -> Mark:
-        """Return the mark of a router's class, in a colour of its own."""
-        return replace(self, name=f"{self.name} of class {name}", color=FLOW_COLORS[number % len(FLOW_COLORS)])
+    def of(self, look: Look) -> Mark:
+        """Return the mark of a flow or class, named after it, in its colour and symbol."""
+        symbol = look.symbol if self.symbol in FLOW_SYMBOLS else self.symbol
+        return replace(self.tinted(look), name=f"{self.name} of {look.name}", symbol=symbol)
+
+    def tinted(self, look: Look) -> Mark:
+        """Return the mark under its own name in the colour of a flow or class."""
+        return replace(self, color=look.color, owner=look.name, quantity=self.name)
 
 
-ACKNOWLEDGED = Mark("acknowledged", GREEN, Shape.STEPS, width=1.4)
+ACKNOWLEDGED = Mark("acknowledged", DARK, Shape.STEPS, width=1.4)
 ADVERTISED = Mark("advertised window", GREY, Shape.STEPS, width=1.1, dash="dash")
 SEGMENT = Mark("segment sent", BLUE, Shape.BARS, "square", size=2.6, width=1.8)
-ARRIVED = Mark("segment arrived", SKY, Shape.BARS, "circle", size=2.6, width=1.2, optional=True)
-SACK = Mark("SACK block", PURPLE, Shape.BARS, width=1.4)
+ARRIVED = Mark("segment arrived", GREY, Shape.BARS, "circle", size=2.6, width=1.2, optional=True)
+SACK = Mark("SACK block", GREY, Shape.BARS, width=1.8)
 TIMER = Mark("timer expired", BLACK, symbol="circle-open", size=10)
-BAD_PERIOD = Mark("bad link period", "#e6e6e6", symbol="square", size=11)
+BAD_PERIOD = Mark("bad link period", "#e8e8e8", symbol="square", size=11)
 
 RETRANSMISSIONS = {
     "retransmitted-fast": Mark("fast retransmission", VERMILLION, Shape.BARS, "triangle-up", 7, 1.8),
-    "retransmitted-timeout": Mark("retransmission after timeout", ORANGE, Shape.BARS, "diamond", 6.5, 1.8),
-    "retransmitted-forward": Mark("forward retransmission", SKY, Shape.BARS, "square", 6, 1.8),
+    "retransmitted-timeout": Mark("retransmission after timeout", CRIMSON, Shape.BARS, "diamond", 6.5, 1.8),
+    "retransmitted-forward": Mark("forward retransmission", VERMILLION, Shape.BARS, "square", 6, 1.8),
 }
 DROPS = {
     "dropped-queue": Mark("dropped: queue full", BLACK, symbol="x-thin-open", size=6),
@@ -82,13 +101,13 @@ UNDONE = Mark("reduction undone", BLACK, symbol="star-open", size=9)
 RTT = Mark("RTT", BLUE, symbol="circle", size=4)
 RTO = Mark("RTO", BLUE, Shape.STEPS, width=1.6, dash="dot")
 
-QUEUE = Mark("packets in the router queue", BLUE, Shape.STEPS, width=1.2)
-RED_AVERAGE = Mark("RED's average queue", ORANGE, Shape.STEPS, width=1.9, dash="dash")
+QUEUE = Mark("packets in the router queue", GREY, Shape.STEPS, width=1.2)
+RED_AVERAGE = Mark("RED's average queue", BLACK, Shape.STEPS, width=1.9, dash="dash")
 ECN_MARK = Mark("ECN mark", VERMILLION, symbol="circle-open", size=7)
 
 GOODPUT = Mark("goodput", BLUE, Shape.STEPS, width=1.2)
 
-CONNECTING = Mark("connecting", GREY, Shape.SPANS)
-WAITING = Mark("waiting for the first byte", ORANGE, Shape.SPANS)
-RECEIVING = Mark("receiving", BLUE, Shape.SPANS)
-ENDING = Mark("ending", "#c5cad1", Shape.SPANS)
+CONNECTING = Mark("connecting", "#e6d5b8", Shape.SPANS)
+WAITING = Mark("waiting for the first byte", "#c39a5f", Shape.SPANS)
+RECEIVING = Mark("receiving", "#6e4a1e", Shape.SPANS)
+ENDING = Mark("ending", PALE, Shape.SPANS)

@@ -9,16 +9,15 @@ from dataclasses import replace
 import polars as pl
 
 from lasthop.pictures import marks
-from lasthop.pictures.marks import Mark
+from lasthop.pictures.cast import Cast
+from lasthop.pictures.marks import Look, Mark
 from lasthop.pictures.shapes import Layer, Panel, filled
 from lasthop.pictures.tables import FlowOf, TraceTables
 from lasthop.pictures.waterfall import waterfall_panels
+from lasthop.units import scale
 
 KINDS = ("waterfall", "sequence", "cwnd", "rtt", "queue", "throughput")
-_KILO = 1000.0
 _NANO = 1e9
-_NAMED_MAX = 12
-"""So many flows of one application have a line each in the legend."""
 _PANELS_OF_TCP = ("sequence", "cwnd", "rtt")
 
 
@@ -34,9 +33,13 @@ def _bars(mark: Mark, rows: pl.DataFrame) -> Layer:
     """Bars from `seq` to `end`, labelled as tcpdump does."""
     first, last = rows["seq"].to_list(), rows["end"].to_list()
     labels = [f"{a}:{b} ({b - a})" for a, b in zip(first, last, strict=True)]
-    return Layer(
-        mark, rows["time_s"].to_list(), [value / _KILO for value in first], [value / _KILO for value in last], labels
-    )
+    return Layer(mark, rows["time_s"].to_list(), first, last, labels)
+
+
+def _scaled(panel: Panel) -> Panel:
+    """Return a panel in `s`, `B` or `B/s` in the unit that suits its largest value."""
+    by = scale(panel.unit, [panel.peak()])
+    return replace(panel, unit=by.unit, layers=[layer.times(by.factor) for layer in panel.layers])
 
 
 def _sack_blocks(acks: pl.DataFrame) -> pl.DataFrame:
@@ -48,8 +51,8 @@ def _sack_blocks(acks: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(blocks, schema={"time_s": pl.Float64, "seq": pl.Int64, "end": pl.Int64}, orient="row")
 
 
-def sequence_panel(tables: TraceTables, flow: FlowOf) -> Panel:
-    """Sequence numbers over time, as tcptrace draws them; in kB of 1000 bytes.
+def sequence_panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
+    """Sequence numbers over time, as tcptrace draws them.
 
     Segments and retransmissions stand at the time they were sent, from their first byte to their last; the lines of
     acknowledged bytes and of the advertised window, and SACK blocks, at the time the sender got to know.
@@ -62,10 +65,10 @@ def sequence_panel(tables: TraceTables, flow: FlowOf) -> Panel:
     new = sent.filter(pl.col("end") > pl.col("end").cum_max().shift(1, fill_value=0))
     allowed = acks.with_columns((pl.col("ack") + pl.col("window_bytes")).cum_max().alias("allowed"))
     layers = [
-        _bars(marks.SEGMENT, new),
+        _bars(marks.SEGMENT.tinted(look), new),
         _bars(marks.ARRIVED, segments.filter(_event("delivered"))),
-        _layer(marks.ACKNOWLEDGED, acks.with_columns(pl.col("ack").cum_max()), "ack", _KILO),
-        _layer(marks.ADVERTISED, allowed, "allowed", _KILO),
+        _layer(marks.ACKNOWLEDGED, acks.with_columns(pl.col("ack").cum_max()), "ack"),
+        _layer(marks.ADVERTISED, allowed, "allowed"),
         _bars(marks.SACK, _sack_blocks(acks)),
     ]
     events = tables.sender_events(flow)
@@ -76,14 +79,15 @@ def sequence_panel(tables: TraceTables, flow: FlowOf) -> Panel:
         layers.append(_bars(mark, again))
     for event, mark in marks.DROPS.items():
         layers.append(_bars(mark, outbound.filter(_event(event))))  # a lost ACK of the handshake as well
-    layers.append(_layer(marks.TIMER, events.filter(_event("timeout")), "seq", _KILO))
-    return Panel("sequence", "sequence number", "kB", filled(layers), flow.name)
+    layers.append(_layer(marks.TIMER.tinted(look), events.filter(_event("timeout")), "seq"))
+    return _scaled(Panel("sequence", "sequence number", "B", filled(layers), flow.name, of_flows=True))
 
 
-def queue_panels(tables: TraceTables, direction: str) -> list[Panel]:
+def queue_panels(tables: TraceTables, direction: str, cast: Cast) -> list[Panel]:
     """Length of the router queue of a direction in packets, RED's average, drops and marks.
 
-    A router with classes has a line for each of them. An average over bytes has a panel of its own, in kB.
+    A router with classes has a line for each of them, in the colour of its flow if it has only one. An average over
+    bytes has a panel of its own.
     """
     queues = tables.queues[direction]
     events = tables.packets.filter(pl.col("direction") == direction)
@@ -98,19 +102,26 @@ def queue_panels(tables: TraceTables, direction: str) -> list[Panel]:
             pl.col("queue_packets").cast(pl.Float64).forward_fill().fill_null(0),
             pl.col("queue_average").cast(pl.Float64).fill_nan(None),
         )
-        length, average = (
-            mark.of_class(queue.name, number) if len(queues) > 1 else mark for mark in (marks.QUEUE, marks.RED_AVERAGE)
-        )
+        length, average = marks.QUEUE, marks.RED_AVERAGE
+        if len(queues) > 1:
+            look = _look_of_class(queue.name, number, own["flow"].unique(), cast)
+            length, average = length.of(look), average.of(look)
         averages = own.drop_nulls("queue_average")
         if queue.red_in_bytes:
-            apart.append(_layer(average, averages, "queue_average", _KILO))
+            apart.append(_layer(average, averages, "queue_average"))
         else:
             layers.append(_layer(average, averages, "queue_average"))
         layers += [_layer(length, _lengths(own), "queue_packets"), *_queue_events(own)]
     found = [Panel("queue", "router queue", "packets", filled(layers))]
     if apart:
-        found.append(Panel("red-average", marks.RED_AVERAGE.name, "kB", filled(apart)))
+        found.append(_scaled(Panel("red-average", marks.RED_AVERAGE.name, "B", filled(apart))))
     return found
+
+
+def _look_of_class(name: str, number: int, flows: pl.Series, cast: Cast) -> Look:
+    only = cast.looks.get(flows[0]) if len(flows) == 1 else None
+    color = only.color if only else marks.CLASS_COLORS[number % len(marks.CLASS_COLORS)]
+    return Look(f"class {name}", color)
 
 
 def _lengths(events: pl.DataFrame) -> pl.DataFrame:
@@ -129,49 +140,39 @@ def _queue_events(events: pl.DataFrame) -> list[Layer]:
     return layers
 
 
-def _shown_as(flows: Sequence[FlowOf]) -> dict[int, tuple[str, int]]:
-    """Return the name and the number that each flow is shown by: many flows of one application by its name."""
-    siblings: dict[str, list[FlowOf]] = {}
-    for flow in flows:
-        siblings.setdefault(flow.application, []).append(flow)
-    shown: dict[int, tuple[str, int]] = {}
-    for application, own in siblings.items():
-        together = (f"{len(own)} flows of {application}", own[0].number)
-        shown |= {flow.number: together if len(own) > _NAMED_MAX else (flow.name, flow.number) for flow in own}
-    return shown
+def cwnd_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Panel:
+    """Congestion windows and slow-start thresholds, in segments; no line while a threshold is infinite.
 
-
-def cwnd_panel(tables: TraceTables, flows: Sequence[FlowOf]) -> Panel:
-    """Congestion windows and slow-start thresholds, in segments; no line while a threshold is infinite."""
-    layers, shown = [], _shown_as(flows)
-    for flow in flows:
+    Flows in grey show the window alone.
+    """
+    layers = []
+    for flow, look in cast.painted(flows):
         events = tables.sender_events(flow)
         states = events.filter(_event("window"))
-        layers += [
-            _layer(marks.SSTHRESH.of(*shown[flow.number]), states, "ssthresh"),
-            _layer(marks.CWND.of(*shown[flow.number]), states, "cwnd"),
-        ]
+        if look is not cast.others:
+            layers.append(_layer(marks.SSTHRESH.of(look), states, "ssthresh"))
+        layers.append(_layer(marks.CWND.of(look), states, "cwnd"))
         undone = events.with_columns(pl.col("cwnd").forward_fill()).filter(pl.col("event").is_in(marks.UNDOS))
-        layers.append(_layer(marks.UNDONE, undone, "cwnd"))
-    return Panel("cwnd", "window", "segments", filled(layers))
+        layers.append(_layer(marks.UNDONE.tinted(look), undone, "cwnd"))
+    return Panel("cwnd", "window", "segments", filled(layers), of_flows=True)
 
 
-def rtt_panel(tables: TraceTables, flows: Sequence[FlowOf]) -> Panel:
-    """Round-trip times as measured, the timeout computed from them, and expiries of the timer; in seconds.
+def rtt_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Panel:
+    """Round-trip times as measured, the timeout computed from them, and expiries of the timer.
 
-    The timeout is the one after the last sample: exponential back-off shows in the spacing of expiries.
+    The timeout is the one after the last sample: exponential back-off shows in the spacing of expiries. Flows in grey
+    show no timeout.
     """
-    layers, shown = [], _shown_as(flows)
-    for flow in flows:
+    layers = []
+    for flow, look in cast.painted(flows):
         events = tables.sender_events(flow)
         samples = events.filter(_event("rtt-sample"))
-        layers += [
-            _layer(marks.RTO.of(*shown[flow.number]), samples, "rto_ns", _NANO),
-            _layer(marks.RTT.of(*shown[flow.number]), samples, "rtt_ns", _NANO),
-        ]
+        if look is not cast.others:
+            layers.append(_layer(marks.RTO.of(look), samples, "rto_ns", _NANO))
+        layers.append(_layer(marks.RTT.of(look), samples, "rtt_ns", _NANO))
         expired = events.with_columns(pl.col("rto_ns").forward_fill()).filter(_event("timeout"))
-        layers.append(_layer(marks.TIMER, expired.drop_nulls("rto_ns"), "rto_ns", _NANO))
-    return Panel("rtt", "round-trip time", "s", filled(layers))
+        layers.append(_layer(marks.TIMER.tinted(look), expired.drop_nulls("rto_ns"), "rto_ns", _NANO))
+    return _scaled(Panel("rtt", "round-trip time", "s", filled(layers), of_flows=True))
 
 
 def new_bytes(ranges: Iterable[tuple[int, int]]) -> list[int]:
@@ -188,10 +189,10 @@ def new_bytes(ranges: Iterable[tuple[int, int]]) -> list[int]:
     return fresh
 
 
-def sliding_rate(times: Sequence[float], sizes: Sequence[int], window: float) -> tuple[list[float], list[float]]:
-    """Return steps of the rate, sizes per second: at every time the sum over the `window` seconds before it."""
-    arrivals = [(time, size) for time, size in zip(times, sizes, strict=True) if size]
-    changes = sorted([*arrivals, *((time + window, -size) for time, size in arrivals)])
+def sliding_rate(arrivals: Iterable[tuple[float, int]], window: float) -> tuple[list[float], list[float]]:
+    """Return steps of the rate, sizes per second: at every time the sum over the `window` seconds before."""
+    some = [(time, size) for time, size in arrivals if size]
+    changes = sorted([*some, *((time + window, -size) for time, size in some)])
     x: list[float] = []
     y: list[float] = []
     total = 0
@@ -212,52 +213,64 @@ def rate_window_s(duration: float) -> float:
     return min((factor * power for factor in (1, 2, 5, 10)), key=lambda width: abs(math.log(width / wanted)))
 
 
-def throughput_panel(tables: TraceTables, flows: Sequence[FlowOf], window: float) -> Panel:
-    """Goodput: payload that reached the receiver for the first time, in kB/s over the `window` seconds before."""
-    layers, shown = [], _shown_as(flows)
-    for flow in flows:
-        arrived = tables.packets.filter(
-            pl.col("flow") == flow.number,
-            pl.col("direction") == flow.direction,
-            _event("delivered"),
-            pl.col("payload_bytes") > 0,
-        )
-        if flow.protocol == "tcp":  # a FIN takes a sequence number, which is no payload
-            payload = arrived.select("seq", (pl.col("seq") + pl.col("payload_bytes")).alias("after"))
-            sizes = new_bytes(payload.iter_rows())
-        else:
-            sizes = arrived["payload_bytes"].to_list()
-        x, rates = sliding_rate(arrived["time_s"].to_list(), sizes, window)
-        layers.append(Layer(marks.GOODPUT.of(*shown[flow.number]), x, [rate / _KILO for rate in rates]))
-    return Panel("throughput", f"goodput over {window:g} s", "kB/s", filled(layers))
+def throughput_panel(tables: TraceTables, cast: Cast, window: float) -> Panel:
+    """Goodput: payload that reached the receiver for the first time, over the `window` seconds before.
 
-
-def panels(tables: TraceTables, kinds: Sequence[str] = KINDS, flows: Sequence[FlowOf] | None = None) -> list[Panel]:
-    """Return the panels of the given kinds for the given flows, all by default; none where there is nothing to show.
-
-    A waterfall for each page that the flows load, a sequence panel for each TCP flow, a queue panel for each
-    direction that carries data.
+    Flows without a colour are shown as one, by their sum.
     """
-    chosen = tables.flows if flows is None else flows
-    tcp = [flow for flow in chosen if flow.protocol == "tcp"]
+    arrivals: dict[Look, list[tuple[float, int]]] = {}
+    for flow, look in cast.painted(cast.flows):
+        arrivals.setdefault(look, []).extend(_new_payload(tables, flow))
+    layers = []
+    for look, arrived in arrivals.items():
+        together = replace(look, name=f"{look.name} together") if look is cast.others else look
+        layers.append(Layer(marks.GOODPUT.of(together), *sliding_rate(arrived, window)))
+    return _scaled(Panel("throughput", f"goodput over {window:g} s", "B/s", filled(layers), of_flows=True))
+
+
+def _new_payload(tables: TraceTables, flow: FlowOf) -> list[tuple[float, int]]:
+    """Return when how many bytes reached a flow's receiver that it had not yet."""
+    arrived = tables.packets.filter(
+        pl.col("flow") == flow.number,
+        pl.col("direction") == flow.direction,
+        _event("delivered"),
+        pl.col("payload_bytes") > 0,
+    )
+    if flow.protocol == "tcp":  # a FIN takes a sequence number, which is no payload
+        payload = arrived.select("seq", (pl.col("seq") + pl.col("payload_bytes")).alias("after"))
+        sizes = new_bytes(payload.iter_rows())
+    else:
+        sizes = arrived["payload_bytes"].to_list()
+    return list(zip(arrived["time_s"].to_list(), sizes, strict=True))
+
+
+def panels(tables: TraceTables, kinds: Sequence[str] = KINDS, cast: Cast | None = None) -> list[Panel]:
+    """Return the panels of the given kinds, with all flows by default; none where there is nothing to show.
+
+    A waterfall for each page that the flows load, a sequence panel for each TCP flow, as far as `cast` gives them one,
+    and a queue panel for each direction that carries data.
+    """
+    cast = cast or Cast.of(tables)
+    tcp = [flow for flow in cast.flows if flow.protocol == "tcp"]
     found: list[Panel] = []
     for kind in kinds:
         if kind in _PANELS_OF_TCP and not tcp:
             continue
         if kind == "waterfall":
-            numbers = [flow.number for flow in chosen]
-            found += waterfall_panels(tables.objects.filter(pl.col("flow").is_in(numbers)))
+            numbers = [flow.number for flow in cast.flows]
+            chosen = pl.col("flow").is_in(numbers) & pl.col("page").is_in(cast.pages)
+            found += waterfall_panels(tables.objects.filter(chosen))
         elif kind == "sequence":
-            found += [sequence_panel(tables, flow) for flow in tcp]
+            found += [sequence_panel(tables, flow, look) for flow, look in cast.painted(cast.apart)]
         elif kind == "cwnd":
-            found.append(cwnd_panel(tables, tcp))
+            found.append(cwnd_panel(tables, cast, tcp))
         elif kind == "rtt":
-            found.append(rtt_panel(tables, tcp))
+            found.append(rtt_panel(tables, cast, tcp))
         elif kind == "queue":
-            directions = list(dict.fromkeys(flow.direction for flow in chosen))
+            directions = list(dict.fromkeys(flow.direction for flow in cast.flows))
             for direction in directions:
                 subject = direction if len(directions) > 1 else ""
-                found += [replace(panel, subject=subject) for panel in queue_panels(tables, direction)]
+                found += [replace(panel, subject=subject) for panel in queue_panels(tables, direction, cast)]
         else:
-            found.append(throughput_panel(tables, chosen, rate_window_s(tables.end_s())))
+            found.append(throughput_panel(tables, cast, rate_window_s(tables.end_s())))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,15 @@ class Layer:
     far: Sequence[float] | None = None
     labels: Sequence[str] | None = None
 
+    def peak(self) -> float:
+        """Return the largest value; 0 if there is none."""
+        return max((value for value in self.far or self.y if value is not None), default=0.0)
+
+    def times(self, factor: float) -> Layer:
+        """Return the layer in another unit."""
+        y = [None if value is None else value * factor for value in self.y]
+        return replace(self, y=y, far=None if self.far is None else [value * factor for value in self.far])
+
     def within(self, start: float, stop: float) -> Layer:
         """Return what lies between two times; a line of steps enters and leaves at its height."""
         inside = [i for i, x in enumerate(self.x) if start <= x <= stop]
@@ -36,7 +46,10 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes. `subject` tells panels of one kind apart; `rows` names the heights 0, 1, ... of spans."""
+    """One pair of axes. `subject` tells panels of one kind apart; `rows` names the heights 0, 1, ... of spans.
+
+    `of_flows` is whether it shows flows, of which a `Cast` may have left some out.
+    """
 
     kind: str
     quantity: str
@@ -44,11 +57,21 @@ class Panel:
     layers: list[Layer]
     subject: str = ""
     rows: Sequence[str] = ()
+    of_flows: bool = False
+
+    @property
+    def title(self) -> str:
+        """What its vertical axis shows, in which unit."""
+        return f"{self.quantity} ({self.unit})" if self.unit else self.quantity
 
     @property
     def label(self) -> str:
-        """What its vertical axis shows, in which unit."""
-        return f"{self.subject} {self.quantity} ({self.unit})".strip() if self.unit else self.subject
+        """Subject and title."""
+        return f"{self.subject} {self.title}".strip()
+
+    def peak(self) -> float:
+        """Return the largest value of all layers; 0 if there is none."""
+        return max((layer.peak() for layer in self.layers), default=0.0)
 
     def within(self, start: float, stop: float) -> Panel:
         """Return the panel between two times."""
@@ -57,12 +80,29 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Panels over one axis of time, from `start` to `stop` in seconds, with the bad periods of the link."""
+    """Panels over one axis of time, from `start` to `stop` in seconds, with the bad periods of the link.
+
+    `notes` are sentences for whoever looks at it.
+    """
 
     panels: list[Panel]
     start: float
     stop: float
     bad_periods: list[tuple[float, float]]
+    notes: Sequence[str] = ()
+
+
+def joined(layers: Iterable[Layer]) -> list[Layer]:
+    """Return the layers with those of one mark after each other as one, in which a gap ends each line."""
+    found = []
+    for mark, group in itertools.groupby(layers, lambda layer: layer.mark):
+        own = list(group)
+        gaps = mark.shape is Shape.STEPS
+        x = [time for layer in own for time in (*layer.x, *(layer.x[-1:] if gaps else ()))]
+        y = [value for layer in own for value in (*layer.y, *((None,) if gaps else ()))]
+        far = None if own[0].far is None else [value for layer in own for value in layer.far or ()]
+        found.append(Layer(mark, x, y, far))
+    return found
 
 
 def filled(layers: Iterable[Layer]) -> list[Layer]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lasthop.pictures import marks
 from lasthop.pictures.marks import Mark, Shape
-from lasthop.pictures.shapes import Layer, Panel, Picture
+from lasthop.pictures.shapes import Layer, Panel, Picture, joined
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -36,7 +38,7 @@ _SYMBOLS: dict[str, Any] = {
     "y-down-open": "1",
 }
 _DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (4, 2)), "dot": (0, (1.2, 1.4))}
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.family": "STIXGeneral",  # shipped with matplotlib: the same letters everywhere
     "mathtext.fontset": "stix",
     "font.size": 8,
@@ -67,10 +69,16 @@ _LEGEND: dict[str, Any] = {
     "columnspacing": 1.2,
     "labelspacing": 0.25,
 }
-_Y_LABELS_IN = 0.45
+_MARGIN_IN = 0.09
 _GAP_IN = 0.1  # above each panel and its legend
 _TIME_AXIS_IN = 0.36
-_RIGHT_IN = 0.09
+_NOTE_LINE_IN = 0.13
+_Y_LABEL_IN = 0.14
+_LONGEST_NAME = 40  # characters
+_SWATCH_PT = 3.0
+_NOTE_PT = 7
+_CHARACTERS_PER_IN = 20
+_LEAST_SYMBOL_PX = 4
 
 
 def _line(mark: Mark) -> dict[str, Any]:
@@ -92,53 +100,101 @@ def _draw_layer(axes: Axes, layer: Layer) -> None:
     mark = layer.mark
     y = [float("nan") if value is None else value for value in layer.y]
     if mark.shape is Shape.STEPS:
-        axes.plot(layer.x, y, drawstyle="steps-post", label=mark.name, **_line(mark))
+        axes.plot(layer.x, y, drawstyle="steps-post", **_line(mark))
         return
     if mark.shape is Shape.SPANS and layer.far is not None:
         lengths = [end - start for start, end in zip(layer.x, layer.far, strict=True)]
-        axes.barh(y, lengths, left=layer.x, height=0.62, color=mark.color, label=mark.name)
+        axes.barh(y, lengths, left=layer.x, height=0.62, color=mark.color)
         return
     middle = y
     if layer.far is not None:
         middle = [(low + high) / 2 for low, high in zip(y, layer.far, strict=True)]
         if mark.width:
             axes.vlines(layer.x, y, layer.far, colors=mark.color, linewidth=mark.width * _POINTS_PER_PX)
-    line: dict[str, Any] = {"linestyle": "none", "color": mark.color, "label": mark.name, "clip_on": False}
-    if mark.symbol is None:  # a bar alone: its legend shows a stroke
-        axes.plot([], [], marker="|", markersize=5, markeredgewidth=mark.width * _POINTS_PER_PX, **line)
-    else:
-        axes.plot(layer.x, middle, **line, **_symbol(mark))
+    if mark.symbol is not None:
+        axes.plot(layer.x, middle, linestyle="none", clip_on=False, **_symbol(mark))
 
 
-def _legend(axes: Axes, width_in: float, named: set[str]) -> None:
-    """Name the marks above the axes, in as many columns as the picture has room for; those in `named` stand higher."""
-    handles, names = axes.get_legend_handles_labels()
-    once = {name: handle for name, handle in zip(names, handles, strict=True) if name not in named}
-    named.update(names)
-    if marks.BAD_PERIOD.name in once:
-        once[marks.BAD_PERIOD.name] = once.pop(marks.BAD_PERIOD.name)  # last
-    filled = (math.ceil(len(once) / rows) for rows in range(1, len(once) + 1))
+def _shown_name(name: str) -> str:
+    """Return a name that a legend has room for."""
+    half = _LONGEST_NAME // 2
+    return name if len(name) <= _LONGEST_NAME else f"{name[:half]}…{name[-half:]}"
+
+
+def _legend_handles(panel: Panel, *, shaded: bool) -> dict[str, Artist]:
+    """Return what the legend shows: flows by their colour, then kinds of marks, which stand in grey if flows differ.
+
+    A kind that is alone in its panel is named by the axis.
+    """
+    drawn = [layer.mark for layer in panel.layers if not layer.mark.optional]
+    owners = {mark.owner: mark.color for mark in reversed(drawn) if mark.owner}
+    kinds = {mark.quantity or mark.name: mark for mark in drawn}
+    handles: dict[str, Artist] = {_shown_name(name): _swatch(color) for name, color in reversed(owners.items())}
+    if len(kinds) > 1:
+        shared = marks.Look("", marks.DARK)
+        handles |= {
+            name: _sample(mark.of(shared) if len(owners) > 1 and mark.owner else mark) for name, mark in kinds.items()
+        }
+    return handles | ({marks.BAD_PERIOD.name: _sample(marks.BAD_PERIOD)} if shaded else {})
+
+
+def _swatch(color: str) -> Artist:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=color, linewidth=_SWATCH_PT)
+
+
+def _sample(mark: Mark) -> Artist:
+    from matplotlib.lines import Line2D
+
+    if mark.shape is Shape.STEPS:
+        return Line2D([], [], **_line(mark))
+    if mark.shape is Shape.SPANS:
+        return _swatch(mark.color)
+    if mark.shape is Shape.BARS and mark.size < _LEAST_SYMBOL_PX:  # its symbol only helps to see short bars
+        width = mark.width * _POINTS_PER_PX
+        return Line2D([], [], linestyle="none", color=mark.color, marker="|", markersize=5, markeredgewidth=width)
+    return Line2D([], [], linestyle="none", **_symbol(mark))
+
+
+def _add_legend(axes: Axes, handles: Mapping[str, Artist], room_in: float) -> float:
+    """Name the marks above the axes, in as many columns as there is room for; return the height in inches."""
+    if not handles:
+        return 0.0
+    filled = (math.ceil(len(handles) / rows) for rows in range(1, len(handles) + 1))
+    height = 0.0
     for columns in dict.fromkeys(filled):
-        legend = axes.legend(
-            once.values(), once.keys(), loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns, **_LEGEND
-        )
-        if legend.get_window_extent().width < (width_in - _Y_LABELS_IN) * axes.figure.dpi:
+        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": columns}
+        legend = axes.legend(handles.values(), handles.keys(), **place, **_LEGEND)
+        extent = legend.get_window_extent()
+        height = float(extent.height / axes.figure.dpi)
+        if extent.width <= room_in * axes.figure.dpi:
             break
+    return height
 
 
 def _draw_panel(axes: Axes, panel: Panel, shaded: Sequence[tuple[float, float]]) -> None:
-    for layer in panel.layers:
-        if not layer.mark.optional:
-            _draw_layer(axes, layer)
+    for layer in joined(layer for layer in panel.layers if not layer.mark.optional):
+        _draw_layer(axes, layer)
     for start, stop in shaded:
-        axes.axvspan(start, stop, color=marks.BAD_PERIOD.color, linewidth=0, zorder=0, label=marks.BAD_PERIOD.name)
+        axes.axvspan(start, stop, color=marks.BAD_PERIOD.color, linewidth=0, zorder=0)
     if panel.rows:
         axes.set_yticks(range(len(panel.rows)), panel.rows)
         axes.set_ylim(len(panel.rows) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
-    elif panel.kind != "sequence":
-        axes.set_ylim(bottom=0)
-    axes.set_ylabel(panel.label)
+    elif panel.kind == "sequence":
+        axes.set_ylim(0, _top_of_sequence(panel))
+    else:
+        axes.set_ylim(0, None if panel.peak() else 1)
+        if not panel.peak():
+            axes.text(0.5, 0.5, "always empty", transform=axes.transAxes, ha="center", color=marks.GREY)
+    axes.set_ylabel(panel.label if panel.kind != "sequence" else panel.title)
+
+
+def _top_of_sequence(panel: Panel) -> float | None:
+    """Return the upper end of the axis: an advertised window far above all segments may leave the panel."""
+    sent = [layer.peak() for layer in panel.layers if layer.mark.name != marks.ADVERTISED.name]
+    return 1.15 * max(sent) if max(sent, default=0) > 0 else None
 
 
 def _height_in(panel: Panel, columns: int) -> float:
@@ -148,40 +204,68 @@ def _height_in(panel: Panel, columns: int) -> float:
     return heights.get(panel.kind, heights["other"])
 
 
-def _figure(picture: Picture, columns: int) -> Figure:
+def figure_of(picture: Picture, columns: int) -> Figure:
+    """Return the matplotlib figure of a picture, 1 or 2 columns of a paper wide."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    width = WIDTHS_IN[columns]
-    figure = Figure(figsize=(width, 1))
+    figure = Figure(figsize=(WIDTHS_IN[columns], 1))
+    FigureCanvasAgg(figure)  # one renderer to measure texts by, instead of one for each text
+    heights = [_height_in(panel, columns) for panel in picture.panels]
     stacked = [figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(number)) for number in range(len(picture.panels))]
-    named: set[str] = set()
     margin = (picture.stop - picture.start) * 0.01
     for axes, panel in zip(stacked, picture.panels, strict=True):
         _draw_panel(axes, panel, picture.bad_periods)
-        _legend(axes, width, named)
         axes.set_xlim(picture.start - margin, picture.stop + margin)
         axes.tick_params(labelbottom=axes is stacked[-1])
     stacked[-1].set_xlabel("time (s)")
-    _stack(figure, stacked, [_height_in(panel, columns) for panel in picture.panels])
+    left = _left_in(figure, stacked, heights)
+    room = figure.get_figwidth() - left - _MARGIN_IN
+    rooms, named = [], set[str]()
+    for axes, panel, height in zip(stacked, picture.panels, heights, strict=True):
+        handles = _legend_handles(panel, shaded=bool(picture.bad_periods))
+        new = {name: handle for name, handle in handles.items() if name not in named}
+        rooms.append((_GAP_IN + _add_legend(axes, new, room), height))
+        named.update(handles)
+    notes = _wrapped(picture.notes, figure.get_figwidth())
+    below = _TIME_AXIS_IN + (_GAP_IN + _NOTE_LINE_IN * len(notes) if notes else 0)
+    _place(figure, stacked, rooms, left, below)
+    for line, text in enumerate(reversed(notes)):
+        y = (line * _NOTE_LINE_IN + _MARGIN_IN / 2) / figure.get_figheight()
+        figure.text(_MARGIN_IN / figure.get_figwidth(), y, text, fontsize=_NOTE_PT, va="bottom")
     return figure
 
 
-def _stack(figure: Figure, stacked: Sequence[Axes], heights: Sequence[float]) -> None:
-    """Place the axes above each other with equal left edges, and make the figure as high as they need."""
-    legends = [axes.get_legend() for axes in stacked]
-    above = [_GAP_IN + (legend.get_window_extent().height / figure.dpi if legend else 0) for legend in legends]
+def _left_in(figure: Figure, stacked: Sequence[Axes], heights: Sequence[float]) -> float:
+    """Return how much room the labels of the vertical axes need, in inches."""
+    guess = 0.6
+    _place(figure, stacked, [(_GAP_IN, height) for height in heights], guess, _TIME_AXIS_IN)
+    left = 0.0
+    for axes in stacked:
+        ticks = [label.get_window_extent().x0 for label in axes.get_yticklabels() if label.get_text()]
+        left = max(left, guess - min(ticks, default=guess * figure.dpi) / figure.dpi)
+    return left + _Y_LABEL_IN + _MARGIN_IN
+
+
+def _place(
+    figure: Figure, stacked: Sequence[Axes], rooms: Sequence[tuple[float, float]], left: float, below: float
+) -> None:
+    """Place the axes above each other, and make the figure as high as they need.
+
+    All in inches: `rooms` are the heights of what is above each of the axes and of the axes, `left` is where they all
+    begin, `below` what the lowest has under it.
+    """
     width = figure.get_figwidth()
-    total = sum(heights) + sum(above) + _TIME_AXIS_IN
+    top = total = sum(above + height for above, height in rooms) + below
     figure.set_figheight(total)
-    left = _Y_LABELS_IN
-    for _ in range(2):  # how wide the labels are depends on how high the axes are
-        top = total
-        for axes, height, room in zip(stacked, heights, above, strict=True):
-            top -= room + height
-            axes.set_position((left / width, top / total, (width - left - _RIGHT_IN) / width, height / total))
-        boxes = [axes.yaxis.get_tightbbox() for axes in stacked]
-        left = max([_Y_LABELS_IN, *(box.width / figure.dpi + _RIGHT_IN for box in boxes if box)])
-    figure.align_ylabels(list(stacked))
+    for axes, (above, height) in zip(stacked, rooms, strict=True):
+        top -= above + height
+        axes.set_position((left / width, top / total, (width - left - _MARGIN_IN) / width, height / total))
+        axes.yaxis.set_label_coords(-(left - _MARGIN_IN - _Y_LABEL_IN / 2) / (width - left - _MARGIN_IN), 0.5)
+
+
+def _wrapped(notes: Sequence[str], width_in: float) -> list[str]:
+    return [line for note in notes for line in textwrap.wrap(note, int(width_in * _CHARACTERS_PER_IN))]
 
 
 def draw(picture: Picture, path: Path, file_format: str, columns: int) -> None:
@@ -190,7 +274,7 @@ def draw(picture: Picture, path: Path, file_format: str, columns: int) -> None:
 
     with mpl.rc_context():
         mpl.rcdefaults()  # a user's matplotlibrc changes nothing
-        mpl.rcParams.update(_STYLE)
-        figure = _figure(picture, columns)
+        mpl.rcParams.update(STYLE)
+        figure = figure_of(picture, columns)
         undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
         figure.savefig(path, format=file_format, dpi=_DPI, metadata=undated)

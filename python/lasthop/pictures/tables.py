@@ -67,8 +67,9 @@ class TraceTables:
             for table in (trace.packets, trace.tcp)
         )
         named = zip(*(trace.flows[column] for column in ("flow", "application", "protocol")), strict=True)
+        directions = _data_directions(packets, [str(name) for name in trace.flows["application"]])
         flows = [
-            FlowOf(number, str(name), str(application), str(protocol), _data_direction(packets, number))
+            FlowOf(number, str(name), str(application), str(protocol), directions.get(str(application), "down"))
             for number, (name, application, protocol) in enumerate(named)
         ]
         states = zip(trace.link_states["start_s"], trace.link_states["end_s"], strict=True)
@@ -79,11 +80,18 @@ class TraceTables:
         """Time of the last packet event, seconds."""
         return float(self.packets["time_s"].max() or 0.0)  # type: ignore[arg-type]
 
-    def picture(self, panels: Sequence[Panel], start: float = 0.0, stop: float | None = None) -> Picture:
+    def span_s(self, flows: Sequence[FlowOf]) -> tuple[float, float]:
+        """Times of the first and the last packet event of some flows, seconds; of the run if they had none."""
+        times = self.packets.filter(pl.col("flow").is_in([flow.number for flow in flows]))["time_s"]
+        return (float(times.min()), float(times.max())) if times.len() else (0.0, self.end_s())  # type: ignore[arg-type]
+
+    def picture(
+        self, panels: Sequence[Panel], start: float = 0.0, stop: float | None = None, notes: Sequence[str] = ()
+    ) -> Picture:
         """Return what panels show between two times, with the bad periods; all of the run by default."""
         end = self.end_s() if stop is None else stop
         bad = [(max(a, start), min(b, end)) for a, b in self.bad_periods if a < end and b > start]
-        return Picture([panel.within(start, end) for panel in panels], start, end, bad)
+        return Picture([panel.within(start, end) for panel in panels], start, end, bad, notes)
 
     def sender_events(self, flow: FlowOf) -> pl.DataFrame:
         """Return what happened in the TCP of the flow's data sender."""
@@ -111,10 +119,13 @@ def _red_in_bytes(queue: Mapping[str, Any]) -> bool:
     return str((queue.get("red") or {}).get("min", "")).endswith("B")
 
 
-def _data_direction(packets: pl.DataFrame, flow: int) -> str:
-    sent = packets.filter(pl.col("flow") == flow, pl.col("event") == "sent")
-    totals = sent.group_by("direction").agg(pl.col("payload_bytes").sum()).sort("payload_bytes", "direction")
-    return str(totals["direction"][-1]) if totals.height else "down"
+def _data_directions(packets: pl.DataFrame, applications: Sequence[str]) -> dict[str, str]:
+    """Return the direction in which each application sends most; a connection that was cut had only its request."""
+    sent = packets.filter(pl.col("event") == "sent").with_columns(
+        pl.col("flow").replace_strict(dict(enumerate(applications)), default="", return_dtype=pl.String)
+    )
+    totals = sent.group_by("flow", "direction").agg(pl.col("payload_bytes").sum()).sort("payload_bytes", "direction")
+    return dict(totals.select("flow", "direction").iter_rows())
 
 
 _OBJECT_COLUMNS = {

@@ -38,7 +38,8 @@ def _panel(page: pl.DataFrame) -> Panel:
         f"{name}, connection {connection}" for name, connection in rows.select("object", "connection").iter_rows()
     ]
     layers = [_spans(mark, rows, start, stop) for mark, start, stop in _PHASES]
-    return Panel("waterfall", "", "", [layer for layer in layers if layer.x], str(page["page"][0]), labels)
+    shown = [layer for layer in layers if layer.x]
+    return Panel("waterfall", "", "", shown, str(page["page"][0]), labels, of_flows=True)
 
 
 def _spans(mark: Mark, rows: pl.DataFrame, start: str, stop: str) -> Layer:

@@ -7,10 +7,11 @@ from typing import Any
 
 from lasthop.campaign import Trace
 from lasthop.pictures import marks
+from lasthop.pictures.cast import Cast
 from lasthop.pictures.marks import Mark, Shape
-from lasthop.pictures.panels import KINDS, panels
+from lasthop.pictures.panels import panels
 from lasthop.pictures.shapes import Layer, Panel, Picture
-from lasthop.pictures.tables import FlowOf, TraceTables
+from lasthop.pictures.tables import TraceTables
 from lasthop.report import style
 from lasthop.report.style import Figure
 
@@ -18,7 +19,6 @@ _HEIGHTS_PX = {"sequence": 320}
 _OTHER_HEIGHT_PX = 170
 _ROW_HEIGHT_PX = 22
 _GAP_PX = 34
-_MOST_FLOWS = 4
 _SHADE_PAPER = {"type": "rect", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "line": {"width": 0}, "layer": "below"}
 
 
@@ -103,22 +103,12 @@ def picture_figure(picture: Picture) -> Figure:
 def trace_figure(trace: Trace, scenario: str) -> tuple[Figure, str]:
     """Draw a recorded replication: page loads, sequence numbers per TCP flow, windows, round-trip times, queues, rates.
 
-    `scenario` is the resolved scenario of its cell. With many flows only some are drawn in detail; the text says which.
+    `scenario` is the resolved scenario of its cell. With many flows only some are drawn; the text says which.
     """
     tables = TraceTables.of(trace, scenario)
-    shown = _in_detail(tables.flows)
-    drawn = [*panels(tables, KINDS[:1]), *panels(tables, KINDS[1:], shown)]
-    said = ""
-    if len(shown) < len(tables.flows):
-        said = f"Of {len(tables.flows)} flows {', '.join(flow.name for flow in shown)} are drawn in detail."
-    return picture_figure(tables.picture(drawn)), said
-
-
-def _in_detail(flows: Sequence[FlowOf]) -> list[FlowOf]:
-    """Choose the flows that have panels of their own: first the first connection of each page load."""
-    before = {flow.number: [f.application for f in flows[: flow.number]].count(flow.application) for flow in flows}
-    chosen = sorted(flows, key=lambda flow: (before[flow.number], flow.number))[:_MOST_FLOWS]
-    return sorted(chosen, key=lambda flow: flow.number)
+    cast = Cast.of(tables, grey=False)
+    drawn = panels(tables, cast=cast)
+    return picture_figure(tables.picture(drawn)), " ".join(cast.notes(drawn))
 
 
 def _layout(picture: Picture, shapes: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""Which flows a picture shows, and how: a reader tells only so many apart, and a page holds only so many panels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from lasthop.pictures.marks import FLOW_COLORS, FLOW_SYMBOLS, OTHERS_COLOR, Look
+from lasthop.pictures.shapes import Panel
+from lasthop.pictures.tables import FlowOf, TraceTables
+
+MOST_COLOURS = len(FLOW_COLORS)
+"""So many flows have a colour; further ones are grey."""
+MOST_PANELS = 4
+"""So many flows have a sequence panel, and so many page loads a waterfall. Flows asked for by name have a few more."""
+
+_TELLING = "those with most losses and timeouts, then the longest"
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """The flows of a picture, in the order of the scenario.
+
+    `looks` are those of the flows that have a colour, by the flow's number. The others look alike, or have no look and
+    are left out. `apart` are the TCP flows, and `pages` the page loads, that have panels of their own. `said` tells the
+    reader what is missing or grey, by the kind of panel; an empty kind stands for those that show flows together.
+    """
+
+    flows: list[FlowOf]
+    looks: dict[int, Look]
+    others: Look | None
+    apart: list[FlowOf]
+    pages: list[str]
+    said: dict[str, str]
+
+    @classmethod
+    def of(cls, tables: TraceTables, named: Sequence[FlowOf] = (), *, grey: bool = True) -> Cast:
+        """Choose among all flows of a run, or among those asked for by name.
+
+        With up to `MOST_COLOURS` flows in the run, each has the colour of its number. Of more, those have one that tell
+        most: of every application in turn the flow with most drops, retransmissions and timeouts, and the longest of
+        equals. Without `grey` the others are left out.
+        """
+        flows = list(named or tables.flows)
+        ranked = _ranked(tables, flows)
+        coloured = _in_order(ranked[:MOST_COLOURS])
+        by_number = len(tables.flows) <= MOST_COLOURS
+        looks = {flow.number: _look(flow, flow.number if by_number else place) for place, flow in enumerate(coloured)}
+        most = MOST_COLOURS if named else MOST_PANELS
+        tcp = [flow for flow in ranked if flow.protocol == "tcp"]
+        apart = [flow for flow in tcp if flow.number in looks][:most]
+        loading = set(tables.objects["flow"])
+        pages = list(dict.fromkeys(flow.application for flow in ranked if flow.number in loading))
+        said = {
+            "": _said(len(coloured), len(flows), "flows have a colour" if grey else "flows are drawn"),
+            "sequence": _said(len(apart), len(tcp), "TCP flows have a panel of sequence numbers"),
+            "waterfall": _said(most, len(pages), "page loads have a waterfall"),
+        }
+        others = Look(f"{len(flows) - len(coloured)} other flows", OTHERS_COLOR) if grey else None
+        return cls(flows, looks, others, _in_order(apart), sorted(pages[:most]), said)
+
+    def painted(self, flows: Sequence[FlowOf]) -> list[tuple[FlowOf, Look]]:
+        """Return flows with their looks, those in grey first: what is drawn later lies above."""
+        grey = [(flow, self.others) for flow in flows if self.others and flow.number not in self.looks]
+        return [*grey, *((flow, self.looks[flow.number]) for flow in flows if flow.number in self.looks)]
+
+    def notes(self, panels: Sequence[Panel]) -> list[str]:
+        """Say what panels leave out or show in grey."""
+        kinds = dict.fromkeys(panel.kind if panel.kind in self.said else "" for panel in panels if panel.of_flows)
+        return [self.said[kind] for kind in kinds if self.said[kind]]
+
+
+def _in_order(flows: Sequence[FlowOf]) -> list[FlowOf]:
+    return sorted(flows, key=lambda flow: flow.number)
+
+
+def _look(flow: FlowOf, place: int) -> Look:
+    return Look(flow.name, FLOW_COLORS[place], FLOW_SYMBOLS[place % len(FLOW_SYMBOLS)])
+
+
+def _said(shown: int, total: int, what: str) -> str:
+    return f"{shown} of {total} {what}: {_TELLING}." if shown < total else ""
+
+
+def _ranked(tables: TraceTables, flows: Sequence[FlowOf]) -> list[FlowOf]:
+    """Return the flows by how much they tell: the first of every application, then the second of each, and so on."""
+    in_trouble = pl.col("event").str.contains("^(dropped|retransmitted|timeout)")
+    troubles = pl.concat([table.filter(in_trouble).select("flow") for table in (tables.packets, tables.tcp)])
+    counts = dict(troubles.group_by("flow").len().iter_rows())
+    lengths = dict(tables.packets.group_by("flow").agg(pl.col("time_s").max() - pl.col("time_s").min()).iter_rows())
+    applications: dict[str, list[FlowOf]] = {}
+    for flow in sorted(flows, key=lambda f: (-counts.get(f.number, 0), -lengths.get(f.number, 0.0), f.number)):
+        applications.setdefault(flow.application, []).append(flow)
+    places = [(place, flow) for siblings in applications.values() for place, flow in enumerate(siblings)]
+    return [flow for _, flow in sorted(places, key=lambda pair: pair[0])]
