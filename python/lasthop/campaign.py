@@ -1,46 +1,65 @@
 """Running the cells of a scenario: what is done, what is left, and the record of it.
 
-A unit of work is one cell within one set of replications. Its rows are written whole (temporary file, then rename), so
-a campaign that is killed loses at most the units in flight, and the files present say what is done. When all units are
-there they are merged in one fixed order; the merged bytes depend neither on the number of threads nor on interruptions.
+Results are kept in the folder's store (`lasthop.store`), found by their content, so that a plan runs only what is not
+there yet. The records of a plan are merged from the store in one fixed order: set, cell, replication. Their bytes
+depend neither on the number of threads nor on interruptions. The manifest is written last; a folder without one, or
+with that of another plan, is not finished.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
+import itertools
 import json
 import shutil
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from lasthop import _core
 from lasthop.atomic import replace_atomically
 from lasthop.errors import InputError, InterruptedCampaignError
+from lasthop.folder import FLOWS, MANIFEST, PAGES, RUNS, SHORTS, TRACES, check_folder, forget_tables, read_manifest
 from lasthop.kernel.engine import KERNEL, KernelEngine
 from lasthop.kernel.store import Kernel
 from lasthop.live.engine import CaptureTarget, LiveResults, LiveTrace, run_cell
 from lasthop.provenance import host_facts
 from lasthop.roles import assign_roles
+from lasthop.runner import Agenda, Outcome, Runner, Work
+from lasthop.store import PIECE, STORE, TABLES, DamagedBatchError, Piece, Store
 
-MANIFEST = "manifest.json"
-FLOWS = "flows.parquet"
-RUNS = "runs.parquet"
-PAGES = "pages.parquet"
-SHORTS = "shorts.parquet"
-_TABLES = {"flows": FLOWS, "pages": PAGES, "shorts": SHORTS, "runs": RUNS}
+__all__ = [
+    "FLOWS",
+    "MANIFEST",
+    "MODEL",
+    "PAGES",
+    "RUNS",
+    "SHORTS",
+    "TRACES",
+    "Campaign",
+    "ChosenRun",
+    "Difference",
+    "Outlook",
+    "Plan",
+    "Simulated",
+    "Trace",
+    "Unit",
+    "differences_of",
+    "factor_column",
+    "finished",
+]
+_FILES = {"flows": FLOWS, "pages": PAGES, "shorts": SHORTS, "runs": RUNS}
 # Left out if no run has a row.
 _OPTIONAL = ("pages", "shorts")
-TRACES = "traces"
-_PARTS = "parts"
-_FORMAT = 1
+_FORMAT = 2
 MODEL = "model"
 _NOTES = "live"
 Trace: TypeAlias = _core.Trace | LiveTrace
@@ -80,17 +99,29 @@ class Plan:
         """Return the first replication number of a set; sets count from 1."""
         return (set_number - 1) * self.replications + 1
 
+    def chained(self, cell: _core.Cell) -> bool:
+        """Whether a replication depends on those before it: cached metrics, or what a guest kernel has drawn."""
+        return cell.sequential or self.engine == KERNEL
+
+    def version(self) -> dict[str, Any]:
+        """Return what the rules are known by; results of different rules are never mixed."""
+        return {"format": _FORMAT, "lasthop_version": _core.VERSION, "lasthop_commit": _core.COMMIT}
+
+    def source(self, digest: str, start: int | None) -> str:
+        """Return what decides the results of a cell's replications, in short; `start` is where their chain starts."""
+        kernel = None if self.kernel is None else self.kernel.digest
+        parts = [*self.version().values(), self.engine, kernel, digest, self.seed, start]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
     def identity(self) -> dict[str, Any]:
         """Return everything that decides the results. Two campaigns with equal identity have equal records.
 
         On the live engine the machine and chance decide, too.
         """
         return {
-            "format": _FORMAT,
+            **self.version(),
             "scenario": self.study.name,
             "scenario_digest": self.study.digest,
-            "lasthop_version": _core.VERSION,
-            "lasthop_commit": _core.COMMIT,
             "engine": self.engine,
             **({} if self.kernel is None else {"kernel": self.kernel.digest}),
             "seed": self.seed,
@@ -154,9 +185,7 @@ class ChosenRun:
 
     def _chain(self) -> tuple[int, int]:
         """Return the first replication that has to be run for this one, and how many in all."""
-        # What a guest draws depends on all that it has run.
-        chained = self.cell.sequential or self.plan.engine == KERNEL
-        first = self.first if chained else self.number
+        first = self.first if self.plan.chained(self.cell) else self.number
         return first, self.number - first + 1
 
     def provenance(self) -> str:
@@ -176,49 +205,6 @@ class Unit:
     set_number: int
     cell: int
 
-    def file(self, folder: Path, table: str) -> Path:
-        """Return where the unit's rows of `table` (`flows`, `pages`, `shorts` or `runs`) are kept."""
-        return folder / f"{self.set_number:03d}-{self.cell:04d}.{table}.parquet"
-
-    def is_done(self, folder: Path) -> bool:
-        """Whether all tables of the unit are there."""
-        return all(self.file(folder, table).is_file() for table in _TABLES)
-
-
-@dataclass
-class _Stopwatch:
-    """Wall time during which at least one thread was inside the engine."""
-
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _active: int = 0
-    _since: float = 0.0
-    total_s: float = 0.0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._active == 0:
-                self._since = time.perf_counter()
-            self._active += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._active -= 1
-            if self._active == 0:
-                self.total_s += time.perf_counter() - self._since
-
-
-def _frame(columns: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
-    frame = pl.DataFrame(dict(columns), strict=False, infer_schema_length=None)
-    empty = [name for name, dtype in frame.schema.items() if dtype == pl.Null]
-    return frame.with_columns(pl.col(empty).cast(pl.Float64)) if empty else frame
-
-
-def _label(frame: pl.DataFrame, levels: Mapping[str, str], set_number: int) -> pl.DataFrame:
-    labels = [pl.lit(level).alias(factor_column(factor)) for factor, level in levels.items()]
-    labels.append(pl.lit(set_number, dtype=pl.Int64).alias("set"))
-    names = [factor_column(factor) for factor in levels] + ["set", "replication"]
-    return frame.with_columns(labels).select(*names, pl.exclude(*names))
-
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -237,11 +223,28 @@ class Simulated:
     wall_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is there of a plan before it runs, as numbers of runs.
+
+    `again` are runs of chains that are there in part and start anew; `others` are in the store and not asked for.
+    """
+
+    there: int
+    missing: int
+    again: int
+    others: int
+
+
+_BATCH = "_batch"
+_CELL = "_cell"
+
+
 class Campaign:
     """A plan together with its output folder."""
 
     def __init__(self, plan: Plan, out: Path, snap_length: int | None = None) -> None:
-        """Prepare the campaign; nothing is written before `run`.
+        """Prepare the campaign; nothing is run before `run`.
 
         With `snap_length` every run is captured too, that many bytes of each packet. Captures are no part of the
         records: a folder may get them later, from the same runs made once more, or do without.
@@ -249,78 +252,155 @@ class Campaign:
         self.plan = plan
         self.out = out
         self.snap_length = snap_length
-        self._parts = out / _PARTS
-        self._notes_lock = threading.Lock()
-        self._manifest = self._read_manifest()
-        self.existed = self._manifest is not None
+        self.damaged = 0
+        """How many runs of the store were found damaged, and run again."""
         self.units = [Unit(s, c) for s in range(1, plan.sets + 1) for c in range(len(plan.cells))]
-
-    def _read_manifest(self) -> dict[str, Any] | None:
-        if not self.out.exists():
-            return None
-        if not self.out.is_dir():
-            raise InputError(f"{self.out} is a file, not a folder; choose another place with --out DIR.")
-        file = self.out / MANIFEST
-        if not file.is_file():
-            if any(self.out.iterdir()):
-                raise InputError(
-                    f"{self.out} exists and holds something other than results of lasthop; nothing was changed. "
-                    "Choose another place with --out DIR."
-                )
-            return None
-        try:
-            manifest = json.loads(file.read_text(encoding="utf-8"))
-            found = manifest["identity"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{file} cannot be read as a manifest of lasthop; nothing was changed.") from error
-        wanted = self.plan.identity()
-        differing = [key for key in wanted if found.get(key) != wanted[key]]
-        if differing:
-            raise InputError(
-                f"{self.out} holds results of another run; nothing was changed. "
-                f"Different: {'; '.join(_difference(key, found.get(key), wanted[key]) for key in differing)}. "
-                "Choose another place with --out DIR, or remove that folder."
+        digests = [cell.digest for cell in plan.cells]
+        self._sources = [
+            plan.source(
+                digests[unit.cell], plan.first(unit.set_number) if plan.chained(plan.cells[unit.cell]) else None
             )
-        kept = manifest.get("snap_length")
+            for unit in self.units
+        ]
+        check_folder(out)
+        self._manifest = read_manifest(out) if out.exists() else None
+        self.existed = (out / STORE).is_file()
+        self._found: dict[str, Any] = {}
+        self._holdings: list[Piece] = []
+        self._captures: dict[str, tuple[str, int]] = {}
+        if self.existed:
+            with Store(out, read_only=True) as store:
+                self._look(store)
+        self._check_found()
+        self._check_captures()
+
+    def _look(self, store: Store) -> None:
+        """See what the store holds."""
+        self._found = store.facts()
+        self._holdings, self._captures = store.pieces(), store.captures()
+
+    def _check_found(self) -> None:
+        """Refuse results that this plan cannot go on from."""
+        found = self._found.get("identity")
+        if found is None and self._manifest is not None:
+            found = self._manifest["identity"]
+        if found is None:
+            return
+        wanted = self.plan.identity()
+        remedy = "Start afresh in this folder with --overwrite, or choose another place with --out DIR."
+        if any(found.get(key) != value for key, value in self.plan.version().items()):
+            raise InputError(
+                f"{self.out} holds results of {_version_text(found)}, and this is {_version_text(wanted)}; nothing was "
+                f"changed. Results of different versions are never mixed. {remedy}"
+            )
+        for key in ("scenario", "engine", "kernel"):
+            if found.get(key) != wanted.get(key):
+                raise InputError(
+                    f"{self.out} holds results of the {key} {found.get(key)}, not of {wanted.get(key)}; nothing was "
+                    f"changed. {remedy}"
+                )
+        if not self.existed and not self.complete:
+            raise InputError(f"{self.out} has lost its {STORE}, and cannot be extended without. {remedy}")
+
+    def _check_captures(self) -> None:
+        """Refuse to leave captures of other runs beside the results of these."""
         traces = self.out / TRACES
-        if self.snap_length not in (None, kept) and traces.exists():
+        if not traces.exists():
+            return
+        kept = self._found.get("snap_length")
+        if self.snap_length not in (None, kept):
             raise InputError(
                 f"{traces} holds captures of {kept} bytes of each packet, not of {self.snap_length}; nothing was "
                 f"changed. Ask for --snaplen {kept}, or remove that folder."
             )
-        return dict(manifest)
+        if self.snap_length is None and any(
+            self._captures.get(folder, wanted) != wanted and (traces / folder).is_dir()
+            for unit, source in zip(self.units, self._sources, strict=True)
+            for folder, wanted in self._capture_folders(unit, source)
+        ):
+            raise InputError(
+                f"{traces} holds captures of runs that are not asked for any more; nothing was changed. Give --pcap to "
+                "capture the runs of now in their place, or remove that folder."
+            )
 
     @property
     def complete(self) -> bool:
         """Whether the merged records are there."""
-        return self.existed and (self.out / FLOWS).is_file() and (self.out / RUNS).is_file()
+        asked = self._manifest is not None and self._manifest["identity"] == self.plan.identity()
+        return asked and (self.out / FLOWS).is_file() and (self.out / RUNS).is_file()
 
-    def pending(self) -> list[Unit]:
-        """Return the units still to be run, in order."""
-        return [unit for unit in self.units if not (self._is_recorded(unit) and self._is_captured(unit))]
-
-    def _is_recorded(self, unit: Unit) -> bool:
-        return self.complete or unit.is_done(self._parts)
-
-    def _is_captured(self, unit: Unit) -> bool:
-        return self.snap_length is None or self._traces(unit).is_dir()
-
-    def _traces(self, unit: Unit) -> Path:
-        """Return the folder of a unit's captures, one folder in it for each replication."""
+    def _capture_folders(self, unit: Unit, source: str) -> Iterator[tuple[str, tuple[str, int]]]:
+        """Yield the folder of each replication's captures, below `traces`, and what they should be of."""
         # A level may be called anything; a file may not.
         cell = quote(self.plan.cells[unit.cell].key, safe="=,+ ") or "cell"
-        return self.out / TRACES / cell / f"set-{unit.set_number}"
+        first = self.plan.first(unit.set_number)
+        for replication in range(1, self.plan.replications + 1):
+            yield f"{cell}/set-{unit.set_number}/replication-{replication}", (source, first + replication - 1)
+
+    def _owners(self) -> NDArray[np.int64]:
+        """Return for each unit and replication the index of the stored piece that holds it, or -1."""
+        plan = self.plan
+        by_source: dict[str, list[tuple[int, Piece]]] = {}
+        for index, piece in enumerate(self._holdings):
+            by_source.setdefault(piece.source, []).append((index, piece))
+        owners = np.full((len(self.units), plan.replications), -1, dtype=np.int64)
+        for row, (unit, source) in enumerate(zip(self.units, self._sources, strict=True)):
+            first = plan.first(unit.set_number)
+            for index, piece in by_source.get(source, ()):
+                start = piece.first - first
+                owners[row, max(0, start) : max(0, start + piece.count)] = index
+        return owners
+
+    def _missing_captures(self) -> NDArray[np.bool_]:
+        missing = np.zeros((len(self.units), self.plan.replications), dtype=bool)
+        if self.snap_length is not None:
+            for row, (unit, source) in enumerate(zip(self.units, self._sources, strict=True)):
+                for column, (folder, wanted) in enumerate(self._capture_folders(unit, source)):
+                    there = self._captures.get(folder) == wanted and (self.out / TRACES / folder).is_dir()
+                    missing[row, column] = not there
+        return missing
+
+    def pending(self) -> list[Work]:
+        """Return what is still to be run, in order."""
+        if self.complete and self.snap_length is None:
+            return []
+        unrecorded = self._owners() < 0 if not self.complete else np.zeros_like(self._missing_captures())
+        uncaptured = self._missing_captures()
+        work: list[Work] = []
+        asked: set[tuple[str, int]] = set()  # two cells that are the same run once
+        for row, (unit, source) in enumerate(zip(self.units, self._sources, strict=True)):
+            first = self.plan.first(unit.set_number)
+            if self.snap_length is None and (source, first) in asked:
+                continue
+            asked.add((source, first))
+            chained = self.plan.chained(self.plan.cells[unit.cell])
+            work += _stretches(unit, source, first, (unrecorded[row], uncaptured[row]), chained=chained)
+        return work
+
+    def outlook(self) -> Outlook:
+        """Return what is there and what is missing."""
+        there = self._owners() >= 0
+        if self.complete:
+            there[:] = True
+        chained = [self.plan.chained(self.plan.cells[unit.cell]) for unit in self.units]
+        again = sum(int(row.sum()) for row, chain in zip(there, chained, strict=True) if chain and not row.all())
+        asked = {
+            (source, self.plan.first(unit.set_number)): int(row.sum())
+            for unit, source, row in zip(self.units, self._sources, there, strict=True)
+        }
+        others = max(0, _distinct(self._holdings) - sum(asked.values()))
+        return Outlook(int(there.sum()), int((~there).sum()), again, others)
 
     @property
     def simulated(self) -> Simulated:
-        """What the manifest says about the simulation so far, over all sessions."""
-        data = (self._manifest or {}).get("simulation", {})
+        """How much was simulated for this folder so far, over all sessions."""
+        data = self._found.get("simulation") or (self._manifest or {}).get("simulation", {})
         return Simulated(int(data.get("runs", 0)), float(data.get("wall_s", 0.0)))
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The manifest as it stands."""
-        if self._manifest is not None:
+        """The manifest of the merged records, or what it would be without a run."""
+        if self._manifest is not None and self.complete:
             return self._manifest
         host = host_facts()
         if (kernel := self.plan.kernel) is not None:
@@ -330,93 +410,56 @@ class Campaign:
     def run(self, jobs: int, advance: Callable[[int], None]) -> Simulated:
         """Run what is pending on `jobs` threads, merge, and return what this session simulated.
 
-        `advance` is called from the calling thread with the number of runs just finished. A Ctrl-C lets the units in
-        flight finish and raises `InterruptedCampaignError`.
+        `advance` is called from the calling thread with the number of runs just finished, with 0 now and then. A Ctrl-C
+        raises `InterruptedCampaignError` within a second.
         """
-        recorded, pending = self.complete, self.pending()
-        if recorded and not pending:
-            shutil.rmtree(self._parts, ignore_errors=True)
+        if self.complete and not self.pending():
             return Simulated(0, 0.0)
-        self._parts.mkdir(parents=True, exist_ok=True)
-        self._manifest = self.manifest
+        self.out.mkdir(parents=True, exist_ok=True)
+        with Store(self.out) as store:
+            self._look(store)
+            total = Simulated(0, 0.0)
+            while not self.complete or self.pending():
+                done = self._run_pending(store, jobs, advance)
+                total = Simulated(total.runs + done.runs, total.wall_s + done.wall_s)
+                if not self.complete:
+                    self._merge(store)
+            return total
+
+    def _run_pending(self, store: Store, jobs: int, advance: Callable[[int], None]) -> Simulated:
+        work = self.pending()
+        places = zip(self.units, self._sources, strict=True)
+        asked = [[source, self.plan.first(unit.set_number)] for unit, source in places]
+        store.note(identity=self.plan.identity(), asked=asked)
         if self.snap_length is not None:
-            self._manifest["snap_length"] = self.snap_length
-        self._write_manifest()
-        watch = _Stopwatch()
-        done = 0
-
-        def finished(units: int) -> None:
-            nonlocal done
-            done += units * self.plan.replications
-            advance(units * self.plan.replications)
-
+            store.note(snap_length=self.snap_length)
+        before = self.simulated
+        run_work = functools.partial(self._run_work, store)
+        runner = Runner(store, Agenda(work), run_work, (before.runs, before.wall_s))
         try:
-            self._run_units(pending, jobs, watch, finished)
+            runner.run(min(jobs, sum(item.count for item in work)), advance)
+        except KeyboardInterrupt:
+            raise InterruptedCampaignError(self._interrupted_text(store)) from None
         finally:
-            if not recorded:
-                before = self.simulated
-                self._manifest["simulation"] = {
-                    "runs": before.runs + done,
-                    "wall_s": round(before.wall_s + watch.total_s, 3),
-                }
-            self._write_manifest()
-        if recorded:
-            shutil.rmtree(self._parts)
-        else:
-            self._merge()
-        return Simulated(done, watch.total_s)
+            self._look(store)
+        return Simulated(sum(item.count for item in work), runner.watch.total_s)
 
-    def _run_units(self, pending: list[Unit], jobs: int, watch: _Stopwatch, finished: Callable[[int], None]) -> None:
-        waiting: Iterator[Unit] = iter(pending)
-        flight: set[Future[None]] = set()
-        with ThreadPoolExecutor(max_workers=jobs) as pool:
-            try:
-                while True:
-                    # Two per thread: none runs dry, and a Ctrl-C has little to wait for.
-                    while len(flight) < 2 * jobs and (unit := next(waiting, None)) is not None:
-                        flight.add(pool.submit(self._run_unit, unit, watch))
-                    if not flight:
-                        return
-                    done, flight = wait(flight, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        future.result()
-                    finished(len(done))
-            except KeyboardInterrupt:
-                stopped = {future for future in flight if future.cancel()}
-                finished(len(wait(flight - stopped).done))
-                raise InterruptedCampaignError(self._interrupted_text()) from None
-
-    def _interrupted_text(self) -> str:
-        done = len(self.units) - len(self.pending())
+    def _interrupted_text(self, store: Store) -> str:
+        self._look(store)
         return (
-            f"Stopped: {done * self.plan.replications} of {self.plan.runs} runs are kept in {self.out}. "
+            f"Stopped: {self.outlook().there} of {self.plan.runs} runs are kept in {self.out}. "
             "The same command goes on from there."
         )
 
-    def _run_unit(self, unit: Unit, watch: _Stopwatch) -> None:
-        with watch:
-            results = self._run_replications(unit)
-        if self._is_recorded(unit):
-            return
-        cell = self.plan.cells[unit.cell]
+    def _run_work(self, store: Store, work: Work) -> Outcome:
+        with self._capturing(store, work) as captures:
+            results = self._run_engine(work, captures)
         flows = dict(results.flows)
-        flows["role"] = assign_roles(flows, cell.roles)
-        for table in _TABLES:
-            columns = flows if table == "flows" else getattr(results, table)
-            frame = _label(_frame(columns), cell.levels, unit.set_number)
-            if table == "flows":
-                first = frame.columns[: frame.columns.index("flow") + 1]
-                frame = frame.select(*first, "role", pl.exclude(*first, "role"))
-            replace_atomically(unit.file(self._parts, table), frame.write_parquet)
-
-    def _run_real(self, unit: Unit, captures: Mapping[int, CaptureTarget]) -> LiveResults:
-        cell, seed, first = self.plan.cells[unit.cell], self.plan.seed, self.plan.first(unit.set_number)
-        results = self.plan.run_cell(cell, seed, first, self.plan.replications, captures=captures)
-        with self._notes_lock:
-            notes = self.manifest.setdefault(_NOTES, {"priority": results.facts["priority"], "differences": {}})
-            notes["differences"][cell.key] = results.facts["differences"]
-            self._write_manifest()
-        return results
+        flows["role"] = assign_roles(flows, self.plan.cells[work.unit.cell].roles)
+        facts = None
+        if isinstance(results, LiveResults):
+            facts = json.dumps({key: results.facts[key] for key in ("priority", "differences")})
+        return Outcome({table: flows if table == "flows" else getattr(results, table) for table in TABLES}, facts)
 
     def live_differences(self) -> list[Difference]:
         """Return what the scenario asks of TCP and Linux did otherwise; nothing for the model."""
@@ -426,51 +469,130 @@ class Campaign:
         """Return how many runs of the live engine were too late to be valid."""
         return self.run_rows().filter(~pl.col("valid")).height
 
-    def _run_replications(self, unit: Unit) -> _core.Results | LiveResults:
-        """Run a unit; its captures are there whole or not at all."""
-        if self._is_captured(unit):
-            return self._run_engine(unit, {})
-        target = self._traces(unit)
-        temporary = target.with_name(target.name + ".tmp")
-        shutil.rmtree(temporary, ignore_errors=True)
-        captures = {}
+    @contextmanager
+    def _capturing(self, store: Store, work: Work) -> Iterator[dict[int, CaptureTarget]]:
+        """Yield where to capture each replication of some work; a replication's are there whole or not at all."""
+        if not work.capture:
+            yield {}
+            return
+        numbers = range(work.first, work.first + work.count)
+        targets = {}
+        folders = [(f, number) for f, (_, number) in self._capture_folders(work.unit, work.source) if number in numbers]
         try:
-            for replication in range(1, self.plan.replications + 1):
-                folder = temporary / f"replication-{replication}"
-                folder.mkdir(parents=True)
-                run = ChosenRun(self.plan, self.plan.cells[unit.cell], unit.set_number, replication)
-                captures[run.number] = CaptureTarget(folder, run.provenance(), self.snap_length or _core.SNAP_LENGTH)
-            results = self._run_engine(unit, captures)
-            temporary.rename(target)
+            for folder, number in folders:
+                temporary = self.out / TRACES / f"{folder}.tmp"
+                shutil.rmtree(temporary, ignore_errors=True)
+                temporary.mkdir(parents=True)
+                replication = number - self.plan.first(work.unit.set_number) + 1
+                run = ChosenRun(self.plan, self.plan.cells[work.unit.cell], work.unit.set_number, replication)
+                targets[number] = CaptureTarget(temporary, run.provenance(), self.snap_length or _core.SNAP_LENGTH)
+            yield targets
+            for folder, number in folders:
+                final = self.out / TRACES / folder
+                shutil.rmtree(final, ignore_errors=True)
+                targets[number].folder.rename(final)
+                store.add_capture(folder, work.source, number)
         except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
+            for target in targets.values():
+                shutil.rmtree(target.folder, ignore_errors=True)
             raise
-        return results
 
-    def _run_engine(self, unit: Unit, captures: Mapping[int, CaptureTarget]) -> _core.Results | LiveResults:
-        """Run a unit, and capture the replications with a number in `captures`: all of it or none."""
+    def _run_engine(self, work: Work, captures: Mapping[int, CaptureTarget]) -> _core.Results | LiveResults:
+        """Run some work, and capture the replications with a number in `captures`: all of it or none."""
+        cell, seed = self.plan.cells[work.unit.cell], self.plan.seed
         if self.plan.engine != MODEL:
-            return self._run_real(unit, captures)
-        cell, seed, first = self.plan.cells[unit.cell], self.plan.seed, self.plan.first(unit.set_number)
+            return self.plan.run_cell(cell, seed, work.first, work.count, captures=captures)
         if not captures:
-            return cell.run(seed, first, self.plan.replications)
+            return cell.run(seed, work.first, work.count)
         targets = [(str(target.folder), target.comment) for target in captures.values()]
-        return cell.run(seed, first, self.plan.replications, targets, self.snap_length or _core.SNAP_LENGTH)
+        return cell.run(seed, work.first, work.count, targets, self.snap_length or _core.SNAP_LENGTH)
 
-    def _write_manifest(self) -> None:
-        text = json.dumps(self._manifest, indent=2) + "\n"
-        replace_atomically(self.out / MANIFEST, lambda path: path.write_text(text, encoding="utf-8"))
-
-    def _merge(self) -> None:
+    def _merge(self, store: Store) -> None:
+        """Make the records of the plan from the store; batches that cannot be read are forgotten instead."""
+        owners = self._owners()
+        stored: dict[str, list[pl.DataFrame]] = {table: [] for table in TABLES}
+        damaged = []
+        for batch in sorted({self._holdings[index].batch for index in np.unique(owners)}):
+            try:
+                for table, frame in store.tables(batch).items():
+                    stored[table].append(frame.with_columns(pl.lit(batch, dtype=pl.Int64).alias(_BATCH)))
+            except DamagedBatchError as error:
+                damaged.append(error.number)
+        if damaged:
+            self.damaged += sum(piece.count for piece in self._holdings if piece.batch in damaged)
+            store.drop(damaged)
+            self._look(store)
+            return
+        wanted = self._wanted(owners)
         facts = {f"lasthop.{key}": str(value) for key, value in self.plan.identity().items() if key != "cells"}
-        for table, name in _TABLES.items():
-            parts = [pl.read_parquet(unit.file(self._parts, table)) for unit in self.units]
-            rows = [part for part in parts if part.height]
-            if not rows and table in _OPTIONAL:
-                continue
-            merged = pl.concat(rows or parts, how="diagonal_relaxed").rechunk()
-            replace_atomically(self.out / name, functools.partial(merged.write_parquet, metadata=facts))
-        shutil.rmtree(self._parts)
+        merged = {}
+        for table in TABLES:
+            frame = self._merged(stored[table], wanted, "role" if table == "flows" else None)
+            if frame.height or table not in _OPTIONAL:
+                merged[table] = frame
+        for table, frame in merged.items():
+            frame.write_parquet(self.out / f"{_FILES[table]}.tmp", metadata=facts)
+        manifest = self._new_manifest(owners)
+        # From here on the folder is not finished until it has a manifest again.
+        forget_tables(self.out)
+        for table in merged:
+            (self.out / f"{_FILES[table]}.tmp").rename(self.out / _FILES[table])
+        text = json.dumps(manifest, indent=2) + "\n"
+        replace_atomically(self.out / MANIFEST, lambda path: path.write_text(text, encoding="utf-8"))
+        self._manifest = manifest
+
+    def _wanted(self, owners: NDArray[np.int64]) -> pl.DataFrame:
+        """Return a row for each run of the plan, in order, that says where it is stored."""
+        pieces = [(piece.batch, piece.position) for piece in self._holdings]
+        places = np.array(pieces, dtype=np.int64)[owners.ravel()]
+        sets = np.array([unit.set_number for unit in self.units])
+        count = self.plan.replications
+        first = (sets - 1) * count + 1
+        return pl.DataFrame(
+            {
+                _BATCH: places[:, 0],
+                PIECE: places[:, 1],
+                "replication": (first[:, None] + np.arange(count)).ravel(),
+                "set": np.repeat(sets, count),
+                _CELL: np.repeat([unit.cell for unit in self.units], count),
+            },
+            schema_overrides=dict.fromkeys((_BATCH, PIECE, "replication", "set", _CELL), pl.Int64),
+        )
+
+    def _merged(self, stored: Sequence[pl.DataFrame], wanted: pl.DataFrame, role: str | None) -> pl.DataFrame:
+        """Return the rows of the wanted runs, in their order, behind their factors' levels."""
+        keys = [_BATCH, PIECE, "replication"]
+        filled = [frame for frame in stored if frame.height] or list(stored[:1])
+        rows = pl.concat(filled, how="diagonal_relaxed").with_columns(pl.col(*keys).cast(pl.Int64))
+        found = wanted.join(rows, on=keys, how="inner", maintain_order="left_right")
+        factors = dict.fromkeys(factor for cell in self.plan.cells for factor in cell.levels)
+        levels = [
+            pl.Series(
+                factor_column(factor), [cell.levels.get(factor) for cell in self.plan.cells], dtype=pl.String
+            ).gather(found[_CELL])
+            for factor in factors
+        ]
+        front = [*(column.name for column in levels), "set", "replication"]
+        if role is not None:
+            front += ["flow", role]
+        labelled = found.drop(_BATCH, PIECE, _CELL).with_columns(levels).select(*front, pl.exclude(*front))
+        return labelled.with_columns(pl.col(pl.Null).cast(pl.Float64)).rechunk()
+
+    def _new_manifest(self, owners: NDArray[np.int64]) -> dict[str, Any]:
+        simulated = self.simulated
+        manifest = {
+            **self.manifest,
+            "simulation": {"runs": simulated.runs, "wall_s": simulated.wall_s},
+        }
+        if self.snap_length is not None:
+            manifest["snap_length"] = self.snap_length
+        notes: dict[str, Any] = {}
+        for unit, row in zip(self.units, owners, strict=True):
+            if (facts := self._holdings[row[0]].facts) is not None:
+                found = json.loads(facts)
+                notes.setdefault("priority", found["priority"])
+                notes.setdefault("differences", {})[self.plan.cells[unit.cell].key] = found["differences"]
+        return manifest | ({_NOTES: notes} if notes else {})
 
     def flows(self) -> pl.DataFrame:
         """Return one row per flow and replication."""
@@ -531,8 +653,36 @@ def differences_of(manifest: Mapping[str, Any]) -> list[Difference]:
     return [Difference(what, effect, named) for (what, effect), named in cells.items()]
 
 
-def _difference(key: str, found: object, wanted: object) -> str:
-    name = key.replace("_", " ")
-    if isinstance(found, list) and isinstance(wanted, list):
-        return f"{name} ({len(found)} there, {len(wanted)} asked for)"
-    return f"{name} ({found} there, {wanted} asked for)"
+def _distinct(holdings: Sequence[Piece]) -> int:
+    """Return the number of different replications in pieces that may overlap."""
+    total = 0
+    source, end = "", 0
+    for piece in sorted(holdings, key=lambda piece: (piece.source, piece.first)):
+        if piece.source != source:
+            source, end = piece.source, 0
+        stop = piece.first + piece.count
+        total += max(0, stop - max(end, piece.first))
+        end = max(end, stop)
+    return total
+
+
+def _version_text(identity: Mapping[str, Any]) -> str:
+    form = "" if identity.get("format") == _FORMAT else f", format {identity.get('format')} of the folder"
+    return f"lasthop {identity.get('lasthop_version')} (commit {identity.get('lasthop_commit')}{form})"
+
+
+def _stretches(
+    unit: Unit, source: str, first: int, missing: tuple[NDArray[np.bool_], NDArray[np.bool_]], *, chained: bool
+) -> Iterator[Work]:
+    """Yield the stretches of a unit's replications that lack the same: records, captures."""
+    unrecorded, uncaptured = missing
+    if chained:
+        if unrecorded.any() or uncaptured.any():
+            yield Work(unit, source, first, len(unrecorded), bool(unrecorded.any()), bool(uncaptured.any()), whole=True)
+        return
+    state = unrecorded * 2 + uncaptured
+    bounds = [0, *(np.flatnonzero(np.diff(state)) + 1).tolist(), len(state)]
+    for start, stop in itertools.pairwise(bounds):
+        if state[start]:
+            record, capture = bool(unrecorded[start]), bool(uncaptured[start])
+            yield Work(unit, source, first + start, stop - start, record, capture, whole=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,6 +25,7 @@ from lasthop.claims import VERDICTS
 from lasthop.claims.file import Claims, claims_file, load_claims
 from lasthop.crosscheck.command import crosscheck_command
 from lasthop.errors import InputError, InterruptedCampaignError, OutputError
+from lasthop.folder import check_folder, empty, locked
 from lasthop.kernel.command import kernel_group
 from lasthop.live.command import shell_command
 from lasthop.live.engine import LIVE
@@ -79,6 +80,7 @@ class RunOptions:
     seed: int | None
     jobs: int | None
     out: Path | None
+    overwrite: bool
     pcap: bool
     snaplen: int | None
     engine: str
@@ -127,9 +129,10 @@ def _run_options(command: F) -> F:
             "--out",
             type=click.Path(path_type=Path),
             metavar="DIR",
-            help="Folder for the results. An interrupted run in it is resumed, other content is never overwritten.  "
+            help="Folder for the results. Runs that it holds are not run again; other content is never touched.  "
             "[default: results/NAME]",
         ),
+        click.option("--overwrite", is_flag=True, help="Remove the results in the folder first, and start afresh."),
         click.option(
             "--pcap",
             is_flag=True,
@@ -491,28 +494,31 @@ def _run(file: Path, options: RunOptions) -> None:
     if options.snaplen is not None and not options.pcap:
         raise InputError("--snaplen says how much of each packet a capture keeps: give --pcap too, or leave it out.")
     snap_length = (options.snaplen or _core.SNAP_LENGTH) if options.pcap else None
-    campaign = Campaign(plan, options.out or Path("results") / study.name, snap_length)
+    out = options.out or Path("results") / study.name
+    check_folder(out)
     try:
-        _simulate(campaign, options, say)
-        _conclude(campaign, (assets, claims, curves), beside, say)
+        with locked(out):
+            if options.overwrite:
+                empty(out)
+            campaign = Campaign(plan, out, snap_length)
+            _simulate(campaign, options, say)
+            _conclude(campaign, (assets, claims, curves), beside, say)
         _judge_live(campaign)
     except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
         raise
     except OSError as error:
-        raise InputError(f"Cannot write results to {campaign.out}: {error}.") from error
+        raise InputError(f"Cannot write results to {out}: {error}.") from error
 
 
 def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], object]) -> None:
     plan = campaign.plan
-    pending = len(campaign.pending()) * plan.replications
-    if campaign.complete and pending:
-        say(f"{campaign.out} has the records of {plan.runs} runs; {pending} are run again for their captures.")
-    elif campaign.complete:
-        say(f"{campaign.out} is complete: {plan.runs} runs; only the report is made again.")
-    elif campaign.existed:
-        say(f"Resuming {campaign.out}: {plan.runs - pending} of {plan.runs} runs are there.")
+    for line in _outlook_lines(campaign):
+        say(line)
+    pending = sum(work.count for work in campaign.pending())
     with progress(plan.runs, plan.runs - pending, quiet=options.quiet) as advance:
         simulated = campaign.run(options.jobs or usable_cores(), advance)
+    if campaign.damaged:
+        say(f"{campaign.damaged} runs in the store were damaged and have been run again.")
     if simulated.runs:
         done = "simulated" if plan.engine == MODEL else "ran"
         say(f"{done} {simulated.runs} runs in {simulated.wall_s:.2f} s")
@@ -520,6 +526,28 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
         say(silent)
     if campaign.snap_length is not None:
         say(f"captures: {campaign.out / TRACES}, {campaign.traces_bytes() / 1e6:.1f} MB")
+
+
+def _outlook_lines(campaign: Campaign) -> Iterator[str]:
+    """Say what is there before anything is run."""
+    out, runs, outlook = campaign.out, campaign.plan.runs, campaign.outlook()
+    captures = sum(work.count for work in campaign.pending() if not work.record)
+    if campaign.complete and captures:
+        yield f"{out} has the records of {runs} runs; {captures} are run again for their captures."
+    elif campaign.complete:
+        yield f"{out} is complete: {runs} runs; only the report is made again."
+    elif outlook.there:
+        yield f"Resuming {out}: {outlook.there} of {runs} runs are there."
+    if outlook.again:
+        yield (
+            f"{outlook.again} of them are run once more: their cells chain replications (cached metrics, or a guest "
+            "kernel), and a longer chain starts anew."
+        )
+    if outlook.others:
+        yield (
+            f"The store holds {outlook.others} more runs, which are not asked for now. The tables leave them out. "
+            f"They stay in the store until 'lasthop results gc {out}' removes them."
+        )
 
 
 def _judge_live(campaign: Campaign) -> None:

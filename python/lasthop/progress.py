@@ -43,6 +43,7 @@ def _bar(total: int, done: int, doing: str, what: str) -> Iterator[Callable[[int
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(what),
+        TextColumn("elapsed"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
@@ -63,7 +64,8 @@ def _lines(total: int, done: int, what: str) -> Callable[[int], None]:
         if now - last < _LINE_EVERY_S:
             return
         last = now
-        left = (now - started) / finished * (total - done - finished) if finished else 0.0
-        click.echo(f"{done + finished} of {total} {what}, about {left:.0f} s left", err=True)
+        elapsed = now - started
+        left = f", about {elapsed / finished * (total - done - finished):.0f} s left" if finished else ""
+        click.echo(f"{done + finished} of {total} {what}, {elapsed:.0f} s elapsed{left}", err=True)
 
     return advance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import random
 import threading
@@ -71,7 +72,11 @@ class Cell:
     on_run: Callable[[str, int], None]
     sequential: bool = False
     scenario: str = '{"mtu": "576 B"}'
-    digest: str = "c" * 32
+
+    @property
+    def digest(self) -> str:
+        """Return a digest of what the cell is; cells with other levels have another one."""
+        return hashlib.sha256(f"{self.scenario} {self.levels}".encode()).hexdigest()
 
     @property
     def key(self) -> str:
@@ -107,7 +112,8 @@ class Cell:
         """Make up rows, and captures that say what they should hold."""
         for folder, comment in captures:
             (Path(folder) / "server.pcapng").write_text(f"{comment} {snap_length}", encoding="utf-8")
-        self.on_run(self.key, first)
+        for replication in range(first, first + count):
+            self.on_run(self.key, replication)
         rows = [
             self._flow(seed, replication, index, protocol)
             for replication in range(first, first + count)
@@ -195,9 +201,9 @@ class Engine:
     before_run: Callable[[int], None] = lambda _: None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def _on_run(self, key: str, first: int) -> None:
+    def _on_run(self, key: str, replication: int) -> None:
         with self._lock:
-            self.ran.append((key, first))
+            self.ran.append((key, replication))
             number = len(self.ran)
         self.before_run(number)
 

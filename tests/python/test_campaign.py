@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 import shutil
+import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import cast
 
@@ -10,8 +15,10 @@ import pytest
 
 import fake_core
 from lasthop import _core
-from lasthop.campaign import FLOWS, RUNS, TRACES, Campaign, Plan
+from lasthop.campaign import FLOWS, MANIFEST, RUNS, TRACES, Campaign, Outlook, Plan
 from lasthop.errors import InputError, InterruptedCampaignError
+from lasthop.folder import empty, locked
+from lasthop.store import STORE
 
 
 def make_plan(engine: fake_core.Engine, file: Path, *, replications: int = 3, sets: int = 1, seed: int = 1) -> Plan:
@@ -36,7 +43,6 @@ def test_records_have_factors_sets_and_roles(engine: fake_core.Engine, scenario_
     assert campaign.run_rows().height == 2 * 2 * 3
     order = flows.select("set", "queue", "replication").rows()
     assert order == sorted(order, key=lambda row: (row[0], fake_core.SMALL["queue"].index(row[1]), row[2]))
-    assert not (tmp_path / "out" / "parts").exists()
 
 
 def test_sets_use_consecutive_replication_numbers(
@@ -44,7 +50,7 @@ def test_sets_use_consecutive_replication_numbers(
 ) -> None:
     campaign = Campaign(make_plan(engine, scenario_file, sets=3, replications=4), tmp_path / "out")
     campaign.run(1, ignore)
-    assert sorted({first for _, first in engine.ran}) == [1, 5, 9]
+    assert sorted({number for _, number in engine.ran}) == list(range(1, 13))
     numbers = campaign.flows().group_by("set").agg(pl.col("replication").unique().sort()).sort("set")
     assert numbers["replication"].to_list() == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]
 
@@ -67,36 +73,34 @@ def test_an_interrupted_campaign_goes_on_where_it_stopped(
 
     def stop_after_some(runs: int) -> None:
         advanced.append(runs)
-        if len(advanced) == 5:
+        if sum(advanced) >= 15:
             raise KeyboardInterrupt
 
     broken = Campaign(make_plan(engine, study_file), tmp_path / "broken")
     with pytest.raises(InterruptedCampaignError, match="The same command goes on from there"):
         broken.run(1, stop_after_some)
-    kept = len(list((tmp_path / "broken" / "parts").glob("*.flows.parquet")))
-    assert 5 <= kept < len(broken.units)
-    assert len(engine.ran) == kept
+    kept = len(engine.ran)
     resumed = Campaign(make_plan(engine, study_file), tmp_path / "broken")
     assert resumed.existed
-    assert len(resumed.pending()) == len(resumed.units) - kept
+    assert not resumed.complete
+    assert resumed.outlook() == Outlook(there=kept, missing=resumed.plan.runs - kept, again=0, others=0)
     resumed.run(2, ignore)
-    assert len(engine.ran) == len(resumed.units)
+    assert len(engine.ran) == resumed.plan.runs
     assert records(tmp_path / "broken") == records(tmp_path / "whole")
     assert resumed.simulated.runs == resumed.plan.runs
 
 
-def test_a_half_written_unit_is_done_again(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lost", [FLOWS, RUNS, MANIFEST])
+def test_records_that_are_lost_are_merged_again_without_a_run(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path, lost: str
+) -> None:
     out = tmp_path / "out"
-    campaign = Campaign(make_plan(engine, scenario_file), out)
-    campaign.run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
     expected = records(out)
-    (out / FLOWS).unlink()
-    parts = out / "parts"
-    parts.mkdir()
-    (parts / "001-0000.flows.parquet.tmp").write_bytes(b"half")
+    (out / lost).unlink()
     engine.ran.clear()
     Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
-    assert len(engine.ran) == 2
+    assert engine.ran == []
     assert records(out) == expected
 
 
@@ -109,18 +113,180 @@ def test_a_complete_campaign_runs_nothing(engine: fake_core.Engine, scenario_fil
     assert engine.ran == []
 
 
-@pytest.mark.parametrize(
-    ("change", "named"), [({"seed": 2}, "seed"), ({"replications": 9}, "replications"), ({"sets": 2}, "sets")]
-)
-def test_another_campaigns_folder_is_refused(
-    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path, change: dict[str, int], named: str
+def test_more_replications_run_only_the_missing(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file, replications=5), tmp_path / "afresh").run(1, ignore)
+    engine.ran.clear()
+    longer = Campaign(make_plan(engine, scenario_file, replications=5), out)
+    assert longer.outlook() == Outlook(there=6, missing=4, again=0, others=0)
+    longer.run(2, ignore)
+    assert {number for _, number in engine.ran} == {4, 5}
+    assert len(engine.ran) == 4
+    assert records(out) == records(tmp_path / "afresh")
+    assert json.loads((out / MANIFEST).read_text("utf-8"))["identity"]["replications"] == 5
+
+
+def test_more_sets_use_what_is_there(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    Campaign(make_plan(engine, scenario_file, replications=6), out).run(1, ignore)
+    engine.ran.clear()
+    split = Campaign(make_plan(engine, scenario_file, replications=3, sets=2), out)
+    split.run(1, ignore)
+    assert engine.ran == []
+    assert split.flows().group_by("set").len()["len"].to_list() == [12, 12]
+
+
+def test_a_longer_chain_of_cached_metrics_starts_anew(
+    engine: fake_core.Engine, study_file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    Campaign(make_plan(engine, study_file), out).run(1, ignore)
+    engine.ran.clear()
+    longer = Campaign(make_plan(engine, study_file, replications=4), out)
+    chains = {cell.key for cell in longer.plan.cells if cell.sequential}
+    assert chains
+    assert longer.outlook().again == 3 * len(chains)
+    longer.run(2, ignore)
+    assert {number for key, number in engine.ran if key in chains} == {1, 2, 3, 4}
+    assert {number for key, number in engine.ran if key not in chains} == {4}
+    Campaign(make_plan(engine, study_file, replications=4), tmp_path / "afresh").run(1, ignore)
+    assert records(out) == records(tmp_path / "afresh")
+    shorter = Campaign(make_plan(engine, study_file, replications=2), out)
+    engine.ran.clear()
+    shorter.run(1, ignore)
+    assert engine.ran == []
+
+
+def test_a_changed_level_runs_alone_and_fewer_cells_are_left_in_the_store(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
     before = records(out)
-    with pytest.raises(InputError, match=rf"Different: {named} \("):
-        Campaign(make_plan(engine, scenario_file, **change), out)
+    plan = make_plan(engine, scenario_file)
+    changed = cast("fake_core.Cell", plan.cells[1])
+    changed.scenario = '{"mtu": "1500 B"}'
+    cast("fake_core.Study", plan.study).digest = "b" * 32
+    engine.ran.clear()
+    campaign = Campaign(plan, out)
+    assert campaign.outlook() == Outlook(there=3, missing=3, again=0, others=3)
+    campaign.run(1, ignore)
+    assert {key for key, _ in engine.ran} == {changed.key}
+    engine.ran.clear()
+    original = make_plan(engine, scenario_file)
+    one = Campaign(dataclasses.replace(original, cells=original.cells[:1]), out)
+    assert one.outlook() == Outlook(there=3, missing=0, again=0, others=6)
+    one.run(1, ignore)
+    assert set(one.flows()["queue"]) == {"5 packets"}
+    Campaign(original, out).run(1, ignore)
+    assert engine.ran == []
     assert records(out) == before
+
+
+def test_another_seed_runs_anew_and_the_first_is_still_there(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    before = records(out)
+    Campaign(make_plan(engine, scenario_file, seed=2), out).run(1, ignore)
+    assert records(out) != before
+    engine.ran.clear()
+    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    assert engine.ran == []
+    assert records(out) == before
+
+
+def test_results_of_another_version_are_refused_with_the_remedy(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    before = records(out)
+    monkeypatch.setattr(_core, "COMMIT", "abcdef0")
+    with pytest.raises(InputError, match=r"commit abcdef0\); nothing was changed.*--overwrite"):
+        Campaign(make_plan(engine, scenario_file), out)
+    (out / MANIFEST).unlink()
+    with pytest.raises(InputError, match="Results of different versions are never mixed"):
+        Campaign(make_plan(engine, scenario_file), out)
+    (out / STORE).unlink()
+    with pytest.raises(InputError, match="something other than results"):
+        Campaign(make_plan(engine, scenario_file), out)
+    assert records(out) == before
+
+
+@pytest.mark.parametrize("change", [{"engine": "live"}, {"study": "single"}])
+def test_results_of_another_engine_or_scenario_are_refused(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path, change: dict[str, str]
+) -> None:
+    out = tmp_path / "out"
+    plan = make_plan(engine, scenario_file)
+    Campaign(plan, out).run(1, ignore)
+    before = records(out)
+    if "study" in change:
+        scenario_file.write_text("single", encoding="utf-8")
+        plan = make_plan(engine, scenario_file)
+    else:
+        plan = dataclasses.replace(plan, engine="live")
+    with pytest.raises(InputError, match=r"holds results of the (engine model|scenario small), not of .*--overwrite"):
+        Campaign(plan, out)
+    assert records(out) == before
+
+
+def test_a_damaged_batch_is_run_again(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    before = records(out)
+    database = sqlite3.connect(out / STORE)
+    (flows,) = database.execute("SELECT flows FROM batch").fetchone()
+    middle = len(flows) // 2
+    database.execute(
+        "UPDATE batch SET flows = ?", (flows[:middle] + bytes([flows[middle] ^ 255]) + flows[middle + 1 :],)
+    )
+    database.commit()
+    database.close()
+    (out / MANIFEST).unlink()
+    engine.ran.clear()
+    campaign = Campaign(make_plan(engine, scenario_file), out)
+    campaign.run(1, ignore)
+    assert campaign.damaged == len(engine.ran) == 6
+    assert records(out) == before
+
+
+@pytest.mark.parametrize("content", [b"no database", b""])
+def test_a_store_that_is_none_is_an_error(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path, content: bytes
+) -> None:
+    out = tmp_path / "out"
+    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    (out / STORE).write_bytes(content)
+    with pytest.raises(InputError, match=r"store\.sqlite"):
+        Campaign(make_plan(engine, scenario_file), out)
+
+
+def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with locked(out):
+        program = f"from lasthop.folder import locked\nfrom pathlib import Path\nwith locked(Path({str(out)!r})): pass"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        assert f"is in use by process {os.getpid()} on " in done.stderr
+    assert not out.exists()
+    with locked(out):
+        assert [path.name for path in out.iterdir()] == [".lock"]
+
+
+def test_overwriting_removes_results_and_nothing_else(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    Campaign(make_plan(engine, scenario_file), out, snap_length=96).run(1, ignore)
+    (out / "notes.txt").write_text("mine", encoding="utf-8")
+    empty(out)
+    assert {path.name for path in out.iterdir()} == {"notes.txt", STORE}
+    (out / STORE).unlink()
+    with pytest.raises(InputError, match="something other than results of lasthop; nothing was changed"):
+        empty(out)
 
 
 @pytest.mark.parametrize("content", ["notes.txt", "flows.parquet"])
@@ -200,13 +366,12 @@ def test_a_finished_folder_gets_captures_later_and_keeps_its_records(
     for missing in (2, 1, 0):
         engine.ran.clear()
         campaign = Campaign(plan, out, snap_length=65535)
-        assert len(campaign.pending()) == missing
+        assert sum(work.count for work in campaign.pending()) == missing * plan.replications
         assert campaign.run(1, ignore).runs == missing * plan.replications
-        assert len(engine.ran) == missing
+        assert len(engine.ran) == missing * plan.replications
         assert len(captured(out)) == plan.runs
         assert records(out) == before
         assert campaign.simulated.runs == plan.runs
-        assert not (out / "parts").exists()
         if missing == 2:
             shutil.rmtree(out / TRACES / "queue=20 packets")
     Campaign(plan, out).run(1, ignore)
@@ -217,7 +382,7 @@ def test_a_killed_capture_is_made_again(engine: fake_core.Engine, scenario_file:
     out, plan = tmp_path / "out", make_plan(engine, scenario_file)
 
     def stop(ran: int) -> None:
-        if ran == 2:
+        if ran == plan.replications + 1:
             raise OSError(28, "No space left on device")
 
     engine.before_run = stop
@@ -225,7 +390,7 @@ def test_a_killed_capture_is_made_again(engine: fake_core.Engine, scenario_file:
         Campaign(plan, out, snap_length=65535).run(1, ignore)
     assert {name.split("/")[0] for name in captured(out)} == {"queue=5 packets"}
     # What a kill would leave.
-    half = out / TRACES / "queue=20 packets" / "set-1.tmp" / "replication-1"
+    half = out / TRACES / "queue=20 packets" / "set-1" / "replication-1.tmp"
     half.mkdir(parents=True)
     (half / "router-in.pcapng").write_bytes(b"half")
     Campaign(plan, out, snap_length=65535).run(1, ignore)

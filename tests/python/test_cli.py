@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import fake_core
-from lasthop import catalogue
+from lasthop import catalogue, folder
 
 Main = Callable[..., int]
 
@@ -80,6 +80,7 @@ def test_run_leaves_all_files_and_says_where(
     captured = capsys.readouterr()
     assert {path.name for path in Path("results/kulve2003").iterdir()} == {
         "manifest.json",
+        "store.sqlite",
         "flows.parquet",
         "runs.parquet",
         "summary.csv",
@@ -89,7 +90,7 @@ def test_run_leaves_all_files_and_says_where(
     assert "simulated 192 runs in" in captured.out
     assert "Agreement with the published numbers" in captured.out
     assert "report: results/kulve2003/report.html" in captured.out
-    assert len(engine.ran) == 48
+    assert len(engine.ran) == 192
 
 
 def test_a_second_run_only_makes_the_report_again(
@@ -106,13 +107,41 @@ def test_a_second_run_only_makes_the_report_again(
     assert {path.name: path.read_bytes() for path in Path("results/small").iterdir()} == before
 
 
-def test_another_seed_is_refused_in_the_same_folder(
+def test_an_edited_run_says_what_is_there_and_what_is_left_out(
     engine: fake_core.Engine, scenario_file: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    del engine
     assert lasthop_main("run", scenario_file) == 0
-    assert lasthop_main("run", scenario_file, "--seed", "9") == 2
-    assert "seed (1 there, 9 asked for)" in capsys.readouterr().err
+    capsys.readouterr()
+    engine.ran.clear()
+    assert lasthop_main("run", scenario_file, "--replications", "6") == 0
+    assert "8 of 12 runs are there." in capsys.readouterr().out
+    assert len(engine.ran) == 4
+    assert lasthop_main("run", scenario_file, "--only", "queue=5 packets", "--replications", "2") == 0
+    said = capsys.readouterr().out
+    assert "2 of 2 runs are there." in said
+    assert "The store holds 10 more runs, which are not asked for now." in said
+    assert pl.read_parquet("results/small/runs.parquet").height == 2
+
+
+def test_overwrite_starts_afresh_and_touches_results_only(
+    engine: fake_core.Engine, study_file: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("run", study_file, "--pcap") == 0
+    Path("results/kulve2003/notes.txt").write_text("mine", encoding="utf-8")
+    engine.ran.clear()
+    assert lasthop_main("run", study_file, "--overwrite", "--only", "link=r3") == 0
+    assert {key.split(",")[0] for key, _ in engine.ran} == {"link=r3"}
+    assert len(engine.ran) == 32
+    assert Path("results/kulve2003/notes.txt").read_text("utf-8") == "mine"
+    assert not Path("results/kulve2003/traces").exists()
+    Path("mine").mkdir()
+    Path("mine/notes.txt").write_text("mine", encoding="utf-8")
+    assert lasthop_main("run", study_file, "--overwrite", "--out", "mine") == 2
+    assert "something other than results of lasthop" in capsys.readouterr().err
+    assert Path("mine/notes.txt").is_file()
+    # Whatever a study's run leaves must be known to be its own.
+    folder.empty(Path("results/kulve2003"))
+    assert {path.name for path in Path("results/kulve2003").iterdir()} == {"notes.txt", "store.sqlite"}
 
 
 def test_quiet_prints_nothing(
@@ -144,20 +173,18 @@ def test_ctrl_c_keeps_what_is_done_and_resumes(
     assert "runs are kept in results/kulve2003" in error
     assert not Path("results/kulve2003/report.html").exists()
     done = len(engine.ran)
-    assert 10 <= done < 48
+    assert 10 <= done < 192
     engine.before_run = lambda _: None
     assert lasthop_main("run", study_file) == 0
-    assert f"Resuming results/kulve2003: {4 * done} of 192 runs are there." in capsys.readouterr().out
-    assert len(engine.ran) == 48
+    assert f"Resuming results/kulve2003: {done} of 192 runs are there." in capsys.readouterr().out
+    assert len(engine.ran) == 192
 
 
 def test_only_selects_cells(engine: fake_core.Engine, study_file: Path, lasthop_main: Main) -> None:
     arguments = ["--only", "link=e0,workload=2tcp0udp,variant=eifel", "--only", "link=r6,variant=frto"]
     assert lasthop_main("run", study_file, *arguments, "--out", "part", "--replications", "2", "--quiet") == 0
-    assert [key for key, _ in sorted(engine.ran)] == [
-        "link=e0,workload=2tcp0udp,variant=eifel",
-        "link=r6,workload=2tcp0udp,variant=frto",
-    ]
+    chosen = ["link=e0,workload=2tcp0udp,variant=eifel", "link=r6,workload=2tcp0udp,variant=frto"]
+    assert sorted(engine.ran) == [(key, number) for key in chosen for number in (1, 2)]
     assert set(pl.read_parquet("part/flows.parquet")["replication"]) == {1, 2}
 
 

@@ -261,18 +261,19 @@ def test_the_command_leaves_what_the_model_engine_leaves(
     file = tmp_path / "small.toml"
     file.write_text(SCENARIO + STREAM, encoding="utf-8")
     out = tmp_path / "out"
-    assert lasthop_main("run", file, "--engine", "live", "--out", out) == 0
+    code = lasthop_main("run", file, "--engine", "live", "--out", out)
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["identity"]["engine"] == "live"
     assert any(found["what"].startswith("recovery") for found in manifest["live"]["differences"][""])
     runs = pl.read_parquet(out / "runs.parquet")
     assert {"valid", "lateness_p999_us"} <= set(runs.columns)
+    assert code == (0 if runs["valid"].all() else 3)
     report = (out / "report.html").read_text()
     assert "real time" in report
     assert "Linux marks lost segments by RFC 6675" in report
     capsys.readouterr()
     assert lasthop_main("run", file, "--out", out) == 2
-    assert "engine (live there, model asked for)" in capsys.readouterr().err
+    assert "holds results of the engine live, not of model" in capsys.readouterr().err
 
 
 def test_a_live_run_is_captured_like_one_of_the_model(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:

@@ -1,0 +1,137 @@
+"""A results folder as a place: whose it is, who works in it, and how it is emptied."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from lasthop.errors import InputError
+from lasthop.store import STORE, Store
+
+MANIFEST = "manifest.json"
+FLOWS = "flows.parquet"
+RUNS = "runs.parquet"
+PAGES = "pages.parquet"
+SHORTS = "shorts.parquet"
+TRACES = "traces"
+LOCK = ".lock"
+_PARTS = "parts"  # of versions without a store
+_OTHERS = (
+    "summary.csv",
+    "comparison.csv",
+    "engines.csv",
+    "claims.csv",
+    "claims_cells.csv",
+    "report.html",
+)
+"""What a campaign leaves besides its records, see `lasthop.outputs`."""
+_OWN = (MANIFEST, STORE, f"{STORE}-wal", f"{STORE}-shm", FLOWS, RUNS, PAGES, SHORTS, TRACES, _PARTS, *_OTHERS)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a place that is no folder, or that holds something other than results of lasthop."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InputError(f"{folder} is a file, not a folder; choose another place with --out DIR.")
+    if is_results(folder):
+        return
+    if any(entry.name != LOCK for entry in folder.iterdir()):
+        raise InputError(
+            f"{folder} exists and holds something other than results of lasthop; nothing was changed. "
+            "Choose another place with --out DIR."
+        )
+
+
+def is_results(folder: Path) -> bool:
+    """Whether lasthop has left results in a folder, finished or not."""
+    return (folder / STORE).is_file() or (folder / MANIFEST).is_file()
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Return the manifest of a folder's merged tables; `None` if there is none."""
+    file = folder / MANIFEST
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(manifest["identity"], dict):
+            return dict(manifest)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise InputError(f"{file} cannot be read as a manifest of lasthop; nothing was changed.")
+
+
+def empty(folder: Path) -> None:
+    """Remove the results of lasthop from a folder, and nothing else; leave an empty store in it."""
+    check_folder(folder)
+    if not is_results(folder):
+        return
+    if (folder / MANIFEST).is_file():
+        read_manifest(folder)
+    # The marks of a results folder go last: a removal that is cut short can be repeated.
+    for name in reversed(_OWN):
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    with Store(folder):
+        pass
+
+
+def forget_tables(folder: Path) -> None:
+    """Remove the merged records and all that was made of them; what is in the store stays."""
+    for name in (MANIFEST, FLOWS, RUNS, PAGES, SHORTS, *_OTHERS):
+        (folder / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Make a folder if need be and keep other processes out of it; raise `InputError` if one is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / LOCK
+    descriptor = _lock(file)
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+        os.close(descriptor)
+        with suppress(OSError):  # it holds something, as it should
+            folder.rmdir()
+
+
+def _lock(file: Path) -> int:
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held it may have removed it meanwhile; then the lock is on no file.
+            if file.exists() and os.fstat(descriptor).st_ino == file.stat().st_ino:
+                os.truncate(descriptor, 0)
+                os.write(descriptor, _holder().encode())
+                return descriptor
+        except BlockingIOError:
+            holder = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
+            os.close(descriptor)
+            raise InputError(
+                f"{file.parent} is in use by {holder}. Wait until it has finished, or choose another place with "
+                "--out DIR."
+            ) from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _holder() -> str:
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    return f"process {os.getpid()} on {socket.gethostname()} ({command})\n"

@@ -1,0 +1,222 @@
+"""Running what is left on threads, and keeping what is done.
+
+A thread takes a slice of replications at a time and commits its results to the store every quarter of a second. So a
+killed process loses at most what its threads have had in flight for so long. Ctrl-C stops between two slices; a thread
+whose replication takes longer is left behind with it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+from lasthop.errors import InputError
+from lasthop.store import Batch, Columns, Store
+
+if TYPE_CHECKING:
+    from lasthop.campaign import Unit
+
+_SLICE_S = 0.1
+_COMMIT_EVERY_S = 0.25
+_HEARTBEAT_S = 0.5
+_GRACE_S = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Replications `first` .. `first + count - 1` of a unit, all of them still to be recorded, or captured, or both.
+
+    `whole` work is a chain: it is run in one go.
+    """
+
+    unit: Unit
+    source: str
+    first: int
+    count: int
+    record: bool
+    capture: bool
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The tables of some work, and what the engine says of it, as JSON."""
+
+    tables: Mapping[str, Columns]
+    facts: str | None
+
+
+class Agenda:
+    """The work that is left, handed out in slices of about a tenth of a second."""
+
+    def __init__(self, work: Iterable[Work]) -> None:
+        """Take over `work`, in order."""
+        self._left = deque(work)
+        self._cost_s: dict[int, float] = {}  # of a replication, by cell
+        self._lock = threading.Lock()
+
+    def take(self) -> Work | None:
+        """Return the next slice; `None` if there is no more."""
+        with self._lock:
+            if not self._left:
+                return None
+            work = self._left.popleft()
+            count = work.count if work.whole else min(work.count, self._fitting(work.unit.cell))
+            if count < work.count:
+                self._left.appendleft(replace(work, first=work.first + count, count=work.count - count))
+            return replace(work, count=count)
+
+    def _fitting(self, cell: int) -> int:
+        cost_s = self._cost_s.get(cell)
+        return 1 if cost_s is None else max(1, int(_SLICE_S / max(cost_s, 1e-6)))
+
+    def took(self, work: Work, seconds: float) -> None:
+        """Learn how long a slice has taken."""
+        with self._lock:
+            self._cost_s[work.unit.cell] = seconds / work.count
+
+
+@dataclass
+class Stopwatch:
+    """Wall time during which at least one thread was inside the engine."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _active: int = 0
+    _since: float = 0.0
+    _total_s: float = 0.0
+
+    @property
+    def total_s(self) -> float:
+        """The time so far."""
+        with self._lock:
+            running = time.perf_counter() - self._since if self._active else 0.0
+            return self._total_s + running
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._active == 0:
+                self._since = time.perf_counter()
+            self._active += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._active -= 1
+            if self._active == 0:
+                self._total_s += time.perf_counter() - self._since
+
+
+class Runner:
+    """Threads that work off an agenda. `run_work` runs a slice; it is called from any of them."""
+
+    def __init__(
+        self, store: Store, agenda: Agenda, run_work: Callable[[Work], Outcome], before: tuple[int, float]
+    ) -> None:
+        """Prepare it; `before` is what earlier sessions have simulated: runs, and seconds of wall time."""
+        self.watch = Stopwatch()
+        self.runs = 0
+        self._store = store
+        self._agenda = agenda
+        self._run_work = run_work
+        self._before = before
+        self._stop = threading.Event()
+        self._commits = threading.Lock()
+        self._news: SimpleQueue[int | BaseException | None] = SimpleQueue()
+
+    def run(self, jobs: int, advance: Callable[[int], None]) -> None:
+        """Work off the agenda on `jobs` threads.
+
+        `advance` is called from this thread with the number of runs just finished, with 0 now and then. What ends a
+        thread, and Ctrl-C, ends all; what is done by then is kept.
+        """
+        threads: list[_Thread] = []
+        try:
+            while len(threads) < jobs:
+                threads.append(_Thread(self))
+                threads[-1].start()
+            working = jobs
+            while working:
+                try:
+                    news = self._news.get(timeout=_HEARTBEAT_S)
+                except Empty:
+                    news = 0
+                if isinstance(news, BaseException):
+                    raise news
+                if news is None:
+                    working -= 1
+                else:
+                    advance(news)
+        finally:
+            self._stop.set()
+            self._part_from(threads)
+
+    def _part_from(self, threads: Iterable[_Thread]) -> None:
+        """Keep what the threads have done, and wait a little for what they are doing."""
+        deadline = time.monotonic() + _GRACE_S
+        failure: InputError | None = None
+        for thread in threads:
+            if thread.ident is not None:  # a Ctrl-C may come before it starts
+                thread.join(max(0.0, deadline - time.monotonic()))
+            try:
+                thread.leave()
+            except InputError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def commit(self, batch: Batch) -> None:
+        """Store a batch, with how much was simulated until now."""
+        with self._commits:
+            self.runs += batch.runs
+            runs, wall_s = self._before
+            simulation = {"runs": runs + self.runs, "wall_s": round(wall_s + self.watch.total_s, 3)}
+            self._store.add(batch, simulation=simulation)
+
+
+class _Thread(threading.Thread):
+    def __init__(self, runner: Runner) -> None:
+        super().__init__(daemon=True)
+        self._runner = runner
+        self._lock = threading.Lock()
+        self._batch = Batch()
+        self._committed = time.monotonic()
+        self._left = False
+
+    def run(self) -> None:
+        runner = self._runner
+        try:
+            while not runner._stop.is_set() and (work := runner._agenda.take()) is not None:
+                started = time.perf_counter()
+                with runner.watch:
+                    outcome = runner._run_work(work)
+                runner._agenda.took(work, time.perf_counter() - started)
+                self._keep(work, outcome)
+                runner._news.put(work.count)
+            self._commit()
+            runner._news.put(None)
+        except BaseException as error:  # it is raised in the thread that waits for this one
+            runner._news.put(error)
+
+    def _keep(self, work: Work, outcome: Outcome) -> None:
+        with self._lock:
+            if work.record and not self._left:
+                self._batch.add(work.source, work.first, work.count, outcome.facts, outcome.tables)
+        if time.monotonic() - self._committed >= _COMMIT_EVERY_S:
+            self._commit()
+
+    def _commit(self) -> None:
+        with self._lock:
+            batch, self._batch = self._batch, Batch()
+            self._committed = time.monotonic()
+            if batch.pieces:
+                self._runner.commit(batch)
+
+    def leave(self) -> None:
+        """Commit what is done; what the thread does from now on is lost."""
+        self._commit()
+        with self._lock:
+            self._left = True

@@ -1,0 +1,258 @@
+"""The store of a results folder: what was run, found again by its content.
+
+A replication's results follow from its *source* (the resolved scenario, the seed, the engine with its kernel, and the
+version of lasthop) and its number. They are kept under both, so that a changed plan runs only what is not there. Rows
+arrive in batches, each one transaction of an SQLite database: a process that is killed leaves every batch whole or not
+at all. `meta` has facts about the store, `batch` the rows (Arrow IPC streams, compressed by zlib, which notices
+damage), `piece` the replications `first` .. `first + count - 1` of a source and where in a batch they are, and
+`capture` the replications whose packets are in `traces`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+import threading
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any, Self
+
+import polars as pl
+
+from lasthop.errors import InputError
+
+STORE = "store.sqlite"
+TABLES = ("flows", "pages", "shorts", "runs")
+PIECE = "_piece"
+"""The column of a stored table that has the position of the row's piece in its batch."""
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS batch (
+    id INTEGER PRIMARY KEY, flows BLOB NOT NULL, pages BLOB NOT NULL, shorts BLOB NOT NULL, runs BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS piece (
+    batch INTEGER NOT NULL REFERENCES batch, position INTEGER NOT NULL, source TEXT NOT NULL,
+    first INTEGER NOT NULL, count INTEGER NOT NULL, facts TEXT, PRIMARY KEY (batch, position)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS capture (
+    folder TEXT PRIMARY KEY, source TEXT NOT NULL, number INTEGER NOT NULL
+) WITHOUT ROWID;
+"""
+_BUSY_S = 10.0
+_LEVEL = 1  # of compression: fast, and columns of few values shrink all the same
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Stored replications `first` .. `first + count - 1` of a source; `facts` are those of the engine, if any."""
+
+    source: str
+    first: int
+    count: int
+    batch: int
+    position: int
+    facts: str | None
+
+
+@dataclass(slots=True)
+class Batch:
+    """Results on their way into the store: tables of several pieces."""
+
+    pieces: list[tuple[str, int, int, str | None]] = field(default_factory=list)
+    tables: dict[str, list[Columns]] = field(default_factory=lambda: {table: [] for table in TABLES})
+
+    def add(self, source: str, first: int, count: int, facts: str | None, tables: Mapping[str, Columns]) -> None:
+        """Add the results of one call of an engine."""
+        for table, columns in tables.items():
+            height = len(columns["replication"])
+            self.tables[table].append({PIECE: [len(self.pieces)] * height, **columns})
+        self.pieces.append((source, first, count, facts))
+
+    @property
+    def runs(self) -> int:
+        """Number of replications in it."""
+        return sum(count for _, _, count, _ in self.pieces)
+
+
+class DamagedBatchError(Exception):
+    """A batch cannot be read."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"batch {number} is damaged")
+        self.number = number
+
+
+class Store:
+    """The store in a folder that exists. Methods may be called from any thread."""
+
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+        """Open the store, or make it."""
+        self.file = folder / STORE
+        self._lock = threading.Lock()
+        self._read_only = read_only
+        mode = "ro" if read_only else "rwc"
+        with self._failures_told():
+            self._database = sqlite3.connect(
+                f"{self.file.absolute().as_uri()}?mode={mode}",
+                uri=True,
+                timeout=_BUSY_S,
+                check_same_thread=False,
+                isolation_level=None,
+            )
+        with self._failures_told(close=True):
+            if read_only:
+                self._database.execute("SELECT count(*) FROM meta")
+            else:
+                # A killed process leaves whole transactions in either case; so does a power cut, and the disk is
+                # waited for only now and then.
+                self._database.execute("PRAGMA journal_mode = WAL")
+                self._database.execute("PRAGMA synchronous = NORMAL")
+                self._database.executescript(_SCHEMA)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            if not self._read_only:
+                # One file is left, which can be read in a folder that cannot be written. A disk that is full keeps the
+                # journal, and nothing is lost.
+                with suppress(sqlite3.OperationalError):
+                    self._database.execute("PRAGMA journal_mode = DELETE")
+            self._database.close()
+
+    @contextmanager
+    def _failures_told(self, *, close: bool = False) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if close:
+                self._database.close()
+            raise InputError(
+                f"Cannot use the store of the results, {self.file}: {error}. What it holds is kept; when this is "
+                "mended, the same command goes on from there."
+            ) from error
+        except sqlite3.DatabaseError as error:
+            if close:
+                self._database.close()
+            raise InputError(
+                f"{self.file} is damaged ({error}); nothing was changed. Start afresh in this folder with --overwrite, "
+                "or choose another place with --out DIR."
+            ) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._failures_told():
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._database
+                self._database.execute("COMMIT")
+            except BaseException:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                raise
+
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._lock, self._failures_told():
+            return self._database.execute(query, values).fetchall()
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts about the store."""
+        return {key: json.loads(value) for key, value in self._rows("SELECT key, value FROM meta")}
+
+    def note(self, **facts: object) -> None:
+        """Write down facts about the store, whatever JSON can hold."""
+        with self._transaction() as database:
+            _note(database, facts)
+
+    def add(self, batch: Batch, **facts: object) -> None:
+        """Add a batch together with facts about the store, both or neither."""
+        blobs = [_encode(_frame(batch.tables[table])) for table in TABLES]
+        with self._transaction() as database:
+            number = database.execute(f"INSERT INTO batch ({', '.join(TABLES)}) VALUES (?, ?, ?, ?)", blobs).lastrowid
+            database.executemany(
+                "INSERT INTO piece VALUES (?, ?, ?, ?, ?, ?)",
+                [(number, position, *piece) for position, piece in enumerate(batch.pieces)],
+            )
+            _note(database, facts)
+
+    def pieces(self) -> list[Piece]:
+        """Return what is there, in the order in which it came."""
+        rows = self._rows("SELECT source, first, count, batch, position, facts FROM piece ORDER BY batch, position")
+        return [Piece(*row) for row in rows]
+
+    def tables(self, batch: int) -> dict[str, pl.DataFrame]:
+        """Return the rows of a batch; raise `DamagedBatchError` if they are not as they were written."""
+        rows = self._rows(f"SELECT {', '.join(TABLES)} FROM batch WHERE id = ?", batch)
+        try:
+            return {table: _decode(blob) for table, blob in zip(TABLES, rows[0], strict=True)}
+        except (IndexError, TypeError, zlib.error, pl.exceptions.PolarsError) as error:
+            raise DamagedBatchError(batch) from error
+
+    def drop(self, batches: Sequence[int]) -> None:
+        """Forget whole batches."""
+        with self._transaction() as database:
+            for table, column in (("piece", "batch"), ("batch", "id")):
+                database.executemany(f"DELETE FROM {table} WHERE {column} = ?", [(number,) for number in batches])
+
+    def keep_only(self, batch: int, positions: Sequence[int]) -> None:
+        """Forget the other pieces of a batch."""
+        kept = pl.col(PIECE).is_in(list(positions))
+        blobs = [_encode(frame.filter(kept)) for frame in self.tables(batch).values()]
+        assignments = ", ".join(f"{table} = ?" for table in TABLES)
+        with self._transaction() as database:
+            database.execute(f"UPDATE batch SET {assignments} WHERE id = ?", (*blobs, batch))
+            marks = ", ".join("?" * len(positions))
+            database.execute(f"DELETE FROM piece WHERE batch = ? AND position NOT IN ({marks})", (batch, *positions))
+
+    def compact(self) -> None:
+        """Give the room of what was forgotten back to the file system."""
+        with self._lock, self._failures_told():
+            self._database.execute("VACUUM")
+
+    def captures(self) -> dict[str, tuple[str, int]]:
+        """Return of each folder of captures, below `traces`, the source and the number of its replication."""
+        return {folder: (source, number) for folder, source, number in self._rows("SELECT * FROM capture")}
+
+    def add_capture(self, folder: str, source: str, number: int) -> None:
+        """Note what is captured in a folder."""
+        with self._transaction() as database:
+            database.execute("INSERT OR REPLACE INTO capture VALUES (?, ?, ?)", (folder, source, number))
+
+
+def _note(database: sqlite3.Connection, facts: Mapping[str, object]) -> None:
+    database.executemany(
+        "INSERT OR REPLACE INTO meta VALUES (?, ?)", [(key, json.dumps(value)) for key, value in facts.items()]
+    )
+
+
+def _frame(parts: Sequence[Columns]) -> pl.DataFrame:
+    """Put the columns of several pieces below each other; what one of them lacks is null there."""
+    names = dict.fromkeys(chain.from_iterable(parts))
+    heights = [len(part[PIECE]) for part in parts]
+    columns = {
+        name: list(
+            chain.from_iterable(
+                part.get(name, repeat(None, height)) for part, height in zip(parts, heights, strict=True)
+            )
+        )
+        for name in names
+    }
+    return pl.DataFrame(columns, strict=False, infer_schema_length=None)
+
+
+def _encode(frame: pl.DataFrame) -> bytes:
+    stream = io.BytesIO()
+    frame.write_ipc_stream(stream, compression="uncompressed")
+    return zlib.compress(stream.getvalue(), _LEVEL)
+
+
+def _decode(blob: bytes) -> pl.DataFrame:
+    return pl.read_ipc_stream(io.BytesIO(zlib.decompress(blob)))
