@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lasthop import _core
+from lasthop.answer.command import summary_command
 from lasthop.campaign import MODEL, TRACES, Campaign, Plan
 from lasthop.catalogue import (
     SCENARIO_FILE,
@@ -38,6 +39,7 @@ from lasthop.options import (
     one_run_options,
     quiet_option,
     seed_option,
+    table_out_option,
 )
 from lasthop.output import guarded_output
 from lasthop.pictures.command import plot_command
@@ -61,12 +63,6 @@ _SNAPLEN = click.option(
     type=click.IntRange(min=1, max=_core.SNAP_LENGTH),
     metavar="N",
     help="Bytes kept of each captured packet; headers take up to 80.  [default: all]",
-)
-_TABLE_OUT = click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write every column, unrounded, into this new file: .csv, .json or .parquet.",
 )
 
 
@@ -318,7 +314,7 @@ def explain_command(context: click.Context, /, *, flow: str | None, **_: object)
 
 @cli.command("analyze")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@_TABLE_OUT
+@table_out_option
 @quiet_option
 def analyze(*, files: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
     """Compute the metrics of the flows in packet captures.
@@ -360,7 +356,7 @@ def analyze(*, files: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
     metavar="VERDICT",
     help="Take only the claims with this verdict, for example --verdict 'not upheld'. Repeat the option for more.",
 )
-@_TABLE_OUT
+@table_out_option
 @quiet_option
 def claims_command(
     *,
@@ -396,7 +392,7 @@ def claims_command(
         captures.write_output(tables.claims_frame(chosen), out)
     if not quiet:
         check.show(chosen)
-        for line in tables.summary_lines(outcomes):
+        for line in tables.verdict_lines(outcomes):
             click.echo(line)
 
 
@@ -424,7 +420,7 @@ def claims_command(
     metavar="C",
     help="Confidence of the intervals.",
 )
-@_TABLE_OUT
+@table_out_option
 @quiet_option
 def anova_command(
     *,
@@ -469,6 +465,7 @@ cli.add_command(shell_command)
 cli.add_command(kernel_group)
 cli.add_command(crosscheck_command)
 cli.add_command(plot_command)
+cli.add_command(summary_command)
 
 
 def _run(file: Path, options: RunOptions) -> None:
@@ -575,7 +572,8 @@ def _conclude(
     say: Callable[[str], object],
 ) -> None:
     # Imported here: `validate` and error messages need none of it.
-    from lasthop.claims.tables import summary_lines
+    from lasthop.answer.command import short_answer
+    from lasthop.claims.tables import verdict_lines
     from lasthop.comparison import agreement_lines
     from lasthop.outputs import analyse, write_outputs
 
@@ -585,7 +583,9 @@ def _conclude(
         say("Agreement with the published numbers:")
         for line in agreement_lines(results.agreement):
             say(f"  {line}")
-    for line in summary_lines(results.claims) if results.claims else ():
+    for line in verdict_lines(results.claims) if results.claims else ():
+        say(line)
+    for line in short_answer(campaign.out, study=bool(results.assets or results.claims)):
         say(line)
     say(f"report: {report}")
 

@@ -39,6 +39,12 @@ kernel_option = click.option(
     metavar="NAME",
     help="The guest kernel of '--engine kernel', as 'lasthop kernel list' calls it.  [default: the newest release]",
 )
+table_out_option = click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write every column, unrounded, into this new file: .csv, .json or .parquet.",
+)
 quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 
 

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 PercentileMethod = Literal["linear", "lower"]
 FIVE_NUMBERS: dict[str, float] = {"min": 0.0, "p25": 25.0, "median": 50.0, "p75": 75.0, "max": 100.0}
 """The five statistics of a box plot, and the percentile that each one is."""
-QUANTILES: dict[str, float] = {**FIVE_NUMBERS, "p95": 95.0, "p99": 99.0}
+QUANTILES = {"min": 0.0, "p25": 25.0, "median": 50.0, "p75": 75.0, "p95": 95.0, "p99": 99.0, "max": 100.0}
 """Those, and the percentiles of the upper tail."""
 CONFIDENCE = 0.95
 
@@ -122,7 +122,7 @@ def mean_intervals(values: ArrayLike) -> NDArray[np.float64]:
     means = array.mean(axis=-1)
     if count < 2:
         return np.stack([means, np.full_like(means, np.nan), np.full_like(means, np.nan)])
-    half = array.std(axis=-1, ddof=1) / math.sqrt(count) * _student(CONFIDENCE, count - 1)
+    half = array.std(axis=-1, ddof=1) / math.sqrt(count) * student(CONFIDENCE, count - 1)
     return np.stack([means, means - half, means + half])
 
 
@@ -152,7 +152,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.90) -> Interval:
     """Mean of two or more values with Student's interval."""
     array = np.asarray(values, dtype=np.float64)
     error = float(array.std(ddof=1)) / math.sqrt(array.size)
-    half = error * _student(confidence, array.size - 1)
+    half = error * student(confidence, array.size - 1)
     middle = float(array.mean())
     return Interval(middle, middle - half, middle + half)
 
@@ -221,12 +221,13 @@ class Jackknife:
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """Student's interval about the estimate."""
-        half = self.error * _student(confidence, self.replications - 1)
+        half = self.error * student(confidence, self.replications - 1)
         return Interval(self.estimate, self.estimate - half, self.estimate + half)
 
 
 @cache
-def _student(confidence: float, freedom: int) -> float:
+def student(confidence: float, freedom: int) -> float:
+    """Return how many standard errors Student's interval reaches to either side of its estimate."""
     from scipy import special  # a tenth of the time that scipy.stats takes to load
 
     return float(special.stdtrit(freedom, (1 + confidence) / 2))

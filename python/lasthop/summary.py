@@ -495,17 +495,22 @@ def generic_summary(
         metrics = [metric for metric in metric_columns(frame, factors) if only is None or metric in only]
         groups = frame.partition_by([*columns, who], as_dict=True, maintain_order=True)
         for group, rows in groups.items() if metrics else ():
-            lines = _statistics_of(rows, metrics, method, ends_of_mean=who == _HOSTS)
+            lines = describe(rows, metrics, method, ends_of_mean=who == _HOSTS)
             labels = [pl.lit(level, dtype=pl.String).alias(name) for name, level in zip(names, group, strict=True)]
             parts.append(lines.select(*labels, pl.all()))
     schema = dict.fromkeys([*names, "metric", "statistic"], pl.String()) | _NUMBERS
-    return pl.concat([pl.DataFrame(schema=schema), *parts]).with_columns(pl.col(_FLOATS).fill_nan(None))
+    whole = pl.concat([pl.DataFrame(schema=schema), *parts])
+    rounded = [pl.Series(name, [round(value, _DIGITS) for value in whole[name]]) for name in _FLOATS]
+    return whole.with_columns(rounded).with_columns(pl.col(_FLOATS).fill_nan(None))
 
 
-def _statistics_of(
-    rows: pl.DataFrame, metrics: Sequence[str], method: PercentileMethod, *, ends_of_mean: bool
+def describe(
+    rows: pl.DataFrame, metrics: Sequence[str], method: PercentileMethod = "linear", *, ends_of_mean: bool = False
 ) -> pl.DataFrame:
-    """Compute the statistics of metrics over `rows`; of a metric without values none."""
+    """Compute the statistics of metrics over `rows`; of a metric without values none.
+
+    Columns: `metric`, `statistic`, `value`, `replications`, `unit`, `ci_low`, `ci_high`; a missing end is NaN.
+    """
     values = rows.select(pl.col(metrics).cast(pl.Float64)).to_numpy().T
     sets = rows["set"].to_numpy()
     present = ~np.isnan(values)
@@ -530,7 +535,7 @@ def _statistics_of(
                 lines |= {"ci_low": (narrower.low, *nothing), "ci_high": (narrower.high, *nothing)}
             found[place] = lines
     records = [
-        (metric, statistic, round(value, _DIGITS), count, unit_of(metric), round(low, _DIGITS), round(high, _DIGITS))
+        (metric, statistic, value, count, unit_of(metric), low, high)
         for place, metric in enumerate(metrics)
         if (count := int(present[place].sum()))
         for statistic, (value, low, high) in found[place].items()

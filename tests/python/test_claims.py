@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 from scipy import stats
 
 from claims_tools import ORDERS, check, one, rows, scenario
+from lasthop.claims import NOT_UPHELD, UNDECIDED, UPHELD
 from lasthop.claims.evaluate import Outcome
-from lasthop.claims.tables import cells_frame, claims_frame, contradictions, summary_lines
+from lasthop.claims.tables import cells_frame, claims_frame, contradictions, summary_lines, verdict_lines
 
 VARIANTS = {"variant": ["a", "b", "c"]}
 LOADS = {"load": ["60", "70", "80", "90"]}
@@ -412,3 +414,16 @@ def test_contradictions_are_listed_once_and_left_out_of_the_second_count(several
         "claims: 3 upheld, 1 not upheld, 0 undecided, 1 uncomputable of 5",
         "  of those that no other contradicts: 1 upheld, 0 not upheld, 0 undecided, 1 uncomputable of 2",
     ]
+
+
+def test_the_verdicts_are_said_plainly(several: list[Outcome]) -> None:
+    upheld = [outcome for outcome in several if outcome.verdict == UPHELD]
+    assert verdict_lines(upheld)[-1] == "  Every claim of the study holds."
+    open_ones = [replace(outcome, verdict=UNDECIDED) for outcome in upheld[:2]]
+    names = ", ".join(outcome.claim.id for outcome in open_ones)
+    lines = verdict_lines([*upheld[2:], *open_ones])
+    assert lines[-2] == f"  No claim fails, but 2 are undecided: {names}."
+    assert "--sets 10" in lines[-1]
+    refuted = replace(upheld[0], verdict=NOT_UPHELD)
+    assert "No claim fails" not in "".join(verdict_lines([refuted, *open_ones]))
+    assert verdict_lines([refuted]) == summary_lines([refuted])

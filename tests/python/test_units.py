@@ -48,7 +48,7 @@ def test_a_value_is_written_in_the_unit_that_suits_it(metric: str, value: float 
         ("data_drops_queue", "queue drops"),
         ("ack_drops_error", "link losses of ACKs"),
         ("drops_congestion", "congestion drops"),
-        ("queue_delay_p95_s", "95th percentile of queueing delay"),
+        ("queue_delay_p95_s", "p95 of queueing delay"),
         ("rtt_median_s", "median round-trip time"),
         ("one_new_metric_s", "one new metric"),
         ("new_sack_packets", "new SACK"),

@@ -14,6 +14,7 @@ _NUMBERS = dict.fromkeys(("left", "right", "difference", "low", "high"), pl.Floa
 _COUNTS = dict.fromkeys(("cells", "cells_upheld", "cells_not_upheld", "replications"), pl.Int64())
 _TEXTS = ("where", "contradicts", "text", "reading", "reason", "explanation")
 _ALWAYS = (UPHELD, NOT_UPHELD, UNDECIDED)
+_NAMED_AT_MOST = 6
 _CLAIM = ("id", "section", "verdict", "statement", "levels")
 
 
@@ -94,6 +95,23 @@ def summary_lines(outcomes: Sequence[Outcome]) -> list[str]:
     sound = [outcome for outcome in outcomes if outcome.claim.id not in contradicted]
     if sound and len(sound) < len(outcomes):
         lines.append(f"  of those that no other contradicts: {_counted(sound)}")
+    return lines
+
+
+def verdict_lines(outcomes: Sequence[Outcome]) -> list[str]:
+    """Count the verdicts, and say plainly what they mean for the study."""
+    lines = summary_lines(outcomes)
+    undecided = [outcome.claim.id for outcome in outcomes if outcome.verdict == UNDECIDED]
+    refuted = any(outcome.verdict == NOT_UPHELD for outcome in outcomes)
+    if all(outcome.verdict == UPHELD for outcome in outcomes):
+        lines.append("  Every claim of the study holds.")
+    elif undecided:
+        none = "" if refuted else "No claim fails, but "
+        first, more = undecided[:_NAMED_AT_MOST], len(undecided) - _NAMED_AT_MOST
+        named = ", ".join(first) + (f" and {more} more" if more > 0 else "")
+        verb = "is" if len(undecided) == 1 else "are"
+        lines.append(f"  {none}{len(undecided)} {verb} undecided: {named}.")
+        lines.append("  Their intervals reach to both sides. More replications narrow them, for example --sets 10.")
     return lines
 
 

@@ -1,0 +1,170 @@
+"""What an answer is about: page loads, short flows, flows and runs, with the metrics that tell most of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from lasthop.beside import Tables
+from lasthop.campaign import factor_column
+from lasthop.errors import InputError, nearest
+from lasthop.roles import COMPLETED
+
+WHO = "flow"
+"""The column of a section's rows that names the page load, hosts or role."""
+REPLICATION = ["set", "replication"]
+_LOST = "lost_packets"
+_PAGES = ["response_time_s", _LOST, "retransmitted_packets", "timeouts"]
+_SHORTS = [
+    "fct_mean_s",
+    "fct_p95_s",
+    "throughput_mean_Bps",
+    "lost_per_packet",
+    "retransmitted_per_packet",
+    "timeouts_per_flow",
+]
+_FLOWS = [
+    "elapsed_s",
+    "throughput_Bps",
+    "lost_per_packet",
+    "retransmitted_packets",
+    "timeouts",
+    "queue_delay_p95_s",
+]
+_RUNS = ["duration_s", "efficiency", "fairness_jain", "utilisation", "queue_mean_packets"]
+_SUMMED = [_LOST, "retransmitted_packets", "timeouts"]
+"""Counts of a page load's connections that are added up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A metric by which levels are compared, and the rows that have it."""
+
+    metric: str
+    rows: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One table of an answer: its rows, one per replication and `flow`, and the metrics that it shows.
+
+    `rows` has a column per factor, then `set`, `replication`, `flow` and the metrics. `factors` names the factor
+    of each such column.
+    """
+
+    title: str
+    rows: pl.DataFrame
+    factors: Mapping[str, str]
+    metrics: Sequence[str]
+    compared: Sequence[Compared] = ()
+
+    @property
+    def varied(self) -> list[str]:
+        """The columns of the factors of which there are several levels."""
+        return [factor for factor in self.factors if self.rows[factor].n_unique() > 1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    title: str
+    rows: pl.DataFrame
+    who: str | None
+    headline: Sequence[str]
+
+
+def sections(tables: Tables, metrics: Sequence[str] = ()) -> list[Section]:
+    """Return the sections of a campaign's records; with `metrics` those that have them, and these alone.
+
+    Raises InputError for a metric that no table has.
+    """
+    columns = tables.runs.columns
+    names = {column: _factor_name(column) for column in columns[: columns.index("set")]}
+    kinds = _kinds(tables)
+    if metrics:
+        _check(metrics, kinds, names)
+        chosen = [(kind, [m for m in metrics if m in _numeric(kind.rows, names)]) for kind in kinds]
+        return [_section(kind, names, own, compared=own) for kind, own in chosen if own]
+    # Runs as wholes are told of only where nothing else is.
+    shown = [kind for kind in kinds[:-1] if not kind.rows.is_empty()] or kinds[-1:]
+    found = []
+    for kind in shown:
+        own = [metric for metric in kind.headline if metric in kind.rows.columns]
+        found.append(_section(kind, names, own))
+    return found
+
+
+def _factor_name(column: str) -> str:
+    name = column.removeprefix("factor_")
+    return name if factor_column(name) == column else column
+
+
+def _kinds(tables: Tables) -> list[_Kind]:
+    """Return what the tables are about, runs last."""
+    # Without any row the columns have no types.
+    flows = tables.flows if tables.flows.is_empty() else _with_losses(tables.flows)
+    kinds = []
+    if tables.pages is not None:
+        kinds.append(_Kind("Page loads", _with_counts(tables.pages, flows), "page", _PAGES))
+        # The connections of a page load are parts of it.
+        flows = flows.filter(pl.col("application") == pl.col("flow"))
+    if tables.shorts is not None:
+        kinds.append(_Kind("Short flows", tables.shorts, "application", _SHORTS))
+    if not flows.is_empty():
+        kinds.append(_Kind("Flows", flows, "role", _FLOWS))
+    return [*kinds, _Kind("Runs", tables.runs, None, _RUNS)]
+
+
+def _with_losses(flows: pl.DataFrame) -> pl.DataFrame:
+    """Add the packets that were lost on the way, whatever the cause, and their share of those sent."""
+    drops = [name for name in flows.columns if name.startswith("data_drops_")]
+    lost = pl.sum_horizontal(pl.lit(0), *drops)
+    return flows.with_columns(lost.alias(_LOST)).with_columns(
+        pl.when(pl.col("sent_packets") > 0).then(pl.col(_LOST) / pl.col("sent_packets")).alias("lost_per_packet")
+    )
+
+
+def _with_counts(pages: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
+    """Add what the connections of each page load lost, sent again and waited for."""
+    keys = pages.columns[: pages.columns.index("replication") + 1]
+    sums = flows.group_by([*keys, "application"]).agg(pl.col(_SUMMED).sum()).rename({"application": "page"})
+    return pages.join(sums, on=[*keys, "page"], how="left", maintain_order="left")
+
+
+def _numeric(rows: pl.DataFrame, names: Mapping[str, str]) -> list[str]:
+    skip = {*names, *REPLICATION, "start_s"}
+    return [name for name, kind in rows.schema.items() if kind.is_numeric() and name not in skip]
+
+
+def _check(metrics: Sequence[str], kinds: Sequence[_Kind], names: Mapping[str, str]) -> None:
+    known = list(dict.fromkeys(name for kind in kinds for name in _numeric(kind.rows, names)))
+    for metric in metrics:
+        if metric not in known:
+            raise InputError(
+                f"--metric {metric}: the results have no such metric; did you mean '{nearest(metric, known)}'? "
+                f"Metrics: {', '.join(known)}."
+            )
+
+
+def _section(
+    kind: _Kind, names: Mapping[str, str], metrics: Sequence[str], compared: Sequence[str] | None = None
+) -> Section:
+    rows = kind.rows.with_columns(pl.lit("all").alias(WHO) if kind.who is None else pl.col(kind.who).alias(WHO))
+    if compared is not None:
+        return Section(kind.title, rows, names, metrics, [Compared(metric, rows) for metric in compared])
+    if kind.title == "Flows":
+        # A stream lasts as long as its sender is told to.
+        is_udp = pl.col("protocol") == "udp"
+        rows = rows.with_columns(pl.when(~is_udp).then(pl.col("elapsed_s")).alias("elapsed_s"))
+        return Section(kind.title, rows, names, metrics, _of_flows(rows))
+    return Section(kind.title, rows, names, metrics, [Compared(metrics[0], rows)])
+
+
+def _of_flows(rows: pl.DataFrame) -> list[Compared]:
+    """Compare transfers by their time, or by throughput where the time limit ends some; streams by loss and delay."""
+    tcp, udp = (rows.filter(pl.col("protocol") == protocol) for protocol in ("tcp", "udp"))
+    whole = tcp["elapsed_s"].null_count() == 0 and bool((tcp["outcome"] == COMPLETED).all())
+    found = [Compared("elapsed_s" if whole else "throughput_Bps", tcp)]
+    found += [Compared(metric, udp) for metric in ("lost_per_packet", "queue_delay_p95_s")]
+    return [one for one in found if not one.rows.is_empty()]

@@ -1,0 +1,244 @@
+"""An answer as lines to read: a table per section, and sentences on differences."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from lasthop.answer.differences import differences, sentences
+from lasthop.answer.sections import REPLICATION, WHO, Section
+from lasthop.roles import COMPLETED
+from lasthop.statistics import QUANTILES
+from lasthop.summary import describe
+from lasthop.units import Scale, axis_title, label, scale_of
+
+STATISTICS = (*QUANTILES, "mean")
+_WIDTH = 100
+"""Columns of what is no terminal."""
+_HEADS = {"retransmitted_packets": "retrans."}
+"""Heads of columns that would be much wider than their numbers."""
+_GAP = 2
+_FOR_INTERVAL = 6
+"""Replications that a 95 % interval of the median takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is asked of an answer: a statistic, and the columns of the factors whose levels have a row; `None` for all.
+
+    At most `rows` rows of a table and `sentences` sentences are shown; `rest` says how to see the others.
+    """
+
+    statistic: str = "median"
+    by: Sequence[str] | None = None
+    rows: int | None = None
+    sentences: int | None = None
+    rest: str = ""
+
+
+def statistics(section: Section, by: Sequence[str] | None = None) -> pl.DataFrame:
+    """Compute the statistics of a section's metrics: for every cell and flow, or for the levels in the columns `by`.
+
+    A replication's value is its mean over the flows of a role, and over the cells of the other factors. Columns: the
+    factors, `flow`, `metric`, `statistic`, `value`, `replications`, `unit`, `ci_low`, `ci_high`.
+    """
+    factors = list(section.factors if by is None else by)
+    rows = _by_replication(section, factors)
+    parts = []
+    for group, own in rows.partition_by([*factors, WHO], as_dict=True, maintain_order=True).items():
+        labels = [
+            pl.lit(value, dtype=pl.String).alias(name) for name, value in zip([*factors, WHO], group, strict=True)
+        ]
+        parts.append(describe(own, section.metrics).select(*labels, pl.all()))
+    return pl.concat(parts).with_columns(pl.col("value", "ci_low", "ci_high").fill_nan(None))
+
+
+def _by_replication(section: Section, by: Sequence[str]) -> pl.DataFrame:
+    """Average over the flows and cells of each replication; a metric that is missing in one of them has no mean."""
+    values = (pl.col(metric).cast(pl.Float64) for metric in section.metrics)
+    return section.rows.group_by([*by, WHO, *REPLICATION], maintain_order=True).agg(
+        pl.when(value.is_not_null().all()).then(value.mean()) for value in values
+    )
+
+
+def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
+    """Lay out the answer: of each section a table and what did not finish, then what differs."""
+    lines: list[str] = []
+    for section in sections:
+        lines += [*_table(section, shown), *_unfinished(section), *_unequal(section, shown.by), ""]
+    told = sentences(differences(sections)) if shown.by is None else []
+    kept = told[: shown.sentences]
+    if any(len(section.varied) for section in sections) and kept:
+        lines += ["Differences between levels (replications in pairs, p corrected after Holm):", *_wrapped(kept)]
+    if len(told) > len(kept):
+        lines.append(f"  ... and {len(told) - len(kept)} more: {shown.rest}")
+    return lines
+
+
+def _wrapped(told: Sequence[str]) -> list[str]:
+    import textwrap
+
+    return [
+        line
+        for sentence in told
+        for line in textwrap.wrap(
+            sentence, _width(), initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
+        )
+    ]
+
+
+def _unfinished(section: Section) -> list[str]:
+    """Say how many rows are of what did not run to its end, by outcome."""
+    if "outcome" not in section.rows.columns:
+        return []
+    counts = Counter(section.rows.filter(pl.col("outcome") != COMPLETED)["outcome"])
+    if not counts:
+        return []
+    named = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    return [f"Not finished: {counts.total()} of {section.rows.height} ({named})."]
+
+
+def _unequal(section: Section, by: Sequence[str] | None) -> list[str]:
+    """Warn if means are over different cells, so that levels do not differ by their factor alone."""
+    others = [column for column in section.factors if by is not None and column not in by]
+    if by is None or not others:
+        return []
+    cells = section.rows.select(*by, WHO, pl.concat_str(others, separator=",").alias("cell")).unique()
+    of_level = cells.group_by([*by, WHO]).agg(pl.col("cell").sort())
+    if of_level.group_by(WHO).agg(pl.col("cell").n_unique())["cell"].max() == 1:
+        return []
+    return ["Not every level was run with the same levels of the other factors: compare rows with care."]
+
+
+def _table(section: Section, shown: Shown) -> list[str]:
+    found = statistics(section, shown.by)
+    labels = list(section.varied if shown.by is None else shown.by)
+    if found[WHO].n_unique() > 1 or not labels:
+        labels.append(WHO)
+    most = max(found["replications"], default=0)
+    ranges = shown.statistic == "median" and most < _FOR_INTERVAL
+    keys = [name for name in found.columns if name in (*section.factors, WHO)]
+    groups = found.partition_by(keys, maintain_order=True)
+    fields = [_fields(group, shown.statistic, ranges=ranges) for group in groups]
+    scales, without = _scales(section, fields)
+    names = [[str(group[name][0]) for name in labels] for group in groups]
+    lines = [_title(section, shown, found, ranges=ranges), ""]
+    lines += _rendered(
+        [section.factors.get(name, name) for name in labels], names[: shown.rows], fields[: shown.rows], scales
+    )
+    if shown.rows is not None and len(groups) > shown.rows:
+        lines.append(f"  ... and {len(groups) - shown.rows} more rows: {shown.rest}")
+    if without:
+        lines.append(f"Zero throughout: {', '.join(map(label, without))}.")
+    return lines
+
+
+Field = tuple[float, float | None, float | None]
+"""A value and the ends of what stands in brackets."""
+
+
+def _fields(group: pl.DataFrame, statistic: str, *, ranges: bool) -> dict[str, Field]:
+    """Collect a row's value of each metric, with its interval or with the range of all values."""
+    found: dict[str, dict[str, Field]] = {}
+    for metric, name, *field in group.select("metric", "statistic", "value", "ci_low", "ci_high").iter_rows():
+        found.setdefault(metric, {})[name] = (field[0], field[1], field[2])
+    if not ranges:
+        return {metric: own[statistic] for metric, own in found.items()}
+    return {metric: (own[statistic][0], own["min"][0], own["max"][0]) for metric, own in found.items()}
+
+
+def _scales(section: Section, fields: Sequence[Mapping[str, Field]]) -> tuple[dict[str, Scale], list[str]]:
+    """Choose each metric's scale; leave out the metrics that are 0 throughout, and return their names."""
+    scales, without = {}, []
+    for metric in section.metrics:
+        values = [number for own in fields if metric in own for number in own[metric] if number is not None]
+        if any(values):
+            middles = [own[metric][0] for own in fields if metric in own]
+            scales[metric] = scale_of(metric, middles)
+        elif values:
+            without.append(metric)
+    return scales, without
+
+
+def _text(field: Field | None, scale: Scale, *, bracket: bool) -> str:
+    if field is None:
+        return "-"
+    value, low, high = (None if number is None else scale.number(number) for number in field)
+    if not bracket or (low is None and high is None) or low == high == value:
+        return str(value)
+    return f"{value} [{low or '?'}..{high or '?'}]"
+
+
+def _title(section: Section, shown: Shown, found: pl.DataFrame, *, ranges: bool) -> str:
+    counts = found["replications"]
+    least, most = min(counts), max(counts)
+    over = f"{most}" if least == most else f"{least} to {most}"
+    what = f"{section.title}: {shown.statistic} of {over} replication{'' if most == 1 else 's'}"
+    if most == 1:
+        return what
+    needed = f"[least..greatest]; its 95 % interval takes {_FOR_INTERVAL}"
+    return f"{what}, {needed if ranges else '[95 % interval]'}"
+
+
+def _width() -> int:
+    from rich.console import Console
+
+    return Console().width if sys.stdout.isatty() else _WIDTH
+
+
+def _rendered(
+    labels: Sequence[str],
+    names: Sequence[Sequence[str]],
+    fields: Sequence[Mapping[str, Field]],
+    scales: Mapping[str, Scale],
+) -> list[str]:
+    """Render the table, with the brackets of as many metrics as fit, at least of the first."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    heads = [*labels, *(_HEADS.get(metric) or axis_title(metric, scale) for metric, scale in scales.items())]
+    limit, bracketed = _width(), len(scales)
+    while True:
+        rows = _texts(names, fields, scales, bracketed)
+        least, whole = _widths(heads, rows, len(labels))
+        spare = limit - sum(least) - _GAP * len(least)
+        if spare >= 0 or bracketed <= 1:
+            break
+        bracketed -= 1
+    table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, _GAP, 0, 0))
+    for place, head in enumerate(heads):
+        more = max(0, min(spare, whole[place] - least[place]))
+        spare -= more
+        table.add_column(Text(head), justify="left" if place < len(labels) else "right", width=least[place] + more)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    # Half a number is none: a table that cannot be narrower than the terminal is wider.
+    console = Console(width=max(limit, sum(least) + _GAP * len(least)), highlight=False)
+    with console.capture() as capture:
+        console.print(table)
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def _texts(
+    names: Sequence[Sequence[str]], fields: Sequence[Mapping[str, Field]], scales: Mapping[str, Scale], bracketed: int
+) -> list[list[str]]:
+    """Write the rows, with brackets in the first `bracketed` metrics."""
+    return [
+        [*own, *(_text(f.get(m), scale, bracket=n < bracketed) for n, (m, scale) in enumerate(scales.items()))]
+        for own, f in zip(names, fields, strict=True)
+    ]
+
+
+def _widths(heads: Sequence[str], rows: Sequence[Sequence[str]], labels: int) -> tuple[list[int], list[int]]:
+    """Return how wide each column must be, and would like to be.
+
+    Names stay whole; heads and numbers may be wrapped between words.
+    """
+    columns = list(zip(heads, *rows, strict=True))
+    words = [own if place < labels else " ".join(own).split() for place, own in enumerate(columns)]
+    return [max(map(len, own)) for own in words], [max(map(len, own)) for own in columns]
