@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -45,6 +47,7 @@ from lasthop.output import guarded_output
 from lasthop.pictures.command import plot_command
 from lasthop.progress import progress
 from lasthop.provenance import usable_cores
+from lasthop.results import results_group
 from lasthop.selection import select_cells
 
 if TYPE_CHECKING:
@@ -462,6 +465,7 @@ def anova_command(
 
 
 cli.add_command(shell_command)
+cli.add_command(results_group)
 cli.add_command(kernel_group)
 cli.add_command(crosscheck_command)
 cli.add_command(plot_command)
@@ -592,6 +596,15 @@ def _conclude(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
+    code = _invoke(arguments)
+    if arguments is None and threading.active_count() > 1:
+        # Threads that were left behind in the middle of a run must not come back to an interpreter that is closing.
+        sys.stdout.flush()
+        os._exit(code)
+    return code
+
+
+def _invoke(arguments: Sequence[str] | None) -> int:
     try:
         with guarded_output():
             code = cli.main(None if arguments is None else list(arguments), prog_name="lasthop", standalone_mode=False)

@@ -1,0 +1,142 @@
+"""Real campaigns in processes of their own: killed, stopped, out of room, in each other's way."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
+KILLS = 20
+TABLES = ("flows.parquet", "runs.parquet")
+
+
+def start(out: Path, *options: str, file: Path = EXAMPLE) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "lasthop.cli", "run", str(file), "--out", str(out), *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def wait_for_start(process: subprocess.Popen[str], out: Path) -> None:
+    """Wait until it works in the folder, or has ended."""
+    while process.poll() is None and not (out / ".lock").exists():
+        time.sleep(0.005)
+
+
+def run(out: Path, *options: str, file: Path = EXAMPLE) -> tuple[int, str, str]:
+    with start(out, *options, file=file) as process:
+        output, error = process.communicate(timeout=120)
+    return process.returncode, output, error
+
+
+def test_a_campaign_that_is_killed_again_and_again_ends_with_the_rows_of_an_undisturbed_one(tmp_path: Path) -> None:
+    options = ("--replications", "1000", "--quiet")
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert run(whole, *options) == (0, "", "")
+    moments = random.Random(2003)
+    for _ in range(KILLS):
+        (killed / ".lock").unlink(missing_ok=True)  # so that its return is seen
+        with start(killed, *options) as process:
+            wait_for_start(process, killed)
+            time.sleep(moments.uniform(0.0, 0.6))
+            process.kill()
+    assert run(killed, *options) == (0, "", "")
+    for table in TABLES:
+        assert (killed / table).read_bytes() == (whole / table).read_bytes()
+    assert not list(killed.glob("*.tmp"))
+    assert not list(killed.glob("*-wal"))
+
+
+def test_a_lock_that_a_killed_process_left_behind_does_not_hold(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with start(out, "--replications", "2000", "--quiet") as process:
+        wait_for_start(process, out)
+        process.kill()
+    assert (out / ".lock").exists()
+    assert run(out, "--quiet") == (0, "", "")
+    assert not (out / ".lock").exists()
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    """Return a scenario whose runs take longer than anybody waits."""
+    file = tmp_path / "endless.toml"
+    text = EXAMPLE.read_text(encoding="utf-8").replace("64 kbit/s", "100000 kbit/s").replace('"10 min"', '"6000 min"')
+    file.write_text(text.replace('"188640 B"', '"90000 MB"'), encoding="utf-8")
+    return file
+
+
+def test_ctrl_c_does_not_wait_for_a_long_run(tmp_path: Path, endless: Path) -> None:
+    out = tmp_path / "out"
+    with start(out, file=endless) as process:
+        wait_for_start(process, out)
+        while not (out / "store.sqlite").exists() and process.poll() is None:
+            time.sleep(0.005)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        output, error = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert error.splitlines()[-1].startswith(f"Stopped: 0 of 10 runs are kept in {out}.")
+    assert "Traceback" not in error + output
+
+
+def test_a_second_process_is_told_who_works_in_the_folder(tmp_path: Path, endless: Path) -> None:
+    out = tmp_path / "out"
+    with start(out, file=endless) as process:
+        wait_for_start(process, out)
+        code, output, error = run(out)
+        process.kill()
+    assert (code, output) == (2, "")
+    assert f"{out} is in use by process {process.pid} on " in error
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Return the root of a file system that the runs of the test do not fit into."""
+    if os.geteuid() != 0:
+        pytest.fail("this test mounts a small tmpfs: run it as root")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", disk], check=True)
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def remount(disk: Path, options: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{options}", disk], check=True)
+
+
+def test_a_full_disk_and_a_read_only_folder_lose_nothing_that_was_done(tmp_path: Path, small_disk: Path) -> None:
+    options = ("--replications", "1500", "--only", "memory=none")
+    whole, out = tmp_path / "whole", small_disk / "out"
+    assert run(whole, *options)[0] == 0
+    code, _, error = run(out, *options, "--quiet")
+    assert code == 2
+    assert "disk is full" in error or "No space left" in error
+    assert error.count("\n") == 1
+    remount(small_disk, "size=100m")
+    remount(small_disk, "ro")
+    code, _, error = run(out, *options, "--quiet")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "Read-only file system" in error
+    remount(small_disk, "rw")
+    code, output, _ = run(out, *options)
+    assert code == 0
+    assert "Resuming" in output
+    for table in TABLES:
+        assert (out / table).read_bytes() == (whole / table).read_bytes()
+    remount(small_disk, "ro")
+    shown = subprocess.run(
+        [sys.executable, "-m", "lasthop.cli", "results", out], capture_output=True, text=True, check=True
+    )
+    assert "1500 asked for, 1500 there, 0 missing" in shown.stdout
+    assert pl.read_parquet(out / "runs.parquet").height == 1500
