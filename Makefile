@@ -4,24 +4,24 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-MAKEFLAGS += --no-builtin-rules --no-print-directory
+# Some jobs at once: what waits for the network or keeps one core busy runs beside a compiler. cargo must not take make's
+# job server for its own.
+MAKEFLAGS += --no-builtin-rules --no-print-directory --jobs=3
+unexport MAKEFLAGS
 
 BIN := .venv/bin
 STUDY := results/kulve2003
+EXTENSION := target/release/lib_core.so
 # What a guest kernel starts; made by `make kernel`, and kept up to date from then on.
 GUEST := python/lasthop/kernel/guest
 
-# One environment for maturin, clippy and the tests, so that none of them rebuilds what another has built.
+# One environment for maturin, clippy and the tests, so that none of them rebuilds what another has built. With a
+# file that describes Python's stable interface, pyo3 asks no Python: .venv and the extension are made side by side.
 export PYTHON ?= python3
 export VIRTUAL_ENV := $(CURDIR)/.venv
-export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+export PYO3_CONFIG_FILE := $(CURDIR)/crates/lasthop-py/pyo3.config
 export PYO3_BUILD_EXTENSION_MODULE := 1
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
-
-# Property tests run thousands of simulations: optimised, with overflow checks and assertions kept.
-export CARGO_PROFILE_TEST_OPT_LEVEL := 2
-# What a backtrace needs; more takes longer to build than to run.
-export CARGO_PROFILE_TEST_DEBUG := line-tables-only
 
 # What the extension module is made of; the Python files are used in place. Results name the commit that made
 # them, so a new commit is a reason to build as well.
@@ -62,7 +62,7 @@ test-rust: build lint test-tools
 	cargo test --locked --workspace --exclude lasthop-py
 
 test-python: build test-rust test-tools kernel
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder
 
 clean: ## remove everything that was built and every result
 	rm -rf .venv results python/lasthop/_core*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -90,15 +90,17 @@ endif
 	@echo "Setting up .venv"
 	@scripts/setup-venv
 
-$(BIN)/lasthop: .venv/.packages $(EXTENSION_SOURCES) | system
-	@# What the lock file lacks must not be fetched past it, unchecked: no index here.
+$(EXTENSION): $(EXTENSION_SOURCES) | system
+	cargo build --locked --release --package lasthop-py --lib
+	@touch $@
+
+$(BIN)/lasthop: .venv/.packages $(EXTENSION)
+	@# Finds the extension built. What the lock file lacks must not be fetched past it, unchecked: no index here.
 	PIP_NO_INDEX=1 PIP_QUIET=1 $(BIN)/maturin develop --release --locked
 	@touch $@
 
-# Static, as there is nothing else in the guest; with a target of its own, so that the flags are not those of macros.
-$(GUEST): HOST = $(shell rustc -vV | sed -n 's/^host: //p')
-$(GUEST): export RUSTFLAGS = -C target-feature=+crt-static
-$(GUEST): $(EXTENSION_SOURCES) | system
-	cargo build --locked --profile guest --package lasthop-guest --target $(HOST)
-	cp target/$(HOST)/guest/lasthop-guest $@
+# Static, as there is nothing else in the guest. Only the last step is told so: all the rest is the extension's.
+$(GUEST): $(EXTENSION) | $(BIN)/lasthop
+	cargo rustc --locked --release --package lasthop-py --bin lasthop-guest -- -C target-feature=+crt-static -C strip=symbols
+	cp target/release/lasthop-guest $@
 	@touch $@

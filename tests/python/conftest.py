@@ -20,7 +20,24 @@ from lasthop.kernel.store import Kernel, find_kernel
 settings.register_profile("lasthop", deadline=None)
 settings.load_profile("lasthop")
 
+# What takes longest begins first when several processes share the tests, so that none is left alone with it.
+LONGEST_FIRST = ("guests", "test_live_run", "test_browser", "test_iip2004", "test_live", "test_atmf1998")
+# They look for guests that are left over, and would find each other's.
+GUESTS = ("test_kernel", "test_crosscheck", "test_linux_router")
+
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "kulve2003"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a file in one process (`--dist loadgroup`): they share the results of a study, say."""
+    order = {group: place for place, group in enumerate(LONGEST_FIRST)}
+
+    def group(item: pytest.Item) -> str:
+        return "guests" if item.path.stem in GUESTS else item.path.stem
+
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group(item)))
+    items.sort(key=lambda item: order.get(group(item), len(order)))
 
 
 @pytest.fixture

@@ -29,7 +29,8 @@ const TCP_MEMORY: &str = "98304 131072 196608";
 /// Bytes sent at once.
 const SEND_BYTES: usize = 1 << 16;
 
-fn main() -> Result<Infallible, Errno> {
+/// Runs what [`SPEC`] asks for, sends the answer and powers off; returns only if the guest cannot power off.
+pub fn main() -> Result<Infallible, Errno> {
     let answer = run().unwrap_or_else(|error| serde_json::json!({ "error": error.to_string() }));
     if let Err(error) = send(&answer.to_string()) {
         // The console is all that is left.

@@ -1,0 +1,7 @@
+//! The program that a guest kernel starts.
+
+use std::process::Termination;
+
+fn main() -> impl Termination {
+    lasthop_guest::main()
+}
