@@ -26,6 +26,7 @@ from lasthop.catalogue import (
 )
 from lasthop.claims import VERDICTS
 from lasthop.claims.file import Claims, claims_file, load_claims
+from lasthop.completion import complete_files, complete_only, complete_studies
 from lasthop.crosscheck.command import crosscheck_command
 from lasthop.errors import InputError, InterruptedCampaignError, OutputError
 from lasthop.folder import check_folder, empty, locked
@@ -99,6 +100,7 @@ def _run_options(command: F) -> F:
             "--only",
             multiple=True,
             metavar="FACTOR=LEVEL,...",
+            shell_complete=complete_only,
             help="Run only these cells, for example --only link=e0,workload=2tcp0udp. Several levels of one factor are "
             "alternatives; repeat the option to add more cells.",
         ),
@@ -160,7 +162,8 @@ def _run_options(command: F) -> F:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done; 1 standard output cannot be written; 2 the request is wrong, and the error says how to "
     "mend it; 3 the live engine left runs that are too late to be valid; 130 stopped by Ctrl-C. 'lasthop shell' "
-    "returns the exit code of its program.",
+    'returns the exit code of its program.  Completion in bash: eval "$(_LASTHOP_COMPLETE=bash_source lasthop)"; '
+    "docs/completion.md has other shells.",
 )
 @click.version_option(f"{_core.VERSION} (commit {_core.COMMIT})", "--version", "-V", prog_name="lasthop")
 def cli() -> None:
@@ -174,7 +177,7 @@ def cli() -> None:
 
 
 @cli.command("run")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path), shell_complete=complete_files)
 @_run_options
 @click.pass_context
 def run_command(context: click.Context, /, file: Path, **_: object) -> None:
@@ -215,7 +218,7 @@ def study_list() -> None:
 
 
 @study_group.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_studies)
 def study_show(name: str) -> None:
     """Show what study NAME varies and how it is run.
 
@@ -237,7 +240,7 @@ def study_show(name: str) -> None:
 
 
 @study_group.command("run")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_studies)
 @_run_options
 @click.pass_context
 def study_run(context: click.Context, /, name: str, **_: object) -> None:

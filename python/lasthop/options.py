@@ -12,6 +12,7 @@ import click
 from lasthop import _core
 from lasthop.campaign import MODEL, ChosenRun, Plan
 from lasthop.catalogue import find_scenario
+from lasthop.completion import complete_only, complete_scenarios
 from lasthop.errors import InputError
 from lasthop.kernel.engine import KERNEL
 from lasthop.kernel.store import Kernel, find_kernel
@@ -86,12 +87,13 @@ class OneRunOptions:
 def one_run_options(command: F) -> F:
     """Give a command the options of `OneRunOptions`."""
     options = [
-        click.argument("scenario", metavar="FILE"),
+        click.argument("scenario", metavar="FILE", shell_complete=complete_scenarios),
         click.option("--cell", "key", metavar="KEY", help="The cell, by its whole key, such as link=e0,variant=eifel."),
         click.option(
             "--only",
             multiple=True,
             metavar="FACTOR=LEVEL,...",
+            shell_complete=complete_only,
             help="The cell, by as many of its levels as tell it apart. Not needed if there is one cell only.",
         ),
         click.option(

@@ -10,6 +10,7 @@ import click
 from lasthop import _core
 from lasthop.campaign import MODEL, ChosenRun, Plan
 from lasthop.catalogue import find_scenario
+from lasthop.completion import complete_only, complete_scenarios
 from lasthop.crosscheck.compare import FlowComparison
 from lasthop.kernel.engine import KERNEL
 from lasthop.kernel.store import Kernel, find_kernel
@@ -19,8 +20,14 @@ from lasthop.selection import select_cells
 
 
 @click.command("crosscheck")
-@click.argument("scenario", metavar="FILE")
-@click.option("--only", multiple=True, metavar="FACTOR=LEVEL,...", help="Only these cells, as for 'lasthop run'.")
+@click.argument("scenario", metavar="FILE", shell_complete=complete_scenarios)
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="FACTOR=LEVEL,...",
+    shell_complete=complete_only,
+    help="Only these cells, as for 'lasthop run'.",
+)
 @click.option(
     "--replications", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Runs of each cell."
 )

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from lasthop import _core
+from lasthop.completion import complete_links, complete_only
 from lasthop.errors import InputError
 from lasthop.live.presets import find_link, presets
 from lasthop.live.process import SPIN_US, child_arguments
@@ -20,12 +21,18 @@ _SPIN_MAX_US = 1000
 
 
 @click.command("shell", context_settings={"allow_interspersed_args": False})
-@click.option("--link", metavar="PRESET|FILE", help="The last hop: a preset (--list), or a scenario file.")
+@click.option(
+    "--link",
+    metavar="PRESET|FILE",
+    shell_complete=complete_links,
+    help="The last hop: a preset (--list), or a scenario file.",
+)
 @click.option("--cell", "key", metavar="KEY", help="The cell of FILE, by its whole key. A preset has only one cell.")
 @click.option(
     "--only",
     multiple=True,
     metavar="FACTOR=LEVEL,...",
+    shell_complete=complete_only,
     help="The cell of FILE, by as many of its levels as tell it apart.",
 )
 @click.option(
