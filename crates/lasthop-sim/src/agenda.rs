@@ -5,10 +5,11 @@ use std::collections::BinaryHeap;
 
 use lasthop_core::Instant;
 
-use crate::network::NETWORK_COMPONENTS;
-
 /// A component of the run. The number is its rank among simultaneous events.
 pub(crate) type ComponentId = u32;
+
+/// The network's components are those below.
+pub(crate) const NETWORK_COMPONENTS: ComponentId = 4;
 
 /// The agenda of a run, in the total order (time, component).
 ///

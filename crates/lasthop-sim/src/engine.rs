@@ -19,9 +19,9 @@ use lasthop_scenario::Scenario;
 use lasthop_tcp::{CachedMetrics, Endpoint, Phase};
 use lasthop_traffic::Action;
 
-use crate::agenda::{Agenda, ComponentId};
+use crate::agenda::{Agenda, ComponentId, NETWORK_COMPONENTS};
 use crate::application::{Application, Flow, Hosts, Kind, News, applications};
-use crate::network::{NETWORK_COMPONENTS, Network};
+use crate::network::Network;
 
 /// What the hosts remember from one replication to the next, if the scenario lets them.
 #[derive(Clone, Debug, Default)]

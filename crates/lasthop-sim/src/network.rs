@@ -4,15 +4,14 @@ use lasthop_core::{Direction, Host, Instant, Observer, PacketArena, PacketId, Se
 use lasthop_link::{AtmSwitch, Path};
 use lasthop_scenario::{Scenario, Topology};
 
-use crate::agenda::{Agenda, ComponentId};
+use crate::agenda::{Agenda, ComponentId, NETWORK_COMPONENTS};
 use crate::wire::Wire;
 
 const DOWN: ComponentId = 0;
 const UP: ComponentId = 1;
 const LAN_DOWN: ComponentId = 2;
 const LAN_UP: ComponentId = 3;
-/// The network's components are those below.
-pub(crate) const NETWORK_COMPONENTS: ComponentId = 4;
+const _: () = assert!(LAN_UP < NETWORK_COMPONENTS, "the agenda looks at all of them");
 
 #[allow(clippy::large_enum_variant, reason = "one per run")]
 pub(crate) enum Network {

@@ -4,16 +4,7 @@
 use lasthop_core::{Observer, TcpEvent, UndoCause};
 
 use crate::config::FRtoMode;
-use crate::sender::{AckSigns, Context, Sender, State};
-
-/// F-RTO in progress; the recovery point is what had been sent at the timeout.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FRto {
-    /// Segments outstanding at the timeout.
-    flight: u32,
-    /// True once an ACK has advanced the window.
-    advanced: bool,
-}
+use crate::sender::{AckSigns, Context, FRto, Sender, State};
 
 /// What one ACK means to F-RTO.
 enum Verdict {

@@ -9,7 +9,6 @@ use lasthop_core::{Ecn, FlowId, Host, Instant, Observer, RetransmissionKind, Sac
 
 use crate::clock::{Tick, TickClock};
 use crate::config::{CachedInitialWindow, InitialSsthresh, TcpConfig};
-use crate::frto::FRto;
 use crate::metrics::{CachedMetrics, Knowledge};
 use crate::rto::{RttEstimator, signed};
 use crate::scoreboard::{Acknowledged, SackOutcome, Scoreboard, SentSegment};
@@ -81,6 +80,15 @@ pub(crate) struct AckSigns {
     pub ece: bool,
     /// Carried data, moved the window or acknowledged something: no duplicate.
     pub not_duplicate: bool,
+}
+
+/// F-RTO in progress; the recovery point is what had been sent at the timeout.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FRto {
+    /// Segments outstanding at the timeout.
+    pub flight: u32,
+    /// True once an ACK has advanced the window.
+    pub advanced: bool,
 }
 
 /// The sending half.
