@@ -48,11 +48,13 @@ test: lint test-rust test-python ## build, check the style and run all tests but
 test-long: build test-tools kernel ## run the statistical checks that take minutes
 	$(BIN)/pytest -m long
 
-lint: build lint-tools ## formatting, strict lints, types, and the sans-IO rules
+lint: build lint-tools ## formatting, strict lints, types, sans-IO, no circles of modules
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	scripts/check-sans-io --self-test
 	scripts/check-sans-io
+	scripts/check-cycles --self-test
+	scripts/check-cycles
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

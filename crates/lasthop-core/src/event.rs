@@ -4,27 +4,7 @@
 
 use serde::Serialize;
 
-use crate::{Dscp, Duration, FlowId, Instant, Packet};
-
-/// A place where events are seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Host {
-    /// The fixed host.
-    Server,
-    /// The mobile host.
-    Client,
-}
-
-impl Host {
-    /// The host at the other end.
-    #[must_use]
-    pub const fn other(self) -> Self {
-        match self {
-            Self::Server => Self::Client,
-            Self::Client => Self::Server,
-        }
-    }
-}
+use crate::{Dscp, Duration, FlowId, Host, Instant, Packet};
 
 /// Transport protocol of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

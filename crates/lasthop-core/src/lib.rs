@@ -12,11 +12,11 @@ pub mod units;
 pub use dist::{Cut, Distribution, Quantity, Sampler};
 pub use dscp::Dscp;
 pub use event::{
-    DropCause, FlowInfo, Host, HttpEvent, Observer, PacketEvent, Protocol, QueueDepth, RetransmissionKind,
+    DropCause, FlowInfo, HttpEvent, Observer, PacketEvent, Protocol, QueueDepth, RetransmissionKind,
     TcpEvent, UndoCause,
 };
 pub use packet::{
-    Body, Datagram, Direction, Ecn, Flags, FlowId, Packet, PacketArena, PacketId, SackBlock, SackList,
+    Body, Datagram, Direction, Ecn, Flags, FlowId, Host, Packet, PacketArena, PacketId, SackBlock, SackList,
     Segment, Timestamps,
 };
 pub use rng::{RandomStream, Seed};

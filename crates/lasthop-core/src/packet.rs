@@ -5,11 +5,31 @@
 
 use std::fmt;
 
-use crate::{Dscp, Host};
+use crate::Dscp;
 
 /// A flow of the run: one TCP connection or one UDP stream, in the order in which they were announced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u32);
+
+/// An end of every flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Host {
+    /// The fixed host.
+    Server,
+    /// The mobile host.
+    Client,
+}
+
+impl Host {
+    /// The host at the other end.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Server => Self::Client,
+            Self::Client => Self::Server,
+        }
+    }
+}
 
 /// Which way a packet travels over the last hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

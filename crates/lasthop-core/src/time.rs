@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};
 use std::str::FromStr;
 
-use crate::units::{self, ParseError};
+use crate::units::{self, ParseError, Rate};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -140,6 +140,20 @@ impl fmt::Display for Instant {
 }
 
 /// Units of a duration in nanoseconds, the smallest first.
+impl Rate {
+    /// Time to transmit an IP packet of `bytes` bytes (at most 65535), to the nearest nanosecond.
+    pub fn transmission_time(self, bytes: u32) -> Duration {
+        self.time_of_nanobits(u64::from(bytes) * 8 * 1_000_000_000)
+    }
+
+    /// Time to transmit that many billionths of a bit, to the nearest nanosecond. They count parts of a packet without
+    /// rounding, as `1 bit/s` is one of them in each nanosecond.
+    pub fn time_of_nanobits(self, nanobits: u64) -> Duration {
+        let rate = self.bits_per_second();
+        Duration::from_nanos((nanobits + rate / 2) / rate)
+    }
+}
+
 const UNITS: units::UnitTable = units::UnitTable {
     what: "a duration",
     example: "300 ms",

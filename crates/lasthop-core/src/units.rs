@@ -10,8 +10,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::Duration;
-
 /// Why a text is not the quantity it should be, in words for whoever wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError(String);
@@ -44,17 +42,6 @@ impl Rate {
     /// Bits per second.
     pub const fn bits_per_second(self) -> u64 {
         self.0
-    }
-
-    /// Time to transmit an IP packet of `bytes` bytes (at most 65535), to the nearest nanosecond.
-    pub fn transmission_time(self, bytes: u32) -> Duration {
-        self.time_of_nanobits(u64::from(bytes) * 8 * 1_000_000_000)
-    }
-
-    /// Time to transmit that many billionths of a bit, to the nearest nanosecond. They count parts of a packet without
-    /// rounding, as `1 bit/s` is one of them in each nanosecond.
-    pub fn time_of_nanobits(self, nanobits: u64) -> Duration {
-        Duration::from_nanos((nanobits + self.0 / 2) / self.0)
     }
 }
 

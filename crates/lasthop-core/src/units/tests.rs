@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Duration;
 
 #[track_caller]
 fn error<T: FromStr<Err = ParseError> + fmt::Debug>(text: &str) -> String {
