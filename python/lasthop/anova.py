@@ -28,7 +28,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,14 +37,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from lasthop.campaign import FLOWS, RUNS, factor_column
+from lasthop.campaign import FLOWS, PAGES, RUNS, SHORTS, factor_column
 from lasthop.errors import InputError, nearest
 from lasthop.selection import select_cells
+from lasthop.shorts import with_rates
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 REPLICATION_COLUMNS = ("set", "replication")
+_WHO = {RUNS: "", PAGES: "page", SHORTS: "application", FLOWS: "role"}
+"""The tables in the order in which a response is looked for, and the column that tells a run's rows apart."""
+_ROWS = {PAGES: "page loads", SHORTS: "short flows", FLOWS: "flows"}
 _NAMED_AT_MOST = 5
 _NOT_METRICS = frozenset({"start_s"})
 _KINDS = ("overall mean", "main effect", "interaction")
@@ -144,9 +148,10 @@ class Analysis:
 def read_table(source: Path, response: str, only: Sequence[str] = (), role: str | None = None) -> Table:
     """Read a response from a results folder or a CSV file.
 
-    In a folder it is a column of `runs.parquet`, or one of `flows.parquet`: then the mean over each run's flows, or
-    over those with `role`. `only` are filters as for `select_cells`, here of any column that may be a factor. Raises
-    InputError if there is no such response or nothing is left.
+    In a folder it is a column of the first table that has it: of runs, page loads, short flows or flows. Of these three
+    it is the mean over each run's rows, or over those called `role`: the name of a page load, that of short flows'
+    hosts, or the role of a flow. `only` are filters as for `select_cells`, here of any column that may be a factor.
+    Raises InputError if there is no such response or nothing is left.
     """
     if source.is_dir():
         table = _from_folder(source, response, role)
@@ -164,25 +169,42 @@ def _from_folder(folder: Path, response: str, role: str | None) -> Table:
             f"{folder} holds no {' and no '.join(absent)}: give the folder that 'lasthop run' or 'lasthop study run' "
             "has left. A run that was stopped is finished by the same command."
         )
-    runs, flows = (_read_parquet(folder / name) for name in (RUNS, FLOWS))
+    tables = {name: _read_parquet(folder / name) for name in _WHO if (folder / name).is_file()}
+    if SHORTS in tables:
+        tables[SHORTS] = with_rates(tables[SHORTS])
+    runs = tables[RUNS]
     factors = runs.columns[: runs.columns.index("set")]
     keys = [*factors, *REPLICATION_COLUMNS]
-    of_runs, of_flows = _metrics(runs, keys), _metrics(flows, keys)
-    if response in of_runs:
-        if role is not None:
-            raise InputError(f"--role {role}: {response} is a metric of runs, not of flows; leave the role out.")
+    having = [name for name, table in tables.items() if response in _metrics(table, keys)]
+    if not having:
+        known = dict.fromkeys(metric for table in tables.values() for metric in _metrics(table, keys))
+        raise InputError(_no_response(folder, response, list(known)))
+    name = having[0] if role is None else _having_role(tables, having, response, role)
+    if name == RUNS:
         return Table(runs.select(*keys, response), response, factors)
-    if response not in of_flows:
-        raise InputError(_no_response(folder, response, of_runs + of_flows))
-    if role is not None:
-        flows = _with_role(flows, role)
-    # A mean over those flows alone that have a value would pass for the mean of all.
+    rows = tables[name] if role is None else tables[name].filter(pl.col(_WHO[name]) == role)
+    # A mean over those rows alone that have a value would pass for the mean of all.
     whole = pl.col(response).is_not_null().all()
-    frame = flows.group_by(keys, maintain_order=True).agg(pl.when(whole).then(pl.col(response).mean()))
-    advice = "A run has one if each of its flows has" + (
-        f" whose role is {role}." if role else "; --role chooses flows."
+    frame = rows.group_by(keys, maintain_order=True).agg(pl.when(whole).then(pl.col(response).mean()))
+    what = _ROWS[name]
+    advice = f"A run has one if each of its {what} has" + (
+        f" that is called {role}." if role else f"; --role chooses {what}."
     )
     return Table(frame, response, factors, advice)
+
+
+def _having_role(tables: Mapping[str, pl.DataFrame], having: Sequence[str], response: str, role: str) -> str:
+    """Return the first table with rows of this role; raise InputError if there is none."""
+    named = [name for name in having if name != RUNS]
+    if not named:
+        raise InputError(f"--role {role}: {response} is a metric of runs, not of flows; leave the role out.")
+    known = [who for name in named for who in tables[name][_WHO[name]].unique(maintain_order=True)]
+    for name in named:
+        if role in tables[name][_WHO[name]]:
+            return name
+    raise InputError(
+        f"--role {role}: there is no such role; did you mean '{nearest(role, known)}'? Roles: {', '.join(known)}."
+    )
 
 
 def _read_parquet(file: Path) -> pl.DataFrame:
@@ -194,15 +216,6 @@ def _read_parquet(file: Path) -> pl.DataFrame:
     if absent:
         raise InputError(f"{file} has no column {' and no '.join(absent)}: it was not made by lasthop.")
     return frame
-
-
-def _with_role(flows: pl.DataFrame, role: str) -> pl.DataFrame:
-    roles = flows["role"].unique(maintain_order=True).to_list()
-    if role not in roles:
-        raise InputError(
-            f"--role {role}: there is no such role; did you mean '{nearest(role, roles)}'? Roles: {', '.join(roles)}."
-        )
-    return flows.filter(pl.col("role") == role)
 
 
 def _metrics(frame: pl.DataFrame, keys: Sequence[str]) -> list[str]:

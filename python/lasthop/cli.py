@@ -416,7 +416,10 @@ def claims_command(
     "table any column may be named.",
 )
 @click.option(
-    "--role", metavar="ROLE", help="Take METRIC from the flows of this role.  [default: the mean over a run's flows]"
+    "--role",
+    metavar="ROLE",
+    help="Take METRIC from the flows of this role, from this page load or from the short flows of these hosts.  "
+    "[default: the mean over all of a run]",
 )
 @click.option(
     "--confidence",
@@ -441,10 +444,10 @@ def anova_command(
 ) -> None:
     """Say how much of a metric's variation each factor explains.
 
-    DIR is a results folder: METRIC is a column of runs.parquet, or of flows.parquet, and a run's value then the mean
-    over its flows. FILE.csv is any table with a line per value and columns for factors and METRIC; replications of a
-    cell are told apart by columns named set and replication. Every combination of the factors' levels must be there,
-    each as often as any other.
+    DIR is a results folder: METRIC is a column of runs.parquet, or else of pages.parquet, shorts.parquet or
+    flows.parquet; a run's value is then the mean over its page loads, short flows or flows. FILE.csv is any table with
+    a line per value and columns for factors and METRIC; replications of a cell are told apart by columns named set and
+    replication. Every combination of the factors' levels must be there, each as often as any other.
 
     The variation is the sum of squares about the overall mean. It is shared out to each factor, to each pair of
     factors (how much the effect of one depends on the level of the other), and to a rest. The rest is the error between

@@ -456,6 +456,45 @@ def test_a_results_folder_gives_a_metric_of_runs(results: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("example", "response", "factors", "role"),
+    [
+        ("web-page", "response_time_s", ["factor_protocol", "window"], None),
+        ("short-flows", "fct_mean_s", ["load"], None),
+        ("short-flows", "fct_mean_s", ["load"], "iw3"),
+        ("short-flows", "timeouts_per_flow", ["load"], "iw10"),
+    ],
+)
+def test_a_results_folder_gives_metrics_of_page_loads_and_short_flows(
+    tmp_path: Path, example: str, response: str, factors: list[str], role: str | None
+) -> None:
+    out = tmp_path / "out"
+    file = ATMF1998.parents[1] / "examples" / f"{example}.toml"
+    assert main(["run", str(file), "--replications", "3", "--quiet", "--out", str(out)]) == 0
+    found = analyse(full_factorial(read_table(out, response, (), role), factors))
+    rows = pl.read_parquet(out / ("pages.parquet" if example == "web-page" else "shorts.parquet"))
+    if response == "timeouts_per_flow":
+        rows = rows.with_columns(timeouts_per_flow=pl.col("timeouts") / pl.col("flows"))
+    rows = rows if role is None else rows.filter(application=role)
+    runs = rows.group_by([*factors, "replication"]).agg(pl.col(response).mean())
+    assert found.design.replications == 3
+    groups = [part[response].to_numpy() for part in runs.partition_by(factors[0])]
+    if len(factors) == 1:
+        test = stats.f_oneway(*groups)
+        assert component(found, factors[0]).f == pytest.approx(test.statistic)
+        assert component(found, factors[0]).p == pytest.approx(test.pvalue)
+    means = runs.group_by(factors[0], maintain_order=True).agg(pl.col(response).mean())
+    for level, mean in means.iter_rows():
+        assert effect(found, level).effect == pytest.approx(mean - runs[response].to_numpy().mean())
+
+
+def test_an_unknown_role_of_short_flows_names_the_nearest(tmp_path: Path) -> None:
+    file = ATMF1998.parents[1] / "examples" / "short-flows.toml"
+    assert main(["run", str(file), "--replications", "1", "--quiet", "--out", str(tmp_path / "out")]) == 0
+    with pytest.raises(InputError, match="did you mean 'iw3'"):
+        read_table(tmp_path / "out", "fct_mean_s", (), "iw4")
+
+
+@pytest.mark.parametrize(
     ("response", "only", "role", "expected"),
     [
         ("duplicate_ack", [], None, "did you mean 'duplicate_acks'"),

@@ -14,6 +14,7 @@ from lasthop.campaign import FLOWS, PAGES, RUNS, factor_column
 from lasthop.claims.design import Key
 from lasthop.claims.language import ClaimError
 from lasthop.errors import nearest
+from lasthop.shorts import with_rates
 
 _FILES = {"runs": RUNS, "pages": PAGES, "shorts": "shorts.parquet", "flows": FLOWS}
 _WHO = {"pages": "page", "shorts": "application", "flows": "role"}
@@ -47,7 +48,10 @@ class Records:
     def read(cls, folder: Path, factors: Sequence[str]) -> Records:
         """Read the tables that a results folder has."""
         files = {name: folder / file for name, file in _FILES.items()}
-        return cls({name: pl.read_parquet(file) for name, file in files.items() if file.is_file()}, factors)
+        tables = {name: pl.read_parquet(file) for name, file in files.items() if file.is_file()}
+        if "shorts" in tables:
+            tables["shorts"] = with_rates(tables["shorts"])
+        return cls(tables, factors)
 
     def _own(self, table: pl.DataFrame) -> pl.DataFrame:
         # A column of its own name, such as `protocol` of flows, is not the factor.
