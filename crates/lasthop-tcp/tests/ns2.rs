@@ -378,3 +378,24 @@ fn frto_makes_no_difference_to_ns2() {
         assert_eq!(sent(&format!("spike_{variant}_frto")), sent(&format!("spike_{variant}_nofrto")));
     }
 }
+
+#[test]
+fn limited_transmit_finds_an_early_loss_without_a_timeout() {
+    let drop1 =
+        |variant: &str| runs().find(|run| run.name == format!("drop1_{variant}")).expect("it is on file");
+    for variant in ["tahoe", "reno", "newreno", "sack1"] {
+        let mut params = drop1(variant).params;
+        params.stop = 3.0;
+        for (window, lost) in (1..=10).flat_map(|window| (1..=12).map(move |lost| (window, lost))) {
+            params.iw = window;
+            params.dseq = lost.to_string();
+            let (sent, timeouts) = drive(&params);
+            let again: Vec<u64> = retransmissions(&sent).iter().map(|&(_, number)| number).collect();
+            // As in ns-2: nothing follows the only segment of a window. Tahoe goes back, and may send more again.
+            let place = format!("{variant}, initial window {window}, packet {lost} lost");
+            assert_eq!(timeouts, usize::from(window == 1 && lost == 1), "{place}");
+            assert_eq!(again[0], lost, "{place}");
+            assert!(again.len() == 1 || variant == "tahoe", "{place}: {again:?}");
+        }
+    }
+}
