@@ -120,6 +120,19 @@ def test_what_did_not_finish_is_said(lasthop_main: Main, tmp_path: Path, capsys:
     assert f"Not finished: 20 of 20 (20 {outcomes[0]})." in capsys.readouterr().out
 
 
+def test_a_run_without_a_packet_has_no_table(
+    lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (EXAMPLES / "two-flows.toml").read_text(encoding="utf-8")
+    file = tmp_path / "silent.toml"
+    file.write_text(text.replace('time_limit = "10 min"', 'time_limit = "1 ms"'), encoding="utf-8")
+    assert lasthop_main("run", file, "--out", "out") == 0
+    out = capsys.readouterr().out
+    assert "Zero throughout: " in out
+    assert "elapsed time" not in out
+    assert shown(capsys, "out", "--metric", "elapsed_s").startswith("Flows: no values of elapsed time.\n")
+
+
 # ---- Options ---------------------------------------------------------------------------------------------
 
 

@@ -76,7 +76,7 @@ def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
         lines += ["Differences between levels (replications in pairs, p corrected after Holm):", *_wrapped(kept)]
     if len(told) > len(kept):
         lines.append(f"  ... and {len(told) - len(kept)} more: {shown.rest}")
-    return lines
+    return lines if lines[-1] else lines[:-1]
 
 
 def _wrapped(told: Sequence[str]) -> list[str]:
@@ -116,6 +116,8 @@ def _unequal(section: Section, by: Sequence[str] | None) -> list[str]:
 
 def _table(section: Section, shown: Shown) -> list[str]:
     found = statistics(section, shown.by)
+    if found.is_empty():
+        return [f"{section.title}: no values of {', '.join(map(label, section.metrics))}."]
     labels = list(section.varied if shown.by is None else shown.by)
     if found[WHO].n_unique() > 1 or not labels:
         labels.append(WHO)
@@ -126,12 +128,12 @@ def _table(section: Section, shown: Shown) -> list[str]:
     fields = [_fields(group, shown.statistic, ranges=ranges) for group in groups]
     scales, without = _scales(section, fields)
     names = [[str(group[name][0]) for name in labels] for group in groups]
-    lines = [_title(section, shown, found, ranges=ranges), ""]
-    lines += _rendered(
-        [section.factors.get(name, name) for name in labels], names[: shown.rows], fields[: shown.rows], scales
-    )
-    if shown.rows is not None and len(groups) > shown.rows:
-        lines.append(f"  ... and {len(groups) - shown.rows} more rows: {shown.rest}")
+    lines = [_title(section, shown, found, ranges=ranges)]
+    if scales:
+        titles = [section.factors.get(name, name) for name in labels]
+        lines += ["", *_rendered(titles, names[: shown.rows], fields[: shown.rows], scales)]
+        if shown.rows is not None and len(groups) > shown.rows:
+            lines.append(f"  ... and {len(groups) - shown.rows} more rows: {shown.rest}")
     if without:
         lines.append(f"Zero throughout: {', '.join(map(label, without))}.")
     return lines
