@@ -274,7 +274,7 @@ def schema() -> None:
 
 
 @cli.command("trace")
-@one_run_options
+@one_run_options()
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder to make for the captures."
 )
@@ -299,7 +299,7 @@ def trace(context: click.Context, /, *, out: Path, snaplen: int | None, quiet: b
 
 
 @cli.command("explain")
-@one_run_options
+@one_run_options()
 @click.option("--flow", metavar="NAME", help="The flow to explain.  [default: every flow]")
 @click.pass_context
 def explain_command(context: click.Context, /, *, flow: str | None, **_: object) -> None:

@@ -84,10 +84,10 @@ class OneRunOptions:
         return ChosenRun(plan, cell, self.set_number, self.replication)
 
 
-def one_run_options(command: F) -> F:
-    """Give a command the options of `OneRunOptions`."""
+def one_run_options(source: str = "FILE") -> Callable[[F], F]:
+    """Give a command the options of `OneRunOptions`; `source` is what its help calls the argument."""
     options = [
-        click.argument("scenario", metavar="FILE", shell_complete=complete_scenarios),
+        click.argument("scenario", metavar=source, shell_complete=complete_scenarios),
         click.option("--cell", "key", metavar="KEY", help="The cell, by its whole key, such as link=e0,variant=eifel."),
         click.option(
             "--only",
@@ -123,9 +123,13 @@ def one_run_options(command: F) -> F:
         engine_option,
         kernel_option,
     ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+
+    def give(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return give
 
 
 def list_files(run: ChosenRun, files: Sequence[Path]) -> None:

@@ -4,23 +4,64 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import click
 
+from lasthop.errors import InputError
+from lasthop.folder import is_results
 from lasthop.options import OneRunOptions, list_files, one_run_options, quiet_option
+
+_OF_ONE_RUN = {
+    "key": "--cell",
+    "replication": "--replication",
+    "set_number": "--set",
+    "replications": "--replications",
+    "seed": "--seed",
+    "engine": "--engine",
+    "kernel": "--kernel",
+    "flows": "--flow",
+    "start": "--from",
+    "stop": "--to",
+}
+_OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
 
 
 @click.command("plot")
-@one_run_options
+@one_run_options("SOURCE")
 @click.option(
     "--kind",
     "kinds",
     metavar="KIND,...",
-    help="Any of sequence, cwnd, rtt, queue, throughput.  [default: all]",
+    help="One run: any of waterfall, sequence, cwnd, rtt, queue, throughput.  [default: all]  Results: box, cdf or "
+    "line.  [default: line over three or more numeric levels, otherwise box]",
 )
-@click.option("--flow", "flows", multiple=True, metavar="F", help="Only this flow; may be repeated.  [default: all]")
-@click.option("--from", "start", type=click.FloatRange(min=0), metavar="T", help="Begin at T seconds.")
-@click.option("--to", "stop", type=click.FloatRange(min=0), metavar="T", help="End at T seconds.")
+@click.option(
+    "--flow",
+    "flows",
+    multiple=True,
+    metavar="F",
+    help="One run: only this flow, or this page load, and the time it took; may be repeated.  [default: all]",
+)
+@click.option("--from", "start", type=click.FloatRange(min=0), metavar="T", help="One run: begin at T seconds.")
+@click.option("--to", "stop", type=click.FloatRange(min=0), metavar="T", help="One run: end at T seconds.")
+@click.option(
+    "--y",
+    metavar="METRIC",
+    help="Results: the column of the records to draw.  [default: the time that pages, short flows or transfers took]",
+)
+@click.option(
+    "--x",
+    metavar="FACTOR",
+    help="Results: the factor on the horizontal axis; role is one, too.  [default: the last one with several levels]",
+)
+@click.option(
+    "--hue",
+    metavar="FACTOR",
+    help="Results: the factor told apart by colour. Each combination of those left has a panel.  [default: role, or "
+    "the last one left with several levels]",
+)
+@click.option("--role", metavar="ROLE", help="Results: only flows of this role.  [default: all]")
 @click.option(
     "--format",
     "file_format",
@@ -38,22 +79,43 @@ from lasthop.options import OneRunOptions, list_files, one_run_options, quiet_op
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE|DIR",
-    help="A new file that ends in .png, .svg or .pdf, with all panels above each other; or a new folder, with a file "
-    "for each panel. Nothing is overwritten.  [default: NAME.png in the working folder; NAME-2.png if that exists]",
+    help="A new file that ends in .png, .svg or .pdf; or, for one run, a new folder, with a file for each panel. "
+    "Nothing is overwritten.  [default: NAME.png, for results NAME-METRIC.png, in the working folder; NAME-2.png if "
+    "that exists]",
 )
 @quiet_option
 @click.pass_context
-def plot_command(context: click.Context, /, *, quiet: bool, **_: object) -> None:
-    """Draw one replication for a paper, as PNG, SVG or PDF.
+def plot_command(context: click.Context, /, *, scenario: str, quiet: bool, **_: object) -> None:
+    r"""Draw the results in a folder, or one run of a scenario, for a paper: as PNG, SVG or PDF.
 
-    FILE is a scenario file or the name of a study. The kinds are waterfall (page loads, a line per object: connecting,
-    waiting, receiving, ending), sequence (numbers over time, a picture per TCP flow: segments, ACKs, advertised window,
-    SACK blocks, retransmissions by kind, drops by cause), cwnd (with ssthresh), rtt (samples, RTO, expiries), queue
-    (router queue, by class; RED's average, drops, marks) and throughput (goodput of each flow). Bad periods of the link
-    are shaded.
+    SOURCE is a folder of finished results, a scenario file, or the name of a study.
 
-    Example: lasthop plot kulve2003 --only link=r6,workload=2tcp0udp,variant=frto --replication 12 --out /tmp/frto.pdf
+    Results, or those of the cells that --only names, are drawn as a metric against a factor (line: means with 95 %
+    intervals), as its distribution at each level (box: quartiles and extremes over the replications), or as
+    distribution functions of all values (cdf).
+
+    Of a scenario one run is simulated again and drawn over time. The kinds are waterfall (page loads: when each object
+    was connecting, waiting, receiving), sequence (segments, ACKs, retransmissions by kind and drops by cause of each
+    TCP flow), cwnd (with ssthresh), rtt (samples, timeout, expiries), queue (router queue by class, RED's average,
+    drops, marks) and throughput (goodput of each flow). Bad periods of the link are shaded. With many flows, those with
+    most losses and timeouts have colours and panels; the picture says how many are missing.
+
+    \b
+    Examples: lasthop plot results/kulve2003 --y throughput_Bps --x variant --only link=r6
+              lasthop plot kulve2003 --only link=r6,workload=2tcp0udp,variant=frto --replication 12 --out frto.pdf
     """
+    folder = Path(scenario)
+    if folder.is_dir() and (is_results(folder) or not _is_study(scenario)):
+        _refuse(context, _OF_ONE_RUN, f"chooses within one run, and {folder} is a folder of results")
+        files, notes = _plot_results(folder, context.params)
+        if not quiet:
+            click.echo("\n".join([*map(str, files), *notes]))
+        return
+    _refuse(context, _OF_RESULTS, f"is for results, and {scenario} is a scenario: give the folder that 'run' has left")
+    _plot_run(context, quiet=quiet)
+
+
+def _plot_run(context: click.Context, *, quiet: bool) -> None:
     from lasthop.pictures.files import PictureRequest, write_pictures
 
     run = OneRunOptions.of(context).choose()
@@ -63,3 +125,25 @@ def plot_command(context: click.Context, /, *, quiet: bool, **_: object) -> None
         list_files(run, files)
         for note in notes:
             click.echo(f"{note} Choose others with --flow.")
+
+
+def _plot_results(folder: Path, options: dict[str, Any]) -> tuple[list[Path], list[str]]:
+    from lasthop.pictures.files import write_chart
+    from lasthop.pictures.results import ResultRequest, result_kind
+
+    names = ("x", "y", "hue", "only", "role")
+    request = ResultRequest(**{name: options[name] for name in names}, kind=result_kind(options["kinds"]))
+    return write_chart(folder, request, options["out"], options["file_format"], options["columns"])
+
+
+def _is_study(name: str) -> bool:
+    from lasthop.catalogue import list_studies
+
+    return name in list_studies()
+
+
+def _refuse(context: click.Context, options: dict[str, str], why: str) -> None:
+    """Refuse options that were given and are for the other sort of source."""
+    for parameter, option in options.items():
+        if context.get_parameter_source(parameter) is click.core.ParameterSource.COMMANDLINE:
+            raise InputError(f"{option} {why}.")

@@ -13,7 +13,9 @@ from lasthop.atomic import replace_atomically
 from lasthop.campaign import ChosenRun
 from lasthop.errors import InputError, nearest
 from lasthop.pictures.cast import Cast
+from lasthop.pictures.charts import draw_chart
 from lasthop.pictures.panels import KINDS, panels
+from lasthop.pictures.results import ResultRequest, read_chart
 from lasthop.pictures.shapes import Panel
 from lasthop.pictures.static import FORMATS, draw
 from lasthop.pictures.tables import FlowOf, TraceTables
@@ -122,6 +124,23 @@ def _span(request: PictureRequest, tables: TraceTables, named: Sequence[FlowOf])
 def _name(panel: Panel) -> str:
     words = [panel.kind, *re.findall(r"[\w.-]+", panel.subject)]
     return "-".join(words)
+
+
+def write_chart(
+    folder: Path, request: ResultRequest, out: Path | None, file_format: str | None, columns: int
+) -> tuple[list[Path], list[str]]:
+    """Draw the results in a folder as one new file; return it, and how to read it. Nothing is left of a failure."""
+    chart = read_chart(folder, request)
+    path = choose_out(out, file_format, f"{chart.name}-{chart.y}")
+    suffix = file_suffix(path)
+    if not suffix:
+        raise InputError(f"--out {path}: results become one file; let its name end in .{', .'.join(FORMATS)}.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_atomically(path, lambda temporary: draw_chart(chart, temporary, suffix, columns))
+    except OSError as error:
+        raise InputError(f"Cannot write to {path}: {error}.") from error
+    return [path], chart.notes
 
 
 def write_pictures(run: ChosenRun, request: PictureRequest) -> tuple[list[Path], list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,7 @@ STYLE: dict[Any, Any] = {
 }
 
 
-_LEGEND: dict[str, Any] = {
+LEGEND: dict[str, Any] = {
     "frameon": False,
     "borderaxespad": 0.1,
     "borderpad": 0.2,
@@ -77,7 +77,7 @@ _Y_LABEL_IN = 0.14
 _LONGEST_NAME = 40  # characters
 _SWATCH_PT = 3.0
 _NOTE_PT = 7
-_CHARACTERS_PER_IN = 20
+_CHARACTERS_PER_IN = 23
 _LEAST_SYMBOL_PX = 4
 
 
@@ -165,7 +165,7 @@ def _add_legend(axes: Axes, handles: Mapping[str, Artist], room_in: float) -> fl
     height = 0.0
     for columns in dict.fromkeys(filled):
         place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": columns}
-        legend = axes.legend(handles.values(), handles.keys(), **place, **_LEGEND)
+        legend = axes.legend(handles.values(), handles.keys(), **place, **LEGEND)
         extent = legend.get_window_extent()
         height = float(extent.height / axes.figure.dpi)
         if extent.width <= room_in * axes.figure.dpi:
@@ -227,7 +227,7 @@ def figure_of(picture: Picture, columns: int) -> Figure:
         new = {name: handle for name, handle in handles.items() if name not in named}
         rooms.append((_GAP_IN + _add_legend(axes, new, room), height))
         named.update(handles)
-    notes = _wrapped(picture.notes, figure.get_figwidth())
+    notes = wrapped(picture.notes, figure.get_figwidth())
     below = _TIME_AXIS_IN + (_GAP_IN + _NOTE_LINE_IN * len(notes) if notes else 0)
     _place(figure, stacked, rooms, left, below)
     for line, text in enumerate(reversed(notes)):
@@ -264,17 +264,22 @@ def _place(
         axes.yaxis.set_label_coords(-(left - _MARGIN_IN - _Y_LABEL_IN / 2) / (width - left - _MARGIN_IN), 0.5)
 
 
-def _wrapped(notes: Sequence[str], width_in: float) -> list[str]:
+def wrapped(notes: Sequence[str], width_in: float) -> list[str]:
+    """Return sentences as lines that fit into a width."""
     return [line for note in notes for line in textwrap.wrap(note, int(width_in * _CHARACTERS_PER_IN))]
 
 
 def draw(picture: Picture, path: Path, file_format: str, columns: int) -> None:
     """Draw panels above each other, over one axis of time, into the file `path`; 1 or 2 columns of a paper wide."""
+    save(lambda: figure_of(picture, columns), path, file_format)
+
+
+def save(make: Callable[[], Figure], path: Path, file_format: str) -> None:
+    """Make a figure in the style of papers and write it; the same figure gives the same bytes."""
     import matplotlib as mpl
 
     with mpl.rc_context():
         mpl.rcdefaults()  # a user's matplotlibrc changes nothing
         mpl.rcParams.update(STYLE)
-        figure = figure_of(picture, columns)
         undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
-        figure.savefig(path, format=file_format, dpi=_DPI, metadata=undated)
+        make().savefig(path, format=file_format, dpi=_DPI, metadata=undated)

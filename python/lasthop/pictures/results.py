@@ -1,0 +1,321 @@
+"""Results of a finished run as groups of values: what `lasthop plot DIR` draws, before it is drawn."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from lasthop import units
+from lasthop.beside import Tables
+from lasthop.campaign import factor_column, finished
+from lasthop.errors import InputError, nearest
+from lasthop.pictures import levels
+from lasthop.pictures.marks import FLOW_COLORS
+from lasthop.pictures.panels import KINDS
+from lasthop.selection import select_cells
+
+BOX, CDF, LINE = "box", "cdf", "line"
+RESULT_KINDS = (BOX, CDF, LINE)
+MOST_RESULT_PANELS = 12
+"""So many combinations of the factors on neither axis have a panel."""
+MOST_HUES = 14
+"""So many levels are told apart by colour and dash."""
+_REPLICATION = ["set", "replication"]
+_HEADLINES = ("response_time_s", "fct_mean_s", "elapsed_s", "throughput_Bps", "efficiency", "duration_s")
+"""What a table is drawn by, in order of preference, if it has a value in every row."""
+_NOT_DRAWN = frozenset({"start_s", *_REPLICATION})
+_TRANSFER = "is_transfer"
+_FEW_LEVELS = 3
+"""From so many numeric levels on, a metric is drawn against them as a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRequest:
+    """What to draw of results; what is not given is chosen. `only` are filters as for `select_cells`."""
+
+    x: str | None = None
+    y: str | None = None
+    hue: str | None = None
+    kind: str | None = None
+    only: tuple[str, ...] = ()
+    role: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Values of one level of `hue` at one level of `x`, in the unit of the records; one for each replication."""
+
+    x: str
+    hue: str
+    values: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPanel:
+    """The groups of one combination of the factors on neither axis, which `title` names: `iw = 3`."""
+
+    title: str
+    groups: list[Group]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Panels over the same levels, of the scenario `name`.
+
+    `x` and `hue` are the factors' names, or empty; `scale` is that of the values.
+    """
+
+    name: str
+    kind: str
+    y: str
+    x: str
+    hue: str
+    x_levels: list[str]
+    hue_levels: list[str]
+    panels: list[ResultPanel]
+    scale: units.Scale
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of a table that have the metric. `factors` are the columns that tell rows apart, `who` the last of them."""
+
+    frame: pl.DataFrame
+    factors: list[str]
+    who: str | None
+    missing: int = 0
+
+    def like(self, frame: pl.DataFrame) -> _Rows:
+        return replace(self, frame=frame)
+
+    def varied(self) -> list[str]:
+        return [name for name in self.factors if self.frame[name].n_unique() > 1]
+
+    def levels(self, name: str) -> list[str]:
+        return levels.in_order(self.frame[name].unique(maintain_order=True).to_list())
+
+
+@dataclass(frozen=True, slots=True)
+class _Combination:
+    """Levels that rows have, as something that filters can choose."""
+
+    levels: dict[str, str]
+
+    @property
+    def key(self) -> str:
+        return ",".join(f"{name}={level}" for name, level in self.levels.items())
+
+
+def result_kind(text: str | None) -> str | None:
+    """Return what `--kind` asks for; raise InputError if results are not drawn so."""
+    if text is not None and text not in RESULT_KINDS:
+        why = f"did you mean '{nearest(text, RESULT_KINDS)}'?"
+        if set(text.split(",")) <= set(KINDS):
+            why = "that shows one run: give its scenario file instead of the folder."
+        raise InputError(f"--kind {text}: results are drawn as {', '.join(RESULT_KINDS[:-1])} or {LINE}; {why}")
+    return text
+
+
+def read_chart(folder: Path, request: ResultRequest) -> Chart:
+    """Read what to draw from finished results; raise InputError if there are none, or not what was asked for."""
+    manifest = finished(folder)
+    try:
+        tables = Tables.read(folder)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"Cannot read the records in {folder}: {str(error).splitlines()[0]}") from error
+    metric, rows = _choose_metric(_chosen(_all_rows(tables), request), request.y)
+    here = rows.frame.drop_nulls(metric)
+    rows = replace(rows, frame=here, missing=rows.frame.height - here.height)
+    return _chart(str(manifest["identity"]["scenario"]), rows, metric, request)
+
+
+def _all_rows(tables: Tables) -> list[_Rows]:
+    """Return the tables in the order in which a metric is looked for."""
+    columns = tables.runs.columns
+    factors = columns[: columns.index("set")]
+    kinds = [(tables.pages, "page"), (tables.shorts, "application"), (tables.flows, "role"), (tables.runs, None)]
+    found = []
+    for frame, who in kinds:
+        if frame is None or frame.is_empty():
+            continue
+        transfers = [(pl.col("protocol") == "tcp").alias(_TRANSFER)] if who == "role" else []
+        names = {column: _factor_name(column) for column in factors}
+        own = [name for column, name in names.items() if column != name]  # what a factor's column was renamed for
+        named = frame.with_columns(transfers).drop(own, strict=False).rename(names)
+        telling = [*names.values(), *([who] if who else [])]
+        found.append(_Rows(named.with_columns(pl.col(telling).cast(pl.String)), telling, who))
+    if not found:
+        raise InputError("The results hold no run.")
+    return found
+
+
+def _factor_name(column: str) -> str:
+    name = column.removeprefix("factor_")
+    return name if factor_column(name) == column else column
+
+
+def _metrics(rows: _Rows) -> list[str]:
+    return [name for name, kind in rows.frame.schema.items() if kind.is_numeric() and name not in _NOT_DRAWN]
+
+
+def _chosen(tables: Sequence[_Rows], request: ResultRequest) -> list[_Rows]:
+    """Return what `--only` and `--role` leave of each table, and no table of which nothing is left."""
+    if request.only:
+        runs = tables[-1]
+        combinations = runs.frame.select(runs.factors).unique(maintain_order=True)
+        known = {name: runs.levels(name) for name in runs.factors}
+        cells = [_Combination(cell) for cell in combinations.iter_rows(named=True)]
+        chosen = pl.DataFrame([cell.levels for cell in select_cells(cells, known, request.only)])
+        tables = [rows.like(rows.frame.join(chosen, on=runs.factors, how="semi")) for rows in tables]
+    if request.role is not None:
+        known_roles = [role for rows in tables if rows.who for role in rows.levels(rows.who)]
+        if request.role not in known_roles:
+            raise InputError(
+                f"--role {request.role}: there is no such role; did you mean '{nearest(request.role, known_roles)}'? "
+                f"Roles: {', '.join(dict.fromkeys(known_roles))}."
+            )
+        tables = [rows.like(rows.frame.filter(pl.col(rows.who) == request.role)) for rows in tables if rows.who]
+    return [rows for rows in tables if not rows.frame.is_empty()]
+
+
+def _choose_metric(tables: Sequence[_Rows], asked: str | None) -> tuple[str, _Rows]:
+    """Return the metric to draw, and the first table that has it."""
+    if asked is None:
+        return _headline(tables)
+    known = list(dict.fromkeys(name for rows in tables for name in _metrics(rows)))
+    if asked not in known:
+        raise InputError(
+            f"--y {asked}: the results have no such column; did you mean '{nearest(asked, known)}'? "
+            f"Columns: {', '.join(known)}."
+        )
+    for rows in tables:
+        if asked in _metrics(rows) and rows.frame[asked].count():
+            return asked, rows
+    raise InputError(f"--y {asked}: none of the chosen rows has a value.")
+
+
+def _headline(tables: Sequence[_Rows]) -> tuple[str, _Rows]:
+    """Return the metric that tells most: of the first table that has any, the first that every row has."""
+    for rows in tables:
+        # A stream lasts as long as it was told to.
+        own = rows.like(rows.frame.filter(_TRANSFER)) if _TRANSFER in rows.frame.columns else rows
+        found = [name for name in _HEADLINES if name in _metrics(rows) and own.frame[name].count()]
+        whole = [name for name in found if own.frame[name].null_count() == 0]
+        if found:
+            return (whole or found)[0], own
+    raise InputError("None of the chosen rows has a metric to draw; name one with --y.")
+
+
+def _factor(rows: _Rows, option: str, asked: str) -> str:
+    if asked not in rows.factors:
+        raise InputError(
+            f"{option} {asked}: the results have no such factor; did you mean '{nearest(asked, rows.factors)}'? "
+            f"Factors: {', '.join(rows.factors)}."
+        )
+    return asked
+
+
+def _axes(rows: _Rows, request: ResultRequest) -> tuple[str, str]:
+    """Return the factors of the horizontal axis and of the colours; an empty name for none."""
+    if request.kind == CDF and request.x is not None:
+        raise InputError(f"--x {request.x}: a CDF has the metric on its horizontal axis; choose --y and --hue.")
+    varied = rows.varied()
+    x = hue = ""
+    if request.x is not None:
+        x = _factor(rows, "--x", request.x)
+    elif request.kind != CDF:
+        free = [name for name in varied if name not in (request.hue, rows.who)]
+        x = (free or [rows.who if rows.who in varied and rows.who != request.hue else ""])[-1] or ""
+    if request.hue is not None:
+        hue = _factor(rows, "--hue", request.hue)
+    else:
+        free = [name for name in varied if name != x and len(rows.levels(name)) <= len(FLOW_COLORS)]
+        hue = rows.who if rows.who in free else (free or [""])[-1]
+    if hue and hue == x:
+        raise InputError(f"--hue {hue}: it is on the horizontal axis already; choose another factor.")
+    if hue and len(rows.levels(hue)) > MOST_HUES:
+        raise InputError(
+            f"--hue {hue}: it has {len(rows.levels(hue))} levels, and a reader tells {MOST_HUES} apart; choose some "
+            "with --only."
+        )
+    return x, hue or ""
+
+
+def _chart(name: str, rows: _Rows, metric: str, request: ResultRequest) -> Chart:
+    x, hue = _axes(rows, request)
+    rest = [name for name in rows.varied() if name not in (x, hue)]
+    panels = _panels(rows, metric, (x, hue), rest, each_row=request.kind == CDF)
+    shown = panels[:MOST_RESULT_PANELS]
+    drawn = [group for panel in shown for group in panel.groups]
+    x_levels = [level for level in _levels(rows, x) if level in {group.x for group in drawn}]
+    hue_levels = [level for level in _levels(rows, hue) if level in {group.hue for group in drawn}]
+    numeric = len(x_levels) >= _FEW_LEVELS and levels.numbers(x_levels) is not None
+    kind = request.kind or (LINE if numeric else BOX)
+    scale = units.scale_of(metric, [value for group in drawn for value in group.values])
+    notes = [_method(kind, drawn), *_remarks(rows, metric, kind, len(panels), rest)]
+    return Chart(name, kind, metric, x, hue, x_levels, hue_levels, shown, scale, notes)
+
+
+def _levels(rows: _Rows, factor: str) -> list[str]:
+    return rows.levels(factor) if factor else [""]
+
+
+def _panels(
+    rows: _Rows, metric: str, axes: tuple[str, str], rest: Sequence[str], *, each_row: bool
+) -> list[ResultPanel]:
+    """Return a panel for each combination of the levels of `rest` that has values."""
+    values = rows.frame if each_row else _per_replication(rows, metric)
+    columns = [pl.col(name) if name else pl.lit("") for name in axes]
+    keyed = values.with_columns(x_level=columns[0], hue_level=columns[1])
+    pairs = list(itertools.product(*(_levels(rows, name) for name in axes)))
+    parts: dict[tuple[object, ...], pl.DataFrame] = keyed.partition_by(rest, as_dict=True) if rest else {(): keyed}
+    panels = []
+    for combination in itertools.product(*(rows.levels(name) for name in rest)):
+        if (own := parts.get(combination)) is None:
+            continue
+        groups = {pair: frame[metric].to_list() for pair, frame in own.group_by("x_level", "hue_level")}
+        title = ", ".join(f"{name}\u00a0=\u00a0{level}" for name, level in zip(rest, combination, strict=True))
+        panels.append(ResultPanel(title, [Group(a, b, groups[a, b]) for a, b in pairs if (a, b) in groups]))
+    return panels
+
+
+def _per_replication(rows: _Rows, metric: str) -> pl.DataFrame:
+    """Return one value for each replication: flows of one role in one run do not count as independent."""
+    return rows.frame.group_by([*rows.factors, *_REPLICATION], maintain_order=True).agg(pl.col(metric).mean())
+
+
+def _method(kind: str, groups: Sequence[Group]) -> str:
+    """Say what is drawn, and of how many values."""
+    sizes = [len(group.values) for group in groups]
+    count = str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    if kind == CDF:
+        return f"Empirical distribution functions of {count} values each."
+    replications = "1 replication" if count == "1" else f"{count} replications"
+    if kind == BOX and max(sizes) > 1:
+        return (
+            f"Boxes: quartiles and median of {replications}; whiskers: the furthest values within 1.5 interquartile "
+            "ranges; circles: values beyond."
+        )
+    if kind == LINE and max(sizes) > 1:
+        return f"Means of {replications} with 95 % confidence intervals (Student's t)."
+    return f"Values of {replications}: there are no intervals."
+
+
+def _remarks(rows: _Rows, metric: str, kind: str, found: int, rest: Sequence[str]) -> list[str]:
+    said = []
+    if kind != CDF and rows.frame.select([*rows.factors, *_REPLICATION]).is_duplicated().any():
+        said.append(f"A replication's value is the mean over its flows of the same {rows.who or 'kind'}.")
+    if rows.missing:
+        total = rows.missing + rows.frame.height
+        said.append(f"{rows.missing} of {total} rows have no {units.label(metric)} and are left out.")
+    if found > MOST_RESULT_PANELS:
+        said.append(
+            f"The first {MOST_RESULT_PANELS} of {found} combinations of {', '.join(rest)} are shown; "
+            "choose others with --only."
+        )
+    return said

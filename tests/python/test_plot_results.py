@@ -1,0 +1,295 @@
+"""Pictures of the results in a folder: which values they show, and the files they become."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from conftest import STUDY
+from lasthop.cli import main
+from lasthop.pictures import levels
+from lasthop.pictures.charts import chart_figure
+from lasthop.pictures.marks import FLOW_COLORS
+from lasthop.pictures.results import Chart, ResultRequest, read_chart
+from lasthop.pictures.static import STYLE
+
+EXAMPLES = STUDY.parents[1] / "examples"
+Main = Callable[..., int]
+
+WINDOWS = """
+extends = "{base}"
+name = "windows"
+replications = 4
+[factor.iw."10"]
+tcp.initial_window = 10
+[factor.iw."3"]
+tcp.initial_window = 3
+[factor.iw."4"]
+tcp.initial_window = 4
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return finished results of three factors; the levels of `iw` are numbers, and not in their order."""
+    place = tmp_path_factory.mktemp("windows")
+    file = place / "windows.toml"
+    file.write_text(WINDOWS.format(base=EXAMPLES / "modern.toml"), encoding="utf-8")
+    assert main(["run", str(file), "--out", str(place / "out"), "--quiet"]) == 0
+    return place / "out"
+
+
+@pytest.fixture(scope="module")
+def flows(folder: Path) -> pl.DataFrame:
+    return pl.read_parquet(folder / "flows.parquet")
+
+
+def values(chart: Chart, panel: int = 0) -> dict[tuple[str, str], list[float]]:
+    return {(group.x, group.hue): list(group.values) for group in chart.panels[panel].groups}
+
+
+def test_numeric_levels_are_a_line_in_their_order_with_a_panel_for_each_combination_left(
+    folder: Path, flows: pl.DataFrame
+) -> None:
+    chart = read_chart(folder, ResultRequest())
+    assert (chart.name, chart.kind, chart.y, chart.x, chart.hue) == ("windows", "line", "elapsed_s", "iw", "link")
+    assert chart.x_levels == ["3", "4", "10"]
+    assert chart.hue_levels == ["clean", "lossy"]
+    assert [panel.title.replace("\u00a0", " ") for panel in chart.panels] == ["control = reno", "control = cubic"]
+    for panel, control in enumerate(("reno", "cubic")):
+        for (iw, link), found in values(chart, panel).items():
+            rows = flows.filter(pl.col("iw") == iw, pl.col("link") == link, pl.col("control") == control)
+            assert found == rows["elapsed_s"].to_list()
+    assert chart.notes == ["Means of 4 replications with 95 % confidence intervals (Student's t)."]
+
+
+def test_a_line_shows_means_at_the_levels_numbers_with_students_intervals(folder: Path, flows: pl.DataFrame) -> None:
+    chart = read_chart(folder, ResultRequest(y="throughput_Bps", only=("control=cubic",)))
+    assert chart.scale.unit == "kbit/s"
+    figure = chart_figure(chart, 2)
+    (axes,) = figure.axes
+    assert axes.get_ylabel() == "throughput (kbit/s)"
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["3", "4", "10"]
+    assert list(axes.get_xticks()) == [3, 4, 10]
+    for container, link, color in zip(axes.containers, ("clean", "lossy"), FLOW_COLORS[:2], strict=True):
+        line, _, (bars,) = container
+        assert line.get_color() == color
+        for place, segment in enumerate(bars.get_segments()):
+            iw = ("3", "4", "10")[place]
+            own = flows.filter(pl.col("iw") == iw, pl.col("link") == link, pl.col("control") == "cubic")
+            rates = own["throughput_Bps"].to_numpy() * 8 / 1000
+            assert (line.get_xdata()[place], line.get_ydata()[place]) == pytest.approx((int(iw), rates.mean()))
+            half = rates.std(ddof=1) / math.sqrt(4) * stats.t.ppf(0.975, 3)
+            assert [y for _, y in segment] == pytest.approx([rates.mean() - half, rates.mean() + half])
+
+
+def test_boxes_stand_beside_each_other_and_name_what_they_show(folder: Path) -> None:
+    chart = read_chart(folder, ResultRequest(x="link", hue="control", kind="box", only=("iw=3,iw=10",)))
+    assert len(chart.panels) == 2
+    figure = chart_figure(chart, 2)
+    assert [axes.get_title().replace("\u00a0", " ") for axes in figure.axes] == ["iw = 3", "iw = 10"]
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()  # a row shares its axis
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["control:", "reno", "cubic"]
+    assert "quartiles and median of 4 replications" in chart.notes[0]
+
+
+def test_a_distribution_function_takes_every_value(folder: Path, flows: pl.DataFrame) -> None:
+    chart = read_chart(folder, ResultRequest(y="rtt_p95_s", hue="link", kind="cdf", only=("iw=3,control=reno",)))
+    assert (chart.x, chart.x_levels) == ("", [""])
+    assert (
+        values(chart)["", "lossy"]
+        == flows.filter(pl.col("iw") == "3", pl.col("control") == "reno", pl.col("link") == "lossy")[
+            "rtt_p95_s"
+        ].to_list()
+    )
+    figure = chart_figure(chart, 1)
+    assert figure.axes[0].get_ylabel() == "share of values"
+    assert figure.axes[0].get_xlabel().endswith("round-trip time (ms)")
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("kind", ["box", "cdf", "line"])
+def test_nothing_is_cut_off(folder: Path, kind: str, columns: int) -> None:
+    import matplotlib as mpl
+
+    with mpl.rc_context(STYLE):
+        figure = chart_figure(read_chart(folder, ResultRequest(kind=kind)), columns)
+        figure.draw_without_rendering()  # lays it out
+        drawn = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    assert min(drawn.x0, drawn.y0) >= 0
+    assert (drawn.x1 <= width, drawn.y1 <= height) == (True, True)
+
+
+def test_the_picture_is_called_after_scenario_and_metric_and_overwrites_nothing(
+    folder: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("plot", folder) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "windows-elapsed_s.png"
+    assert lasthop_main("plot", folder, "--columns", 1, "--format", "pdf", "--y", "timeouts") == 0
+    data = Path("windows-timeouts.pdf").read_bytes()
+    assert b"/FontFile2" in data
+    assert b"/Type3" not in data
+    assert lasthop_main("plot", folder, "--quiet") == 0
+    assert lasthop_main("plot", folder, "--out", "windows-elapsed_s.png") == 2
+    names = {"windows-elapsed_s.png", "windows-elapsed_s-2.png", "windows-timeouts.pdf"}
+    assert {path.name for path in Path().iterdir()} == names
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--y", "elapsd_s"), ["--y elapsd_s", "did you mean 'elapsed_s'"]),
+        (("--x", "lnk"), ["--x lnk", "did you mean 'link'", "control, link, iw, role"]),
+        (("--hue", "iv"), ["--hue iv", "did you mean 'iw'"]),
+        (("--x", "link", "--hue", "link"), ["--hue link", "already"]),
+        (("--only", "iw=5"), ["has no level '5'", "Levels: 3, 4, 10"]),
+        (("--role", "tpc"), ["--role tpc", "Roles: download"]),
+        (("--kind", "boxes"), ["did you mean 'box'"]),
+        (("--kind", "queue"), ["one run", "scenario file"]),
+        (("--kind", "cdf", "--x", "link"), ["--x link", "--hue"]),
+        (("--y", "jitter_p50_ms"), ["none of the chosen rows"]),
+        (("--replication", "1"), ["--replication", "folder of results"]),
+        (("--flow", "download"), ["--flow", "folder of results"]),
+        (("--out", "pictures"), ["--out pictures", ".png, .svg, .pdf"]),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(
+    folder: Path, options: Sequence[str], words: Sequence[str], lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("plot", folder, *options) == 2
+    error = capsys.readouterr().err
+    assert all(word in error for word in words), error
+    assert "Traceback" not in error
+    assert list(Path().iterdir()) == []
+
+
+def test_options_of_results_are_refused_for_one_run(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lasthop_main("plot", EXAMPLES / "modern.toml", "--hue", "link") == 2
+    assert "--hue is for results" in capsys.readouterr().err
+
+
+def test_an_unfinished_folder_is_refused_with_the_remedy(
+    folder: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unfinished = tmp_path / "unfinished"
+    unfinished.mkdir()
+    (unfinished / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
+    assert lasthop_main("plot", unfinished) == 2
+    assert "finished by the same command" in capsys.readouterr().err
+
+
+def test_a_folder_of_results_goes_before_a_study_of_its_name(folder: Path, lasthop_main: Main) -> None:
+    Path("kulve2003").symlink_to(folder)
+    assert lasthop_main("plot", "kulve2003") == 0
+    assert Path("windows-elapsed_s.png").exists()
+    Path("kulve2003").unlink()
+    Path("kulve2003").mkdir()  # such as the source of the study
+    only = "link=e0,workload=2tcp0udp,variant=eifel"
+    assert lasthop_main("plot", "kulve2003", "--only", only, "--kind", "queue") == 0
+    assert Path("kulve2003.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "metric", "who"), [("web-page", "response_time_s", "page"), ("short-flows", "fct_mean_s", "application")]
+)
+def test_page_loads_and_short_flows_have_their_own_headline(
+    file: str, metric: str, who: str, tmp_path: Path, lasthop_main: Main
+) -> None:
+    out = tmp_path / "out"
+    assert lasthop_main("run", EXAMPLES / f"{file}.toml", "--replications", 2, "--out", out, "--quiet") == 0
+    chart = read_chart(out, ResultRequest())
+    assert chart.y == metric
+    assert all(len(group.values) == 2 for panel in chart.panels for group in panel.groups)
+    of_runs = read_chart(out, ResultRequest(y="utilisation"))
+    assert of_runs.scale.unit == "%"
+    assert who not in (of_runs.x, of_runs.hue)
+    assert lasthop_main("plot", out, "--out", tmp_path / "a.png") == 0
+
+
+def test_a_factor_called_like_a_column_is_the_factor(tmp_path: Path, lasthop_main: Main) -> None:
+    out = tmp_path / "out"
+    assert lasthop_main("run", EXAMPLES / "web-page.toml", "--replications", 1, "--out", out, "--quiet") == 0
+    chart = read_chart(out, ResultRequest(y="elapsed_s", x="protocol", hue="window", role="main"))
+    assert chart.x_levels == ["http1.0"]  # only there the main object has a connection of its own
+    assert chart.notes[0] == "Values of 1 replication: there are no intervals."
+
+
+def results_of(folder: Path, runs: Sequence[Mapping[str, object]]) -> Path:
+    """Write results by hand: runs with their factors, and their flows, of which there are two equal ones."""
+    frame = pl.DataFrame(runs)
+    frame.write_parquet(folder / "runs.parquet")
+    names = {"role": pl.lit("tcp"), "protocol": pl.lit("tcp"), "flow": pl.lit("tcp-1"), "application": pl.lit("tcp")}
+    flows = pl.concat([frame.with_columns(**names)] * 2)
+    flows.write_parquet(folder / "flows.parquet")
+    identity = {"scenario": "made", "scenario_digest": "0", "engine": "model", "cells": []}
+    (folder / "manifest.json").write_text(json.dumps({"identity": identity}), encoding="utf-8")
+    return folder
+
+
+def test_of_many_combinations_some_have_a_panel_and_it_is_said(tmp_path: Path) -> None:
+    runs = [
+        {"a": f"a{a}", "b": f"b{b}", "c": f"c{c}", "set": 1, "replication": r, "elapsed_s": 1.0 * r}
+        for a in range(20)
+        for b in range(2)
+        for c in range(2)
+        for r in range(1, 4)
+    ]
+    chart = read_chart(results_of(tmp_path, runs), ResultRequest())
+    assert (chart.x, chart.hue, len(chart.panels)) == ("c", "b", 12)
+    assert chart.notes[1:] == [
+        "A replication's value is the mean over its flows of the same role.",
+        "The first 12 of 20 combinations of a are shown; choose others with --only.",
+    ]
+    assert values(chart)["c0", "b0"] == [1, 2, 3]  # two flows of a replication count as one value
+    each = read_chart(tmp_path, ResultRequest(kind="cdf", only=("a=a0,b=b0",)))
+    assert sorted(values(each)["", "c0"]) == [1, 1, 2, 2, 3, 3]
+
+
+def test_missing_values_are_counted(tmp_path: Path) -> None:
+    runs = [
+        {"a": f"{a}k", "set": 1, "replication": r, "elapsed_s": None if r == 1 else 2.0, "throughput_Bps": 5.0}
+        for a in (1000, 64, 128)
+        for r in (1, 2, 3)
+    ]
+    folder = results_of(tmp_path, runs)
+    assert read_chart(folder, ResultRequest()).y == "throughput_Bps"  # of those that are cut there is no time
+    chart = read_chart(folder, ResultRequest(y="elapsed_s"))
+    assert chart.x_levels == ["64k", "128k", "1000k"]
+    assert "6 of 18 rows have no elapsed time and are left out." in chart.notes
+
+
+@pytest.mark.parametrize(
+    ("names", "numbers"),
+    [
+        (["3", "10", "64k"], [3, 10, 64000]),
+        (["1m", "64k"], [1e6, 64e3]),
+        (["iw10", "iw3"], [10, 3]),
+        (["1 s", "20 ms", "5 min"], [1, 0.02, 300]),
+        (["128 kbit/s", "1 Mbit/s"], [128e3, 1e6]),
+        (["0.5", "2"], [0.5, 2]),
+        (["10", "20 ms"], None),
+        (["60", "tcp"], None),
+        (["s+2s", "m+8m"], None),
+        (["iw3", "q10"], None),
+        (["1k", "1000"], None),
+        (["none"], None),
+    ],
+)
+def test_levels_that_are_numbers(names: list[str], numbers: list[float] | None) -> None:
+    found = levels.numbers(names)
+    assert found == (None if numbers is None else pytest.approx(numbers))
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, unique=True))
+def test_numbers_are_ordered_by_value(found: list[int]) -> None:
+    assert levels.in_order([f"q{value}" for value in found]) == [f"q{value}" for value in sorted(found)]
