@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from lasthop.errors import InputError
-from lasthop.folder import FLOWS, MANIFEST, PAGES, RUNS, SHORTS, TRACES, locked
+from lasthop.folder import FLOWS, PAGES, RUNS, SHORTS, TRACES, locked, read_manifest
 from lasthop.store import STORE, DamagedBatchError, Piece, Store
 
 _CELLS_NAMED = 10
@@ -74,7 +74,8 @@ def _describe(folder: Path, holding: Holding) -> Iterator[str]:
     sizes = (("store", _bytes(folder / STORE)), ("tables", tables), ("captures", _bytes(folder / TRACES)))
     yield f"{'size':<12}" + ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes)
     yield f"{'simulated':<12}{simulation.get('runs', 0)} runs in {simulation.get('wall_s', 0.0):.2f} s"
-    finished = (folder / MANIFEST).is_file() and not lacking
+    manifest = read_manifest(folder)
+    finished = manifest is not None and manifest["identity"] == identity
     yield f"{'state':<12}" + ("finished" if finished else "not finished: the same command goes on from there")
 
 

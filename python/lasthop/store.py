@@ -124,7 +124,7 @@ class Store:
             if not self._read_only:
                 # One file is left, which can be read in a folder that cannot be written. A disk that is full keeps the
                 # journal, and nothing is lost.
-                with suppress(sqlite3.OperationalError):
+                with suppress(sqlite3.Error):
                     self._database.execute("PRAGMA journal_mode = DELETE")
             self._database.close()
 

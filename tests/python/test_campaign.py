@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +19,7 @@ from lasthop import _core
 from lasthop.campaign import FLOWS, MANIFEST, RUNS, TRACES, Campaign, Outlook, Plan
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.folder import empty, locked
+from lasthop.progress import progress
 from lasthop.store import STORE
 
 
@@ -102,6 +104,27 @@ def test_records_that_are_lost_are_merged_again_without_a_run(
     Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
     assert engine.ran == []
     assert records(out) == expected
+
+
+def test_progress_moves_within_a_cell(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
+    scenario_file.write_text("single", encoding="utf-8")
+    engine.before_run = lambda _: time.sleep(0.01)
+    steps: list[int] = []
+    Campaign(make_plan(engine, scenario_file, replications=50), tmp_path / "out").run(1, steps.append)
+    assert sum(steps) == 50
+    assert sum(step > 0 for step in steps) > 3
+
+
+def test_progress_names_its_times(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    now = iter([100.0, 107.0, 120.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(now))
+    with progress(50, 10, quiet=False) as advance:
+        advance(0)
+        advance(10)
+    assert capsys.readouterr().err.splitlines() == [
+        "10 of 50 runs, 7 s elapsed",
+        "20 of 50 runs, 20 s elapsed, about 60 s left",
+    ]
 
 
 def test_a_complete_campaign_runs_nothing(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
