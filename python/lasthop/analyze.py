@@ -11,6 +11,7 @@ import polars as pl
 from lasthop import _core
 from lasthop.atomic import replace_atomically
 from lasthop.errors import InputError, nearest
+from lasthop.units import scale_of
 
 WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
     ".csv": lambda frame, path: frame.write_csv(path),
@@ -36,7 +37,6 @@ SHOWN = [
     ("triple", "triple_duplicate_acks", 1, 0),
     ("sacks", "sack_blocks", 1, 0),
     ("RTT ms", "rtt_median_s", 1000, 1),
-    ("bytes/s", "throughput_Bps", 1, 0),
 ]
 
 
@@ -104,10 +104,11 @@ def show(frame: pl.DataFrame) -> None:
     from rich.table import Table
 
     several = frame["file"].n_unique() > 1
+    rate = scale_of("throughput_Bps", frame["throughput_Bps"])
     shown = Table(box=None, pad_edge=False)
     for title in [*(["file"] if several else []), "flow", "from", "to", "outcome"]:
         shown.add_column(title, no_wrap=True)
-    for title, *_ in SHOWN:
+    for title in (*(title for title, *_ in SHOWN), rate.unit):
         shown.add_column(title, justify="right", no_wrap=True)
     for row in frame.iter_rows(named=True):
         shown.add_row(
@@ -117,6 +118,7 @@ def show(frame: pl.DataFrame) -> None:
             _endpoint(row["destination"], row["destination_port"]),
             row["outcome"],
             *(_number(row[column], factor, decimals) for _, column, factor, decimals in SHOWN),
+            rate.number(row["throughput_Bps"]),
         )
     # Wider than any terminal: half a number is none, and a line that is too long for the terminal wraps.
     Console(width=1000, highlight=False).print(shown)

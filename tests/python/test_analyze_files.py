@@ -180,6 +180,11 @@ def test_the_command_prints_a_table_and_writes_every_column(
     assert lines[0].split()[:5] == ["file", "flow", "from", "to", "outcome"]
     assert len(lines) == 1 + 5 + 6
     assert "[::1]:" in lines[-1]
+    # The table has one unit for all rates.
+    fastest = max(rate or 0.0 for rate in pl.read_csv("flows.csv", infer_schema_length=None)["throughput_Bps"])
+    unit, shown = ("Gbit/s", fastest * 8e-9) if fastest >= 1.25e8 else ("Mbit/s", fastest * 8e-6)
+    assert lines[0].split()[-1] == unit
+    assert max(float(line.split()[-1]) for line in lines[1:] if line[-1] != "-") == pytest.approx(shown, rel=0.01)
     assert lasthop_main("analyze", server, LOOPBACK, "--out", "flows.json", "--quiet") == 0
     assert lasthop_main("analyze", server, LOOPBACK, "--out", "flows.parquet", "--quiet") == 0
     assert capsys.readouterr().out == ""

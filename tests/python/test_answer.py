@@ -292,6 +292,14 @@ def test_equal_differences_are_told_without_a_test() -> None:
     assert sentence == "variant=b is 9.1 % faster than variant=a (elapsed time -1.00 s in each of 3 pairs)."
 
 
+def test_equal_differences_of_few_counts_may_be_chance() -> None:
+    few, more = ({("e0", "a"): [0.0] * n, ("e0", "b"): [1.0] * n} for n in (5, 6))
+    (sentence,) = told(few, "timeouts")
+    assert sentence.startswith("variant=b does not differ significantly from variant=a (timeouts +1 in each of 5 pairs")
+    (sentence,) = told(more, "timeouts")
+    assert sentence == "variant=b has more timeouts than variant=a (timeouts +1 in each of 6 pairs)."
+
+
 def test_without_significance_it_says_how_many_pairs_would_show_it() -> None:
     random = np.random.default_rng(1)
     base = random.normal(30, 2, size=8)

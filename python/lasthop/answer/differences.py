@@ -37,7 +37,7 @@ class Difference:
 
     `mean` is that of the paired differences, level less reference, with its 95 % interval, in the metric's unit; of a
     single pair the interval and `p` are NaN. `reference_mean` is the reference's. `p` is corrected for the number of
-    comparisons. If all pairs differ by the same amount it is 0.
+    comparisons. If all pairs differ by the same time or rate it is 0.
     """
 
     factor: str
@@ -119,7 +119,8 @@ def _of_factor(section: Section, factor: str, compared: Compared) -> Iterator[Di
     )
     for case in cases.iter_rows(named=True):
         where = tuple((section.factors.get(name, name), str(case[name])) for name in others)
-        mean, half, p = _tested(case["mean"], case["deviation"], case["pairs"], case["base"])
+        counts = scale_of(compared.metric, []).whole
+        mean, half, p = _tested(case["mean"], case["deviation"], case["pairs"], case["base"], counts=counts)
         yield Difference(
             section.factors[factor],
             str(case[factor]),
@@ -135,14 +136,20 @@ def _of_factor(section: Section, factor: str, compared: Compared) -> Iterator[Di
         )
 
 
-def _tested(mean: float, deviation: float | None, pairs: int, base: float) -> tuple[float, float, float]:
-    """Return the mean difference, half of its interval's width, and p of the paired t test."""
+def _tested(
+    mean: float, deviation: float | None, pairs: int, base: float, *, counts: bool
+) -> tuple[float, float, float]:
+    """Return the mean difference, half of its interval's width, and p of the paired t test.
+
+    Pairs that all differ by the same time or rate leave no doubt. Counts may do so by chance: there p is that of the
+    sign test.
+    """
     if deviation is None:
         return mean, math.nan, math.nan
     tiny = _ROUNDING * max(abs(base), abs(mean))
     mean, error = (0.0 if abs(number) <= tiny else number for number in (mean, deviation / math.sqrt(pairs)))
     if error == 0.0:
-        return mean, 0.0, 1.0 if mean == 0.0 else 0.0
+        return mean, 0.0, 1.0 if mean == 0.0 else 2.0 ** (1 - pairs) if counts else 0.0
     from scipy import special
 
     p = 2 * float(special.stdtr(pairs - 1, -abs(mean) / error))
