@@ -156,18 +156,22 @@ class Scale:
     whole: bool = False
     """Whether the numbers are counts."""
 
-    def number(self, value: float | None, *, signed: bool = False) -> str:
-        """Write a value with about three digits and without the unit; a dash if there is none."""
+    def number(self, value: float | None, *, signed: bool = False, decimals: int | None = None) -> str:
+        """Write a value with about three digits, or with `decimals`, without the unit; a dash if there is none."""
         if value is None or not math.isfinite(value):
             return "-"
         shown = value * self.factor
-        text = f"{shown:{'+' if signed else ''}.{self._decimals(shown)}f}"
+        text = f"{shown:{'+' if signed else ''}.{self._decimals(shown) if decimals is None else decimals}f}"
         return "0" if float(text) == 0 else text
 
     def text(self, value: float | None, *, signed: bool = False) -> str:
         """Write a value with its unit."""
         number = self.number(value, signed=signed)
         return f"{number} {self.unit}" if self.unit and number != "-" else number
+
+    def decimals_of(self, error: float) -> int:
+        """Return how many decimals show two digits of an error, as is usual for a value that has it."""
+        return min(max(1 - math.floor(math.log10(error * self.factor)), 0), 6)
 
     def _decimals(self, shown: float) -> int:
         if shown == 0 or abs(shown) >= 1000 or (self.whole and shown.is_integer()):

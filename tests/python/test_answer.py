@@ -276,7 +276,7 @@ def test_more_than_twice_as_long_is_said_in_times() -> None:
     [
         ("throughput_Bps", "has a 50 % lower throughput than variant=a (throughput -"),
         ("timeouts", "has 50 % fewer timeouts than variant=a (timeouts -"),
-        ("lost_per_packet", "has a 50 % lower loss rate than variant=a (loss rate -10.0 points"),
+        ("lost_per_packet", "has a 50 % lower loss rate than variant=a (loss rate -10.00 points"),
     ],
 )
 def test_what_is_no_time_is_higher_or_lower(metric: str, words: str) -> None:

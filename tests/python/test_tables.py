@@ -295,6 +295,12 @@ def test_a_published_median_alone_is_a_line_and_panels_wrap() -> None:
     assert "matches" not in layout["yaxis2"]
 
 
+def test_a_published_mean_alone_is_a_line_of_its_own_name() -> None:
+    figure = box_figure([BoxPanel("s+2s", {"a": [4.0, 5.0]}, {"a": {"mean": 4.6}})], ["a"], "s", "linear")
+    (line,) = [trace for trace in figure["data"] if "published" in trace["name"]]
+    assert (line["name"], line["y"]) == ("published mean", [4.6])
+
+
 def results(
     flows: pl.DataFrame, pages: pl.DataFrame | None, assets: Assets | None = None, **levels: list[str]
 ) -> Results:

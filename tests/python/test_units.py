@@ -73,6 +73,11 @@ def test_a_difference_shows_its_sign_and_zero_has_none() -> None:
     assert seconds.text(-1e-9, signed=True) == "0 s"
 
 
+@pytest.mark.parametrize(("error", "decimals"), [(3.0, 1), (0.31, 2), (0.0012, 4), (45.0, 0), (1e-9, 6)])
+def test_a_value_with_an_error_shows_two_digits_of_it(error: float, decimals: int) -> None:
+    assert scale("s", [31.9]).decimals_of(error) == decimals
+
+
 @given(st.sampled_from(["s", "ms", "B", "B/s", "bit/s"]), st.floats(1e-3, 1e12))
 def test_the_largest_number_of_a_column_is_short(unit: str, value: float) -> None:
     chosen = scale(unit, [value, value / 2])

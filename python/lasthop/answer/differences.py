@@ -269,7 +269,8 @@ def _numbers(one: Difference) -> str:
     """Give the difference with its interval and test: `elapsed time -3.10 s, 95 % interval ..., 5 pairs, p < 0.001`."""
     scale = scale_of(one.metric, [one.mean, one.low, one.high])
     unit = "points" if scale.unit == "%" else scale.unit
-    mean, low, high = (scale.number(value, signed=True) for value in (one.mean, one.low, one.high))
+    decimals = scale.decimals_of(one.high - one.mean) if one.high > one.mean else None
+    mean, low, high = (scale.number(value, signed=True, decimals=decimals) for value in (one.mean, one.low, one.high))
     what = f"{label(one.metric)} {mean} {unit}".rstrip()
     if one.low == one.high:
         return f"{what} in each of {one.pairs} pairs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ _WIDTH = 100
 """Columns of what is no terminal."""
 _HEADS = {"retransmitted_packets": "retrans."}
 """Heads of columns that would be much wider than their numbers."""
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _GAP = 2
 _FOR_INTERVAL = 6
 """Replications that a 95 % interval of the median takes."""
@@ -82,9 +84,11 @@ def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
 def _wrapped(told: Sequence[str]) -> list[str]:
     import textwrap
 
+    # A number and its unit, and a p and its value, stay together.
+    bound = [re.sub(r" (?=%)|(?<=p [=<]) |(?<=\bp) (?=[=<])", _NO_BREAK, sentence) for sentence in told]
     return [
-        line
-        for sentence in told
+        line.replace(_NO_BREAK, " ")
+        for sentence in bound
         for line in textwrap.wrap(
             sentence, _width(), initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
         )
