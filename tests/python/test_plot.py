@@ -177,6 +177,13 @@ def test_a_picture_shades_the_bad_periods_it_covers(by_hand: TraceTables) -> Non
     assert by_hand.picture([], 0.08, 0.1).bad_periods == []
 
 
+def test_a_bad_period_as_long_as_the_run_is_said_and_shades_nothing(by_hand: TraceTables) -> None:
+    always = replace(by_hand, bad_periods=[(0.0, 1000.0)])
+    picture = always.picture(panels(always))
+    assert picture.bad_periods == []
+    assert picture.notes == ["The whole run is a bad period of the link."]
+
+
 @pytest.mark.parametrize(
     "key", ["link=r1,workload=2tcp1udp,variant=eifel+red", "link=r6,workload=2tcp0udp,variant=frto"]
 )
@@ -663,9 +670,9 @@ def assert_nothing_is_cut_off(picture: Picture, columns: int) -> None:
     assert (drawn.x1 <= width, drawn.y1 <= height) == (True, True)
 
 
-@pytest.mark.parametrize("columns", [1, 2])
 @pytest.mark.parametrize(
-    ("file", "number"), [("web-page", 1), ("diffserv", 3), ("handover", 2), ("short-flows", 1), ("modern", 3)]
+    ("file", "number", "columns"),
+    [("web-page", 1, 1), ("diffserv", 3, 1), ("handover", 2, 2), ("short-flows", 1, 2), ("modern", 3, 1)],
 )
 def test_nothing_is_cut_off(file: str, number: int, columns: int) -> None:
     study = _core.load(str(EXAMPLES / f"{file}.toml"))

@@ -79,6 +79,7 @@ _SWATCH_PT = 3.0
 _NOTE_PT = 7
 _CHARACTERS_PER_IN = 23
 _LEAST_SYMBOL_PX = 4
+_COUNTS = ("packets", "segments")
 
 
 def _line(mark: Mark) -> dict[str, Any]:
@@ -188,6 +189,8 @@ def _draw_panel(axes: Axes, panel: Panel, shaded: Sequence[tuple[float, float]])
         axes.set_ylim(0, None if panel.peak() else 1)
         if not panel.peak():
             axes.text(0.5, 0.5, "always empty", transform=axes.transAxes, ha="center", color=marks.GREY)
+    if panel.unit in _COUNTS:
+        axes.locator_params(axis="y", integer=True)
     axes.set_ylabel(panel.label if panel.kind != "sequence" else panel.title)
 
 

@@ -88,8 +88,14 @@ class TraceTables:
     def picture(
         self, panels: Sequence[Panel], start: float = 0.0, stop: float | None = None, notes: Sequence[str] = ()
     ) -> Picture:
-        """Return what panels show between two times, with the bad periods; all of the run by default."""
+        """Return what panels show between two times, with the bad periods; all of the run by default.
+
+        A bad period as long as the run tells nothing apart, and is a note instead.
+        """
         end = self.end_s() if stop is None else stop
+        if any(a <= 0 and b >= self.end_s() for a, b in self.bad_periods):
+            whole = "The whole run is a bad period of the link."
+            return Picture([panel.within(start, end) for panel in panels], start, end, [], [*notes, whole])
         bad = [(max(a, start), min(b, end)) for a, b in self.bad_periods if a < end and b > start]
         return Picture([panel.within(start, end) for panel in panels], start, end, bad, notes)
 
