@@ -352,4 +352,7 @@ def test_progress_says_now_and_then_how_far_it_is(
         for _ in range(7):
             advance(10)
     # A line every three calls, two seconds apart each: after 6 s 30 of 90 runs, after 12 s 60.
-    assert capsys.readouterr().err.splitlines() == ["40 of 100 runs, about 12 s left", "70 of 100 runs, about 6 s left"]
+    assert capsys.readouterr().err.splitlines() == [
+        "40 of 100 runs, 6 s elapsed, about 12 s left",
+        "70 of 100 runs, 12 s elapsed, about 6 s left",
+    ]
