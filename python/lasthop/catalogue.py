@@ -89,10 +89,11 @@ class FigureSpec:
 class CurvesSpec:
     """Metrics of short flows over the levels of factor `x`, as small multiples.
 
-    A figure has a row of panels per metric (column of `shorts.parquet` or rate of its events: axis title) and a panel
-    per level of factor `panels`, or per pair of them in `quotients`, of which the metric's quotient is shown; without
-    `panels`, a panel per metric. `lines` gives of each line its levels and, as `flow`, the name of its hosts. `where`
-    restricts the cells. There is a figure for each combination of levels of the other factors.
+    A figure has a row of panels per metric (column of `shorts.parquet` or rate of its events: its name, to which the
+    unit is added) and a panel per level of factor `panels`, or per pair of them in `quotients`, of which the metric's
+    quotient is shown; without `panels`, a panel per metric. `lines` gives of each line its levels and, as `flow`, the
+    name of its hosts. `where` restricts the cells. There is a figure for each combination of levels of the other
+    factors.
     """
 
     title: str

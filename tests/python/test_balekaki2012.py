@@ -114,8 +114,13 @@ def test_the_summary_has_means_and_intervals_of_the_hosts(out: Path, shorts: pl.
 def test_the_report_draws_the_curves_of_the_cells_that_were_run(out: Path, shorts: pl.DataFrame) -> None:
     page = read(out / "report.html")
     text = " ".join(page.text)
-    curves, ratios, varying = page.figures
-    for title in ("congestion: link 64k, pattern constant", "more: link 64k", "transfer: link 64k, pattern varying"):
+    chart, curves, ratios, varying = page.figures
+    assert chart["layout"]["yaxis"]["title"]["text"] == "completion time (s)"  # type: ignore[index]
+    for title in (
+        "congestion: link = 64k, pattern = constant",
+        "more: link = 64k",
+        "transfer: link = 64k, pattern = varying",
+    ):
         assert title in text
     assert "warning" not in text.lower()
     assert (out / "report.html").stat().st_size < 7_000_000
@@ -139,7 +144,7 @@ def test_initial_windows_of_1_to_32_are_drawn_over_the_window(lasthop_main: Main
     only = "packets=10,congestion=60,congestion=90,window=1,window=10,window=32"
     file = STUDY / "windows.toml"
     assert lasthop_main("run", file, "--only", only, "--replications", "2", "--out", "out", "--quiet") == 0
-    (figure,) = read(Path("out") / "report.html").figures
+    _, figure = read(Path("out") / "report.html").figures
     assert {trace["name"] for trace in figure["data"]} == {"60 %", "90 %"}  # type: ignore[attr-defined]
     assert figure["layout"]["xaxis"]["ticktext"] == ["1", "10", "32"]  # type: ignore[index]
 

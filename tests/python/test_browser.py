@@ -23,7 +23,8 @@ from lasthop.pictures.cast import Cast
 from lasthop.pictures.panels import sequence_panel
 from lasthop.pictures.tables import TraceTables
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLE = EXAMPLES / "two-flows.toml"
 BROWSER = Path("/usr/bin/chromium")
 DRIVER = Path("/usr/bin/chromedriver")
 FLAGS = (
@@ -84,6 +85,26 @@ def trace_plot(browser: webdriver.Chrome, report: Path) -> WebElement:
     browser.execute_script("arguments[0].scrollIntoView({block: 'start', behavior: 'instant'})", plot)
     WebDriverWait(browser, PATIENCE_S).until(lambda _: plot.find_elements(By.CSS_SELECTOR, ".nsewdrag"))
     return plot
+
+
+WIDER = """
+    const width = document.documentElement.clientWidth, wider = [];
+    const scrolls = element => ["auto", "scroll", "hidden"].includes(getComputedStyle(element).overflowX);
+    for (const element of document.body.querySelectorAll("*:not(#js-plotly-tester, #js-plotly-tester *)")) {
+      const box = element.getBoundingClientRect();
+      if (box.width === 0 || (box.left >= -0.5 && box.right <= width + 0.5)) { continue; }
+      let parent = element.parentElement;
+      while (parent !== document.body && !scrolls(parent)) { parent = parent.parentElement; }
+      if (parent === document.body) { wider.push(element.outerHTML.slice(0, 80)); }
+    }
+    return [document.documentElement.scrollWidth - width, wider];
+"""
+"""How far the page is wider than the window, and what reaches out of it but for what a scroller holds."""
+
+
+def window(width: int) -> dict[str, object]:
+    """Return what sets the size of the window; one of the browser's own is never narrower than 500 pixels."""
+    return {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
 
 
 def axis_ranges(browser: webdriver.Chrome, plot: WebElement) -> tuple[Range, Range]:
@@ -236,11 +257,99 @@ def test_the_figures_of_a_factorial_study_are_drawn_without_errors(
     for plot in plots:
         browser.execute_script("arguments[0].scrollIntoView({block: 'start', behavior: 'instant'})", plot)
         WebDriverWait(browser, PATIENCE_S).until(lambda _, plot=plot: plot.find_elements(By.CSS_SELECTOR, ".nsewdrag"))
-    efficiency = plots[1]
+    efficiency = plots[0]
     # Two paths, two drop policies: a line per flavour in each panel, and hollow marks in those of wan.
     assert len(efficiency.find_elements(By.CSS_SELECTOR, ".scatterlayer .trace")) == 2 * 2 * 4 + 2 * 4 + 1
     named = [entry.text for entry in efficiency.find_elements(By.CSS_SELECTOR, ".legendtext")]
     assert named == ["Vanilla", "Reno", "NewReno", "SACK", "published"]
+    for width in (1400, 500):
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", window(width))
+        assert browser.execute_script(WIDER) == [0, []]
+    assert browser.get_log("browser") == []
+
+
+REPORTS = {
+    "kulve2003": ["study", "run", "kulve2003", "--replications", 2],
+    "balekaki2012": ["study", "run", "balekaki2012", "--only", "link=64k,pattern=constant", "--replications", 2],
+    "iip2004": ["study", "run", "iip2004", "--only", "link=r2", "--replications", 2],
+    "page": ["run", EXAMPLES / "web-page.toml"],
+    "one-cell": ["run", EXAMPLES / "two-flows.toml", "--only", "memory=cbi"],
+    "no-factors": ["run", "plain.toml"],
+    "nothing-sent": ["run", "silent.toml"],
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_no_element_is_wider_than_the_window(
+    browser: webdriver.Chrome, tmp_path: Path, lasthop_main: Callable[..., int], name: str
+) -> None:
+    plain = EXAMPLE.read_text(encoding="utf-8").split("# --- Factors")[0]
+    Path("plain.toml").write_text(plain, encoding="utf-8")
+    silent = plain.replace('time_limit = "10 min"', 'time_limit = "1 ms"').replace('start = "0 s"', 'start = "1 s"')
+    Path("silent.toml").write_text(silent, encoding="utf-8")
+    assert lasthop_main(*REPORTS[name], "--out", tmp_path / "out", "--quiet") == 0
+    for width in (1400, 500):
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", window(width))
+        browser.get((tmp_path / "out" / "report.html").as_uri())
+        for plot in browser.find_elements(By.CSS_SELECTOR, ".plot"):
+            browser.execute_script("arguments[0].scrollIntoView({block: 'start', behavior: 'instant'})", plot)
+            if plot.is_displayed():  # or it is folded away
+                drawn = lambda _, plot=plot: plot.find_elements(By.CSS_SELECTOR, ".main-svg")  # noqa: E731
+                WebDriverWait(browser, PATIENCE_S).until(drawn)
+        assert browser.execute_script(WIDER) == [0, []]
+        # Unfolded, it is no wider either.
+        browser.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        assert browser.execute_script(WIDER) == [0, []]
+    headings = [heading.text for heading in browser.find_elements(By.CSS_SELECTOR, "h1, h2")]
+    assert headings[-1] == "Provenance"
+    assert ("Claims" in headings) == (name in {"kulve2003", "balekaki2012", "iip2004"})
+    assert ("No packet was sent" in browser.find_element(By.ID, "answer").text) == (name == "nothing-sent")
+    assert browser.get_log("browser") == []
+
+
+def test_the_filter_hides_tables_and_nothing_else(
+    browser: webdriver.Chrome, tmp_path: Path, lasthop_main: Callable[..., int]
+) -> None:
+    assert lasthop_main("study", "run", "kulve2003", "--replications", 2, "--out", tmp_path / "out", "--quiet") == 0
+    browser.get((tmp_path / "out" / "report.html").as_uri())
+    field = browser.find_element(By.ID, "filter")
+
+    def shown(selector: str) -> list[str]:
+        found = browser.find_elements(By.CSS_SELECTOR, selector)
+        return [element.text.splitlines()[0] for element in found if element.is_displayed()]
+
+    claims, groups = shown("#claims article"), shown("#tables h3")
+    assert len(claims) == 10
+    assert len(groups) == 3
+    field.send_keys("T34")
+    assert len(shown("#tables details")) == 2  # the table, and the rules
+    assert shown("#tables h3") == ["Per-flow statistics"]
+    field.send_keys("x")
+    assert shown("#tables .group") == []
+    assert shown("#no-match") == ["No table matches \u201cT34x\u201d."]
+    assert shown("#claims article") == claims
+    assert len(shown("section")) == len(browser.find_elements(By.CSS_SELECTOR, "section"))
+    browser.execute_script("arguments[0].value = ''; arguments[0].dispatchEvent(new Event('input'))", field)
+    assert shown("#tables h3") == groups
+    assert shown("#no-match") == []
+
+
+def test_on_paper_everything_is_open_and_as_wide_as_the_paper(browser: webdriver.Chrome, report: Path) -> None:
+    browser.get(report.as_uri())
+    folded = len(browser.find_elements(By.CSS_SELECTOR, "details:not([open])"))
+    assert folded
+    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", window(718))  # A4 within margins of 1 cm
+    assert not browser.find_elements(By.CSS_SELECTOR, "details:not([open])")
+    plots = browser.find_elements(By.CSS_SELECTOR, ".plot")
+    assert all(plot.find_elements(By.CSS_SELECTOR, ".main-svg") for plot in plots)
+    assert browser.execute_script(WIDER) == [0, []]
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#pairs .ci")) == 2
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    assert len(browser.find_elements(By.CSS_SELECTOR, "details:not([open])")) == folded
     assert browser.get_log("browser") == []
 
 

@@ -73,8 +73,8 @@ def test_report_asks_for_nothing_from_outside(study_report: Path) -> None:
 
 def test_every_figure_is_valid_plotly(study_report: Path) -> None:
     figures = read(study_report).figures
-    # One scatter, eight groups of box plots; of the illustrated replications the five within the four that were run.
-    assert len(figures) == 1 + 8 + 5
+    # All changes, one scatter, eight groups of box plots; of the illustrated replications the five that were run.
+    assert len(figures) == 1 + 1 + 8 + 5
     for figure in figures:
         drawn = go.Figure(figure)
         assert drawn.data

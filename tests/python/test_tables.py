@@ -9,13 +9,15 @@ import polars as pl
 import pytest
 
 from lasthop import progress
+from lasthop.answer.differences import Difference
 from lasthop.catalogue import Assets, Presentation, TableSpec
-from lasthop.report.boxes import BoxPanel, box_figure
+from lasthop.report.boxes import BoxAxes, BoxPanel, box_figure
+from lasthop.report.comparisons import against_references, forests, place
 from lasthop.report.distributions import box_sections
 from lasthop.report.results import Results, telling, timed
 from lasthop.report.scatter import published_figure
 from lasthop.report.study_tables import study_tables
-from lasthop.report.tables import generic_table, number, paired_table, unfinished_table
+from lasthop.report.tables import generic_table, number, unfinished_table
 from lasthop.summary import generic_summary
 
 FACTORS = ["link", "variant"]
@@ -41,6 +43,11 @@ def flows(times: dict[tuple[str, str], list[float | None]]) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
+def compared(table: pl.DataFrame, *references: str) -> list[Difference]:
+    presentation = Presentation(factor="variant", references=references)
+    return against_references(timed(table, None), FACTORS, presentation)
+
+
 def test_each_group_is_compared_with_the_first_reference_that_it_has() -> None:
     table = flows(
         {
@@ -51,27 +58,38 @@ def test_each_group_is_compared_with_the_first_reference_that_it_has() -> None:
             ("r6", "red"): [1.0, 1.0, 1.0],
         }
     )
-    found = paired_table(
-        timed(table, None), FACTORS, Presentation(factor="variant", references=("baseline", "eifel")), seed=1
-    )
-    assert found is not None
-    rows = [(labels, [cell.measured for cell in cells[:2]]) for labels, cells in found.rows]
-    assert rows == [
-        (("e0", "tcp-faster", "eifel", "baseline"), ["3", "−1.00"]),
-        (("r1", "tcp-faster", "red", "eifel"), ["3", "+2.00"]),
+    found = compared(table, "baseline", "eifel")
+    assert [(place(one), one.level, one.reference, one.pairs) for one in found] == [
+        ("link = e0 · tcp-faster", "eifel", "baseline", 3),
+        ("link = r1 · tcp-faster", "red", "eifel", 3),
     ]
+    assert [(one.factor, one.metric, one.mean, one.significant) for one in found] == [
+        ("variant", "elapsed_s", -1.0, True),
+        ("variant", "elapsed_s", 2.0, True),
+    ]
+    (forest,) = forests(found)
+    assert [(group.title, group.reference) for group in forest.groups] == [
+        ("link = e0 · tcp-faster", "variant = baseline: 20.0 s"),
+        ("link = r1 · tcp-faster", "variant = eifel: 20.0 s"),
+    ]
+    rows = [row for group in forest.groups for row in group.rows]
+    assert [(row.difference, row.share, row.css) for row in rows] == [
+        ("−1.00", "−5 %", "less"),
+        ("+2.00", "+10 %", "more"),
+    ]
+    # One axis for both: what is faster lies left of zero, what is slower right of it.
+    assert rows[0].bar.estimate < forest.axis.zero < rows[1].bar.estimate
 
 
 def test_pairs_are_matched_by_replication_not_by_position() -> None:
     table = flows({("e0", "a"): [10.0, 20.0, 30.0], ("e0", "b"): [None, 21.0, 31.0]})
     shuffled = table.sample(fraction=1, shuffle=True, seed=3)
-    found = paired_table(timed(shuffled, None), FACTORS, Presentation(factor="variant", references=("a",)), seed=1)
-    assert found is not None
-    assert [cell.measured for cell in found.rows[0][1][:2]] == ["2", "+1.00"]
+    (found,) = compared(shuffled, "a")
+    assert (found.pairs, found.mean) == (2, 1.0)
 
 
 def test_without_a_compared_factor_there_are_no_pairs() -> None:
-    assert paired_table(timed(flows({("e0", "a"): [1.0]}), None), FACTORS, Presentation(), seed=1) is None
+    assert against_references(timed(flows({("e0", "a"): [1.0]}), None), FACTORS, Presentation()) == []
 
 
 def test_unfinished_flows_are_counted_not_hidden() -> None:
@@ -101,9 +119,8 @@ def test_page_loads_are_compared_in_pairs_but_not_their_connections() -> None:
     connections = flows({("e0", "a"): [1.0], ("e0", "b"): [2.0]}).with_columns(flow=pl.lit("home/main"))
     things = timed(connections, loads)
     assert [thing.metric for thing in things] == ["response_time_s"]
-    found = paired_table(things, FACTORS, Presentation(factor="variant", references=("a",)), seed=1)
-    assert found is not None
-    assert [(labels, cells[1].measured) for labels, cells in found.rows] == [(("home", "b", "a"), "+2.00")]
+    found = against_references(things, FACTORS, Presentation(factor="variant", references=("a",)))
+    assert [(place(one), one.level, one.mean) for one in found] == [("home", "b", 2.0)]
 
 
 def test_a_factor_that_another_determines_splits_nothing() -> None:
@@ -230,14 +247,14 @@ def test_the_scatter_has_a_panel_per_kind_of_number_and_no_misprints() -> None:
     assert [(trace["x"], trace["y"]) for trace in figure["data"]] == [
         ([15.0], [16.0]),
         ([-5.0], [3.0]),
-        ([2000.0], [2100.0]),
+        ([16.0], [16.8]),
         ([0.5], [2.0]),
     ]
     titles = [figure["layout"][f"xaxis{n}"]["title"]["text"] for n in ("", 2, 3, 4)]
     assert titles == [
         "published response time (s)",
         "published change of response time (%)",
-        "published throughput (B/s)",
+        "published throughput (kbit/s)",
         "published counts (packets, ACKs)",
     ]
     assert "type" not in figure["layout"]["xaxis2"]  # changes may be negative
@@ -250,7 +267,7 @@ def test_page_loads_stand_in_the_summary_and_the_table_of_a_plain_scenario() -> 
     found = summary.filter(flow="home", metric="response_time_s", statistic="median")
     assert found.select("link", "variant", "value", "replications", "unit").rows() == [("e0", "a", 4.0, 3, "s")]
     (view,) = generic_table(summary, FACTORS).tables
-    assert view.head == ["link", "variant", "flow", "response time (s)", "elapsed (s)"]
+    assert view.head == ["link", "variant", "flow", "response time (s)", "elapsed time (s)"]
     assert [(labels, [c.measured for c in cells]) for labels, cells in view.rows] == [
         (("e0", "a", "home"), ["4.00", "–"]),
         (("e0", "a", "main"), ["–", "2.00"]),
@@ -277,7 +294,9 @@ def test_boxes_span_the_stated_quartiles() -> None:
     panel = BoxPanel(
         "tcp", {"a": [1.0, 2.0, 3.0, 10.0]}, {"a": dict.fromkeys(["min", "p25", "median", "p75", "max"], 5.0)}
     )
-    measured, points, published = box_figure([panel], ["a", "b"], "elapsed time (s)", "lower")["data"]
+    measured, points, published = box_figure([panel], BoxAxes(["a", "b"], "variant", "elapsed time (s)"), "lower")[
+        "data"
+    ]
     found = [measured[key] for key in ("lowerfence", "q1", "median", "q3", "upperfence")]
     assert found == [[1.0], [1.0], [2.0], [3.0], [10.0]]
     assert points["y"] == [1.0, 2.0, 3.0, 10.0]
@@ -286,17 +305,18 @@ def test_boxes_span_the_stated_quartiles() -> None:
 
 def test_a_published_median_alone_is_a_line_and_panels_wrap() -> None:
     panel = BoxPanel("s+2s", {"a": [4.0, 5.0]}, {"a": {"median": 4.4}})
-    figure = box_figure([panel] * 4, ["a"], "response time (s)", "linear", shared=False)
+    figure = box_figure([panel] * 4, BoxAxes(["a"], "variant", "response time (ms)", 1000.0), "linear")
     lines = [trace for trace in figure["data"] if trace["name"] == "published median"]
-    assert [line["y"] for line in lines] == [[4.4]] * 4
+    assert [line["y"] for line in lines] == [[4400.0]] * 4
     assert [line["showlegend"] for line in lines] == [True, False, False, False]
     layout = figure["layout"]
     assert layout["yaxis"]["domain"] == layout["yaxis2"]["domain"] != layout["yaxis3"]["domain"]
-    assert "matches" not in layout["yaxis2"]
+    assert all(layout[f"yaxis{n}"]["matches"] == "y" for n in (2, 3, 4))
 
 
 def test_a_published_mean_alone_is_a_line_of_its_own_name() -> None:
-    figure = box_figure([BoxPanel("s+2s", {"a": [4.0, 5.0]}, {"a": {"mean": 4.6}})], ["a"], "s", "linear")
+    panel = BoxPanel("s+2s", {"a": [4.0, 5.0]}, {"a": {"mean": 4.6}})
+    figure = box_figure([panel], BoxAxes(["a"], "variant", "s"), "linear")
     (line,) = [trace for trace in figure["data"] if "published" in trace["name"]]
     assert (line["name"], line["y"]) == ("published mean", [4.6])
 
@@ -306,7 +326,7 @@ def results(
 ) -> Results:
     presentation = Presentation(factor="variant", references=("a",))
     made = SimpleNamespace(
-        flows=flows, pages=pages, shorts=None, factors=levels, presentation=presentation, assets=assets
+        flows=flows, things=timed(flows, pages), factors=levels, presentation=presentation, assets=assets
     )
     return cast("Results", made)
 
@@ -325,7 +345,7 @@ def test_box_plots_of_page_loads_have_a_panel_per_page_and_know_the_published_me
     assert section.title == "Page loads"
     # Panels with the same variants stand together, figures with published numbers first.
     titles = [[note["text"] for note in figure["layout"]["annotations"]] for _, figure in section.figures]
-    assert titles == [["m+8m", "s+2s"], ["l+8m"]]
+    assert titles == [["workload = m+8m · home", "workload = s+2s · home"], ["workload = l+8m · home"]]
     lines = [trace for trace in section.figures[0][1]["data"] if trace["name"] == "published median"]
     assert [(line["y"], line["xaxis"]) for line in lines] == [([1.75], "x2")]
 
@@ -338,7 +358,7 @@ def test_box_plots_of_transfers_have_a_panel_per_role_and_the_words_of_the_study
     made = results(table, None, assets, workload=["e0"], variant=["a", "b"])
     (section,) = box_sections(made)
     ((title, figure),) = section.figures
-    assert (title, section.left_out) == ("by variant", 0)
+    assert (title, section.left_out) == ("Transfers: elapsed time, by variant", 0)
     published = next(trace for trace in figure["data"] if trace["name"] == "published")
     assert (published["lowerfence"], published["median"]) == ([9.0], [12.0])
 

@@ -120,7 +120,7 @@ def _of_factor(section: Section, factor: str, compared: Compared) -> Iterator[Di
     for case in cases.iter_rows(named=True):
         where = tuple((section.factors.get(name, name), str(case[name])) for name in others)
         counts = scale_of(compared.metric, []).whole
-        mean, half, p = _tested(case["mean"], case["deviation"], case["pairs"], case["base"], counts=counts)
+        mean, half, p = tested(case["mean"], case["deviation"], case["pairs"], case["base"], counts=counts)
         yield Difference(
             section.factors[factor],
             str(case[factor]),
@@ -136,7 +136,7 @@ def _of_factor(section: Section, factor: str, compared: Compared) -> Iterator[Di
         )
 
 
-def _tested(
+def tested(
     mean: float, deviation: float | None, pairs: int, base: float, *, counts: bool
 ) -> tuple[float, float, float]:
     """Return the mean difference, half of its interval's width, and p of the paired t test.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lasthop.report import style
@@ -26,32 +26,49 @@ class BoxPanel:
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class BoxAxes:
+    """What all panels of a figure share: levels of a factor side by side, and a quantity with its unit upwards.
+
+    Values are shown times `factor`. `name` is that of the factor, `None` without one.
+    """
+
+    levels: Sequence[str]
+    name: str | None
+    quantity: str
+    factor: float = 1.0
+
+    def scaled(self, values: Iterable[float]) -> list[float]:
+        """Return values as they are shown."""
+        return [round(value * self.factor, 4) for value in values]
+
+
 def _jitter(count: int) -> list[float]:
     # A fixed low-discrepancy spread instead of random jitter: the same data give the same picture.
     return [((i * 0.6180339887) % 1.0 - 0.5) * 0.24 for i in range(count)]
 
 
-def _measured(panel: BoxPanel, levels: Sequence[str], method: PercentileMethod, index: int) -> list[Figure]:
-    rows = [(i, level, summarise(panel.values.get(level, []), method)) for i, level in enumerate(levels)]
+def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod, index: int) -> list[Figure]:
+    rows = [(i, level, summarise(panel.values.get(level, []), method)) for i, level in enumerate(axes.levels)]
     offset = _OFFSET_MEASURED if panel.published else 0.0
     boxes = [(i, level, s) for i, level, s in rows if s is not None]
     ref = style.axis_number(index)
-    axes = {"xaxis": f"x{ref}", "yaxis": f"y{ref}"}
+    place = {"xaxis": f"x{ref}", "yaxis": f"y{ref}"}
     box: Figure = {
         "type": "box",
         "name": "measured",
         "legendgroup": "measured",
         "x": [i + offset for i, _, _ in boxes],
-        "q1": [round(s.p25, 4) for _, _, s in boxes],
-        "median": [round(s.median, 4) for _, _, s in boxes],
-        "q3": [round(s.p75, 4) for _, _, s in boxes],
-        "lowerfence": [round(s.min, 4) for _, _, s in boxes],
-        "upperfence": [round(s.max, 4) for _, _, s in boxes],
+        "q1": axes.scaled(s.p25 for _, _, s in boxes),
+        "median": axes.scaled(s.median for _, _, s in boxes),
+        "q3": axes.scaled(s.p75 for _, _, s in boxes),
+        "lowerfence": axes.scaled(s.min for _, _, s in boxes),
+        "upperfence": axes.scaled(s.max for _, _, s in boxes),
         "width": 0.42,
         "line": {"color": style.MEASURED, "width": 1.5},
         "fillcolor": style.MEASURED_FILL,
         "hoverinfo": "y",
-        **axes,
+        **place,
     }
     points: Figure = {
         "type": "scatter",
@@ -59,19 +76,19 @@ def _measured(panel: BoxPanel, levels: Sequence[str], method: PercentileMethod, 
         "name": "replications",
         "legendgroup": "replications",
         "x": [round(i + offset + j, 3) for i, lv, s in boxes for j in _jitter(s.count)],
-        "y": [round(v, 3) for _, level, _ in boxes for v in panel.values[level]],
-        "marker": {"size": 3.5, "color": style.MEASURED, "opacity": 0.55},
+        "y": axes.scaled(v for _, level, _ in boxes for v in panel.values[level]),
+        "marker": {"size": 4.5, "color": style.MEASURED, "opacity": 0.6},
         "hovertemplate": "%{y:.2f}<extra></extra>",
-        **axes,
+        **place,
     }
     return [box, points]
 
 
-def _published(panel: BoxPanel, levels: Sequence[str], index: int) -> list[Figure]:
+def _published(panel: BoxPanel, axes: BoxAxes, index: int) -> list[Figure]:
     """Draw published boxes; where only a median or a mean was published, a line."""
-    known = [(i, panel.published[level]) for i, level in enumerate(levels) if level in panel.published]
+    known = [(i, panel.published[level]) for i, level in enumerate(axes.levels) if level in panel.published]
     ref = style.axis_number(index)
-    axes = {"legendgroup": "published", "xaxis": f"x{ref}", "yaxis": f"y{ref}"}
+    place = {"legendgroup": "published", "xaxis": f"x{ref}", "yaxis": f"y{ref}"}
     drawn: list[Figure] = []
     if boxes := [(i, five) for i, five in known if set(FIVE_NUMBERS) <= set(five)]:
         names = {"q1": "p25", "median": "median", "q3": "p75", "lowerfence": "min", "upperfence": "max"}
@@ -79,13 +96,13 @@ def _published(panel: BoxPanel, levels: Sequence[str], index: int) -> list[Figur
             "type": "box",
             "name": "published",
             "x": [i + _OFFSET_PUBLISHED for i, _ in boxes],
-            **{key: [five[statistic] for _, five in boxes] for key, statistic in names.items()},
+            **{key: axes.scaled(five[statistic] for _, five in boxes) for key, statistic in names.items()},
             "width": 0.24,
             "line": {"color": style.PUBLISHED, "width": 1.5},
             "fillcolor": style.PUBLISHED_FILL,
             "hoverinfo": "y",
         }
-        drawn.append(box | axes)
+        drawn.append(box | place)
     for middle in ("median", "mean"):
         lone = [(i, own[middle]) for i, own in known if middle in own and not set(FIVE_NUMBERS) <= set(own)]
         line = {
@@ -93,29 +110,29 @@ def _published(panel: BoxPanel, levels: Sequence[str], index: int) -> list[Figur
             "mode": "markers",
             "name": f"published {middle}",
             "x": [i + _OFFSET_PUBLISHED for i, _ in lone],
-            "y": [value for _, value in lone],
+            "y": axes.scaled(value for _, value in lone),
             "marker": {"symbol": "line-ew-open", "size": 12, "line": {"width": 2.5}, "color": style.INK},
             "hovertemplate": "%{y:.2f}<extra></extra>",
         }
-        drawn += [line | axes] if lone else []
+        drawn += [line | place] if lone else []
     return drawn
 
 
-def box_figure(
-    panels: Sequence[BoxPanel], levels: Sequence[str], y_title: str, method: PercentileMethod, *, shared: bool = True
-) -> Figure:
-    """Draw panels over a common y axis, or each over its own. Boxes span the quartiles, whiskers the extremes."""
+def box_figure(panels: Sequence[BoxPanel], shown: BoxAxes, method: PercentileMethod) -> Figure:
+    """Draw panels over a common y axis. Boxes span the quartiles, whiskers the extremes."""
     data: list[Figure] = []
     axes: Figure = {}
     annotations = []
-    domains = style.grid_of(len(panels), _IN_A_ROW, gap_x=0.03 if shared else 0.06, gap_y=0.24)
+    levels = shown.levels
+    domains = style.grid_of(len(panels), _IN_A_ROW, gap_x=0.03, gap_y=0.24)
     in_a_row = len({tuple(x) for x, _ in domains})
     rows = len({tuple(y) for _, y in domains})
     fits = max(map(len, levels), default=0) * len(levels) * in_a_row <= _FITS_CHARACTERS
     for index, (panel, (x_domain, y_domain)) in enumerate(zip(panels, domains, strict=True)):
-        data += _measured(panel, levels, method, index) + _published(panel, levels, index)
+        data += _measured(panel, shown, method, index) + _published(panel, shown, index)
         ref = style.axis_number(index)
         axes[f"xaxis{ref}"] = style.axis(
+            shown.name if index + in_a_row >= len(panels) else None,
             domain=x_domain,
             anchor=f"y{ref}",
             tickvals=list(range(len(levels))),
@@ -126,13 +143,14 @@ def box_figure(
             showgrid=False,
         )
         first = x_domain[0] == 0
-        common = ({"matches": "y", "showticklabels": first} if index else {}) if shared else {"rangemode": "tozero"}
-        axes[f"yaxis{ref}"] = style.axis(y_title if first else None, domain=y_domain, anchor=f"x{ref}", **common)
+        common = {"matches": "y", "showticklabels": first} if index else {}
+        axes[f"yaxis{ref}"] = style.axis(shown.quantity if first else None, domain=y_domain, anchor=f"x{ref}", **common)
         annotations.append(style.panel_title(panel.title, sum(x_domain) / 2, y_domain[1]))
     height = _ROW_PX * rows
     legend = style.legend_above(height, 22)
     settings = style.layout(height + _AROUND_PX, annotations=annotations, legend=legend, boxmode="overlay", **axes)
-    settings["margin"] = settings["margin"] | {"t": 64, "b": 60}
+    settings["showlegend"] = any(panel.published for panel in panels)
+    settings["margin"] = settings["margin"] | {"t": 64 if settings["showlegend"] else 48, "b": 60}
     return {"data": _named_once(data), "layout": settings}
 
 

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lasthop.claims import NOT_UPHELD, UPHELD
-from lasthop.claims.evaluate import Outcome
+from lasthop.claims import NOT_UPHELD, UNDECIDED, UPHELD
+from lasthop.claims.evaluate import Outcome, Part
 from lasthop.claims.tables import contradictions, place_text, summary_lines
+from lasthop.report.intervals import Axis, IntervalView, minus
+from lasthop.statistics import Interval
 
-_CSS = {UPHELD: "met", NOT_UPHELD: "missed"}
+_CSS = {UPHELD: "good", NOT_UPHELD: "bad", UNDECIDED: "open"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimBar:
+    """The interval of left less right on an axis of its own; `band` is what the tolerance allows, empty for none."""
+
+    axis: Axis
+    bar: IntervalView
+    band: IntervalView | None
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimView:
-    """A claim in words, and what was found; empty where there is no number."""
+    """A claim in words, and what was found; empty where there is no number. `css` is the class of its badge."""
 
     id: str
     section: str
@@ -29,6 +41,7 @@ class ClaimView:
     interval: str
     cells: str
     remarks: Sequence[str]
+    bar: ClaimBar | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +71,7 @@ def _view(outcome: Outcome) -> ClaimView:
         section=claim.section,
         text=claim.text,
         verdict=outcome.verdict,
-        css=_CSS.get(outcome.verdict, ""),
+        css=_CSS.get(outcome.verdict, "none"),
         where=claim.where.replace(",", ", "),
         statement=part.statement if part else "",
         levels=place_text(part).replace(",", ", ") if part else "",
@@ -67,8 +80,19 @@ def _view(outcome: Outcome) -> ClaimView:
         interval=f"{_figure(interval.low)} … {_figure(interval.high)}" if interval else "",
         cells=f"{upheld} of {len(outcome.cells)}" if outcome.cells else "",
         remarks=[remark for remark in (claim.reading, outcome.reason, claim.explanation) if remark],
+        bar=_bar(part, claim.within) if part else None,
     )
 
 
+def _bar(part: Part, within: float) -> ClaimBar | None:
+    """Lay out the difference; `within` is the tolerance as a share of the right side."""
+    interval = part.difference
+    if interval is None or not math.isfinite(interval.low) or not math.isfinite(interval.high):
+        return None
+    allowed = within * abs(part.right or 0.0)
+    axis = Axis.over([interval.low, interval.high, *([allowed, -allowed] if allowed else [])])
+    return ClaimBar(axis, axis.view(interval), axis.view(Interval(0.0, -allowed, allowed)) if allowed else None)
+
+
 def _figure(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}".replace("-", "−")
+    return "–" if value is None else minus(f"{value:.4g}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from lasthop import units
 from lasthop.campaign import factor_column
 from lasthop.catalogue import CurvesSpec
 from lasthop.report import style
@@ -35,7 +36,7 @@ def curve_figures(
         lines = {name: own for name, line in spec.lines.items() if not (own := _of_line(part, line)).is_empty()}
         if lines:
             found = set(part[factor_column(spec.x)])
-            where = ", ".join(f"{factor} {level}" for factor, level in zip(others, levels, strict=True))
+            where = ", ".join(f"{factor} = {level}" for factor, level in zip(others, levels, strict=True))
             ticks = [level for level in factors[spec.x] if level in found]
             panels = _panels(part, spec, factors)
             if panels:
@@ -53,7 +54,7 @@ def _panels(rows: pl.DataFrame, spec: CurvesSpec, factors: Mapping[str, list[str
     found = set(rows[factor_column(spec.panels)])
     if spec.quotients:
         return {title: pair for title, pair in spec.quotients.items() if found.issuperset(pair)}
-    return {f"{spec.panels}: {level}": (level,) for level in factors[spec.panels] if level in found}
+    return {f"{spec.panels} = {level}": (level,) for level in factors[spec.panels] if level in found}
 
 
 def _figure(lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, ticks: Sequence[str], panels: Panels) -> Figure:
@@ -88,7 +89,7 @@ def _figure(lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, ticks: Sequence
         )
         first = alone or column == 0
         axes[f"yaxis{ref}"] = style.axis(
-            spec.metrics[metric] if first else None,
+            _title(spec.metrics[metric], _scale(lines.values(), spec, metric)) if first else None,
             domain=y_domain,
             anchor=f"x{ref}",
             rangemode="normal" if spec.quotients else "tozero",
@@ -105,14 +106,27 @@ def _figure(lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, ticks: Sequence
     return {"data": data, "layout": settings}
 
 
+def _scale(lines: Iterable[pl.DataFrame], spec: CurvesSpec, metric: str) -> units.Scale:
+    """Choose the unit of a metric; quotients have none."""
+    if spec.quotients:
+        return units.Scale("")
+    return units.scale_of(metric, (value for rows in lines for value in rows[metric]))
+
+
+def _title(words: str, scale: units.Scale) -> str:
+    return f"{words} ({scale.unit})" if scale.unit else words
+
+
 def _traces(
     lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, metric: str, levels: Sequence[str], ticks: Sequence[str]
 ) -> Iterator[Figure]:
     """Yield a line with intervals for each class of hosts."""
     middle = (len(lines) - 1) / 2
     dodge = _DODGE if spec.connected else _DODGE_MARKS
+    factor = _scale(lines.values(), spec, metric).factor
     for number, (name, rows) in enumerate(lines.items()):
-        values = [_values(rows.filter(pl.col(factor_column(spec.x)) == tick), spec, metric, levels) for tick in ticks]
+        at = [rows.filter(pl.col(factor_column(spec.x)) == tick) for tick in ticks]
+        values = [factor * _values(own, spec, metric, levels) for own in at]
         points = [(place, own) for place, own in enumerate(values) if own.size]
         intervals = [mean_interval(own) if own.size > 1 else None for _, own in points]
         color, symbol = (kinds[number % len(kinds)] for kinds in (style.CONTRASTING, style.SYMBOLS))

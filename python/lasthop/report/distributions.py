@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
+from lasthop import units
 from lasthop.campaign import factor_column
 from lasthop.catalogue import NOT_STATED
 from lasthop.comparison import misprinted
-from lasthop.report.boxes import BoxPanel, box_figure
-from lasthop.report.results import Results, Timed, telling, timed
+from lasthop.report.boxes import BoxAxes, BoxPanel, box_figure
+from lasthop.report.results import Results, Timed, telling
 from lasthop.report.style import Figure
 
 _MOST_FIGURES = 24
+_FEW_PANELS = 6
+"""So many panels stand in one figure, whatever combination of levels they are of."""
 _ALL = "_all"
 
 
@@ -28,11 +31,8 @@ class BoxSection:
 
 
 def box_sections(results: Results) -> Iterator[BoxSection]:
-    """Yield the box plots of page loads, then those of transfers; of throughput, if there is neither."""
-    things = timed(results.flows, results.pages, results.shorts)
-    if not things:
-        things = [Timed("Flows", "throughput_Bps", "throughput (B/s)", results.flows)]
-    for thing in things:
+    """Yield the box plots of page loads, short flows, transfers and streams, whichever there are."""
+    for thing in results.things:
         figures = list(_figures(thing, results))
         yield BoxSection(thing.title, figures[:_MOST_FIGURES], max(0, len(figures) - _MOST_FIGURES))
 
@@ -40,31 +40,36 @@ def box_sections(results: Results) -> Iterator[BoxSection]:
 def _figures(thing: Timed, results: Results) -> Iterator[tuple[str, Figure]]:
     """Yield a figure per combination of the factors that are not compared, those with published numbers first.
 
-    Transfers have a panel per role. Page loads have one per level of the factor with most levels, each with its own
-    scale, since pages differ in size more than anything else does.
+    A figure has a panel per role, or per level of another factor if there are so few that one figure holds them all.
+    Page loads have one per level of the first other factor: pages, the factor with most levels, differ in size more
+    than anything else does, so that each has figures of its own.
     """
     names = {factor_column(factor): factor for factor in results.factors}
     compared = results.presentation.factor
     if compared not in results.factors:
         compared = next(reversed(results.factors), None)
     column = factor_column(compared) if compared else _ALL
-    rows = thing.rows if compared else thing.rows.with_columns(pl.lit("all").alias(_ALL))
+    rows = thing.rows if compared else thing.rows.with_columns(pl.lit("").alias(_ALL))
     others = telling(rows, (name for name in names if name != column), [column])
-    panels_by = "role"
-    if thing.metric == "response_time_s" and others:
-        panels_by = max(reversed(others), key=lambda other: rows[other].n_unique())
-        others.remove(panels_by)
+    panels_by = ["role"]
+    if rows.select(*others, "role").unique().height <= _FEW_PANELS:
+        panels_by, others = [*others, "role"], []
+    elif thing.metric == "response_time_s" and len(others) > 1:
+        most = max(reversed(others), key=lambda other: rows[other].n_unique())
+        panels_by = [next(other for other in others if other != most)]
+        others.remove(panels_by[0])
     published = _published(results, thing)
+    scale = units.scale_of(thing.metric, rows[thing.metric])
     later = []
     for group, part in rows.partition_by(others, as_dict=True, maintain_order=True).items() if others else [((), rows)]:
-        words = " · ".join(f"{names[other]} {level}" for other, level in zip(others, group, strict=True))
+        words = " · ".join(f"{names[other]} = {level}" for other, level in zip(others, group, strict=True))
         for own in _with_equal_levels(part, panels_by, column):
-            panels = list(_panels(own, thing, panels_by, column, published))
+            panels = list(_panels(own, thing, {by: names.get(by, "") for by in panels_by}, column, published))
+            if not panels:
+                continue
             levels = [str(level) for level in own[column].unique(maintain_order=True)]
-            figure = box_figure(
-                panels, levels, thing.quantity, results.presentation.percentiles, shared=panels_by == "role"
-            )
-            titled = words or (f"by {compared}" if compared else "all flows"), figure
+            axes = BoxAxes(levels, compared, units.axis_title(thing.metric, scale), scale.factor)
+            titled = words or _title(thing, compared), box_figure(panels, axes, results.presentation.percentiles)
             if published is None or any(panel.published for panel in panels):
                 yield titled
             else:
@@ -72,27 +77,42 @@ def _figures(thing: Timed, results: Results) -> Iterator[tuple[str, Figure]]:
     yield from later
 
 
-def _with_equal_levels(rows: pl.DataFrame, panels_by: str, column: str) -> list[pl.DataFrame]:
+def _title(thing: Timed, compared: str | None) -> str:
+    by = f", by {compared}" if compared else ""
+    return f"{thing.title}: {units.label(thing.metric)}{by}"
+
+
+def _with_equal_levels(rows: pl.DataFrame, panels_by: Sequence[str], column: str) -> list[pl.DataFrame]:
     """Split rows so that all panels of a part have the same levels."""
-    if panels_by == "role":
+    if list(panels_by) == ["role"]:
         return [rows]
     marked = rows.with_columns(pl.col(column).unique().sort().implode().over(panels_by).list.join(",").alias("_levels"))
     return marked.partition_by("_levels", maintain_order=True)
 
 
 def _panels(
-    rows: pl.DataFrame, thing: Timed, panels_by: str, column: str, published: pl.DataFrame | None
+    rows: pl.DataFrame, thing: Timed, panels_by: Mapping[str, str], column: str, published: pl.DataFrame | None
 ) -> Iterator[BoxPanel]:
-    parts = rows.partition_by(panels_by, as_dict=True, maintain_order=True)
-    if panels_by == "role":
+    """Yield the panels that have values, in the order of the scenario, roles alone by name.
+
+    `panels_by` gives the name of each column; a role's is empty.
+    """
+    parts = rows.partition_by(list(panels_by), as_dict=True, maintain_order=True)
+    if list(panels_by) == ["role"]:
         parts = dict(sorted(parts.items(), key=lambda item: str(item[0])))
-    for (name,), part in parts.items():
+    for group, part in parts.items():
         known = {}
         if published is not None:
             keys = [key for key in published.columns if key in part.columns]
             own = published.join(part.select(keys).unique(), on=keys, how="semi")
             known = published_by_level(own, column)
-        yield BoxPanel(str(name), values_by_level(part, column, thing.metric), known)
+        values = values_by_level(part, column, thing.metric)
+        if values:
+            titles = [
+                f"{name} = {level}" if name else str(level)
+                for name, level in zip(panels_by.values(), group, strict=True)
+            ]
+            yield BoxPanel(" · ".join(titles), values, known)
 
 
 def _published(results: Results, thing: Timed) -> pl.DataFrame | None:

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from lasthop.campaign import MODEL, Campaign, ChosenRun
-from lasthop.catalogue import Assets, FigureSpec
+from lasthop import units
+from lasthop.answer.differences import Difference
+from lasthop.campaign import MODEL, Campaign
+from lasthop.catalogue import Assets
 from lasthop.comparison import RULES, Agreement
-from lasthop.live.engine import LIVE
 from lasthop.report.claims import claims_view
+from lasthop.report.comparisons import compared, forests
 from lasthop.report.curves import curve_figures
 from lasthop.report.distributions import box_sections
 from lasthop.report.engines import engines_view
+from lasthop.report.illustrations import illustrated
 from lasthop.report.interactions import factorial_figures
-from lasthop.report.results import Results, timed, transfers
+from lasthop.report.levels import level_views
+from lasthop.report.overview import asked, badges, change_chart, exceptions, first_curve, nothing_sent, outcome
+from lasthop.report.results import Results, transfers
 from lasthop.report.scatter import published_figure
 from lasthop.report.study_tables import levels_table, study_tables
 from lasthop.report.style import Figure
-from lasthop.report.tables import HEADLINE, TableGroup, generic_table, metric_label, paired_table, unfinished_table
+from lasthop.report.tables import HEADLINE, TableGroup, generic_table, unfinished_table
 from lasthop.report.trace import trace_figure
 from lasthop.summary import extra_columns, generic_summary, in_cell, table_levels
 
-_MOST_FLOWS_TRACED = 20
+_ONE_PANEL_PX, _PANEL_PX = 420, 260
 _PLOTLY_HERE = "/* plotly.js */"
 
 
@@ -41,31 +46,29 @@ class FigureView:
     figure: Figure
 
     @property
+    def width(self) -> int:
+        """The least width in pixels at which it can be read; in a narrower window it scrolls."""
+        layout = self.figure["layout"]
+        axes = [layout[name] for name in layout if name.startswith("xaxis")]
+        columns = len({tuple(axis["domain"]) for axis in axes if "domain" in axis})
+        right: int = layout["margin"]["r"]
+        return (_PANEL_PX * columns if columns > 1 else _ONE_PANEL_PX) + right
+
+    @property
     def json(self) -> str:
         """The figure as JSON that may stand inside a script element."""
         return json.dumps(self.figure, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
 
 
 def trace_figures(results: Results) -> Iterator[FigureView]:
-    """Yield the illustrated replications: those the study names, else the first of the first cell.
+    """Yield the illustrated replications, packet by packet.
 
-    The latter only of so few flows that those drawn in detail tell something. A cell that was not run is left out.
-    Tracing runs the replication again; it sees the same packets, which a live run would not.
+    Tracing runs a replication again; it sees the same packets, which a live run would not.
     """
-    plan = results.campaign.plan
-    if plan.engine == LIVE:
-        return
-    cells = {cell.key: cell for cell in plan.cells}
-    specs = results.presentation.figures
-    first = plan.cells[0]
-    if not specs and results.flows.filter(in_cell(first.levels), set=1, replication=1).height <= _MOST_FLOWS_TRACED:
-        specs = (FigureSpec(first.key, 1, "First replication of the first cell", ""),)
-    for spec in specs:
-        cell = cells.get(spec.cell)
-        if cell is None or spec.replication > plan.replications:
-            continue
-        figure, said = trace_figure(ChosenRun(plan, cell, 1, spec.replication).trace(), cell.scenario)
-        where = f"{cell.key.replace(',', ', ')}, replication {spec.replication}."
+    for spec, run in illustrated(results):
+        figure, said = trace_figure(run.trace(), run.cell.scenario)
+        where = f"{run.cell.key.replace(',', ', ')}{', ' if run.cell.key else ''}replication {run.replication}."
+        where = where[:1].upper() + where[1:]
         yield FigureView(spec.title, " ".join(text for text in (spec.caption, said, where) if text), figure)
 
 
@@ -162,74 +165,119 @@ def _rules(comparison: pl.DataFrame) -> list[tuple[str, str]]:
     metrics: dict[str, list[str]] = {}
     for metric in comparison["metric"].unique(maintain_order=True):
         if metric in RULES:
-            metrics.setdefault(RULES[metric].text, []).append(metric_label(metric, ""))
+            metrics.setdefault(RULES[metric].text, []).append(units.label(metric))
     return [(text, ", ".join(names)) for text, names in metrics.items()]
 
 
-def _single_flows(results: Results) -> dict[str, Any]:
-    """Return what is shown of single flows and page loads: nothing of a study whose tables are of runs as wholes.
+@dataclass(frozen=True, slots=True)
+class _Sections:
+    """The figures of a report before one of them becomes the chart of its first screen."""
 
-    Nor of one that has curves of its short flows; beside short flows, the background may never end.
+    boxes: list[tuple[str, list[FigureView], int]]
+    curves: list[FigureView]
+    factorial: list[FigureView]
+    found: list[Difference]
+
+    @classmethod
+    def of(cls, results: Results) -> _Sections:
+        # With levels that the study does not know, each is a design of its own: a table has them side by side.
+        known = results.assets is not None and not extra_columns(list(results.factors), results.assets)
+        factorial = factorial_figures(results.summary, results.assets) if results.assets and known else ()
+        curves = () if results.shorts is None else _curves(results.shorts, results)
+        single = _of_single_flows(results)
+        boxes = [
+            (section.title, [FigureView(title, "", figure) for title, figure in section.figures], section.left_out)
+            for section in (box_sections(results) if single else ())
+        ]
+        return cls(
+            boxes,
+            [FigureView(title, "", figure) for title, figure in curves],
+            [FigureView(title, "", figure) for title, figure in factorial],
+            compared(results) if single else [],
+        )
+
+    def chart(self, results: Results) -> FigureView | None:
+        """Take the chart of the first screen: a figure that would follow below, or all comparisons in one."""
+        if self.factorial:
+            return replace(self.factorial.pop(0), caption=_FACTORIAL_CAPTION)
+        if (curve := first_curve(results)) is not None:
+            return FigureView(curve[0], _CURVES_CAPTION, curve[1])
+        if self.boxes and len(self.boxes[0][1]) == 1:
+            _, (view,), _ = self.boxes.pop(0)
+            return replace(view, caption=_BOXES_CAPTION)
+        factor = results.presentation.factor
+        shown = [one for one in self.found if one.factor == factor]
+        if not shown:
+            return None
+        title = f"Change against {factor} = {' or '.join(dict.fromkeys(one.reference for one in shown))}"
+        return FigureView(title, _CHANGES_CAPTION, change_chart(shown))
+
+
+_FACTORIAL_CAPTION = "Parallel lines: each factor acts on its own. Lines that cross or spread: they interact."
+_CURVES_CAPTION = "Marks are means over the replications, bars their 90 % intervals."
+_BOXES_CAPTION = (
+    "Boxes span the quartiles over the replications, whiskers reach to the least and the greatest value, "
+    "dots are the replications."
+)
+_CHANGES_CAPTION = (
+    "A mark for each combination of the other factors and each flow: the mean difference in replications of the same "
+    "number, in per cent of the reference's mean. Point at a mark to see which it is."
+)
+
+
+def _of_single_flows(results: Results) -> bool:
+    """Tell whether single flows and page loads are shown.
+
+    Not of a study whose tables are of runs as wholes, nor of one that has curves of its short flows.
     """
-    presentation, factors = results.presentation, list(results.factors)
-    if presentation.of_runs or results.curves:
-        return {"boxes": [], "traces": [], "paired": None, "unfinished": None}
-    sections = [
-        (section.title, [FigureView(title, "", figure) for title, figure in section.figures], section.left_out)
-        for section in box_sections(results)
-    ]
-    seed = results.campaign.plan.seed
-    return {
-        "boxes": sections,
-        "traces": list(trace_figures(results)) if results.shorts is None else [],
-        "paired": paired_table(timed(results.flows, results.pages, results.shorts), factors, presentation, seed),
-        "unfinished": unfinished_table(results.flows, results.pages, factors) if results.shorts is None else None,
-    }
+    return not (results.presentation.of_runs or results.curves)
+
+
+def _curves(shorts: pl.DataFrame, results: Results) -> Iterator[tuple[str, Figure]]:
+    for spec in results.curves:
+        yield from curve_figures(shorts, spec, results.factors)
 
 
 def _context(results: Results) -> dict[str, Any]:
-    campaign = results.campaign
+    campaign, presentation = results.campaign, results.presentation
     factors = list(results.factors)
     cells = campaign.plan.cells
-    misprints = results.presentation.misprints
-    points = None if results.comparison is None else published_figure(results.comparison, misprints)
-    # With levels that the study does not know, each is a design of its own: a table has them side by side.
-    known = results.assets is not None and not extra_columns(factors, results.assets)
-    factorial = factorial_figures(results.summary, results.assets) if results.assets and known else ()
-    curves = (
-        []
-        if results.shorts is None
-        else [
-            FigureView(title, "", figure)
-            for spec in results.curves
-            for title, figure in curve_figures(results.shorts, spec, results.factors)
-        ]
-    )
+    points = None if results.comparison is None else published_figure(results.comparison, presentation.misprints)
+    sections = _Sections.of(results)
+    single = _of_single_flows(results)
+    chart = sections.chart(results)
     return {
-        **_single_flows(results),
-        "curves": curves,
         "study": campaign.plan.study,
-        "silent": campaign.silent(),
+        "asked": asked(results),
+        "outcome": outcome(results, sections.found),
+        "nothing_sent": nothing_sent(results),
+        "badges": list(badges(results)),
+        "exceptions": exceptions(results.claims),
+        "chart": chart,
+        "levels": level_views(cells, results.factors),
+        "unfinished": unfinished_table(results.flows, results.pages, factors)
+        if single and results.shorts is None
+        else None,
+        "claims": claims_view(results.claims),
+        "forests": forests(sections.found),
+        "boxes": sections.boxes,
+        "curves": sections.curves,
+        "factorial": sections.factorial,
+        "traces": list(trace_figures(results)) if single and results.shorts is None else [],
         "cells": cells,
         "first_scenario": json.dumps(json.loads(cells[0].scenario), indent=2),
-        "claims": claims_view(results.claims),
-        "levels": {
-            factor: list(dict.fromkeys(cell.levels[factor] for cell in cells if factor in cell.levels))
-            for factor in factors
-        },
         "facts": _facts(campaign),
         "sets": campaign.plan.sets,
         "replications": campaign.plan.sets * campaign.plan.replications,
-        "percentiles": results.presentation.percentiles,
+        "percentiles": presentation.percentiles,
         "compared": results.assets is not None,
-        "of_runs": results.presentation.of_runs,
+        "of_runs": presentation.of_runs,
         "pages": results.pages is not None,
         "agreement": _agreement_tables(results.agreement),
         "rms": [f"{row.what} {row.rms:.3f}" for row in results.agreement if row.rms is not None],
-        "misprints": bool(misprints),
+        "misprints": bool(presentation.misprints),
         "rules": [] if results.comparison is None else _rules(results.comparison),
         "scatter": FigureView("", "", points) if points else None,
-        "factorial": [FigureView(title, "", figure) for title, figure in factorial],
         "engines": engines_view(results),
         "groups": _groups(results),
     }

@@ -1,7 +1,9 @@
 "use strict";
 // Figures are drawn when they come near the window, so that a report with many of them opens at once.
 (function () {
+  const PAPER_PX = 680; // what fits on the narrower of A4 and Letter, upright, between their margins
   const config = { responsive: true, displaylogo: false, modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]] };
+  const figures = document.querySelectorAll(".plot");
   const draw = function (element) {
     if (element.dataset.drawn) { return; }
     element.dataset.drawn = "yes";
@@ -18,24 +20,63 @@
     queue.push(element);
     if (queue.length === 1) { setTimeout(drawNext, 0); }
   };
-  const figures = document.querySelectorAll(".plot");
   const watcher = new IntersectionObserver(function (entries) {
     entries.forEach(function (entry) {
       if (entry.isIntersecting) { watcher.unobserve(entry.target); enqueue(entry.target); }
     });
   }, { rootMargin: "900px" });
   figures.forEach(function (element) { watcher.observe(element); });
-  window.addEventListener("beforeprint", function () { figures.forEach(function (element) { if (element.offsetParent) { draw(element); } }); });
 
+  // On paper everything is open, and figures and tables have its width at most.
+  const laid = document.querySelectorAll(".scroll > table");
+  let folded = [];
+  window.addEventListener("beforeprint", function () {
+    folded = Array.from(document.querySelectorAll("details:not([open])"));
+    folded.forEach(function (element) { element.open = true; });
+    laid.forEach(function (table) {
+      table.style.width = "min-content";
+      const least = table.offsetWidth;
+      table.style.width = "";
+      if (least > PAPER_PX) { table.style.zoom = PAPER_PX / least; }
+    });
+    figures.forEach(function (element) {
+      draw(element);
+      element.style.width = PAPER_PX + "px";
+      element.dataset.least = element.style.minWidth;
+      element.style.minWidth = "0";
+      Plotly.relayout(element, { width: PAPER_PX });
+    });
+  });
+  window.addEventListener("afterprint", function () {
+    folded.forEach(function (element) { element.open = false; });
+    laid.forEach(function (table) { table.style.zoom = ""; });
+    figures.forEach(function (element) {
+      element.style.width = "";
+      element.style.minWidth = element.dataset.least;
+      Plotly.relayout(element, { width: null, autosize: true });
+    });
+  });
+
+  const tables = document.querySelectorAll("#tables details.table");
   const filter = document.getElementById("filter");
-  const tables = document.querySelectorAll("details.table");
   if (filter) {
+    const none = document.getElementById("no-match");
     filter.addEventListener("input", function () {
       const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-      tables.forEach(function (table) {
-        const title = table.querySelector("summary").textContent.toLowerCase();
-        table.hidden = !words.every(function (word) { return title.includes(word); });
+      let found = 0;
+      document.querySelectorAll("#tables .group").forEach(function (group) {
+        const heading = group.querySelector("h3").textContent;
+        let shown = 0;
+        group.querySelectorAll("details.table").forEach(function (table) {
+          const title = (heading + " " + table.querySelector("summary").textContent).toLowerCase();
+          table.hidden = !words.every(function (word) { return title.includes(word); });
+          if (!table.hidden) { shown += 1; }
+        });
+        group.hidden = shown === 0;
+        found += shown;
       });
+      none.hidden = found > 0;
+      none.textContent = found > 0 ? "" : "No table matches “" + filter.value.trim() + "”.";
     });
   }
   document.querySelectorAll("button[data-open]").forEach(function (button) {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from lasthop.beside import Beside
+from lasthop.answer.sections import WHO, sections
+from lasthop.beside import Beside, Tables
 from lasthop.campaign import Campaign
 from lasthop.catalogue import Assets, CurvesSpec, Presentation
 from lasthop.claims.evaluate import Outcome
@@ -16,11 +18,10 @@ from lasthop.comparison import Agreement
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """What has a duration, in seconds, in the column `metric`; `role` tells the rows of a replication apart."""
+    """What a report compares: the column `metric`, in its unit; `role` tells the rows of a replication apart."""
 
     title: str
     metric: str
-    quantity: str
     rows: pl.DataFrame
 
 
@@ -29,21 +30,30 @@ def transfers(flows: pl.DataFrame) -> pl.DataFrame:
     return flows.filter(pl.col("application") == pl.col("flow"))
 
 
-def timed(flows: pl.DataFrame, pages: pl.DataFrame | None, shorts: pl.DataFrame | None = None) -> list[Timed]:
-    """Return the page loads, short flows and transfers, whichever there are."""
-    found = []
-    if shorts is not None:
-        named = shorts.with_columns(role=pl.col("application"))
-        found.append(Timed("Short flows", "fct_mean_s", "mean completion time (s)", named))
+def timed(flows: pl.DataFrame, pages: pl.DataFrame | None) -> list[Timed]:
+    """Return the times of page loads and of transfers, whichever there are: what studies print."""
+    found: list[Timed] = []
     if flows.is_empty():  # its columns have no types
         return found
     if pages is not None:
         loads = pages.with_columns(role=pl.col("page"))
-        found.append(Timed("Page loads", "response_time_s", "response time (s)", loads))
+        found.append(Timed("Page loads", "response_time_s", loads))
     tcp = transfers(flows).filter(pl.col("protocol") == "tcp")
-    if not tcp.is_empty():
-        found.append(Timed("Transfers", "elapsed_s", "elapsed time (s)", tcp))
-    return found
+    return _with_values([*found, Timed("Transfers", "elapsed_s", tcp)])
+
+
+def headlines(tables: Tables) -> list[Timed]:
+    """Return what levels are compared by where nothing else is asked for, as `lasthop summary` does."""
+    things = [
+        Timed(section.title, one.metric, one.rows.with_columns(role=pl.col(WHO)))
+        for section in sections(tables)
+        for one in section.compared
+    ]
+    return _with_values(things)
+
+
+def _with_values(things: Sequence[Timed]) -> list[Timed]:
+    return [thing for thing in things if thing.metric in thing.rows.columns and thing.rows[thing.metric].count()]
 
 
 def telling(frame: pl.DataFrame, columns: Iterable[str], given: Sequence[str] = ()) -> list[str]:
@@ -56,7 +66,7 @@ def telling(frame: pl.DataFrame, columns: Iterable[str], given: Sequence[str] = 
     return kept
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Results:
     """The records of a campaign and what was made of them; `comparison` and `assets` belong to a published study."""
 
@@ -76,6 +86,20 @@ class Results:
     def factors(self) -> dict[str, list[str]]:
         """The scenario's factors with their levels."""
         return self.campaign.plan.study.factors
+
+    @functools.cached_property
+    def tables(self) -> Tables:
+        """All records."""
+        return Tables(self.flows, self.campaign.run_rows(), self.pages, self.shorts)
+
+    @functools.cached_property
+    def things(self) -> list[Timed]:
+        """What is shown of levels: what the study prints, or else the headline metrics."""
+        factorial = self.presentation.factorial
+        if self.presentation.of_runs and factorial is not None:
+            rows = self.tables.runs.with_columns(role=pl.lit("all"))
+            return [Timed("Runs", metric, rows) for metric in factorial.metrics]
+        return timed(self.flows, self.pages) if self.assets is not None else headlines(self.tables)
 
     @property
     def presentation(self) -> Presentation:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 import polars as pl
 
+from lasthop import units
 from lasthop.comparison import CENTRES, RATIO, RULES, misprinted
 from lasthop.report import style
 from lasthop.report.style import Figure
@@ -17,8 +18,9 @@ from lasthop.report.style import Figure
 _ZERO_AT = 0.5
 _COUNT_TICKS = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500]
 _TICKS = [digit * 10**power for power in range(-3, 8) for digit in (1, 1.5, 2, 3, 4, 6, 8)]
-_PANEL_PX = 340
-_AROUND_PX = 120
+_PANEL_PX = 270
+_ABOVE_PX = 36
+_BELOW_AXIS_PX, _LEGEND_LINE_PX = 54, 20
 _IN_A_ROW = 3
 _SHARE_OFF = 0.05
 
@@ -53,11 +55,20 @@ def _panels(rows: pl.DataFrame, keys: Sequence[str]) -> list[_Panel]:
         _Panel("response time (s)", ["response_time_s"], cell_factor),
         _Panel("change of response time (%)", changes, cell_factor, _Scale.LINEAR),
         _Panel("elapsed time (s)", ["elapsed_s"], cell_factor),
-        _Panel("throughput (B/s)", rates, cell_factor),
+        _Panel("throughput", rates, cell_factor),
         _Panel("counts (packets, ACKs)", counts, "metric", _Scale.COUNT),
         *(_Panel(name, [name], _telling(rows, keys), _Scale.SHARE) for name in ratios),
     ]
     return [p for p in panels if rows["metric"].is_in(p.metrics).any()]
+
+
+def _in_own_unit(panel: _Panel, part: pl.DataFrame) -> tuple[_Panel, pl.DataFrame]:
+    """Show rates as people read them."""
+    if not panel.metrics[0].endswith("_Bps"):
+        return panel, part
+    scale = units.scale("B/s", part["measured"])
+    shown = part.with_columns(pl.col("published", "measured") * scale.factor)
+    return replace(panel, title=f"throughput ({scale.unit})"), shown
 
 
 def _axis_settings(scale: _Scale, values: Sequence[float]) -> dict[str, Any]:
@@ -109,10 +120,14 @@ def published_figure(comparison: pl.DataFrame, misprints: Sequence[str] = ()) ->
     data: list[Figure] = []
     axes: Figure = {}
     shapes: list[dict[str, Any]] = []
-    cells = style.grid_of(len(panels), _IN_A_ROW, gap_x=0.08, gap_y=0.16)
-    for index, (panel, (x_domain, y_domain)) in enumerate(zip(panels, cells, strict=True)):
+    lines = max(rows.filter(pl.col("metric").is_in(panel.metrics))[panel.by].n_unique() for panel in panels)
+    below = _BELOW_AXIS_PX + _LEGEND_LINE_PX * lines
+    rows_of_panels = math.ceil(len(panels) / _IN_A_ROW)
+    height = rows_of_panels * (_PANEL_PX + below) - below
+    cells = style.grid_of(len(panels), _IN_A_ROW, gap_x=0.08, gap_y=below / height)
+    for index, (kind, (x_domain, y_domain)) in enumerate(zip(panels, cells, strict=True)):
         ref = style.axis_number(index)
-        part = rows.filter(pl.col("metric").is_in(panel.metrics))
+        panel, part = _in_own_unit(kind, rows.filter(pl.col("metric").is_in(kind.metrics)))
         if panel.scale is _Scale.COUNT:
             part = part.with_columns(pl.col("published", "measured").clip(lower_bound=_ZERO_AT))
         settings = _axis_settings(panel.scale, [*part["published"], *part["measured"]])
@@ -120,18 +135,24 @@ def published_figure(comparison: pl.DataFrame, misprints: Sequence[str] = ()) ->
         left = "measured" if x_domain[0] == 0 else None
         axes[f"xaxis{ref}"] = style.axis(f"published {panel.title}", domain=x_domain, anchor=f"y{ref}", **settings)
         axes[f"yaxis{ref}"] = style.axis(left, domain=y_domain, anchor=f"x{ref}", **settings)
-        data += _points(part, panel, keys, index, ref)
-    rows_of_panels = len({tuple(y_domain) for _, y_domain in cells})
-    legend = {"orientation": "h", "x": 0, "y": -0.2 / rows_of_panels, "yanchor": "top", "font": {"size": 12}}
-    height = _PANEL_PX * rows_of_panels + _AROUND_PX
-    return {"data": data, "layout": style.layout(height, shapes=shapes, legend=legend, **axes)}
+        data += _points(part, panel, keys, ref)
+        axes[f"legend{ref}"] = {
+            "x": x_domain[0],
+            "y": y_domain[0] - _BELOW_AXIS_PX / height,
+            "yanchor": "top",
+            "font": {"size": 12},
+            "visible": part[panel.by].n_unique() > 1,
+        }
+    settings = style.layout(height + _ABOVE_PX + below, shapes=shapes, **axes)
+    settings["margin"] = settings["margin"] | {"t": _ABOVE_PX, "b": below}
+    return {"data": data, "layout": settings}
 
 
 def _name(group: str) -> str:
     return group.replace("_", " ").replace("acks", "ACKs").replace("red", "RED").replace("sack", "SACK")
 
 
-def _points(part: pl.DataFrame, panel: _Panel, keys: Sequence[str], index: int, ref: str) -> list[Figure]:
+def _points(part: pl.DataFrame, panel: _Panel, keys: Sequence[str], ref: str) -> list[Figure]:
     traces = []
     groups = part.partition_by(panel.by, as_dict=True, maintain_order=True)
     for number, ((group,), points) in enumerate(groups.items()):
@@ -143,8 +164,8 @@ def _points(part: pl.DataFrame, panel: _Panel, keys: Sequence[str], index: int, 
                 "type": "scatter",
                 "mode": "markers",
                 "name": _name(str(group)),
-                "legendgroup": str(group),
-                "showlegend": index == 0 or panel.by == "metric",
+                "legend": f"legend{ref}",
+                "showlegend": True,
                 "x": style.rounded(points["published"]),
                 "y": style.rounded(points["measured"]),
                 "text": text,

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
+from lasthop import units
 from lasthop.campaign import factor_column
-from lasthop.catalogue import Presentation
-from lasthop.report.results import Timed, telling
 from lasthop.roles import COMPLETED
-from lasthop.statistics import paired_difference
-from lasthop.units import unit_of
 
-_UNIT_WORDS = {"s", "ms", "Bps", "packets", "percent"}
-_SPELLINGS = {"acks": "ACKs", "ack": "ACK", "red": "RED", "ecn": "ECN", "sack": "SACK", "rtt": "RTT"}
 HEADLINE = [
     "response_time_s",
     "elapsed_s",
@@ -110,9 +105,7 @@ def number(value: float | None, unit: str) -> str:
 
 def metric_label(metric: str, unit: str) -> str:
     """Return a metric's name in words, with its unit."""
-    words = [_SPELLINGS.get(word, word) for word in metric.split("_") if word not in _UNIT_WORDS]
-    label = " ".join(words)
-    return label if unit in ("", "acks") or "_per_" in metric else f"{label} ({unit})"
+    return units.axis_title(metric, units.Scale("ACKs" if unit == "acks" else "" if "_per_" in metric else unit))
 
 
 def generic_table(
@@ -120,13 +113,17 @@ def generic_table(
 ) -> TableGroup:
     """Lay out the medians of the headline metrics: one row per cell and role or page load."""
     medians = summary.filter(pl.col("statistic") == "median", pl.col("metric").is_in(HEADLINE))
-    measured = set(medians["metric"])
-    shown = [metric for metric in HEADLINE if metric in measured]
+    scales = {
+        metric: units.scale_of(metric, part["value"])
+        for (metric,), part in medians.partition_by("metric", as_dict=True).items()
+    }
+    shown = [metric for metric in HEADLINE if metric in scales]
     rows: dict[tuple[str, ...], dict[str, CellView]] = {}
     for record in medians.iter_rows(named=True):
         labels = tuple(str(record[column]) for column in (*factors, "flow"))
-        rows.setdefault(labels, {})[record["metric"]] = CellView(number(record["value"], record["unit"]))
-    head = [*factors, "flow", *(metric_label(metric, unit_of(metric)) for metric in shown)]
+        text = scales[record["metric"]].number(record["value"])
+        rows.setdefault(labels, {})[record["metric"]] = CellView(text.replace("-", "−") if text != "-" else "–")
+    head = [*factors, "flow", *(units.axis_title(metric, scales[metric]) for metric in shown)]
     fields = [(labels, [cells.get(metric, CellView("–")) for metric in shown]) for labels, cells in rows.items()]
     return TableGroup(title, [TableView("Medians", head, len(factors) + 1, fields)])
 
@@ -141,64 +138,3 @@ def unfinished_table(flows: pl.DataFrame, pages: pl.DataFrame | None, factors: S
         counts = unfinished.group_by([*columns, "role", "outcome"], maintain_order=True).len()
         rows += [(tuple(str(v) for v in row[:-1]), [CellView(str(row[-1]))]) for row in counts.iter_rows()]
     return TableView("", [*factors, "flow", "outcome", "number"], len(factors) + 2, rows) if rows else None
-
-
-def _signed(value: float) -> str:
-    text = f"{value:+.2f}".replace("-", "−")
-    return "0.00" if text[1:] == "0.00" else text
-
-
-def paired_table(
-    things: Sequence[Timed], factors: Sequence[str], presentation: Presentation, seed: int
-) -> TableView | None:
-    """Compare each level of the presentation's factor with its reference, replication by replication.
-
-    The reference of a group (equal levels of all other factors) is the first of `presentation.references` that it has.
-    Pairs share set and replication number, that is the link's states and the starting jitter. Median difference with
-    its 95 % bootstrap interval, and the two-sided Wilcoxon signed-rank test.
-    """
-    if presentation.factor is None or presentation.factor not in factors:
-        return None
-    column = factor_column(presentation.factor)
-    names = {factor_column(factor): factor for factor in factors}
-    # One list for all, so that the rows of all have the same labels.
-    cells = (
-        pl.concat([thing.rows.select(list(names)) for thing in things]).unique(maintain_order=True) if things else None
-    )
-    others = [] if cells is None else telling(cells, (name for name in names if name != column), [column])
-    rows: list[Row] = []
-    for thing in things:
-        for group, part in thing.rows.partition_by([*others, "role"], as_dict=True, maintain_order=True).items():
-            pairs = _pairs(part, column, thing.metric, presentation.references, seed)
-            rows += [((*map(str, group), *labels), fields) for labels, fields in pairs]
-    labels = [*(names[other] for other in others), "flow", presentation.factor, "reference"]
-    head = [*labels, "pairs", "difference (s)", "95 % interval (s)", "p"]
-    return TableView("", head, len(labels), rows) if rows else None
-
-
-def _pairs(
-    rows: pl.DataFrame, column: str, metric: str, references: Sequence[str], seed: int
-) -> Iterator[tuple[tuple[str, str], list[CellView]]]:
-    """Yield level and reference, and what their comparison gives, for each level of `column` but the reference."""
-    levels = rows.partition_by(column, as_dict=True, maintain_order=True)
-    reference = next((r for r in references if (r,) in levels), None)
-    if reference is None:
-        return
-    base = levels[(reference,)].select("set", "replication", pl.col(metric).cast(pl.Float64).alias("base"))
-    for (level,), own in levels.items():
-        if level == reference:
-            continue
-        pairs = own.join(base, on=["set", "replication"], how="inner", maintain_order="left")
-        found = paired_difference(pairs[metric].cast(pl.Float64).to_numpy(), pairs["base"].to_numpy(), seed)
-        if found is None:
-            continue
-        median = found.median
-        yield (
-            (str(level), reference),
-            [
-                CellView(str(found.pairs)),
-                CellView(_signed(median.estimate)),
-                CellView(f"{_signed(median.low)} … {_signed(median.high)}"),
-                CellView("< 0.001" if found.p_value < 0.001 else f"{found.p_value:.3f}"),
-            ],
-        )

@@ -19,6 +19,7 @@ _HEIGHTS_PX = {"sequence": 320}
 _OTHER_HEIGHT_PX = 170
 _ROW_HEIGHT_PX = 22
 _GAP_PX = 34
+_LEGEND_PX, _LEGEND_LINE_PX = 190, 19
 _SHADE_PAPER = {"type": "rect", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "line": {"width": 0}, "layer": "below"}
 
 
@@ -53,6 +54,7 @@ def _trace(layer: Layer, axis: str, unit: str) -> Figure:
         "legendgroup": mark.name,
         "x": style.rounded(layer.x, 3),
         "yaxis": axis,
+        "legend": axis.replace("y", "legend"),
         "hovertemplate": f"%{{x:.3f}} s<br>%{{y:.4~r}} {unit}",
         **_look(mark),
     }
@@ -70,11 +72,12 @@ def _trace(layer: Layer, axis: str, unit: str) -> Figure:
 
 
 def _named_once(drawn: Sequence[Figure]) -> None:
-    """Let each kind stand in the legend once, and be switched there in all panels."""
-    named: set[str] = set()
+    """Let each kind stand in its panel's legend once, and be switched there in all panels."""
+    named: set[tuple[str, str]] = set()
     for trace in drawn:
-        trace["showlegend"] = trace["name"] not in named
-        named.add(trace["name"])
+        key = trace["legend"], trace["name"]
+        trace["showlegend"] = key not in named
+        named.add(key)
 
 
 def _axis_name(row: int) -> str:
@@ -82,7 +85,14 @@ def _axis_name(row: int) -> str:
 
 
 def _height_px(panel: Panel) -> int:
-    return _ROW_HEIGHT_PX * len(panel.rows) if panel.rows else _HEIGHTS_PX.get(panel.kind, _OTHER_HEIGHT_PX)
+    if panel.rows:
+        return max(_ROW_HEIGHT_PX * len(panel.rows), _LEGEND_LINE_PX * _entries(panel))
+    return max(_HEIGHTS_PX.get(panel.kind, _OTHER_HEIGHT_PX), _LEGEND_LINE_PX * _entries(panel))
+
+
+def _entries(panel: Panel) -> int:
+    """Count the lines of a panel's legend; the first may have one for bad periods."""
+    return len({layer.mark.name for layer in panel.layers}) + 1
 
 
 def picture_figure(picture: Picture) -> Figure:
@@ -95,7 +105,8 @@ def picture_figure(picture: Picture) -> Figure:
             {**_SHADE_PAPER, "x0": round(start, 3), "x1": round(stop, 3), "fillcolor": bad.color}
             for start, stop in picture.bad_periods
         ]
-        drawn.append({"type": "scatter", "name": bad.name, "x": [None], "y": [None], "yaxis": "y", **_look(bad)})
+        entry = {"type": "scatter", "name": bad.name, "x": [None], "y": [None], "yaxis": "y", "legend": "legend"}
+        drawn.append(entry | _look(bad))
     _named_once(drawn)
     return {"data": drawn, "layout": _layout(picture, shapes)}
 
@@ -124,12 +135,14 @@ def _layout(picture: Picture, shapes: list[dict[str, Any]]) -> dict[str, Any]:
         if panel.rows:
             count = len(panel.rows)
             shown = {"tickvals": list(range(count)), "ticktext": list(panel.rows), "range": [count - 0.5, -0.5]}
-        axes[f"yaxis{style.axis_number(row)}"] = style.axis(panel.label, **anchor, **shown)
+        ref = style.axis_number(row)
+        axes[f"yaxis{ref}"] = style.axis(panel.label, **anchor, **shown)
+        # Beside the panel: above it, a legend of many entries would cover the panel before.
+        axes[f"legend{ref}"] = {"x": 1.01, "y": domain[1], "yanchor": "top", "font": {"size": 12}, "tracegroupgap": 0}
         top -= height + _GAP_PX
     span = picture.stop - picture.start
     limits = [round(picture.start, 2), round(picture.stop + span * 0.01, 2)]
     axes["xaxis"] = style.axis("time since the start of the run (s)", anchor=_axis_name(last), range=limits)
-    margin = {"l": 76, "r": 16, "t": 90, "b": 48}
-    legend = style.legend_above(total, 14)
-    settings = {"shapes": shapes, "margin": margin, "legend": legend, "hovermode": "closest", "barmode": "overlay"}
-    return style.layout(total + 138, **settings, **axes)
+    margin = {"l": 76, "r": _LEGEND_PX, "t": 36, "b": 48}
+    settings = {"shapes": shapes, "margin": margin, "hovermode": "closest", "barmode": "overlay"}
+    return style.layout(total + margin["t"] + margin["b"], **settings, **axes)

@@ -1,0 +1,60 @@
+"""Which replications a report shows packet by packet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from lasthop import units
+from lasthop.campaign import ChosenRun
+from lasthop.catalogue import FigureSpec
+from lasthop.live.engine import LIVE
+from lasthop.report.results import Results
+from lasthop.summary import in_cell
+
+_MOST_FLOWS = 20
+
+
+def illustrated(results: Results) -> Iterator[tuple[FigureSpec, ChosenRun]]:
+    """Yield the runs that the study names, else the median replication of the first cell.
+
+    The latter only of so few flows that those drawn in detail tell something. A cell that was not run is left out, and
+    so are live runs: they would see other packets.
+    """
+    plan = results.campaign.plan
+    if plan.engine == LIVE:
+        return
+    cells = {cell.key: cell for cell in plan.cells}
+    for spec in results.presentation.figures or _median_run(results):
+        if spec.cell in cells and spec.replication <= plan.replications:
+            yield spec, ChosenRun(plan, cells[spec.cell], 1, spec.replication)
+
+
+def _median_run(results: Results) -> Iterator[FigureSpec]:
+    """Choose a typical replication of the first set of the first cell: that with the median of the headline metric."""
+    first = results.campaign.plan.cells[0]
+    flows = results.flows if results.flows.is_empty() else results.flows.filter(in_cell(first.levels), set=1)
+    if flows.is_empty() or flows.filter(replication=1).height > _MOST_FLOWS or not results.things:
+        return
+    thing = results.things[0]
+    own = thing.rows.filter(in_cell(first.levels), set=1)
+    # A replication in which something has no value, since it did not end, is worse than any that has all.
+    ranked = (
+        own.group_by("replication")
+        .agg(pl.col(thing.metric).is_null().sum().alias("missing"), pl.col(thing.metric).mean())
+        .sort("missing", thing.metric, "replication")
+    )
+    middle = ranked.row((ranked.height - 1) // 2, named=True)
+    number, value = int(middle["replication"]), middle[thing.metric]
+    of = "the only cell" if len(results.campaign.plan.cells) == 1 else f"the first cell ({first.key})"
+    if ranked.height == 1:
+        yield FigureSpec(first.key, number, f"The only replication of {of}", "")
+        return
+    what = units.label(thing.metric)
+    caption = (
+        f"Of {ranked.height} replications this is the median one: its {what}"
+        f"{' (mean over its flows)' if own.filter(replication=number).height > 1 else ''} is "
+        f"{units.human(thing.metric, value)}."
+    )
+    yield FigureSpec(first.key, number, f"A typical replication of {of}", caption)

@@ -1,0 +1,164 @@
+"""What the levels of a scenario's factors stand for, read off the resolved scenarios of its cells.
+
+A level is a code such as `iw4`. What it changes is told by the keys in which its cell differs from the cell with the
+factor's first level and equal levels of all other factors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+_MOST_KEYS = 3
+_MOST_PARTS = 4
+
+Flat = Mapping[str, Any]
+"""A scenario's values by their keys, such as `down.queue.limit`; flows and classes by name."""
+Changes = Mapping[str, tuple[Any, Any]]
+"""Values before and after by their keys; a value may be a whole table."""
+
+
+class CellLike(Protocol):
+    """What is needed of a cell."""
+
+    @property
+    def levels(self) -> dict[str, str]:
+        """Its level of each factor."""
+
+    @property
+    def scenario(self) -> str:
+        """The resolved scenario as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelView:
+    """A level and what it stands for; `meaning` is empty if it changes nothing that can be told."""
+
+    name: str
+    meaning: str
+
+
+def level_views(cells: Sequence[CellLike], factors: Mapping[str, Sequence[str]]) -> dict[str, list[LevelView]]:
+    """Explain the levels that were run of every factor."""
+    run = {
+        factor: [name for name in levels if any(cell.levels.get(factor) == name for cell in cells)]
+        for factor, levels in factors.items()
+    }
+    return {factor: _views(cells, factor, levels) for factor, levels in run.items() if levels}
+
+
+def _views(cells: Sequence[CellLike], factor: str, levels: Sequence[str]) -> list[LevelView]:
+    found: dict[str, tuple[str, Changes]] = {}
+    for place, name in enumerate(levels[1:], start=1):
+        # Not every level has cells that are otherwise like cells of the first.
+        for base in levels[:place]:
+            if (pair := _pair(cells, factor, base, name)) is not None:
+                found[name] = base, _changes(*pair)
+                break
+    first = {
+        key: before for base, changes in found.values() if base == levels[0] for key, (before, _) in changes.items()
+    }
+    telling = _telling([{key: after for key, (_, after) in changes.items()} for _, changes in found.values()])
+    views = [LevelView(levels[0], _text(first, telling))]
+    for name in levels[1:]:
+        base, changes = found.get(name, (levels[0], {}))
+        text = _text({key: after for key, (_, after) in changes.items()}, telling)
+        views.append(LevelView(name, text if base == levels[0] or not text else f"as {base}, but {text}"))
+    return views
+
+
+def _telling(levels: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the keys within tables that tell levels with such a table apart."""
+    values: dict[str, set[str]] = {}
+    for changes in levels:
+        for key, table in changes.items():
+            for name, value in table.items() if isinstance(table, dict) else ():
+                values.setdefault(f"{key}.{name}", set()).add(str(value))
+    return frozenset(key for key, found in values.items() if len(found) > 1)
+
+
+def _pair(cells: Sequence[CellLike], factor: str, base: str, name: str) -> tuple[Flat, Flat] | None:
+    """Return the scenarios of two cells that differ in this factor alone; `None` if there are none."""
+    others = {_others(cell, factor): cell for cell in cells if cell.levels.get(factor) == base}
+    for cell in cells:
+        if cell.levels.get(factor) == name and (like := others.get(_others(cell, factor))):
+            return _values(like), _values(cell)
+    return None
+
+
+def _others(cell: CellLike, factor: str) -> tuple[tuple[str, str], ...]:
+    return tuple((other, level) for other, level in cell.levels.items() if other != factor)
+
+
+def _values(cell: CellLike) -> Flat:
+    return dict(_flat("", json.loads(cell.scenario)))
+
+
+def _flat(key: str, value: object) -> Iterator[tuple[str, Any]]:
+    """Yield the values with their keys; tables that are lists of named ones (flows, classes) by name."""
+    named = isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value)
+    if named and isinstance(value, list):
+        value = {item["name"]: {k: v for k, v in item.items() if k != "name"} for item in value}
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _flat(f"{key}.{name}" if key else name, inner)
+    else:
+        yield key, value
+
+
+def _changes(base: Flat, own: Flat) -> Changes:
+    """Return what differs, before and after; a table that only one of the two has is one change."""
+    changes: dict[str, tuple[Any, Any]] = {}
+    for key in dict.fromkeys((*own, *base)):
+        whole = _root(key, base, own)
+        before, after = (_at(flat, whole) for flat in (base, own))
+        if before != after:
+            changes.setdefault(whole, (before, after))
+    return changes
+
+
+def _root(key: str, *flats: Flat) -> str:
+    """Return the shortest beginning of a key that one of the scenarios has no table at."""
+    parts = key.split(".")
+    for end in range(1, len(parts)):
+        beginning = ".".join(parts[:end])
+        if any(not any(k.startswith(f"{beginning}.") for k in flat) for flat in flats):
+            return beginning
+    return key
+
+
+def _at(flat: Flat, key: str) -> object:
+    """Return the value at a key, or the table of all that lies below it."""
+    below = {k.removeprefix(f"{key}."): v for k, v in flat.items() if k.startswith(f"{key}.")}
+    return below or flat.get(key)
+
+
+def _text(values: Mapping[str, Any], telling: frozenset[str]) -> str:
+    texts = [_entry(key, value, telling) for key, value in values.items()]
+    more = len(texts) - _MOST_KEYS
+    return "; ".join(texts[:_MOST_KEYS]) + (f"; {more} more" if more > 0 else "")
+
+
+def _entry(key: str, value: object, telling: frozenset[str]) -> str:
+    if value is None or value == []:
+        return f"no {key}"
+    if not isinstance(value, dict):
+        return f"{key} = {_plain(value)}"
+    stated = sorted((name for name in value if _stated(value[name])), key=lambda name: f"{key}.{name}" not in telling)
+    told = [f"{name} = {_plain(value[name])}" for name in stated[:_MOST_PARTS]]
+    return f"{key} with {', '.join(told)}{', …' if len(stated) > len(told) else ''}" if told else key
+
+
+def _stated(value: object) -> bool:
+    """Tell whether a value is there, and short enough to be written out."""
+    return value is not None and not (isinstance(value, list) and (not value or isinstance(value[0], dict)))
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return f"{len(value)} entries" if any(isinstance(item, (dict, list)) for item in value) else str(value)
+    return str(value)
