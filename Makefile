@@ -4,8 +4,8 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-# Some jobs at once: what waits for the network or keeps one core busy runs beside a compiler. cargo must not take make's
-# job server for its own.
+# Run three jobs at once, so that downloads and steps with one thread run beside a compiler. Without the unexport, cargo
+# would warn about make's job server.
 MAKEFLAGS += --no-builtin-rules --no-print-directory --jobs=3
 unexport MAKEFLAGS
 
@@ -15,8 +15,8 @@ EXTENSION := target/release/lib_core.so
 # What a guest kernel starts; made by `make kernel`, and kept up to date from then on.
 GUEST := python/lasthop/kernel/guest
 
-# One environment for maturin, clippy and the tests, so that none of them rebuilds what another has built. With a
-# file that describes Python's stable interface, pyo3 asks no Python: .venv and the extension are made side by side.
+# maturin, clippy and the tests share one environment, so that none of them rebuilds what another has built. pyo3 reads
+# a file instead of asking Python, so that .venv and the extension can be made at the same time.
 export PYTHON ?= python3
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_CONFIG_FILE := $(CURDIR)/crates/lasthop-py/pyo3.config
@@ -97,11 +97,11 @@ $(EXTENSION): $(EXTENSION_SOURCES) | system
 	@touch $@
 
 $(BIN)/lasthop: .venv/.packages $(EXTENSION)
-	@# Finds the extension built. What the lock file lacks must not be fetched past it, unchecked: no index here.
+	@# Installs the extension just built. What the lock file lacks must not be fetched past it, unchecked: no index here.
 	PIP_NO_INDEX=1 PIP_QUIET=1 $(BIN)/maturin develop --release --locked
 	@touch $@
 
-# Static, as there is nothing else in the guest. Only the last step is told so: all the rest is the extension's.
+# Linked statically, as the guest has no libraries. Only the last step gets the flag, so the extension's artefacts serve.
 $(GUEST): $(EXTENSION) | $(BIN)/lasthop
 	cargo rustc --locked --release --package lasthop-py --bin lasthop-guest -- -C target-feature=+crt-static -C strip=symbols
 	cp target/release/lasthop-guest $@

@@ -20,9 +20,9 @@ from lasthop.kernel.store import Kernel, find_kernel
 settings.register_profile("lasthop", deadline=None)
 settings.load_profile("lasthop")
 
-# What takes longest begins first when several processes share the tests, so that none is left alone with it.
-LONGEST_FIRST = ("guests", "test_live_run", "test_browser", "test_iip2004", "test_live", "test_atmf1998")
-# They look for guests that are left over, and would find each other's.
+# Several processes share the tests. They start the longest files first, so that none is left with one at the end.
+LONGEST_FIRST = ("guests", "test_live_run", "test_analyze", "test_browser", "test_live", "test_iip2004")
+# These files look for guests that are left over. Side by side, they would find each other's.
 GUESTS = ("test_kernel", "test_crosscheck", "test_linux_router")
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "kulve2003"
