@@ -373,6 +373,7 @@ def test_every_plot_command_in_a_comment_of_an_example_draws(lasthop_main: Calla
         (("--out", "a.jpg"), ["png, svg, pdf", "'a.png'"]),
         (("--out", "a.svg", "--format", "pdf"), ["--format pdf", "its ending says"]),
         (("--out", "a.svg", "--kind", "queue,cwn"), ["'cwn'", "did you mean 'cwnd'", "sequence, cwnd, rtt"]),
+        (("--out", "a.svg", "--kind", "box"), ["'box' shows results", "folder"]),
         (("--out", "a.svg", "--flow", "tcp2"), ["did you mean 'tcp-2'", "tcp-1, tcp-2, udp"]),
         (("--out", "a.svg", "--kind", "waterfall"), ["'waterfall' shows page loads", "tcp-1, tcp-2, udp"]),
         (("--out", "a.svg", "--flow", "udp", "--kind", "queue,rtt"), ["'rtt' shows TCP", "udp is UDP"]),
@@ -469,6 +470,14 @@ def test_a_waterfall_is_drawn_on_paper_and_on_screen(tmp_path: Path) -> None:
         "inline-1, connection 1",
         "inline-2, connection 2",
     ]
+
+
+def test_a_page_of_a_thousand_objects_fits_on_a_page(tmp_path: Path) -> None:
+    times = {"t_connect_s": 0.0, "t_request_s": 0.5, "t_first_byte_s": 1.0, "t_last_byte_s": 2.0, "t_end_s": None}
+    rows = [{"page": "p", "object": f"inline-{i}", "connection": i, **times} for i in range(1500)]
+    picture = Picture(waterfall_panels(pl.DataFrame(rows, schema=PAGE.schema)), 0.0, 10.0, [])
+    draw(picture, tmp_path / "page.png", "png", 1)
+    assert png_size(tmp_path / "page.png")[1] < 300 * 10
 
 
 def test_a_page_load_is_put_together_from_objects_and_packets() -> None:

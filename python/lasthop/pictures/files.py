@@ -15,7 +15,7 @@ from lasthop.errors import InputError, nearest
 from lasthop.pictures.cast import Cast
 from lasthop.pictures.charts import draw_chart
 from lasthop.pictures.panels import KINDS, panels
-from lasthop.pictures.results import ResultRequest, read_chart
+from lasthop.pictures.results import RESULT_KINDS, ResultRequest, read_chart
 from lasthop.pictures.shapes import Panel
 from lasthop.pictures.static import FORMATS, draw
 from lasthop.pictures.tables import FlowOf, TraceTables
@@ -44,6 +44,8 @@ def _kinds(text: str | None) -> list[str]:
         return list(KINDS)
     kinds = [kind.strip() for kind in text.split(",")]
     for kind in kinds:
+        if kind in RESULT_KINDS:
+            raise InputError(f"--kind {text}: '{kind}' shows results: give their folder instead of a scenario.")
         if kind not in KINDS:
             raise InputError(
                 f"--kind {text}: there is no kind '{kind}'; did you mean '{nearest(kind, KINDS)}'? "

@@ -22,6 +22,8 @@ FORMATS = ("png", "svg", "pdf")
 WIDTHS_IN = {1: 3.45, 2: 7.1}
 _HEIGHTS_IN = {1: {"sequence": 2.2, "other": 1.35}, 2: {"sequence": 2.7, "other": 1.5}}
 _WATERFALL_ROW_IN = 0.16
+_MOST_ROWS = 50
+"""So many objects of a page load have a row of full height; with more, rows are thinner and only some have names."""
 _DPI = 300
 # Marks are sized for screens, where they have more room.
 _POINTS_PER_PX = 0.6
@@ -180,7 +182,8 @@ def _draw_panel(axes: Axes, panel: Panel, shaded: Sequence[tuple[float, float]])
     for start, stop in shaded:
         axes.axvspan(start, stop, color=marks.BAD_PERIOD.color, linewidth=0, zorder=0)
     if panel.rows:
-        axes.set_yticks(range(len(panel.rows)), panel.rows)
+        named = range(0, len(panel.rows), math.ceil(len(panel.rows) / _MOST_ROWS))
+        axes.set_yticks(named, [panel.rows[row] for row in named])
         axes.set_ylim(len(panel.rows) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
     elif panel.kind == "sequence":
@@ -202,7 +205,7 @@ def _top_of_sequence(panel: Panel) -> float | None:
 
 def _height_in(panel: Panel, columns: int) -> float:
     if panel.rows:
-        return 0.5 + _WATERFALL_ROW_IN * len(panel.rows)
+        return 0.5 + _WATERFALL_ROW_IN * min(len(panel.rows), _MOST_ROWS)
     heights = _HEIGHTS_IN[columns]
     return heights.get(panel.kind, heights["other"])
 
