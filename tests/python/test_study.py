@@ -3,8 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 import fake_core
 from lasthop import _core
@@ -12,7 +14,7 @@ from lasthop.campaign import Campaign, Plan
 from lasthop.catalogue import Assets, load_assets, parse_presentation
 from lasthop.comparison import agreement, agreement_lines, compare, judge
 from lasthop.statistics import percentiles
-from lasthop.summary import generic_summary, key_columns, study_summary
+from lasthop.summary import generic_summary, key_columns, quantiles_over_sets, study_summary
 
 
 def run(engine: fake_core.Engine, file: Path, out: Path, sets: int = 1) -> Campaign:
@@ -226,6 +228,25 @@ def test_a_scenario_beside_published_numbers_is_compared_if_it_has_their_factors
     assert assets.extra_factors([*fake_core.KULVE, "assumption"]) == ["assumption"]
     assert load_assets(other, ["link", "variant"]) is None
     assert load_assets(study_file.parent.parent / "study.toml", fake_core.KULVE) is None
+
+
+def test_with_several_sets_the_interval_is_students_over_their_statistics() -> None:
+    values = np.random.default_rng(4).exponential(size=30)
+    sets = np.repeat([1, 2, 3], 10)
+    found = quantiles_over_sets(values, sets, [50.0, 95.0], "linear")
+    for place, percent in enumerate((50, 95)):
+        of_sets = [np.percentile(values[sets == number], percent) for number in (1, 2, 3)]
+        low, high = stats.t.interval(0.95, 2, loc=np.mean(of_sets), scale=stats.sem(of_sets))
+        assert list(found[:, place]) == pytest.approx([np.mean(of_sets), low, high])
+
+
+def test_rows_of_a_study_have_the_ends_that_four_replications_bound(measured: Measured) -> None:
+    _, summary, _ = measured
+    for statistic, bound, unbound in (("min", "ci_high", "ci_low"), ("max", "ci_low", "ci_high")):
+        rows = summary.filter(statistic=statistic, replications=4)
+        assert rows.height > 0
+        assert rows[bound].equals(rows["value"].alias(bound))
+        assert rows[unbound].null_count() == rows.height
 
 
 def test_generic_summary_has_all_numeric_metrics(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
