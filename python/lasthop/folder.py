@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lasthop.errors import InputError
-from lasthop.store import STORE, Store
+from lasthop.store import STORE, UNBORN, Store
 
 MANIFEST = "manifest.json"
 FLOWS = "flows.parquet"
@@ -44,7 +44,7 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"{folder} is a file, not a folder; choose another place with --out DIR.")
     if is_results(folder):
         return
-    if any(entry.name != LOCK for entry in folder.iterdir()):
+    if any(entry.name not in (LOCK, UNBORN) for entry in folder.iterdir()):
         raise InputError(
             f"{folder} exists and holds something other than results of lasthop; nothing was changed. "
             "Choose another place with --out DIR."
@@ -57,7 +57,7 @@ def is_results(folder: Path) -> bool:
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return the manifest of a folder's merged tables; `None` if there is none."""
+    """Return the manifest of a folder's merged tables; `None` if there is none that can be read beside a store."""
     file = folder / MANIFEST
     try:
         manifest = json.loads(file.read_text(encoding="utf-8"))
@@ -67,6 +67,8 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         return None
     except (ValueError, KeyError, TypeError):
         pass
+    if (folder / STORE).is_file():
+        return None  # all that it says can be made again
     raise InputError(f"{file} cannot be read as a manifest of lasthop; nothing was changed.")
 
 

@@ -27,19 +27,21 @@ import polars as pl
 from lasthop.errors import InputError
 
 STORE = "store.sqlite"
+UNBORN = f"{STORE}.new"
+"""What a store is made as."""
 TABLES = ("flows", "pages", "shorts", "runs")
 PIECE = "_piece"
 """The column of a stored table that has the position of the row's piece in its batch."""
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS batch (
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE batch (
     id INTEGER PRIMARY KEY, flows BLOB NOT NULL, pages BLOB NOT NULL, shorts BLOB NOT NULL, runs BLOB NOT NULL
 );
-CREATE TABLE IF NOT EXISTS piece (
+CREATE TABLE piece (
     batch INTEGER NOT NULL REFERENCES batch, position INTEGER NOT NULL, source TEXT NOT NULL,
     first INTEGER NOT NULL, count INTEGER NOT NULL, facts TEXT, PRIMARY KEY (batch, position)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS capture (
+CREATE TABLE capture (
     folder TEXT PRIMARY KEY, source TEXT NOT NULL, number INTEGER NOT NULL
 ) WITHOUT ROWID;
 """
@@ -97,7 +99,9 @@ class Store:
         self.file = folder / STORE
         self._lock = threading.Lock()
         self._read_only = read_only
-        mode = "ro" if read_only else "rwc"
+        if not (read_only or self.file.exists()):
+            self._create(folder / UNBORN)
+        mode = "ro" if read_only else "rw"
         with self._failures_told():
             self._database = sqlite3.connect(
                 f"{self.file.absolute().as_uri()}?mode={mode}",
@@ -107,14 +111,23 @@ class Store:
                 isolation_level=None,
             )
         with self._failures_told(close=True):
-            if read_only:
-                self._database.execute("SELECT count(*) FROM meta")
-            else:
-                # A killed process leaves whole transactions in either case; so does a power cut, and the disk is
-                # waited for only now and then.
+            self._database.execute("SELECT count(*) FROM meta")
+            if not read_only:
+                # A kill or a power cut leaves whole transactions, and the disk is waited for only now and then.
                 self._database.execute("PRAGMA journal_mode = WAL")
                 self._database.execute("PRAGMA synchronous = NORMAL")
-                self._database.executescript(_SCHEMA)
+
+    def _create(self, unborn: Path) -> None:
+        """Make an empty store, there whole or not at all."""
+        unborn.unlink(missing_ok=True)
+        with self._failures_told():
+            database = sqlite3.connect(unborn)
+            try:
+                database.execute("PRAGMA journal_mode = MEMORY")
+                database.executescript(_SCHEMA)
+            finally:
+                database.close()
+        unborn.rename(self.file)
 
     def __enter__(self) -> Self:
         return self
@@ -132,19 +145,17 @@ class Store:
     def _failures_told(self, *, close: bool = False) -> Iterator[None]:
         try:
             yield
-        except sqlite3.OperationalError as error:
-            if close:
-                self._database.close()
-            raise InputError(
-                f"Cannot use the store of the results, {self.file}: {error}. What it holds is kept; when this is "
-                "mended, the same command goes on from there."
-            ) from error
         except sqlite3.DatabaseError as error:
             if close:
                 self._database.close()
+            if isinstance(error, sqlite3.OperationalError) and not str(error).startswith("no such table"):
+                raise InputError(
+                    f"Cannot use the store of the results, {self.file}: {error}. What it holds is kept; when this is "
+                    "mended, the same command goes on from there."
+                ) from error
             raise InputError(
-                f"{self.file} is damaged ({error}); nothing was changed. Start afresh in this folder with --overwrite, "
-                "or choose another place with --out DIR."
+                f"{self.file} is damaged, or no store of lasthop ({error}); nothing was changed. Start afresh in this "
+                "folder with --overwrite, or choose another place with --out DIR."
             ) from error
 
     @contextmanager

@@ -20,7 +20,7 @@ from lasthop.campaign import FLOWS, MANIFEST, RUNS, TRACES, Campaign, Outlook, P
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.folder import empty, locked
 from lasthop.progress import progress
-from lasthop.store import STORE
+from lasthop.store import STORE, UNBORN
 
 
 def make_plan(engine: fake_core.Engine, file: Path, *, replications: int = 3, sets: int = 1, seed: int = 1) -> Plan:
@@ -134,6 +134,30 @@ def test_a_complete_campaign_runs_nothing(engine: fake_core.Engine, scenario_fil
     assert again.complete
     assert again.run(1, ignore).runs == 0
     assert engine.ran == []
+
+
+def test_a_damaged_manifest_beside_a_store_is_made_again(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    expected = (out / MANIFEST).read_bytes()
+    (out / MANIFEST).write_bytes(expected[: len(expected) // 2])
+    engine.ran.clear()
+    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    assert engine.ran == []
+    assert (out / MANIFEST).read_bytes() == expected
+
+
+def test_a_kill_while_the_store_is_made_does_no_harm(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / UNBORN).write_bytes(b"half")
+    (out / ".lock").write_bytes(b"")
+    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    assert not (out / UNBORN).exists()
 
 
 def test_more_replications_run_only_the_missing(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
@@ -284,7 +308,7 @@ def test_a_store_that_is_none_is_an_error(
     out = tmp_path / "out"
     Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
     (out / STORE).write_bytes(content)
-    with pytest.raises(InputError, match=r"store\.sqlite"):
+    with pytest.raises(InputError, match=r"store\.sqlite is damaged, or no store of lasthop .* --overwrite"):
         Campaign(make_plan(engine, scenario_file), out)
 
 
