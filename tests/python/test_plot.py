@@ -614,6 +614,13 @@ def test_expiries_of_the_timer_have_the_colour_of_their_flow() -> None:
     assert {mark.symbol for mark in expired} == {"circle-open"}
 
 
+def test_what_happened_to_a_flow_has_a_colour_that_no_flow_has() -> None:
+    events = [*marks.RETRANSMISSIONS.values(), *marks.DROPS.values(), marks.ECN_MARK, marks.SACK, marks.ACKNOWLEDGED]
+    queues = [marks.QUEUE.color, marks.RED_AVERAGE.color, *marks.CLASS_COLORS]
+    phases = [mark.color for mark in (marks.CONNECTING, marks.WAITING, marks.RECEIVING, marks.ENDING)]
+    assert not {*(mark.color for mark in events), *queues, *phases} & {*marks.FLOW_COLORS}
+
+
 def test_of_many_flows_those_that_tell_most_have_colours_and_panels(many: TraceTables) -> None:
     cast = Cast.of(many)
     assert len(cast.looks) == MOST_COLOURS == len({look.color for look in cast.looks.values()})

@@ -26,6 +26,8 @@ _ROW_IN = 0.16
 _CHARACTER_IN = 0.062
 _SYMBOLS = dict(zip(FLOW_SYMBOLS, "os^D", strict=True))
 _WIDEST_BOX = 0.25
+_MOST_BELOW = 4
+"""So many panels stand below each other in one column."""
 _FROM_ZERO = 0.5
 """The axis begins at zero if the smallest value is less than this share of the largest."""
 
@@ -67,8 +69,10 @@ def chart_figure(chart: Chart, columns: int) -> Figure:
 
 def _across(panels: int, columns: int) -> int:
     """Return how many panels stand side by side."""
-    if columns == 1 or panels <= 3:
-        return 1 if columns == 1 else panels
+    if columns == 1:
+        return 1 if panels <= _MOST_BELOW else 2
+    if panels <= 3:
+        return panels
     return 3 if panels % 3 == 0 or panels % 2 else 2
 
 
