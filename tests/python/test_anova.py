@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import shutil
 from collections.abc import Callable
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import fake_core
-from lasthop import catalogue
+from lasthop import _core, catalogue
 from lasthop.anova import Analysis, Component, Design, Effect, Table, analyse, full_factorial, read_table, show
 from lasthop.campaign import Campaign, Plan
 from lasthop.cli import main
@@ -423,13 +424,24 @@ def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path, capsy
     assert "no degrees of freedom are left" in shown
 
 
-@pytest.fixture
-def results(engine: fake_core.Engine, study_file: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the results folder of a made-up study of 48 cells, 4 replications and 2 sets."""
-    study = engine.load(str(study_file))
-    plan = Plan(study, study.cells, seed=1, replications=4, sets=2)
-    Campaign(plan, tmp_path / "results").run(1, lambda _: None)
-    return tmp_path / "results"
+    folder = tmp_path_factory.mktemp("anova") / "results"
+    file = folder.with_name("study.toml")
+    file.write_text("kulve2003\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        engine = fake_core.Engine()
+        patch.setattr(_core, "load", engine.load)
+        study = engine.load(str(file))
+        Campaign(Plan(study, study.cells, seed=1, replications=4, sets=2), folder).run(1, lambda _: None)
+    return folder
+
+
+@pytest.fixture
+def results(finished: Path, tmp_path: Path) -> Path:
+    """Return a copy of the results folder, which the test may change."""
+    return Path(shutil.copytree(finished, tmp_path / "results"))
 
 
 def test_a_results_folder_gives_a_metric_of_flows_by_role_or_in_the_mean(results: Path) -> None:
