@@ -86,23 +86,23 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
 @quiet_option
 @click.pass_context
 def plot_command(context: click.Context, /, *, scenario: str, quiet: bool, **_: object) -> None:
-    r"""Draw the results in a folder, or one run of a scenario, for a paper: as PNG, SVG or PDF.
+    """Draw results, or one run over time, for a paper.
 
-    SOURCE is a folder of finished results, a scenario file, or the name of a study.
+    SOURCE is a folder of finished results, a scenario file, or the name of a study. Pictures are PNG, SVG or PDF.
 
     Results, or those of the cells that --only names, are drawn as a metric against a factor (line: means with 95 %
     intervals), as its distribution at each level (box: quartiles and extremes over the replications), or as
     distribution functions of all values (cdf).
 
-    Of a scenario one run is simulated again and drawn over time. The kinds are waterfall (page loads: when each object
+    Of a scenario, one run is simulated again and drawn over time. The kinds are waterfall (page loads: when each object
     was connecting, waiting, receiving), sequence (segments, ACKs, retransmissions by kind and drops by cause of each
     TCP flow), cwnd (with ssthresh), rtt (samples, timeout, expiries), queue (router queue by class, RED's average,
     drops, marks) and throughput (goodput of each flow). Bad periods of the link are shaded. With many flows, those with
     most losses and timeouts have colours and panels; the picture says how many are missing.
 
-    \b
-    Examples: lasthop plot results/kulve2003 --y throughput_Bps --x variant --only link=r6
-              lasthop plot kulve2003 --only link=r6,workload=2tcp0udp,variant=frto --replication 12 --out frto.pdf
+    Example: lasthop plot results/kulve2003 --y throughput_Bps --x variant --only link=r6
+
+    Example: lasthop plot kulve2003 --only link=r6,workload=2tcp0udp,variant=frto --replication 12 --out frto.pdf
     """
     folder = Path(scenario)
     if folder.is_dir() and (is_results(folder) or not _is_study(scenario)):
