@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from click import unstyle
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from lasthop.answer import show
 from lasthop.answer.differences import Difference, differences, holm, sentences
 from lasthop.answer.folder import read_sections
 from lasthop.answer.sections import Compared, Section
@@ -73,6 +75,18 @@ def test_answers_fit_a_hundred_columns(results: dict[str, Path], capsys: pytest.
     out = shown(capsys, results[name])
     assert max(map(len, out.splitlines())) <= 100
     assert "\N{HORIZONTAL ELLIPSIS}" not in out
+
+
+def test_a_narrow_terminal_shows_whole_columns_and_names_the_others(
+    results: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "_width", lambda: 70)
+    monkeypatch.setattr(show.sys.stdout, "isatty", lambda: True)
+    lines = list(map(unstyle, show.answer_lines(read_sections(results["diffserv"]), show.Shown())))
+    (last,) = (number for number, line in enumerate(lines) if line.startswith("No room for: "))
+    assert lines[last].endswith("timeouts, p95 of queueing delay. A wider terminal or --metric shows them.")
+    assert max(map(len, lines[2:last])) <= 70
+    assert "timeouts" not in "".join(lines[2:last])
 
 
 def test_few_replications_show_their_range_and_how_many_an_interval_takes(

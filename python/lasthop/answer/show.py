@@ -202,20 +202,26 @@ def _rendered(
     fields: Sequence[Mapping[str, Field]],
     scales: Mapping[str, Scale],
 ) -> list[str]:
-    """Render the table, with the brackets of as many metrics as fit, at least of the first."""
+    """Render the table, with the brackets of as many metrics as fit, at least of the first.
+
+    A terminal shows as many metrics as it has room for.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    heads = [*labels, *(_HEADS.get(metric) or axis_title(metric, scale) for metric, scale in scales.items())]
-    limit, bracketed = _width(), len(scales)
+    limit, kept, bracketed = _width(), list(scales), len(scales)
     while True:
-        rows = _texts(names, fields, scales, bracketed)
+        heads = [*labels, *(_HEADS.get(metric) or axis_title(metric, scales[metric]) for metric in kept)]
+        rows = _texts(names, fields, {metric: scales[metric] for metric in kept}, bracketed)
         least, whole = _widths(heads, rows, len(labels))
         spare = limit - sum(least) - _GAP * len(least)
-        if spare >= 0 or bracketed <= 1:
+        if spare >= 0 or (bracketed == 1 and (len(kept) == 1 or not sys.stdout.isatty())):
             break
-        bracketed -= 1
+        if bracketed > 1:
+            bracketed -= 1
+        else:
+            kept.pop()
     table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, _GAP, 0, 0))
     for place, head in enumerate(heads):
         more = max(0, min(spare, whole[place] - least[place]))
@@ -227,7 +233,11 @@ def _rendered(
     console = Console(width=max(limit, sum(least) + _GAP * len(least)), highlight=False)
     with console.capture() as capture:
         console.print(table)
-    return [line.rstrip() for line in capture.get().splitlines()]
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+    left_out = [label(metric) for metric in scales if metric not in kept]
+    return (
+        [*lines, f"No room for: {', '.join(left_out)}. A wider terminal or --metric shows them."] if left_out else lines
+    )
 
 
 def _texts(
