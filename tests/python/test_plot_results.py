@@ -116,6 +116,14 @@ def test_a_distribution_function_takes_every_value(folder: Path, flows: pl.DataF
     assert figure.axes[0].get_xlabel().endswith("round-trip time (ms)")
 
 
+def test_the_share_of_packets_lost_is_drawn_as_the_summary_has_it(folder: Path, flows: pl.DataFrame) -> None:
+    chart = read_chart(folder, ResultRequest(y="lost_per_packet", only=("control=reno,link=lossy",)))
+    assert chart.scale.unit == "%"
+    own = flows.filter(pl.col("control") == "reno", pl.col("link") == "lossy", pl.col("iw") == "10")
+    lost = own.select(pl.sum_horizontal("data_drops_queue", "data_drops_error") / pl.col("sent_packets"))
+    assert values(chart)["10", ""] == pytest.approx(lost.to_series().to_list())
+
+
 @pytest.mark.parametrize("columns", [1, 2])
 @pytest.mark.parametrize("kind", ["box", "cdf", "line"])
 def test_nothing_is_cut_off(folder: Path, kind: str, columns: int) -> None:
@@ -229,6 +237,7 @@ def results_of(folder: Path, runs: Sequence[Mapping[str, object]]) -> Path:
     frame = pl.DataFrame(runs)
     frame.write_parquet(folder / "runs.parquet")
     names = {"role": pl.lit("tcp"), "protocol": pl.lit("tcp"), "flow": pl.lit("tcp-1"), "application": pl.lit("tcp")}
+    names["sent_packets"] = pl.lit(1)
     flows = pl.concat([frame.with_columns(**names)] * 2)
     flows.write_parquet(folder / "flows.parquet")
     identity = {"scenario": "made", "scenario_digest": "0", "engine": "model", "cells": []}

@@ -103,10 +103,10 @@ def _factor_name(column: str) -> str:
 def _kinds(tables: Tables) -> list[_Kind]:
     """Return what the tables are about, runs last."""
     # Without any row the columns have no types.
-    flows = tables.flows if tables.flows.is_empty() else _with_losses(tables.flows)
+    flows = tables.flows if tables.flows.is_empty() else with_losses(tables.flows)
     kinds = []
     if tables.pages is not None:
-        kinds.append(_Kind("Page loads", _with_counts(tables.pages, flows), "page", _PAGES))
+        kinds.append(_Kind("Page loads", with_counts(tables.pages, flows), "page", _PAGES))
         # The connections of a page load are parts of it.
         flows = flows.filter(pl.col("application") == pl.col("flow"))
     if tables.shorts is not None:
@@ -116,7 +116,7 @@ def _kinds(tables: Tables) -> list[_Kind]:
     return [*kinds, _Kind("Runs", tables.runs, None, _RUNS)]
 
 
-def _with_losses(flows: pl.DataFrame) -> pl.DataFrame:
+def with_losses(flows: pl.DataFrame) -> pl.DataFrame:
     """Add the packets that were lost on the way, whatever the cause, and their share of those sent."""
     drops = [name for name in flows.columns if name.startswith("data_drops_")]
     lost = pl.sum_horizontal(pl.lit(0), *drops)
@@ -125,7 +125,7 @@ def _with_losses(flows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _with_counts(pages: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
+def with_counts(pages: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
     """Add what the connections of each page load lost, sent again and waited for."""
     keys = pages.columns[: pages.columns.index("replication") + 1]
     sums = flows.group_by([*keys, "application"]).agg(pl.col(_SUMMED).sum()).rename({"application": "page"})

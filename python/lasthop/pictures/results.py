@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from lasthop import units
+from lasthop.answer.sections import with_counts, with_losses
 from lasthop.beside import Tables
 from lasthop.campaign import factor_column, finished
 from lasthop.errors import InputError, nearest
@@ -138,7 +139,9 @@ def _all_rows(tables: Tables) -> list[_Rows]:
     """Return the tables in the order in which a metric is looked for."""
     columns = tables.runs.columns
     factors = columns[: columns.index("set")]
-    kinds = [(tables.pages, "page"), (tables.shorts, "application"), (tables.flows, "role"), (tables.runs, None)]
+    flows = tables.flows if tables.flows.is_empty() else with_losses(tables.flows)
+    pages = None if tables.pages is None else with_counts(tables.pages, flows)
+    kinds = [(pages, "page"), (tables.shorts, "application"), (flows, "role"), (tables.runs, None)]
     found = []
     for frame, who in kinds:
         if frame is None or frame.is_empty():
