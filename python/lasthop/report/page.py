@@ -248,6 +248,7 @@ def _context(results: Results) -> dict[str, Any]:
     chart = sections.chart(results)
     return {
         "study": campaign.plan.study,
+        "silent": campaign.silent(),
         "asked": asked(results),
         "outcome": outcome(results, sections.found),
         "nothing_sent": nothing_sent(results),
