@@ -67,12 +67,15 @@ def test_each_group_is_compared_with_the_first_reference_that_it_has() -> None:
         ("variant", "elapsed_s", -1.0, True),
         ("variant", "elapsed_s", 2.0, True),
     ]
-    (forest,) = forests(found)
+    (forest,) = forests(found, timed(table, None), seed=1)
     assert [(group.title, group.reference) for group in forest.groups] == [
         ("link = e0 · tcp-faster", "variant = baseline: 20.0 s"),
         ("link = r1 · tcp-faster", "variant = eifel: 20.0 s"),
     ]
     rows = [row for group in forest.groups for row in group.rows]
+    # Three pairs that differ the same way: 2 of 8 signs are as extreme.
+    assert [row.ranks_p for row in rows] == ["0.250", "0.250"]
+    assert rows[0].median == "Median of the pairs −1.00 s, 95 % bootstrap interval −1.00 … −1.00"
     assert [(row.difference, row.share, row.css) for row in rows] == [
         ("−1.00", "−5 %", "less"),
         ("+2.00", "+10 %", "more"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import polars as pl
 
@@ -15,7 +16,7 @@ from lasthop.campaign import factor_column
 from lasthop.catalogue import Presentation
 from lasthop.report.intervals import Axis, IntervalView, minus
 from lasthop.report.results import Results, Timed, telling
-from lasthop.statistics import Interval
+from lasthop.statistics import Interval, PairedDifference, paired_difference
 
 _MOST_ROWS = 50
 """So many rows of forest plots are open; further plots are folded."""
@@ -26,6 +27,22 @@ def compared(results: Results) -> list[Difference]:
     if results.assets is None:
         return differences(sections(results.tables))
     return against_references(results.things, list(results.factors), results.presentation)
+
+
+def signed_ranks(one: Difference, things: Sequence[Timed], seed: int) -> PairedDifference | None:
+    """Return the median of a difference's pairs, and what the signed-rank test says, which asks for no normal pairs."""
+    thing = next((thing for thing in things if thing.metric == one.metric), None)
+    if thing is None:
+        return None
+    here = [pl.col("role" if name == WHO else factor_column(name)) == level for name, level in one.where]
+    column = factor_column(one.factor)
+    value = pl.col(one.metric).cast(pl.Float64).mean()
+    rows = thing.rows.filter(pl.col(column).is_in([one.level, one.reference]), *here)
+    sides = rows.group_by(column, *REPLICATION).agg(value=value).partition_by(column, as_dict=True)
+    if not {(one.level,), (one.reference,)} <= sides.keys():
+        return None
+    pairs = sides[one.level,].join(sides[one.reference,], on=REPLICATION, suffix="_base").sort(REPLICATION)
+    return paired_difference(pairs["value"].to_numpy(), pairs["value_base"].to_numpy(), seed)
 
 
 def against_references(things: Sequence[Timed], factors: Sequence[str], presentation: Presentation) -> list[Difference]:
@@ -95,13 +112,18 @@ def first_place(one: Difference) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ForestRow:
-    """A line of a forest plot; `css` is `more` or `less` if the level differs significantly."""
+    """A line of a forest plot; `css` is `more` or `less` if the level differs significantly.
+
+    `p` is that of the paired t test, `ranks_p` that of the signed-rank test; `median` gives the median of the pairs.
+    """
 
     level: str
     difference: str
     interval: str
     share: str
     p: str
+    ranks_p: str
+    median: str
     pairs: int
     css: str
     bar: IntervalView
@@ -133,7 +155,10 @@ class Forest:
         return sum(len(group.rows) for group in self.groups)
 
 
-def forests(found: Sequence[Difference]) -> list[Forest]:
+_Tested: TypeAlias = tuple[Difference, PairedDifference | None]
+
+
+def forests(found: Sequence[Difference], things: Sequence[Timed], seed: int) -> list[Forest]:
     """Lay differences out: a plot per metric and factor, and per level of the first other factor if there are many."""
     whole: dict[tuple[str, str], list[Difference]] = {}
     for one in found:
@@ -145,23 +170,24 @@ def forests(found: Sequence[Difference]) -> list[Forest]:
             parts.setdefault(first_place(one) if len(members) > _MOST_ROWS else "", []).append(one)
         for title, own in parts.items():
             is_open = sum(view.lines for view in views) < _MOST_ROWS
-            views.append(_forest(title, own, is_open=is_open))
+            ranks = [signed_ranks(one, things, seed) for one in own]
+            views.append(_forest(title, list(zip(own, ranks, strict=True)), is_open=is_open))
     return views
 
 
-def _forest(title: str, members: Sequence[Difference], *, is_open: bool) -> Forest:
-    metric, factor = members[0].metric, members[0].factor
-    ends = [end for one in members for end in (one.mean, one.low, one.high)]
+def _forest(title: str, members: Sequence[_Tested], *, is_open: bool) -> Forest:
+    metric, factor = members[0][0].metric, members[0][0].factor
+    ends = [end for one, _ in members for end in (one.mean, one.low, one.high)]
     axis, scale = Axis.over(ends), units.scale_of(metric, ends)
-    groups: dict[tuple[str, str], list[Difference]] = {}
-    for one in members:
+    groups: dict[tuple[str, str], list[_Tested]] = {}
+    for one, ranks in members:
         words = place(one).removeprefix(title).removeprefix(" · ")
-        groups.setdefault((words, one.reference), []).append(one)
+        groups.setdefault((words, one.reference), []).append((one, ranks))
     laid = [
         ForestGroup(
             words,
-            f"{factor} = {reference}: {units.human(metric, own[0].reference_mean)}",
-            [_row(one, axis, scale) for one in own],
+            f"{factor} = {reference}: {units.human(metric, own[0][0].reference_mean)}",
+            [_row(one, ranks, axis, scale) for one, ranks in own],
         )
         for (words, reference), own in groups.items()
     ]
@@ -170,16 +196,30 @@ def _forest(title: str, members: Sequence[Difference], *, is_open: bool) -> Fore
     return Forest(whole, factor, scale.unit, axis.scaled(scale.factor), laid, is_open)
 
 
-def _row(one: Difference, axis: Axis, scale: units.Scale) -> ForestRow:
-    low, high = (minus(scale.number(end, signed=True)) for end in (one.low, one.high))
+def _row(one: Difference, ranks: PairedDifference | None, axis: Axis, scale: units.Scale) -> ForestRow:
     known = math.isfinite(one.low)
     return ForestRow(
         level=one.level,
-        difference=minus(scale.number(one.mean, signed=True)),
-        interval=f"{low} … {high}" if known else "–",
+        difference=_signed(scale, one.mean),
+        interval=f"{_signed(scale, one.low)} … {_signed(scale, one.high)}" if known else "–",
         share=minus(f"{100 * one.relative:+.0f} %") if math.isfinite(one.relative) else "–",
-        p="–" if math.isnan(one.p) else "< 0.001" if one.p < 0.001 else f"{one.p:.3f}",
+        p=_probability(one.p),
+        ranks_p="–" if ranks is None else _probability(ranks.p_value),
+        median="" if ranks is None else _median(ranks.median, scale),
         pairs=one.pairs,
         css=("more" if one.mean > 0 else "less") if one.significant else "",
         bar=axis.view(Interval(one.mean, one.low, one.high) if known else Interval(one.mean, one.mean, one.mean)),
     )
+
+
+def _signed(scale: units.Scale, value: float) -> str:
+    return minus(scale.number(value, signed=True))
+
+
+def _probability(p: float) -> str:
+    return "–" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _median(interval: Interval, scale: units.Scale) -> str:
+    middle, low, high = (_signed(scale, end) for end in (interval.estimate, interval.low, interval.high))
+    return f"Median of the pairs {middle} {scale.unit}, 95 % bootstrap interval {low} … {high}"

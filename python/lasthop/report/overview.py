@@ -47,7 +47,9 @@ def asked(results: Results) -> str:
     times = "once" if each == 1 else f"{each} times"
     if not varied:
         return f"One scenario, run {times}."
-    what = list(dict.fromkeys(units.label(thing.metric) for thing in results.things))
+    # Curves are of short flows; what else there is, is background.
+    things = results.things[:1] if results.curves else results.things
+    what = list(dict.fromkeys(units.label(thing.metric) for thing in things))
     verb = "does" if len(varied) == 1 else "do"
     on = f" change {_joined([f'the {name}' for name in what])}" if what else " act"
     return f"How {verb} {_joined(varied)}{on}? {len(plan.cells)} combinations, each run {times}."

@@ -260,7 +260,7 @@ def _context(results: Results) -> dict[str, Any]:
         if single and results.shorts is None
         else None,
         "claims": claims_view(results.claims),
-        "forests": forests(sections.found),
+        "forests": forests(sections.found, results.things, campaign.plan.seed),
         "boxes": sections.boxes,
         "curves": sections.curves,
         "factorial": sections.factorial,

@@ -148,10 +148,6 @@ def published_figure(comparison: pl.DataFrame, misprints: Sequence[str] = ()) ->
     return {"data": data, "layout": settings}
 
 
-def _name(group: str) -> str:
-    return group.replace("_", " ").replace("acks", "ACKs").replace("red", "RED").replace("sack", "SACK")
-
-
 def _points(part: pl.DataFrame, panel: _Panel, keys: Sequence[str], ref: str) -> list[Figure]:
     traces = []
     groups = part.partition_by(panel.by, as_dict=True, maintain_order=True)
@@ -163,7 +159,7 @@ def _points(part: pl.DataFrame, panel: _Panel, keys: Sequence[str], ref: str) ->
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": _name(str(group)),
+                "name": units.label(str(group)) if panel.by == "metric" else str(group),
                 "legend": f"legend{ref}",
                 "showlegend": True,
                 "x": style.rounded(points["published"]),
