@@ -48,16 +48,21 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> fake_core.Engine:
     return control
 
 
-@pytest.fixture
-def study_file(tmp_path: Path) -> Path:
-    """Return the scenario file of a copy of kulve2003 with all that stands beside it."""
-    folder = tmp_path / "kulve2003"
+def copy_study(where: Path) -> Path:
+    """Copy kulve2003 with the files beside it, for the stand-in to load; return the scenario file."""
+    folder = where / "kulve2003"
     folder.mkdir()
     for name in ("published.csv", "tables.csv", "report.toml"):
         shutil.copy(STUDY / name, folder / name)
     file = folder / "study.toml"
     file.write_text("kulve2003\n", encoding="utf-8")
     return file
+
+
+@pytest.fixture
+def study_file(tmp_path: Path) -> Path:
+    """Return the scenario file of a copy of kulve2003."""
+    return copy_study(tmp_path)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import fake_core
+from conftest import copy_study
 from lasthop import _core, catalogue
 from lasthop.anova import Analysis, Component, Design, Effect, Table, analyse, full_factorial, read_table, show
 from lasthop.campaign import Campaign, Plan
@@ -428,8 +429,7 @@ def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path, capsy
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the results folder of a made-up study of 48 cells, 4 replications and 2 sets."""
     folder = tmp_path_factory.mktemp("anova") / "results"
-    file = folder.with_name("study.toml")
-    file.write_text("kulve2003\n", encoding="utf-8")
+    file = copy_study(folder.parent)
     with pytest.MonkeyPatch.context() as patch:
         engine = fake_core.Engine()
         patch.setattr(_core, "load", engine.load)

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import fake_core
+from conftest import copy_study
 from lasthop import _core
 from lasthop.campaign import Campaign, Plan
 from lasthop.catalogue import Assets, load_assets, parse_presentation
@@ -30,11 +31,15 @@ def assets_of(file: Path) -> Assets:
     return assets
 
 
-@pytest.fixture
-def measured(engine: fake_core.Engine, study_file: Path, tmp_path: Path) -> tuple[pl.DataFrame, pl.DataFrame, Assets]:
-    campaign = run(engine, study_file, tmp_path / "out")
-    assets = assets_of(study_file)
-    flows = campaign.flows()
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[pl.DataFrame, pl.DataFrame, Assets]:
+    folder = tmp_path_factory.mktemp("measured")
+    file = copy_study(folder)
+    engine = fake_core.Engine()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_core, "load", engine.load)
+        flows = run(engine, file, folder / "out").flows()
+    assets = assets_of(file)
     return flows, study_summary(flows, None, list(fake_core.KULVE), assets), assets
 
 
