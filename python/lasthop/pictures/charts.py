@@ -111,7 +111,8 @@ def _lay_out_values(grid: Sequence[Axes], chart: Chart) -> None:
         if chart.kind == CDF:
             axes.set_ylim(0, 1.02)
         elif 0 <= min(values) <= _FROM_ZERO * max(values):
-            axes.set_ylim(0, 1.04 * axes.get_ylim()[1])
+            top = axes.get_ylim()[1]
+            axes.set_ylim(-0.02 * top, 1.04 * top)  # values of zero show above the edge
 
 
 def _draw_boxes(axes: Axes, chart: Chart, panel: ResultPanel) -> None:

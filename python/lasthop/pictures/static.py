@@ -272,7 +272,8 @@ def _place(
 
 def wrapped(notes: Sequence[str], width_in: float) -> list[str]:
     """Return sentences as lines that fit into a width."""
-    return [line for note in notes for line in textwrap.wrap(note, int(width_in * _CHARACTERS_PER_IN))]
+    room = int(width_in * _CHARACTERS_PER_IN)
+    return [line for note in notes for line in textwrap.wrap(note, room, break_on_hyphens=False)]
 
 
 def draw(picture: Picture, path: Path, file_format: str, columns: int) -> None:
