@@ -10,7 +10,7 @@ SNAP_LENGTH: int
 """Bytes captured of a packet unless less is asked for."""
 
 class ScenarioError(ValueError):
-    """A scenario file is wrong; the text is one paragraph: file, line, reason, suggestion."""
+    """A scenario file is wrong; the text has a line for each thing: file, line, reason, suggestion."""
 
 class LiveError(RuntimeError):
     """This machine cannot run the live engine; the text says why, and what helps."""
@@ -71,6 +71,14 @@ class Study:
     @property
     def digest(self) -> str:
         """Hash of the resolved scenario."""
+    @property
+    def assumed(self) -> list[tuple[str, str, str]]:
+        """What the file does not say of the study as a whole: key, value that is assumed, why."""
+    @property
+    def notes(self) -> list[str]:
+        """What can be run but is hardly meant, such as a flow that never starts."""
+    def needs_engine(self, engine: str, keys: list[str]) -> None:
+        """Check that `engine` (model, live or kernel) can run the cells called `keys`; else raise `ScenarioError`."""
 
 class Cell:
     """One combination of factor levels."""
@@ -87,12 +95,13 @@ class Cell:
     def sequential(self) -> bool:
         """Whether a replication starts with what the previous one left in the caches."""
     @property
+    def assumed(self) -> list[tuple[str, str, str]]:
+        """What the file does not say of the cell: key, value that is assumed, why."""
+    @property
     def scenario(self) -> str:
         """The resolved scenario as JSON."""
     @property
     def digest(self) -> str: ...
-    def needs_model(self) -> None:
-        """Check that the model engine can run it; else raise `ScenarioError`, as `run`, `trace` and `capture` do."""
     def run(
         self, seed: int, first: int, count: int, captures: list[tuple[str, str]] = ..., snap_length: int = ...
     ) -> Results:

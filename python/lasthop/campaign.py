@@ -25,6 +25,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop import _core
+from lasthop.assumptions import for_manifest
 from lasthop.atomic import replace_atomically
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.folder import FLOWS, MANIFEST, PAGES, RUNS, SHORTS, TRACES, check_folder, forget_tables, read_manifest
@@ -405,7 +406,8 @@ class Campaign:
         host = host_facts()
         if (kernel := self.plan.kernel) is not None:
             host["guest"] = f"Linux {kernel.info.version} (User-Mode Linux)"
-        return {"identity": self.plan.identity(), "host": host}
+        assumed = for_manifest(self.plan.study, self.plan.cells)
+        return {"identity": self.plan.identity(), "assumed": assumed, "host": host}
 
     def run(self, jobs: int, advance: Callable[[int], None]) -> Simulated:
         """Run what is pending on `jobs` threads, merge, and return what this session simulated.

@@ -17,15 +17,10 @@ from lasthop.answer.command import summary_command
 from lasthop.campaign import MODEL, TRACES, Campaign, Plan
 from lasthop.catalogue import (
     SCENARIO_FILE,
-    Assets,
-    CurvesSpec,
     find_study,
     list_studies,
-    load_assets,
-    load_curves,
 )
 from lasthop.claims import VERDICTS
-from lasthop.claims.file import Claims, claims_file, load_claims
 from lasthop.completion import complete_files, complete_only, complete_studies
 from lasthop.crosscheck.command import crosscheck_command
 from lasthop.errors import InputError, InterruptedCampaignError, OutputError
@@ -33,6 +28,7 @@ from lasthop.folder import check_folder, empty, locked
 from lasthop.kernel.command import kernel_group
 from lasthop.live.command import shell_command
 from lasthop.live.engine import LIVE
+from lasthop.loading import Loaded, file_to_run, load
 from lasthop.options import (
     OneRunOptions,
     engine_option,
@@ -50,6 +46,7 @@ from lasthop.progress import progress
 from lasthop.provenance import usable_cores
 from lasthop.results import results_group
 from lasthop.selection import select_cells
+from lasthop.validation import validate_command
 
 if TYPE_CHECKING:
     from lasthop.beside import Side
@@ -189,7 +186,7 @@ def run_command(context: click.Context, /, file: Path, **_: object) -> None:
 
     Example: lasthop run my.toml --only link=e0 --replications 5 --out /tmp/first
     """
-    _run(file, RunOptions.of(context))
+    _run(file_to_run(file), RunOptions.of(context))
 
 
 @cli.group("study")
@@ -251,17 +248,6 @@ def study_run(context: click.Context, /, name: str, **_: object) -> None:
     Example: lasthop study run kulve2003 --sets 10 --out results/kulve2003-10
     """
     _run(find_study(name) / SCENARIO_FILE, RunOptions.of(context))
-
-
-@cli.command("validate")
-@click.argument("file", type=click.Path(path_type=Path))
-def validate(file: Path) -> None:
-    """Check the scenario FILE without running it.
-
-    Example: lasthop validate my.toml
-    """
-    study = _core.load(str(file))
-    click.echo(f"{file}: {study.name}, {len(study.cells)} cells x {study.replications} replications")
 
 
 @cli.command("schema")
@@ -476,12 +462,12 @@ cli.add_command(kernel_group)
 cli.add_command(crosscheck_command)
 cli.add_command(plot_command)
 cli.add_command(summary_command)
+cli.add_command(validate_command)
 
 
 def _run(file: Path, options: RunOptions) -> None:
-    study = _core.load(str(file))
-    assets = load_assets(file, study.factors)
-    claims, curves = _claims_beside(file, study), load_curves(file, study.factors)
+    loaded = load(file)
+    study = loaded.study
     plan = Plan(
         study=study,
         cells=select_cells(study.cells, study.factors, options.only),
@@ -491,13 +477,13 @@ def _run(file: Path, options: RunOptions) -> None:
         engine=options.engine,
         kernel=kernel_of(options.engine, options.kernel),
     )
-    if options.engine == MODEL:
-        for cell in plan.cells:
-            cell.needs_model()
+    study.needs_engine(plan.engine, [cell.key for cell in plan.cells])
     from lasthop.beside import read_side
 
     beside = [read_side(folder, plan) for folder in options.beside]
     say = (lambda _: None) if options.quiet else click.echo
+    for note in study.notes:
+        say(f"Note: {note}")
     if options.snaplen is not None and not options.pcap:
         raise InputError("--snaplen says how much of each packet a capture keeps: give --pcap too, or leave it out.")
     snap_length = (options.snaplen or _core.SNAP_LENGTH) if options.pcap else None
@@ -509,7 +495,7 @@ def _run(file: Path, options: RunOptions) -> None:
                 empty(out)
             campaign = Campaign(plan, out, snap_length)
             _simulate(campaign, options, say)
-            _conclude(campaign, (assets, claims, curves), beside, say)
+            _conclude(campaign, loaded, beside, say)
         _judge_live(campaign)
     except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
         raise
@@ -569,15 +555,9 @@ def _judge_live(campaign: Campaign) -> None:
         raise click.exceptions.Exit(EXIT_INVALID)
 
 
-def _claims_beside(file: Path, study: _core.Study) -> Claims | None:
-    """Read the claims on a study. Other scenario files of its folder vary what the claims do not speak of."""
-    place = claims_file(file)
-    return load_claims(place, study) if file.name == SCENARIO_FILE and place.is_file() else None
-
-
 def _conclude(
     campaign: Campaign,
-    known: tuple[Assets | None, Claims | None, Sequence[CurvesSpec]],
+    loaded: Loaded,
     beside: Sequence[Side],
     say: Callable[[str], object],
 ) -> None:
@@ -587,7 +567,7 @@ def _conclude(
     from lasthop.comparison import agreement_lines
     from lasthop.outputs import analyse, write_outputs
 
-    results = analyse(campaign, *known, beside)
+    results = analyse(campaign, loaded.assets, loaded.claims, loaded.curves, beside)
     report = write_outputs(results)
     if results.agreement:
         say("Agreement with the published numbers:")
@@ -615,7 +595,8 @@ def _invoke(arguments: Sequence[str] | None) -> int:
         with guarded_output():
             code = cli.main(None if arguments is None else list(arguments), prog_name="lasthop", standalone_mode=False)
     except (InputError, _core.ScenarioError) as error:
-        click.echo(f"Error: {error}", err=True)
+        for line in str(error).splitlines():
+            click.echo(f"Error: {line}", err=True)
         return EXIT_INPUT
     except click.ClickException as error:
         error.show()

@@ -72,6 +72,7 @@ class Cell:
     on_run: Callable[[str, int], None]
     sequential: bool = False
     scenario: str = '{"mtu": "576 B"}'
+    assumed: Sequence[tuple[str, str, str]] = ()
 
     @property
     def digest(self) -> str:
@@ -82,9 +83,6 @@ class Cell:
     def key(self) -> str:
         """Return the cell's key."""
         return ",".join(f"{k}={v}" for k, v in self.levels.items())
-
-    def needs_model(self) -> None:
-        """Accept any scenario."""
 
     def _protocols(self) -> list[str]:
         return ["tcp", "tcp", "udp"] if self.levels.get("workload") == "2tcp1udp" else ["tcp", "tcp"]
@@ -191,6 +189,11 @@ class Study:
     description: str | None = "Numbers drawn at random."
     seed: int = 1
     replications: int = 4
+    assumed: Sequence[tuple[str, str, str]] = ()
+    notes: Sequence[str] = ()
+
+    def needs_engine(self, engine: str, keys: Sequence[str]) -> None:
+        """Accept any scenario."""
 
 
 @dataclass

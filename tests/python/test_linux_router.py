@@ -31,6 +31,7 @@ down.link = { rate = "1 Mbit/s", delay = "50 ms", send_buffer = "1500 B", releas
 up.queue.limit = "40 packets"
 up.link = { rate = "1 Mbit/s", delay = "50 ms", send_buffer = "1500 B", release = "serialised" }
 tcp.profile = "linux-6"
+tcp.congestion_control = "reno"
 """
 LOSSES = 'errors = { good = "0 s", bad = "1 s", packet_error_probability = 0.05 }\n'
 DOWNLOAD = '[[flow]]\nkind = "bulk-tcp"\nname = "download"\nbytes = "300 kB"\nstart = "100 ms"\n'

@@ -125,6 +125,26 @@ impl<T: Quantity> Distribution<T> {
         }
     }
 
+    /// The least that can be drawn.
+    pub fn least(&self) -> T {
+        match self {
+            Self::Static(value) | Self::Uniform { min: value, .. } => *value,
+            Self::Exponential { min, .. } => min.unwrap_or(T::from_base_units(0)),
+            Self::Sequence(values) => values.iter().copied().min().unwrap_or(T::from_base_units(0)),
+        }
+    }
+
+    /// The most that is drawn: nearly always if an exponential distribution has no `max`, where it is ten times the mean.
+    pub fn most(&self) -> T {
+        match self {
+            Self::Static(value) | Self::Uniform { max: value, .. } => *value,
+            Self::Exponential { mean, max, .. } => {
+                max.unwrap_or(T::from_base_units(mean.base_units().saturating_mul(10)))
+            }
+            Self::Sequence(values) => values.iter().copied().max().unwrap_or(T::from_base_units(0)),
+        }
+    }
+
     /// A sampler at the start of its sequence. The distribution must be valid.
     pub fn sampler(&self) -> Sampler<T> {
         debug_assert_eq!(self.validate(), Ok(()));

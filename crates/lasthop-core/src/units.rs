@@ -102,7 +102,15 @@ const BYTES_UNITS: UnitTable = UnitTable {
     what: "a size",
     example: "9600 B",
     finest: "byte",
-    units: &[("B", 1), ("kB", 1_000), ("MB", 1_000_000), ("KiB", 1 << 10), ("MiB", 1 << 20)],
+    units: &[
+        ("B", 1),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+    ],
 };
 
 /// Packets and bytes share one table; which of the two a unit means is told by its name.
@@ -110,7 +118,15 @@ const QUEUE_UNITS: UnitTable = UnitTable {
     what: "a queue size",
     example: "20 packets",
     finest: "packet or byte",
-    units: &[("packets", 1), ("packet", 1), ("B", 1), ("kB", 1_000), ("KiB", 1 << 10)],
+    units: &[
+        ("packets", 1),
+        ("packet", 1),
+        ("B", 1),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+    ],
 };
 
 impl UnitTable {

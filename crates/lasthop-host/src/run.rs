@@ -127,15 +127,18 @@ const FIRST_SOCKET: u64 = 4;
 /// The fixed host, the mobile host, and a web server that is a program of its own.
 type Hosts = (HostNamespace, HostNamespace, Option<Nginx>);
 
+/// Checks that hosts with a real TCP can run a scenario, in a guest or on this machine.
+pub fn needs_real_hosts(scenario: &Scenario, in_guest: bool) -> Result<(), Error> {
+    needs_last_hop(scenario)?;
+    needs_sockets(scenario)?;
+    if in_guest { Ok(()) } else { needs_no_router(scenario) }
+}
+
 /// Runs the replications. The calling process must have one thread only, and is in other namespaces afterwards.
 pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
     let scenario = &spec.scenario;
-    needs_last_hop(scenario)?;
-    needs_sockets(scenario)?;
     let in_guest = spec.parent.is_none();
-    if !in_guest {
-        needs_no_router(scenario)?;
-    }
+    needs_real_hosts(scenario, in_guest)?;
     let features = Features::of(scenario);
     let priority = Priority::acquire();
     acquire_rights()?;

@@ -13,7 +13,7 @@ use lasthop_core::{Bytes, DropCause, Duration, Instant, Observer, PacketArena, P
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ConfigError, check};
+use crate::config::{ConfigError, Faults};
 use crate::link::discard;
 
 #[cfg(test)]
@@ -83,20 +83,21 @@ impl AtmConfig {
 
     /// Checks what would make the switch useless: a buffer that holds no packet of `mtu` bytes, a rate at
     /// which a cell takes no time.
-    pub fn validate(&self, mtu: Bytes) -> Result<(), ConfigError> {
+    pub fn validate(&self, mtu: Bytes) -> Result<(), Vec<ConfigError>> {
+        let mut faults = Faults::default();
         let cells = self.cells(mtu.0 as u32);
-        check(self.buffer_cells >= cells, "buffer_cells", || {
+        faults.check(self.buffer_cells >= cells, "buffer_cells", || {
             format!(
                 "{} cells never hold a packet of {mtu}, which has {cells}; give room for one",
                 self.buffer_cells
             )
-        })?;
+        });
         for (key, rate) in [("rate", self.rate), ("access_rate", self.access_rate)] {
-            check(cell_time(rate) > 0, key, || {
+            faults.check(cell_time(rate) > 0, key, || {
                 format!("\"{rate}\" is too fast for cells to take time; lower it")
-            })?;
+            });
         }
-        Ok(())
+        faults.result()
     }
 }
 

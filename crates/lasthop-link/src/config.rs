@@ -30,7 +30,8 @@ pub struct PathConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueConfig {
-    /// Most the queue holds; an arriving packet that would exceed it is dropped.
+    /// Most the queue holds; an arriving packet that would exceed it is dropped. The router queue of a direction that
+    /// states none: the product of the link's rate and the round-trip time, but at least 10 packets.
     pub limit: QueueSize,
     /// Random early detection (Floyd and Jacobson 1993); off if absent.
     pub red: Option<RedConfig>,
@@ -78,9 +79,10 @@ pub struct LinkConfig {
     #[serde(default = "no_overhead")]
     pub overhead: Distribution<Duration>,
     /// Send buffer, counted over IP packets; the packet being serialised is in it. Holds at least one packet
-    /// of the largest size.
+    /// of the largest size, which is what it holds if absent, unless `release` is "acknowledged".
     pub send_buffer: Bytes,
     /// When a packet's bytes leave the send buffer.
+    #[schemars(default = "serialised")]
     pub release: BufferRelease,
 }
 
@@ -94,6 +96,10 @@ pub struct LinkChange {
     pub rate: Option<Rate>,
     /// The new propagation delay, of packets that leave the sending side from then on. None overtakes an earlier one.
     pub delay: Option<Duration>,
+}
+
+const fn serialised() -> BufferRelease {
+    BufferRelease::Serialised
 }
 
 const fn no_overhead() -> Distribution<Duration> {
@@ -196,6 +202,20 @@ pub(crate) fn check(
     if holds { Ok(()) } else { Err(ConfigError { key: key.into(), message: message() }) }
 }
 
+/// What is impossible, as far as it has been checked.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(Vec<ConfigError>);
+
+impl Faults {
+    pub(crate) fn check(&mut self, holds: bool, key: impl Into<String>, message: impl FnOnce() -> String) {
+        self.0.extend(check(holds, key, message).err());
+    }
+
+    pub(crate) fn result(self) -> Result<(), Vec<ConfigError>> {
+        if self.0.is_empty() { Ok(()) } else { Err(self.0) }
+    }
+}
+
 impl PathConfig {
     /// Most that passes, in bit/s of IP packets of `ip_bytes` bytes, from the start and after each change of the link's
     /// rate: that rate, or what HTB lets go.
@@ -212,60 +232,63 @@ impl PathConfig {
     /// Checks what would make the path useless: a queue or send buffer that can never hold a packet of `mtu`
     /// bytes, queues whose bytes 32 bits cannot count, RED thresholds in different units or out of order, a RED
     /// that never hits, an idle decay without a packet time, classes that contradict each other.
-    pub fn validate(&self, mtu: Bytes) -> Result<(), ConfigError> {
-        self.queue.validate("queue", mtu, 1)?;
+    pub fn validate(&self, mtu: Bytes) -> Result<(), Vec<ConfigError>> {
+        let mut faults = Faults::default();
+        self.queue.validate(&mut faults, "queue", mtu, 1);
         if let Some(htb) = &self.htb {
-            htb.validate(&self.queue, mtu)?;
+            htb.validate(&mut faults, &self.queue, mtu);
         }
-        self.link.validate_changes()?;
+        self.link.validate_changes(&mut faults);
         let buffer = self.link.send_buffer;
-        check(buffer >= mtu, "link.send_buffer", || {
+        faults.check(buffer >= mtu, "link.send_buffer", || {
             format!("a send buffer of {buffer} never takes a packet of {mtu}: give it room for one at least")
-        })
+        });
+        faults.result()
     }
 }
 
 impl LinkConfig {
-    fn validate_changes(&self) -> Result<(), ConfigError> {
+    fn validate_changes(&self, faults: &mut Faults) {
         let mut before = None;
         for (index, LinkChange { at, rate, delay }) in self.change.iter().enumerate() {
             let place = format!("link.change[{index}]");
-            check(before.is_none_or(|before| before < *at), format!("{place}.at"), || {
+            faults.check(before.is_none_or(|before| before < *at), format!("{place}.at"), || {
                 format!(
                     "{at} is not after the change before it: write changes in order of time, one for each time"
                 )
-            })?;
-            check(rate.is_some() || delay.is_some(), place, || {
+            });
+            faults.check(rate.is_some() || delay.is_some(), place, || {
                 "nothing changes: state a rate, a delay or both".to_owned()
-            })?;
+            });
             before = Some(*at);
         }
-        Ok(())
     }
 }
 
 impl QueueConfig {
     /// Checks the queue at the key `place`, one of `queues` that are counted together.
-    fn validate(&self, place: &str, mtu: Bytes, queues: usize) -> Result<(), ConfigError> {
+    fn validate(&self, faults: &mut Faults, place: &str, mtu: Bytes, queues: usize) {
         let limit = self.limit;
         let holds_one = match limit {
             QueueSize::Packets(packets) => packets > 0,
             QueueSize::Bytes(bytes) => u64::from(bytes) >= mtu.0,
         };
-        check(holds_one, format!("{place}.limit"), || {
+        faults.check(holds_one, format!("{place}.limit"), || {
             format!("a queue of {limit} never holds a packet of {mtu}: give it room for one at least")
-        })?;
+        });
         let most_bytes = u64::from(u32::MAX) / queues as u64;
         let (held, most) = match limit {
             QueueSize::Packets(packets) => (packets, most_bytes / mtu.0.max(1)),
             QueueSize::Bytes(bytes) => (bytes, most_bytes),
         };
-        check(u64::from(held) <= most, format!("{place}.limit"), || {
+        faults.check(u64::from(held) <= most, format!("{place}.limit"), || {
             format!(
                 "{queues} x a queue of {limit} of {mtu} holds more than 4 GiB: give it room for {most} at most"
             )
-        })?;
-        self.red.as_ref().map_or(Ok(()), |red| red.validate(&format!("{place}.red")))
+        });
+        if let Some(red) = &self.red {
+            red.validate(faults, &format!("{place}.red"));
+        }
     }
 }
 
@@ -276,7 +299,7 @@ impl RedConfig {
         self.idle_packet_time.or(typical).unwrap_or(Duration::ZERO)
     }
 
-    fn validate(&self, place: &str) -> Result<(), ConfigError> {
+    fn validate(&self, faults: &mut Faults, place: &str) {
         let ordered = match (self.min, self.max) {
             (QueueSize::Packets(min), QueueSize::Packets(max))
             | (QueueSize::Bytes(min), QueueSize::Bytes(max)) => Some(min < max),
@@ -284,32 +307,32 @@ impl RedConfig {
         };
         let (min, max) = (self.min, self.max);
         let key = |key| format!("{place}.{key}");
-        check(ordered.is_some(), key("max"), || {
+        faults.check(ordered.is_some(), key("max"), || {
             format!("min = \"{min}\" and max = \"{max}\" must have the same unit, packets or bytes")
-        })?;
-        check(ordered == Some(true), key("max"), || {
+        });
+        faults.check(ordered != Some(false), key("max"), || {
             format!("max = \"{max}\" must be above min = \"{min}\"")
-        })?;
-        check(self.max_probability.get() > 0.0, key("max_probability"), || {
+        });
+        faults.check(self.max_probability.get() > 0.0, key("max_probability"), || {
             "must be above zero; leave out the red table to switch RED off".to_owned()
-        })?;
-        check(self.weight.get() > 0.0, key("weight"), || {
+        });
+        faults.check(self.weight.get() > 0.0, key("weight"), || {
             "must be above zero, else the average stays at zero".to_owned()
-        })?;
+        });
         let (time, avpkt) = (self.idle_packet_time, self.avpkt);
-        check(time.is_some() || avpkt.is_some(), place, || {
+        faults.check(time.is_some() || avpkt.is_some(), place, || {
             "the idle time is counted in packets: add avpkt = \"500 B\" or idle_packet_time = \"72 ms\", say"
                 .into()
-        })?;
-        check(time.is_none() || avpkt.is_none(), key("avpkt"), || {
+        });
+        faults.check(time.is_none() || avpkt.is_none(), key("avpkt"), || {
             "idle_packet_time says the same; leave out one of the two".to_owned()
-        })?;
-        check(time.is_none_or(|time| !time.is_zero()), key("idle_packet_time"), || {
+        });
+        faults.check(time.is_none_or(|time| !time.is_zero()), key("idle_packet_time"), || {
             "must be above zero: the serialisation time of a typical packet, say".to_owned()
-        })?;
-        check(avpkt.is_none_or(|length| (1..=65_535).contains(&length.0)), key("avpkt"), || {
+        });
+        faults.check(avpkt.is_none_or(|length| (1..=65_535).contains(&length.0)), key("avpkt"), || {
             "no packet has this length; write from \"1 B\" to \"65535 B\"".to_owned()
-        })
+        });
     }
 }
 

@@ -13,8 +13,9 @@ use std::io;
 use std::path::PathBuf;
 
 use lasthop_core::Instant;
+use lasthop_host::run::needs_real_hosts;
 use lasthop_link::bad_periods;
-use lasthop_scenario::{Roles, Scenario};
+use lasthop_scenario::{Assumption, Roles, Scenario};
 use lasthop_trace::{
     CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, ObjectRow, PacketRow,
     SNAP_LENGTH, StreamRecord, TcpRow,
@@ -106,6 +107,26 @@ impl Study {
     }
 
     #[getter]
+    fn assumed(&self) -> Vec<(String, String, String)> {
+        assumptions(&self.study.assumed)
+    }
+
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.study.notes.iter().map(ToString::to_string).collect()
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+    fn needs_engine(&self, engine: &str, keys: Vec<String>) -> PyResult<()> {
+        let accepted = self.study.accepts(&keys, |cell| match engine {
+            "model" => cell.needs_model(),
+            _ => needs_real_hosts(&cell.scenario, engine == "kernel")
+                .map_err(|error| self.study.error(error.to_string())),
+        });
+        accepted.map_err(|errors| ScenarioError::new_err(errors.to_string()))
+    }
+
+    #[getter]
     fn digest(&self) -> String {
         let cells: Vec<String> =
             self.study.cells.iter().map(|cell| format!("{}\n{}", cell.key(), json(&cell.scenario))).collect();
@@ -142,6 +163,11 @@ impl Cell {
     #[getter]
     fn sequential(&self) -> bool {
         self.cell.scenario.sequential()
+    }
+
+    #[getter]
+    fn assumed(&self) -> Vec<(String, String, String)> {
+        assumptions(&self.cell.assumed)
     }
 
     #[getter]
@@ -214,6 +240,11 @@ impl Cell {
             )?,
         })
     }
+}
+
+/// Key, value and why of each.
+fn assumptions(assumed: &[Assumption]) -> Vec<(String, String, String)> {
+    assumed.iter().map(|each| (each.key.clone(), each.value.clone(), each.why.clone())).collect()
 }
 
 fn check_chain(first: u64, replication: u64) -> PyResult<()> {

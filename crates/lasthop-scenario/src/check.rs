@@ -2,19 +2,98 @@
 //! key, what is accepted there and what is nearest.
 //!
 //! Only the part of JSON Schema that the derivation uses is understood. Texts with units are read by
-//! their own types, found by the names of their definitions.
+//! their own types, found by the names of their definitions. A fault is repaired once it is found, so that all that is
+//! wrong with a file is found at once.
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Probability, QueueSize, Rate};
 use lasthop_tcp::InitialSsthresh;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Schema;
 
-use crate::error::{Problem, suggest};
+use crate::error::{Problem, Span, close, suggest};
 use crate::tree::{Entry, Node, Value, quote};
 
-/// Checks `node`, which stands at the top of a file or cell, against the root of `schema`.
-pub fn check(node: &Node, schema: &Schema) -> Result<(), Problem> {
-    Checker { root: schema, path: Vec::new() }.any(node, schema)
+/// Something that the schema does not accept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    pub problem: Problem,
+    /// Keys and indices from the root to what is wrong or missing.
+    path: Vec<String>,
+    repair: Repair,
+}
+
+/// How to go on as if a fault were none.
+#[derive(Clone, Debug, PartialEq)]
+enum Repair {
+    /// The key that was meant.
+    Rename(String),
+    /// A value that is accepted, in place of the one that is not, or of none.
+    Put(Node),
+    Remove,
+}
+
+impl Fault {
+    /// Where it is: `flow[1].payload`.
+    pub fn path(&self) -> String {
+        join(&self.path)
+    }
+
+    /// True if the repair is a guess at the value that was meant, not only at the key.
+    pub fn is_guess(&self) -> bool {
+        !matches!(self.repair, Repair::Rename(_))
+    }
+}
+
+/// Checks `tree`, the top of a file or cell, against the root of `schema`, and repairs what is wrong. What the repair of
+/// one thing brings to light is found, too.
+pub fn mend(tree: &mut Node, schema: &Schema) -> Vec<Fault> {
+    let mut found: Vec<Fault> = Vec::new();
+    loop {
+        let mut checker = Checker { root: schema, path: Vec::new(), faults: Vec::new() };
+        checker.any(tree, schema);
+        let faults = checker.faults;
+        // From the last to the first: no repair moves what another one is about.
+        for fault in faults.iter().rev() {
+            repair(tree, fault);
+        }
+        let known = found.len();
+        for fault in faults {
+            // What is missing or empty now had something wrong in it.
+            if !found[..known].iter().any(|earlier| earlier.path.starts_with(&fault.path)) {
+                found.push(fault);
+            }
+        }
+        if found.len() == known {
+            return found;
+        }
+    }
+}
+
+fn repair(tree: &mut Node, Fault { path, repair, .. }: &Fault) {
+    let Some((last, parents)) = path.split_last() else { return };
+    let parent = parents.iter().try_fold(tree, |node, step| node.child(step));
+    let Some(parent) = parent else { return };
+    if let (Repair::Remove, Value::Array(items)) = (repair, &mut parent.value) {
+        let index = last.trim_matches(['[', ']']).parse().ok().filter(|index| *index < items.len());
+        index.map(|index: usize| items.remove(index));
+        return;
+    }
+    if let Some(child) = parent.child(last)
+        && let Repair::Put(node) = repair
+    {
+        *child = node.clone();
+        return;
+    }
+    let Value::Table(entries) = &mut parent.value else { return };
+    match repair {
+        Repair::Put(node) => entries.push(Entry { key: last.clone(), span: None, node: node.clone() }),
+        Repair::Remove => entries.retain(|entry| entry.key != *last),
+        Repair::Rename(key) => {
+            for entry in entries.iter_mut().filter(|entry| entry.key == *last) {
+                entry.key.clone_from(key);
+            }
+        }
+    }
 }
 
 /// Reads a value as a type, for its message if that fails.
@@ -40,16 +119,30 @@ const READERS: [(&str, Reader); 9] = [
 struct Checker<'a> {
     root: &'a Schema,
     path: Vec<String>,
+    faults: Vec<Fault>,
 }
 
 impl<'a> Checker<'a> {
-    fn any(&mut self, node: &Node, schema: &'a Schema) -> Result<(), Problem> {
+    /// Finds every fault of a value.
+    fn any(&mut self, node: &Node, schema: &'a Schema) {
+        if let Err(problem) = self.value(node, schema) {
+            let repair = self.put_example(schema);
+            self.faults.push(Fault { problem, path: self.path.clone(), repair });
+        }
+    }
+
+    /// Says what is wrong with a value itself, and finds every fault in it.
+    fn value(&mut self, node: &Node, schema: &'a Schema) -> Result<(), Problem> {
         if let Some(name) = definition_name(schema) {
             let definition = &self.root["$defs"][name];
             let reader = READERS.iter().find(|(reader, _)| *reader == name);
             // The structure first: its errors are the more exact ones.
             if reader.is_none() || node.table().is_some() && definition.get("oneOf").is_some() {
-                self.any(node, definition)?;
+                let known = self.faults.len();
+                self.value(node, definition)?;
+                if self.faults.len() > known {
+                    return Ok(());
+                }
             }
             let Some((_, read)) = reader else { return Ok(()) };
             let readable = match node.value {
@@ -87,7 +180,7 @@ impl<'a> Checker<'a> {
     fn choice(&mut self, node: &Node, choices: &'a [Schema]) -> Result<(), Problem> {
         let stated: Vec<&Schema> = choices.iter().filter(|choice| choice["type"] != "null").collect();
         if let [only] = stated[..] {
-            return self.any(node, only);
+            return self.value(node, only);
         }
         if stated.iter().all(|choice| choice.get("const").is_some()) {
             return self.keyword(node, &stated);
@@ -96,7 +189,7 @@ impl<'a> Checker<'a> {
             stated.into_iter().partition(|choice| choice["type"] == "object");
         if node.table().is_none() {
             return match others.first() {
-                Some(other) => self.any(node, other),
+                Some(other) => self.value(node, other),
                 None => Err(self.unexpected(node, "a table")),
             };
         }
@@ -119,10 +212,12 @@ impl<'a> Checker<'a> {
             return Err(self.problem(node, &reason));
         };
         if let Some(index) = tags.iter().position(|(_, value)| tag.text() == Some(value)) {
-            return self.any(node, tables[index]);
+            return self.value(node, tables[index]);
         }
         self.path.push((*key).clone());
-        Err(self.not_a_keyword(tag, &accepted))
+        let problem = self.not_a_keyword(tag, &accepted);
+        self.path.pop();
+        Err(problem)
     }
 
     fn keyword(&self, node: &Node, choices: &[&Schema]) -> Result<(), Problem> {
@@ -147,43 +242,61 @@ impl<'a> Checker<'a> {
 
     fn object(&mut self, node: &Node, schema: &'a Schema) -> Result<(), Problem> {
         let Some(entries) = node.table() else { return Err(self.unexpected(node, "a table")) };
-        for Entry { key, span, node } in entries {
+        let known = schema["properties"].as_object().into_iter().flatten();
+        let known: Vec<&str> = known.map(|(key, _)| key.as_str()).collect();
+        let mut meant = Vec::new();
+        for Entry { key, span, node: value } in entries {
             let property = schema["properties"].get(key);
             let others = schema.get("additionalProperties").filter(|others| others.is_object());
-            let Some(property) = property.or(others) else {
-                let known: Vec<&str> = schema["properties"]
-                    .as_object()
-                    .into_iter()
-                    .flatten()
-                    .map(|(key, _)| key.as_str())
-                    .collect();
-                let path = self.path_to(key);
-                return Err(Problem::new(*span, format!("unknown key `{path}`{}", suggest(key, &known))));
-            };
             self.path.push(key.clone());
-            self.any(node, property)?;
+            if let Some(property) = property.or(others) {
+                self.any(value, property);
+            } else {
+                let near = close(key, &known).filter(|near| node.get(near).is_none());
+                meant.extend(near);
+                self.unknown_key(key, *span, &known, near);
+            }
             self.path.pop();
         }
         let required = schema["required"].as_array().into_iter().flatten().filter_map(Schema::as_str);
-        for key in required {
-            if node.get(key).is_none() {
-                let path = self.path_to(key);
-                let example = self.example(&schema["properties"][key]);
-                let example =
-                    example.map_or_else(String::new, |value| format!("; add for example {key} = {value}"));
-                return Err(Problem::new(node.span, format!("missing key `{path}`{example}")));
-            }
+        for key in required.filter(|key| node.get(key).is_none() && !meant.contains(key)) {
+            self.missing_key(key, node, &schema["properties"][key]);
         }
         let empty = entries.is_empty() && schema.get("minProperties").is_some();
         if empty { Err(self.problem(node, "the table is empty; give it at least one entry")) } else { Ok(()) }
+    }
+
+    /// The key that the path ends with is none of those known, but perhaps the one that is near.
+    fn unknown_key(&mut self, key: &str, span: Option<Span>, known: &[&str], near: Option<&str>) {
+        let message = format!("unknown key `{}`{}", join(&self.path), suggest(key, known));
+        let repair = near.map_or(Repair::Remove, |near| Repair::Rename(near.into()));
+        self.faults.push(Fault { problem: Problem::new(span, message), path: self.path.clone(), repair });
+    }
+
+    fn missing_key(&mut self, key: &str, node: &Node, schema: &Schema) {
+        self.path.push(key.into());
+        let example = self.example(schema);
+        let example = example.map_or_else(String::new, |value| format!("; add for example {key} = {value}"));
+        let problem = Problem::new(node.span, format!("missing key `{}`{example}", join(&self.path)));
+        self.faults.push(Fault { problem, path: self.path.clone(), repair: self.put_example(schema) });
+        self.path.pop();
+    }
+
+    fn put_example(&self, schema: &Schema) -> Repair {
+        let node = self.example(schema).and_then(|text| Node::literal(&text));
+        node.map_or(Repair::Remove, Repair::Put)
     }
 
     fn array(&mut self, node: &Node, schema: &'a Schema) -> Result<(), Problem> {
         let by_name = schema["type"].as_array().is_some_and(|types| types.contains(&"object".into()));
         if by_name && let Some(entries) = node.table() {
             // What it makes of the list is checked with the rest of the cell.
-            let stray = entries.iter().find(|entry| entry.node.table().is_none());
-            return stray.map_or(Ok(()), |entry| Err(self.unexpected(&entry.node, "a table")));
+            for Entry { key, node, .. } in entries.iter().filter(|entry| entry.node.table().is_none()) {
+                let problem = self.unexpected(node, "a table");
+                let path = [&self.path[..], std::slice::from_ref(key)].concat();
+                self.faults.push(Fault { problem, path, repair: Repair::Remove });
+            }
+            return Ok(());
         }
         let Some(items) = node.items() else { return Err(self.unexpected(node, "a list")) };
         if items.is_empty() && schema.get("minItems").is_some() {
@@ -193,7 +306,7 @@ impl<'a> Checker<'a> {
         }
         for (index, item) in items.iter().enumerate() {
             self.path.push(format!("[{index}]"));
-            self.any(item, &schema["items"])?;
+            self.any(item, &schema["items"]);
             self.path.pop();
         }
         Ok(())
@@ -243,12 +356,6 @@ impl<'a> Checker<'a> {
             Some("boolean") => Some("true".into()),
             _ => value.map(ToString::to_string),
         }
-    }
-
-    fn path_to(&self, key: &str) -> String {
-        let mut path = self.path.clone();
-        path.push(key.into());
-        join(&path)
     }
 
     fn problem(&self, node: &Node, reason: &str) -> Problem {

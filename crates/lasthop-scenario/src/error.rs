@@ -1,8 +1,11 @@
 //! Errors that say where, what and what instead, in one paragraph.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use lasthop_core::units::nearest;
+
+use crate::source::Sources;
 
 /// Why a scenario file cannot be used. Displays as one paragraph: `file:line: reason; suggestion`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +29,108 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
+/// All that is wrong with a scenario file, in the order of its lines; at least one error. Displays as a line for each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioErrors(Vec<ScenarioError>);
+
+impl ScenarioErrors {
+    /// Errors of cells, each once, if there are any; `total` is the number of cells.
+    pub(crate) fn told_once(
+        found: impl Iterator<Item = (String, ScenarioError)>,
+        total: usize,
+    ) -> Result<(), Self> {
+        let mut errors: Vec<(ScenarioError, Cells)> = Vec::new();
+        for (first, error) in found {
+            match errors.iter_mut().find(|(earlier, _)| *earlier == error) {
+                Some((_, cells)) => cells.count += 1,
+                None => errors.push((error, Cells { first, count: 1 })),
+            }
+        }
+        let told = |(mut error, cells): (ScenarioError, Cells)| {
+            error.message += &cells.told(total);
+            error
+        };
+        let errors: Vec<_> = errors.into_iter().map(told).collect();
+        if errors.is_empty() { Ok(()) } else { Err(Self(errors)) }
+    }
+
+    /// The errors, in the order of their places.
+    pub fn as_slice(&self) -> &[ScenarioError] {
+        &self.0
+    }
+}
+
+impl From<ScenarioError> for ScenarioErrors {
+    fn from(error: ScenarioError) -> Self {
+        Self(vec![error])
+    }
+}
+
+impl fmt::Display for ScenarioErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<_> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl std::error::Error for ScenarioErrors {}
+
+/// What has been found so far, each thing once, in the order of places.
+#[derive(Debug, Default)]
+pub struct Findings(BTreeMap<(Option<Span>, String), Option<Cells>>);
+
+/// The cells in which something was found.
+#[derive(Debug)]
+struct Cells {
+    first: String,
+    count: usize,
+}
+
+impl Findings {
+    /// Adds what was found in a file, whatever its cells are.
+    pub fn add(&mut self, problem: Problem) {
+        self.0.entry((problem.span, problem.message)).or_default();
+    }
+
+    /// Adds what was found in a cell.
+    pub fn add_in(&mut self, cell: &str, problem: Problem) {
+        let cells = self.0.entry((problem.span, problem.message)).or_default();
+        cells.get_or_insert_with(|| Cells { first: cell.into(), count: 0 }).count += 1;
+    }
+
+    /// With files and lines; `total` is the number of cells there are.
+    pub fn located(self, sources: &Sources, total: usize) -> Vec<ScenarioError> {
+        let told = |((span, message), cells): ((Option<Span>, String), Option<Cells>)| {
+            let cells = cells.map_or_else(String::new, |cells| cells.told(total));
+            sources.locate(Problem { span, message: message + &cells })
+        };
+        self.0.into_iter().map(told).collect()
+    }
+
+    /// Everything as errors, of which there is one at least.
+    pub fn all(self, sources: &Sources, total: usize) -> ScenarioErrors {
+        ScenarioErrors(self.located(sources, total))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Cells {
+    fn told(&self, total: usize) -> String {
+        let Self { first, count } = self;
+        match *count {
+            _ if total <= 1 => String::new(),
+            1 => format!(" (in cell {first})"),
+            _ if *count == total => format!(" (in all {total} cells)"),
+            _ => format!(" (in {count} of {total} cells, the first is {first})"),
+        }
+    }
+}
+
 /// Where a value or key stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     /// Index of the file: 0 is the one that was named, every further one is extended by the one before.
     pub file: usize,

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::check::check;
-use crate::error::{Problem, ScenarioError};
+use crate::assume;
+use crate::check::mend;
+use crate::error::{Findings, Problem, ScenarioErrors};
 use crate::schema;
 use crate::source::{self, Sources};
 use crate::tree::Node;
@@ -11,54 +12,88 @@ use crate::tree::Node;
 /// Key by which a file names the one it extends.
 pub const KEY: &str = "extends";
 
-/// Reads a file and all that it extends. Their tables are merged, the extending file's values win, and its
-/// lists and distributions replace those they meet; places keep the file they come from.
-pub fn read(path: &Path) -> Result<(Node, Sources), ScenarioError> {
-    let mut sources = Sources::default();
-    let mut paths = vec![path.to_owned()];
-    let mut layers = vec![layer(&mut sources, path, &source::read(path)?)?];
-    while let Some(extends) = layers.last().and_then(|file: &Node| file.get(KEY)) {
-        let problem =
-            |message: String| sources.locate(Problem::new(extends.span, format!("`{KEY}`: {message}")));
-        let extended = beside(paths.last().map_or(path, PathBuf::as_path), extends);
-        if paths.iter().any(|earlier| same_file(earlier, &extended)) {
-            let chain: Vec<_> =
-                paths.iter().chain([&extended]).map(|path| path.display().to_string()).collect();
-            let chain = chain.join(" -> ");
-            return Err(problem(format!("the files extend each other in a circle ({chain}); break it here")));
+/// A file with all that it extends, as far as it can be read.
+#[derive(Default)]
+pub struct Loaded {
+    /// Their tables merged: the extending file's values win, and its lists and distributions replace those they meet;
+    /// places keep the file they come from. What is wrong has been repaired.
+    pub tree: Node,
+    pub sources: Sources,
+    /// What is wrong.
+    pub found: Findings,
+    /// Where the repair is a guess.
+    pub guessed: Vec<String>,
+}
+
+impl Loaded {
+    /// Reads a file and all that it extends.
+    pub fn read(path: &Path) -> Result<Self, ScenarioErrors> {
+        let mut loaded = Self::default();
+        let mut paths = vec![path.to_owned()];
+        let mut layers = vec![loaded.layer(path, &source::read(path)?)?];
+        while let Some(extends) = layers.last().and_then(|file: &Node| file.get(KEY)) {
+            let extended = beside(paths.last().map_or(path, PathBuf::as_path), extends);
+            let bytes = if paths.iter().any(|earlier| same_file(earlier, &extended)) {
+                Err(circle(&paths, &extended))
+            } else {
+                source::read(&extended).map_err(|error| error.to_string())
+            };
+            match bytes {
+                Ok(bytes) => layers.push(loaded.layer(&extended, &bytes)?),
+                Err(reason) => {
+                    loaded.found.add(Problem::new(extends.span, format!("`{KEY}`: {reason}")));
+                    return Err(loaded.failed());
+                }
+            }
+            paths.push(extended);
         }
-        let bytes = source::read(&extended).map_err(|error| problem(error.to_string()))?;
-        let file = layer(&mut sources, &extended, &bytes)?;
-        layers.push(file);
-        paths.push(extended);
+        let merged = layers.into_iter().rev().reduce(|mut under, over| {
+            under.merge(&over);
+            under
+        });
+        loaded.tree = merged.unwrap_or_default();
+        Ok(loaded)
     }
-    let merged = layers.into_iter().rev().reduce(|mut under, over| {
-        under.merge(&over);
-        under
-    });
-    Ok((merged.unwrap_or_else(Node::nothing), sources))
+
+    /// Reads a text without a place among files, which therefore extends none.
+    pub fn read_alone(file_name: &str, bytes: &[u8]) -> Result<Self, ScenarioErrors> {
+        let mut loaded = Self::default();
+        loaded.tree = loaded.layer(Path::new(file_name), bytes)?;
+        if let Some(extends) = loaded.tree.get(KEY) {
+            let message = format!(
+                "`{KEY}`: this text is not read from a folder in which to look for another file; save it as a file"
+            );
+            loaded.found.add(Problem::new(extends.span, message));
+        }
+        Ok(loaded)
+    }
+
+    /// One file, checked as far as that goes while others may supply what it lacks.
+    fn layer(&mut self, path: &Path, bytes: &[u8]) -> Result<Node, ScenarioErrors> {
+        let file = self.sources.add(&path.display().to_string(), bytes)?;
+        let mut tree = Node::parse(self.sources.text(file), file).map_err(|problems| {
+            for problem in problems {
+                self.found.add(problem);
+            }
+            self.failed()
+        })?;
+        for fault in mend(&mut tree, &schema::FILE) {
+            self.guessed.extend(fault.is_guess().then(|| fault.path()));
+            self.found.add(fault.problem);
+        }
+        assume::flow_names(&mut tree);
+        Ok(tree)
+    }
+
+    /// What has been found, where nothing can be read further.
+    fn failed(&mut self) -> ScenarioErrors {
+        std::mem::take(&mut self.found).all(&self.sources, 0)
+    }
 }
 
-/// Reads a text without a place among files, which therefore extends none.
-pub fn read_alone(file_name: &str, bytes: &[u8]) -> Result<(Node, Sources), ScenarioError> {
-    let mut sources = Sources::default();
-    let file = layer(&mut sources, Path::new(file_name), bytes)?;
-    if let Some(extends) = file.get(KEY) {
-        let message = format!(
-            "`{KEY}`: this text is not read from a folder in which to look for another file; save it as a file"
-        );
-        return Err(sources.locate(Problem::new(extends.span, message)));
-    }
-    Ok((file, sources))
-}
-
-/// One file, checked as far as that goes while others may supply what it lacks.
-fn layer(sources: &mut Sources, path: &Path, bytes: &[u8]) -> Result<Node, ScenarioError> {
-    let file = sources.add(&path.display().to_string(), bytes)?;
-    let parsed = Node::parse(sources.text(file), file);
-    parsed
-        .and_then(|node| check(&node, &schema::PART).map(|()| node))
-        .map_err(|problem| sources.locate(problem))
+fn circle(paths: &[PathBuf], extended: &PathBuf) -> String {
+    let chain: Vec<_> = paths.iter().chain([extended]).map(|path| path.display().to_string()).collect();
+    format!("the files extend each other in a circle ({}); break it here", chain.join(" -> "))
 }
 
 fn beside(path: &Path, extends: &Node) -> PathBuf {

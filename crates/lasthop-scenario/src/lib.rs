@@ -6,23 +6,31 @@
 //! 2. `tree`: text to a tree of values that know where they stand; merging of trees; `extends`: a file laid
 //!    over another;
 //! 3. `schema` and `check`: the tree against the JSON Schema derived from the types;
-//! 4. `matrix`: which combinations of levels are cells; `when`: what levels say beside other levels;
-//! 5. `study`: each cell's levels merged over the base, over the TCP profile;
-//! 6. `validate`: what no type can say of the merged [`Scenario`].
+//! 4. `matrix`: which combinations of levels are cells; `when`: what levels say beside other levels; `study`: the
+//!    whole;
+//! 5. `compose`: each cell's levels merged over the base, over the TCP profile; `assume`: what none of them says;
+//! 6. `validate` and `tcp`: what no type can say of the merged [`Scenario`]; `notes`: what is hardly meant.
+//!
+//! A step repairs what it finds wrong, so that the next ones find what else is.
 
+mod assume;
 mod check;
+mod compose;
 mod error;
 mod extends;
 mod matrix;
+mod notes;
 mod schema;
 mod source;
 mod study;
+mod tcp;
 mod tree;
 mod types;
 mod validate;
 mod when;
 
-pub use error::ScenarioError;
+pub use assume::Assumption;
+pub use error::{ScenarioError, ScenarioErrors};
 pub use schema::json_schema;
 pub use study::{Cell, Study};
 pub use types::{LanConfig, Roles, RouterConfig, RouterImplementation, Scenario, Topology};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::{Problem, Span, suggest};
+use crate::error::{Findings, Problem, Span, suggest};
 use crate::tree::{Entry, Node};
 
 /// Most cells of a study; a larger matrix is a mistake in one of its blocks.
@@ -21,60 +21,66 @@ impl Factor<'_> {
 }
 
 /// For every cell the index of its level of every factor. Cells stand in the order of the blocks, the
-/// last factor varying fastest, each cell once.
-pub fn expand(factors: &[Factor<'_>], matrix: Option<&Node>) -> Result<Vec<Vec<usize>>, Problem> {
+/// last factor varying fastest, each cell once. What a block lists and is not there is found, and left out.
+pub fn expand(factors: &[Factor<'_>], matrix: Option<&Node>, found: &mut Findings) -> Vec<Vec<usize>> {
     let all: Vec<Vec<usize>> = factors.iter().map(|factor| (0..factor.levels.len()).collect()).collect();
     let Some(blocks) = matrix.and_then(Node::items) else {
-        return product(&all, None);
+        return product(&all, None, found);
     };
     let mut cells = Vec::new();
     let mut seen = BTreeSet::new();
     for block in blocks {
         let mut choice = all.clone();
         for entry in block.table().into_iter().flatten() {
-            let (factor, levels) = listed_levels(factors, entry)?;
-            choice[factor] = levels;
+            if let Some((factor, levels)) = listed_levels(factors, entry, found) {
+                choice[factor] = levels;
+            }
         }
-        for cell in product(&choice, block.span)? {
+        for cell in product(&choice, block.span, found) {
             if seen.insert(cell.clone()) {
                 cells.push(cell);
             }
         }
         if cells.len() > CELLS_MAX {
-            return Err(too_many(block.span));
+            found.add(too_many(block.span));
+            return Vec::new();
         }
     }
-    Ok(cells)
+    cells
 }
 
 /// One line of a block: the factor's index and those of the levels listed.
-fn listed_levels(factors: &[Factor<'_>], entry: &Entry) -> Result<(usize, Vec<usize>), Problem> {
+fn listed_levels(factors: &[Factor<'_>], entry: &Entry, found: &mut Findings) -> Option<(usize, Vec<usize>)> {
     let names: Vec<&str> = factors.iter().map(|factor| factor.name).collect();
     let Some(index) = names.iter().position(|name| *name == entry.key) else {
         let message = format!("`matrix`: unknown factor `{}`{}", entry.key, suggest(&entry.key, &names));
-        return Err(Problem::new(entry.span, message));
+        found.add(Problem::new(entry.span, message));
+        return None;
     };
     let names = factors[index].level_names();
     let level = |item: &Node| {
         let written = item.text().unwrap_or_default();
-        names.iter().position(|name| *name == written).ok_or_else(|| {
+        let index = names.iter().position(|name| *name == written);
+        if index.is_none() {
             let factor = &entry.key;
             let message = format!(
                 "`matrix.{factor}`: unknown level {written:?} of factor `{factor}`{}",
                 suggest(written, &names)
             );
-            Problem::new(item.span, message)
-        })
+            found.add(Problem::new(item.span, message));
+        }
+        index
     };
-    let levels = entry.node.items().unwrap_or_default().iter().map(level).collect::<Result<_, _>>()?;
-    Ok((index, levels))
+    let levels = entry.node.items().unwrap_or_default().iter().filter_map(level).collect();
+    Some((index, levels))
 }
 
-fn product(choices: &[Vec<usize>], span: Option<Span>) -> Result<Vec<Vec<usize>>, Problem> {
+fn product(choices: &[Vec<usize>], span: Option<Span>, found: &mut Findings) -> Vec<Vec<usize>> {
     let mut cells = vec![Vec::new()];
     for choice in choices {
         if cells.len().saturating_mul(choice.len()) > CELLS_MAX {
-            return Err(too_many(span));
+            found.add(too_many(span));
+            return Vec::new();
         }
         cells = cells
             .iter()
@@ -83,7 +89,7 @@ fn product(choices: &[Vec<usize>], span: Option<Span>) -> Result<Vec<Vec<usize>>
             })
             .collect();
     }
-    Ok(cells)
+    cells
 }
 
 fn too_many(span: Option<Span>) -> Problem {

@@ -5,7 +5,6 @@ use std::sync::LazyLock;
 use schemars::schema_for;
 use serde_json::{Map, Value, json};
 
-use crate::extends;
 use crate::tree;
 use crate::types::Scenario;
 use crate::when;
@@ -13,31 +12,29 @@ use crate::when;
 /// Schema of a complete [`Scenario`].
 pub static SCENARIO: LazyLock<Value> = LazyLock::new(|| schema_for!(Scenario).to_value());
 
-/// Schema of a scenario file with all that it extends.
+/// Schema of a scenario file. What a scenario must have may stand in the file, in a level or in a file it extends, so
+/// that only tables which are stated whole have required keys.
 pub static FILE: LazyLock<Value> = LazyLock::new(file_schema);
 
-/// Schema of a scenario file that may be completed by others.
-pub static PART: LazyLock<Value> = LazyLock::new(|| {
-    let mut part = FILE.clone();
-    part.as_object_mut().map(|schema| schema.remove("required"));
-    part
-});
+/// Seed of a file that states none.
+pub const SEED: u64 = 1;
+
+/// Replications of a file that states none.
+pub const REPLICATIONS: u32 = 1;
 
 /// Prefix of the definitions in which every key may be absent.
 const PARTIAL: &str = "Partial";
 
 /// The JSON Schema (draft 2020-12) of scenario files.
 pub fn json_schema() -> String {
-    let mut schema = PART.clone();
-    schema["if"] = json!({ "required": [extends::KEY] });
-    schema["else"] = json!({ "required": FILE["required"] });
-    format!("{schema:#}")
+    format!("{:#}", *FILE)
 }
 
 /// A scenario in which every part may be absent, once as the base at the top of the file and once for
 /// the levels of factors; and around it what makes a study of it.
 fn file_schema() -> Value {
     let mut definitions = SCENARIO["$defs"].as_object().cloned().unwrap_or_default();
+    flows_may_lack_names(&mut definitions);
     let mut level = partial(&SCENARIO, &mut definitions);
     let mut properties = study_properties();
     if let Some(Value::Object(base)) = level.get("properties") {
@@ -57,10 +54,23 @@ fn file_schema() -> Value {
         "title": "lasthop scenario file",
         "type": "object",
         "properties": properties,
-        "required": ["name", "title", "seed", "replications"],
         "additionalProperties": false,
         "$defs": definitions,
     })
+}
+
+/// A flow without a name is called after its kind.
+fn flows_may_lack_names(definitions: &mut Map<String, Value>) {
+    let kinds = definitions.get_mut("FlowConfig").and_then(|flow| flow["oneOf"].as_array_mut());
+    for kind in kinds.into_iter().flatten() {
+        if let Some(required) = kind["required"].as_array_mut() {
+            required.retain(|key| key != tree::NAME);
+        }
+    }
+}
+
+fn referenced(schema: &Value) -> Option<&str> {
+    schema["$ref"].as_str()?.strip_prefix("#/$defs/")
 }
 
 fn when_schema() -> Value {
@@ -85,15 +95,15 @@ fn study_properties() -> Map<String, Value> {
                             other values, lists and distributions replaced; factors of this file come last, and \
                             their levels may change what levels of the extended file set",
         },
-        "name": { "type": "string", "pattern": name, "description": "Short name, also of output folders" },
-        "title": { "type": "string", "description": "Title of the report" },
+        "name": { "type": "string", "pattern": name, "description": "Short name, also of output folders; that of the file if absent" },
+        "title": { "type": "string", "description": "Title of the report; the name if absent" },
         "description": { "type": "string", "description": "What the study is about" },
         "seed": {
-            "type": "integer", "minimum": 0,
+            "type": "integer", "minimum": 0, "default": SEED,
             "description": "What all random streams derive from",
         },
         "replications": {
-            "type": "integer", "minimum": 1, "maximum": u32::MAX,
+            "type": "integer", "minimum": 1, "maximum": u32::MAX, "default": REPLICATIONS,
             "description": "How often every cell is run",
         },
         "factor": {
@@ -138,12 +148,10 @@ fn partial(schema: &Value, definitions: &mut Map<String, Value>) -> Map<String, 
 }
 
 fn items_have_names(list: &Map<String, Value>, definitions: &Map<String, Value>) -> bool {
-    let reference = list["items"]["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/$defs/"));
-    let Some(item) = reference.and_then(|name| definitions.get(name)) else { return false };
+    let Some(item) = referenced(&list["items"]).and_then(|name| definitions.get(name)) else { return false };
     let kinds = item["oneOf"].as_array().into_iter().flatten();
     kinds.chain([item]).any(|kind| {
-        let through = kind["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/$defs/"));
-        let kind = through.and_then(|name| definitions.get(name)).unwrap_or(kind);
+        let kind = referenced(kind).and_then(|name| definitions.get(name)).unwrap_or(kind);
         kind["properties"].get(tree::NAME).is_some()
     })
 }

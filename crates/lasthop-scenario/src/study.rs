@@ -2,18 +2,16 @@
 
 use std::path::Path;
 
-use lasthop_tcp::Profile;
 use serde::Deserialize;
 
-use crate::check::{check, join};
-use crate::error::{Problem, ScenarioError};
-use crate::extends;
+use crate::assume::Assumption;
+use crate::compose::{Chosen, Composed, compose};
+use crate::error::{Findings, Problem, ScenarioError, ScenarioErrors};
+use crate::extends::{self, Loaded};
 use crate::matrix::{Factor, expand};
-use crate::schema;
-use crate::source::Sources;
+use crate::schema::{REPLICATIONS, SEED};
 use crate::tree::{Entry, Node, Value};
 use crate::types::Scenario;
-use crate::validate::validate;
 use crate::when;
 
 /// A scenario file, read and checked whole.
@@ -33,6 +31,12 @@ pub struct Study {
     pub factors: Vec<(String, Vec<String>)>,
     /// The cells in the order of the matrix; at least one.
     pub cells: Vec<Cell>,
+    /// What the file does not say of the study as a whole.
+    pub assumed: Vec<Assumption>,
+    /// The file that it was read from, as it was named.
+    pub file: String,
+    /// What can be run but is hardly meant: a flow that never starts.
+    pub notes: Vec<ScenarioError>,
 }
 
 /// One combination of levels and the scenario it makes.
@@ -42,8 +46,29 @@ pub struct Cell {
     pub levels: Vec<(String, String)>,
     /// What is run.
     pub scenario: Scenario,
+    /// What the file does not say of it.
+    pub assumed: Vec<Assumption>,
     /// Why the model engine cannot run it.
     unmodelled: Option<ScenarioError>,
+}
+
+impl Study {
+    /// An error about the file as a whole.
+    pub fn error(&self, message: String) -> ScenarioError {
+        ScenarioError { file: self.file.clone(), line: None, message }
+    }
+
+    /// An error for everything that keeps some of the cells called `keys` from being run, each told once; `refusal`
+    /// says of one cell why it cannot be run.
+    pub fn accepts(
+        &self,
+        keys: &[String],
+        refusal: impl Fn(&Cell) -> Result<(), ScenarioError>,
+    ) -> Result<(), ScenarioErrors> {
+        let cells = self.cells.iter().filter(|cell| keys.contains(&cell.key()));
+        let refused = cells.filter_map(|cell| Some((cell.key(), refusal(cell).err()?)));
+        ScenarioErrors::told_once(refused, keys.len())
+    }
 }
 
 impl Cell {
@@ -75,88 +100,154 @@ impl Study {
     /// a factor further levels; other values, lists (such as `flow` and `matrix`) and distributions are
     /// replaced. Its own factors come after those of the extended file, and their levels may change what the
     /// levels there set.
-    pub fn from_path(path: &Path) -> Result<Self, ScenarioError> {
-        let (file, sources) = extends::read(path)?;
-        Self::from_tree(&file, &sources).map_err(|problem| sources.locate(problem))
+    ///
+    /// Everything that is wrong is told at once, an error in many cells once.
+    pub fn from_path(path: &Path) -> Result<Self, ScenarioErrors> {
+        Self::from_loaded(Loaded::read(path)?, path)
     }
 
     /// Reads and checks the bytes of a file; `file_name` is for error messages. `extends` is an error: bytes
     /// have no folder.
-    pub fn from_bytes(bytes: &[u8], file_name: &str) -> Result<Self, ScenarioError> {
-        let (file, sources) = extends::read_alone(file_name, bytes)?;
-        Self::from_tree(&file, &sources).map_err(|problem| sources.locate(problem))
+    pub fn from_bytes(bytes: &[u8], file_name: &str) -> Result<Self, ScenarioErrors> {
+        Self::from_loaded(Loaded::read_alone(file_name, bytes)?, Path::new(file_name))
     }
 
     /// Reads and checks the text of a file, as [`Study::from_bytes`] does.
-    pub fn from_str(text: &str, file_name: &str) -> Result<Self, ScenarioError> {
+    pub fn from_str(text: &str, file_name: &str) -> Result<Self, ScenarioErrors> {
         Self::from_bytes(text.as_bytes(), file_name)
     }
 
-    fn from_tree(file: &Node, sources: &Sources) -> Result<Self, Problem> {
-        check(file, &schema::FILE)?;
-        let header = Header::read(file)?;
-        let factors = factors(file)?;
-        when::check(&factors)?;
-        let combinations = expand(&factors, file.get("matrix"))?;
-        let several = combinations.len() > 1;
-        let base = base(file);
-        let mut cells = Vec::with_capacity(combinations.len());
+    /// `file_name` is that of the file, which gives the study its name if it states none.
+    fn from_loaded(loaded: Loaded, file_name: &Path) -> Result<Self, ScenarioErrors> {
+        let Loaded { tree, sources, mut found, guessed } = loaded;
+        let mut assumed = Vec::new();
+        let header = Header::read(&tree, file_name, &mut found, &mut assumed);
+        let factors = factors(&tree, &mut found);
+        when::check(&factors, &mut found);
+        let combinations = expand(&factors, tree.get("matrix"), &mut found);
+        let guessed: Vec<String> = guessed.iter().map(|path| in_cell(path).to_owned()).collect();
+        let (base, total) = (base(&tree), combinations.len());
+        let mut cells = Vec::with_capacity(total);
+        let mut notes = Findings::default();
         for combination in combinations {
-            let entries =
-                factors.iter().zip(combination).map(|(factor, level)| (factor, &factor.levels[level]));
-            let names: Vec<_> =
-                entries.clone().map(|(factor, level)| (factor.name, level.key.as_str())).collect();
-            let chosen: Vec<Chosen<'_>> = entries
-                .map(|(factor, level)| Chosen {
-                    factor: factor.name,
-                    level: &level.key,
-                    node: when::resolve(&level.node, &names),
-                })
-                .collect();
+            let chosen = choose(&factors, &combination);
             let levels: Vec<_> =
-                names.iter().map(|(factor, level)| ((*factor).into(), (*level).into())).collect();
-            let in_cell = |mut problem: Problem| {
-                if several {
-                    problem.message = format!("{} (in cell {})", problem.message, key(&levels));
-                }
-                problem
-            };
-            let (scenario, unmodelled) = compose(&base, &chosen, sources).map_err(in_cell)?;
-            let unmodelled = unmodelled.map(|problem| sources.locate(in_cell(problem)));
-            cells.push(Cell { levels, scenario, unmodelled });
+                chosen.iter().map(|chosen| (chosen.factor.into(), chosen.level.into())).collect();
+            let name = key(&levels);
+            let composed = compose(&base, &chosen, &sources, &guessed);
+            for problem in composed.problems {
+                found.add_in(&name, problem);
+            }
+            for note in composed.notes {
+                notes.add_in(&name, note);
+            }
+            let Composed { scenario: Some(scenario), assumed, unmodelled, .. } = composed else { continue };
+            let unmodelled = unmodelled.map(|problem| sources.locate(problem));
+            cells.push(Cell { levels, scenario, assumed, unmodelled });
+        }
+        if !found.is_empty() {
+            return Err(found.all(&sources, total));
         }
         let level_names = |factor: &Factor<'_>| factor.levels.iter().map(|level| level.key.clone()).collect();
         let factors = factors.iter().map(|factor| (factor.name.into(), level_names(factor))).collect();
+        let notes = notes.located(&sources, total);
+        let file = file_name.display().to_string();
         let Header { name, title, description, seed, replications } = header;
-        Ok(Self { name, title, description, seed, replications, factors, cells })
+        Ok(Self { name, title, description, seed, replications, factors, cells, assumed, file, notes })
     }
 }
 
+/// The levels of a combination, each with what it says beside the others.
+fn choose<'a>(factors: &[Factor<'a>], combination: &[usize]) -> Vec<Chosen<'a>> {
+    let entries =
+        factors.iter().zip(combination).map(|(factor, level)| (factor.name, &factor.levels[*level]));
+    let names: Vec<_> = entries.clone().map(|(factor, level)| (factor, level.key.as_str())).collect();
+    let chosen = entries.map(|(factor, level)| Chosen {
+        factor,
+        level: &level.key,
+        node: when::resolve(&level.node, &names),
+    });
+    chosen.collect()
+}
+
+/// The path in a cell of what stands at `path` in a file: `tcp.sack` for `factor.variant.sack.tcp.sack`.
+fn in_cell(path: &str) -> &str {
+    let mut rest = path;
+    while let Some((first, others)) = rest.split_once('.') {
+        if first != "factor" && first != when::KEY {
+            break;
+        }
+        rest = others.splitn(3, '.').nth(2).unwrap_or_default();
+    }
+    rest
+}
+
 /// What a file says of the study as a whole.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Header {
+    #[serde(default)]
     name: String,
+    #[serde(default)]
     title: String,
     #[serde(default)]
     description: String,
+    #[serde(default = "seed")]
     seed: u64,
+    #[serde(default = "replications")]
     replications: u32,
 }
 
+const fn seed() -> u64 {
+    SEED
+}
+
+const fn replications() -> u32 {
+    REPLICATIONS
+}
+
 impl Header {
-    fn read(file: &Node) -> Result<Self, Problem> {
-        let header =
-            Self::deserialize(file.to_toml()).map_err(|error| Problem::new(file.span, error.message()))?;
-        let folder = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        if !header.name.chars().all(folder) || !header.name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+    fn read(file: &Node, path: &Path, found: &mut Findings, assumed: &mut Vec<Assumption>) -> Self {
+        let read = Self::deserialize(file.to_toml());
+        let mut header = read.unwrap_or_else(|error| {
+            found.add(Problem::new(file.span, error.message()));
+            Self::default()
+        });
+        if file.get("name").is_none() {
+            header.name = name_of(path);
+            assumed.push(Assumption::new("name", &header.name, "after the file"));
+        } else if !header.name.chars().all(fits_folder) || !header.name.starts_with(fits_start) {
             let message = format!(
                 "`name`: {:?} is not fit for a folder; use letters, digits, `.`, `_` and `-`, \"kulve2003\" say",
                 header.name
             );
-            return Err(Problem::new(file.span_of("name"), message));
+            found.add(Problem::new(file.span_of("name"), message));
         }
-        Ok(header)
+        if header.title.is_empty() {
+            header.title.clone_from(&header.name);
+        }
+        for (key, value) in [("seed", header.seed), ("replications", header.replications.into())] {
+            if file.get(key).is_none() {
+                assumed.push(Assumption::new(key, value, "unless stated"));
+            }
+        }
+        header
     }
+}
+
+fn fits_folder(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "._-".contains(letter)
+}
+
+fn fits_start(letter: char) -> bool {
+    letter.is_ascii_alphanumeric()
+}
+
+/// The name of a file as that of a study: without its ending, and fit for a folder.
+fn name_of(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name: String = stem.chars().map(|letter| if fits_folder(letter) { letter } else { '-' }).collect();
+    let name = name.trim_start_matches(|letter| !fits_start(letter));
+    if name.is_empty() { "scenario".into() } else { name.into() }
 }
 
 fn entries_of(node: &Node) -> &[Entry] {
@@ -164,7 +255,7 @@ fn entries_of(node: &Node) -> &[Entry] {
 }
 
 /// The factors, whose names and levels can stand in a cell's key.
-fn factors(file: &Node) -> Result<Vec<Factor<'_>>, Problem> {
+fn factors<'a>(file: &'a Node, found: &mut Findings) -> Vec<Factor<'a>> {
     let entries = file.get("factor").map_or(&[][..], entries_of);
     for label in entries.iter().flat_map(|factor| std::iter::once(factor).chain(entries_of(&factor.node))) {
         let stray = |c: char| c.is_whitespace() || c.is_control() || ",=".contains(c);
@@ -174,10 +265,10 @@ fn factors(file: &Node) -> Result<Vec<Factor<'_>>, Problem> {
                  blanks, `,` and `=`",
                 label.key
             );
-            return Err(Problem::new(label.span, message));
+            found.add(Problem::new(label.span, message));
         }
     }
-    Ok(entries.iter().map(|factor| Factor { name: &factor.key, levels: entries_of(&factor.node) }).collect())
+    entries.iter().map(|factor| Factor { name: &factor.key, levels: entries_of(&factor.node) }).collect()
 }
 
 /// The file without what belongs to the study.
@@ -187,77 +278,4 @@ fn base(file: &Node) -> Node {
         entries.retain(|entry| !STUDY_KEYS.contains(&entry.key.as_str()));
     }
     base
-}
-
-/// The level of a factor that a cell has.
-struct Chosen<'a> {
-    factor: &'a str,
-    level: &'a str,
-    /// What it says in this cell.
-    node: Node,
-}
-
-/// The scenario of a cell - profile, then base, then the levels - and why the model engine cannot run it.
-fn compose(
-    base: &Node,
-    chosen: &[Chosen<'_>],
-    sources: &Sources,
-) -> Result<(Scenario, Option<Problem>), Problem> {
-    contradiction(chosen, sources)?;
-    let mut merged = base.clone();
-    for Chosen { node, .. } in chosen {
-        merged.merge(node);
-    }
-    fill_in_profile(&mut merged)?;
-    check(&merged, &schema::SCENARIO)?;
-    let read: Result<Scenario, _> = serde_path_to_error::deserialize(merged.to_toml());
-    let scenario =
-        read.map_err(|error| problem_at(&merged, &error.path().to_string(), error.inner().message()))?;
-    validate(&scenario).map_err(|(path, reason)| problem_at(&merged, &path, &reason))?;
-    let unmodelled = scenario.unmodelled().map(|(key, reason)| problem_at(&merged, &key, &reason));
-    Ok((scenario, unmodelled))
-}
-
-fn problem_at(node: &Node, path: &str, reason: &str) -> Problem {
-    Problem::new(node.span_of(path), format!("`{path}`: {reason}"))
-}
-
-/// Levels of different factors must not give one key different values: which one holds would depend on
-/// the order of the factors. Only a file that extends another may change what that one's levels set.
-fn contradiction(chosen: &[Chosen<'_>], sources: &Sources) -> Result<(), Problem> {
-    for (index, later) in chosen.iter().enumerate() {
-        for earlier in &chosen[..index] {
-            let Some(conflict) = earlier.node.conflict(&later.node) else { continue };
-            let [first, second] = conflict.spans;
-            let [first_place, second_place] =
-                [first, second].map(|span| sources.locate(Problem::new(span, "")));
-            let elsewhere = first_place.file != second_place.file;
-            let of_file = if elsewhere { format!(" of {}", first_place.file) } else { String::new() };
-            let message = format!(
-                "`{}` is set here by {}={} and, to another value, on line {}{of_file} by {}={}; leave it to one \
-                 factor",
-                join(&conflict.path),
-                later.factor,
-                later.level,
-                first_place.line.unwrap_or_default(),
-                earlier.factor,
-                earlier.level
-            );
-            return Err(Problem::new(second, message));
-        }
-    }
-    Ok(())
-}
-
-/// Lays the stated TCP switches over those of the profile.
-fn fill_in_profile(merged: &mut Node) -> Result<(), Problem> {
-    let Value::Table(entries) = &mut merged.value else { return Ok(()) };
-    let Some(tcp) = entries.iter_mut().find(|entry| entry.key == "tcp") else { return Ok(()) };
-    let Some(profile) = tcp.node.get("profile") else { return Ok(()) };
-    let profile = Profile::deserialize(profile.to_toml())
-        .map_err(|error| Problem::new(profile.span, error.message()))?;
-    let mut switches = Node::parse(profile.toml(), 0)?.without_spans();
-    switches.merge(&tcp.node);
-    tcp.node = switches;
-    Ok(())
 }

@@ -5,14 +5,14 @@ use toml::de::{DeTable, DeValue};
 use crate::error::{Problem, Span};
 
 /// A value and its place; no place for what a profile supplies.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
     pub span: Option<Span>,
     pub value: Value,
 }
 
 /// A TOML value. Tables keep the order of the file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Text(String),
     Integer(i64),
@@ -23,11 +23,18 @@ pub enum Value {
     Table(Table),
 }
 
+impl Default for Value {
+    /// An empty table.
+    fn default() -> Self {
+        Self::Table(Table::new())
+    }
+}
+
 /// The entries of a table in the order of the file.
 pub type Table = Vec<Entry>;
 
 /// One key of a table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub key: String,
     pub span: Option<Span>,
@@ -45,19 +52,19 @@ fn all_named(items: &[Node]) -> bool {
 }
 
 impl Node {
-    /// Reads a TOML document, the text of file number `file`.
-    pub fn parse(text: &str, file: usize) -> Result<Self, Problem> {
-        let document = DeTable::parse(text).map_err(|error| {
-            let reason = error.message();
-            let remedy =
-                "see https://toml.io for the syntax; texts such as \"64 kbit/s\" need quotation marks";
-            let start = error.span().map_or(0, |span| span.start);
-            Problem::new(Some(Span { file, start }), format!("not valid TOML: {reason}; {remedy}"))
-        })?;
-        Ok(Self {
-            span: Some(Span { file, start: 0 }),
-            value: Value::Table(table(document.into_inner(), file)?),
-        })
+    /// Reads a TOML document, the text of file number `file`; what cannot be read, if anything, is said instead.
+    pub fn parse(text: &str, file: usize) -> Result<Self, Vec<Problem>> {
+        let (document, errors) = DeTable::parse_recoverable(text);
+        let mut problems: Vec<_> = errors.iter().map(|error| invalid(error, file)).collect();
+        let value = Value::Table(table(document.into_inner(), file, &mut problems));
+        let node = Self { span: Some(Span { file, start: 0 }), value };
+        if problems.is_empty() { Ok(node) } else { Err(problems) }
+    }
+
+    /// The value that `text` is in TOML, without a place.
+    pub fn literal(text: &str) -> Option<Self> {
+        let table = Self::parse(&format!("value = {text}"), 0).ok()?;
+        table.get("value").cloned().map(Self::without_spans)
     }
 
     /// The same tree without places, for values that no line of the file states.
@@ -67,23 +74,18 @@ impl Node {
         match &mut self.value {
             Value::Array(items) => {
                 for item in items {
-                    *item = std::mem::replace(item, Self::nothing()).without_spans();
+                    *item = std::mem::take(item).without_spans();
                 }
             }
             Value::Table(entries) => {
                 for entry in entries {
                     entry.span = None;
-                    entry.node = std::mem::replace(&mut entry.node, Self::nothing()).without_spans();
+                    entry.node = std::mem::take(&mut entry.node).without_spans();
                 }
             }
             _ => {}
         }
         self
-    }
-
-    /// A value that stands for none.
-    pub const fn nothing() -> Self {
-        Self { span: None, value: Value::Boolean(false) }
     }
 
     /// The entries, if it is a table.
@@ -120,16 +122,63 @@ impl Node {
         self.table()?.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
+    /// A text without a place.
+    pub fn from_text(text: &str) -> Self {
+        Self { span: None, value: Value::Text(text.into()) }
+    }
+
+    /// The value for people: a text without its quotation marks.
+    pub fn shown(&self) -> String {
+        self.text().map_or_else(|| self.to_toml().to_string(), str::to_owned)
+    }
+
+    /// The value at a path such as `flow[1].payload`.
+    pub fn at(&self, path: &str) -> Option<&Self> {
+        steps(path).try_fold(self, Self::step)
+    }
+
+    fn step(&self, step: &str) -> Option<&Self> {
+        match (&self.value, step.strip_suffix(']')) {
+            (Value::Array(items), Some(index)) => index.parse().ok().and_then(|i: usize| items.get(i)),
+            _ => self.get(step),
+        }
+    }
+
+    /// The value of a key, or the item with an index such as `[1]`.
+    pub fn child(&mut self, step: &str) -> Option<&mut Self> {
+        match &mut self.value {
+            Value::Table(entries) => {
+                entries.iter_mut().find(|entry| entry.key == step).map(|entry| &mut entry.node)
+            }
+            Value::Array(items) => items.get_mut(step.trim_matches(['[', ']']).parse::<usize>().ok()?),
+            _ => None,
+        }
+    }
+
+    /// Sets the value at a path of keys, with the tables that lead there; a value that is no table stays in the way.
+    pub fn set(&mut self, path: &[&str], node: Self) {
+        let place = self.span;
+        let (Value::Table(entries), Some((key, rest))) = (&mut self.value, path.split_first()) else {
+            return;
+        };
+        let index = entries.iter().position(|entry| entry.key == *key).unwrap_or_else(|| {
+            let node = Self { span: place, ..Self::default() };
+            entries.push(Entry { key: (*key).into(), span: place, node });
+            entries.len() - 1
+        });
+        if rest.is_empty() {
+            entries[index].node = node;
+        } else {
+            entries[index].node.set(rest, node);
+        }
+    }
+
     /// Place of the deepest value on a path such as `flow[1].payload` that stands in the file.
     pub fn span_of(&self, path: &str) -> Option<Span> {
         let mut node = self;
         let mut span = self.span;
-        for step in path.split(['.', '[']).filter(|step| !step.is_empty()) {
-            let next = match (&node.value, step.strip_suffix(']')) {
-                (Value::Array(items), Some(index)) => index.parse().ok().and_then(|i: usize| items.get(i)),
-                _ => node.get(step),
-            };
-            let Some(next) = next else { break };
+        for step in steps(path) {
+            let Some(next) = node.step(step) else { break };
             node = next;
             span = node.span.or(span);
         }
@@ -232,16 +281,27 @@ pub fn quote(key: &str) -> String {
     if bare { key.into() } else { format!("{key:?}") }
 }
 
-fn table(entries: DeTable<'_>, file: usize) -> Result<Table, Problem> {
+fn steps(path: &str) -> impl Iterator<Item = &str> {
+    path.split(['.', '[']).filter(|step| !step.is_empty())
+}
+
+fn invalid(error: &toml::de::Error, file: usize) -> Problem {
+    let reason = error.message();
+    let remedy = "see https://toml.io for the syntax; texts such as \"64 kbit/s\" need quotation marks";
+    let start = error.span().map_or(0, |span| span.start);
+    Problem::new(Some(Span { file, start }), format!("not valid TOML: {reason}; {remedy}"))
+}
+
+fn table(entries: DeTable<'_>, file: usize, problems: &mut Vec<Problem>) -> Table {
     let mut table = Vec::with_capacity(entries.len());
     for (key, value) in entries {
         let key_span = Span { file, start: key.span().start };
         let span = Span { file, start: value.span().start };
-        let node = Node { span: Some(span), value: convert(value.into_inner(), key_span)? };
+        let node = Node { span: Some(span), value: convert(value.into_inner(), key_span, problems) };
         table.push(Entry { key: key.into_inner().into_owned(), span: Some(key_span), node });
     }
     table.sort_by_cached_key(|entry| first_place(entry.span, &entry.node));
-    Ok(table)
+    table
 }
 
 /// Where a value is mentioned first: a header may open a part of a table before the table itself.
@@ -251,18 +311,17 @@ fn first_place(span: Option<Span>, node: &Node) -> usize {
     first.map_or(own, |entry| own.min(first_place(entry.span, &entry.node)))
 }
 
-fn convert(value: DeValue<'_>, place: Span) -> Result<Value, Problem> {
-    Ok(match value {
+fn convert(value: DeValue<'_>, place: Span, problems: &mut Vec<Problem>) -> Value {
+    match value {
         DeValue::String(text) => Value::Text(text.into_owned()),
-        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
-            Ok(number) => Value::Integer(number),
-            Err(_) => {
-                return Err(Problem::new(
-                    Some(place),
-                    format!("the number {number} is too large; the largest is {}", i64::MAX),
-                ));
-            }
-        },
+        DeValue::Integer(number) => {
+            let read = i64::from_str_radix(number.as_str(), number.radix());
+            Value::Integer(read.unwrap_or_else(|_| {
+                let message = format!("the number {number} is too large; the largest is {}", i64::MAX);
+                problems.push(Problem::new(Some(place), message));
+                i64::MAX
+            }))
+        }
         // The parser has checked the syntax; a float beyond the range reads as infinite.
         DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
         DeValue::Boolean(flag) => Value::Boolean(flag),
@@ -270,10 +329,10 @@ fn convert(value: DeValue<'_>, place: Span) -> Result<Value, Problem> {
         DeValue::Array(items) => {
             let item = |item: toml::Spanned<DeValue<'_>>| {
                 let span = Span { start: item.span().start, ..place };
-                Ok(Node { span: Some(span), value: convert(item.into_inner(), span)? })
+                Node { span: Some(span), value: convert(item.into_inner(), span, problems) }
             };
-            Value::Array(items.into_iter().map(item).collect::<Result<_, Problem>>()?)
+            Value::Array(items.into_iter().map(item).collect())
         }
-        DeValue::Table(entries) => Value::Table(table(entries, place.file)?),
-    })
+        DeValue::Table(entries) => Value::Table(table(entries, place.file, problems)),
+    }
 }

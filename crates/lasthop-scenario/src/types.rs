@@ -12,12 +12,14 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Largest IP packet on the path.
+    #[schemars(default = "default_mtu")]
     pub mtu: Bytes,
-    /// Between each host and the router.
+    /// Between each host and the router; as good as none if absent.
     pub lan: Option<LanConfig>,
     /// From the fixed host to the mobile host.
     pub down: Option<PathConfig>,
-    /// From the mobile host to the fixed host.
+    /// From the mobile host to the fixed host; as `down` if absent. Of an `up` that is stated, the link's rate, delay,
+    /// release and send buffer and the queue's limit are those of `down` unless it says others.
     pub up: Option<PathConfig>,
     /// An ATM switch in place of router and last hop, without `lan`, `down` and `up`. Each flow has an access
     /// link and hosts of its own; the way back is delay only, that of the way there.
@@ -27,7 +29,7 @@ pub struct Scenario {
     pub router: RouterConfig,
     /// Errors of the link, in both directions; none if absent.
     pub errors: Option<ErrorConfig>,
-    /// TCP of both hosts.
+    /// TCP of both hosts; that of today's Linux if absent.
     pub tcp: TcpConfig,
     /// How web pages are loaded, for the flows that do.
     pub http: Option<HttpConfig>,
@@ -36,7 +38,8 @@ pub struct Scenario {
     /// How flows get their role in the statistics.
     #[serde(default)]
     pub roles: Roles,
-    /// Virtual time at which a run ends even if flows are not done.
+    /// Virtual time at which a run ends even if flows are not done. If absent: 60 s, 20 round trips and ten times as
+    /// long as all bytes take at the slowest rate, after the last start and every constant stream.
     pub time_limit: Duration,
 }
 
@@ -139,9 +142,21 @@ impl Scenario {
 #[serde(deny_unknown_fields)]
 pub struct LanConfig {
     /// Bit rate.
+    #[schemars(default = "default_lan_rate")]
     pub rate: Rate,
     /// Propagation delay.
+    #[schemars(default)]
     pub delay: Duration,
+}
+
+/// Packets of a scenario that does not state their size.
+pub const fn default_mtu() -> Bytes {
+    Bytes(1500)
+}
+
+/// Of a LAN that is never felt.
+pub const fn default_lan_rate() -> Rate {
+    Rate::from_bits_per_second(100_000_000_000)
 }
 
 /// What stands between each LAN and the last hop.

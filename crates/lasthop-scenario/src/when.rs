@@ -6,7 +6,7 @@
 //! geo.atm.buffer_cells = 116760
 //! ```
 
-use crate::error::{Problem, suggest};
+use crate::error::{Findings, Problem, suggest};
 use crate::matrix::Factor;
 use crate::tree::{Node, Table, Value};
 
@@ -14,7 +14,7 @@ use crate::tree::{Node, Table, Value};
 pub const KEY: &str = "when";
 
 /// Checks that every `when` names levels of other factors.
-pub fn check(factors: &[Factor<'_>]) -> Result<(), Problem> {
+pub fn check(factors: &[Factor<'_>], found: &mut Findings) {
     for factor in factors {
         for level in factor.levels {
             let place = format!("factor.{}.{}.{KEY}", factor.name, level.key);
@@ -26,24 +26,23 @@ pub fn check(factors: &[Factor<'_>]) -> Result<(), Problem> {
                 else {
                     let message =
                         format!("`{place}`: no other factor `{}`{}", named.key, suggest(&named.key, &others));
-                    return Err(Problem::new(named.span, message));
+                    found.add(Problem::new(named.span, message));
+                    continue;
                 };
                 let levels = other.level_names();
-                if let Some(stray) =
-                    entries(Some(&named.node)).iter().find(|entry| !levels.contains(&entry.key.as_str()))
-                {
+                let strays = entries(Some(&named.node)).iter();
+                for stray in strays.filter(|entry| !levels.contains(&entry.key.as_str())) {
                     let message = format!(
                         "`{place}.{}`: unknown level {:?}{}",
                         named.key,
                         stray.key,
                         suggest(&stray.key, &levels)
                     );
-                    return Err(Problem::new(stray.span, message));
+                    found.add(Problem::new(stray.span, message));
                 }
             }
         }
     }
-    Ok(())
 }
 
 /// What `level` says in a cell with the levels `chosen` (factor and level): itself, and what it adds beside them.

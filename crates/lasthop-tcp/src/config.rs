@@ -15,7 +15,9 @@ use crate::clock::{TickClock, WHEEL_TURN};
 #[serde(deny_unknown_fields)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct TcpConfig {
-    /// The era whose values all other switches take unless stated.
+    /// The era whose values all other switches take unless stated. What needs a switch that is stated otherwise is
+    /// turned off with it, unless it is stated too.
+    #[schemars(default)]
     pub profile: Profile,
     /// Initial congestion window in segments, while nothing is cached for the destination.
     pub initial_window: u32,
@@ -114,7 +116,7 @@ pub struct TcpConfig {
 }
 
 /// The era a set of switches comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Profile {
     /// Linux 2.4.20 as the Helsinki studies configured it.
     #[serde(rename = "linux-2.4")]
@@ -122,7 +124,8 @@ pub enum Profile {
     /// Linux 2.6 before proportional rate reduction, with Reno growth.
     #[serde(rename = "linux-2.6")]
     Linux26,
-    /// Linux 6.12 with its defaults, but Reno; timers of 250 Hz.
+    /// Linux 6.12 with its defaults (CUBIC), but without cached metrics; timers of 250 Hz.
+    #[default]
     #[serde(rename = "linux-6")]
     Linux6,
     /// The TCP of simulators of 1998: classic rules, a clock of 100 ms, no delayed ACKs; Reno unless `recovery`
@@ -140,6 +143,12 @@ impl Profile {
             Self::Linux6 => include_str!("../profiles/linux-6.toml"),
             Self::Ns1998 => include_str!("../profiles/ns-1998.toml"),
         }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 

@@ -4,7 +4,7 @@
 mod wire;
 
 use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment, TcpEvent, UndoCause};
-use lasthop_tcp::{CachedMetrics, Endpoint, FRtoMode, Profile, TcpConfig, TickClock};
+use lasthop_tcp::{CachedMetrics, CongestionControl, Endpoint, FRtoMode, Profile, TcpConfig, TickClock};
 use serde_json::Value;
 use wire::{Wire, config};
 
@@ -259,6 +259,7 @@ fn slow_start_takes_the_round_trips_of_rfc_6928() {
 fn twenty_in_flight() -> Wire {
     let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("the profile is complete");
     (config.initial_window, config.rack, config.tail_loss_probe) = (20, false, false);
+    config.congestion_control = CongestionControl::Reno;
     let mut wire = Wire::open(&config, 60);
     wire.wait(600);
     wire

@@ -63,6 +63,7 @@ pub struct HttpPageConfig {
     /// Name of the page load in the records.
     pub name: String,
     /// When the browser opens its first connection.
+    #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
     /// Size of the main object.
     pub main: Bytes,

@@ -50,6 +50,7 @@ pub struct BulkConfig {
     /// Size of each write; segments do not span writes. One maximum segment if absent.
     pub write: Option<Bytes>,
     /// When the sender connects.
+    #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
     /// Code point of the flow's packets, in both directions; best effort if absent.
     #[serde(default)]
@@ -71,6 +72,7 @@ pub struct ConstantUdpConfig {
     /// How long datagrams are sent.
     pub duration: Duration,
     /// When the first datagram leaves.
+    #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
     /// Code point of the flow's packets, in both directions; best effort if absent.
     #[serde(default)]
@@ -79,7 +81,31 @@ pub struct ConstantUdpConfig {
     pub port: Option<NonZeroU16>,
 }
 
+/// When a flow starts that does not state it.
+const fn at_once() -> Distribution<Duration> {
+    Distribution::Static(Duration::ZERO)
+}
+
 impl FlowConfig {
+    /// Bytes of application data that are known to be sent over TCP, headers apart.
+    pub fn offered_bytes(&self) -> u64 {
+        match self {
+            Self::BulkTcp(bulk) => bulk.bytes.0,
+            Self::HttpPage(page) => {
+                page.main.0.saturating_add(page.inline.0.saturating_mul(u64::from(page.inline_count)))
+            }
+            Self::ConstantUdp(_) | Self::WebClients(_) | Self::ShortFlows(_) => 0,
+        }
+    }
+
+    /// When the flow starts at the latest (see [`Distribution::most`]), or when its stream ends then.
+    pub fn latest_begin(&self) -> Duration {
+        match self {
+            Self::ConstantUdp(udp) => udp.start.most() + udp.duration,
+            _ => self.start().most(),
+        }
+    }
+
     /// Name of the flow in the records.
     pub fn name(&self) -> &str {
         match self {

@@ -19,6 +19,7 @@ pub struct ShortFlowsConfig {
     /// Size of each request.
     pub request: Bytes,
     /// When the first one may start.
+    #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
     /// What the next one waits for.
     pub arrivals: Arrivals,

@@ -23,6 +23,7 @@ pub struct WebClientsConfig {
     /// How many.
     pub clients: u32,
     /// When every client's first batch begins.
+    #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
     /// Batches of each client.
     pub batches: u32,

@@ -118,8 +118,7 @@ def _comparisons(plan: Plan, others: Sequence[str], kernel: Kernel, jobs: int) -
         return [each for names, two in pairs for each in compare(cell.key, replication, names, two)]
 
     if MODEL in others:
-        for cell in plan.cells:
-            cell.needs_model()
+        plan.study.needs_engine(MODEL, [cell.key for cell in plan.cells])
     runs = [(cell, replication) for cell in plan.cells for replication in range(1, plan.replications + 1)]
     pool = ThreadPoolExecutor(max_workers=jobs)
     try:

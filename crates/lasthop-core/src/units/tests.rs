@@ -38,7 +38,14 @@ fn rates_sizes_and_queue_sizes_have_their_units() {
         assert_eq!(text.parse::<Rate>().unwrap().bits_per_second(), bits);
         assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
     }
-    for (text, bytes) in [("9600 B", 9600), ("12 kB", 12_000), ("64 KiB", 65_536), ("1.5 MB", 1_500_000)] {
+    for (text, bytes) in [
+        ("9600 B", 9600),
+        ("12 kB", 12_000),
+        ("64 KiB", 65_536),
+        ("1.5 MB", 1_500_000),
+        ("2 GB", 2_000_000_000),
+        ("1 GiB", 1 << 30),
+    ] {
         assert_eq!(text.parse::<Bytes>().unwrap(), Bytes(bytes));
     }
     for (text, size) in [
@@ -46,6 +53,7 @@ fn rates_sizes_and_queue_sizes_have_their_units() {
         ("1 packet", QueueSize::Packets(1)),
         ("11000 B", QueueSize::Bytes(11_000)),
         ("11 kB", QueueSize::Bytes(11_000)),
+        ("2 MB", QueueSize::Bytes(2_000_000)),
     ] {
         assert_eq!(text.parse::<QueueSize>().unwrap(), size);
     }

@@ -152,7 +152,7 @@ fn selective_drop_spares_a_connection_below_its_share() {
 #[test]
 fn a_buffer_that_holds_no_packet_is_refused() {
     let mut config = wan(22, Discard::EarlyPacket);
-    let fault = config.validate(Bytes(u64::from(MSS_1024))).unwrap_err();
+    let fault = config.validate(Bytes(u64::from(MSS_1024))).unwrap_err().remove(0);
     assert_eq!(fault.key, "buffer_cells");
     assert!(fault.message.contains("23"), "{}", fault.message);
     config.buffer_cells = 23;

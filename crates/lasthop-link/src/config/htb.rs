@@ -6,7 +6,7 @@ use lasthop_core::{Bytes, Dscp, Duration, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, QueueConfig, check};
+use super::{Faults, QueueConfig};
 
 /// Most classes of one router.
 const CLASSES_MAX: usize = 64;
@@ -122,80 +122,82 @@ impl HtbConfig {
     }
 
     /// Checks the classes for packets of up to `mtu` bytes; their queues like `queue`, the router's.
-    pub(super) fn validate(&self, queue: &QueueConfig, mtu: Bytes) -> Result<(), ConfigError> {
+    pub(super) fn validate(&self, faults: &mut Faults, queue: &QueueConfig, mtu: Bytes) {
         let classes = self.class.len();
-        check((1..=CLASSES_MAX).contains(&classes), "htb.class", || {
+        faults.check((1..=CLASSES_MAX).contains(&classes), "htb.class", || {
             format!("{classes} classes; write from 1 to {CLASSES_MAX} tables [[htb.class]]")
-        })?;
-        check(self.burst <= BURST_MAX, "htb.burst", || too_large(self.burst))?;
-        check(self.overhead <= OVERHEAD_MAX, "htb.overhead", || {
+        });
+        faults.check(self.burst <= BURST_MAX, "htb.burst", || too_large(self.burst));
+        faults.check(self.overhead <= OVERHEAD_MAX, "htb.overhead", || {
             format!("\"{}\" is out of range; write at most \"{OVERHEAD_MAX}\"", self.overhead)
-        })?;
+        });
         for (index, class) in self.class.iter().enumerate() {
             let place = format!("htb.class[{index}]");
             let earlier = self.class[..index].iter().any(|other| other.name == class.name);
-            check(!class.name.is_empty(), format!("{place}.name"), || {
+            faults.check(!class.name.is_empty(), format!("{place}.name"), || {
                 "the name is empty; write \"tcp\", say".into()
-            })?;
-            check(!earlier, format!("{place}.name"), || {
+            });
+            faults.check(!earlier, format!("{place}.name"), || {
                 let name = &class.name;
                 format!(
                     "two classes are called {name:?}; give each its own name, \"{name}-{}\" say",
                     index + 1
                 )
-            })?;
+            });
             let second = class.default && self.class[..index].iter().any(|other| other.default);
-            check(!second, format!("{place}.default"), || {
+            faults.check(!second, format!("{place}.default"), || {
                 "a second class is the default; leave default = true to one".into()
-            })?;
-            class.validate(&place, mtu)?;
+            });
+            class.validate(faults, &place, mtu);
             match &class.queue {
-                Some(queue) => queue.validate(&format!("{place}.queue"), mtu, classes)?,
-                None => queue.validate("queue", mtu, classes)?,
+                Some(queue) => queue.validate(faults, &format!("{place}.queue"), mtu, classes),
+                None => queue.validate(faults, "queue", mtu, classes),
             }
         }
-        check(self.class.iter().any(|class| class.default), "htb.class", || {
-            format!(
-                "no class takes the packets that none matches; add default = true to one, to {:?} say",
-                self.class[classes - 1].name
-            )
-        })
+        if let Some(last) = self.class.last() {
+            faults.check(self.class.iter().any(|class| class.default), "htb.class", || {
+                format!(
+                    "no class takes the packets that none matches; add default = true to one, to {:?} say",
+                    last.name
+                )
+            });
+        }
     }
 }
 
 impl ClassConfig {
-    fn validate(&self, place: &str, mtu: Bytes) -> Result<(), ConfigError> {
+    fn validate(&self, faults: &mut Faults, place: &str, mtu: Bytes) {
         let time = self.rate.transmission_time(mtu.0 as u32);
-        check(time < Duration::from_secs(60), format!("{place}.rate"), || {
+        faults.check(time < Duration::from_secs(60), format!("{place}.rate"), || {
             format!(
                 "a packet of {mtu} takes {time} at \"{}\", more than the 60 s of debt that are kept",
                 self.rate
             )
-        })?;
+        });
         let (rate, ceil) = (self.rate, self.ceil.unwrap_or(self.rate));
-        check(ceil >= rate, format!("{place}.ceil"), || {
+        faults.check(ceil >= rate, format!("{place}.ceil"), || {
             format!("\"{ceil}\" is below rate = \"{rate}\"; write at least \"{rate}\"")
-        })?;
-        check(usize::from(self.priority) < PRIORITIES, format!("{place}.priority"), || {
+        });
+        faults.check(usize::from(self.priority) < PRIORITIES, format!("{place}.priority"), || {
             let last = PRIORITIES - 1;
             format!("{} is out of range; write from 0 to {last}, the nearest is {last}", self.priority)
-        })?;
+        });
         if let Some(quantum) = self.quantum {
-            check((mtu..=BURST_MAX).contains(&quantum), format!("{place}.quantum"), || {
+            faults.check((mtu..=BURST_MAX).contains(&quantum), format!("{place}.quantum"), || {
                 if quantum > mtu {
                     return too_large(quantum);
                 }
                 format!("\"{quantum}\" is below the largest packet; write at least \"{mtu}\"")
-            })?;
+            });
         }
         for (key, burst) in [("burst", self.burst), ("cburst", self.cburst)] {
-            check(burst <= BURST_MAX, format!("{place}.{key}"), || too_large(burst))?;
+            faults.check(burst <= BURST_MAX, format!("{place}.{key}"), || too_large(burst));
         }
         let empty = self.matches.iter().position(|matching| *matching == MatchConfig::default());
-        check(empty.is_none(), format!("{place}.match[{}]", empty.unwrap_or_default()), || {
+        faults.check(empty.is_none(), format!("{place}.match[{}]", empty.unwrap_or_default()), || {
             "it would take every packet; state dscp, port or protocol, or write default = true for the class"
                 .into()
-        })
+        });
     }
 }
 

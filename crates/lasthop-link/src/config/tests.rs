@@ -10,7 +10,7 @@ const MTU: Bytes = Bytes(576);
 fn refused(change: impl FnOnce(&mut PathConfig)) -> (String, String) {
     let mut config = studied_path();
     change(&mut config);
-    let error = config.validate(MTU).unwrap_err();
+    let error = config.validate(MTU).unwrap_err().remove(0);
     (error.key, error.message)
 }
 

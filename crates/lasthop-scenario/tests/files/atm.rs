@@ -95,7 +95,7 @@ fn a_scenario_has_a_last_hop_or_a_switch() {
     let tail = tail.replace("atm.delay", "#").replace("atm.buffer_cells", "#");
     let tail = tail.replace("near.#", "#").replace("far.#", "#");
     let neither = error(&format!("{head}[[flow]]{tail}"));
-    assert!(neither.contains("`lan`: is missing") && neither.contains("[lan], [down] and [up]"), "{neither}");
+    assert!(neither.contains("`down`: is missing") && neither.contains("[down.link]"), "{neither}");
 }
 
 #[test]

@@ -3,5 +3,6 @@
 mod atm;
 mod errors;
 mod extends;
+mod short;
 mod study;
 mod support;

@@ -6,7 +6,8 @@ use lasthop_tcp::{CachedMetrics, CongestionControl, Endpoint, Profile, TcpConfig
 use crate::wire::{INFINITE, Wire, numbers};
 
 fn config(change: impl FnOnce(&mut TcpConfig)) -> TcpConfig {
-    let mut config = toml::from_str(Profile::Linux6.toml()).expect("the profile is complete");
+    let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("the profile is complete");
+    config.congestion_control = CongestionControl::Reno; // CUBIC where a test asks for it
     change(&mut config);
     config
 }

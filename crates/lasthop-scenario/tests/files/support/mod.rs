@@ -43,6 +43,15 @@ duration = "180 s"
 start = { distribution = "uniform", min = "0 s", max = "100 ms" }
 "#;
 
+/// The shortest file there is.
+pub const SHORT: &str = r#"[down.link]
+rate = "1 Mbit/s"
+delay = "50 ms"
+[[flow]]
+kind = "bulk-tcp"
+bytes = "1 MB"
+"#;
+
 /// Three factors laid over [`BASE`]; they begin at line 39.
 pub const FACTORS: &str = r#"[factor.link.e0]
 [factor.link.r1]
@@ -67,11 +76,19 @@ pub fn read(text: &str) -> Study {
 
 /// Reads a text that must be invalid.
 #[track_caller]
-pub fn error(text: &str) -> ScenarioError {
+pub fn errors(text: &str) -> Vec<ScenarioError> {
     match Study::from_str(text, "f.toml") {
         Ok(_) => panic!("accepted:\n{text}"),
-        Err(error) => error,
+        Err(errors) => errors.as_slice().to_vec(),
     }
+}
+
+/// Reads a text with one thing wrong.
+#[track_caller]
+pub fn error(text: &str) -> ScenarioError {
+    let errors = errors(text);
+    let [error] = &errors[..] else { panic!("{text}\n{errors:#?}") };
+    error.clone()
 }
 
 /// The base with its first `from` replaced.

@@ -1,0 +1,226 @@
+//! What a scenario need not say, and what is assumed then. Nothing that is stated is touched.
+
+use std::fmt::Display;
+
+use lasthop_core::{Bytes, Duration, Rate};
+use lasthop_link::PathConfig;
+use lasthop_tcp::Profile;
+use lasthop_traffic::FlowConfig;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::tree::{Entry, NAME, Node, Value};
+use crate::types;
+use crate::when;
+
+/// Something that a scenario does not say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Assumption {
+    /// The key it would say it with.
+    pub key: String,
+    /// What is assumed.
+    pub value: String,
+    /// The rule by which it is, or why it does not matter.
+    pub why: String,
+}
+
+impl Assumption {
+    pub(crate) fn new(key: impl Into<String>, value: impl Display, why: impl Into<String>) -> Self {
+        Self { key: key.into(), value: value.to_string(), why: why.into() }
+    }
+}
+
+/// Least packets of a queue whose limit is not stated.
+const QUEUE_PACKETS_MIN: u64 = 10;
+
+/// Most bytes of it, which 32 bits still count.
+const QUEUE_BYTES_MAX: u64 = u32::MAX as u64;
+
+/// A time limit that is not stated: so long in any case.
+const TIME_LIMIT_S: f64 = 60.0;
+
+/// That many round trips more.
+const TIME_LIMIT_ROUND_TRIPS: f64 = 20.0;
+
+/// And so many times as long as all bytes take at the rate of the slowest link.
+const TIME_LIMIT_TRANSFERS: f64 = 10.0;
+
+/// But no longer, 11 days: timestamps have to last.
+const TIME_LIMIT_MAX_S: f64 = 1e6;
+
+/// What an `[up]` that is stated in part takes from `[down]`. What else a link or queue may have, it does without.
+const LINK_KEYS: [&str; 4] = ["rate", "delay", "release", "send_buffer"];
+
+/// Names the flows that have none, in every list of a file: after their kind, with a number if there are several.
+pub fn flow_names(file: &mut Node) {
+    name_flows(file);
+    for level in tables_of(file.child("factor")).flat_map(|factor| tables_of(Some(factor))) {
+        name_flows(level);
+        let factors = tables_of(level.child(when::KEY));
+        factors.flat_map(|factor| tables_of(Some(factor))).for_each(name_flows);
+    }
+}
+
+fn tables_of(node: Option<&mut Node>) -> impl Iterator<Item = &mut Node> {
+    let entries = node.and_then(|node| match &mut node.value {
+        Value::Table(entries) => Some(entries),
+        _ => None,
+    });
+    entries.into_iter().flatten().map(|entry| &mut entry.node)
+}
+
+fn name_flows(part: &mut Node) {
+    let Some(Node { value: Value::Array(flows), .. }) = part.child("flow") else { return };
+    let kind = |flow: &Node| flow.get("kind").and_then(Node::text).unwrap_or_default().to_owned();
+    let nameless = |flow: &Node| flow.get(NAME).is_none();
+    let kinds: Vec<String> = flows.iter().filter(|flow| nameless(flow)).map(kind).collect();
+    let mut taken: Vec<String> =
+        flows.iter().filter_map(|flow| flow.get(NAME)?.text()).map(str::to_owned).collect();
+    for flow in flows.iter_mut().filter(|flow| nameless(flow)) {
+        let kind = kind(flow);
+        let alone = kinds.iter().filter(|other| **other == kind).count() == 1;
+        let numbered = (1..).map(|number| format!("{kind}-{number}"));
+        let names = alone.then(|| kind.clone()).into_iter().chain(numbered);
+        let name = names.into_iter().find(|name| !taken.contains(name)).unwrap_or_default();
+        if let Value::Table(entries) = &mut flow.value {
+            entries.push(Entry { key: NAME.into(), span: None, node: Node::from_text(&name) });
+        }
+        taken.push(name);
+    }
+}
+
+/// Completes the scenario of a cell; says what was assumed.
+pub fn complete(tree: &mut Node) -> Vec<Assumption> {
+    let mut assume = Assume { tree, list: Vec::new() };
+    assume.text("mtu", types::default_mtu(), "the packets of an Ethernet");
+    assume.text("tcp.profile", Profile::default(), "today's Linux, with CUBIC");
+    assume.flows();
+    if assume.has("down") && !assume.has("atm") {
+        assume.last_hop();
+    }
+    if !assume.has("atm") {
+        assume.time_limit();
+    }
+    assume.list
+}
+
+struct Assume<'a> {
+    tree: &'a mut Node,
+    list: Vec<Assumption>,
+}
+
+impl Assume<'_> {
+    fn has(&self, path: &str) -> bool {
+        self.tree.at(path).is_some()
+    }
+
+    fn read<T: DeserializeOwned>(&self, path: &str) -> Option<T> {
+        T::deserialize(self.tree.at(path)?.to_toml()).ok()
+    }
+
+    /// Sets what is not stated.
+    fn node(&mut self, path: &str, node: Node, why: impl Into<String>) {
+        if !self.has(path) {
+            self.list.push(Assumption::new(path, node.shown(), why));
+            self.tree.set(&path.split('.').collect::<Vec<_>>(), node);
+        }
+    }
+
+    fn text(&mut self, path: &str, value: impl Display, why: impl Into<String>) {
+        self.node(path, Node::from_text(&value.to_string()), why);
+    }
+
+    fn flows(&mut self) {
+        let Some(node) = self.tree.child("flow") else {
+            self.tree.set(&["flow"], Node { span: None, value: Value::Array(Vec::new()) });
+            return;
+        };
+        let Value::Array(flows) = &mut node.value else { return };
+        for (index, flow) in flows.iter_mut().enumerate() {
+            let named = flow.get(NAME).filter(|name| name.span.is_none()).map(Node::shown);
+            if let Some(name) = named {
+                self.list.push(Assumption::new(format!("flow[{index}].name"), name, "after its kind"));
+            }
+            if flow.get("start").is_none() {
+                let start = Duration::ZERO;
+                flow.set(&["start"], Node::from_text(&start.to_string()));
+                self.list.push(Assumption::new(format!("flow[{index}].start"), start, "at once"));
+            }
+        }
+    }
+
+    fn last_hop(&mut self) {
+        self.text("lan.rate", types::default_lan_rate(), "never felt");
+        self.text("lan.delay", Duration::ZERO, "never felt");
+        self.text("down.link.release", "serialised", "a packet leaves the buffer once it is sent");
+        if self.tree.at("down.link.release").and_then(Node::text) == Some("serialised") {
+            let mtu = self.read("mtu").unwrap_or_else(types::default_mtu);
+            self.text("down.link.send_buffer", mtu, "one packet");
+        }
+        let up_is_stated = self.has("up");
+        for key in LINK_KEYS.iter().filter(|_| up_is_stated) {
+            self.up_as_down(&format!("link.{key}"));
+        }
+        let queue_is_stated = self.has("down.queue.limit");
+        self.queue_limit("down");
+        if !up_is_stated {
+            let down = self.tree.get("down").cloned().unwrap_or_default();
+            self.tree.set(&["up"], down.without_spans());
+            self.list.push(Assumption::new("up", "as down", "whatever [down] says"));
+        } else if queue_is_stated {
+            self.up_as_down("queue.limit");
+        } else {
+            self.queue_limit("up");
+        }
+    }
+
+    fn up_as_down(&mut self, key: &str) {
+        if let Some(node) = self.tree.at(&format!("down.{key}")).cloned() {
+            self.node(&format!("up.{key}"), node.without_spans(), "as down");
+        }
+    }
+
+    /// Round-trip time without any queue.
+    fn round_trip(&self) -> Duration {
+        let delay = |path: &str| self.read::<Duration>(path);
+        let down = delay("down.link.delay").unwrap_or_default();
+        let up = delay("up.link.delay").unwrap_or(down);
+        let lan = delay("lan.delay").unwrap_or_default();
+        lan + lan + down + up
+    }
+
+    fn queue_limit(&mut self, direction: &str) {
+        let rate: Option<Rate> = self.read(&format!("{direction}.link.rate"));
+        let mtu = self.read::<Bytes>("mtu").unwrap_or_else(types::default_mtu).0.max(1);
+        let round_trip = self.round_trip();
+        let bits = u128::from(rate.map_or(0, Rate::bits_per_second)) * u128::from(round_trip.as_nanos());
+        let product = bits.div_ceil(u128::from(mtu) * 8_000_000_000);
+        let most = QUEUE_BYTES_MAX / mtu;
+        let packets = u64::try_from(product).unwrap_or(most).max(QUEUE_PACKETS_MIN).min(most);
+        let rate = rate.map_or_else(String::new, |rate| rate.to_string());
+        let why = format!(
+            "a bandwidth-delay product, {rate} x {round_trip}, is {product} packets; at least {QUEUE_PACKETS_MIN}"
+        );
+        self.text(&format!("{direction}.queue.limit"), format!("{packets} packets"), why);
+    }
+
+    fn time_limit(&mut self) {
+        let paths: Vec<PathConfig> = ["down", "up"].iter().filter_map(|path| self.read(path)).collect();
+        let packet = self.read::<Bytes>("mtu").unwrap_or_else(types::default_mtu).0 as u32;
+        let rates = paths.iter().flat_map(|path| path.ip_rates(packet)).map(|(_, rate)| rate);
+        let slowest = rates.fold(f64::INFINITY, f64::min);
+        let flows: Vec<FlowConfig> = self.read("flow").unwrap_or_default();
+        let bits: f64 = flows.iter().map(|flow| flow.offered_bytes() as f64 * 8.0).sum();
+        let begun = flows.iter().map(FlowConfig::latest_begin).max().unwrap_or_default();
+        let seconds = begun.as_secs_f64()
+            + TIME_LIMIT_S
+            + TIME_LIMIT_ROUND_TRIPS * self.round_trip().as_secs_f64()
+            + TIME_LIMIT_TRANSFERS * bits / slowest;
+        let limit = Duration::from_secs(seconds.min(TIME_LIMIT_MAX_S).ceil() as u64);
+        let why = format!(
+            "{TIME_LIMIT_S} s, {TIME_LIMIT_ROUND_TRIPS} round trips and {TIME_LIMIT_TRANSFERS} times as long as all \
+             bytes take at the slowest rate, after the last start and every stream"
+        );
+        self.text("time_limit", limit, why);
+    }
+}

@@ -1,0 +1,141 @@
+//! The scenario of a cell: profile, then base, then the levels.
+
+use lasthop_tcp::Profile;
+use serde::Deserialize;
+
+use crate::assume::{self, Assumption};
+use crate::check::{join, mend};
+use crate::error::Problem;
+use crate::notes::notes;
+use crate::schema;
+use crate::source::Sources;
+use crate::tcp;
+use crate::tree::{Node, Value};
+use crate::types::Scenario;
+use crate::validate::validate;
+
+/// The level of a factor that a cell has.
+pub struct Chosen<'a> {
+    pub factor: &'a str,
+    pub level: &'a str,
+    /// What it says in this cell.
+    pub node: Node,
+}
+
+/// What a cell comes to.
+#[derive(Default)]
+pub struct Composed {
+    /// None if something is wrong.
+    pub scenario: Option<Scenario>,
+    pub assumed: Vec<Assumption>,
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+    /// What is hardly meant.
+    pub notes: Vec<Problem>,
+    /// Why the model engine cannot run it.
+    pub unmodelled: Option<Problem>,
+}
+
+/// Composes a cell. What stands at `guessed` is a guess: what may only come of that is left out.
+pub fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources, guessed: &[String]) -> Composed {
+    let mut composed = Composed { problems: contradictions(chosen, sources), ..Composed::default() };
+    let mut merged = base.clone();
+    for Chosen { node, .. } in chosen {
+        merged.merge(node);
+    }
+    // What none of them says is missing in the file, not in the last level.
+    merged.span = base.span;
+    composed.assumed = assume::complete(&mut merged);
+    if let Err(problem) = fill_in_profile(&mut merged) {
+        composed.problems.push(problem);
+        return composed;
+    }
+    // A direction that is as the other has the same faults.
+    let copied = composed.assumed.iter().any(|assumption| assumption.key == "up");
+    let is_copy = |path: &str| copied && begins_with(path, "up");
+    let mut guessed = guessed.to_vec();
+    for fault in mend(&mut merged, &schema::SCENARIO) {
+        let path = fault.path();
+        if !is_copy(&path) && !guessed.iter().any(|earlier| begins_with(&path, earlier)) {
+            composed.problems.push(fault.problem.clone());
+        }
+        guessed.extend(fault.is_guess().then_some(path));
+    }
+    composed.assumed.extend(tcp::follow(&mut merged));
+    let problem_at =
+        |(path, reason): (String, String)| Problem::new(merged.span_of(&path), format!("`{path}`: {reason}"));
+    let scenario: Scenario = match serde_path_to_error::deserialize(merged.to_toml()) {
+        Ok(scenario) => scenario,
+        Err(error) if guessed.is_empty() => {
+            let (path, reason) = (error.path().to_string(), error.inner().message().to_owned());
+            composed.problems.push(problem_at((path, reason)));
+            return composed;
+        }
+        Err(_) => return composed,
+    };
+    let faults = validate(&scenario).into_iter();
+    let own = |path: &str| !is_copy(path) && !guessed.iter().any(|faulty| may_come_of(path, faulty));
+    composed.problems.extend(faults.filter(|(path, _)| own(path)).map(problem_at));
+    if composed.problems.is_empty() && guessed.is_empty() {
+        composed.notes = notes(&scenario).into_iter().map(problem_at).collect();
+        composed.unmodelled = scenario.unmodelled().map(problem_at);
+        composed.scenario = Some(scenario);
+    }
+    composed
+}
+
+/// True if `path` is `beginning` or leads on from there.
+fn begins_with(path: &str, beginning: &str) -> bool {
+    path.strip_prefix(beginning).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// True if what is wrong at `path` may only come of the guess at `faulty`: one of them stands in the table
+/// of the other, or everything depends on it.
+fn may_come_of(path: &str, faulty: &str) -> bool {
+    fn table(path: &str) -> &str {
+        path.rsplit_once(['.', '[']).map_or(path, |(table, _)| table)
+    }
+    let everywhere = ["mtu", "time_limit"].contains(&faulty);
+    everywhere || begins_with(path, table(faulty)) || begins_with(faulty, table(path))
+}
+
+/// Levels of different factors must not give one key different values: which one holds would depend on
+/// the order of the factors. Only a file that extends another may change what that one's levels set.
+fn contradictions(chosen: &[Chosen<'_>], sources: &Sources) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (index, later) in chosen.iter().enumerate() {
+        for earlier in &chosen[..index] {
+            let Some(conflict) = earlier.node.conflict(&later.node) else { continue };
+            let [first, second] = conflict.spans;
+            let [first_place, second_place] =
+                [first, second].map(|span| sources.locate(Problem::new(span, "")));
+            let elsewhere = first_place.file != second_place.file;
+            let of_file = if elsewhere { format!(" of {}", first_place.file) } else { String::new() };
+            let message = format!(
+                "`{}` is set here by {}={} and, to another value, on line {}{of_file} by {}={}; leave it to one \
+                 factor",
+                join(&conflict.path),
+                later.factor,
+                later.level,
+                first_place.line.unwrap_or_default(),
+                earlier.factor,
+                earlier.level
+            );
+            problems.push(Problem::new(second, message));
+        }
+    }
+    problems
+}
+
+/// Lays the stated TCP switches over those of the profile.
+fn fill_in_profile(merged: &mut Node) -> Result<(), Problem> {
+    let Value::Table(entries) = &mut merged.value else { return Ok(()) };
+    let Some(tcp) = entries.iter_mut().find(|entry| entry.key == "tcp") else { return Ok(()) };
+    let Some(profile) = tcp.node.get("profile") else { return Ok(()) };
+    let profile = Profile::deserialize(profile.to_toml())
+        .map_err(|error| Problem::new(profile.span, error.message()))?;
+    let mut switches = Node::parse(profile.toml(), 0).unwrap_or_default().without_spans();
+    switches.merge(&tcp.node);
+    tcp.node = switches;
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! What can be run, but is hardly meant.
+
+use lasthop_traffic::FlowConfig;
+
+use crate::types::{Scenario, Topology};
+use crate::validate::Invalid;
+
+/// Flows of which nothing will be seen, and why.
+pub fn notes(scenario: &Scenario) -> Vec<Invalid> {
+    let flows = scenario.flow.iter().enumerate();
+    flows.filter_map(|(index, flow)| Some((format!("flow[{index}].start"), note(scenario, flow)?))).collect()
+}
+
+fn note(scenario: &Scenario, flow: &FlowConfig) -> Option<String> {
+    let (start, limit, name) = (flow.start().least(), scenario.time_limit, flow.name());
+    if start >= limit {
+        return Some(format!(
+            "{name} sends nothing: it starts after \"{start}\" at the earliest, and the run ends after time_limit = \
+             \"{limit}\"; raise that, or start earlier"
+        ));
+    }
+    let Topology::LastHop { lan, down, up } = scenario.topology() else { return None };
+    let round_trip = lan.delay + lan.delay + down.link.delay + up.link.delay;
+    let opens = !matches!(flow, FlowConfig::ConstantUdp(_));
+    (opens && start + round_trip >= limit).then(|| {
+        format!(
+            "{name} transfers nothing: the run ends after time_limit = \"{limit}\", before the first round trip of \
+             \"{round_trip}\" is over; raise that, or start earlier"
+        )
+    })
+}

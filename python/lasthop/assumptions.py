@@ -1,0 +1,32 @@
+"""What a scenario does not say and what is assumed instead, over the cells that are run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lasthop import _core
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """A key that is not stated, its value, the rule or reason, and in how many of the cells."""
+
+    key: str
+    value: str
+    why: str
+    cells: int
+
+
+def assumptions(study: _core.Study, cells: Sequence[_core.Cell]) -> list[Assumption]:
+    """Return what is assumed of the study and of these cells, each value of a key once."""
+    counted = Counter(assumed for cell in cells for assumed in cell.assumed)
+    of_study = [Assumption(*assumed, len(cells)) for assumed in study.assumed]
+    return of_study + [Assumption(*assumed, count) for assumed, count in counted.items()]
+
+
+def for_manifest(study: _core.Study, cells: Sequence[_core.Cell]) -> list[dict[str, Any]]:
+    """Return the assumptions as JSON has them."""
+    return [asdict(assumption) for assumption in assumptions(study, cells)]

@@ -1,0 +1,110 @@
+"""`lasthop validate`: what would run, what is assumed, and everything that is wrong; `run` refuses the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from commands import ROOT
+
+Main = Callable[..., int]
+
+FIRST = ROOT / "examples" / "first.toml"
+WRONG = """sed = 3
+[down.link]
+rate = "1 Mbps"
+delay = "50 ms"
+[[flow]]
+kind = "bulk-tcp"
+bytes = "0 B"
+"""
+
+
+def test_the_shortest_file_is_whole_and_shows_what_is_assumed(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [line for line in FIRST.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    assert len(lines) == 6
+    assert lasthop_main("validate", FIRST) == 0
+    out = capsys.readouterr().out
+    assert "first, 1 cell x 1 replication = 1 run on the model engine" in out
+    for assumed in ("seed = 1", "tcp.profile = linux-6", "down.queue.limit = 10 packets", "time_limit = 142 s"):
+        assert assumed in out
+
+
+def test_the_manifest_says_what_was_assumed(lasthop_main: Main) -> None:
+    assert lasthop_main("run", FIRST, "--quiet") == 0
+    manifest = json.loads(Path("results/first/manifest.json").read_text(encoding="utf-8"))
+    assumed = {each["key"]: each for each in manifest["assumed"]}
+    assert assumed["down.queue.limit"]["value"] == "10 packets"
+    assert "1 Mbit/s x 100 ms" in assumed["down.queue.limit"]["why"]
+    assert assumed["replications"]["cells"] == 1
+
+
+def test_every_study_and_example_is_valid_and_all_wrong_ones_are_told(
+    lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    examples = sorted((ROOT / "examples").glob("*.toml"))
+    assert lasthop_main("validate", "kulve2003", "atmf1998", *examples) == 0
+    assert "kulve2003, 48 cells x 20 replications = 960 runs" in capsys.readouterr().out
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(WRONG, encoding="utf-8")
+    assert lasthop_main("validate", wrong, FIRST, "kulve2004") == 2
+    captured = capsys.readouterr()
+    assert "first, 1 cell" in captured.out
+    errors = captured.err.splitlines()
+    assert [error.startswith("Error: ") for error in errors] == [True] * 4
+    for error, part in zip(
+        errors, [":1: unknown key `sed`", ":3: ", ":7: `flow[0].bytes`", "'kulve2003'"], strict=True
+    ):
+        assert part in error
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        ("model", 'tcp.congestion_control = "bbr"\n', "`tcp.congestion_control`"),
+        ("live", 'router.implementation = "linux"\n', "runs on the kernel engine only"),
+    ],
+)
+def test_it_refuses_what_run_refuses(
+    refused: tuple[str, str, str], lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine, text, reason = refused
+    file = tmp_path / "refused.toml"
+    levels = "[factor.a.x]\n[factor.a.y]\n"
+    file.write_text(text + FIRST.read_text(encoding="utf-8") + levels, encoding="utf-8")
+    assert lasthop_main("validate", "--engine", engine, file) == 2
+    told = capsys.readouterr().err
+    assert reason in told
+    assert "(in all 2 cells)" in told
+    assert lasthop_main("run", "--engine", engine, file) == 2
+    assert capsys.readouterr().err == told
+    assert not Path("results").exists()
+
+
+def test_a_flow_without_a_packet_is_noted_and_its_run_ends_well(
+    lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "late.toml"
+    file.write_text('time_limit = "1 s"\n' + FIRST.read_text(encoding="utf-8") + 'start = "2 s"\n', encoding="utf-8")
+    assert lasthop_main("validate", file) == 0
+    assert "bulk-tcp sends nothing" in capsys.readouterr().out
+    assert lasthop_main("run", file) == 0
+    assert "Note: " in capsys.readouterr().out
+
+
+def test_run_points_to_studies_and_to_the_nearest_file(
+    lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.toml").write_text(FIRST.read_text(encoding="utf-8"), encoding="utf-8")
+    for name, remedy in [
+        ("kulve2003", "run it with 'lasthop study run kulve2003'"),
+        ("kulve2004", "did you mean the study: 'lasthop study run kulve2003'"),
+        (tmp_path / "mime.toml", f"did you mean {tmp_path / 'mine.toml'}?"),
+    ]:
+        assert lasthop_main("run", name) == 2
+        assert remedy in capsys.readouterr().err
