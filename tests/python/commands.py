@@ -1,0 +1,75 @@
+"""The commands that documents, comments and help texts tell people to type."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from lasthop.cli import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = ["examples/*.toml", "docs/*.toml", "README.md", "CONTRIBUTING.md", "docs/*.md", "studies/*/README.md"]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """The words after `lasthop`, and where they stand."""
+
+    place: str
+    words: tuple[str, ...]
+
+
+def documents() -> dict[str, list[Command]]:
+    """Return the commands of every document that has some, and those of all help texts, in order; each once."""
+    files = [file for pattern in DOCUMENTS for file in sorted(ROOT.glob(pattern))]
+    found = {str(file.relative_to(ROOT)): _of_file(file) for file in files}
+    found["--help"] = _of_help(cli, [])
+    seen: set[tuple[str, ...]] = set()
+    new = {name: [each for each in commands if _is_new(each, seen)] for name, commands in found.items()}
+    return {name: commands for name, commands in new.items() if commands}
+
+
+def _is_new(command: Command, seen: set[tuple[str, ...]]) -> bool:
+    before = len(seen)
+    seen.add(command.words)
+    return len(seen) > before
+
+
+def _of_file(file: Path) -> Iterator[Command]:
+    text = file.read_text(encoding="utf-8").replace("\\\n", " ")
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        place = f"{file.relative_to(ROOT)}:{number}"
+        fenced ^= line.startswith("```")
+        if file.suffix == ".toml":
+            comment = re.match(r"#(?:.*:)?\s+(lasthop .*)", line)
+            yield from _command(place, comment[1] if comment else "")
+        elif fenced or line.startswith("    "):
+            yield from _command(place, line)
+
+
+def _of_help(command: click.Command, path: list[str]) -> Iterator[Command]:
+    for example in re.findall(r"Example: (lasthop [^\n]*)", command.help or ""):
+        yield from _command(" ".join(["lasthop", *path, "--help"]), example)
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from _of_help(inner, [*path, name])
+
+
+def _command(place: str, text: str) -> Iterator[Command]:
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError:  # prose with an apostrophe
+        return
+    if not words or words[0] not in ("lasthop", ".venv/bin/lasthop"):
+        return
+    for end in (">", "|", "&&"):
+        words = words[: words.index(end)] if end in words else words
+    synopsis = any(word.startswith("[") or "|" in word or word == "..." for word in words)
+    if not synopsis:
+        yield Command(place, tuple(words[1:]))

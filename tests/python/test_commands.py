@@ -1,0 +1,104 @@
+"""Every command of README, documents, examples and help texts works: it is run, or at least read.
+
+Those of a document are run one after the other in one folder, as its reader would. Runs have one replication.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from commands import ROOT, Command, documents
+from lasthop.cli import cli
+
+Main = Callable[..., int]
+
+ONLY_READ = {
+    r"study run |run studies/": "takes minutes; the test of the study runs it",
+    r".*--engine (live|kernel)|crosscheck |shell ": "needs namespaces or a guest kernel; tests of the engines run it",
+    r"kernel (build|remove|info)": "builds and removes guest kernels; test_kernel.py runs it",
+    r"(anova|claims|summary|results) ": "reads the results of a whole study; test_study.py and others run it",
+    r"analyze ": "reads a capture of the reader's; test_analyze.py runs it",
+}
+"""Commands, by how they start, whose options and files are checked but which are not run, and why."""
+
+MY_FILE = """extends = "examples/first.toml"
+[factor.link.e0]
+[factor.link.r6]
+[factor.variant.baseline]
+[factor.scenario.s007]
+"""
+OF_THE_READER = {"my.toml": MY_FILE, "random.toml": MY_FILE, "cellular.trace": "1\n", "server.pcapng": ""}
+"""Files that a document supposes its reader to have."""
+
+
+def _reason(command: Command) -> str | None:
+    text = shlex.join(command.words)
+    return next((reason for start, reason in ONLY_READ.items() if re.match(start, text)), None)
+
+
+def _read(words: list[str]) -> None:
+    """Parse a command's options; click raises an error for what it does not know."""
+    command: click.Command = cli
+    while isinstance(command, click.Group) and words[0] in command.commands:
+        command, words = command.commands[words[0]], words[1:]
+    command.make_context("lasthop", words)
+
+
+def _once(words: list[str]) -> list[str]:
+    """Return the words of a run with one replication and nothing printed."""
+    words = list(words)
+    if "--replications" in words:
+        at = words.index("--replications")
+        del words[at : at + 2]
+    return [*words, "--replications", "1", "--quiet"]
+
+
+def _scratch(folder: Path) -> None:
+    for name in ("examples", "docs", "studies"):
+        (folder / name).symlink_to(ROOT / name)
+    for name, text in OF_THE_READER.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("document", documents())
+def test_the_commands_of_a_document_work(
+    document: str,
+    tmp_path: Path,
+    lasthop_main: Main,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _scratch(tmp_path)
+    for command in documents()[document]:
+        words = [re.sub(r"^/tmp/", "results/tmp/", word) for word in command.words]
+        shown = f"{command.place}: lasthop {shlex.join(words)}"
+        missing = [
+            word for word in words if word.startswith(("examples/", "docs/", "studies/")) and not Path(word).exists()
+        ]
+        assert not missing, shown
+        if _reason(command):
+            for word in words:
+                if word.startswith("results/") and not Path(word).suffix:
+                    Path(word).mkdir(parents=True, exist_ok=True)
+            try:
+                _read(words)
+            except click.ClickException as error:
+                pytest.fail(f"{shown}: {error.format_message()}")
+        else:
+            code = lasthop_main(*(_once(words) if words[0] == "run" else words))
+            assert code == 0, f"{shown}\n{capsys.readouterr().err}"
+
+
+def test_there_are_commands_everywhere_and_most_examples_are_run() -> None:
+    found = documents()
+    assert {"README.md", "docs/live.md", "docs/kernel.md", "--help"} <= found.keys()
+    assert len(found["--help"]) > 15
+    examples = [command for name, commands in found.items() if name.startswith("examples/") for command in commands]
+    assert sum(_reason(command) is None for command in examples) >= 10
