@@ -273,7 +273,7 @@ def _place(
 def wrapped(notes: Sequence[str], width_in: float) -> list[str]:
     """Return sentences as lines that fit into a width."""
     room = int(width_in * _CHARACTERS_PER_IN)
-    return [line for note in notes for line in textwrap.wrap(note, room, break_on_hyphens=False)]
+    return [line for note in notes for line in textwrap.wrap(note, room)]
 
 
 def draw(picture: Picture, path: Path, file_format: str, columns: int) -> None:
