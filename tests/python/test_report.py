@@ -7,9 +7,17 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import plotly.graph_objects as go
+import polars as pl
 import pytest
 
 import fake_core
+from lasthop import _core
+from lasthop.answer.differences import differences, sentences
+from lasthop.answer.sections import sections
+from lasthop.beside import Tables
+from lasthop.report.levels import level_views
+
+ROOT = Path(__file__).resolve().parents[2]
 
 MEGABYTE = 1_000_000
 
@@ -125,3 +133,58 @@ def test_a_scenario_without_published_numbers_has_a_report(
     assert len(page.figures) == 2
     assert "Agreement" not in "".join(page.text)
     assert not (tmp_path / "out" / "comparison.csv").exists()
+
+
+def test_levels_are_told_by_what_they_set_in_the_scenario() -> None:
+    def told(name: str) -> dict[str, dict[str, str]]:
+        study = _core.load(str(ROOT / name))
+        views = level_views(study.cells, study.factors)
+        return {factor: {view.name: view.meaning for view in levels} for factor, levels in views.items()}
+
+    kulve = told("studies/kulve2003/study.toml")
+    assert kulve["link"]["e0"] == "no errors"
+    # What tells the links with errors apart comes first.
+    assert kulve["link"]["r6"].startswith("errors with bad.min = 500 ms, bad.max = 4 s")
+    assert kulve["variant"]["baseline"].startswith("tcp.frto = off; tcp.dsack = false")
+    assert kulve["variant"]["frto"] == "tcp.frto = 2002"
+    assert kulve["variant"]["eifel+cbi"] == "tcp.timestamps = true; tcp.eifel = true; tcp.cached_metrics = true"
+    assert told("examples/two-flows.toml") == {
+        "memory": {"none": "tcp.cached_metrics = false", "cbi": "tcp.cached_metrics = true"}
+    }
+    # No cell with this workload is otherwise like one with the first workload, a page load.
+    other = told("studies/iip2004/study.toml")["workload"]["3tcp5s"]
+    assert other.startswith("as 3tcp, but flow.tcp-3.start.min = 5 s")
+
+
+def test_the_first_screen_answers_and_provenance_comes_last(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:
+    assert lasthop_main("run", ROOT / "examples" / "two-flows.toml", "--out", tmp_path / "out", "--quiet") == 0
+    text = " ".join("".join(read(tmp_path / "out" / "report.html").text).split())
+    said = sentences(differences(sections(Tables.read(tmp_path / "out"))))
+    assert said
+    places = [
+        text.index(words)
+        for words in (
+            "How does memory (2 levels) change the elapsed time? 2 combinations, each run 5 times.",
+            *said,
+            "What was varied",
+            "tcp.cached_metrics = true",
+            "Each replication is compared",
+            "A typical replication of the first cell",
+            "Provenance Scenario",
+        )
+    ]
+    assert places == sorted(places)
+
+
+def test_the_median_replication_is_drawn_packet_by_packet(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:
+    file = ROOT / "examples" / "two-flows.toml"
+    assert lasthop_main("run", file, "--only", "memory=cbi", "--out", tmp_path / "out", "--quiet") == 0
+    flows = pl.read_parquet(tmp_path / "out" / "flows.parquet")
+    means = flows.group_by("replication").agg(pl.col("elapsed_s").mean()).sort("elapsed_s")
+    number, elapsed = means.row(2)
+    assert means["elapsed_s"].n_unique() > 2
+    text = " ".join("".join(read(tmp_path / "out" / "report.html").text).split())
+    assert (
+        f"Of 5 replications this is the median one: its elapsed time (mean over its flows) is {elapsed:.1f} s." in text
+    )
+    assert f"Cell memory=cbi, replication {number}." in text

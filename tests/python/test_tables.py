@@ -324,6 +324,17 @@ def test_a_published_mean_alone_is_a_line_of_its_own_name() -> None:
     assert (line["name"], line["y"]) == ("published mean", [4.6])
 
 
+def test_what_never_ended_has_no_panel() -> None:
+    cut = flows({("e0", "a"): [None, None], ("e0", "b"): [None, None]}).with_columns(role=pl.lit("tcp-slower"))
+    table = pl.concat([flows({("e0", "a"): [1.0, 2.0], ("e0", "b"): [3.0, None]}), cut], how="vertical_relaxed")
+    (section,) = box_sections(results(table, None, link=["e0"], variant=["a", "b"]))
+    ((_, figure),) = section.figures
+    assert [note["text"] for note in figure["layout"]["annotations"]] == ["tcp-faster"]
+    low, high = figure["layout"]["yaxis"]["range"]
+    assert low < 1.0
+    assert high > 3.0
+
+
 def results(
     flows: pl.DataFrame, pages: pl.DataFrame | None, assets: Assets | None = None, **levels: list[str]
 ) -> Results:

@@ -14,6 +14,7 @@ _OFFSET_PUBLISHED = 0.26
 _FITS_CHARACTERS = 140
 _IN_A_ROW = 3
 _ROW_PX = 246
+_ROOM = 0.05
 _AROUND_PX = 124
 
 
@@ -143,7 +144,7 @@ def box_figure(panels: Sequence[BoxPanel], shown: BoxAxes, method: PercentileMet
             showgrid=False,
         )
         first = x_domain[0] == 0
-        common = {"matches": "y", "showticklabels": first} if index else {}
+        common = {"matches": "y", "showticklabels": first} if index else {"range": _range(panels, shown)}
         axes[f"yaxis{ref}"] = style.axis(shown.quantity if first else None, domain=y_domain, anchor=f"x{ref}", **common)
         annotations.append(style.panel_title(panel.title, sum(x_domain) / 2, y_domain[1]))
     height = _ROW_PX * rows
@@ -152,6 +153,16 @@ def box_figure(panels: Sequence[BoxPanel], shown: BoxAxes, method: PercentileMet
     settings["showlegend"] = any(panel.published for panel in panels)
     settings["margin"] = settings["margin"] | {"t": 64 if settings["showlegend"] else 48, "b": 60}
     return {"data": _named_once(data), "layout": settings}
+
+
+def _range(panels: Sequence[BoxPanel], shown: BoxAxes) -> list[float]:
+    """Return the least and the greatest value of all panels, with some room."""
+    measured = (value for panel in panels for values in panel.values.values() for value in values)
+    published = (value for panel in panels for five in panel.published.values() for value in five.values())
+    every = shown.scaled([*measured, *published])
+    low, high = min(every), max(every)
+    room = _ROOM * ((high - low) or abs(high) or 1.0)
+    return [low - room, high + room]
 
 
 def _named_once(data: list[Figure]) -> list[Figure]:

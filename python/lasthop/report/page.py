@@ -67,8 +67,8 @@ def trace_figures(results: Results) -> Iterator[FigureView]:
     """
     for spec, run in illustrated(results):
         figure, said = trace_figure(run.trace(), run.cell.scenario)
-        where = f"{run.cell.key.replace(',', ', ')}{', ' if run.cell.key else ''}replication {run.replication}."
-        where = where[:1].upper() + where[1:]
+        place = f"Cell {run.cell.key.replace(',', ', ')}, replication" if run.cell.key else "Replication"
+        where = f"{place} {run.replication}."
         yield FigureView(spec.title, " ".join(text for text in (spec.caption, said, where) if text), figure)
 
 
