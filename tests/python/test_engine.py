@@ -82,7 +82,7 @@ def test_a_trace_shows_the_replication_that_was_measured(study: _core.Study, key
         (None, ""),
     ],
 )
-def test_bad_files_are_one_paragraph_and_leave_nothing(
+def test_bad_files_are_named_in_every_line_and_leave_nothing(
     tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], content: bytes | None, expected: str
 ) -> None:
     file = tmp_path / "bad.toml"
@@ -95,7 +95,7 @@ def test_bad_files_are_one_paragraph_and_leave_nothing(
     assert error.startswith("Error: ")
     assert str(file) in error
     assert expected in error
-    assert error.count("\n") == 1
+    assert all(str(file) in line for line in error.splitlines())
     assert not Path("results").exists()
 
 
