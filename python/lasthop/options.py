@@ -25,28 +25,29 @@ seed_option = click.option(
     "--seed",
     type=click.IntRange(min=0, max=2**64 - 1),
     metavar="N",
-    help="Seed of all random streams.  [default: what the scenario says]",
+    help="Seed of all random streams.  [default: the scenario's]",
 )
 engine_option = click.option(
     "--engine",
     type=click.Choice([MODEL, LIVE, KERNEL]),
     default=MODEL,
     show_default=True,
-    help="What runs the hosts, over the same last hop: lasthop's models; this machine's own TCP in real time (live), "
-    "where a run takes as long as it says and --jobs may exceed the cores; or a guest kernel's TCP in virtual time.",
+    help="What runs the TCP of the hosts; the last hop is the same. model: lasthop's own TCP. live: this machine's "
+    "TCP, in real time; runs mostly wait, so --jobs may exceed the number of cores. kernel: a guest kernel's TCP, in "
+    "virtual time.",
 )
 kernel_option = click.option(
     "--kernel",
     metavar="NAME",
-    help="The guest kernel of '--engine kernel', as 'lasthop kernel list' calls it.  [default: the newest release]",
+    help="For --engine kernel: the guest kernel, by its name in 'lasthop kernel list'.  [default: the newest release]",
 )
 table_out_option = click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write every column, unrounded, into this new file: .csv, .json or .parquet.",
+    help="Also write every column, unrounded, to this new file: .csv, .json or .parquet.",
 )
-quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+quiet_option = click.option("--quiet", is_flag=True, help="Print only errors.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,15 @@ def one_run_options(source: str = "FILE") -> Callable[[F], F]:
     """Give a command the options of `OneRunOptions`; `source` is what its help calls the argument."""
     options = [
         click.argument("scenario", metavar=source, shell_complete=complete_scenarios),
-        click.option("--cell", "key", metavar="KEY", help="The cell, by its whole key, such as link=e0,variant=eifel."),
+        click.option(
+            "--cell", "key", metavar="KEY", help="Choose the cell by its full key, such as link=e0,variant=eifel."
+        ),
         click.option(
             "--only",
             multiple=True,
             metavar="FACTOR=LEVEL,...",
             shell_complete=complete_only,
-            help="The cell, by as many of its levels as tell it apart. Not needed if there is one cell only.",
+            help="Choose the cell by enough of its levels to identify it. Not needed if the scenario has one cell.",
         ),
         click.option(
             "--replication",
@@ -102,7 +105,7 @@ def one_run_options(source: str = "FILE") -> Callable[[F], F]:
             default=1,
             show_default=True,
             metavar="N",
-            help="The replication, counted from 1 within its set.",
+            help="Choose the replication. Numbers start at 1 within each set.",
         ),
         click.option(
             "--set",
@@ -111,13 +114,13 @@ def one_run_options(source: str = "FILE") -> Callable[[F], F]:
             default=1,
             show_default=True,
             metavar="S",
-            help="The set.",
+            help="Choose the set.",
         ),
         click.option(
             "--replications",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Replications per set, if it was run with this option.  [default: what the scenario says]",
+            help="Replications per set, if you ran it with this option.  [default: the scenario's]",
         ),
         seed_option,
         engine_option,
@@ -145,6 +148,6 @@ def kernel_of(engine: str, name: str | None) -> Kernel | None:
         return find_kernel(name)
     if name is not None:
         raise InputError(
-            "--kernel names the guest kernel of the kernel engine: give '--engine kernel' too, or leave it out."
+            "--kernel names the guest kernel for the kernel engine: give '--engine kernel' too, or leave it out."
         )
     return None

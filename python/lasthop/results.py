@@ -76,7 +76,7 @@ def _describe(folder: Path, holding: Holding) -> Iterator[str]:
     yield f"{'simulated':<12}{simulation.get('runs', 0)} runs in {simulation.get('wall_s', 0.0):.2f} s"
     manifest = read_manifest(folder)
     finished = manifest is not None and manifest["identity"] == identity
-    yield f"{'state':<12}" + ("finished" if finished else "not finished: the same command goes on from there")
+    yield f"{'state':<12}" + ("finished" if finished else "not finished: the same command continues")
 
 
 def _bytes(path: Path) -> int:
@@ -87,9 +87,7 @@ def _bytes(path: Path) -> int:
 
 def _check(folder: Path) -> None:
     if not (folder / STORE).is_file():
-        raise InputError(
-            f"{folder} holds no {STORE}: give a folder that 'lasthop run' or 'lasthop study run' has left."
-        )
+        raise InputError(f"{folder} has no {STORE}: give a folder that 'lasthop run' or 'lasthop study run' made.")
 
 
 def _collect(store: Store, holding: Holding) -> None:
@@ -121,7 +119,7 @@ class _Group(click.Group):
 
 @click.group("results", cls=_Group)
 def results_group() -> None:
-    """Show what results folder DIR holds, or make it smaller.
+    """Show what a results folder holds, or shrink it.
 
     'lasthop results DIR' is short for 'lasthop results show DIR'.
 
@@ -134,8 +132,8 @@ def results_group() -> None:
 def show(*, folder: Path) -> None:
     """Show what results folder DIR holds.
 
-    This is about the last command that ran in DIR: how many runs it asked for, how many are there, what they take and
-    how long they took. The store may hold more runs, of an earlier form of the scenario for example.
+    This is about the last command that ran in DIR: how many runs it asked for, how many are there, how much space they
+    take and how long they took. The store may hold more runs, for example of an earlier version of the scenario.
 
     Example: lasthop results show results/kulve2003
     """
@@ -149,7 +147,7 @@ def show(*, folder: Path) -> None:
 @results_group.command("gc")
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def collect(*, folder: Path) -> None:
-    """Remove the runs that the last command in DIR did not ask for.
+    """Remove runs that the last command in DIR did not ask for.
 
     The tables and the report stay as they are.
 

@@ -196,7 +196,7 @@ def test_results_of_another_scenario_are_refused(
     finished: Path, scenario_file: Path, lasthop_main: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lasthop_main("claims", finished, "--scenario", scenario_file) == 2
-    assert f"holds results of another scenario than {scenario_file}" in capsys.readouterr().err
+    assert f"holds results of a different scenario than {scenario_file}" in capsys.readouterr().err
 
 
 def test_a_scenario_without_claims_is_refused(
@@ -204,7 +204,7 @@ def test_a_scenario_without_claims_is_refused(
 ) -> None:
     (claimed.parent / "claims.toml").unlink()
     assert lasthop_main("claims", finished, "--scenario", claimed) == 2
-    assert "no claims.toml stands beside it" in capsys.readouterr().err
+    assert "its folder has no claims.toml" in capsys.readouterr().err
 
 
 def test_the_scenario_is_by_default_that_of_the_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,4 +67,4 @@ def test_missing_runs_are_named_by_cell(
 def test_another_folder_is_refused(lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in (["results", tmp_path], ["results", "gc", tmp_path]):
         assert lasthop_main(*command) == 2
-        assert "holds no store.sqlite" in capsys.readouterr().err
+        assert "has no store.sqlite" in capsys.readouterr().err

@@ -21,15 +21,15 @@ _SENTENCES = 4
     "metrics",
     multiple=True,
     metavar="NAME",
-    help="Show this column of the records, for example rtt_median_s; may be repeated.  [default: the metrics that "
-    "matter most for the kind of traffic]",
+    help="Show this column, for example rtt_median_s. Repeat for more.  [default: the metrics that matter most for the "
+    "kind of traffic]",
 )
 @click.option(
     "--by",
     multiple=True,
     metavar="FACTOR",
-    help="Show a row for each level of this factor instead of each cell; may be repeated. A replication's value is "
-    "its mean over the other factors.",
+    help="Show one row per level of this factor instead of one per cell. Repeat for more. A replication's value is "
+    "then its mean over the other factors.",
 )
 @click.option(
     "--stat",
@@ -37,22 +37,22 @@ _SENTENCES = 4
     default="median",
     show_default=True,
     metavar="NAME",
-    help="The statistic over the replications: min, p25, median, p75, p95, p99, max or mean.",
+    help="Statistic over the replications: min, p25, median, p75, p95, p99, max or mean.",
 )
 @table_out_option
 @quiet_option
 def summary_command(
     *, folder: Path, metrics: tuple[str, ...], by: tuple[str, ...], statistic: str, out: Path | None, quiet: bool
 ) -> None:
-    """Show what came out of a finished run.
+    """Print the results of a finished run.
 
-    DIR is a results folder. The tables have a row for each cell and flow: a statistic over the replications, and in
-    brackets its 95 % interval. The interval of a percentile is by order statistics, that of a mean is Student's; a
-    question mark stands for an end that so few replications do not bound.
+    DIR is a results folder. The tables have a row per cell and flow. It shows a statistic over the replications, with
+    its 95 % interval in brackets: from order statistics for a percentile, Student's for a mean. A question mark means
+    that there are too few replications to bound that end.
 
-    Then it says which levels of a factor differ significantly from its first level. Replications of the same number
-    met the same conditions and are compared in pairs: mean difference, Student's interval, paired t test, p values
-    corrected after Holm.
+    Below the tables, lasthop says which levels of a factor differ significantly from the first one. It compares
+    replications of the same number, because they met the same conditions: mean difference, Student's interval, paired
+    t test, p values corrected after Holm.
 
     Example: lasthop summary results/my --metric throughput_Bps --by variant --stat p95
     """

@@ -28,11 +28,11 @@ def check(folder: Path, scenario: Path | None) -> list[Outcome]:
     study = _core.load(str(file))
     if study.digest != identity["scenario_digest"]:
         raise InputError(
-            f"{folder} holds results of another scenario than {file}, or of another version of it. Run it again into "
-            "another folder, or name the right one with --scenario FILE."
+            f"{folder} holds results of a different scenario than {file}, or of a different version of it. Run it "
+            "again into another folder, or name the right file with --scenario FILE."
         )
     if not claims_file(file).is_file():
-        raise InputError(f"There are no claims on {file}: no {CLAIMS_FILE} stands beside it.")
+        raise InputError(f"There are no claims on {file}: its folder has no {CLAIMS_FILE}.")
     claims = load_claims(claims_file(file), study)
     return evaluate(claims, Records.read(folder, claims.factors))
 

@@ -26,28 +26,33 @@ from lasthop.selection import select_cells
     multiple=True,
     metavar="FACTOR=LEVEL,...",
     shell_complete=complete_only,
-    help="Only these cells, as for 'lasthop run'.",
+    help="Compare only these cells, as in 'lasthop run'.",
 )
 @click.option(
-    "--replications", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Runs of each cell."
+    "--replications", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Runs per cell."
 )
-@click.option("--seed", type=click.IntRange(min=0, max=2**64 - 1), metavar="N", help="Seed of all random streams.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0, max=2**64 - 1),
+    metavar="N",
+    help="Seed of all random streams.  [default: the scenario's]",
+)
 @click.option("--kernel", metavar="NAME", help="The guest kernel.  [default: the newest release]")
-@click.option("--live", is_flag=True, help="Run it live, too, with this machine's TCP and in real time.")
-@click.option("--no-model", is_flag=True, help="Leave the model out: only kernel and live.")
+@click.option("--live", is_flag=True, help="Also run it live: this machine's TCP, in real time.")
+@click.option("--no-model", is_flag=True, help="Leave out the model; compare only kernel and live.")
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Runs at a time; live ones mostly wait, so N may exceed the cores.  [default: all cores]",
+    help="Runs at once. Live runs mostly wait, so N may exceed the number of cores.  [default: one per core]",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write a row per flow into this new file: .csv, .json or .parquet.",
+    help="Also write a row per flow to this new file: .csv, .json or .parquet.",
 )
-@click.option("--quiet", is_flag=True, help="Print the sum only, not each flow.")
+@click.option("--quiet", is_flag=True, help="Print only the totals, not each flow.")
 def crosscheck_command(
     *,
     scenario: str,
@@ -61,11 +66,12 @@ def crosscheck_command(
     out: Path | None,
     quiet: bool,
 ) -> None:
-    """Run a scenario on several engines and say where they part.
+    """Compare engines on a scenario, ACK by ACK.
 
-    FILE is a scenario file or the name of a study. The guest kernel is the reference. Each flow's sender is compared
-    at every ACK - what was acknowledged, cwnd, ssthresh, what it sent - and the first difference is told with both
-    stories, beside the distance of every metric. For the model of that kernel's TCP, set [tcp] profile = "linux-6".
+    FILE is a scenario file or the name of a study. The guest kernel is the reference. At every ACK, lasthop compares
+    what each flow's sender has seen acknowledged, its cwnd and ssthresh, and what it sent. It reports the first
+    difference with both histories and its cause, and the difference in every metric. To model that kernel's TCP, set
+    [tcp] profile = "linux-6".
 
     Example: lasthop crosscheck examples/two-flows.toml --live
     """

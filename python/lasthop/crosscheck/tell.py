@@ -14,7 +14,7 @@ _SEGMENTS_SHOWN = 6
 
 
 def tell_flow(comparison: FlowComparison) -> Iterator[str]:
-    """Tell of one flow: every metric that differs, and where its histories part."""
+    """Describe one flow: every metric that differs, and the first difference of its histories."""
     reference, other = comparison.engines
     place = f"{comparison.cell or 'the scenario'}, replication {comparison.replication}, {comparison.flow}"
     yield f"{place}: {other} beside {reference}"
@@ -39,7 +39,7 @@ def tell_flow(comparison: FlowComparison) -> Iterator[str]:
 
 
 def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
-    """Sum up many flows: how far apart they lie, and what parts them first."""
+    """Sum up many flows: how much they differ, and the causes of their first differences."""
     for engines in sorted({comparison.engines for comparison in comparisons}):
         chosen = [comparison for comparison in comparisons if comparison.engines == engines]
         yield f"{engines[1]} beside {engines[0]}: {len(chosen)} flows"
@@ -121,7 +121,7 @@ def _apart(distance: Distance) -> str:
 
 def _state(state: State | None) -> str:
     if state is None:
-        return "has got no such ACK"
+        return "has no such ACK"
     parts = [f"{state.time_ns / 1e9:.6f} s", "before any ACK" if state.ack is None else f"ACK {state.ack}"]
     if state.sack:
         parts.append(f"SACK {state.sack}")

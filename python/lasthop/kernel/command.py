@@ -14,8 +14,8 @@ from lasthop.kernel.store import Kernel, find_kernel, kernels, recipe, remove, s
 def kernel_group() -> None:
     """Build and list the guest kernels of the kernel engine.
 
-    '--engine kernel' runs scenarios with the real TCP of a Linux kernel in virtual time: User-Mode Linux, an ordinary
-    program without privileges. The kernel is built once, from the distribution's source package.
+    '--engine kernel' runs scenarios with the real TCP of a Linux kernel, in virtual time. The guest is User-Mode Linux,
+    an ordinary program without privileges. Build a kernel once, from the distribution's source package.
     """
 
 
@@ -25,16 +25,18 @@ def kernel_group() -> None:
     default=DEFAULT_RELEASE,
     show_default=True,
     metavar="RELEASE|PATH",
-    help="A release that the distribution has as package linux-source-RELEASE, or a kernel's source: an unpacked tree, "
-    "or an archive.",
+    help="A release that the distribution packages as linux-source-RELEASE, or the path of a kernel's source: an "
+    "unpacked tree or an archive.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Compilers at a time.  [default: all cores]")
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Compilers to run at once.  [default: one per core]"
+)
+@click.option("--quiet", is_flag=True, help="Print only errors.")
 def build_command(*, source: str, jobs: int | None, quiet: bool) -> None:
     """Build a kernel and keep it for all scenarios.
 
-    Takes about four minutes of processor time, 2 GB of disk meanwhile and 8 MB afterwards, and no root: the source
-    package is fetched, checked by apt and unpacked, but not installed.
+    This takes about four minutes of processor time and 2 GB of disk, of which 8 MB remain. It needs no root: apt
+    fetches and checks the source package, and lasthop unpacks but does not install it.
 
     Example: lasthop kernel build --source 6.12
     """
@@ -59,9 +61,9 @@ def build_command(*, source: str, jobs: int | None, quiet: bool) -> None:
 
 @kernel_group.command("list")
 def list_command() -> None:
-    """List the kernels that were built, the one that is used by default last."""
+    """List the kernels that you have built; the default one comes last."""
     for kernel in kernels():
-        state = "" if kernel.info.recipe == recipe() else "  (for another version of lasthop: build it again)"
+        state = "" if kernel.info.recipe == recipe() else "  (built for another version of lasthop: build it again)"
         click.echo(f"{kernel.name:<8} Linux {kernel.info.version}{state}")
     if not kernels():
         click.echo(f"None in {store()}; 'lasthop kernel build' builds one.", err=True)
@@ -70,7 +72,7 @@ def list_command() -> None:
 @kernel_group.command("info")
 @click.argument("name", required=False)
 def info_command(name: str | None) -> None:
-    """Say what the kernel NAME was made from; without NAME the default one."""
+    """Show what the kernel NAME was built from. Without NAME, show the default one."""
     kernel = find_kernel(name)
     info = kernel.info
     facts = {
@@ -98,5 +100,5 @@ def remove_command(name: str) -> None:
 
 
 def _existing(name: str) -> Kernel:
-    """Find a kernel, be it out of date."""
+    """Find a kernel, even one that is out of date."""
     return next((kernel for kernel in kernels() if kernel.name == name), None) or find_kernel(name)

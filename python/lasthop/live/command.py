@@ -25,21 +25,23 @@ _SPIN_MAX_US = 1000
     "--link",
     metavar="PRESET|FILE",
     shell_complete=complete_links,
-    help="The last hop: a preset (--list), or a scenario file.",
+    help="The last hop: a preset (see --list) or a scenario file.",
 )
-@click.option("--cell", "key", metavar="KEY", help="The cell of FILE, by its whole key. A preset has only one cell.")
+@click.option(
+    "--cell", "key", metavar="KEY", help="Choose the cell of FILE by its full key. A preset has only one cell."
+)
 @click.option(
     "--only",
     multiple=True,
     metavar="FACTOR=LEVEL,...",
     shell_complete=complete_only,
-    help="The cell of FILE, by as many of its levels as tell it apart.",
+    help="Choose the cell of FILE by enough of its levels to identify it.",
 )
 @click.option(
     "--down",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="TRACE",
-    help="A Mahimahi trace in place of the rate, queue and errors of the link to the client. Its delay stays.",
+    help="Replace rate, queue and errors of the link to the client by a Mahimahi trace. The delay stays.",
 )
 @click.option(
     "--up",
@@ -47,12 +49,12 @@ _SPIN_MAX_US = 1000
     metavar="TRACE",
     help="The same for the link to the server.",
 )
-@click.option("--server", metavar="COMMAND", help="A shell command line to run on the server meanwhile.")
+@click.option("--server", metavar="COMMAND", help="Run this shell command line on the server.")
 @click.option(
     "--seed",
     type=click.IntRange(min=0, max=2**64 - 1),
     metavar="N",
-    help="Seed of all random streams.  [default: what the scenario says]",
+    help="Seed of all random streams.  [default: the scenario's]",
 )
 @click.option(
     "--spin",
@@ -61,11 +63,14 @@ _SPIN_MAX_US = 1000
     default=SPIN_US,
     show_default=True,
     metavar="MICROSECONDS",
-    help="Wait for the last so many microseconds before a delivery in a busy loop: more punctual, but costs processor "
-    "time.",
+    help="Before each delivery, spend this long in a busy loop. Deliveries are more punctual but cost processor time.",
 )
-@click.option("--status", is_flag=True, help="Show the state every second, also if standard error is no terminal.")
-@click.option("--quiet", is_flag=True, help="Print nothing but errors: no state, no summary.")
+@click.option(
+    "--status",
+    is_flag=True,
+    help="Print rate, queue, drops and lateness every second, even if standard error is not a terminal.",
+)
+@click.option("--quiet", is_flag=True, help="Print only errors: no status, no summary.")
 @click.option("--list", "list_presets", is_flag=True, help="List the presets.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def shell_command(
@@ -83,14 +88,14 @@ def shell_command(
     list_presets: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Run a program behind the last hop, with this machine's own TCP.
+    """Run a program behind an emulated last hop.
 
-    COMMAND, or a shell, runs on the client: a network namespace whose only way out is the emulated last hop. At its far
-    end is the server, another namespace: 'server' or 10.0.0.1 (fd00::1), where --server starts a program. Nothing else
-    can be reached. The exit code is that of COMMAND; all that was started ends with it.
+    COMMAND, or a shell if you give none, runs on the client. It uses this machine's own TCP. The client is a network
+    namespace whose only way out is the last hop. At the far end is the server, another namespace, called 'server' or
+    10.0.0.1 (fd00::1). --server starts a program there. The client can reach nothing else.
 
-    COMMAND starts at the first word that is no option, or after --. Needs Linux, and either permission to make user
-    namespaces or root.
+    Everything ends when COMMAND ends, and lasthop returns its exit code. COMMAND begins at the first word that is not
+    an option, or after --. You need Linux, and either root or permission to create user namespaces.
 
     Example: lasthop shell --link gprs --server 'nginx -g "daemon off;"' -- curl http://server/
     """

@@ -41,46 +41,50 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
     "flows",
     multiple=True,
     metavar="F",
-    help="One run: only this flow, or this page load, and the time it took; may be repeated.  [default: all]",
+    help="One run: show only this flow or page load, over the time it took. Repeat for more.  [default: all]",
 )
-@click.option("--from", "start", type=click.FloatRange(min=0), metavar="T", help="One run: begin at T seconds.")
-@click.option("--to", "stop", type=click.FloatRange(min=0), metavar="T", help="One run: end at T seconds.")
+@click.option(
+    "--from", "start", type=click.FloatRange(min=0), metavar="T", help="One run: start the time axis at T seconds."
+)
+@click.option(
+    "--to", "stop", type=click.FloatRange(min=0), metavar="T", help="One run: end the time axis at T seconds."
+)
 @click.option(
     "--y",
     metavar="METRIC",
-    help="Results: the column of the records to draw.  [default: the time that pages, short flows or transfers took]",
+    help="Results: the column to draw.  [default: the time that page loads, short flows or transfers took]",
 )
 @click.option(
     "--x",
     metavar="FACTOR",
-    help="Results: the factor on the horizontal axis; role is one, too.  [default: the last one with several levels]",
+    help="Results: the factor on the horizontal axis; may be role.  [default: the last factor with several levels]",
 )
 @click.option(
     "--hue",
     metavar="FACTOR",
-    help="Results: the factor told apart by colour. Each combination of those left has a panel.  [default: role, or "
-    "the last one left with several levels]",
+    help="Results: the factor shown by colour. Each combination of the remaining factors gets a panel.  [default: "
+    "role, or the last remaining factor with several levels]",
 )
-@click.option("--role", metavar="ROLE", help="Results: only flows of this role.  [default: all]")
+@click.option("--role", metavar="ROLE", help="Results: draw only flows with this role.  [default: all]")
 @click.option(
     "--format",
     "file_format",
     type=click.Choice(["png", "svg", "pdf"]),
-    help="The format, unless the ending of --out says it.  [default: png]",
+    help="File format, unless --out ends in one.  [default: png]",
 )
 @click.option(
     "--columns",
     type=click.IntRange(1, 2),
     default=2,
     show_default=True,
-    help="Width: one or two columns of a two-column paper.",
+    help="Width of the picture: one or two columns of a two-column paper.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE|DIR",
-    help="A new file that ends in .png, .svg or .pdf; or, for one run, a new folder, with a file for each panel. "
-    "Nothing is overwritten.  [default: NAME.png, for results NAME-METRIC.png, in the working folder; NAME-2.png if "
+    help="A new file that ends in .png, .svg or .pdf. For one run, also a new folder, which gets a file per panel. "
+    "Nothing is overwritten.  [default: NAME.png in the working folder, or NAME-METRIC.png for results; NAME-2.png if "
     "that exists]",
 )
 @quiet_option
@@ -88,22 +92,32 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
 def plot_command(context: click.Context, /, *, scenario: str, quiet: bool, **_: object) -> None:
     """Draw results, or one run over time, for a paper.
 
-    SOURCE is a folder of finished results, a scenario file, or the name of a study. Pictures are PNG, SVG or PDF.
+    SOURCE is a folder of finished results, a scenario file, or the name of a study.
 
-    Results, or those of the cells that --only names, are drawn as a metric against a factor (line: means with 95 %
-    intervals), as its distribution at each level (box: quartiles and extremes over the replications), or as
-    distribution functions of all values (cdf).
+    Kinds of pictures of results, which draw a metric against a factor:
 
-    Of a scenario, one run is simulated again and drawn over time. The kinds are waterfall (page loads: when each object
-    was connecting, waiting, receiving), sequence (segments, ACKs, retransmissions by kind and drops by cause of each
-    TCP flow), cwnd (with ssthresh), rtt (samples, timeout, expiries), queue (router queue by class, RED's average,
-    drops, marks) and throughput (goodput of each flow). Bad periods of the link are shaded. With many flows, those with
-    most losses and timeouts have colours and panels; the picture says how many are missing.
+    \b
+      line        means with 95 % intervals
+      box         quartiles and extremes over the replications at each level
+      cdf         distribution functions of all values
+
+    Kinds of pictures of one run of a scenario, which is simulated again:
+
+    \b
+      waterfall   page loads: when each object was connecting, waiting, receiving
+      sequence    segments, ACKs, retransmissions by kind, drops by cause
+      cwnd        congestion window and ssthresh
+      rtt         samples, timeout, expiries
+      queue       router queue by class, RED's average, drops, marks
+      throughput  goodput of each flow
+
+    Bad periods of the link are shaded. With many flows, only those with the most losses and timeouts get colours and
+    panels; the picture says how many it leaves out.
 
     Example: lasthop plot results/kulve2003 --y throughput_Bps --x variant --only link=r6
 
     Example: lasthop plot kulve2003 --only link=r6,workload=2tcp0udp,variant=frto --replication 12 --out frto.pdf
-    """
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     folder = Path(scenario)
     if folder.is_dir() and (is_results(folder) or not _is_study(scenario)):
         _refuse(context, _OF_ONE_RUN, f"chooses within one run, and {folder} is a folder of results")
