@@ -8,6 +8,9 @@ SHELL := bash
 # would warn about make's job server.
 MAKEFLAGS += --no-builtin-rules --no-print-directory --jobs=3
 unexport MAKEFLAGS
+ifneq ($(filter clean,$(MAKECMDGOALS)),)
+.NOTPARALLEL:
+endif
 
 BIN := .venv/bin
 STUDY := results/kulve2003
