@@ -111,6 +111,15 @@ class Cell:
         """
     def trace(self, seed: int, first: int, replication: int) -> Trace:
         """Run the chain from `first` and record every packet of `replication`."""
+    def overview(self, seed: int, first: int, replication: int, start_ns: int = ..., stop_ns: int = ...) -> Trace:
+        """Run the chain from `first` and keep what pictures of `replication` show, in bounded memory.
+
+        A long run keeps, of each short stretch of time, the first, last, least and greatest segments, ACKs, windows,
+        samples and queue lengths, and all drops, timeouts, retransmissions and the like up to 20 000; within `start_ns`
+        to `stop_ns` as much of all as fits. `packets` has a further column, `fresh_bytes`: payload that reached the
+        receiver for the first time since the flow's last row. `flows` has `flow`, `application`, `protocol` and
+        `direction`, that of the data, of the first 2000 flows. Releases the GIL.
+        """
     def capture(self, seed: int, first: int, replication: int, target: tuple[str, str], snap_length: int = ...) -> None:
         """Run the chain from `first` and write the packets of `replication`.
 
@@ -149,3 +158,6 @@ class Trace:
     @property
     def link_states(self) -> dict[str, list[Any]]:
         """`start_s`, `end_s` of the bad periods."""
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many `points`, `marks` and `flows` an overview does not hold; 0 of each in a whole recording."""

@@ -174,6 +174,16 @@ class ChosenRun:
         assert trace is not None
         return trace
 
+    def overview(self, start_s: float | None = None, stop_s: float | None = None) -> Trace:
+        """Run it and keep what pictures show, in bounded memory; the most detail lies between two times, if given."""
+        span = (round((start_s or 0.0) * 1e9), 2**64 - 1 if stop_s is None else round(stop_s * 1e9))
+        if self.plan.engine == MODEL:
+            return self.cell.overview(self.plan.seed, self.first, self.number, *span)
+        first, count = self._chain()
+        results = self.plan.run_cell(self.cell, self.plan.seed, first, count, record=self.number, overview=span)
+        assert results.trace is not None
+        return results.trace
+
     def capture(self, folder: Path, snap_length: int) -> None:
         """Run it and write its packets into `folder`, which exists."""
         if self.plan.engine == MODEL:

@@ -261,13 +261,14 @@ def _page(cell: _Rows) -> Iterator[Line]:
     if cell.pages is None:
         return
     yield _one("all", _RESPONSE_TIME, "median", cell.pages, cell)
-    main = cell.flows.filter(pl.col("role") == "main")
+    whole = cell.flows.filter(pl.col("outcome") != "aborted")  # the tables are of transfers, not of attempts
+    main = whole.filter(pl.col("role") == "main")
     if main.is_empty():
-        yield _one("all", _THROUGHPUT, "median", cell.flows, cell)
+        yield _one("all", _THROUGHPUT, "median", whole, cell)
     else:
         yield _one("main", _THROUGHPUT, "median", main, cell)
     for statistic in ("min", "max"):
-        yield _one("all", _THROUGHPUT, statistic, cell.flows, cell)
+        yield _one("all", _THROUGHPUT, statistic, whole, cell)
     for metric in _LOSSES:
         yield _worst_class(metric, cell)
 

@@ -61,6 +61,7 @@ class Trace:
     objects: dict[str, list[Any]]
     flows: dict[str, list[Any]]
     link_states: dict[str, list[Any]]
+    left_out: dict[str, int]
 
 
 @dataclass
@@ -122,9 +123,9 @@ class Cell:
         runs = {"replication": replications, "duration_s": [60.0] * count, "efficiency": [None] * count}
         return Results(flows, {"replication": [], "page": []}, {"replication": [], "application": []}, runs)
 
-    def trace(self, seed: int, first: int, replication: int) -> Trace:
+    def overview(self, seed: int, first: int, replication: int, start_ns: int = 0, stop_ns: int = 0) -> Trace:
         """Make up a transfer of 40 segments with one loss and a bad period."""
-        del seed, first, replication
+        del seed, first, replication, start_ns, stop_ns
         packets: list[dict[str, Any]] = []
         protocols = self._protocols()
         for flow, number in itertools.product(range(len(protocols)), range(40)):
@@ -145,13 +146,21 @@ class Cell:
             {name: [packet[name] for packet in packets] for name in packets[0]},
             tcp,
             {"flow": [], "object": []},
-            {"flow": names, "application": names, "protocol": protocols},
+            {"flow": names, "application": names, "protocol": protocols, "direction": ["down"] * len(names)},
             {"start_s": [5.0], "end_s": [7.5]},
+            {"points": 0, "marks": 0, "flows": 0},
         )
 
 
 def _packet_life(flow: int, number: int) -> list[dict[str, Any]]:
-    base = {"flow": flow, "queue_average": None, "queue_packets": None, "queue_class": 0, "window_bytes": 32_000}
+    base = {
+        "flow": flow,
+        "fresh_bytes": 0,
+        "queue_average": None,
+        "queue_packets": None,
+        "queue_class": 0,
+        "window_bytes": 32_000,
+    }
     data = base | {
         "direction": "down",
         "seq": number * 524,
@@ -172,7 +181,7 @@ def _packet_life(flow: int, number: int) -> list[dict[str, Any]]:
     return [
         data | {"time_ns": time, "event": "sent"},
         data | {"time_ns": time, "event": "enqueued", "queue_packets": number % 20, "queue_average": 3.5},
-        data | {"time_ns": time + 300_000_000, "event": "delivered"},
+        data | {"time_ns": time + 300_000_000, "event": "delivered", "fresh_bytes": 524},
         ack | {"time_ns": time + 600_000_000, "event": "delivered", "sack": blocks},
     ]
 

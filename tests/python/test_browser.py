@@ -72,7 +72,7 @@ def report(tmp_path: Path, lasthop_main: Callable[..., int]) -> Path:
 def tables() -> TraceTables:
     """Return what the report's first picture is made of: the first replication of the first cell."""
     study = _core.load(str(EXAMPLE))
-    return TraceTables.of(study.cells[0].trace(study.seed, 1, 1), study.cells[0].scenario)
+    return TraceTables.of(study.cells[0].overview(study.seed, 1, 1), study.cells[0].scenario)
 
 
 @pytest.fixture

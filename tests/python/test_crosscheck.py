@@ -59,7 +59,7 @@ def test_a_history_is_what_the_sender_saw_and_did_in_the_order_of_events() -> No
         "event": ["window", "window", "recovery-entered"], "cwnd": [1, 2, None], "ssthresh": [None] * 3,
         "in_flight": [1, 2, None],
     }  # fmt: skip
-    states = history(LiveTrace(packets=packet, tcp=tcp, objects={}, flows={}, link_states={}), 0)
+    states = history(LiveTrace(packets=packet, tcp=tcp, objects={}, flows={}, link_states={}, left_out={}), 0)
     assert [(s.ack, s.cwnd, s.sent, s.sack, s.happened) for s in states] == [
         (None, 1, [(1, 101)], "", []),
         (101, 2, [(101, 201)], "", []),
@@ -94,6 +94,7 @@ def run(events: list[tuple[int, str, int]], windows: Sequence[tuple[int, int]] =
         objects={},
         flows={},
         link_states={},
+        left_out={},
     )
 
 

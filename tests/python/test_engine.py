@@ -65,7 +65,7 @@ def test_a_trace_shows_the_replication_that_was_measured(study: _core.Study, key
     trace = chosen.trace(study.seed, 1, 3)
     last = [row for row, replication in enumerate(measured["replication"]) if replication == 3]
     assert trace.flows["elapsed_s"] == [measured["elapsed_s"][row] for row in last]
-    figure = go.Figure(trace_figure(trace, chosen.scenario)[0])
+    figure = go.Figure(trace_figure(chosen.overview(study.seed, 1, 3), chosen.scenario)[0])
     drawn = {entry.name: entry for entry in figure.data}
     assert {"segment sent", "acknowledged", "packets in the router queue", "bad link period"} <= set(drawn)
     # 188 640 bytes in segments, each sent for the first time once.
@@ -153,7 +153,7 @@ def test_of_many_flows_the_report_draws_some_of_every_application() -> None:
         ("http(m+8m)+2tcp-diffserv", {"page", "tcp-1", "tcp-2"}),
     ):
         chosen = cell(study, levels.format(workload))
-        figure, said = trace_figure(chosen.trace(study.seed, 1, 1), chosen.scenario)
+        figure, said = trace_figure(chosen.overview(study.seed, 1, 1), chosen.scenario)
         assert re.match(r"4 of \d+ TCP flows have a panel .* 7 of \d+ flows are drawn", said)
         named = {entry["name"].rpartition(" of ")[2] for entry in figure["data"] if "goodput of" in entry["name"]}
         assert len(named) == 7
@@ -170,7 +170,7 @@ def test_a_trace_draws_a_line_per_class() -> None:
 
     def drawn(key: str) -> dict[str, Any]:
         chosen = cell(study, key)
-        figure, _ = trace_figure(chosen.trace(study.seed, 1, 1), chosen.scenario)
+        figure, _ = trace_figure(chosen.overview(study.seed, 1, 1), chosen.scenario)
         return {entry.name: entry for entry in go.Figure(figure).data}
 
     lines = drawn("router=classes,queue=red")

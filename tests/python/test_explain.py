@@ -27,8 +27,9 @@ MS = 1_000_000
 # The measured counts that the facts of a TCP flow must have, and that make no sense for UDP.
 COUNTS = (
     "sent_packets", "received_packets", "sent_bytes", "retransmitted_packets", "unnecessary_retransmissions",
-    "timeouts", "spurious_timeouts", "fast_retransmits", "undone", "duplicate_acks", "triple_duplicate_acks",
-    "sack_blocks", "sack_blocks_total", "data_drops_queue", "data_drops_red", "data_drops_error", "data_marks_ecn",
+    "timeouts", "spurious_timeouts", "fast_retransmits", "tail_loss_probes", "undone", "duplicate_acks",
+    "triple_duplicate_acks", "sack_blocks", "sack_blocks_total",
+    "data_drops_queue", "data_drops_red", "data_drops_error", "data_marks_ecn",
     "ack_drops_queue", "ack_drops_red", "ack_drops_error", "ack_marks_ecn",
 )  # fmt: skip
 UDP_COUNTS = (
@@ -98,7 +99,9 @@ def compare_tcp(facts: TcpFacts, record: Row, place: object) -> None:
     assert {name: facts.counts[name] for name in COUNTS} == {name: record[name] for name in COUNTS}, place
     assert sum(timeout.spurious for timeout in facts.timeouts) == record["spurious_timeouts"], place
     assert len(facts.recoveries) == record["fast_retransmits"], place
+    assert len(facts.probes) == record["tail_loss_probes"], place
     told_again = [item for e in (*facts.recoveries, *facts.timeouts) for item in e.retransmissions]
+    told_again += [probe.again for probe in facts.probes if probe.again is not None]
     assert len(told_again) + len(facts.stray) == record["retransmitted_packets"], place
     elapsed_s = (facts.end_ns - facts.start_ns) / 1e9
     if record["elapsed_s"] is not None:
@@ -110,8 +113,32 @@ def compare_tcp(facts: TcpFacts, record: Row, place: object) -> None:
 
 def test_counts_verdicts_and_times_equal_the_records() -> None:
     totals = compare(_core.load(str(STUDY / "study.toml")), range(1, 5))
-    for name in set(COUNTS) - {"ack_drops_queue", "ack_drops_red", "ack_marks_ecn"}:
+    for name in set(COUNTS) - {"ack_drops_queue", "ack_drops_red", "ack_marks_ecn", "tail_loss_probes"}:
         assert totals[name] > 0, name
+
+
+PROBING = """
+extends = "EXAMPLE"
+name = "probing"
+
+[flow.download]
+bytes = "15 kB"
+
+[factor.link.lossy]
+errors = { good = "0 s", bad = "1000 s", packet_error_probability = 0.2 }
+"""
+
+
+def test_counts_equal_the_records_of_linux_6_which_probes_the_tail(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "probing.toml"
+    file.write_text(PROBING.replace("EXAMPLE", str(STUDY.parents[1] / "examples" / "modern.toml")), encoding="utf-8")
+    totals = compare(_core.load(str(file)), range(1, 31), "link=lossy")
+    for name in ("tail_loss_probes", "fast_retransmits", "timeouts"):
+        assert totals[name] > 5, name
+    assert lasthop_main("explain", file, "--only", "control=cubic,link=lossy", "--replication", 1) == 0
+    assert "Tail loss probe (RFC 8985, section 7)" in flat(capsys.readouterr().out)
 
 
 def test_counts_equal_the_records_of_page_loads() -> None:
@@ -301,6 +328,7 @@ SWITCHES = {
     "sack": True,
     "frto": "off",
     "ecn": False,
+    "tail_loss_probe": False,
 }
 
 
@@ -412,6 +440,48 @@ def test_a_fast_recovery_names_its_cause_and_a_dsack_its_verdict() -> None:
     assert "1 D-SACK block reported data that had arrived twice." in text
     assert "Undone at 0.602000 by D-SACK blocks" in text
     assert "Over at 0.602000, after 200 ms, when byte 2001 was asked for: cwnd 4, ssthresh 2." in text
+
+
+def test_an_ack_with_data_ends_a_row_of_duplicates_as_in_the_records() -> None:
+    tape = handshake()
+    for serial, seq in zip(range(2, 6), range(1, 2001, 500), strict=True):
+        tape.sent(200, serial, seq, 500)
+    for serial, payload in zip(range(6, 11), (0, 0, 0, 10, 0), strict=True):
+        tape.sent(300 + serial, serial, 1, payload, up=True, ack=1)
+        tape.event(400 + serial, serial, "delivered")
+    facts, _ = tape.facts()
+    # The first repeats the SYN-ACK's number; the record of the same events is in the crate lasthop-trace.
+    assert (facts.counts["duplicate_acks"], facts.counts["triple_duplicate_acks"]) == (4, 1)
+    tape = handshake()
+    for serial, payload in zip(range(6, 10), (0, 0, 10, 0), strict=True):
+        tape.sent(300 + serial, serial, 1, payload, up=True, ack=1)
+        tape.event(400 + serial, serial, "delivered")
+    facts, _ = tape.facts()
+    assert (facts.counts["duplicate_acks"], facts.counts["triple_duplicate_acks"]) == (3, 0)
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_tail_loss_probe_is_told_as_such(*, is_new: bool) -> None:
+    tape = handshake()
+    tape.sent(200, 2, 1, 500)
+    tape.event(201, 2, "dropped-queue")
+    tape.sender(700, "tail-loss-probe", seq=501 if is_new else 1)
+    if not is_new:
+        tape.sender(700, "retransmitted-probe", seq=1)
+    tape.sent(700, 3, 501 if is_new else 1, 500)
+    tape.event(800, 3, "delivered")
+    facts, packets = tape.facts()
+    (probe,) = facts.probes
+    assert (probe.again is None) == is_new
+    assert facts.counts["tail_loss_probes"] == 1
+    assert facts.counts["retransmitted_packets"] == (not is_new)
+    assert not facts.stray
+    text = flat(tell_tcp(facts, packets, {**SWITCHES, "tail_loss_probe": True}))
+    done = "new data is sent" if is_new else "the last segment is sent again"
+    told = f"0.700000 Tail loss probe (RFC 8985, section 7): nothing was sent or received for 500 ms; {done} to bring"
+    assert told in text
+    assert ("It arrived." if is_new else "It was needed: no earlier copy arrived.") in text
+    assert "0 timeouts (0 spurious), 1 tail loss probe," in text
 
 
 ONE_RUN = ("--only", "link=r1,workload=2tcp1udp,variant=eifel+ecn", "--replication", "1")

@@ -25,7 +25,7 @@ from lasthop import _core
 from lasthop.pictures import marks
 from lasthop.pictures.cast import MOST_COLOURS, MOST_PANELS, Cast
 from lasthop.pictures.marks import Mark, Shape
-from lasthop.pictures.panels import KINDS, new_bytes, panels, rate_window_s, sliding_rate
+from lasthop.pictures.panels import KINDS, panels, rate_window_s, sliding_rate
 from lasthop.pictures.shapes import Layer, Panel, Picture
 from lasthop.pictures.static import STYLE, draw, figure_of
 from lasthop.pictures.tables import TraceTables
@@ -37,6 +37,7 @@ EXAMPLE = EXAMPLES / "two-flows.toml"
 ONE_RUN = ("kulve2003", "--only", "link=e0,workload=2tcp1udp,variant=eifel+red", "--replication", 1)
 MSS = 1000
 MS = 1_000_000
+COMPLETE = {"points": 0, "marks": 0, "flows": 0}
 
 
 def packet(ms: int, event: str, direction: str = "down", seq: int = 0, **values: object) -> dict[str, Any]:
@@ -53,6 +54,7 @@ def packet(ms: int, event: str, direction: str = "down", seq: int = 0, **values:
         "window_bytes": 8000,
         "queue_packets": None,
         "queue_average": None,
+        "fresh_bytes": MSS if event == "delivered" and direction == "down" else 0,
     }
     return plain | values
 
@@ -83,7 +85,7 @@ def by_hand() -> TraceTables:
         packet(60, "sent", seq=1001),
         packet(70, "sent", seq=1001),
         packet(90, "delivered", seq=1001),
-        packet(95, "delivered", seq=1001),
+        packet(95, "delivered", seq=1001, fresh_bytes=0),
         packet(100, "delivered", "up", ack=3001, window_bytes=6000),
     ]
     events = [
@@ -97,11 +99,11 @@ def by_hand() -> TraceTables:
         tcp(80, "window", cwnd=1, ssthresh=2),
         tcp(100, "undone-frto"),
     ]
-    flows = {"flow": ["web"], "application": ["web"], "protocol": ["tcp"]}
+    flows = {"flow": ["web"], "application": ["web"], "protocol": ["tcp"], "direction": ["down"]}
     states = {"start_s": [0.05, 5.0], "end_s": [0.08, 6.0]}
     none: dict[str, list[Any]] = {"flow": [], "object": []}
     trace: Any = SimpleNamespace(
-        packets=table(packets), tcp=table(events), objects=none, flows=flows, link_states=states
+        packets=table(packets), tcp=table(events), objects=none, flows=flows, link_states=states, left_out=COMPLETE
     )
     return TraceTables.of(trace, '{"down": {"queue": {"red": {"min": "2 packets"}}}}')
 
@@ -162,7 +164,7 @@ def test_an_average_over_bytes_stands_apart_from_packets(tmp_path: Path) -> None
     file = tmp_path / "bytes.toml"
     file.write_text(f'extends = "{EXAMPLE}"\n[down.queue]\nlimit = "11520 B"\nred = {{ {red} }}\n', encoding="utf-8")
     cell = _core.load(str(file)).cells[0]
-    queue, average = panels(TraceTables.of(cell.trace(1, 1, 1), cell.scenario), ["queue"])
+    queue, average = panels(TraceTables.of(cell.overview(1, 1, 1), cell.scenario), ["queue"])
     names = [layer.mark.name for layer in queue.layers]
     assert (queue.unit, average.unit) == ("packets", "kB")
     assert marks.RED_AVERAGE.name not in names
@@ -190,10 +192,10 @@ def test_a_bad_period_as_long_as_the_run_is_said_and_shades_nothing(by_hand: Tra
 def test_panels_agree_with_the_metrics_of_the_same_run(key: str) -> None:
     study = _core.load(str(STUDY / "study.toml"))
     (cell,) = [cell for cell in study.cells if cell.key == key]
-    trace = cell.trace(study.seed, 1, 12)
+    trace = cell.overview(study.seed, 1, 12)
     tables = TraceTables.of(trace, cell.scenario)
     found = panels(tables)
-    metrics = pl.DataFrame(trace.flows, strict=False)
+    metrics = pl.DataFrame(cell.trace(study.seed, 1, 12).flows, strict=False)
     again_marks = {mark.name for mark in marks.RETRANSMISSIONS.values()}
     for flow, panel in zip(tables.flows[:2], found[:2], strict=True):
         row = metrics.row(flow.number, named=True)
@@ -209,13 +211,16 @@ def test_panels_agree_with_the_metrics_of_the_same_run(key: str) -> None:
         assert count.get("timer expired", 0) == row["timeouts"]
 
 
-@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12))))
-def test_new_bytes_are_those_that_no_range_had_before(ranges: list[tuple[int, int]]) -> None:
-    have: set[int] = set()
-    for (seq, length), fresh in zip(ranges, new_bytes((s, s + n) for s, n in ranges), strict=True):
-        asked = set(range(seq, seq + length))
-        assert fresh == len(asked - have)
-        have |= asked
+def test_tail_loss_probes_are_no_fast_retransmissions(by_hand: TraceTables) -> None:
+    fast = pl.col("event") == "retransmitted-fast"
+    probe = pl.when(fast).then(pl.lit("retransmitted-probe")).otherwise("event").alias("event")
+    new = by_hand.tcp.filter(event="retransmitted-fast").with_columns(
+        event=pl.lit("tail-loss-probe"), time_ns=pl.lit(20 * MS, pl.Int64), seq=pl.lit(2001, pl.Int64)
+    )
+    shown = layers(replace(by_hand, tcp=pl.concat([by_hand.tcp.with_columns(probe), new])), "sequence")
+    assert "fast retransmission" not in shown
+    assert (shown["tail loss probe"].x, shown["tail loss probe"].y) == ([0.06], [1.001])
+    assert (shown["tail loss probe with new data"].x, shown["tail loss probe with new data"].y) == ([0.02], [2.001])
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 1500))), st.integers(1, 8))
@@ -503,6 +508,7 @@ def test_a_page_load_is_put_together_from_objects_and_packets() -> None:
         "flow": ["tcp-1", "p/connection-1", "p/connection-2"],
         "application": ["tcp-1", "p", "p"],
         "protocol": ["tcp"] * 3,
+        "direction": ["down"] * 3,
     }
     trace: Any = SimpleNamespace(
         packets=table(packets),
@@ -510,6 +516,7 @@ def test_a_page_load_is_put_together_from_objects_and_packets() -> None:
         objects=objects,
         flows=flows,
         link_states={"start_s": [], "end_s": []},
+        left_out=COMPLETE,
     )
     tables = TraceTables.of(trace, "{}")
     times = ["t_connect_s", "t_request_s", "t_first_byte_s", "t_last_byte_s", "t_end_s"]
@@ -539,13 +546,15 @@ def test_a_router_with_classes_has_a_line_for_each() -> None:
         queued(30, "dropped-queue", 0, None, None),
         queued(40, "dequeued", 1, 0, 0, queue_packets=2),
     ]
-    flows = {"flow": ["web", "voice"], "application": ["web", "voice"], "protocol": ["tcp", "udp"]}
+    names = ["web", "voice"]
+    flows = {"flow": names, "application": names, "protocol": ["tcp", "udp"], "direction": ["down"] * 2}
     trace: Any = SimpleNamespace(
         packets=table(packets),
         tcp=table([tcp(0, "window")]),
         objects={"flow": [], "object": []},
         flows=flows,
         link_states={"start_s": [], "end_s": []},
+        left_out=COMPLETE,
     )
     classes = '{"name": "ef"}, {"name": "be", "queue": {"red": {"min": "2 packets"}}}'
     scenario = f'{{"down": {{"queue": {{}}, "htb": {{"class": [{classes}]}}}}}}'
@@ -571,7 +580,7 @@ def test_every_kind_has_a_panel(by_hand: TraceTables) -> None:
 def many() -> TraceTables:
     """Return a run of hundreds of short flows."""
     study = _core.load(str(EXAMPLES / "short-flows.toml"))
-    return TraceTables.of(study.cells[1].trace(study.seed, 1, 1), study.cells[1].scenario)
+    return TraceTables.of(study.cells[1].overview(study.seed, 1, 1), study.cells[1].scenario)
 
 
 def colours(drawn: Sequence[Panel]) -> dict[str, set[str]]:
@@ -590,7 +599,7 @@ def colours(drawn: Sequence[Panel]) -> dict[str, set[str]]:
 def test_a_flow_has_one_colour_in_all_panels(file: str, key: str) -> None:
     study = _core.load(str(EXAMPLES / f"{file}.toml"))
     (cell,) = [cell for cell in study.cells if cell.key == key]
-    trace = cell.trace(study.seed, 1, 1)
+    trace = cell.overview(study.seed, 1, 1)
     tables = TraceTables.of(trace, cell.scenario)
     drawn = colours(panels(tables))
     assert drawn == {flow.name: {marks.FLOW_COLORS[flow.number]} for flow in tables.flows}
@@ -607,7 +616,7 @@ def test_a_flow_has_one_colour_in_all_panels(file: str, key: str) -> None:
 def test_expiries_of_the_timer_have_the_colour_of_their_flow() -> None:
     study = _core.load(str(STUDY / "study.toml"))
     (cell,) = [cell for cell in study.cells if cell.key == "link=r6,workload=2tcp0udp,variant=frto"]
-    tables = TraceTables.of(cell.trace(study.seed, 1, 12), cell.scenario)
+    tables = TraceTables.of(cell.overview(study.seed, 1, 12), cell.scenario)
     (panel,) = panels(tables, ["rtt"])
     expired = [layer.mark for layer in panel.layers if layer.mark.name == "timer expired"]
     assert [mark.color for mark in expired] == list(marks.FLOW_COLORS[:2])
@@ -693,7 +702,7 @@ def assert_nothing_is_cut_off(picture: Picture, columns: int) -> None:
 def test_nothing_is_cut_off(file: str, number: int, columns: int) -> None:
     study = _core.load(str(EXAMPLES / f"{file}.toml"))
     cell = study.cells[number]
-    tables = TraceTables.of(cell.trace(study.seed, 1, 1), cell.scenario)
+    tables = TraceTables.of(cell.overview(study.seed, 1, 1), cell.scenario)
     cast = Cast.of(tables)
     drawn = panels(tables, KINDS, cast)
     assert_nothing_is_cut_off(tables.picture(drawn, notes=cast.notes(drawn)), columns)

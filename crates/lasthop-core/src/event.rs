@@ -99,6 +99,8 @@ pub enum RetransmissionKind {
     Timeout,
     /// A hole below the furthest SACK, sent because the window allowed and no new data was left.
     Forward,
+    /// The last segment, sent again as a tail loss probe.
+    Probe,
 }
 
 /// Which evidence showed that retransmissions had been unnecessary.
@@ -123,6 +125,12 @@ pub enum TcpEvent {
         seq: u64,
         /// Number of expiries in a row, this one included.
         backoff: u32,
+    },
+    /// No ACK came for a while, and a segment was sent to bring one (RFC 8985, section 7): new data, or the last
+    /// segment again, which is told as a retransmission too.
+    TailLossProbe {
+        /// First byte of the segment.
+        seq: u64,
     },
     /// Fast recovery began, or what Tahoe has in its place.
     RecoveryEntered {

@@ -17,7 +17,8 @@ use lasthop_core::{
 use lasthop_link::bad_periods;
 use lasthop_scenario::Scenario;
 use lasthop_trace::{
-    Analysis, Batch, CaptureTarget, Column, Columnar, ObjectRow, PacketRow, Recorder, TcpRow,
+    Analysis, Batch, CaptureTarget, Column, Columnar, LeftOut, ObjectRow, Overview, PacketRow, Recorder,
+    Span, TcpRow,
 };
 use nix::sys::epoll::EpollFlags;
 use nix::sys::prctl::set_pdeathsig;
@@ -46,9 +47,12 @@ pub struct RunSpec {
     /// Where the captures of replications go, by their numbers.
     #[serde(default)]
     pub captures: BTreeMap<u64, CaptureTarget>,
-    /// A replication of which everything is told.
+    /// A replication of which everything is told, or what pictures of it need.
     #[serde(default)]
     pub record: Option<u64>,
+    /// Only what pictures need is told, in detail within this time.
+    #[serde(default)]
+    pub overview: Option<Span>,
 }
 
 /// What is to be known of a replication beside its records.
@@ -74,10 +78,10 @@ pub struct Runs {
     recording: Option<Recording>,
 }
 
-/// One replication with everything that happened in it.
+/// One replication with what happened in it: tables, and the link's bad periods.
 #[derive(Debug)]
 struct Recording {
-    recorder: Recorder,
+    tables: serde_json::Value,
     bad_periods: Vec<(Instant, Instant)>,
 }
 
@@ -101,16 +105,33 @@ impl Runs {
 
 impl Recording {
     fn answer(&self) -> serde_json::Value {
-        let Self { recorder, bad_periods } = self;
+        let Self { tables, bad_periods } = self;
         let (starts, ends): (Vec<_>, Vec<_>) =
             bad_periods.iter().map(|(start, end)| (start.as_secs_f64(), end.as_secs_f64())).unzip();
-        serde_json::json!({
-            "packets": table(&PacketRow::columns(&recorder.packets)),
-            "tcp": table(&TcpRow::columns(&recorder.tcp)),
-            "objects": table(&ObjectRow::columns(&recorder.objects)),
-            "link_states": { "start_s": starts, "end_s": ends },
-        })
+        let mut answer = tables.clone();
+        answer["link_states"] = serde_json::json!({ "start_s": starts, "end_s": ends });
+        answer
     }
+}
+
+fn recorded(recorder: &Recorder) -> serde_json::Value {
+    serde_json::json!({
+        "packets": table(&PacketRow::columns(&recorder.packets)),
+        "tcp": table(&TcpRow::columns(&recorder.tcp)),
+        "objects": table(&ObjectRow::columns(&recorder.objects)),
+        "left_out": LeftOut::default(),
+    })
+}
+
+fn overviewed(overview: Overview) -> serde_json::Value {
+    let tables = overview.finish();
+    serde_json::json!({
+        "packets": table(&tables.packets),
+        "tcp": table(&tables.tcp),
+        "objects": table(&tables.objects),
+        "flows": table(&tables.flows),
+        "left_out": tables.left_out,
+    })
 }
 
 fn table(columns: &[(&'static str, Column)]) -> serde_json::Value {
@@ -168,8 +189,10 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
         let seed = Seed { study: spec.seed, replication };
         let capture = spec.captures.get(&replication).map(|target| target.open(scenario));
         let capture = capture.transpose().context("cannot write a capture")?;
-        let recorder = (spec.record == Some(replication)).then(Recorder::default);
-        let observer = Known((Analysis::of(scenario), (recorder, capture)));
+        let told = spec.record == Some(replication);
+        let recorder = (told && spec.overview.is_none()).then(Recorder::default);
+        let overview = spec.overview.filter(|_| told).map(|span| Overview::of(scenario, span));
+        let observer = Known((Analysis::of(scenario), ((recorder, overview), capture)));
         let router = LinuxRouter::create(scenario, seed)?;
         let clock = if in_guest {
             Clock::start_at(scenario.clock_phase(Host::Server, seed))?
@@ -177,16 +200,23 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
             Clock::start()?
         };
         let waiter = Waiter::new(clock, Duration::from_micros(spec.spin_us), rests)?;
-        let (end, Known((analysis, (recorder, capture))), of_run) =
+        let (end, Known((analysis, (told, capture))), of_run) =
             run_once(scenario, (seed, in_chain), &pair, router, (clock, waiter), observer)?;
         if let Some(capture) = capture {
             capture.finish().context("cannot write a capture")?;
         }
-        if let Some(recorder) = recorder {
+        let tables = match told {
+            (Some(recorder), _) => Some(recorded(&recorder)),
+            (None, overview) => overview.map(overviewed),
+        };
+        if let Some(tables) = tables {
             let bad_periods = bad_periods(scenario.errors.as_ref(), seed, end);
-            recording = Some(Recording { recorder, bad_periods });
+            recording = Some(Recording { tables, bad_periods });
         }
-        records.add(replication, analysis.finish(end));
+        let mut of_this = analysis.finish(end);
+        // The kernel does not tell a probe with new data from any other segment.
+        of_this.flows.iter_mut().for_each(|flow| flow.tail_loss_probes = None);
+        records.add(replication, of_this);
         facts.push(of_run);
     }
     Ok(Runs { records, facts, differences: features.differences, priority, recording })

@@ -17,8 +17,8 @@ use lasthop_host::run::needs_real_hosts;
 use lasthop_link::bad_periods;
 use lasthop_scenario::{Assumption, Roles, Scenario};
 use lasthop_trace::{
-    CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, ObjectRow, PacketRow,
-    SNAP_LENGTH, StreamRecord, TcpRow,
+    CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, LeftOut, ObjectRow, PacketRow,
+    SNAP_LENGTH, Span, StreamRecord, TcpRow,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -63,6 +63,8 @@ struct Trace {
     flows: Py<PyDict>,
     #[pyo3(get)]
     link_states: Py<PyDict>,
+    #[pyo3(get)]
+    left_out: Py<PyDict>,
 }
 
 #[pymethods]
@@ -238,6 +240,33 @@ impl Cell {
                 py,
                 &bad_periods(scenario.errors.as_ref(), run::seed_of(seed, replication), recording.end),
             )?,
+            left_out: left_out(py, LeftOut::default())?,
+        })
+    }
+
+    #[pyo3(signature = (seed, first, replication, start_ns = 0, stop_ns = u64::MAX))]
+    fn overview(
+        &self,
+        py: Python<'_>,
+        seed: u64,
+        first: u64,
+        replication: u64,
+        start_ns: u64,
+        stop_ns: u64,
+    ) -> PyResult<Trace> {
+        self.needs_model()?;
+        check_chain(first, replication)?;
+        let scenario = &self.cell.scenario;
+        let span = Span { start_ns, stop_ns };
+        let (tables, end) = py.detach(|| run::overview(scenario, (seed, first, replication), span));
+        let bad = bad_periods(scenario.errors.as_ref(), run::seed_of(seed, replication), end);
+        Ok(Trace {
+            packets: dict(py, tables.packets)?,
+            tcp: dict(py, tables.tcp)?,
+            objects: dict(py, tables.objects)?,
+            flows: dict(py, tables.flows)?,
+            link_states: link_states(py, &bad)?,
+            left_out: left_out(py, tables.left_out)?,
         })
     }
 }
@@ -272,6 +301,14 @@ fn link_states(py: Python<'_>, bad: &[(Instant, Instant)]) -> PyResult<Py<PyDict
     columns.set_item("start_s", bad.iter().map(|(start, _)| start.as_secs_f64()).collect::<Vec<_>>())?;
     columns.set_item("end_s", bad.iter().map(|(_, end)| end.as_secs_f64()).collect::<Vec<_>>())?;
     Ok(columns.unbind())
+}
+
+fn left_out(py: Python<'_>, left_out: LeftOut) -> PyResult<Py<PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("points", left_out.points)?;
+    dict.set_item("marks", left_out.marks)?;
+    dict.set_item("flows", left_out.flows)?;
+    Ok(dict.unbind())
 }
 
 fn json(scenario: &Scenario) -> String {

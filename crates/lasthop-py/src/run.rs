@@ -3,7 +3,9 @@
 use lasthop_core::{Instant, Observer, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_sim::{HostMemory, RunEnd};
-use lasthop_trace::{Analysis, Batch, CaptureTarget, FlowRecord, Recorder, Table};
+use lasthop_trace::{
+    Analysis, Batch, CaptureTarget, FlowRecord, Overview, OverviewTables, Recorder, Span, Table,
+};
 use std::io;
 
 /// One replication with everything that happened in it.
@@ -55,6 +57,17 @@ pub fn record(scenario: &Scenario, seed: u64, first: u64, replication: u64) -> R
     let mut batch = Batch::default();
     batch.add(replication, analysis.finish(time));
     Recording { recorder, flows: batch.flows, end: time }
+}
+
+/// Runs the chain from `first` and keeps what pictures of `replication` need; also when it ended.
+pub fn overview(
+    scenario: &Scenario,
+    (seed, first, replication): (u64, u64, u64),
+    span: Span,
+) -> (OverviewTables, Instant) {
+    let mut overview = Overview::of(scenario, span);
+    let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut overview);
+    (overview.finish(), time)
 }
 
 /// Runs the chain from `first` and captures `replication`.

@@ -18,6 +18,7 @@ mod check;
 mod compose;
 mod error;
 mod extends;
+mod lan;
 mod matrix;
 mod notes;
 mod schema;

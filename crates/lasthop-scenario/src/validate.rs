@@ -8,6 +8,7 @@ use lasthop_traffic::{
     ShortFlowsConfig, WebClientsConfig,
 };
 
+use crate::lan::streams_fit;
 use crate::tcp;
 use crate::types::{RouterImplementation, Scenario, Topology};
 
@@ -93,6 +94,9 @@ pub fn validate(scenario: &Scenario) -> Vec<Invalid> {
     }
     kinds(scenario, &mut faults);
     faults.not_zero(&scenario.time_limit, "time_limit", "300 s");
+    if faults.0.is_empty() {
+        faults.0.extend(streams_fit(scenario).err());
+    }
     faults.0
 }
 

@@ -106,10 +106,19 @@ struct Flow {
     inside: u64,
     /// What its application wrote, as far as it is TCP.
     offered_bytes: u64,
-    /// Data-direction packets in the router queue, and since when.
-    waiting: VecDeque<(u64, Instant)>,
+    /// Packets in the router queues, and since when: data direction, ACK direction.
+    waiting: [VecDeque<(u64, Instant)>; 2],
     queue_delay: Samples,
     transport: Transport,
+}
+
+/// What a packet's event says of the router queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queue {
+    /// The event itself tells its depth, if it changed.
+    AsTold,
+    /// The packet had waited in it, and was lost there: a drop tells no depth.
+    LostFrom,
 }
 
 #[derive(Debug)]
@@ -163,8 +172,8 @@ impl Analysis {
         for flow in flows {
             let grouped = flow.info.group.is_some();
             let record = match &flow.info.group {
-                Some(name) => group(&mut self.groups, name).take(flow),
-                None => flow.finish(),
+                Some(name) => group(&mut self.groups, name).take(flow, end),
+                None => flow.finish(end),
             };
             if self.keep_every_flow || !grouped {
                 records.push(record);
@@ -172,8 +181,9 @@ impl Analysis {
         }
         if self.groups.is_empty() {
             let tcp = records.iter().filter(|flow| flow.protocol == Protocol::Tcp);
-            run.fairness_jain =
-                tcp.map(|flow| flow.throughput_Bps).collect::<Option<Vec<f64>>>().and_then(|x| jain(&x));
+            let whole = tcp.clone().all(|flow| flow.outcome != Outcome::Aborted);
+            let throughputs: Vec<f64> = tcp.filter_map(|flow| flow.throughput_Bps).collect();
+            run.fairness_jain = jain(&throughputs).filter(|_| whole);
         }
         let shorts = self.groups.into_iter().map(Group::finish).collect();
         Records { flows: records, shorts, pages, run }
@@ -184,13 +194,13 @@ impl Analysis {
     }
 
     /// Takes a short flow together with the others once nothing can happen to it any more.
-    fn fold(&mut self, id: FlowId) {
+    fn fold(&mut self, now: Instant, id: FlowId) {
         let over = |flow: &mut Box<Flow>| flow.retired && flow.inside == 0;
         if !self.keep_every_flow
             && let Some(flow) = self.flows[id.0 as usize].take_if(over)
             && let Some(name) = &flow.info.group
         {
-            group(&mut self.groups, name).take(*flow);
+            group(&mut self.groups, name).take(*flow, now);
         }
     }
 
@@ -225,11 +235,11 @@ impl Observer for Analysis {
         }
     }
 
-    fn retired(&mut self, _now: Instant, flow: FlowId) {
+    fn retired(&mut self, now: Instant, flow: FlowId) {
         if let Some(flow) = self.flow(flow) {
             flow.retired = true;
         }
-        self.fold(flow);
+        self.fold(now, flow);
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
@@ -242,12 +252,14 @@ impl Observer for Analysis {
         }
         self.bottleneck.packet(now, event, packet);
         let Some(flow) = self.flows[packet.flow.0 as usize].as_deref_mut() else { return };
-        flow.packet(now, event, packet);
+        if flow.packet(now, event, packet) == Queue::LostFrom {
+            self.bottleneck.lost_from_queue(now, packet);
+        }
         if event == PacketEvent::Delivered && flow.info.group.is_none() && flow.is_data(packet) {
             self.background_bytes += u64::from(packet.ip_bytes);
         }
         if flow.retired {
-            self.fold(packet.flow);
+            self.fold(now, packet.flow);
         }
         if !self.pages.is_empty()
             && let Some(page) = self.page_of(packet.flow)
@@ -289,6 +301,7 @@ impl Flow {
             flow: info.name.clone(),
             application,
             protocol: info.protocol,
+            tail_loss_probes: Some(0),
             ..FlowRecord::default()
         };
         let transport = match info.protocol {
@@ -304,14 +317,16 @@ impl Flow {
             retired: false,
             inside: 0,
             offered_bytes: 0,
-            waiting: VecDeque::new(),
+            waiting: [VecDeque::new(), VecDeque::new()],
             queue_delay: Samples::default(),
             transport,
         }
     }
 
-    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+    /// Takes in an event; says whether the packet was lost out of a router queue.
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) -> Queue {
         let data = self.is_data(packet);
+        let mut queue = Queue::AsTold;
         match event {
             PacketEvent::Sent => {
                 self.first_packet.get_or_insert(now);
@@ -329,14 +344,18 @@ impl Flow {
             }
             PacketEvent::Marked if data => self.record.data_marks_ecn += 1,
             PacketEvent::Marked => self.record.ack_marks_ecn += 1,
-            PacketEvent::Enqueued(_) if data => self.waiting.push_back((packet.serial, now)),
-            PacketEvent::Dequeued(_) if data => {
-                if let Some(since) = self.leave_queue(packet.serial) {
+            PacketEvent::Enqueued(_) => self.waiting[usize::from(!data)].push_back((packet.serial, now)),
+            PacketEvent::Dequeued(_) => {
+                if let Some(since) = self.leave_queue(data, packet.serial)
+                    && data
+                {
                     self.queue_delay.record(now.saturating_since(since));
                 }
             }
             PacketEvent::Dropped(cause) => {
-                self.leave_queue(packet.serial);
+                if self.leave_queue(data, packet.serial).is_some() {
+                    queue = Queue::LostFrom;
+                }
                 *self.drops(data, cause) += 1;
             }
             _ => {}
@@ -353,6 +372,7 @@ impl Flow {
             }
             _ => {}
         }
+        queue
     }
 
     fn is_data(&self, packet: &Packet) -> bool {
@@ -360,9 +380,10 @@ impl Flow {
     }
 
     /// Forgets a packet in the router queue; when it came, if it was there.
-    fn leave_queue(&mut self, serial: u64) -> Option<Instant> {
-        let index = self.waiting.iter().position(|(waiting, _)| *waiting == serial)?;
-        self.waiting.remove(index).map(|(_, since)| since)
+    fn leave_queue(&mut self, data: bool, serial: u64) -> Option<Instant> {
+        let waiting = &mut self.waiting[usize::from(!data)];
+        let index = waiting.iter().position(|(waiting, _)| *waiting == serial)?;
+        waiting.remove(index).map(|(_, since)| since)
     }
 
     fn drops(&mut self, data: bool, cause: DropCause) -> &mut u64 {
@@ -389,7 +410,8 @@ impl Flow {
         .unwrap_or(end)
     }
 
-    fn finish(self) -> FlowRecord {
+    /// Its record, if the run ends at `end`.
+    fn finish(self, end: Instant) -> FlowRecord {
         let mut record = self.record;
         record.start_s = self.started.map(Instant::as_secs_f64);
         [
@@ -399,8 +421,8 @@ impl Flow {
             record.queue_delay_max_s,
         ] = self.queue_delay.quantiles_s([0.0, 0.5, 0.95, 1.0]);
         match self.transport {
-            Transport::Tcp(tcp) => tcp.finish(self.started, &mut record),
-            Transport::Udp(udp) => udp.finish(self.info.offered_bytes, &mut record),
+            Transport::Tcp(tcp) => tcp.finish(self.started, end, &mut record),
+            Transport::Udp(udp) => udp.finish(self.started, end, self.info.offered_bytes, &mut record),
         }
         record
     }
@@ -452,6 +474,12 @@ impl TcpLoad {
         let ratios: Vec<f64> = brought.iter().zip(&shares).map(|(brought, share)| brought / share).collect();
         if self.capacity > 0.0 { jain(&ratios) } else { None }
     }
+}
+
+/// Bytes per second from one time to another; 0 if no time passed.
+fn rate(bytes: u64, from: Instant, to: Instant) -> f64 {
+    let seconds = to.saturating_since(from).as_secs_f64();
+    if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 }
 }
 
 /// The outcome of a flow that ran to its end or did not.

@@ -2,8 +2,8 @@
 //!
 //! [`Analysis`] turns the events of one run into one [`FlowRecord`] per flow, one [`PageRecord`] per page load,
 //! one [`ShortRecord`] per kind of short flows and one [`RunRecord`];
-//! [`Recorder`] keeps the events themselves for pictures; [`Capture`] writes the packets as pcapng;
-//! [`Conservation`] checks that no packet appears, disappears or is settled twice. All four are
+//! [`Recorder`] keeps the events themselves, [`Overview`] what pictures need of them; [`Capture`] writes the packets as pcapng;
+//! [`Conservation`] checks that no packet appears, disappears or is settled twice. All of them are
 //! observers and can be combined as tuples.
 //!
 //! They rely on one property of the stream: within a flow and direction, serials rise in the order
@@ -14,17 +14,20 @@ mod analyze;
 mod batch;
 mod columns;
 mod conservation;
+mod overview;
 mod pcap;
 mod recorder;
 mod records;
 mod samples;
 mod scenario;
+mod thinned;
 
 pub use analysis::{Analysis, ApplicationInfo, Records, RunInfo};
 pub use analyze::{CaptureError, CaptureRecord, Ending, StreamRecord, analyze};
 pub use batch::{Batch, Table};
 pub use columns::{Column, Columnar};
 pub use conservation::{Conservation, Counts, Violation};
+pub use overview::{LeftOut, Overview, OverviewTables, Span};
 pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH, http_request};
 pub use recorder::{ObjectRow, PacketKind, PacketRow, Recorder, TcpKind, TcpRow};
 pub use records::{FlowRecord, Outcome, PageRecord, RunRecord, ShortRecord};

@@ -45,6 +45,8 @@ labels! {
         Established = "established",
         /// The retransmission timer expired.
         Timeout = "timeout",
+        /// A tail loss probe was sent.
+        TailLossProbe = "tail-loss-probe",
         /// Fast recovery began.
         RecoveryEntered = "recovery-entered",
         /// Recovery is over.
@@ -63,6 +65,8 @@ labels! {
         RetransmittedTimeout = "retransmitted-timeout",
         /// A hole was filled because the window allowed.
         RetransmittedForward = "retransmitted-forward",
+        /// The last segment was sent again as a tail loss probe.
+        RetransmittedProbe = "retransmitted-probe",
         /// The window changed.
         Window = "window",
         /// A round-trip time was measured.
@@ -172,7 +176,8 @@ columnar! {
     }
 }
 
-/// Keeps every event of a run, about 200 bytes each: for chosen replications, not for campaigns.
+/// Keeps every event of a run, about 200 bytes each, for what has to be exact; pictures use an
+/// [`Overview`](crate::Overview).
 #[derive(Debug, Default)]
 pub struct Recorder {
     /// Packet events in the order of the run.
@@ -199,39 +204,39 @@ impl Observer for Recorder {
     }
 
     fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
-        let time = Some(now.as_nanos());
-        match event {
-            HttpEvent::Request { object, .. } => self.objects.push(ObjectRow {
-                flow: flow.0,
-                object,
-                bytes: None,
-                request_ns: now.as_nanos(),
-                response_ns: None,
-                first_byte_ns: None,
-                last_byte_ns: None,
-            }),
-            HttpEvent::Response { object, body_bytes, .. } => {
-                if let Some(row) = self.object(flow, object) {
-                    (row.bytes, row.response_ns) = (Some(body_bytes), time);
-                }
-            }
-            HttpEvent::FirstByte { object } => {
-                if let Some(row) = self.object(flow, object) {
-                    row.first_byte_ns = time;
-                }
-            }
-            HttpEvent::LastByte { object } => {
-                if let Some(row) = self.object(flow, object) {
-                    row.last_byte_ns = time;
-                }
-            }
-        }
+        note_object(&mut self.objects, now, flow, event);
     }
 }
 
-impl Recorder {
-    fn object(&mut self, flow: FlowId, object: u32) -> Option<&mut ObjectRow> {
-        self.objects.iter_mut().find(|row| row.flow == flow.0 && row.object == object)
+/// Takes in what happened to an object of a page load.
+pub(crate) fn note_object(objects: &mut Vec<ObjectRow>, now: Instant, flow: FlowId, event: HttpEvent) {
+    let time = Some(now.as_nanos());
+    let known = |row: &&mut ObjectRow, object| row.flow == flow.0 && row.object == object;
+    match event {
+        HttpEvent::Request { object, .. } => objects.push(ObjectRow {
+            flow: flow.0,
+            object,
+            bytes: None,
+            request_ns: now.as_nanos(),
+            response_ns: None,
+            first_byte_ns: None,
+            last_byte_ns: None,
+        }),
+        HttpEvent::Response { object, body_bytes, .. } => {
+            if let Some(row) = objects.iter_mut().find(|row| known(row, object)) {
+                (row.bytes, row.response_ns) = (Some(body_bytes), time);
+            }
+        }
+        HttpEvent::FirstByte { object } => {
+            if let Some(row) = objects.iter_mut().find(|row| known(row, object)) {
+                row.first_byte_ns = time;
+            }
+        }
+        HttpEvent::LastByte { object } => {
+            if let Some(row) = objects.iter_mut().find(|row| known(row, object)) {
+                row.last_byte_ns = time;
+            }
+        }
     }
 }
 
@@ -252,7 +257,7 @@ fn packet_kind(event: PacketEvent) -> (PacketKind, Option<QueueDepth>) {
     }
 }
 
-fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &Packet) -> PacketRow {
+pub(crate) fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &Packet) -> PacketRow {
     let (event, depth) = packet_kind(event);
     let mut row = PacketRow {
         order,
@@ -294,7 +299,7 @@ fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &Packet) -> 
     row
 }
 
-fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event: TcpEvent) -> TcpRow {
+pub(crate) fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event: TcpEvent) -> TcpRow {
     let mut row = TcpRow {
         order,
         time_ns: now.as_nanos(),
@@ -315,6 +320,10 @@ fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event: TcpEvent) 
             (row.seq, row.backoff) = (Some(seq), Some(backoff));
             TcpKind::Timeout
         }
+        TcpEvent::TailLossProbe { seq } => {
+            row.seq = Some(seq);
+            TcpKind::TailLossProbe
+        }
         TcpEvent::RecoveryEntered { recovery_point } => {
             row.seq = Some(recovery_point);
             TcpKind::RecoveryEntered
@@ -330,6 +339,7 @@ fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event: TcpEvent) 
                 RetransmissionKind::Fast => TcpKind::RetransmittedFast,
                 RetransmissionKind::Timeout => TcpKind::RetransmittedTimeout,
                 RetransmissionKind::Forward => TcpKind::RetransmittedForward,
+                RetransmissionKind::Probe => TcpKind::RetransmittedProbe,
             }
         }
         TcpEvent::Window { cwnd, ssthresh, in_flight } => {

@@ -14,7 +14,7 @@ labels! {
         Closed = "closed",
         /// The TCP sender gave up, or was reset.
         Aborted = "aborted",
-        /// Still under way when the run ended.
+        /// Cut: still under way when the run reached its time limit.
         #[default]
         Unfinished = "unfinished",
     }
@@ -42,8 +42,10 @@ columnar! {
         elapsed_s: Option<f64>,
         /// First data segment sent to the ACK of the last application byte received.
         data_transmit_s: Option<f64>,
-        /// TCP: bytes sent, each counted once, / `elapsed_s`. UDP: received payload plus 8 per datagram /
-        /// `elapsed_s`.
+        /// TCP: bytes sent, each counted once, / `elapsed_s`; of a flow that was cut or aborted, the bytes that
+        /// the receiver acknowledged / the time from `start_s` to then. UDP: received payload plus 8 per datagram
+        /// / `elapsed_s`; with less than two arrivals / the time from `start_s` to the arrival or the run's end.
+        /// `None` only if the flow sent nothing.
         throughput_Bps: Option<f64>,
         /// Data segments sent, retransmissions included.
         sent_packets: u64,
@@ -67,6 +69,8 @@ columnar! {
         spurious_timeouts: u64,
         /// Entries into fast recovery.
         fast_retransmits: u64,
+        /// Tail loss probes (RFC 8985, section 7), with new data or old; `None` where the hosts' TCP does not tell.
+        tail_loss_probes: Option<u64>,
         /// Reductions of the window that the sender found spurious and undid.
         undone: u64,
         /// Packets received by the sender that repeat the highest ACK number so far and carry no
@@ -161,7 +165,8 @@ columnar! {
         /// flow's first packet to the last one's end, as a share of what the bottleneck could carry
         /// in full segments. This and both fairnesses are `None` with short flows.
         efficiency: Option<f64>,
-        /// Jain's index over the TCP flows' throughput; `None` unless every TCP flow has one.
+        /// Jain's index over the throughput of the TCP flows that sent, cut ones included; `None` if one was
+        /// aborted.
         fairness_jain: Option<f64>,
         /// Jain's index over x/e of the TCP flows that were offered anything: x the in-sequence bytes as in
         /// `efficiency`, e the max-min fair share of the same capacity given what the applications wrote.

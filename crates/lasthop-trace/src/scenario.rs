@@ -8,7 +8,9 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::PathBuf;
 
-use crate::{Addresses, Analysis, ApplicationInfo, Capture, CapturePoint, DROPS_FILE, RunInfo};
+use crate::{
+    Addresses, Analysis, ApplicationInfo, Capture, CapturePoint, DROPS_FILE, Overview, RunInfo, Span,
+};
 
 /// Where the capture of one run goes, and what its files say of themselves.
 #[derive(Clone, Debug, Deserialize)]
@@ -47,6 +49,13 @@ impl Analysis {
             packet_bytes: scenario.mtu.0 as u32,
         };
         Self::new(scenario.flow.iter().map(application_info).collect(), run)
+    }
+}
+
+impl Overview {
+    /// An overview of one run of `scenario`, on whichever engine, in detail within `span`.
+    pub fn of(scenario: &Scenario, span: Span) -> Self {
+        Self::new(scenario.flow.iter().map(|flow| flow.name().to_owned()).collect(), span)
     }
 }
 

@@ -69,7 +69,7 @@ def history(trace: Trace, flow: int) -> list[State]:
             case "closed":
                 # A closed socket has forgotten its window.
                 state.cwnd = state.ssthresh = None
-            case "timeout" | "recovery-entered" | "recovery-left" | "ecn-reduction":
+            case "timeout" | "tail-loss-probe" | "recovery-entered" | "recovery-left" | "ecn-reduction":
                 state.happened.append(row["event"])
             case str(event) if event.startswith("undone-"):
                 state.happened.append(event)

@@ -53,6 +53,19 @@ class Episode:
 
 
 @dataclass(slots=True)
+class Probe:
+    """A tail loss probe: `again` if it repeated the last segment; none of new data.
+
+    `waiting_since_ns` is when the sender last sent a packet or got an ACK.
+    """
+
+    start: Moment
+    waiting_since_ns: int
+    packet: Packet
+    again: Retransmission | None = None
+
+
+@dataclass(slots=True)
 class Recovery(Episode):
     """A fast recovery: `duplicates` ACKs for `head` came before it, `sacked` segments were SACKed.
 
@@ -160,6 +173,7 @@ class TcpFacts:
     waits: list[tuple[int, int]]
     recoveries: list[Recovery]
     timeouts: list[Timeout]
+    probes: list[Probe]
     reductions: list[Reduction]
     undos: list[Undo]
     bursts: list[Burst]
@@ -205,6 +219,8 @@ class _History:
         self.active: Recovery | Timeout | None = None
         self.reductions: list[Reduction] = []
         self.undos: list[Undo] = []
+        self.probes: list[Probe] = []
+        self.probe_of: dict[int, tuple[Moment, int]] = {}
         self.changes: list[tuple[Moment, str | None]] = []
         self.stray: list[Retransmission] = []
         self.retransmissions: list[Retransmission] = []
@@ -261,6 +277,8 @@ class _History:
         return self.window_before(now)
 
     def _sent(self, now: Moment, packet: Packet) -> None:
+        if packet.end > packet.seq and packet.seq in self.probe_of:
+            self.probes.append(Probe(*self.probe_of.pop(packet.seq), packet))
         self.activity = now
         una = self.highest_ack or 0
         if packet.seq <= una < packet.end:
@@ -278,7 +296,12 @@ class _History:
                 self.counts["retransmitted_packets"] += 1
                 again = Retransmission(packet, kind)
                 self.retransmissions.append(again)
-                (self.episodes[-1].retransmissions if self.episodes else self.stray).append(again)
+                if kind == "probe":
+                    self.probes[-1].again = again
+                elif self.episodes:
+                    self.episodes[-1].retransmissions.append(again)
+                else:
+                    self.stray.append(again)
             self.data_end = max(self.data_end, packet.data_end)
         if packet.end > packet.seq:
             self.copies.append(packet)
@@ -298,10 +321,13 @@ class _History:
             self.sacked = [block for block in self.sacked if block[1] > ack]
             if self.fin is not None and ack >= self.fin.end and self.fin_acknowledged is None:
                 self.fin_acknowledged = now
-        elif ack == self.highest_ack and not packet.payload_bytes and not packet.flags & (SYN | RST):
-            self.counts["duplicate_acks"] += 1
-            self.repeats += 1
-            self.counts["triple_duplicate_acks"] += self.repeats == 3
+        elif ack == self.highest_ack:
+            if packet.payload_bytes or packet.flags & (SYN | RST):
+                self.repeats = 0
+            else:
+                self.counts["duplicate_acks"] += 1
+                self.repeats += 1
+                self.counts["triple_duplicate_acks"] += self.repeats == 3
 
     def _sack(self, packet: Packet, ack: int) -> None:
         first, *rest = packet.sack
@@ -334,6 +360,9 @@ class _History:
             self.kinds[row["seq"]] = event.removeprefix("retransmitted-")
         elif event == "recovery-entered":
             self._enter_recovery(now, row["seq"])
+        elif event == "tail-loss-probe":
+            self.counts["tail_loss_probes"] += 1
+            self.probe_of[row["seq"]] = (now, self.activity.ns)
         elif event == "timeout":
             self._expire(now, row)
         elif event == "recovery-left":
@@ -566,6 +595,7 @@ def gather(
         waits=history.waits,
         recoveries=history.recoveries(),
         timeouts=history.timeouts(),
+        probes=history.probes,
         reductions=history.reductions,
         undos=history.undos,
         bursts=bursts,

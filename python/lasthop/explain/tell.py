@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lasthop.explain import facts
-from lasthop.explain.facts import Burst, Episode, Phase, Recovery, TcpFacts, Timeout, Window
+from lasthop.explain.facts import Burst, Episode, Phase, Probe, Recovery, TcpFacts, Timeout, Window
 from lasthop.explain.packets import SYN, Moment, Packet, Packets, Place
 from lasthop.explain.words import CAUSES, byte_ranges, clock, count, length, listed, paragraph, plain, tries
 
@@ -44,6 +44,7 @@ class _Teller:
             *(self._burst(burst) for burst in story.bursts),
             *(self._recovery(recovery) for recovery in story.recoveries),
             *(self._timeout(timeout) for timeout in story.timeouts),
+            *(self._probe(probe) for probe in story.probes),
             *self._reductions(),
             *self._late_undos(),
             *self._bad_periods(),
@@ -151,6 +152,7 @@ class _Teller:
 
     def _retransmissions(self) -> Iterator[facts.Retransmission]:
         yield from self.story.stray
+        yield from (probe.again for probe in self.story.probes if probe.again is not None)
         for episode in (*self.story.recoveries, *self.story.timeouts):
             yield from episode.retransmissions
 
@@ -215,6 +217,23 @@ class _Teller:
             text += f"{self._response(timeout)} {_change(timeout.before, timeout.after)}.\n"
             text += self._sent_again(timeout) + self._undone(timeout) + self._episode_end(timeout, None)
         return start.ns, start.order, text
+
+    def _probe(self, probe: Probe) -> Entry:
+        waited = length(probe.start.ns - probe.waiting_since_ns)
+        what = "the last segment is sent again" if probe.again else "new data is sent"
+        text = (
+            f"Tail loss probe (RFC 8985, section 7): nothing was sent or received for {waited}; {what} to bring an ACK "
+        )
+        text += f"({_control_name(probe.packet) if not probe.packet.payload_bytes else byte_ranges([probe.packet])}). "
+        if probe.packet.dropped is not None:
+            text += "The probe was lost."
+        elif probe.again is None:
+            text += "It arrived." if probe.packet.delivered else "It was under way when the run ended."
+        elif probe.again.unnecessary:
+            text += "It repaired nothing, for an earlier copy arrived."
+        else:
+            text += "It was needed: no earlier copy arrived."
+        return probe.start.ns, probe.start.order, text
 
     def _response(self, timeout: Timeout) -> str:
         detected = any(cause == "frto" for _, cause in timeout.undone)
@@ -351,9 +370,10 @@ class _Teller:
             f"{count(counts['retransmitted_packets'], 'retransmission')} ({story.retransmitted_bytes} bytes), "
             f"{counts['unnecessary_retransmissions']} unnecessary ({story.unnecessary_bytes} bytes)."
         )
+        probes = f"{count(counts['tail_loss_probes'], 'tail loss probe')}, " if self.tcp["tail_loss_probe"] else ""
         yield plain(
             f"Signs of loss: {counts['fast_retransmits']} x fast recovery, "
-            f"{count(counts['timeouts'], 'timeout')} ({counts['spurious_timeouts']} spurious), "
+            f"{count(counts['timeouts'], 'timeout')} ({counts['spurious_timeouts']} spurious), {probes}"
             f"{count(counts['undone'], 'reduction')} undone, {count(counts['duplicate_acks'], 'duplicate ACK')}, "
             f"{count(counts['sack_blocks'], 'ACK')} with SACK, {count(story.dsacks, 'D-SACK block')}."
         )

@@ -64,10 +64,12 @@ class KernelEngine:
         *,
         captures: Mapping[int, CaptureTarget] | None = None,
         record: int | None = None,
+        overview: tuple[int, int] | None = None,
     ) -> LiveResults:
         """Run replications `first` .. `first + count - 1` of a cell in one boot.
 
-        Those with a number in `captures` are captured; the one called `record` is recorded. What the guest draws
+        Those with a number in `captures` are captured; the one called `record` is recorded: whole, or as an overview
+        with all details between two times in nanoseconds. What the guest draws
         follows from `seed` and `first`, so that a boot like this one gives the same results to the byte.
         """
         captures = captures or {}
@@ -75,7 +77,8 @@ class KernelEngine:
             number: CaptureTarget(Path("/captures") / str(number), target.comment, target.snap_length)
             for number, target in captures.items()
         }
-        spec = {**request_of(cell, inside, seed=seed, first=first, count=count, record=record), "spin_us": 0}
+        wanted = request_of(cell, inside, seed=seed, first=first, count=count, record=record, overview=overview)
+        spec = {**wanted, "spin_us": 0}
         try:
             archive = self._boot(json.dumps(spec), seed, first, count)
         except _GuestFailureError:

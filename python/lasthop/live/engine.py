@@ -28,6 +28,7 @@ class LiveTrace:
     objects: dict[str, list[Any]]
     flows: dict[str, list[Any]]
     link_states: dict[str, list[Any]]
+    left_out: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +64,18 @@ def run_cell(
     *,
     captures: Mapping[int, CaptureTarget] | None = None,
     record: int | None = None,
+    overview: tuple[int, int] | None = None,
 ) -> LiveResults:
     """Run replications `first` .. `first + count - 1` of a cell, in a process of their own.
 
-    Those with a number in `captures` are captured; the one called `record` is recorded.
+    Those with a number in `captures` are captured; the one called `record` is recorded: whole, or as an overview with
+    all details between two times in nanoseconds.
     """
     absolute = {
         number: CaptureTarget(target.folder.resolve(), target.comment, target.snap_length)
         for number, target in (captures or {}).items()
     }
-    wanted = request_of(cell, absolute, seed=seed, first=first, count=count, record=record)
+    wanted = request_of(cell, absolute, seed=seed, first=first, count=count, record=record, overview=overview)
     run = {**wanted, "spin_us": SPIN_US, "parent": os.getpid()}
     arguments, descriptor = child_arguments({"run": run})
     try:
@@ -95,6 +98,7 @@ def request_of(
     first: int,
     count: int,
     record: int | None,
+    overview: tuple[int, int] | None,
 ) -> dict[str, Any]:
     """Return what is to be run, for `RunSpec` of crates/lasthop-host."""
     return {
@@ -107,6 +111,7 @@ def request_of(
             for number, target in captures.items()
         },
         "record": record,
+        "overview": overview and {"start_ns": overview[0], "stop_ns": overview[1]},
     }
 
 
@@ -117,7 +122,8 @@ def results_of(answer: dict[str, Any], record: int | None) -> LiveResults:
         answer["runs"][f"lateness_{column}"] = [summary[column] for summary in lateness]
     answer["runs"]["valid"] = [summary["valid"] for summary in lateness]
     if (trace := answer["trace"]) is not None:
-        own = [number == record for number in answer["flows"]["replication"]]
-        flows = {name: list(itertools.compress(cells, own)) for name, cells in answer["flows"].items()}
-        answer["trace"] = LiveTrace(**trace, flows=flows)
+        if "flows" not in trace:  # of a recording; an overview brings its own
+            own = [number == record for number in answer["flows"]["replication"]]
+            trace["flows"] = {name: list(itertools.compress(cells, own)) for name, cells in answer["flows"].items()}
+        answer["trace"] = LiveTrace(**trace)
     return LiveResults(**answer)

@@ -138,7 +138,7 @@ def _plot_run(context: click.Context, *, quiet: bool) -> None:
     if not quiet:
         list_files(run, files)
         for note in notes:
-            click.echo(f"{note} Choose others with --flow.")
+            click.echo(note)
 
 
 def _plot_results(folder: Path, options: dict[str, Any]) -> tuple[list[Path], list[str]]:

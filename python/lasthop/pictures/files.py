@@ -153,19 +153,22 @@ def write_pictures(run: ChosenRun, request: PictureRequest) -> tuple[list[Path],
     """
     out = choose_out(request.out, request.file_format, run.plan.study.name)
     _kinds(request.kinds)  # a wrong word is said before the run, which may be long
-    tables = TraceTables.of(run.trace(), run.cell.scenario)
+    tables = TraceTables.of(run.overview(request.start, request.stop), run.cell.scenario)
     named = _named(request.flows, tables.flows)
     span = _span(request, tables, named)
     cast = Cast.of(tables, named)
     found = _panels(request, tables, cast)
     notes = cast.notes(found)
+    told = [f"{note} Choose others with --flow." for note in notes]
+    if tables.left_out:
+        told.append(f"{tables.left_out} Draw a part of the run with --from and --to to see more of it.")
     suffix = file_suffix(out)
     try:
         if suffix:
             picture = tables.picture(found, *span, notes)
             out.parent.mkdir(parents=True, exist_ok=True)
             replace_atomically(out, lambda path: draw(picture, path, suffix, request.columns))
-            return [out], notes
+            return [out], told
         out.mkdir(parents=True)
     except OSError as error:
         raise InputError(f"Cannot write to {out}: {error}.") from error
@@ -180,4 +183,4 @@ def write_pictures(run: ChosenRun, request: PictureRequest) -> tuple[list[Path],
         if isinstance(error, OSError):
             raise InputError(f"Cannot write the pictures to {out}: {error}.") from error
         raise
-    return files, notes
+    return files, told

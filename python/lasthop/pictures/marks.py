@@ -81,7 +81,9 @@ RETRANSMISSIONS = {
     "retransmitted-fast": Mark("fast retransmission", VERMILLION, Shape.BARS, "triangle-up", 7, 1.8),
     "retransmitted-timeout": Mark("retransmission after timeout", CRIMSON, Shape.BARS, "diamond", 6.5, 1.8),
     "retransmitted-forward": Mark("forward retransmission", VERMILLION, Shape.BARS, "square", 6, 1.8),
+    "retransmitted-probe": Mark("tail loss probe", VERMILLION, Shape.BARS, "diamond-open", 7, 1.8),
 }
+NEW_PROBE = Mark("tail loss probe with new data", VERMILLION, Shape.BARS, "diamond", 6.5, 1.8)
 DROPS = {
     "dropped-queue": Mark("dropped: queue full", BLACK, symbol="x-thin-open", size=6),
     "dropped-red": Mark("dropped: RED", BLACK, symbol="cross-thin-open", size=8),

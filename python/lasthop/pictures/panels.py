@@ -77,6 +77,8 @@ def sequence_panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
         found = events.filter(_event(kind)).select("time_ns", pl.col("seq").cast(pl.Int64))
         again = found.join(sent, on=["time_ns", "seq"])
         layers.append(_bars(mark, again))
+    probes = events.filter(_event("tail-loss-probe")).select("time_ns", pl.col("seq").cast(pl.Int64))
+    layers.append(_bars(marks.NEW_PROBE, probes.join(new, on=["time_ns", "seq"])))
     for event, mark in marks.DROPS.items():
         layers.append(_bars(mark, outbound.filter(_event(event))))  # a lost ACK of the handshake as well
     layers.append(_layer(marks.TIMER.tinted(look), events.filter(_event("timeout")), "seq"))
@@ -175,20 +177,6 @@ def rtt_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Panel
     return _scaled(Panel("rtt", "round-trip time", "s", filled(layers), of_flows=True))
 
 
-def new_bytes(ranges: Iterable[tuple[int, int]]) -> list[int]:
-    """For each range `[seq, end)` in turn, return how many of its bytes no earlier range had."""
-    have: list[tuple[int, int]] = []  # disjoint, ascending
-    fresh = []
-    for seq, end in ranges:
-        met = [(a, b) for a, b in have if a <= end and b >= seq]
-        known = sum(max(0, min(b, end) - max(a, seq)) for a, b in met)
-        fresh.append(end - seq - known)
-        have = [r for r in have if r not in met]
-        have.append((min([seq, *(a for a, _ in met)]), max([end, *(b for _, b in met)])))
-        have.sort()
-    return fresh
-
-
 def sliding_rate(arrivals: Iterable[tuple[float, int]], window: float) -> tuple[list[float], list[float]]:
     """Return steps of the rate, sizes per second: at every time the sum over the `window` seconds before."""
     some = [(time, size) for time, size in arrivals if size]
@@ -230,18 +218,8 @@ def throughput_panel(tables: TraceTables, cast: Cast, window: float) -> Panel:
 
 def _new_payload(tables: TraceTables, flow: FlowOf) -> list[tuple[float, int]]:
     """Return when how many bytes reached a flow's receiver that it had not yet."""
-    arrived = tables.packets.filter(
-        pl.col("flow") == flow.number,
-        pl.col("direction") == flow.direction,
-        _event("delivered"),
-        pl.col("payload_bytes") > 0,
-    )
-    if flow.protocol == "tcp":  # a FIN takes a sequence number, which is no payload
-        payload = arrived.select("seq", (pl.col("seq") + pl.col("payload_bytes")).alias("after"))
-        sizes = new_bytes(payload.iter_rows())
-    else:
-        sizes = arrived["payload_bytes"].to_list()
-    return list(zip(arrived["time_s"].to_list(), sizes, strict=True))
+    arrived = tables.packets.filter(pl.col("flow") == flow.number, pl.col("fresh_bytes") > 0)
+    return list(arrived.select("time_s", "fresh_bytes").iter_rows())
 
 
 def panels(tables: TraceTables, kinds: Sequence[str] = KINDS, cast: Cast | None = None) -> list[Panel]:

@@ -38,6 +38,9 @@ _SYMBOLS: dict[str, Any] = {
     "cross-thin-open": "+",
     "asterisk-open": (6, 2, 0),
     "y-down-open": "1",
+    "diamond-open": "D",
+    "triangle-up-open": "^",
+    "square-open": "s",
 }
 _DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (4, 2)), "dot": (0, (1.2, 1.4))}
 STYLE: dict[Any, Any] = {

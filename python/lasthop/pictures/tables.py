@@ -58,23 +58,22 @@ class TraceTables:
     flows: list[FlowOf]
     bad_periods: list[tuple[float, float]]
     queues: Mapping[str, Sequence[QueueOf]]
+    left_out: str
+    """What of a long run is not in the tables, in words."""
 
     @classmethod
     def of(cls, trace: Trace, scenario: str) -> TraceTables:
-        """Convert what the engine returns; the cell's resolved `scenario` tells of the routers' queues."""
+        """Convert an overview that the engine returns; the cell's resolved `scenario` tells of the routers' queues."""
         packets, tcp = (
             _frame(table).with_columns((pl.col("time_ns") / _NANO).alias("time_s"))
             for table in (trace.packets, trace.tcp)
         )
-        named = zip(*(trace.flows[column] for column in ("flow", "application", "protocol")), strict=True)
-        directions = _data_directions(packets, [str(name) for name in trace.flows["application"]])
-        flows = [
-            FlowOf(number, str(name), str(application), str(protocol), directions.get(str(application), "down"))
-            for number, (name, application, protocol) in enumerate(named)
-        ]
+        named = zip(*(trace.flows[column] for column in ("flow", "application", "protocol", "direction")), strict=True)
+        flows = [FlowOf(number, *map(str, words)) for number, words in enumerate(named)]
         states = zip(trace.link_states["start_s"], trace.link_states["end_s"], strict=True)
         objects = _objects(_frame(trace.objects), packets, flows)
-        return cls(packets, tcp, objects, flows, list(states), _queues(json.loads(scenario)))
+        queues = _queues(json.loads(scenario))
+        return cls(packets, tcp, objects, flows, list(states), queues, _left_out(trace.left_out))
 
     def end_s(self) -> float:
         """Time of the last packet event, seconds."""
@@ -97,6 +96,7 @@ class TraceTables:
             whole = "The whole run is a bad period of the link."
             return Picture([panel.within(start, end) for panel in panels], start, end, [], [*notes, whole])
         bad = [(max(a, start), min(b, end)) for a, b in self.bad_periods if a < end and b > start]
+        notes = [note for note in (*notes, self.left_out) if note]
         return Picture([panel.within(start, end) for panel in panels], start, end, bad, notes)
 
     def sender_events(self, flow: FlowOf) -> pl.DataFrame:
@@ -125,13 +125,19 @@ def _red_in_bytes(queue: Mapping[str, Any]) -> bool:
     return str((queue.get("red") or {}).get("min", "")).endswith("B")
 
 
-def _data_directions(packets: pl.DataFrame, applications: Sequence[str]) -> dict[str, str]:
-    """Return the direction in which each application sends most; a connection that was cut had only its request."""
-    sent = packets.filter(pl.col("event") == "sent").with_columns(
-        pl.col("flow").replace_strict(dict(enumerate(applications)), default="", return_dtype=pl.String)
-    )
-    totals = sent.group_by("flow", "direction").agg(pl.col("payload_bytes").sum()).sort("payload_bytes", "direction")
-    return dict(totals.select("flow", "direction").iter_rows())
+def _left_out(counts: Mapping[str, int]) -> str:
+    """Say what a long run's overview lacks."""
+    said = []
+    if counts["points"]:
+        said.append(
+            f"{counts['points']:,} segments, ACKs and samples are left out: of each short time the first, last, least "
+            "and greatest are drawn" + ("." if counts["marks"] else ", and every drop, timeout and retransmission.")
+        )
+    if counts["marks"]:
+        said.append(f"{counts['marks']:,} drops, timeouts and retransmissions are left out.")
+    if counts["flows"]:
+        said.append(f"{counts['flows']:,} further flows are not recorded.")
+    return " ".join(said)
 
 
 _OBJECT_COLUMNS = {

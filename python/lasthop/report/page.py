@@ -66,7 +66,7 @@ def trace_figures(results: Results) -> Iterator[FigureView]:
     Tracing runs a replication again; it sees the same packets, which a live run would not.
     """
     for spec, run in illustrated(results):
-        figure, said = trace_figure(run.trace(), run.cell.scenario)
+        figure, said = trace_figure(run.overview(), run.cell.scenario)
         place = f"Cell {run.cell.key.replace(',', ', ')}, replication" if run.cell.key else "Replication"
         where = f"{place} {run.replication}."
         yield FigureView(spec.title, " ".join(text for text in (spec.caption, said, where) if text), figure)

@@ -112,14 +112,15 @@ def picture_figure(picture: Picture) -> Figure:
 
 
 def trace_figure(trace: Trace, scenario: str) -> tuple[Figure, str]:
-    """Draw a recorded replication: page loads, sequence numbers per TCP flow, windows, round-trip times, queues, rates.
+    """Draw the overview of a run: page loads, sequence numbers of flows, windows, round-trip times, queues, rates.
 
     `scenario` is the resolved scenario of its cell. With many flows only some are drawn; the text says which.
     """
     tables = TraceTables.of(trace, scenario)
     cast = Cast.of(tables, grey=False)
     drawn = panels(tables, cast=cast)
-    return picture_figure(tables.picture(drawn)), " ".join(cast.notes(drawn))
+    picture = tables.picture(drawn, notes=cast.notes(drawn))
+    return picture_figure(picture), " ".join(picture.notes)
 
 
 def _layout(picture: Picture, shapes: list[dict[str, Any]]) -> dict[str, Any]:

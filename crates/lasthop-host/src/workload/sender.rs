@@ -10,8 +10,12 @@ mod tests;
 
 /// States of a connection, as the kernel numbers them.
 const ESTABLISHED: u8 = 1;
+const SYN_SENT: u8 = 2;
+const SYN_RECV: u8 = 3;
 const CLOSED: u8 = 7;
 /// States of congestion control, as the kernel numbers them.
+const CA_OPEN: u8 = 0;
+const CA_DISORDER: u8 = 1;
 const CA_CWR: u8 = 2;
 const CA_RECOVERY: u8 = 3;
 const CA_LOSS: u8 = 4;
@@ -177,8 +181,15 @@ impl Sender {
             let backoff = u32::from(info.retransmits);
             observer.tcp(now, self.flow, self.host, TcpEvent::Timeout { seq, backoff });
         }
-        let kind =
-            if info.ca_state == CA_LOSS { RetransmissionKind::Timeout } else { RetransmissionKind::Fast };
+        let kind = match info.ca_state {
+            CA_LOSS => RetransmissionKind::Timeout,
+            // Neither a timeout nor in a recovery, on an open connection: only a probe is left.
+            CA_OPEN | CA_DISORDER | CA_CWR if !matches!(info.state, SYN_SENT | SYN_RECV) => {
+                observer.tcp(now, self.flow, self.host, TcpEvent::TailLossProbe { seq });
+                RetransmissionKind::Probe
+            }
+            _ => RetransmissionKind::Fast,
+        };
         observer.tcp(now, self.flow, self.host, TcpEvent::Retransmitted { seq, kind });
         self.tell_window(now, last, observer);
     }

@@ -88,6 +88,36 @@ fn quantities_without_unit_with_a_wrong_one_or_negative() {
     ]);
 }
 
+/// Without a limit the datagrams would wait in the host's memory, millions of them.
+#[test]
+fn streams_that_the_lan_cannot_carry() {
+    assert_each(&[(
+        "rate = \"32 kbit/s\"",
+        "rate = \"999999 kbit/s\"",
+        35,
+        &[
+            "`flow[1].rate`",
+            "would take 1055 % of lan.rate = \"100 Mbit/s\", and",
+            "lower it, or raise lan.rate",
+        ],
+    )]);
+}
+
+#[test]
+fn streams_that_fit_the_lan_one_after_the_other_but_not_at_once() {
+    let second = |start: &str| {
+        let stream = format!(
+            "kind = \"constant-udp\"\nname = \"late\"\nrate = \"60 Mbit/s\"\npayload = \"512 B\"\nduration = \"9 s\"\n\
+             start = \"{start}\"\n"
+        );
+        format!("{}[[flow]]\n{stream}", base_with("rate = \"32 kbit/s\"", "rate = \"60 Mbit/s\""))
+    };
+    read(&second("181 s"));
+    let shown = error(&second("180 s")).to_string();
+    assert!(shown.contains("`flow[2].rate`"), "{shown}");
+    assert!(shown.contains("with the streams that may send at the same time"), "{shown}");
+}
+
 #[test]
 fn unknown_values_and_wrong_types() {
     assert_each(&[

@@ -3,7 +3,7 @@
 use super::timer::Alarm;
 use super::{AckFacts, ModernSender};
 use crate::sender::{Context, State};
-use lasthop_core::{Observer, RetransmissionKind};
+use lasthop_core::{Observer, RetransmissionKind, TcpEvent};
 
 /// Least time that a timer of TCP waits, in microseconds.
 const TIMEOUT_MIN_US: u64 = 2_000;
@@ -37,6 +37,7 @@ impl ModernSender {
         if self.probe_end.is_none() {
             self.probe_retransmits = false;
             if self.new_data_fits() {
+                cx.emit(TcpEvent::TailLossProbe { seq: self.nxt });
                 self.send_one_new(cx);
                 let limited = self.board.in_flight() >= self.cwnd;
                 self.validate_window(cx.tick, limited);
@@ -47,7 +48,8 @@ impl ModernSender {
                 let index = self.board.outstanding() as usize - 1;
                 self.board.note_retransmission(index, cx.micros(), self.delivered, false);
                 self.total_retransmissions += 1;
-                self.put_again(cx, &last, RetransmissionKind::Fast);
+                cx.emit(TcpEvent::TailLossProbe { seq: last.seq });
+                self.put_again(cx, &last, RetransmissionKind::Probe);
                 self.probe_retransmits = true;
             }
             self.probe_end = Some(self.nxt);

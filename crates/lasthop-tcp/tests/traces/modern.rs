@@ -1,6 +1,8 @@
 //! Linux 6: losses found by time, proportional rate reduction, probes, CUBIC, delayed ACKs that adapt.
 
-use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment, TcpEvent, Timestamps, UndoCause};
+use lasthop_core::{
+    Duration, Ecn, Flags, FlowId, Host, Instant, RetransmissionKind, Segment, TcpEvent, Timestamps, UndoCause,
+};
 use lasthop_tcp::{CachedMetrics, CongestionControl, Endpoint, Profile, TcpConfig, TickClock};
 
 use crate::wire::{INFINITE, Wire, numbers};
@@ -97,9 +99,22 @@ fn the_tail_is_probed_after_two_round_trips() {
     assert_eq!(wire.expire(), [4]);
     assert!((1_202..=1_290).contains(&(wire.now_millis() - before)), "{}", wire.now_millis() - before);
     assert_eq!(wire.log.0.iter().filter(|e| matches!(e, TcpEvent::Timeout { .. })).count(), 0);
+    let last = wire.byte(4);
+    assert_eq!(wire.count(TcpEvent::TailLossProbe { seq: last }), 1);
+    let kind = RetransmissionKind::Probe;
+    assert_eq!(wire.count(TcpEvent::Retransmitted { seq: last, kind }), 1);
+    assert_eq!(wire.recoveries(), 0);
     // The probe's SACK shows that 3 was lost.
     wire.wait(600);
     assert_eq!(wire.sack(3, &[(4, 5)]), [3]);
+}
+
+#[test]
+fn a_probe_with_new_data_is_no_retransmission() {
+    let mut wire = ten_in_flight(|_| ());
+    assert_eq!(wire.expire(), [10], "beyond the congestion window");
+    assert_eq!(wire.count(TcpEvent::TailLossProbe { seq: wire.byte(10) }), 1);
+    assert!(!wire.log.0.iter().any(|e| matches!(e, TcpEvent::Retransmitted { .. })));
 }
 
 #[test]

@@ -45,6 +45,14 @@ impl Bottleneck {
         }
     }
 
+    /// A packet was lost out of the router queue of its direction.
+    pub(super) fn lost_from_queue(&mut self, now: Instant, packet: &Packet) {
+        if self.direction == Some(packet.direction) {
+            self.advance(now);
+            self.queue_packets = self.queue_packets.saturating_sub(1);
+        }
+    }
+
     fn advance(&mut self, now: Instant) {
         let nanos = now.saturating_since(self.since).as_nanos();
         self.area += u128::from(self.queue_packets) * u128::from(nanos);

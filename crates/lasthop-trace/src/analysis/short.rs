@@ -28,11 +28,11 @@ impl Group {
         &self.record.application
     }
 
-    /// Takes in a flow that is over, or that the run's end cuts short; returns its record.
-    pub fn take(&mut self, flow: Flow) -> FlowRecord {
+    /// Takes in a flow that is over at `now`, or that the run's end cuts short; returns its record.
+    pub fn take(&mut self, flow: Flow, now: Instant) -> FlowRecord {
         let asked = flow.asked_and_completed();
         let bytes = flow.offered_bytes as f64;
-        let flow = flow.finish();
+        let flow = flow.finish(now);
         let record = &mut self.record;
         record.flows += 1;
         record.sent_packets += flow.sent_packets;

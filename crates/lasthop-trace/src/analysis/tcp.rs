@@ -1,7 +1,7 @@
 //! A TCP flow, seen from its sender.
 
-use super::closed_if;
 use super::copies::Copies;
+use super::{closed_if, rate};
 use crate::records::{FlowRecord, Outcome};
 use crate::samples::Samples;
 use lasthop_core::{Flags, Instant, PacketEvent, Segment, TcpEvent};
@@ -129,6 +129,9 @@ impl TcpFlow {
                 record.syn_timeouts += u64::from(seq == 0);
                 self.copies.timeout(now, seq);
             }
+            TcpEvent::TailLossProbe { .. } => {
+                record.tail_loss_probes = record.tail_loss_probes.map(|probes| probes + 1);
+            }
             TcpEvent::RecoveryEntered { .. } => record.fast_retransmits += 1,
             TcpEvent::Undone(_) => record.undone += 1,
             TcpEvent::Window { cwnd, .. } => {
@@ -160,7 +163,7 @@ impl TcpFlow {
         self.aborted.or(self.fin_acknowledged).or(self.closed)
     }
 
-    pub(super) fn finish(self, started: Option<Instant>, record: &mut FlowRecord) {
+    pub(super) fn finish(self, started: Option<Instant>, end: Instant, record: &mut FlowRecord) {
         record.outcome =
             if self.aborted.is_some() { Outcome::Aborted } else { closed_if(self.closed.is_some()) };
         record.unnecessary_retransmissions = self.copies.unnecessary();
@@ -170,9 +173,11 @@ impl TcpFlow {
         let data_end = self.fin_end.map(|fin_end| fin_end - 1);
         let whole = self.data_acknowledged.filter(|(end, _)| Some(*end) == data_end).map(|(_, at)| at);
         record.data_transmit_s = seconds_between(self.first_data_sent, whole);
-        let bytes = self.data_end.saturating_sub(FIRST_BYTE) as f64;
-        record.throughput_Bps =
-            record.elapsed_s.filter(|elapsed_s| *elapsed_s > 0.0).map(|elapsed_s| bytes / elapsed_s);
+        let sent = self.data_end.saturating_sub(FIRST_BYTE);
+        record.throughput_Bps = started.map(|started| match self.fin_acknowledged {
+            Some(fin_acknowledged) => rate(sent, started, fin_acknowledged),
+            None => rate(self.in_sequence_bytes(), started, self.ended().unwrap_or(end)),
+        });
         [record.rtt_min_s, record.rtt_median_s, record.rtt_p95_s, record.rtt_max_s] =
             self.rtt.quantiles_s([0.0, 0.5, 0.95, 1.0]);
     }

@@ -1,6 +1,6 @@
 //! A UDP flow: losses, spacing and jitter at the receiver.
 
-use super::closed_if;
+use super::{closed_if, rate};
 use crate::records::FlowRecord;
 use crate::samples::Samples;
 use lasthop_core::{Datagram, Duration, Instant, PacketEvent};
@@ -90,13 +90,19 @@ impl UdpFlow {
         self.last_arrival.filter(|_| self.done(offered)).map(|last| last.at)
     }
 
-    pub(super) fn finish(self, offered: Option<u64>, record: &mut FlowRecord) {
+    pub(super) fn finish(
+        self,
+        started: Option<Instant>,
+        end: Instant,
+        offered: Option<u64>,
+        record: &mut FlowRecord,
+    ) {
         record.outcome = closed_if(self.done(offered));
-        if let (Some(first), Some(last)) = (self.first_arrival, self.last_arrival) {
-            let elapsed_s = last.at.saturating_since(first).as_secs_f64();
-            record.elapsed_s = Some(elapsed_s);
-            record.throughput_Bps = (elapsed_s > 0.0).then(|| self.received_bytes as f64 / elapsed_s);
-        }
+        let (first, last) = (self.first_arrival, self.last_arrival.map(|last| last.at));
+        record.elapsed_s = first.zip(last).map(|(first, last)| last.saturating_since(first).as_secs_f64());
+        // Less than two arrivals span no time.
+        let since = first.filter(|first| Some(*first) != last).or(started);
+        record.throughput_Bps = since.map(|since| rate(self.received_bytes, since, last.unwrap_or(end)));
         let (sum, count) = self.spacing_sum;
         record.spacing_mean_ms = (count > 0).then(|| sum.as_secs_f64() * 1e3 / count as f64);
         [record.spacing_p50_ms, record.spacing_p75_ms, record.spacing_p90_ms, record.spacing_max_ms] =

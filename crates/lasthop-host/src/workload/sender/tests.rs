@@ -79,7 +79,13 @@ fn a_tail_loss_probe_is_no_timeout() {
     let (mut sender, mut log) = (sender(), Log::default());
     sender.arrived(Instant::ZERO, OPEN, || false, &mut log);
     sender.sends_again(Instant::ZERO, 7, OPEN, &mut log);
-    assert_eq!(log.0[2..], [TcpEvent::Retransmitted { seq: 7, kind: RetransmissionKind::Fast }]);
+    assert_eq!(
+        log.0[2..],
+        [
+            TcpEvent::TailLossProbe { seq: 7 },
+            TcpEvent::Retransmitted { seq: 7, kind: RetransmissionKind::Probe },
+        ]
+    );
 }
 
 #[test]

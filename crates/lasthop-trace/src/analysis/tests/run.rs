@@ -32,13 +32,44 @@ fn a_run_lasts_to_the_end_of_its_last_flow_and_shares_its_bottleneck() {
 }
 
 #[test]
-fn an_unfinished_flow_leaves_the_fairness_open_and_lasts_to_the_end() {
+fn a_cut_flow_counts_in_fairness_and_efficiency_and_lasts_to_the_end() {
     let mut trace = two_tcp();
     trace.loss_free(0);
     trace.flow = FlowId(1);
     trace.handshake(5000);
-    let run = trace.records().run;
-    assert_eq!((run.fairness_jain, run.duration_s), (None, 60.0));
+    let first = trace.sent(5600, 0, MSS);
+    trace.delivered(6000, &first);
+    trace.ack(6400, 536);
+    let Records { flows, run, .. } = trace.records();
+    assert_eq!(flows[1].outcome, Outcome::Unfinished);
+    assert_eq!(flows[1].throughput_Bps, Some(536.0 / 55.0), "acknowledged bytes from the SYN to the cut");
+    let (whole, cut) = (1072.0 / 2.0, 536.0 / 55.0);
+    assert_eq!(flows[0].throughput_Bps, Some(whole));
+    assert_eq!((run.fairness_jain, run.duration_s), (jain(&[whole, cut]), 60.0));
+    let efficiency = (1072.0 + 536.0) / 60.0 / (8000.0 * 536.0 / 576.0);
+    assert!((run.efficiency.unwrap() - efficiency).abs() < 1e-12);
+}
+
+#[test]
+fn a_flow_that_sent_nothing_has_no_part_in_the_fairness() {
+    let mut trace = two_tcp();
+    trace.loss_free(0);
+    let Records { flows, run, .. } = trace.records();
+    assert_eq!((flows[1].throughput_Bps, run.fairness_jain), (None, Some(1.0)));
+}
+
+#[test]
+fn an_aborted_flow_has_a_throughput_and_leaves_the_fairness_open() {
+    let mut trace = two_tcp();
+    trace.loss_free(0);
+    trace.flow = FlowId(1);
+    trace.handshake(5000);
+    let first = trace.sent(5600, 0, MSS);
+    trace.delivered(6000, &first);
+    trace.ack(6400, 536);
+    trace.tcp_event(9000, TcpEvent::Aborted);
+    let Records { flows, run, .. } = trace.records();
+    assert_eq!((flows[1].throughput_Bps, run.fairness_jain), (Some(536.0 / 4.0), None));
 }
 
 #[test]
@@ -67,6 +98,35 @@ fn the_queue_is_averaged_over_time_in_the_data_direction() {
     assert_eq!(run.duration_s, 2.0);
     assert_eq!((run.queue_max_packets, run.red_average_max), (Some(3), Some(1.5)));
     assert_eq!(run.queue_mean_packets, Some(1.0), "(3 x 0.5 s + 2 x 0.25 s) / 2 s");
+}
+
+#[test]
+fn a_drop_at_the_head_shortens_the_queue() {
+    let mut trace = Trace::tcp();
+    trace.loss_free(0);
+    let (first, second) = (trace.sent(500, 0, MSS), trace.sent(500, 536, MSS));
+    let full = trace.sent(500, 1072, MSS);
+    trace.event(500, PacketEvent::Enqueued(depth(1, f64::NAN)), &first);
+    trace.event(500, PacketEvent::Enqueued(depth(2, f64::NAN)), &second);
+    trace.dropped(600, &full, DropCause::QueueOverflow); // never was in it
+    trace.dropped(1000, &first, DropCause::QueueOverflow);
+    trace.dropped(1500, &second, DropCause::QueueOverflow);
+    let run = trace.records().run;
+    assert_eq!(run.duration_s, 2.0);
+    assert_eq!(run.queue_mean_packets, Some(0.75), "(2 x 0.5 s + 1 x 0.5 s) / 2 s");
+}
+
+#[test]
+fn a_drop_at_the_head_of_the_other_direction_changes_nothing() {
+    let mut trace = Trace::tcp();
+    trace.loss_free(0);
+    let packet = trace.sent(500, 0, MSS);
+    trace.event(500, PacketEvent::Enqueued(depth(1, f64::NAN)), &packet);
+    let ack = trace.send(500, Direction::Up, Segment { flags: Flags::ACK, ..Segment::default() });
+    trace.event(500, PacketEvent::Enqueued(depth(1, f64::NAN)), &ack);
+    trace.dropped(500, &ack, DropCause::QueueOverflow);
+    trace.event(1000, PacketEvent::Dequeued(depth(0, f64::NAN)), &packet);
+    assert_eq!(trace.records().run.queue_mean_packets, Some(0.25));
 }
 
 #[test]

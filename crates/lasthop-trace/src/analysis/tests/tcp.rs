@@ -284,7 +284,36 @@ fn sender_events_are_counted_and_sampled() {
     assert_eq!((record.rtt_p95_s, record.rtt_max_s), (Some(0.98), Some(1.0)));
     assert_eq!((record.cwnd_max, record.fast_retransmits, record.undone), (Some(9), 1, 1));
     assert_eq!(record.outcome, Outcome::Aborted);
-    assert_eq!((record.elapsed_s, record.throughput_Bps), (None, None));
+    assert_eq!(record.elapsed_s, None);
+}
+
+/// The same events are told in `tests/python/test_explain.py`.
+#[test]
+fn an_ack_with_data_ends_a_row_of_duplicates() {
+    for (payloads, counted) in [(&[0, 0, 0, 10, 0][..], (4, 1)), (&[0, 0, 10, 0], (3, 0))] {
+        let mut trace = Trace::tcp();
+        trace.handshake(0);
+        for (at, payload_bytes) in (700..).zip(payloads) {
+            let flags = Flags::ACK;
+            let segment =
+                Segment { seq: 1, ack: 1, payload_bytes: *payload_bytes, flags, ..Segment::default() };
+            let packet = trace.send(at, Direction::Up, segment);
+            trace.delivered(at + 100, &packet);
+        }
+        let record = trace.record();
+        assert_eq!((record.duplicate_acks, record.triple_duplicate_acks), counted);
+    }
+}
+
+#[test]
+fn tail_loss_probes_are_counted_apart_from_recoveries() {
+    let mut trace = Trace::tcp();
+    trace.handshake(0);
+    trace.tcp_event(700, TcpEvent::TailLossProbe { seq: 1 });
+    let kind = lasthop_core::RetransmissionKind::Probe;
+    trace.tcp_event(700, TcpEvent::Retransmitted { seq: 1, kind });
+    let record = trace.record();
+    assert_eq!((record.tail_loss_probes, record.fast_retransmits, record.timeouts), (Some(1), 0, 0));
 }
 
 #[test]
@@ -330,7 +359,7 @@ fn memory_is_that_of_a_flight_however_long_the_flow() {
     }
     let flow = trace.analysis.flows[0].as_ref().unwrap();
     let Transport::Tcp(tcp) = &flow.transport else { panic!("a TCP flow") };
-    assert_eq!((tcp.remembered_copies(), flow.waiting.len()), (0, 0));
+    assert_eq!((tcp.remembered_copies(), flow.waiting[0].len()), (0, 0));
     let record = trace.record();
     assert_eq!((record.retransmitted_packets, record.unnecessary_retransmissions), (500, 0));
 }

@@ -35,9 +35,16 @@ fn throughput_counts_the_udp_header_from_first_to_last_arrival() {
 }
 
 #[test]
-fn one_arrival_has_neither_throughput_nor_spacing() {
+fn one_arrival_has_no_spacing_and_its_throughput_counts_from_the_start() {
     let record = stream(&[Some(400), None]).record();
-    assert_eq!((record.throughput_Bps, record.spacing_p50_ms, record.jitter_max_ms), (None, None, None));
+    assert_eq!((record.elapsed_s, record.throughput_Bps), (Some(0.0), Some(520.0 / 0.4)));
+    assert_eq!((record.spacing_p50_ms, record.jitter_max_ms), (None, None));
+}
+
+#[test]
+fn a_stream_of_which_nothing_arrives_has_a_throughput_of_nothing() {
+    assert_eq!(stream(&[None, None]).record().throughput_Bps, Some(0.0));
+    assert_eq!(stream(&[]).record().throughput_Bps, None);
 }
 
 #[test]

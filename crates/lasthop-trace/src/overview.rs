@@ -1,0 +1,422 @@
+//! What pictures of one run need, in bounded memory: marks, and points thinned to what can be seen.
+
+use crate::columns::{Column, Columnar, columnar};
+use crate::recorder::{ObjectRow, PacketKind, PacketRow, TcpKind, TcpRow, note_object, packet_row, tcp_row};
+use crate::thinned::{Point, Thinned};
+use lasthop_core::{
+    Body, Direction, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
+    Protocol, QueueDepth, TcpEvent,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+#[cfg(test)]
+mod tests;
+
+/// Packet events and TCP events that are kept as points of a line, each.
+const POINTS: usize = 40_000;
+/// Packet events and TCP events that are kept as marks, each: drops, timeouts, retransmissions, probes,
+/// recoveries, ECN marks, SYNs and FINs.
+const MARKS: usize = 20_000;
+/// Flows, from the first on, whose own events are kept; of further ones the drops and what they did to the queue.
+const FLOWS: usize = 2000;
+
+columnar! {
+    /// A flow of an overview.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct FlowRow {
+        /// Its name.
+        flow: String,
+        /// Name of the scenario's entry that it belongs to.
+        application: String,
+        /// Transport protocol.
+        protocol: Protocol,
+        /// Which way its data travels.
+        direction: Direction,
+    }
+}
+
+/// The time that is wanted in detail: both ends count.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Span {
+    /// From here, in nanoseconds since the start of the run.
+    pub start_ns: u64,
+    /// To here.
+    pub stop_ns: u64,
+}
+
+/// What an overview does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// Points of lines: segments, ACKs, windows, samples, queue lengths.
+    pub points: u64,
+    /// Drops, timeouts, retransmissions and the like.
+    pub marks: u64,
+    /// Flows.
+    pub flows: u64,
+}
+
+/// An event of a packet, and the payload that reached the receiver for the first time since the flow's last row.
+#[derive(Clone, Debug)]
+struct PacketPoint {
+    row: PacketRow,
+    fresh_bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+struct TcpPoint {
+    row: TcpRow,
+    nothing: u64,
+}
+
+/// Keeps what pictures of a run show. Within the budgets that is every event that is drawn; beyond them each
+/// stretch of time keeps its first, last, least and greatest points, and only then marks are thinned too.
+#[derive(Debug)]
+pub struct Overview {
+    applications: Vec<String>,
+    events: u64,
+    flows: Vec<FlowRow>,
+    states: Vec<FlowState>,
+    further_flows: u64,
+    /// Of every flow, the class that its packets of each direction are in, once known.
+    classes: Vec<[Option<u8>; 2]>,
+    points: Thinned<PacketPoint>,
+    marks: Thinned<PacketPoint>,
+    tcp_points: Thinned<TcpPoint>,
+    tcp_marks: Thinned<TcpPoint>,
+    objects: Vec<ObjectRow>,
+    /// Of each direction, the depth after the latest change: of the whole queue, and of each class.
+    depths: [BTreeMap<u8, QueueDepth>; 2],
+    latest: Option<PacketPoint>,
+}
+
+/// What an overview has to know of a flow to tell its marks.
+#[derive(Debug)]
+struct FlowState {
+    data: Direction,
+    /// First sequence number after the highest that the data sender sent.
+    sent_end: u64,
+    /// First sequence number after the FIN that the client got, until it is acknowledged.
+    fin_end: Option<u64>,
+    received: Received,
+    /// First byte of a probe that is about to leave.
+    probe: Option<u64>,
+    cwnd: Option<u32>,
+    rto_ns: Option<u64>,
+}
+
+/// Stretches of a stream that have arrived, disjoint: first byte, and first byte after.
+#[derive(Debug, Default)]
+struct Received(BTreeMap<u64, u64>);
+
+impl Received {
+    /// Adds a stretch; how many of its bytes are new.
+    fn add(&mut self, stretch: &Range<u64>) -> u64 {
+        let Range { mut start, mut end } = *stretch;
+        let mut fresh = end - start;
+        while let Some((&first, &after)) = self.0.range(..=end).next_back()
+            && after >= start
+        {
+            fresh -= after.min(stretch.end).saturating_sub(first.max(stretch.start));
+            self.0.remove(&first);
+            (start, end) = (start.min(first), end.max(after));
+        }
+        self.0.insert(start, end);
+        fresh
+    }
+}
+
+/// The tables of an overview.
+#[derive(Debug)]
+pub struct OverviewTables {
+    /// As those of a `Recorder`, and `fresh_bytes`.
+    pub packets: Vec<(&'static str, Column)>,
+    /// As those of a `Recorder`; a timeout has the RTO and an undo the window that were in force.
+    pub tcp: Vec<(&'static str, Column)>,
+    /// As those of a `Recorder`.
+    pub objects: Vec<(&'static str, Column)>,
+    /// The flows whose events are kept.
+    pub flows: Vec<(&'static str, Column)>,
+    /// What is not in the tables.
+    pub left_out: LeftOut,
+}
+
+impl Overview {
+    /// An overview of a run of entries with these names, in detail within `span`.
+    pub fn new(applications: Vec<String>, span: Span) -> Self {
+        let span = (span.start_ns, span.stop_ns);
+        Self {
+            applications,
+            events: 0,
+            flows: Vec::new(),
+            states: Vec::new(),
+            further_flows: 0,
+            classes: Vec::new(),
+            points: Thinned::new(POINTS, span),
+            marks: Thinned::new(MARKS, span),
+            tcp_points: Thinned::new(POINTS, span),
+            tcp_marks: Thinned::new(MARKS, span),
+            objects: Vec::new(),
+            depths: [BTreeMap::new(), BTreeMap::new()],
+            latest: None,
+        }
+    }
+
+    /// Everything that was kept, in the order of the run.
+    pub fn finish(self) -> OverviewTables {
+        let (mut packets, points_left_out) = self.points.finish();
+        let (marks, marks_left_out) = self.marks.finish();
+        packets.extend(marks);
+        packets.sort_by_key(|point| point.row.order);
+        packets.extend(self.latest); // the run's end
+        let (mut tcp, tcp_points_left_out) = self.tcp_points.finish();
+        let (tcp_marks, tcp_marks_left_out) = self.tcp_marks.finish();
+        tcp.extend(tcp_marks);
+        tcp.sort_by_key(|point| point.row.order);
+        let fresh = packets.iter().map(|point| Some(point.fresh_bytes)).collect();
+        let packets: Vec<PacketRow> = packets.into_iter().map(|point| point.row).collect();
+        let tcp: Vec<TcpRow> = tcp.into_iter().map(|point| point.row).collect();
+        let mut columns = PacketRow::columns(&packets);
+        columns.push(("fresh_bytes", Column::Int(fresh)));
+        OverviewTables {
+            packets: columns,
+            tcp: TcpRow::columns(&tcp),
+            objects: ObjectRow::columns(&self.objects),
+            flows: FlowRow::columns(&self.flows),
+            left_out: LeftOut {
+                points: points_left_out + tcp_points_left_out,
+                marks: marks_left_out + tcp_marks_left_out,
+                flows: self.further_flows,
+            },
+        }
+    }
+
+    fn order(&mut self) -> u64 {
+        self.events += 1;
+        self.events - 1
+    }
+
+    /// Notes the depth of the queue: later drops find it.
+    fn note_depth(&mut self, event: PacketEvent, packet: &Packet) {
+        if let PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) = event {
+            let direction = packet.direction as usize;
+            self.depths[direction].insert(depth.class, depth);
+            self.classes[packet.flow.0 as usize][direction] = Some(depth.class);
+        }
+    }
+
+    /// Gives a drop or a mark the length of the queue that it found.
+    fn with_queue(&self, mut row: PacketRow) -> PacketRow {
+        let depths = &self.depths[row.direction as usize];
+        let class = self.classes[row.flow as usize][row.direction as usize];
+        row.queue_packets = Some(depths.values().map(|depth| depth.class_packets).sum());
+        row.queue_class = class.map(u32::from);
+        row.queue_class_packets =
+            class.map(|class| depths.get(&class).map_or(0, |depth| depth.class_packets));
+        row
+    }
+}
+
+impl Observer for Overview {
+    fn announce(&mut self, info: &FlowInfo) {
+        self.classes.push([None; 2]);
+        if self.flows.len() == FLOWS {
+            self.further_flows += 1;
+            return;
+        }
+        let data = Direction::from(info.sender);
+        self.flows.push(FlowRow {
+            flow: info.name.clone(),
+            application: self.applications[info.application as usize].clone(),
+            protocol: info.protocol,
+            direction: data,
+        });
+        self.states.push(FlowState::new(data));
+    }
+
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        let order = self.order();
+        let state = self.states.get_mut(packet.flow.0 as usize);
+        let known = state.is_some();
+        let (mark, fresh_bytes) = match state {
+            Some(state) => (state.marks(event, packet), state.fresh_bytes(event, packet)),
+            None => (is_mark(event), 0),
+        };
+        self.note_depth(event, packet);
+        let mut row = packet_row(order, now, event, packet);
+        if mark {
+            if matches!(event, PacketEvent::Marked | PacketEvent::Dropped(_)) {
+                row = self.with_queue(row);
+            }
+            self.marks.push(PacketPoint { row, fresh_bytes });
+            self.latest = None;
+            return;
+        }
+        let point = PacketPoint { row, fresh_bytes };
+        if matches!(event, PacketEvent::Enqueued(_) | PacketEvent::Dequeued(_))
+            || (known && self.states[packet.flow.0 as usize].draws(event, packet))
+        {
+            self.points.push(point);
+            self.latest = None;
+        } else {
+            self.latest = Some(point);
+        }
+    }
+
+    fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
+        let order = self.order();
+        let Some(state) = self.states.get_mut(flow.0 as usize) else { return };
+        if Direction::from(host) != state.data {
+            return;
+        }
+        let mut row = tcp_row(order, now, flow, host, event);
+        match event {
+            TcpEvent::Window { cwnd, .. } => state.cwnd = Some(cwnd),
+            TcpEvent::RttSample { rto, .. } => state.rto_ns = Some(rto.as_nanos()),
+            TcpEvent::Undone(_) => row.cwnd = state.cwnd,
+            TcpEvent::Timeout { .. } => row.rto_ns = state.rto_ns,
+            TcpEvent::TailLossProbe { seq } => state.probe = Some(seq),
+            _ => {}
+        }
+        let point = TcpPoint { row, nothing: 0 };
+        match event {
+            TcpEvent::Window { .. } | TcpEvent::RttSample { .. } => self.tcp_points.push(point),
+            _ => self.tcp_marks.push(point),
+        }
+    }
+
+    fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
+        note_object(&mut self.objects, now, flow, event);
+    }
+}
+
+impl FlowState {
+    fn new(data: Direction) -> Self {
+        let received = Received::default();
+        Self { data, sent_end: 0, fin_end: None, received, probe: None, cwnd: None, rto_ns: None }
+    }
+
+    /// Whether this is one of the events that stand for themselves.
+    fn marks(&mut self, event: PacketEvent, packet: &Packet) -> bool {
+        let Body::Tcp(segment) = &packet.body else { return is_mark(event) };
+        let mut mark = is_mark(event);
+        let ends = matches!(event, PacketEvent::Sent | PacketEvent::Delivered);
+        mark |= ends && (segment.flags.contains(Flags::SYN) || segment.flags.contains(Flags::FIN));
+        if event == PacketEvent::Sent && packet.direction == self.data && segment.sequence_length() > 0 {
+            mark |= segment.seq < self.sent_end || self.probe == Some(segment.seq);
+            self.probe = None;
+            self.sent_end = self.sent_end.max(segment.end());
+        }
+        // The client's ACK of the FIN ends a page load's connection.
+        match (event, packet.direction) {
+            (PacketEvent::Delivered, Direction::Down) if segment.flags.contains(Flags::FIN) => {
+                self.fin_end.get_or_insert(segment.end());
+            }
+            (PacketEvent::Sent, Direction::Up) if self.fin_end.is_some_and(|end| segment.ack >= end) => {
+                self.fin_end = Some(u64::MAX);
+                mark = true;
+            }
+            _ => {}
+        }
+        mark
+    }
+
+    /// Payload that reaches the receiver for the first time.
+    fn fresh_bytes(&mut self, event: PacketEvent, packet: &Packet) -> u64 {
+        if event != PacketEvent::Delivered || packet.direction != self.data {
+            return 0;
+        }
+        match &packet.body {
+            Body::Tcp(segment) if segment.payload_bytes > 0 => {
+                self.received.add(&(segment.seq..segment.seq + u64::from(segment.payload_bytes)))
+            }
+            Body::Tcp(_) => 0,
+            Body::Udp(datagram) => u64::from(datagram.payload_bytes),
+        }
+    }
+
+    /// Whether a panel shows the event as a point of a line: data sent and arrived, ACKs that the sender got.
+    fn draws(&self, event: PacketEvent, packet: &Packet) -> bool {
+        match (&packet.body, event) {
+            (Body::Tcp(segment), PacketEvent::Sent) => {
+                packet.direction == self.data && segment.sequence_length() > 0
+            }
+            (Body::Tcp(segment), PacketEvent::Delivered) => {
+                if packet.direction == self.data {
+                    segment.sequence_length() > 0
+                } else {
+                    segment.flags.contains(Flags::ACK)
+                }
+            }
+            (Body::Udp(_), event) => event == PacketEvent::Delivered,
+            _ => false,
+        }
+    }
+}
+
+fn is_mark(event: PacketEvent) -> bool {
+    matches!(event, PacketEvent::Marked | PacketEvent::Dropped(_))
+}
+
+impl Point for PacketPoint {
+    fn time_ns(&self) -> u64 {
+        self.row.time_ns
+    }
+
+    fn series(&self) -> u64 {
+        let PacketRow { flow, direction, event, .. } = self.row;
+        let (line, class) = match event {
+            // The queue is everybody's.
+            PacketKind::Enqueued | PacketKind::Dequeued => {
+                (u64::MAX >> 16, self.row.queue_class.unwrap_or(0))
+            }
+            // SACK blocks are drawn one by one, ACKs as a line.
+            _ => (u64::from(flow).min(FLOWS as u64), 2 * event as u32 + u32::from(!self.row.sack.is_empty())),
+        };
+        line << 16 | u64::from(class) << 1 | direction as u64
+    }
+
+    fn values(&self) -> [Option<f64>; 2] {
+        let row = &self.row;
+        match row.event {
+            PacketKind::Enqueued | PacketKind::Dequeued => {
+                [row.queue_class_packets.map(f64::from), row.queue_average]
+            }
+            PacketKind::Delivered if row.payload_bytes == 0 => {
+                let allowed = row.ack.zip(row.window_bytes).map(|(ack, window)| ack.saturating_add(window));
+                [row.ack.map(|ack| ack as f64), allowed.map(|allowed| allowed as f64)]
+            }
+            _ => [Some(row.seq as f64), None],
+        }
+    }
+
+    fn sum_mut(&mut self) -> &mut u64 {
+        &mut self.fresh_bytes
+    }
+}
+
+impl Point for TcpPoint {
+    fn time_ns(&self) -> u64 {
+        self.row.time_ns
+    }
+
+    fn series(&self) -> u64 {
+        u64::from(self.row.flow) << 8 | self.row.event as u64
+    }
+
+    fn values(&self) -> [Option<f64>; 2] {
+        let row = &self.row;
+        let nanos = |value: Option<u64>| value.map(|value| value as f64);
+        match row.event {
+            TcpKind::Window => [row.cwnd.map(f64::from), row.ssthresh.map(f64::from)],
+            TcpKind::RttSample => [nanos(row.rtt_ns), nanos(row.rto_ns)],
+            _ => [nanos(row.seq), None],
+        }
+    }
+
+    fn sum_mut(&mut self) -> &mut u64 {
+        &mut self.nothing
+    }
+}
