@@ -63,7 +63,7 @@ _SNAPLEN = click.option(
     "--snaplen",
     type=click.IntRange(min=1, max=_core.SNAP_LENGTH),
     metavar="N",
-    help="Bytes kept of each captured packet; headers take up to 80.  [default: all]",
+    help="Keep only the first N bytes of each captured packet. Headers take up to 80.  [default: all]",
 )
 
 
@@ -98,14 +98,14 @@ def _run_options(command: F) -> F:
             multiple=True,
             metavar="FACTOR=LEVEL,...",
             shell_complete=complete_only,
-            help="Run only these cells, for example --only link=e0,workload=2tcp0udp. Several levels of one factor are "
-            "alternatives; repeat the option to add more cells.",
+            help="Run only these cells, for example --only link=e0,workload=2tcp0udp. You may name several levels of a "
+            "factor. Repeat the option to add more cells.",
         ),
         click.option(
             "--replications",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Replications per cell and set.  [default: what the scenario says]",
+            help="Replications per cell and set.  [default: the scenario's]",
         ),
         click.option(
             "--sets",
@@ -113,29 +113,29 @@ def _run_options(command: F) -> F:
             default=1,
             show_default=True,
             metavar="N",
-            help="Independent sets of replications; summaries are the mean of the sets' statistics. Set s uses "
-            "replication numbers (s-1)*R+1 to s*R.",
+            help="Independent sets of R replications. Summaries show the mean of the sets' statistics. Set s has "
+            "replications (s-1)*R+1 to s*R.",
         ),
         seed_option,
         click.option(
             "--jobs",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Threads; does not change results.  [default: all cores]",
+            help="Threads. They do not change the results.  [default: one per core]",
         ),
         click.option(
             "--out",
             type=click.Path(path_type=Path),
             metavar="DIR",
-            help="Folder for the results. Runs that it holds are not run again; other content is never touched.  "
-            "[default: results/NAME]",
+            help="Folder for the results. lasthop keeps the runs it holds and adds what is missing; it never touches "
+            "other files there.  [default: results/NAME]",
         ),
-        click.option("--overwrite", is_flag=True, help="Remove the results in the folder first, and start afresh."),
+        click.option("--overwrite", is_flag=True, help="First remove the results in the folder."),
         click.option(
             "--pcap",
             is_flag=True,
-            help="Capture every run too, into DIR/traces/CELL/set-S/replication-N, with the files that 'lasthop trace' "
-            "writes. They take room: 2 to 5 MB for a run of kulve2003, a quarter of that with --snaplen 96.",
+            help="Also capture every run, to DIR/traces/CELL/set-S/replication-N: the files of 'lasthop trace'. A run "
+            "of kulve2003 takes 2 to 5 MB, or a quarter of that with --snaplen 96.",
         ),
         _SNAPLEN,
         engine_option,
@@ -145,8 +145,8 @@ def _run_options(command: F) -> F:
             multiple=True,
             type=click.Path(exists=True, file_okay=False, path_type=Path),
             metavar="DIR",
-            help="Show results of the same scenario from another engine, finished in DIR, beside these in the report "
-            "and in engines.csv. Repeat the option for more.",
+            help="Compare with finished results in DIR, of the same scenario on another engine: in the report and in "
+            "engines.csv. Repeat the option for more.",
         ),
         quiet_option,
     ]
@@ -155,22 +155,63 @@ def _run_options(command: F) -> F:
     return command
 
 
+class _Cli(click.Group):
+    """The whole command line, with its commands listed by what a user does first."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a list for each section."""
+        listed = [name for names in _SECTIONS.values() for name in names]
+        others = [name for name in self.list_commands(ctx) if name not in listed]
+        for title, names in {**_SECTIONS, "Other": others}.items():
+            commands = [(name, self.commands[name]) for name in names]
+            if commands:
+                with formatter.section(title):
+                    formatter.write_dl([(name, command.get_short_help_str(limit=80)) for name, command in commands])
+
+
+_SECTIONS = {
+    "Run experiments": ["run", "study", "validate", "schema"],
+    "Read the answer": ["summary", "plot", "claims", "anova", "results"],
+    "Look at one run": ["explain", "trace", "analyze"],
+    "Use a real TCP": ["shell", "kernel", "crosscheck"],
+}
+
+
 @click.group(
+    cls=_Cli,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done; 1 standard output cannot be written; 2 the request is wrong, and the error says how to "
-    "mend it; 3 the live engine left runs that are too late to be valid; 130 stopped by Ctrl-C. 'lasthop shell' "
-    'returns the exit code of its program.  Completion in bash: eval "$(_LASTHOP_COMPLETE=bash_source lasthop)"; '
-    "docs/completion.md has other shells.",
+    epilog="""Exit codes:
+
+    \b
+      0    done
+      1    standard output cannot be written
+      2    the request is wrong; the error says how to mend it
+      3    the live engine left runs that are too late to be valid
+      130  stopped by Ctrl-C
+
+    'lasthop shell' returns the exit code of its program.
+
+    \b
+    Completion in bash: eval "$(_LASTHOP_COMPLETE=bash_source lasthop)"
+    Other shells: docs/completion.md
+    """,
 )
 @click.version_option(f"{_core.VERSION} (commit {_core.COMMIT})", "--version", "-V", prog_name="lasthop")
 def cli() -> None:
-    """A laboratory for transport protocols on the slow, lossy last hop.
+    """Run experiments with transport protocols over a slow, lossy last hop.
 
-    One scenario file says link, queue, TCP variants and traffic; lasthop runs every cell of its factor matrix, measures
-    flows, and leaves tables, statistics and a report.
+    A scenario file describes link, queue, TCP variants and traffic. lasthop runs every combination, repeats each one
+    under the same link conditions, and answers with a table, a report and pictures.
 
-    Example: lasthop study run kulve2003
-    """
+    Start with these:
+
+    \b
+      lasthop run examples/two-flows.toml     # a first experiment and its answer
+      lasthop summary results/two-flows       # the answer again, with more options
+      lasthop study run kulve2003             # a published study beside its printed numbers
+
+    Each command explains itself and has an example, as in 'lasthop run --help'.
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
 
 
 @cli.command("run")
@@ -178,11 +219,12 @@ def cli() -> None:
 @_run_options
 @click.pass_context
 def run_command(context: click.Context, /, file: Path, **_: object) -> None:
-    """Run a scenario file and report.
+    """Run a scenario file, then print the answer and write a report.
 
-    All cells and all replications are run, then come statistics and report.
+    lasthop runs every replication of every cell. The answer gives rates in kbit/s or Mbit/s. In the files, times are in
+    seconds (_s) or milliseconds (_ms) and rates in bytes per second (_Bps).
 
-    Times in results are in seconds (_s) or milliseconds (_ms), rates in bytes per second (_Bps).
+    Run the same command again to continue after a stop, to extend the results or to run what you edited.
 
     Example: lasthop run my.toml --only link=e0 --replications 5 --out /tmp/first
     """
@@ -193,7 +235,7 @@ def run_command(context: click.Context, /, file: Path, **_: object) -> None:
 def study_group() -> None:
     """List, show and run published studies.
 
-    A study is compared with its printed numbers.
+    lasthop compares its results with the numbers that the study printed.
 
     Example: lasthop study list
     """
@@ -217,7 +259,7 @@ def study_list() -> None:
 @study_group.command("show")
 @click.argument("name", shell_complete=complete_studies)
 def study_show(name: str) -> None:
-    """Show what study NAME varies and how it is run.
+    """Show what study NAME varies and how to run it.
 
     Example: lasthop study show kulve2003
     """
@@ -243,7 +285,8 @@ def study_show(name: str) -> None:
 def study_run(context: click.Context, /, name: str, **_: object) -> None:
     """Run study NAME and compare it with its published numbers.
 
-    Times in results are in seconds (_s) or milliseconds (_ms), rates in bytes per second (_Bps).
+    It prints how many numbers agree and how many of the study's claims hold, and writes a report. In the files, times
+    are in seconds (_s) or milliseconds (_ms) and rates in bytes per second (_Bps).
 
     Example: lasthop study run kulve2003 --sets 10 --out results/kulve2003-10
     """
@@ -262,20 +305,24 @@ def schema() -> None:
 @cli.command("trace")
 @one_run_options()
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder to make for the captures."
+    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="New folder for the captures."
 )
 @_SNAPLEN
 @quiet_option
 @click.pass_context
 def trace(context: click.Context, /, *, out: Path, snaplen: int | None, quiet: bool, **_: object) -> None:
-    """Write the packets of one replication as pcapng, for Wireshark, tshark and tcptrace.
+    """Write the packets of one replication as pcapng files.
 
-    FILE is a scenario file or the name of a study. DIR gets server.pcapng and client.pcapng (sent by and delivered to
-    the host), router-in.pcapng (arrivals at the router queue; drops and marks as packet comments), router-out.pcapng
-    (departures into the link) and drops.csv (every drop with its cause; ip_id is the packet's IP identification).
+    They open in Wireshark, tshark and tcptrace. FILE is a scenario file or the name of a study. DIR gets these files:
+
+    \b
+      server.pcapng, client.pcapng  what the host sent and received
+      router-in.pcapng              arrivals at the router queue; comments mark drops and marks
+      router-out.pcapng             departures into the link
+      drops.csv                     every drop with its cause; ip_id is the packet's IP identification
 
     Example: lasthop trace kulve2003 --only link=r1,workload=2tcp0udp,variant=dsack --replication 3 --out /tmp/r1
-    """
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     from lasthop.capture import write_captures
 
     run = OneRunOptions.of(context).choose()
@@ -286,14 +333,14 @@ def trace(context: click.Context, /, *, out: Path, snaplen: int | None, quiet: b
 
 @cli.command("explain")
 @one_run_options()
-@click.option("--flow", metavar="NAME", help="The flow to explain.  [default: every flow]")
+@click.option("--flow", metavar="NAME", help="Explain only this flow.  [default: all]")
 @click.pass_context
 def explain_command(context: click.Context, /, *, flow: str | None, **_: object) -> None:
     """Tell in words what happened to the flows of one replication.
 
-    FILE is a scenario file or the name of a study. The story of a TCP flow names, in the order of time, connection
-    set-up, slow start and what ended it, every loss with its cause, every fast recovery, every timeout with its verdict
-    (spurious if a copy of the segment arrived all the same), and ends with a summary.
+    FILE is a scenario file or the name of a study. The story of a TCP flow follows time: connection set-up, slow start
+    and what ended it, every loss with its cause, every fast recovery, and every timeout with its verdict. A timeout is
+    spurious if a copy of the segment arrived after all. A summary comes last.
 
     Example: lasthop explain kulve2003 --only link=r6,variant=baseline --replication 12 --flow tcp-1
     """
@@ -309,12 +356,12 @@ def explain_command(context: click.Context, /, *, flow: str | None, **_: object)
 @table_out_option
 @quiet_option
 def analyze(*, files: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
-    """Compute the metrics of the flows in packet captures.
+    """Compute flow metrics from packet captures.
 
-    FILE is a pcap or pcapng file of any origin; each is analysed on its own. A flow has a line for either direction:
-    retransmissions and data of the sender, duplicate ACKs, SACKs and round-trip times of what came back to it, counted
-    as tcptrace counts. A file that was cut short within its last packet is analysed up to there, with a warning; one
-    that is damaged elsewhere is an error.
+    FILE is a pcap or pcapng file from any tool. Each file is analysed on its own. A flow has one line per direction,
+    with the sender's data and retransmissions, and the duplicate ACKs, SACKs and round-trip times that came back to it.
+    lasthop counts as tcptrace does. If a capture ends inside its last packet, it is analysed up to there, with a
+    warning. If it is damaged elsewhere, that is an error.
 
     Example: lasthop analyze server.pcapng --out flows.csv
     """
@@ -337,16 +384,16 @@ def analyze(*, files: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
     "--scenario",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The scenario file that was run; claims.toml stands beside it.  [default: that of the study of this name]",
+    help="The scenario file that was run, with claims.toml in its folder.  [default: that of the study of this name]",
 )
-@click.option("--only", multiple=True, metavar="ID,...", help="Take only these claims, for example --only SC03,SC04.")
+@click.option("--only", multiple=True, metavar="ID,...", help="Show only these claims, for example --only SC03,SC04.")
 @click.option(
     "--verdict",
     "verdicts",
     multiple=True,
     type=click.Choice(VERDICTS),
     metavar="VERDICT",
-    help="Take only the claims with this verdict, for example --verdict 'not upheld'. Repeat the option for more.",
+    help="Show only claims with this verdict, for example --verdict 'not upheld'. Repeat the option for more.",
 )
 @table_out_option
 @quiet_option
@@ -359,20 +406,26 @@ def claims_command(
     out: Path | None,
     quiet: bool,
 ) -> None:
-    """Check what a study says of its results.
+    """Check the claims of a study on finished results.
 
-    DIR is a results folder. The claims stand in claims.toml beside the study's scenario; 'study run' checks them too
-    and leaves claims.csv, and claims_cells.csv with each cell on its own.
+    DIR is a results folder. The claims are in claims.toml next to the study's scenario. 'study run' checks them too,
+    and writes claims.csv and, for each cell, claims_cells.csv.
 
-    A claim compares means of metrics, such as fct(iw10) > fct(iw3). Its sides are compared in replications of the same
-    number, which met the same conditions, and averaged over the cells that it is about. It is upheld if the 95 %
-    interval of their difference lies on the right side of 0, not upheld if it lies on the wrong side, undecided if 0 is
-    within; uncomputable if no number of the records answers it, not run if cells are missing. Of a claim with several
-    parts the line shows the one that is nearest to failing; "cells upheld" counts the cells that uphold their part on
-    their own. docs/claims.md describes the language.
+    A claim compares means of metrics, such as fct(iw10) > fct(iw3). lasthop compares the sides in replications of the
+    same number, because they met the same conditions, and averages over the cells that the claim is about. Verdicts:
+
+    \b
+      upheld         the 95 % interval of the difference is on the right side of 0
+      not upheld     it is on the wrong side
+      undecided      it contains 0
+      uncomputable   no number in the records answers the claim
+      not run        cells are missing
+
+    For a claim with several parts, the line shows the part nearest to failing. "cells upheld" counts the cells that
+    uphold their part on their own. docs/claims.md describes the language.
 
     Example: lasthop claims results/balekaki2012 --verdict 'not upheld' --out failed.csv
-    """
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     from lasthop import analyze as captures
     from lasthop.claims import check, tables
 
@@ -390,21 +443,26 @@ def claims_command(
 
 @cli.command("anova")
 @click.argument("source", metavar="DIR|FILE.csv", type=click.Path(exists=True, path_type=Path))
-@click.option("--response", required=True, metavar="METRIC", help="The column to explain, a number in every row.")
 @click.option(
-    "--factors", required=True, metavar="FACTOR,...", help="The factors to explain it by. All levels must be crossed."
+    "--response", required=True, metavar="METRIC", help="The column to explain. It needs a number in every row."
+)
+@click.option(
+    "--factors",
+    required=True,
+    metavar="FACTOR,...",
+    help="The factors to explain it by. Every combination of levels must be there.",
 )
 @click.option(
     "--only",
     multiple=True,
     metavar="FACTOR=LEVEL,...",
-    help="Take only these rows: of factors that are not analysed choose one level, for example --only link=wan. In a "
-    "table any column may be named.",
+    help="Use only these rows. Choose one level of every factor that you do not analyse, for example --only link=wan. "
+    "In a table you may name any column.",
 )
 @click.option(
     "--role",
     metavar="ROLE",
-    help="Take METRIC from the flows of this role, from this page load or from the short flows of these hosts.  "
+    help="Take METRIC from the flows with this role, from this page load or from the short flows of these hosts.  "
     "[default: the mean over all of a run]",
 )
 @click.option(
@@ -413,7 +471,7 @@ def claims_command(
     default=0.90,
     show_default=True,
     metavar="C",
-    help="Confidence of the intervals.",
+    help="Confidence level of the intervals.",
 )
 @table_out_option
 @quiet_option
@@ -430,16 +488,16 @@ def anova_command(
 ) -> None:
     """Say how much of a metric's variation each factor explains.
 
-    DIR is a results folder: METRIC is a column of runs.parquet, or else of pages.parquet, shorts.parquet or
-    flows.parquet; a run's value is then the mean over its page loads, short flows or flows. FILE.csv is any table with
-    a line per value and columns for factors and METRIC; replications of a cell are told apart by columns named set and
-    replication. Every combination of the factors' levels must be there, each as often as any other.
+    DIR is a results folder. METRIC is a column of runs.parquet, or else of pages.parquet, shorts.parquet or
+    flows.parquet; then a run's value is the mean over its page loads, short flows or flows. FILE.csv is any table with
+    a line per value and columns for the factors and METRIC. Columns named set and replication tell the replications of
+    a cell apart. Every combination of the factors' levels must occur equally often.
 
-    The variation is the sum of squares about the overall mean. It is shared out to each factor, to each pair of
-    factors (how much the effect of one depends on the level of the other), and to a rest. The rest is the error between
-    replications, or without replications the interactions of three and more factors; it is what F, p and the intervals
-    are measured by. The effect of a level is by how much its mean differs from the overall mean; if its interval has 0
-    in it, the effect may be chance. After Jain, The Art of Computer Systems Performance Analysis, chapters 20 to 23.
+    The variation is the sum of squares about the overall mean. It is divided among the factors, the pairs of factors
+    (how much the effect of one depends on the level of the other), and the rest. The rest is the error between
+    replications; without replications it is the interactions of three and more factors. F, p and the intervals are
+    relative to it. The effect of a level is the difference of its mean from the overall mean. If its interval contains
+    0, the effect may be chance. After Jain, The Art of Computer Systems Performance Analysis, chapters 20 to 23.
 
     Example: lasthop anova results/my --response duration_s --factors link,variant --out anova.csv
     """

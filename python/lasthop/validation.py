@@ -27,9 +27,9 @@ _VALUES_AT_MOST = 4
 def validate_command(*, names: Sequence[str], engine: str) -> None:
     """Check scenario files without running them.
 
-    For each FILE or STUDY this says what would be run and what the file leaves out: the value that is assumed, and why.
-    Everything that is wrong is reported at once, with file, line and remedy, and what '--engine' cannot run is refused
-    as 'lasthop run' refuses it. The exit code is 2 if anything is wrong.
+    For each FILE or STUDY, lasthop says what it would run. It also says which values it assumes for what the file
+    leaves out, and why. It reports all errors at once, with file, line and remedy, and refuses what --engine cannot
+    run, as 'lasthop run' does. The exit code is 2 if anything is wrong.
 
     Example: lasthop validate kulve2003 examples/two-flows.toml
     """

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from inspect import cleandoc
 from pathlib import Path
 
 import click
@@ -54,7 +55,7 @@ def _of_file(file: Path) -> Iterator[Command]:
 
 
 def _of_help(command: click.Command, path: list[str]) -> Iterator[Command]:
-    for example in re.findall(r"Example: (lasthop [^\n]*)", command.help or ""):
+    for example in re.findall(r"^(?:Example:| ) *(lasthop .*)", cleandoc(command.help or ""), re.MULTILINE):
         yield from _command(" ".join(["lasthop", *path, "--help"]), example)
     if isinstance(command, click.Group):
         for name, inner in command.commands.items():
