@@ -92,12 +92,11 @@ class TraceTables:
         A bad period as long as the run tells nothing apart, and is a note instead.
         """
         end = self.end_s() if stop is None else stop
-        if any(a <= 0 and b >= self.end_s() for a, b in self.bad_periods):
-            whole = "The whole run is a bad period of the link."
-            return Picture([panel.within(start, end) for panel in panels], start, end, [], [*notes, whole])
         bad = [(max(a, start), min(b, end)) for a, b in self.bad_periods if a < end and b > start]
-        notes = [note for note in (*notes, self.left_out) if note]
-        return Picture([panel.within(start, end) for panel in panels], start, end, bad, notes)
+        whole = any(a <= 0 and b >= self.end_s() for a, b in self.bad_periods)
+        said = [*notes, self.left_out, "The whole run is a bad period of the link." if whole else ""]
+        shown = [panel.within(start, end) for panel in panels]
+        return Picture(shown, start, end, [] if whole else bad, [note for note in said if note])
 
     def sender_events(self, flow: FlowOf) -> pl.DataFrame:
         """Return what happened in the TCP of the flow's data sender."""
