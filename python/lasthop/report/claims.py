@@ -95,4 +95,4 @@ def _bar(part: Part, within: float) -> ClaimBar | None:
 
 
 def _figure(value: float | None) -> str:
-    return "–" if value is None else minus(f"{value:.4g}")
+    return "–" if value is None else minus(f"{value:.3g}")
