@@ -78,10 +78,9 @@ def _counts(members: Sequence[Difference]) -> str:
     metric, factor = members[0].metric, members[0].factor
     count = Counter((one.mean > 0) - (one.mean < 0) if one.significant else 0 for one in members)
     references = _joined(list(dict.fromkeys(one.reference for one in members)), "or")
-    text = (
-        f"Against {factor} = {references}, the {units.label(metric)} is significantly lower in {count[-1]} of "
-        f"{len(members)} comparisons and higher in {count[1]}."
-    )
+    directions = [f"{word} in {count[sign]}" for sign, word in ((-1, "lower"), (1, "higher")) if count[sign]]
+    changed = f"is significantly {' and '.join(directions)}" if directions else "differs significantly in none"
+    text = f"Against {factor} = {references}, the {units.label(metric)} {changed} of {len(members)} comparisons."
     most = max(members, key=_weight)
     if not _weight(most):
         return text

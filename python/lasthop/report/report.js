@@ -4,10 +4,40 @@
   const PAPER_PX = 680; // what fits on the narrower of A4 and Letter, upright, between their margins
   const config = { responsive: true, displaylogo: false, modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]] };
   const figures = document.querySelectorAll(".plot");
+  // In a narrow window the panels of a single row stand below each other. Other figures scroll.
+  const stack = function (layout) {
+    const axes = Object.keys(layout).filter(function (key) { return /^xaxis\d*$/.test(key) && layout[key].domain; });
+    const count = axes.length;
+    const rows = new Set(axes.map(function (key) { return String(layout[key.replace("x", "y")].domain); }));
+    if (count < 2 || rows.size > 1) { return false; }
+    const row = layout.height - layout.margin.t - layout.margin.b;
+    const pitch = row + layout.margin.b + 50;
+    const total = count * pitch - (pitch - row);
+    const titles = (layout.annotations || []).slice();
+    axes.forEach(function (key, index) {
+      const x = layout[key], y = layout[key.replace("x", "y")], legend = layout[key.replace("xaxis", "legend")];
+      const middle = (x.domain[0] + x.domain[1]) / 2, top = 1 - index * pitch / total;
+      const title = titles.find(function (one) { return Math.abs(one.x - middle) < 0.005; });
+      if (title) { titles.splice(titles.indexOf(title), 1); title.x = 0.5; title.y = top; }
+      x.domain = [0, 1];
+      y.domain = [Math.max(0, top - row / total), top];
+      y.showticklabels = true;
+      y.title = y.title || layout.yaxis.title;
+      if (legend) {
+        legend.x = 0;
+        legend.y = legend.y > 1 ? 1 + (legend.y - 1) * row / total : y.domain[0] + legend.y * row / total;
+      }
+    });
+    layout.height = total + layout.margin.t + layout.margin.b;
+    return true;
+  };
   const draw = function (element) {
     if (element.dataset.drawn) { return; }
     element.dataset.drawn = "yes";
     const figure = JSON.parse(element.nextElementSibling.textContent);
+    if (element.parentElement.clientWidth < parseFloat(element.style.minWidth) && stack(figure.layout)) {
+      element.style.minWidth = "0";
+    }
     Plotly.newPlot(element, figure.data, figure.layout, config);
   };
   // One figure per turn: the page stays responsive while a screenful of them is drawn.
