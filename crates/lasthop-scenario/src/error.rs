@@ -1,11 +1,8 @@
 //! Errors that say where, what and what instead, in one paragraph.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use lasthop_core::units::nearest;
-
-use crate::source::Sources;
 
 /// Why a scenario file cannot be used. Displays as one paragraph: `file:line: reason; suggestion`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +31,11 @@ impl std::error::Error for ScenarioError {}
 pub struct ScenarioErrors(Vec<ScenarioError>);
 
 impl ScenarioErrors {
+    /// These errors, of which there is one at least.
+    pub(crate) const fn new(errors: Vec<ScenarioError>) -> Self {
+        Self(errors)
+    }
+
     /// Errors of cells, each once, if there are any; `total` is the number of cells.
     pub(crate) fn told_once(
         found: impl Iterator<Item = (String, ScenarioError)>,
@@ -75,50 +77,16 @@ impl fmt::Display for ScenarioErrors {
 
 impl std::error::Error for ScenarioErrors {}
 
-/// What has been found so far, each thing once, in the order of places.
-#[derive(Debug, Default)]
-pub struct Findings(BTreeMap<(Option<Span>, String), Option<Cells>>);
-
 /// The cells in which something was found.
 #[derive(Debug)]
-struct Cells {
-    first: String,
-    count: usize,
-}
-
-impl Findings {
-    /// Adds what was found in a file, whatever its cells are.
-    pub fn add(&mut self, problem: Problem) {
-        self.0.entry((problem.span, problem.message)).or_default();
-    }
-
-    /// Adds what was found in a cell.
-    pub fn add_in(&mut self, cell: &str, problem: Problem) {
-        let cells = self.0.entry((problem.span, problem.message)).or_default();
-        cells.get_or_insert_with(|| Cells { first: cell.into(), count: 0 }).count += 1;
-    }
-
-    /// With files and lines; `total` is the number of cells there are.
-    pub fn located(self, sources: &Sources, total: usize) -> Vec<ScenarioError> {
-        let told = |((span, message), cells): ((Option<Span>, String), Option<Cells>)| {
-            let cells = cells.map_or_else(String::new, |cells| cells.told(total));
-            sources.locate(Problem { span, message: message + &cells })
-        };
-        self.0.into_iter().map(told).collect()
-    }
-
-    /// Everything as errors, of which there is one at least.
-    pub fn all(self, sources: &Sources, total: usize) -> ScenarioErrors {
-        ScenarioErrors(self.located(sources, total))
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
+pub struct Cells {
+    pub first: String,
+    pub count: usize,
 }
 
 impl Cells {
-    fn told(&self, total: usize) -> String {
+    /// What to add to a problem, if there are `total` cells.
+    pub fn told(&self, total: usize) -> String {
         let Self { first, count } = self;
         match *count {
             _ if total <= 1 => String::new(),

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::assume;
 use crate::check::mend;
-use crate::error::{Findings, Problem, ScenarioErrors};
+use crate::error::{Problem, ScenarioErrors};
+use crate::findings::Findings;
 use crate::schema;
 use crate::source::{self, Sources};
 use crate::tree::Node;

@@ -18,6 +18,8 @@ mod check;
 mod compose;
 mod error;
 mod extends;
+mod faults;
+mod findings;
 mod lan;
 mod matrix;
 mod notes;

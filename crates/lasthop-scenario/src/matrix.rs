@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::{Findings, Problem, Span, suggest};
+use crate::error::{Problem, Span, suggest};
+use crate::findings::Findings;
 use crate::tree::{Entry, Node};
 
 /// Most cells of a study; a larger matrix is a mistake in one of its blocks.

@@ -2,8 +2,8 @@
 
 use lasthop_traffic::FlowConfig;
 
+use crate::faults::Invalid;
 use crate::types::{Scenario, Topology};
-use crate::validate::Invalid;
 
 /// Flows of which nothing will be seen, and why.
 pub fn notes(scenario: &Scenario) -> Vec<Invalid> {

@@ -6,8 +6,9 @@ use serde::Deserialize;
 
 use crate::assume::Assumption;
 use crate::compose::{Chosen, Composed, compose};
-use crate::error::{Findings, Problem, ScenarioError, ScenarioErrors};
+use crate::error::{Problem, ScenarioError, ScenarioErrors};
 use crate::extends::{self, Loaded};
+use crate::findings::Findings;
 use crate::matrix::{Factor, expand};
 use crate::schema::{REPLICATIONS, SEED};
 use crate::tree::{Entry, Node, Value};

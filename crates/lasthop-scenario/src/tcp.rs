@@ -7,8 +7,8 @@ use lasthop_tcp::{CongestionControl, FRtoMode, RecoveryRules, TcpConfig};
 use serde::Deserialize;
 
 use crate::assume::Assumption;
+use crate::faults::{Faults, RETRIES_MAX, SEGMENTS_MAX};
 use crate::tree::Node;
-use crate::validate::{Faults, RETRIES_MAX, SEGMENTS_MAX};
 
 /// What a switch cannot be without.
 #[derive(Clone, Copy)]

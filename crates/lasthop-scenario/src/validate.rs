@@ -2,27 +2,18 @@
 
 use lasthop_core::Bytes;
 use lasthop_core::packet::{Datagram, Segment};
-use lasthop_link::ConfigError;
 use lasthop_traffic::{
     Arrivals, ConstantUdpConfig, CutPoisson, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol,
     ShortFlowsConfig, WebClientsConfig,
 };
 
+use crate::faults::{Faults, Invalid, RETRIES_MAX, SEGMENTS_MAX};
 use crate::lan::streams_fit;
 use crate::tcp;
 use crate::types::{RouterImplementation, Scenario, Topology};
 
-/// Path of a value in the scenario, and what is wrong with it; what to do instead after a semicolon.
-pub type Invalid = (String, String);
-
 /// Smallest and largest IP packets that a path must carry (RFC 791, section 3.1 and 3.2).
 const MTU_RANGE: std::ops::RangeInclusive<u64> = 68..=65_535;
-
-/// Largest window in segments: more than any real path holds, and far from overflow.
-pub const SEGMENTS_MAX: u32 = 1_000_000;
-
-/// Most retransmissions of a segment, or of a packet by the link.
-pub const RETRIES_MAX: u32 = 255;
 
 /// Most bytes of one transfer; sums with headers and sequence numbers stay far from overflow.
 const TRANSFER_MAX: Bytes = Bytes(1_000_000_000_000_000);
@@ -38,28 +29,6 @@ const POISSON_MAX: u32 = 100;
 
 /// Most objects of a page, and connections.
 const HTTP_OBJECTS_MAX: u32 = 1000;
-
-/// What is wrong with a scenario, as far as it has been checked.
-#[derive(Default)]
-pub struct Faults(Vec<Invalid>);
-
-impl Faults {
-    pub fn require(&mut self, holds: bool, path: &str, reason: impl FnOnce() -> String) {
-        if !holds {
-            self.0.push((path.into(), reason()));
-        }
-    }
-
-    pub fn not_zero<T: Default + PartialEq>(&mut self, value: &T, path: &str, example: &str) {
-        self.require(*value != T::default(), path, || format!("must not be zero; write {example:?}, say"));
-    }
-
-    /// Adds what is wrong with the table called `name`.
-    fn below(&mut self, name: &str, faults: impl IntoIterator<Item = ConfigError>) {
-        let faults = faults.into_iter();
-        self.0.extend(faults.map(|fault| (format!("{name}.{}", fault.key), fault.message)));
-    }
-}
 
 /// Checks everything; everything that is wrong, in the order of the types.
 pub fn validate(scenario: &Scenario) -> Vec<Invalid> {
@@ -94,10 +63,11 @@ pub fn validate(scenario: &Scenario) -> Vec<Invalid> {
     }
     kinds(scenario, &mut faults);
     faults.not_zero(&scenario.time_limit, "time_limit", "300 s");
-    if faults.0.is_empty() {
-        faults.0.extend(streams_fit(scenario).err());
+    let mut faults = faults.all();
+    if faults.is_empty() {
+        faults.extend(streams_fit(scenario).err());
     }
-    faults.0
+    faults
 }
 
 /// Checks what lies between the hosts.

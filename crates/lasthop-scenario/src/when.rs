@@ -6,7 +6,8 @@
 //! geo.atm.buffer_cells = 116760
 //! ```
 
-use crate::error::{Findings, Problem, suggest};
+use crate::error::{Problem, suggest};
+use crate::findings::Findings;
 use crate::matrix::Factor;
 use crate::tree::{Node, Table, Value};
 

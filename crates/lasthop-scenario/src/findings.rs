@@ -1,0 +1,41 @@
+//! What is found while a file is read.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Cells, Problem, ScenarioError, ScenarioErrors, Span};
+use crate::source::Sources;
+
+/// What has been found so far, each thing once, in the order of places.
+#[derive(Debug, Default)]
+pub struct Findings(BTreeMap<(Option<Span>, String), Option<Cells>>);
+
+impl Findings {
+    /// Adds what was found in a file, whatever its cells are.
+    pub fn add(&mut self, problem: Problem) {
+        self.0.entry((problem.span, problem.message)).or_default();
+    }
+
+    /// Adds what was found in a cell.
+    pub fn add_in(&mut self, cell: &str, problem: Problem) {
+        let cells = self.0.entry((problem.span, problem.message)).or_default();
+        cells.get_or_insert_with(|| Cells { first: cell.into(), count: 0 }).count += 1;
+    }
+
+    /// With files and lines; `total` is the number of cells there are.
+    pub fn located(self, sources: &Sources, total: usize) -> Vec<ScenarioError> {
+        let told = |((span, message), cells): ((Option<Span>, String), Option<Cells>)| {
+            let cells = cells.map_or_else(String::new, |cells| cells.told(total));
+            sources.locate(Problem { span, message: message + &cells })
+        };
+        self.0.into_iter().map(told).collect()
+    }
+
+    /// Everything as errors, of which there is one at least.
+    pub fn all(self, sources: &Sources, total: usize) -> ScenarioErrors {
+        ScenarioErrors::new(self.located(sources, total))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
