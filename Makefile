@@ -38,8 +38,8 @@ help: ## show this list
 
 build: $(BIN)/lasthop $(wildcard $(GUEST)) ## set everything up: system packages, .venv, the lasthop command
 
-demo: build ## run the study kulve2003 and say where its report is
-	$(BIN)/lasthop study run kulve2003 --out $(STUDY)
+demo: build ## run ten sets of the study kulve2003 and say where their report is
+	$(BIN)/lasthop study run kulve2003 --sets 10 --out $(STUDY)
 	@test -s $(STUDY)/report.html
 	@echo "Report: $(CURDIR)/$(STUDY)/report.html"
 

@@ -572,7 +572,7 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
         say(f"{campaign.damaged} runs in the store were damaged and have been run again.")
     if simulated.runs:
         done = "simulated" if plan.engine == MODEL else "ran"
-        say(f"{done} {simulated.runs} runs in {simulated.wall_s:.2f} s")
+        say(f"{done} {simulated.runs} {'run' if simulated.runs == 1 else 'runs'} in {simulated.wall_s:.2f} s")
     if (silent := campaign.silent()) is not None:
         say(silent)
     if campaign.snap_length is not None:

@@ -54,6 +54,14 @@ def test_a_run_prints_its_answer_before_the_report(lasthop_main: Main, capsys: p
     assert capsys.readouterr().out == ""
 
 
+def test_a_comparison_of_one_of_several_flows_names_it(
+    lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("run", EXAMPLES / "queue.toml", "--out", tmp_path / "out") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "With flow=call, queue=long has 10.1 times the p95 of queueing delay of queue=short" in text
+
+
 def test_the_table_has_the_medians_in_the_units_of_people(
     results: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

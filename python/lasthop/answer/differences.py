@@ -99,7 +99,8 @@ def differences(sections: Sequence[Section]) -> list[Difference]:
 def _of_factor(section: Section, factor: str, compared: Compared) -> Iterator[Difference]:
     rows = compared.rows
     others = [name for name in section.varied if name != factor]
-    if rows[WHO].n_unique() > 1:
+    # Where a run has several flows, a comparison says which it is of.
+    if section.rows[WHO].n_unique() > 1:
         others.append(WHO)
     reference = rows[factor][0]
     value = pl.col(compared.metric).cast(pl.Float64)
