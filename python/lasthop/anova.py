@@ -156,7 +156,7 @@ def read_table(source: Path, response: str, only: Sequence[str] = (), role: str 
     if source.is_dir():
         table = _from_folder(source, response, role)
     elif role is not None:
-        raise InputError(f"--role {role}: {source} is no results folder; choose rows of a table with --only.")
+        raise InputError(f"--role {role}: {source} is not a results folder; choose rows of a table with --only.")
     else:
         table = _from_csv(source, response)
     return _keep(table, only)
@@ -166,8 +166,8 @@ def _from_folder(folder: Path, response: str, role: str | None) -> Table:
     absent = [name for name in (RUNS, FLOWS) if not (folder / name).is_file()]
     if absent:
         raise InputError(
-            f"{folder} holds no {' and no '.join(absent)}: give the folder that 'lasthop run' or 'lasthop study run' "
-            "has left. A run that was stopped is finished by the same command."
+            f"{folder} holds no {' and no '.join(absent)}: give a folder that 'lasthop run' or 'lasthop study run' "
+            "made. To finish a run that was stopped, repeat its command."
         )
     tables = {name: _read_parquet(folder / name) for name in _WHO if (folder / name).is_file()}
     if SHORTS in tables:
@@ -232,7 +232,9 @@ def _from_csv(file: Path, response: str) -> Table:
     except OSError as error:
         raise InputError(f"Cannot read {file}: {error.strerror or error}.") from error
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"{file} is no CSV table with a line of column names: {str(error).splitlines()[0]}") from error
+        raise InputError(
+            f"{file} is not a CSV table with a line of column names: {str(error).splitlines()[0]}"
+        ) from error
     if response not in frame.columns or response in REPLICATION_COLUMNS:
         known = [name for name in frame.columns if name not in REPLICATION_COLUMNS]
         raise InputError(_no_response(file, response, known))
@@ -315,7 +317,7 @@ def _check_duplicates(table: Table, columns: Sequence[str], keys: Sequence[str])
         if differing
         else f"Replications are told apart by columns named {' and '.join(REPLICATION_COLUMNS)}."
     )
-    raise InputError(f"Cell {_cell(first)} is there {same.height} times. {advice}")
+    raise InputError(f"Cell {_cell(first)} occurs {same.height} times. {advice}")
 
 
 def _check_missing(frame: pl.DataFrame, levels: dict[str, list[str]], keys: Sequence[str]) -> None:
@@ -327,8 +329,8 @@ def _check_missing(frame: pl.DataFrame, levels: dict[str, list[str]], keys: Sequ
         missing = cells - len(present)
         more = f" and {missing - len(named)} more" if missing > len(named) else ""
         raise InputError(
-            f"The design is not a full factorial. Missing are {missing} of {cells} cells: {'; '.join(named)}{more}. "
-            "Choose levels that are all combined with --only."
+            f"The design is not a full factorial: it lacks {missing} of {cells} cells: {'; '.join(named)}{more}. "
+            "Choose levels that are all combined, with --only."
         )
     if not keys:
         return
@@ -337,7 +339,7 @@ def _check_missing(frame: pl.DataFrame, levels: dict[str, list[str]], keys: Sequ
     for combination, replication in itertools.product(itertools.product(*levels.values()), replications):
         if (*combination, *replication) not in there:
             names = dict(zip([*levels, *keys], (*combination, *replication), strict=True))
-            raise InputError(f"The design is not balanced. Missing is {_cell(names)}; other cells have it.")
+            raise InputError(f"The design is not balanced: it lacks {_cell(names)}, which other cells have.")
 
 
 def _numbers(table: Table, names: Sequence[str]) -> pl.Series:

@@ -83,11 +83,11 @@ def read_side(folder: Path, plan: Plan) -> Side:
     identity = manifest["identity"]
     if identity["scenario_digest"] != plan.study.digest:
         raise InputError(
-            f"--beside {folder}: the scenario of these results, '{identity['scenario']}', is not "
-            f"'{plan.study.name}' as it is now. Run that again into another folder."
+            f"--beside {folder}: these results are of another scenario, '{identity['scenario']}', or of an older "
+            f"version of '{plan.study.name}'. Run the present one into another folder."
         )
     if not {cell.key for cell in plan.cells} & set(identity["cells"]):
-        raise InputError(f"--beside {folder}: none of the cells that are asked for were run there.")
+        raise InputError(f"--beside {folder}: these results have none of the cells that you asked for.")
     return Side(str(identity["engine"]), folder, manifest, Tables.read(folder))
 
 

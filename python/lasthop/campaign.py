@@ -146,7 +146,7 @@ class ChosenRun:
         if self.replication > self.plan.replications:
             raise InputError(
                 f"--replication {self.replication}: a set of '{self.plan.study.name}' has {self.plan.replications} "
-                "replications; choose a further set with --set, or give the --replications it was run with."
+                "replications; choose another set with --set, or give the --replications it was run with."
             )
 
     @property
@@ -311,7 +311,7 @@ class Campaign:
                     f"changed. {remedy}"
                 )
         if not self.existed and not self.complete:
-            raise InputError(f"{self.out} has lost its {STORE}, and cannot be extended without. {remedy}")
+            raise InputError(f"{self.out} has lost its {STORE} and cannot be extended without it. {remedy}")
 
     def _check_captures(self) -> None:
         """Refuse to leave captures of other runs beside the results of these."""
@@ -330,8 +330,8 @@ class Campaign:
             for folder, wanted in self._capture_folders(unit, source)
         ):
             raise InputError(
-                f"{traces} holds captures of runs that are not asked for any more; nothing was changed. Give --pcap to "
-                "capture the runs of now in their place, or remove that folder."
+                f"{traces} holds captures of runs that this command does not ask for; nothing was changed. Give "
+                "--pcap to replace them by captures of its runs, or remove that folder."
             )
 
     @property
@@ -460,7 +460,7 @@ class Campaign:
         self._look(store)
         return (
             f"Stopped: {self.outlook().there} of {self.plan.runs} runs are kept in {self.out}. "
-            "The same command goes on from there."
+            "Repeat the command to continue."
         )
 
     def _run_work(self, store: Store, work: Work) -> Outcome:
@@ -644,8 +644,8 @@ def finished(folder: Path) -> dict[str, Any]:
     absent = [name for name in (MANIFEST, RUNS, FLOWS) if not (folder / name).is_file()]
     if absent:
         raise InputError(
-            f"{folder} holds no {' and no '.join(absent)}: give the folder that 'lasthop study run' has left. A run "
-            "that was stopped is finished by the same command."
+            f"{folder} holds no {' and no '.join(absent)}: give a folder that 'lasthop study run' made. To "
+            "finish a run that was stopped, repeat its command."
         )
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))

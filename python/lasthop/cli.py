@@ -584,20 +584,20 @@ def _outlook_lines(campaign: Campaign) -> Iterator[str]:
     out, runs, outlook = campaign.out, campaign.plan.runs, campaign.outlook()
     captures = sum(work.count for work in campaign.pending() if not work.record)
     if campaign.complete and captures:
-        yield f"{out} has the records of {runs} runs; {captures} are run again for their captures."
+        yield f"{out} has the records of {runs} runs; {captures} run again for their captures."
     elif campaign.complete:
-        yield f"{out} is complete: {runs} runs; only the report is made again."
+        yield f"{out} is complete: {runs} runs. Only the report is written again."
     elif outlook.there:
         yield f"Resuming {out}: {outlook.there} of {runs} runs are there."
     if outlook.again:
         yield (
-            f"{outlook.again} of them are run once more: their cells chain replications (cached metrics, or a guest "
-            "kernel), and a longer chain starts anew."
+            f"{outlook.again} of them run again: their cells chain replications (cached metrics or a guest kernel), "
+            "and a longer chain must start from the beginning."
         )
     if outlook.others:
         yield (
-            f"The store holds {outlook.others} more runs, which are not asked for now. The tables leave them out. "
-            f"They stay in the store until 'lasthop results gc {out}' removes them."
+            f"The store holds {outlook.others} more runs, which this command does not ask for. The tables leave them "
+            f"out. 'lasthop results gc {out}' removes them."
         )
 
 
@@ -607,7 +607,7 @@ def _judge_live(campaign: Campaign) -> None:
     if plan.engine == LIVE and (late := campaign.late_runs()):
         click.echo(
             f"INVALID: in {late} of {plan.runs} runs more than 0.1 % of the packets were over 1 ms late. The column "
-            "'valid' of runs.parquet says in which. Run again with fewer --jobs, or on a machine with less to do.",
+            "'valid' of runs.parquet marks them. Run again with fewer --jobs, or on a less busy machine.",
             err=True,
         )
         raise click.exceptions.Exit(EXIT_INVALID)

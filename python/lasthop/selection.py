@@ -79,6 +79,7 @@ def select_cell(cells: Sequence[C], factors: Mapping[str, Sequence[str]], key: s
         named = ", ".join(f"'{cell.key}'" for cell in chosen[:_NAMED_AT_MOST])
         more = ", ..." if len(chosen) > _NAMED_AT_MOST else ""
         raise InputError(
-            f"{len(chosen)} cells match, and one is wanted: choose it with --cell KEY or narrow --only ({named}{more})."
+            f"{len(chosen)} cells match, but this command takes one. Choose it with --cell KEY or narrow --only "
+            f"({named}{more})."
         )
     return chosen[0]

@@ -150,12 +150,12 @@ class Store:
                 self._database.close()
             if isinstance(error, sqlite3.OperationalError) and not str(error).startswith("no such table"):
                 raise InputError(
-                    f"Cannot use the store of the results, {self.file}: {error}. What it holds is kept; when this is "
-                    "mended, the same command goes on from there."
+                    f"Cannot use the store of the results, {self.file}: {error}. Its contents are safe. When you have "
+                    "solved this, repeat the command to continue."
                 ) from error
             raise InputError(
-                f"{self.file} is damaged, or no store of lasthop ({error}); nothing was changed. Start afresh in this "
-                "folder with --overwrite, or choose another place with --out DIR."
+                f"{self.file} is damaged, or is not a store of lasthop ({error}); nothing was changed. Start afresh "
+                "in this folder with --overwrite, or choose another place with --out DIR."
             ) from error
 
     @contextmanager

@@ -341,16 +341,16 @@ FULL = "a b y\n1 x 1\n1 z 2\n2 x 3\n2 z 5"
 @pytest.mark.parametrize(
     ("text", "arguments", "expected"),
     [
-        ("a b y\n1 x 1\n1 z 2\n2 x 3", [], "Missing are 1 of 4 cells: a=2,b=z."),
-        (FULL + "\n1 z 7", [], "Cell a=1,b=z is there 2 times."),
+        ("a b y\n1 x 1\n1 z 2\n2 x 3", [], "lacks 1 of 4 cells: a=2,b=z."),
+        (FULL + "\n1 z 7", [], "Cell a=1,b=z occurs 2 times."),
         ("a b c y\n1 x u 1\n1 x w 2\n1 z u 3\n2 x u 4\n2 z u 4", [], "differ in c: choose one level with --only c=u"),
         ("a b replication y\n1 x 1 1\n1 z 1 2\n1 x 2 1\n1 z 2 2\n2 x 1 1\n2 z 1 3\n2 z 2 4", [],
-         "Missing is a=2,b=x,replication=2; other cells have it."),
+         "lacks a=2,b=x,replication=2, which other cells have."),
         ("a b set replication y\n" + "\n".join(f"{a} {b} 1 1 {a}" for a in (1, 2) for b in "xzx"), [],
-         "Cell a=1,b=x,set=1,replication=1 is there 2 times."),
+         "Cell a=1,b=x,set=1,replication=1 occurs 2 times."),
         (FULL.replace("5", "five"), [], "y has 'five', which is not a finite number, in a=2,b=z."),
         (FULL.replace("5", "inf"), [], "y has 'inf', which is not a finite number, in a=2,b=z."),
-        (FULL.replace("2 z 5", "2 z ,"), [], "is no CSV table"),
+        (FULL.replace("2 z 5", "2 z ,"), [], "is not a CSV table"),
         (FULL.replace("z 2", 'z ""').replace("z 5", 'z ""'), [], "y has no value in a=1,b=z (and 1 more such)."),
         (FULL.replace("2 ", "1 ").replace("x 3", "w 3").replace("z 5", "v 5"), [], "'a' is '1' in every row"),
         ("a b y\n1 x 1\n1 z 1\n2 x 1\n2 z 1", [], "y is the same in every row"),
@@ -359,10 +359,10 @@ FULL = "a b y\n1 x 1\n1 z 2\n2 x 3\n2 z 5"
         (FULL, ["--factors", "a,y"], "there is no factor 'y'"),
         (FULL, ["--response", "z"], "has no such column; did you mean"),
         (FULL, ["--only", "b=q"], "factor 'b' has no level 'q'"),
-        (FULL, ["--role", "tcp"], "is no results folder"),
+        (FULL, ["--role", "tcp"], "is not a results folder"),
         (FULL, ["--confidence", "90"], "90.0 is not in the range"),
         (FULL, ["--out", "anova.txt"], "the suffix says the format"),
-        ("", [], "is no CSV table"),
+        ("", [], "is not a CSV table"),
     ],
 )  # fmt: skip
 def test_bad_requests_end_with_2_and_leave_nothing(
@@ -525,7 +525,7 @@ def test_what_a_results_folder_cannot_give(
 
 
 def test_a_study_whose_cells_are_not_all_combined_needs_a_choice(results: Path) -> None:
-    with pytest.raises(InputError, match=r"Missing are 48 of 96 cells: link=e0,.* and 43 more\. .* with --only\."):
+    with pytest.raises(InputError, match=r"lacks 48 of 96 cells: link=e0,.* and 43 more\. .* with --only\."):
         full_factorial(read_table(results, "duplicate_acks"), ["link", "workload", "variant"])
 
 

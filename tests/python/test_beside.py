@@ -69,7 +69,7 @@ def test_what_cannot_stand_beside_is_refused_before_the_run(
     assert lasthop_main("run", small, "--beside", empty, "--out", out) == 2
     assert "holds no manifest.json" in capsys.readouterr().err
     assert lasthop_main("run", small, "--beside", other, "--out", out) == 2
-    assert "'kulve2003', is not 'small'" in capsys.readouterr().err
+    assert "another scenario, 'kulve2003', or of an older version of 'small'" in capsys.readouterr().err
     only = ("--only", "link=r1,workload=2tcp0udp,variant=baseline", "--out", out, "--beside", other)
     assert lasthop_main("study", "run", "kulve2003", *only) == 2
     assert "none of the cells" in capsys.readouterr().err

@@ -79,7 +79,7 @@ def test_an_interrupted_campaign_goes_on_where_it_stopped(
             raise KeyboardInterrupt
 
     broken = Campaign(make_plan(engine, study_file), tmp_path / "broken")
-    with pytest.raises(InterruptedCampaignError, match="The same command goes on from there"):
+    with pytest.raises(InterruptedCampaignError, match="Repeat the command to continue"):
         broken.run(1, stop_after_some)
     kept = len(engine.ran)
     resumed = Campaign(make_plan(engine, study_file), tmp_path / "broken")
@@ -308,7 +308,7 @@ def test_a_store_that_is_none_is_an_error(
     out = tmp_path / "out"
     Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
     (out / STORE).write_bytes(content)
-    with pytest.raises(InputError, match=r"store\.sqlite is damaged, or no store of lasthop .* --overwrite"):
+    with pytest.raises(InputError, match=r"store\.sqlite is damaged, or is not a store of lasthop .* --overwrite"):
         Campaign(make_plan(engine, scenario_file), out)
 
 

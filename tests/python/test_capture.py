@@ -263,7 +263,7 @@ def test_a_campaign_leaves_what_trace_writes(lasthop_main: Main, capsys: pytest.
     before = Path("out", "flows.parquet").read_bytes()
     shutil.rmtree(made.parent)
     assert lasthop_main(*run, "--pcap", "--snaplen", 96) == 0
-    assert "has the records of 6 runs; 3 are run again for their captures." in capsys.readouterr().out
+    assert "has the records of 6 runs; 3 run again for their captures." in capsys.readouterr().out
     assert Path("out", "flows.parquet").read_bytes() == before
     assert made.is_dir()
 

@@ -119,7 +119,7 @@ def test_an_edited_run_says_what_is_there_and_what_is_left_out(
     assert lasthop_main("run", scenario_file, "--only", "queue=5 packets", "--replications", "2") == 0
     said = capsys.readouterr().out
     assert "2 of 2 runs are there." in said
-    assert "The store holds 10 more runs, which are not asked for now." in said
+    assert "The store holds 10 more runs, which this command does not ask for." in said
     assert pl.read_parquet("results/small/runs.parquet").height == 2
 
 

@@ -226,7 +226,7 @@ def test_what_a_guest_cannot_run_is_said(kernel: Kernel) -> None:
         (["run", "x.toml", "--engine", "kernel", "--kernel", "6.21"], "did you mean"),
         (["kernel", "info", "6.21"], "No kernel called '6.21'"),
         (["kernel", "remove", "6.21"], "No kernel called '6.21'"),
-        (["kernel", "build", "--source", "neither"], "neither a release such as 6.12"),
+        (["kernel", "build", "--source", "neither"], "not a release such as 6.12"),
     ],
 )
 def test_bad_requests_are_answered_in_a_sentence(

@@ -382,7 +382,7 @@ def test_every_plot_command_in_a_comment_of_an_example_draws(lasthop_main: Calla
         (("--out", "a.svg", "--flow", "tcp2"), ["did you mean 'tcp-2'", "tcp-1, tcp-2, udp"]),
         (("--out", "a.svg", "--kind", "waterfall"), ["'waterfall' shows page loads", "tcp-1, tcp-2, udp"]),
         (("--out", "a.svg", "--flow", "udp", "--kind", "queue,rtt"), ["'rtt' shows TCP", "udp is UDP"]),
-        (("--out", "a.svg", "--from", "500"), ["--from 500", "the run is over at"]),
+        (("--out", "a.svg", "--from", "500"), ["--from 500", "the run ends at"]),
         (("--out", "a.svg", "--from", "9", "--to", "8"), ["--from 9 --to 8"]),
         (("--out", "a.svg", "--columns", "3"), ["--columns"]),
         (("--out", "there"), ["there exists", "--out"]),

@@ -193,7 +193,7 @@ def test_an_unfinished_folder_is_refused_with_the_remedy(
     unfinished.mkdir()
     (unfinished / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
     assert lasthop_main("plot", unfinished) == 2
-    assert "finished by the same command" in capsys.readouterr().err
+    assert "To finish a run that was stopped, repeat its command" in capsys.readouterr().err
 
 
 def test_a_folder_of_results_goes_before_a_study_of_its_name(folder: Path, lasthop_main: Main) -> None:

@@ -73,8 +73,8 @@ def _check_tools() -> None:
         missing.append("libc6-dev")
     if missing:
         raise InputError(
-            "To build a kernel takes what is missing here: as root, "
-            f"'apt-get install {' '.join(missing)}' (names as in Debian), then repeat."
+            "Packages for building a kernel are missing. As root, run "
+            f"'apt-get install {' '.join(missing)}' (Debian's names), then try again."
         )
 
 
@@ -105,7 +105,7 @@ def _unpack(source: Source, folder: Path) -> Path:
         check=False,
     )
     if done.returncode != 0 or not (tree / "arch" / "um").is_dir():
-        raise InputError(f"{source.path} is no archive of a kernel's source. {done.stderr.strip()}")
+        raise InputError(f"{source.path} is not an archive of a kernel's source. {done.stderr.strip()}")
     return tree
 
 
@@ -123,7 +123,7 @@ def _replace(file: Path, pattern: str, text: str) -> None:
     after, count = re.subn(pattern, text, before)
     if count != 1:
         raise InputError(
-            f"This kernel's {file.name} is unlike those that lasthop knows (6.1 to 7.2): '{pattern}' is there {count} "
+            f"This kernel's {file.name} differs from those that lasthop knows (6.1 to 7.2): it has '{pattern}' {count} "
             "times."
         )
     file.write_text(after, encoding="utf-8")

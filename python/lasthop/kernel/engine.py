@@ -166,7 +166,7 @@ def _program() -> bytes:
         return _GUEST.read_bytes()
     except FileNotFoundError as error:
         raise InputError(
-            f"{_GUEST} is missing, the program that runs in the guest: build it with 'make kernel'."
+            f"The program that runs in the guest is missing: {_GUEST}. Build it with 'make kernel'."
         ) from error
 
 

@@ -37,7 +37,7 @@ def find_source(wanted: str, folder: Path) -> Source:
         return Source(path, str(path.resolve()), _sha256(path))
     if not re.fullmatch(r"\d+\.\d+", wanted):
         raise InputError(
-            f"--source {wanted}: neither a release such as {DEFAULT_RELEASE}, nor a kernel's source tree, nor an "
+            f"--source {wanted}: this is not a release such as {DEFAULT_RELEASE}, a kernel's source tree, or an "
             "archive of one."
         )
     package = _PACKAGE + wanted
@@ -46,7 +46,7 @@ def find_source(wanted: str, folder: Path) -> Source:
         _fetch(package, folder)
         installed = _archive(folder / "usr" / "src", wanted)
     if installed is None:
-        raise InputError(f"The package {package} holds no archive of a kernel's source.")
+        raise InputError(f"The package {package} has no archive of a kernel's source.")
     return Source(installed, package, _sha256(installed))
 
 
@@ -63,8 +63,8 @@ def _fetch(package: str, folder: Path) -> None:
     """Fetch a package without installing it, which needs no root; apt checks its signature and checksum."""
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise InputError(
-            f"This is no Debian-like system: it cannot fetch {package}. Unpack the source of a kernel, from kernel.org "
-            "say, and give its folder with --source PATH."
+            f"This is not a Debian-like system, so lasthop cannot fetch {package}. Unpack a kernel's source, for "
+            "example from kernel.org, and give its folder with --source PATH."
         )
     known = _known_packages()
     if package not in known:

@@ -86,8 +86,8 @@ def find_kernel(name: str | None) -> Kernel:
     found = {kernel.name: kernel for kernel in kernels()}
     if not found:
         raise InputError(
-            "The kernel engine needs a guest kernel, and none has been built. Build one, once, with "
-            "'lasthop kernel build'; it takes a few minutes."
+            "The kernel engine needs a guest kernel. Build one with 'lasthop kernel build'; you need this only once, "
+            "and it takes a few minutes."
         )
     if name is not None and name not in found:
         raise InputError(

@@ -24,6 +24,6 @@ def find_link(link: str) -> Path:
     if file.suffix == ".toml" or file.exists():
         return file
     raise InputError(
-        f"--link {link}: there is neither a preset nor a file of this name; did you mean '{nearest(link, known)}'? "
+        f"--link {link}: there is no preset or file of this name; did you mean '{nearest(link, known)}'? "
         f"Presets: {', '.join(known)}."
     )

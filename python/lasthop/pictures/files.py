@@ -117,7 +117,7 @@ def _span(request: PictureRequest, tables: TraceTables, named: Sequence[FlowOf])
     start = first if request.start is None else request.start
     stop = max(last, start) if request.stop is None else request.stop
     if start >= end:
-        raise InputError(f"--from {start:g}: the run is over at {end:.3f} s.")
+        raise InputError(f"--from {start:g}: the run ends at {end:.3f} s.")
     if start >= stop:
         raise InputError(f"--from {start:g} --to {stop:g}: the first must be the earlier time, in seconds.")
     return start, min(stop, end)

@@ -243,8 +243,8 @@ def _axes(rows: _Rows, request: ResultRequest) -> tuple[str, str]:
         raise InputError(f"--hue {hue}: it is on the horizontal axis already; choose another factor.")
     if hue and len(rows.levels(hue)) > MOST_HUES:
         raise InputError(
-            f"--hue {hue}: it has {len(rows.levels(hue))} levels, and a reader tells {MOST_HUES} apart; choose some "
-            "with --only."
+            f"--hue {hue}: it has {len(rows.levels(hue))} levels, but a reader can tell only {MOST_HUES} apart; choose "
+            "some with --only."
         )
     return x, hue or ""
 
