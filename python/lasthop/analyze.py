@@ -1,4 +1,4 @@
-"""Flow metrics of packet captures: a table to read, and a file of every column."""
+"""Flow metrics of packet captures, as a table to read and a file of every column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scenario does not say and what is assumed instead, over the cells that are run."""
+"""What a scenario leaves out and what lasthop assumes instead, over the cells that run."""
 
 from __future__ import annotations
 

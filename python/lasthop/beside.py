@@ -1,7 +1,7 @@
-"""Results of the same scenario from other engines, beside those of a campaign, number by number.
+"""Results of the same scenario from other engines, number by number beside those of a campaign.
 
-`engines.csv` has the key columns of `summary.csv`, `published` if there are published numbers, and a column for each
-folder of results, called by its engine.
+`engines.csv` has the key columns of `summary.csv`, `published` if there are published numbers, and one column per
+folder of results, named after its engine.
 """
 
 from __future__ import annotations

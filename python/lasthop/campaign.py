@@ -1,9 +1,9 @@
 """Running the cells of a scenario: what is done, what is left, and the record of it.
 
-Results are kept in the folder's store (`lasthop.store`), found by their content, so that a plan runs only what is not
-there yet. The records of a plan are merged from the store in one fixed order: set, cell, replication. Their bytes
-depend neither on the number of threads nor on interruptions. The manifest is written last; a folder without one, or
-with that of another plan, is not finished.
+Results are kept in the folder's store (`lasthop.store`) and found by their content, so a plan runs only what is
+missing. The records of a plan are merged from the store in a fixed order: set, cell, replication. Their bytes depend
+neither on the number of threads nor on interruptions. The manifest is written last. A folder without one, or with that
+of another plan, is not finished.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where studies live and what stands beside their scenario file."""
+"""Studies: where they are, and the files that belong to each."""
 
 from __future__ import annotations
 

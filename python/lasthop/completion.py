@@ -1,4 +1,4 @@
-"""What the shell may complete on the command line: studies, presets, scenario files, factors and their levels."""
+"""Shell completion of studies, presets, scenario files, factors and their levels."""
 
 from __future__ import annotations
 

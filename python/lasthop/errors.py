@@ -1,4 +1,4 @@
-"""Errors that a user can mend. Each carries one finished paragraph; `lasthop --help` lists the exit codes."""
+"""Errors that a user can correct. Each is one finished paragraph; `lasthop --help` lists the exit codes."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
 """The tables of a full-factorial study: metrics of runs by cell, and the analysis of their variance.
 
-A published number is that of single runs. Ours is the mean over the replications, and the analysis one of these means:
-what a published number is an instance of, with less noise. How far the noise reaches is told besides. Of a metric in a
-cell: least and greatest value, standard deviation, and Student's 90 % interval of the mean, over the replications. Of a
-share of the variation: the same over the analyses of single replications, which have one run per cell as the published
-one has. Averaging takes noise out of the rest, so that a share of the means may be greater than that of most
-replications.
+A published number comes from single runs. Ours is the mean over the replications, and the analysis is that of these
+means: the same quantity with less noise. The tables also show the noise. For a metric in a cell they give the least and
+greatest value, the standard deviation and Student's 90 % interval of the mean, over the replications. For a share of
+the variation they give the same over the analyses of single replications, which have one run per cell like the
+published one. Averaging takes noise out of the rest, so a share of the means may exceed that of most replications.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A results folder as a place: whose it is, who works in it, and how it is emptied."""
+"""A results folder as a place: who it belongs to, who works in it, and how to empty it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scenario file with all that stands beside it and that a run needs."""
+"""A scenario file together with the files beside it that a run needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the commands that look at one run of a scenario, and of all commands that run one."""
+"""Options of all commands that run a scenario, and of those that look at one of its runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard output that says in words when it cannot be written."""
+"""A standard output that says in words why it cannot be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a finished campaign leaves besides its raw rows: tables of statistics and of claims, and the report."""
+"""What a finished campaign writes besides its raw rows: tables of statistics and claims, and the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saying how far a campaign is: a bar on a terminal, a line now and then elsewhere. Always on standard error."""
+"""The progress of a campaign on standard error: a bar on a terminal, otherwise a line now and then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about the machine that ran a campaign. No names of users or hosts."""
+"""Facts about the machine that ran a campaign, without names of users or hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `lasthop results`: what a results folder holds, and making it smaller."""
+"""The command `lasthop results`: show what a results folder holds, or shrink it."""
 
 from __future__ import annotations
 

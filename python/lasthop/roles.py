@@ -1,11 +1,11 @@
-"""Which part a flow plays in its replication.
+"""Which role a flow plays in its replication.
 
-Studies compare "the faster" with "the slower" of two equal transfers, not "flow 1" with "flow 2": which of the two wins
-is chance. A role is therefore given within each replication, after the fact.
+Studies compare "the faster" with "the slower" of two equal transfers, not "flow 1" with "flow 2", because chance
+decides which of the two wins. So roles are assigned afterwards, within each replication.
 
-Connections of a page load are put into classes: `main`, and the in-line objects by throughput from `inline-1`, the
+Connections of a page load fall into classes: `main`, and the in-line objects by throughput, from `inline-1`, the
 fastest, to the slowest. A connection that carries several objects keeps its name. The many clients of one entry of the
-scenario are all alike: their role is the name of the entry.
+scenario are all alike, and their role is the name of the entry.
 """
 
 from __future__ import annotations

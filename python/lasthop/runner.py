@@ -1,8 +1,8 @@
-"""Running what is left on threads, and keeping what is done.
+"""Running what is left on threads, and storing what is done.
 
-A thread takes a slice of replications at a time and commits its results to the store every quarter of a second. So a
-killed process loses at most what its threads have had in flight for so long. Ctrl-C stops between two slices; a thread
-whose replication takes longer is left behind with it.
+A thread takes a slice of replications at a time and commits its results to the store every quarter of a second. If the
+process is killed, it loses at most what its threads did in that time. Ctrl-C stops between two slices. It does not wait
+for a thread whose replication takes longer.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The store of a results folder: what was run, found again by its content.
+"""The store of a results folder: finished runs, found by their content.
 
-A replication's results follow from its *source* (the resolved scenario, the seed, the engine with its kernel, and the
-version of lasthop) and its number. They are kept under both, so that a changed plan runs only what is not there. Rows
-arrive in batches, each one transaction of an SQLite database: a process that is killed leaves every batch whole or not
-at all. `meta` has facts about the store, `batch` the rows (Arrow IPC streams, compressed by zlib, which notices
-damage), `piece` the replications `first` .. `first + count - 1` of a source and where in a batch they are, and
-`capture` the replications whose packets are in `traces`.
+The results of a replication follow from its *source* (the resolved scenario, the seed, the engine with its kernel, and
+the version of lasthop) and its number. The store keeps them under both, so a changed plan runs only what is missing.
+Rows arrive in batches. Each batch is one transaction of an SQLite database, so a process that is killed leaves it whole
+or not at all. `meta` has facts about the store. `batch` has the rows: Arrow IPC streams, compressed by zlib, which
+detects damage. `piece` lists the replications `first` .. `first + count - 1` of a source and their place in a batch.
+`capture` lists the replications whose packets are in `traces`.
 """
 
 from __future__ import annotations

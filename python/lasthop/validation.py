@@ -1,4 +1,4 @@
-"""The command `lasthop validate`: what would be run, what was assumed, and everything that is wrong."""
+"""The command `lasthop validate`: what would run, what is assumed, and every error."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What came out of a run, in short: a table of headline metrics, and which levels differ significantly."""
+"""The answer of a run: a table of headline metrics, and which levels differ significantly."""

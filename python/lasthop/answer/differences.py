@@ -1,10 +1,10 @@
 """Which levels of a factor differ significantly, and by how much.
 
-Replications of one number meet the same link states and starting times in every cell, so that they are compared in
-pairs. A level's difference to the first level of its factor is the mean over the pairs, with Student's 95 % interval
-and the p value of the paired t test (Jain, The Art of Computer Systems Performance Analysis, section 13.4.1). The p
-values of all comparisons of an answer are corrected together after Holm (1979): the probability that any of those
-called significant is chance is at most 5 %.
+Replications of the same number meet the same link states and starting times in every cell, so we compare them in pairs.
+The difference of a level from its factor's first level is the mean over the pairs, with Student's 95 % interval and the
+p value of the paired t test (Jain, The Art of Computer Systems Performance Analysis, section 13.4.1). The p values of
+all comparisons in an answer are corrected together after Holm (1979). So the probability that any difference called
+significant is due to chance is at most 5 %.
 """
 
 from __future__ import annotations

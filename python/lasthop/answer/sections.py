@@ -1,4 +1,4 @@
-"""What an answer is about: page loads, short flows, flows and runs, with the metrics that tell most of each."""
+"""The sections of an answer (page loads, short flows, flows, runs) and the headline metrics of each."""
 
 from __future__ import annotations
 

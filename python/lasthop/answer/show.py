@@ -1,4 +1,4 @@
-"""An answer as lines to read: a table per section, and sentences on differences."""
+"""An answer as lines to read: a table per section, then sentences about differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims: what a study says of its results, as data, and whether the records bear it out."""
+"""Claims: what a study says of its results, as data, and whether the records support it."""
 
 UPHELD = "upheld"
 NOT_UPHELD = "not upheld"

@@ -1,4 +1,4 @@
-"""Where a statement can be checked: the cells of a scenario that it compares, and those over which it goes."""
+"""The cells that a statement compares, and those that it covers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading `claims.toml`, which stands beside a study's scenario file. `docs/claims.md` describes it."""
+"""Reading `claims.toml`, which is in the folder of a study's scenario. `docs/claims.md` describes it."""
 
 from __future__ import annotations
 

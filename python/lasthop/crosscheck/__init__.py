@@ -1,1 +1,1 @@
-"""Engines against each other: one run on several, its flows aligned ACK by ACK, every metric's distance."""
+"""Comparing engines: one run on several of them, flows aligned ACK by ACK, and the difference in every metric."""

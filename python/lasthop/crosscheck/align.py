@@ -1,4 +1,4 @@
-"""A sender's history as a list of states, one for each ACK, and where two histories part."""
+"""A sender's history as a list of states, one per ACK, and the first difference of two histories."""
 
 from __future__ import annotations
 

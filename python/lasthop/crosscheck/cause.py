@@ -1,7 +1,7 @@
-"""What parts two histories: the earliest step of any host, queue or link that two engines took differently.
+"""The cause of the first difference: the earliest step of any host, queue or link that two engines took differently.
 
-A step is what one place of the run decided: a host sent a segment, a queue took a packet in or dropped it, a link
-delivered or lost it. What a step does to other places comes later, so the earliest difference is the cause.
+A step is one decision: a host sent a segment, a queue took or dropped a packet, a link delivered or lost it. Its
+effects on other places come later, so the earliest difference is the cause.
 """
 
 from __future__ import annotations

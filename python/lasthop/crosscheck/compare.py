@@ -1,4 +1,4 @@
-"""One run on two engines: how far each flow's metrics lie apart, and where its histories part."""
+"""One run on two engines: how much each flow's metrics differ, and where its histories first differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cross-check has found, in words."""
+"""The findings of a cross-check, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of every packet of a recorded run: where each was at any moment, and what the router queue held."""
+"""The life of every packet of a recorded run: where it was at any time, and what the router queue held."""
 
 from __future__ import annotations
 

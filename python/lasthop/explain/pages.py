@@ -1,4 +1,4 @@
-"""The story of a page load: its objects, in the order in which the browser asked for them."""
+"""The story of a page load: its objects, in the order of the browser's requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The story of a TCP flow, told from its facts in the order of time."""
+"""The story of a TCP flow, told from its facts in order of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running replications inside a guest kernel, whose clock stands still while anything computes."""
+"""Running replications inside a guest kernel, whose clock stops while anything computes."""
 
 from __future__ import annotations
 

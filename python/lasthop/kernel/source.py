@@ -1,4 +1,4 @@
-"""Kernel sources: the distribution's package, or what the user gives."""
+"""Kernel sources: the distribution's package, or a path that the user gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guest kernels that were built: one folder each, outside the project."""
+"""The guest kernels that users have built: one folder each, outside the project."""
 
 from __future__ import annotations
 

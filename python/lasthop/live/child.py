@@ -1,7 +1,7 @@
 """The process that becomes the emulator.
 
-It must have one thread only, because a user namespace cannot be made with more: so it is a process of its own, and
-imports nothing but the extension.
+It must have only one thread, because a process with more cannot create a user namespace. So it is a process of its own
+and imports nothing but the extension.
 """
 
 from __future__ import annotations

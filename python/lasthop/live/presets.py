@@ -1,4 +1,4 @@
-"""Last hops with a name: scenario files that come with lasthop."""
+"""Named last hops: scenario files that come with lasthop."""
 
 from __future__ import annotations
 

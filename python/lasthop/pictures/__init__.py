@@ -1,1 +1,1 @@
-"""What is drawn of a run (`panels`, in the words and colours of `marks`), and how it is drawn for papers (`static`)."""
+"""Pictures of a run: `panels` holds the content, `marks` names and colours, and `static` draws it for papers."""

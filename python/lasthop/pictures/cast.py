@@ -1,4 +1,4 @@
-"""Which flows a picture shows, and how: a reader tells only so many apart, and a page holds only so many panels."""
+"""Which flows a picture shows, and how. Readers tell few colours apart, and a page holds few panels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of many runs drawn for papers: boxes, distribution functions, means against a factor; by matplotlib."""
+"""Pictures of many runs for papers, by matplotlib: boxes, distribution functions, means against a factor."""
 
 from __future__ import annotations
 

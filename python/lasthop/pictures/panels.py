@@ -1,4 +1,4 @@
-"""The tables of a trace turned into panels: series with their marks, ready for any drawing library."""
+"""From the tables of a trace to panels: series with their marks, ready for any drawing library."""
 
 from __future__ import annotations
 

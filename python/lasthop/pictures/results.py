@@ -1,4 +1,4 @@
-"""Results of a finished run as groups of values: what `lasthop plot DIR` draws, before it is drawn."""
+"""Groups of values from a finished run, which `lasthop plot DIR` then draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a picture of a run is made of: layers of values with their marks, in panels over one axis of time."""
+"""The parts of a picture of a run: layers of values with their marks, in panels over one time axis."""
 
 from __future__ import annotations
 

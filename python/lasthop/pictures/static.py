@@ -1,4 +1,4 @@
-"""Panels drawn for papers: matplotlib, no screen needed. The same panels give the same bytes."""
+"""Drawing panels for papers with matplotlib, without a screen. The same panels give the same bytes."""
 
 from __future__ import annotations
 

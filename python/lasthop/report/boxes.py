@@ -1,4 +1,4 @@
-"""Box plots of a metric by factor level, with the published quartiles beside."""
+"""Box plots of a metric by factor level, next to the published quartiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paired differences between the levels of factors: which are taken for a report, and their forest plots."""
+"""Paired differences between the levels of factors: which ones a report shows, and their forest plots."""
 
 from __future__ import annotations
 

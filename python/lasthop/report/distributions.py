@@ -1,4 +1,4 @@
-"""Which box plots a report shows: the times of page loads and transfers, by the levels of the compared factor."""
+"""Which box plots a report shows: times of page loads and transfers, by level of the compared factor."""
 
 from __future__ import annotations
 

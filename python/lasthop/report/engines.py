@@ -1,4 +1,4 @@
-"""What ran the hosts, what it does otherwise than the scenario asks, and its numbers beside those of other engines."""
+"""The engine of a run: what it does differently from the scenario, and its numbers beside those of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of a full-factorial study: how its factors act together, and what share of the variation each has."""
+"""The figures of a full-factorial study: interactions of its factors, and their shares of the variation."""
 
 from __future__ import annotations
 

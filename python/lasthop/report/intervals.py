@@ -1,4 +1,4 @@
-"""Bars that show an interval on an axis, drawn by the page itself: places on it in per cent of its width."""
+"""Bars that show an interval on an axis. The page itself draws them; places are per cent of its width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first screen of a report: what was asked, and what came out, in sentences, badges and one chart."""
+"""The first screen of a report: the question and the answer, in sentences, badges and one chart."""
 
 from __future__ import annotations
 

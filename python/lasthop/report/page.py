@@ -1,4 +1,4 @@
-"""Putting the report together."""
+"""Assembling the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report is made of."""
+"""The data that a report is made from."""
 
 from __future__ import annotations
 

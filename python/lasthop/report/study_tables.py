@@ -1,4 +1,4 @@
-"""The tables of a study, laid out like its own, with the published number under each measured one."""
+"""The tables of a study in its own layout, with the published number under each measured one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One replication, packet by packet: the panels of a trace above each other, drawn by plotly."""
+"""One replication, packet by packet: the panels of a trace one above the other, drawn by plotly."""
 
 from __future__ import annotations
 
