@@ -101,7 +101,7 @@ def test_few_replications_show_their_range_and_how_many_an_interval_takes(
     results: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = shown(capsys, results["diffserv"], "--metric", "elapsed_s")
-    assert "median of 5 replications, [least..greatest]; its 95 % interval takes 6" in out
+    assert "median of 5 replications, [least..greatest]; a 95 % interval needs 6" in out
     flows = pl.read_parquet(results["diffserv"] / "flows.parquet")
     own = flows.filter(router="one-queue", queue="red", role="download")["elapsed_s"]
     assert f"{own.median():.1f} [{own.min():.1f}..{own.max():.1f}]" in out

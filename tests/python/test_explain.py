@@ -246,11 +246,11 @@ def test_counts_equal_the_records_where_everything_is_lost(tmp_path: Path) -> No
         "Timeout of the SYN",
         "because a SYN was lost",
         "expiry 3 in a row",
-        "The sender gave the connection up.",
-        "the connection was still under way",
+        "The sender gave up the connection.",
+        "the connection was still open",
         "The first ACK after it that had not been lost",
         "The timer expired again",
-        "Duplicate ACKs set off a fast recovery in it",
+        "Duplicate ACKs started a fast recovery during it",
     ):
         assert said in flat(story), said
 
@@ -360,7 +360,7 @@ def test_a_late_original_makes_a_timeout_spurious_and_is_found(life: list[tuple[
     assert "Verdict: spurious: the original, sent at 0.200000, " + verdict in text
     assert "arrived 700 ms later" in text
     assert "cwnd 2 -> 1, ssthresh infinite -> 2" in text
-    assert "unnecessary, for an earlier copy arrived" in text
+    assert "unnecessary, because an earlier copy arrived" in text
 
 
 def test_a_packet_waits_behind_one_that_arq_holds() -> None:
@@ -404,7 +404,7 @@ def test_a_lost_original_makes_a_timeout_real() -> None:
     text = flat(tell_tcp(facts, packets, SWITCHES))
     assert "0.201000 Loss: router queue full, 1 packet: bytes 1-500. The queue held 0 packets" in text
     assert "Verdict: real: the original, sent at 0.200000, had been lost at 0.201000 (router queue full)." in text
-    assert "Over at 1.000000, after 200 ms, when all that was outstanding was acknowledged: cwnd 2, ssthresh 2." in text
+    assert "Over at 1.000000, after 200 ms, when everything outstanding was acknowledged: cwnd 2, ssthresh 2." in text
     assert "0.500000 Link bad for 200 ms, until 0.700000: no packet of this flow had to be tried again." in text
     assert "Summary: closed after 1.200000 s" in text
     assert "waiting for the timer 50.0 % (0.600 s)" in text
@@ -436,10 +436,10 @@ def test_a_fast_recovery_names_its_cause_and_a_dsack_its_verdict() -> None:
     text = flat(tell_tcp(facts, packets, SWITCHES))
     assert "0.402000 Fast recovery: 3 duplicate ACKs for byte 1, 3 segments SACKed (threshold 3)." in text
     assert "cwnd 2 -> 2, ssthresh infinite -> 2" in text
-    assert "Sent again: 1 segment (bytes 1-500); unnecessary, for an earlier copy arrived." in text
+    assert "Sent again: 1 segment (bytes 1-500); unnecessary, because an earlier copy arrived." in text
     assert "1 D-SACK block reported data that had arrived twice." in text
     assert "Undone at 0.602000 by D-SACK blocks" in text
-    assert "Over at 0.602000, after 200 ms, when byte 2001 was asked for: cwnd 4, ssthresh 2." in text
+    assert "Over at 0.602000, after 200 ms, when an ACK asked for byte 2001: cwnd 4, ssthresh 2." in text
 
 
 def test_an_ack_with_data_ends_a_row_of_duplicates_as_in_the_records() -> None:
@@ -543,4 +543,4 @@ def test_a_flow_that_never_started_is_told_so() -> None:
     Trace.flows = flows  # type: ignore[attr-defined]
     text = list(stories(cast("_core.Trace", Trace), {"tcp": SWITCHES, "errors": None}))
     assert text[1] == "late: the run ended before its first packet."
-    assert "The run ended here; the connection was still under way." in flat(text[0])
+    assert "The run ended here; the connection was still open." in flat(text[0])

@@ -139,7 +139,7 @@ impl Assume<'_> {
         for (index, flow) in flows.iter_mut().enumerate() {
             let named = flow.get(NAME).filter(|name| name.span.is_none()).map(Node::shown);
             if let Some(name) = named {
-                self.list.push(Assumption::new(format!("flow[{index}].name"), name, "after its kind"));
+                self.list.push(Assumption::new(format!("flow[{index}].name"), name, "from its kind"));
             }
             if flow.get("start").is_none() {
                 let start = Duration::ZERO;
@@ -150,8 +150,8 @@ impl Assume<'_> {
     }
 
     fn last_hop(&mut self) {
-        self.text("lan.rate", types::default_lan_rate(), "never felt");
-        self.text("lan.delay", Duration::ZERO, "never felt");
+        self.text("lan.rate", types::default_lan_rate(), "negligible");
+        self.text("lan.delay", Duration::ZERO, "negligible");
         self.text("down.link.release", "serialised", "a packet leaves the buffer once it is sent");
         if self.tree.at("down.link.release").and_then(Node::text) == Some("serialised") {
             let mtu = self.read("mtu").unwrap_or_else(types::default_mtu);
@@ -166,7 +166,7 @@ impl Assume<'_> {
         if !up_is_stated {
             let down = self.tree.get("down").cloned().unwrap_or_default();
             self.tree.set(&["up"], down.without_spans());
-            self.list.push(Assumption::new("up", "as down", "whatever [down] says"));
+            self.list.push(Assumption::new("up", "as down", "a copy of [down]"));
         } else if queue_is_stated {
             self.up_as_down("queue.limit");
         } else {
@@ -218,8 +218,8 @@ impl Assume<'_> {
             + TIME_LIMIT_TRANSFERS * bits / slowest;
         let limit = Duration::from_secs(seconds.min(TIME_LIMIT_MAX_S).ceil() as u64);
         let why = format!(
-            "{TIME_LIMIT_S} s, {TIME_LIMIT_ROUND_TRIPS} round trips and {TIME_LIMIT_TRANSFERS} times as long as all \
-             bytes take at the slowest rate, after the last start and every stream"
+            "from the last start and every stream: {TIME_LIMIT_S} s, {TIME_LIMIT_ROUND_TRIPS} round trips and \
+             {TIME_LIMIT_TRANSFERS} times the time that all bytes take at the slowest rate"
         );
         self.text("time_limit", limit, why);
     }

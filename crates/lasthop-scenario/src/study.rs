@@ -215,7 +215,7 @@ impl Header {
         });
         if file.get("name").is_none() {
             header.name = name_of(path);
-            assumed.push(Assumption::new("name", &header.name, "after the file"));
+            assumed.push(Assumption::new("name", &header.name, "from the file name"));
         } else if !header.name.chars().all(fits_folder) || !header.name.starts_with(fits_start) {
             let message = format!(
                 "`name`: {:?} is not fit for a folder; use letters, digits, `.`, `_` and `-`, \"kulve2003\" say",
@@ -228,7 +228,7 @@ impl Header {
         }
         for (key, value) in [("seed", header.seed), ("replications", header.replications.into())] {
             if file.get(key).is_none() {
-                assumed.push(Assumption::new(key, value, "unless stated"));
+                assumed.push(Assumption::new(key, value, "default"));
             }
         }
         header

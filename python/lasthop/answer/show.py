@@ -186,7 +186,7 @@ def _title(section: Section, shown: Shown, found: pl.DataFrame, *, ranges: bool)
     what = f"{section.title}: {shown.statistic} of {over} replication{'' if most == 1 else 's'}"
     if most == 1:
         return what
-    needed = f"[least..greatest]; its 95 % interval takes {_FOR_INTERVAL}"
+    needed = f"[least..greatest]; a 95 % interval needs {_FOR_INTERVAL}"
     return f"{what}, {needed if ranges else '[95 % interval]'}"
 
 

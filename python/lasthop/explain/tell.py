@@ -112,8 +112,8 @@ class _Teller:
         else:
             shares = listed([f"{length(nanos)} {kind}" for kind, nanos in totals.items()])
             text = (
-                f"{first.kind} and {facts.AVOIDANCE if first.kind == facts.SLOW_START else facts.SLOW_START} by turns "
-                f"as cwnd moves about ssthresh ({shares}), cwnd {first.cwnd_start} -> {last.cwnd_end}, "
+                f"{first.kind} and {facts.AVOIDANCE if first.kind == facts.SLOW_START else facts.SLOW_START} in turn, "
+                f"as cwnd moves around ssthresh ({shares}), cwnd {first.cwnd_start} -> {last.cwnd_end}, "
                 f"until {clock(last.end_ns)}"
             )
         return first.start_ns, _LAST, f"{text[0].upper()}{text[1:]}; ended by {why}."
@@ -230,7 +230,7 @@ class _Teller:
         elif probe.again is None:
             text += "It arrived." if probe.packet.delivered else "It was under way when the run ended."
         elif probe.again.unnecessary:
-            text += "It repaired nothing, for an earlier copy arrived."
+            text += "It repaired nothing, because an earlier copy arrived."
         else:
             text += "It was needed: no earlier copy arrived."
         return probe.start.ns, probe.start.order, text
@@ -296,7 +296,7 @@ class _Teller:
         share = "unnecessary" if len(again) == 1 else "all unnecessary" if len(unneeded) == len(again) else None
         if share is None:
             share = f"{len(unneeded)} of them unnecessary"
-        return f"{text}{share}, for an earlier copy arrived.\n"
+        return f"{text}{share}, because an earlier copy arrived.\n"
 
     def _undone(self, episode: Episode) -> str:
         text = ""
@@ -315,17 +315,19 @@ class _Teller:
         window = episode.end_window
         state = f": cwnd {window.cwnd}, ssthresh {_threshold(window)}" if window else ""
         took = f"after {length(episode.end.ns - episode.start.ns)}"
-        expired = "expired again" if isinstance(episode, Timeout) else "expired in it"
+        expired = "expired again" if isinstance(episode, Timeout) else "expired during it"
         ends = {
             "recovered": f"Over at {clock(episode.end.ns)}, {took}, when "
             + (
-                f"byte {point} was asked for{state}." if point else f"all that was outstanding was acknowledged{state}."
+                f"an ACK asked for byte {point}{state}."
+                if point
+                else f"everything outstanding was acknowledged{state}."
             ),
             "undone": f"Back to new data {took}{state}.",
             "timeout": f"The timer {expired} at {clock(episode.end.ns)}, {took}.",
-            "duplicates": f"Duplicate ACKs set off a fast recovery in it at {clock(episode.end.ns)}, {took}.",
-            "closed": f"The connection closed in it at {clock(episode.end.ns)}.",
-            "aborted": f"The connection was given up in it at {clock(episode.end.ns)}.",
+            "duplicates": f"Duplicate ACKs started a fast recovery during it, at {clock(episode.end.ns)}, {took}.",
+            "closed": f"The connection closed during it, at {clock(episode.end.ns)}.",
+            "aborted": f"The sender gave up the connection during it, at {clock(episode.end.ns)}.",
         }
         return ends[episode.ended_by or "recovered"]
 
@@ -349,9 +351,9 @@ class _Teller:
             text = "The ACK of the FIN arrived: the transfer is done."
             yield story.fin_acknowledged.ns, _LAST, text
         elif story.record["outcome"] == "aborted":
-            yield story.end_ns, _LAST, "The sender gave the connection up."
+            yield story.end_ns, _LAST, "The sender gave up the connection."
         else:
-            yield story.end_ns, _LAST, "The run ended here; the connection was still under way."
+            yield story.end_ns, _LAST, "The run ended here; the connection was still open."
 
     def _summary(self) -> Iterator[str]:
         story, record, counts = self.story, self.story.record, self.story.counts

@@ -16,6 +16,8 @@ def kernel_group() -> None:
 
     '--engine kernel' runs scenarios with the real TCP of a Linux kernel, in virtual time. The guest is User-Mode Linux,
     an ordinary program without privileges. Build a kernel once, from the distribution's source package.
+
+    Example: lasthop kernel build
     """
 
 
@@ -61,7 +63,10 @@ def build_command(*, source: str, jobs: int | None, quiet: bool) -> None:
 
 @kernel_group.command("list")
 def list_command() -> None:
-    """List the kernels that you have built; the default one comes last."""
+    """List the kernels that you have built; the default one comes last.
+
+    Example: lasthop kernel list
+    """
     for kernel in kernels():
         state = "" if kernel.info.recipe == recipe() else "  (built for another version of lasthop: build it again)"
         click.echo(f"{kernel.name:<8} Linux {kernel.info.version}{state}")
@@ -72,7 +77,10 @@ def list_command() -> None:
 @kernel_group.command("info")
 @click.argument("name", required=False)
 def info_command(name: str | None) -> None:
-    """Show what the kernel NAME was built from. Without NAME, show the default one."""
+    """Show what the kernel NAME was built from. Without NAME, show the default one.
+
+    Example: lasthop kernel info 6.12
+    """
     kernel = find_kernel(name)
     info = kernel.info
     facts = {
@@ -93,7 +101,10 @@ def info_command(name: str | None) -> None:
 @kernel_group.command("remove")
 @click.argument("name")
 def remove_command(name: str) -> None:
-    """Remove the kernel NAME."""
+    """Remove the kernel NAME.
+
+    Example: lasthop kernel remove 6.12
+    """
     kernel = _existing(name)
     remove(kernel)
     click.echo(f"Removed {kernel.folder}")
