@@ -9,7 +9,7 @@ from typing import Any
 from lasthop.explain import facts
 from lasthop.explain.facts import Burst, Episode, Phase, Probe, Recovery, TcpFacts, Timeout, Window
 from lasthop.explain.packets import SYN, Moment, Packet, Packets, Place
-from lasthop.explain.words import CAUSES, byte_ranges, clock, count, length, listed, paragraph, plain, tries
+from lasthop.explain.words import CAUSES, byte_ranges, clock, count, length, listed, paragraph, plain, rate, tries
 
 _UNDO_CAUSES = {
     "timestamps": "an echoed timestamp older than the first retransmission (Eifel detection, RFC 3522)",
@@ -361,7 +361,7 @@ class _Teller:
         elapsed_s = elapsed_ns / 1e9
         text = f"Summary: {record['outcome']} after {clock(elapsed_ns)} s"
         if record["throughput_Bps"] is not None:
-            text += f", {record['throughput_Bps']:.1f} bytes/s of application data"
+            text += f", {rate(record['throughput_Bps'])} of application data"
         yield plain(text + ".")
         if elapsed_s > 0:
             shares = story.seconds_by_phase()

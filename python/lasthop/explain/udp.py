@@ -9,7 +9,7 @@ from typing import Any
 
 from lasthop.explain.facts import BadPeriod, bad_periods
 from lasthop.explain.packets import Packet, Packets
-from lasthop.explain.words import CAUSES, clock, count, length, listed, paragraph, plain, tries
+from lasthop.explain.words import CAUSES, clock, count, length, listed, paragraph, plain, rate, tries
 
 _RUNS_SHOWN = 12
 
@@ -135,4 +135,4 @@ def _summary(story: UdpFacts) -> Iterator[str]:
         )
         yield plain(f"Spacing of consecutive datagrams at the receiver: {spacing}.")
     if record["throughput_Bps"] is not None:
-        yield plain(f"Throughput: {record['throughput_Bps']:.1f} bytes/s, UDP headers included.")
+        yield plain(f"Throughput: {rate(record['throughput_Bps'])}, UDP headers included.")

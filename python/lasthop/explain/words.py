@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from lasthop.explain.packets import Packet
+from lasthop.units import scale_of
 
 WIDTH = 100
 CAUSES = {
@@ -86,3 +87,8 @@ def _fill(text: str, first: str, rest: str) -> str:
 def plain(text: str) -> str:
     """Return a wrapped paragraph."""
     return _fill(text, "", "")
+
+
+def rate(bytes_per_second: float) -> str:
+    """Write a rate in bits, as people state it."""
+    return scale_of("throughput_Bps", [bytes_per_second]).text(bytes_per_second)
