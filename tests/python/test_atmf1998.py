@@ -154,8 +154,9 @@ def test_summary_has_the_key_columns_of_the_published_file_and_covers_every_tabl
         for file in (results / "summary.csv", STUDY / "published.csv", STUDY / "tables.csv")
     )
     keys = [column for column in published.columns if column not in NOT_KEYS]
-    assert set(summary.columns) == {*keys, "value", "replications", "unit"}
-    assert summary.columns[-3:-1] == ["value", "replications"]
+    numbers = ["value", "replications", "unit", "ci_low", "ci_high"]
+    assert set(summary.columns) == {*keys, *numbers}
+    assert summary.columns[-len(numbers) :] == numbers
     assert published.join(summary, on=keys, how="anti", nulls_equal=True).is_empty()
     assert not summary.select(keys).is_duplicated().any()
     joined = published.join(summary, on=keys, nulls_equal=True, suffix="_ours")

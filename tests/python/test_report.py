@@ -168,7 +168,7 @@ def test_the_first_screen_answers_and_provenance_comes_last(tmp_path: Path, last
             *said,
             "What was varied",
             "tcp.cached_metrics = true",
-            "Each replication is compared",
+            "We compare each replication",
             "A typical replication of the first cell",
             "Provenance Scenario",
         )
