@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lasthop import _core
-from lasthop.answer.command import summary_command
+from lasthop.answer.command import compare_command, summary_command
 from lasthop.campaign import MODEL, TRACES, Campaign, Plan
 from lasthop.catalogue import (
     SCENARIO_FILE,
@@ -171,7 +171,7 @@ class _Cli(click.Group):
 
 _SECTIONS = {
     "Run experiments": ["run", "study", "validate", "schema"],
-    "Read the answer": ["summary", "plot", "claims", "anova", "results"],
+    "Read the answer": ["summary", "compare", "plot", "claims", "anova", "results"],
     "Look at one run": ["explain", "trace", "analyze"],
     "Use a real TCP": ["shell", "kernel", "crosscheck"],
 }
@@ -520,6 +520,7 @@ cli.add_command(kernel_group)
 cli.add_command(crosscheck_command)
 cli.add_command(plot_command)
 cli.add_command(summary_command)
+cli.add_command(compare_command)
 cli.add_command(validate_command)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+import polars as pl
 
 from lasthop.errors import InputError, nearest
 
@@ -25,22 +28,23 @@ class HasLevels(Protocol):
 C = TypeVar("C", bound=HasLevels)
 
 
-def _parse(text: str, factors: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
+def parse_levels(text: str, factors: Mapping[str, Sequence[str]], option: str = "--only") -> dict[str, set[str]]:
+    """Return the levels of each factor that `factor=level,...` names; raise InputError if they do not exist."""
     chosen: dict[str, set[str]] = {}
     for part in text.split(","):
         factor, equals, level = (piece.strip() for piece in part.partition("="))
         if not equals:
             raise InputError(
-                f"--only {text}: '{part}' is not FACTOR=LEVEL; write for example --only {_example(factors)}."
+                f"{option} {text}: '{part}' is not FACTOR=LEVEL; write for example {option} {_example(factors)}."
             )
         if factor not in factors:
             raise InputError(
-                f"--only {text}: there is no factor '{factor}'; did you mean '{nearest(factor, factors)}'? "
+                f"{option} {text}: there is no factor '{factor}'; did you mean '{nearest(factor, factors)}'? "
                 f"Factors: {', '.join(factors) or 'none'}."
             )
         if level not in factors[factor]:
             raise InputError(
-                f"--only {text}: factor '{factor}' has no level '{level}'; did you mean "
+                f"{option} {text}: factor '{factor}' has no level '{level}'; did you mean "
                 f"'{nearest(level, factors[factor])}'? Levels: {', '.join(factors[factor])}."
             )
         chosen.setdefault(factor, set()).add(level)
@@ -58,7 +62,7 @@ def select_cells(cells: Sequence[C], factors: Mapping[str, Sequence[str]], only:
     """
     if not only:
         return list(cells)
-    filters = [_parse(text, factors) for text in only]
+    filters = [parse_levels(text, factors) for text in only]
     chosen = [c for c in cells if any(all(c.levels.get(k) in v for k, v in f.items()) for f in filters)]
     if not chosen:
         raise InputError(f"--only {' --only '.join(only)}: the scenario has no cell with this combination of levels.")
@@ -83,3 +87,32 @@ def select_cell(cells: Sequence[C], factors: Mapping[str, Sequence[str]], key: s
             f"({named}{more})."
         )
     return chosen[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Combination:
+    """Levels that rows have, as something that filters can choose."""
+
+    levels: dict[str, str]
+
+    @property
+    def key(self) -> str:
+        return ",".join(f"{name}={level}" for name, level in self.levels.items())
+
+
+def select_combinations(
+    combinations: pl.DataFrame, factors: Mapping[str, Sequence[str]], only: Sequence[str]
+) -> pl.DataFrame:
+    """Return the rows that the filters choose of a table with a column per factor, as `select_cells` does."""
+    cells = [_Combination(cell) for cell in combinations.iter_rows(named=True)]
+    chosen = [cell.levels for cell in select_cells(cells, factors, only)]
+    return pl.DataFrame(chosen, schema=combinations.schema)
+
+
+def check_role(role: str, known: Sequence[str]) -> None:
+    """Raise InputError unless the results have flows of this role."""
+    if role not in known:
+        raise InputError(
+            f"--role {role}: there is no such role; did you mean '{nearest(role, known)}'? "
+            f"Roles: {', '.join(dict.fromkeys(known))}."
+        )

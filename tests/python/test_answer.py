@@ -88,7 +88,7 @@ def test_answers_fit_a_hundred_columns(results: dict[str, Path], capsys: pytest.
 def test_a_narrow_terminal_shows_whole_columns_and_names_the_others(
     results: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(show, "_width", lambda: 70)
+    monkeypatch.setattr(show, "width", lambda: 70)
     monkeypatch.setattr(show.sys.stdout, "isatty", lambda: True)
     lines = list(map(unstyle, show.answer_lines(read_sections(results["diffserv"]), show.Shown())))
     (last,) = (number for number, line in enumerate(lines) if line.startswith("No room for: "))

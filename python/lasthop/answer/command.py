@@ -1,4 +1,4 @@
-"""The command `lasthop summary`."""
+"""The commands `lasthop summary` and `lasthop compare`."""
 
 from __future__ import annotations
 
@@ -69,6 +69,95 @@ def summary_command(
         captures.write_output(whole_table(sections, shown), out)
     if not quiet:
         for line in answer_lines(sections, shown):
+            click.echo(line)
+
+
+@click.command("compare")
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--reference",
+    required=True,
+    metavar="FACTOR=LEVEL",
+    help="Compare the other levels of this factor with this one, for example --reference variant=baseline.",
+)
+@click.option("--metric", required=True, metavar="NAME", help="The column to compare, for example elapsed_s.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="FACTOR=LEVEL,...",
+    help="Compare only in these cells, for example --only link=e0. You may name several levels of a factor. Repeat the "
+    "option to add more cells.",
+)
+@click.option("--role", metavar="ROLE", help="Compare only flows with this role.  [default: all]")
+@click.option(
+    "--correction",
+    type=click.Choice(["holm", "none"]),
+    default="holm",
+    show_default=True,
+    help="How p values account for the number of comparisons in the table.",
+)
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also draw the differences and their intervals as a forest plot, into this new file: .png, .svg or .pdf.",
+)
+@table_out_option
+@quiet_option
+def compare_command(
+    *,
+    folder: Path,
+    reference: str,
+    metric: str,
+    only: tuple[str, ...],
+    role: str | None,
+    correction: str,
+    plot: Path | None,
+    out: Path | None,
+    quiet: bool,
+) -> None:
+    """Compare the levels of a factor with a reference, in pairs.
+
+    DIR is a results folder. A cell's replications of the same set and number met the same link states and start times
+    at every level, so lasthop subtracts them in pairs. There is a comparison for each other level of the factor, in
+    each combination of the other factors and flow role. It shows:
+
+    \b
+      difference  mean of the pairs, level less reference, with Student's 95 % interval
+      change      the difference as a share of the reference's mean
+      median      of the pairs, with a 95 % interval by percentile bootstrap (2000 resamples)
+      d_z         Cohen's effect size for pairs: mean over standard deviation
+      p           of the paired t test, for the mean
+      rank p      of Wilcoxon's signed-rank test, for pairs that are far from normal
+
+    Among many p values some are small by chance. Holm's correction covers all comparisons in the table: the probability
+    that it calls any of them significant by chance is at most 5 %. It cannot cover tables that you looked at and
+    discarded, so choose metric, cells and flows before you look at the results.
+
+    Replications without a partner are left out and counted. So are pairs with a missing value: a flow that did not
+    finish has no elapsed time. Its rates and counts are those up to the time it was cut, and they are compared.
+
+    --out writes more columns: p values before the correction, the matched-pairs rank-biserial correlation, and what
+    was left out. They are in the units of the records.
+
+    Example: lasthop compare results/kulve2003 --reference variant=eifel --metric elapsed_s --plot forest.pdf
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
+    from lasthop import analyze as captures
+    from lasthop.answer.paired import Request, compare_results
+    from lasthop.answer.paired_show import compare_lines
+    from lasthop.pictures.files import picture_file, write_forest
+
+    if out is not None:
+        captures.check_output(out)
+    if plot is not None:
+        picture_file(plot)
+    compared = compare_results(folder, Request(reference, metric, only, role, correction))
+    if out is not None:
+        captures.write_output(compared.table(), out)
+    if plot is not None:
+        write_forest(compared, plot)
+    if not quiet:
+        for line in compare_lines(compared):
             click.echo(line)
 
 

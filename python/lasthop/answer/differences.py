@@ -18,12 +18,10 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from lasthop.answer.sections import REPLICATION, WHO, Compared, Section
-from lasthop.statistics import CONFIDENCE, student
+from lasthop.statistics import CONFIDENCE, ROUNDING, student
 from lasthop.units import label, scale_of
 
 SIGNIFICANT = 1 - CONFIDENCE
-_ROUNDING = 1e-9
-"""Relative size of differences that rounding errors may reach."""
 _TIMES = frozenset({"response_time_s", "elapsed_s", "fct_mean_s", "fct_median_s", "fct_p95_s", "duration_s"})
 """Metrics of which less is faster."""
 _MOST_PAIRS = 1000
@@ -63,12 +61,23 @@ class Difference:
         return self.p < SIGNIFICANT
 
     @property
+    def deviation(self) -> float:
+        """Standard deviation of the pairs' differences, in the metric's unit; NaN of a single pair."""
+        if self.pairs < 2:
+            return math.nan
+        return (self.high - self.mean) / student(CONFIDENCE, self.pairs - 1) * math.sqrt(self.pairs)
+
+    @property
+    def effect_size(self) -> float:
+        """Cohen's d_z: mean over standard deviation of the pairs' differences; NaN if they do not vary."""
+        return self.mean / self.deviation if self.deviation else math.nan
+
+    @property
     def pairs_needed(self) -> float:
         """How many pairs would show a difference of this size with a probability of 80 %."""
         if self.mean == 0 or self.pairs < 2:
             return math.inf
-        deviation = (self.high - self.mean) / student(CONFIDENCE, self.pairs - 1) * math.sqrt(self.pairs)
-        return max(_POWER * (deviation / self.mean) ** 2, self.pairs + 1.0)
+        return max(_POWER * (self.deviation / self.mean) ** 2, self.pairs + 1.0)
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -90,43 +99,70 @@ def differences(sections: Sequence[Section]) -> list[Difference]:
         for section in sections
         for factor in reversed(section.varied)
         for compared in section.compared
-        for one in _of_factor(section, factor, compared)
+        for one, _ in against(section, pairs_of(section, factor, compared, compared.rows[factor][0]))
     ]
     corrected = holm([one.p for one in found])
     return [replace(one, p=float(p)) for one, p in zip(found, corrected, strict=True)]
 
 
-def _of_factor(section: Section, factor: str, compared: Compared) -> Iterator[Difference]:
-    rows = compared.rows
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Replications of the levels of the column `factor` beside those of its level `reference`.
+
+    `frame` has the columns `factor`, `others`, `set`, `replication`, the metric, `base` (the reference's value),
+    `difference`, which is null if either value is missing, and `partners`: whether both replications were run.
+    """
+
+    factor: str
+    reference: str
+    metric: str
+    others: Sequence[str]
+    frame: pl.DataFrame
+
+
+def pairs_of(section: Section, factor: str, compared: Compared, reference: str) -> Pairs:
+    """Pair each replication of the other levels with that of the reference of the same set and number, in each case."""
     others = [name for name in section.varied if name != factor]
     # Where a run has several flows, a comparison says which it is of.
     if section.rows[WHO].n_unique() > 1:
         others.append(WHO)
-    reference = rows[factor][0]
-    value = pl.col(compared.metric).cast(pl.Float64)
+    metric = compared.metric
+    value = pl.col(metric).cast(pl.Float64)
     # A role may have several flows in a run.
     keys = [factor, *others, *REPLICATION]
-    own = rows.group_by(keys, maintain_order=True).agg(pl.when(value.is_not_null().all()).then(value.mean()))
-    base = own.filter(pl.col(factor) == reference).select(*others, *REPLICATION, pl.col(compared.metric).alias("base"))
-    pairs = (
-        own.filter(pl.col(factor) != reference)
-        .join(base, on=[*others, *REPLICATION], how="inner", maintain_order="left")
-        .with_columns(difference=pl.col(compared.metric) - pl.col("base"))
-        .drop_nulls("difference")
+    own = compared.rows.group_by(keys, maintain_order=True).agg(pl.when(value.is_not_null().all()).then(value.mean()))
+    base = own.filter(pl.col(factor) == reference).select(*others, *REPLICATION, pl.col(metric).alias("base"))
+    levels = own.filter(pl.col(factor) != reference)
+    there = base.with_columns(partners=pl.lit(value=True))
+    paired = levels.join(there, on=[*others, *REPLICATION], how="left", maintain_order="left")
+    cases = levels.select(factor, *others).unique(maintain_order=True)
+    expected = cases.join(base, on=others, how="inner") if others else cases.join(base, how="cross")
+    lonely = expected.join(levels, on=keys, how="anti")
+    frame = pl.concat([paired, lonely], how="diagonal").with_columns(
+        difference=pl.col(metric) - pl.col("base"), partners=pl.col("partners").fill_null(value=False)
     )
+    return Pairs(factor, str(reference), metric, others, frame)
+
+
+def against(section: Section, pairs: Pairs) -> Iterator[tuple[Difference, list[float]]]:
+    """Yield how each level differs from the reference in each case that has pairs, and the pairs' differences.
+
+    The p value is not corrected.
+    """
     difference = pl.col("difference")
-    cases = pairs.group_by([factor, *others], maintain_order=True).agg(
-        pairs=pl.len(), mean=difference.mean(), deviation=difference.std(), base=pl.col("base").mean()
+    known = pairs.frame.drop_nulls("difference")
+    cases = known.group_by([pairs.factor, *pairs.others], maintain_order=True).agg(
+        difference, pairs=pl.len(), mean=difference.mean(), deviation=difference.std(), base=pl.col("base").mean()
     )
+    counts = scale_of(pairs.metric, []).whole
     for case in cases.iter_rows(named=True):
-        where = tuple((section.factors.get(name, name), str(case[name])) for name in others)
-        counts = scale_of(compared.metric, []).whole
+        where = tuple((section.factors.get(name, name), str(case[name])) for name in pairs.others)
         mean, half, p = tested(case["mean"], case["deviation"], case["pairs"], case["base"], counts=counts)
-        yield Difference(
-            section.factors[factor],
-            str(case[factor]),
-            str(reference),
-            compared.metric,
+        one = Difference(
+            section.factors[pairs.factor],
+            str(case[pairs.factor]),
+            pairs.reference,
+            pairs.metric,
             where,
             case["pairs"],
             mean,
@@ -135,6 +171,7 @@ def _of_factor(section: Section, factor: str, compared: Compared) -> Iterator[Di
             case["base"],
             p,
         )
+        yield one, case["difference"]
 
 
 def tested(
@@ -147,7 +184,7 @@ def tested(
     """
     if deviation is None:
         return mean, math.nan, math.nan
-    tiny = _ROUNDING * max(abs(base), abs(mean))
+    tiny = ROUNDING * max(abs(base), abs(mean))
     mean, error = (0.0 if abs(number) <= tiny else number for number in (mean, deviation / math.sqrt(pairs)))
     if error == 0.0:
         return mean, 0.0, 1.0 if mean == 0.0 else 2.0 ** (1 - pairs) if counts else 0.0

@@ -71,17 +71,18 @@ def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
     """Lay out the answer: of each section a table and what did not finish, then what differs."""
     lines: list[str] = []
     for section in sections:
-        lines += [*_table(section, shown), *_unfinished(section), *_unequal(section, shown.by), ""]
+        lines += [*_table(section, shown), *unfinished(section), *_unequal(section, shown.by), ""]
     told = sentences(differences(sections)) if shown.by is None else []
     kept = told[: shown.sentences]
     if any(len(section.varied) for section in sections) and kept:
-        lines += ["Differences between levels (replications in pairs, p corrected after Holm):", *_wrapped(kept)]
+        lines += ["Differences between levels (replications in pairs, p corrected after Holm):", *bulleted(kept)]
     if len(told) > len(kept):
         lines.append(f"  ... and {len(told) - len(kept)} more: {shown.rest}")
     return lines if lines[-1] else lines[:-1]
 
 
-def _wrapped(told: Sequence[str]) -> list[str]:
+def bulleted(told: Sequence[str]) -> list[str]:
+    """Wrap sentences, each as an item of a list."""
     import textwrap
 
     # A number and its unit, and a p and its value, stay together.
@@ -90,12 +91,12 @@ def _wrapped(told: Sequence[str]) -> list[str]:
         line.replace(_NO_BREAK, " ")
         for sentence in bound
         for line in textwrap.wrap(
-            sentence, _width(), initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
+            sentence, width(), initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
         )
     ]
 
 
-def _unfinished(section: Section) -> list[str]:
+def unfinished(section: Section) -> list[str]:
     """Say how many rows are of what did not run to its end, by outcome."""
     if "outcome" not in section.rows.columns:
         return []
@@ -190,7 +191,8 @@ def _title(section: Section, shown: Shown, found: pl.DataFrame, *, ranges: bool)
     return f"{what}, {needed if ranges else '[95 % interval]'}"
 
 
-def _width() -> int:
+def width() -> int:
+    """Return the columns of the terminal, or those of what is none."""
     from rich.console import Console
 
     return Console().width if sys.stdout.isatty() else _WIDTH
@@ -206,38 +208,50 @@ def _rendered(
 
     A terminal shows as many metrics as it has room for.
     """
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    limit, kept, bracketed = _width(), list(scales), len(scales)
+    limit, kept, bracketed = width(), list(scales), len(scales)
     while True:
         heads = [*labels, *(_HEADS.get(metric) or axis_title(metric, scales[metric]) for metric in kept)]
         rows = _texts(names, fields, {metric: scales[metric] for metric in kept}, bracketed)
-        least, whole = _widths(heads, rows, len(labels))
-        spare = limit - sum(least) - _GAP * len(least)
-        if spare >= 0 or (bracketed == 1 and (len(kept) == 1 or not sys.stdout.isatty())):
+        least, _ = _widths(heads, rows, len(labels))
+        fits = sum(least) + _GAP * len(least) <= limit
+        if fits or (bracketed == 1 and (len(kept) == 1 or not sys.stdout.isatty())):
             break
         if bracketed > 1:
             bracketed -= 1
         else:
             kept.pop()
+    lines = laid_out(heads, rows, len(labels), limit)
+    left_out = [label(metric) for metric in scales if metric not in kept]
+    return (
+        [*lines, f"No room for: {', '.join(left_out)}. A wider terminal or --metric shows them."] if left_out else lines
+    )
+
+
+def table_width(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Return how wide a table is in which nothing is wrapped."""
+    return sum(max(map(len, column)) + _GAP for column in zip(heads, *rows, strict=True))
+
+
+def laid_out(heads: Sequence[str], rows: Sequence[Sequence[str]], labels: int, limit: int) -> list[str]:
+    """Lay out a table whose first columns are `labels`; it is at most `limit` wide if its words leave room for that."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    least, whole = _widths(heads, rows, labels)
+    spare = limit - sum(least) - _GAP * len(least)
     table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, _GAP, 0, 0))
     for place, head in enumerate(heads):
         more = max(0, min(spare, whole[place] - least[place]))
         spare -= more
-        table.add_column(Text(head), justify="left" if place < len(labels) else "right", width=least[place] + more)
+        table.add_column(Text(head), justify="left" if place < labels else "right", width=least[place] + more)
     for row in rows:
         table.add_row(*map(Text, row))
     # Half a number is none: a table that cannot be narrower than the terminal is wider.
     console = Console(width=max(limit, sum(least) + _GAP * len(least)), highlight=False)
     with console.capture() as capture:
         console.print(table)
-    lines = [line.rstrip() for line in capture.get().splitlines()]
-    left_out = [label(metric) for metric in scales if metric not in kept]
-    return (
-        [*lines, f"No room for: {', '.join(left_out)}. A wider terminal or --metric shows them."] if left_out else lines
-    )
+    return [line.rstrip() for line in capture.get().splitlines()]
 
 
 def _texts(

@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lasthop.answer.paired import Compare
 from lasthop.atomic import replace_atomically
 from lasthop.campaign import ChosenRun
 from lasthop.errors import InputError, nearest
 from lasthop.pictures.cast import Cast
 from lasthop.pictures.charts import draw_chart
+from lasthop.pictures.forest import draw_forest
 from lasthop.pictures.panels import KINDS, panels
 from lasthop.pictures.results import RESULT_KINDS, ResultRequest, read_chart
 from lasthop.pictures.shapes import Panel
@@ -60,10 +62,10 @@ def file_suffix(out: Path) -> str:
     return suffix if suffix.isalpha() else ""
 
 
-def choose_out(out: Path | None, file_format: str | None, name: str) -> Path:
+def choose_out(out: Path | None, file_format: str | None, name: str, option: str = "--out") -> Path:
     """Return the new file or folder to write: `out`, or else `name` with an ending, and a number if that is taken.
 
-    Raises InputError if `out` exists, or is no picture, or a file of another format.
+    Raises InputError, about `option`, if `out` exists, or is no picture, or a file of another format.
     """
     if out is None:
         ending = file_format or FORMATS[0]
@@ -72,7 +74,7 @@ def choose_out(out: Path | None, file_format: str | None, name: str) -> Path:
     suffix = file_suffix(out)
     if suffix and suffix not in FORMATS:
         raise InputError(
-            f"--out {out}: pictures are {', '.join(FORMATS)}, not '{suffix}'; did you mean "
+            f"{option} {out}: pictures are {', '.join(FORMATS)}, not '{suffix}'; did you mean "
             f"'{out.with_suffix('.' + nearest(suffix, FORMATS))}'? The name of a folder has no such ending."
         )
     if suffix and file_format not in (None, suffix):
@@ -81,7 +83,7 @@ def choose_out(out: Path | None, file_format: str | None, name: str) -> Path:
             "--format out."
         )
     if out.exists():
-        raise InputError(f"{out} exists, and nothing is overwritten: choose another name for --out.")
+        raise InputError(f"{out} exists, and nothing is overwritten: choose another name for {option}.")
     return out
 
 
@@ -134,15 +136,33 @@ def write_chart(
     """Draw the results in a folder as one new file; return it, and how to read it. Nothing is left of a failure."""
     chart = read_chart(folder, request)
     path = choose_out(out, file_format, f"{chart.name}-{chart.y}")
+    suffix = picture_file(path, "--out")
+    _write_file(path, lambda temporary: draw_chart(chart, temporary, suffix, columns))
+    return [path], chart.notes
+
+
+def picture_file(path: Path, option: str = "--plot") -> str:
+    """Return the format of the new file that an option names; raise InputError if it exists or is no picture."""
+    choose_out(path, None, "", option)
     suffix = file_suffix(path)
     if not suffix:
-        raise InputError(f"--out {path}: results become one file; let its name end in .{', .'.join(FORMATS)}.")
+        raise InputError(f"{option} {path}: this becomes one file; let its name end in .{', .'.join(FORMATS)}.")
+    return suffix
+
+
+def _write_file(path: Path, make: Callable[[Path], object]) -> None:
+    """Write one new picture. Nothing is left of a failure."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_atomically(path, lambda temporary: draw_chart(chart, temporary, suffix, columns))
+        replace_atomically(path, make)
     except OSError as error:
         raise InputError(f"Cannot write to {path}: {error}.") from error
-    return [path], chart.notes
+
+
+def write_forest(compared: Compare, path: Path) -> None:
+    """Draw comparisons as one new file."""
+    suffix = picture_file(path)
+    _write_file(path, lambda temporary: draw_forest(compared, temporary, suffix))
 
 
 def write_pictures(run: ChosenRun, request: PictureRequest) -> tuple[list[Path], list[str]]:

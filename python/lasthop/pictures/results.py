@@ -17,7 +17,7 @@ from lasthop.errors import InputError, nearest
 from lasthop.pictures import levels
 from lasthop.pictures.marks import FLOW_COLORS
 from lasthop.pictures.panels import KINDS
-from lasthop.selection import select_cells
+from lasthop.selection import check_role, select_combinations
 
 BOX, CDF, LINE = "box", "cdf", "line"
 RESULT_KINDS = (BOX, CDF, LINE)
@@ -101,17 +101,6 @@ class _Rows:
         return levels.in_order(self.frame[name].unique(maintain_order=True).to_list())
 
 
-@dataclass(frozen=True, slots=True)
-class _Combination:
-    """Levels that rows have, as something that filters can choose."""
-
-    levels: dict[str, str]
-
-    @property
-    def key(self) -> str:
-        return ",".join(f"{name}={level}" for name, level in self.levels.items())
-
-
 def result_kind(text: str | None) -> str | None:
     """Return what `--kind` asks for; raise InputError if results are not drawn so."""
     if text is not None and text not in RESULT_KINDS:
@@ -170,18 +159,13 @@ def _chosen(tables: Sequence[_Rows], request: ResultRequest) -> list[_Rows]:
     """Return what `--only` and `--role` leave of each table, and no table of which nothing is left."""
     if request.only:
         runs = tables[-1]
-        combinations = runs.frame.select(runs.factors).unique(maintain_order=True)
         known = {name: runs.levels(name) for name in runs.factors}
-        cells = [_Combination(cell) for cell in combinations.iter_rows(named=True)]
-        chosen = pl.DataFrame([cell.levels for cell in select_cells(cells, known, request.only)])
+        combinations = runs.frame.select(runs.factors).unique(maintain_order=True)
+        chosen = select_combinations(combinations, known, request.only)
         tables = [rows.like(rows.frame.join(chosen, on=runs.factors, how="semi")) for rows in tables]
     if request.role is not None:
         known_roles = [role for rows in tables if rows.who for role in rows.levels(rows.who)]
-        if request.role not in known_roles:
-            raise InputError(
-                f"--role {request.role}: there is no such role; did you mean '{nearest(request.role, known_roles)}'? "
-                f"Roles: {', '.join(dict.fromkeys(known_roles))}."
-            )
+        check_role(request.role, known_roles)
         tables = [rows.like(rows.frame.filter(pl.col(rows.who) == request.role)) for rows in tables if rows.who]
     return [rows for rows in tables if not rows.frame.is_empty()]
 

@@ -1,0 +1,357 @@
+"""The levels of one factor against a reference level, in pairs: what `lasthop compare` computes.
+
+Pairs, mean differences, their intervals and t tests are those of `lasthop.answer.differences`. Beside them stand
+statistics that assume no distribution: the median of the pairs with a bootstrap interval, and the signed-rank test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from lasthop.answer.differences import Difference, Pairs, against, holm, pairs_of
+from lasthop.answer.folder import read_sections
+from lasthop.answer.sections import WHO, Compared, Section
+from lasthop.campaign import finished
+from lasthop.errors import InputError
+from lasthop.selection import check_role, parse_levels, select_combinations
+from lasthop.statistics import ROUNDING, Interval, PairedDifference, paired_difference
+from lasthop.units import label, unit_of
+
+HOLM, NONE = "holm", "none"
+CORRECTIONS = (HOLM, NONE)
+_NAMED_AT_MOST = 3
+_COLUMNS = {
+    "flow": pl.String,
+    "factor": pl.String,
+    "level": pl.String,
+    "reference": pl.String,
+    "metric": pl.String,
+    "unit": pl.String,
+    "pairs": pl.Int64,
+    "without_partner": pl.Int64,
+    "without_value": pl.Int64,
+    "reference_mean": pl.Float64,
+    "mean_difference": pl.Float64,
+    "mean_ci_low": pl.Float64,
+    "mean_ci_high": pl.Float64,
+    "relative_change": pl.Float64,
+    "median_difference": pl.Float64,
+    "median_ci_low": pl.Float64,
+    "median_ci_high": pl.Float64,
+    "cohens_dz": pl.Float64,
+    "rank_biserial": pl.Float64,
+    "t_p": pl.Float64,
+    "t_p_corrected": pl.Float64,
+    "wilcoxon_p": pl.Float64,
+    "wilcoxon_p_corrected": pl.Float64,
+    "correction": pl.String,
+    "comparisons": pl.Int64,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to compare: `reference` is `factor=level`, `only` are filters as for `select_cells`."""
+
+    reference: str
+    metric: str
+    only: Sequence[str] = ()
+    role: str | None = None
+    correction: str = HOLM
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A level against the reference in one case.
+
+    `difference.p` and `ranks_p` are corrected for the number of comparisons, `t_p` and `ranks.p_value` are not. A
+    single pair has no p value and its median no interval: they are NaN. `levels` are those of all other factors.
+    `without_partner` counts replications of one side alone, `without_value` pairs of which a value is missing.
+    """
+
+    difference: Difference
+    ranks: PairedDifference
+    t_p: float
+    ranks_p: float
+    levels: Mapping[str, str]
+    flow: str
+    without_partner: int
+    without_value: int
+
+    @property
+    def case(self) -> dict[str, str]:
+        """The levels of all other factors, and the flow."""
+        return {**self.levels, WHO: self.flow}
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """The comparisons of a metric, case by case, and the sections of the results that they come from.
+
+    `uncompared` names the cases that have no pair with both values.
+    """
+
+    scenario: str
+    factor: str
+    reference: str
+    metric: str
+    correction: str
+    sections: Sequence[Section]
+    found: Sequence[Comparison]
+    uncompared: Sequence[str]
+
+    @property
+    def differences(self) -> list[Difference]:
+        """The differences alone."""
+        return [one.difference for one in self.found]
+
+    def table(self) -> pl.DataFrame:
+        """Return a row per comparison, in the units of the records; what is undefined is null.
+
+        Columns: the other factors, then those of `_COLUMNS` with their types. A factor named like one of these has a
+        prefix.
+        """
+        factors = list(self.found[0].levels)
+        names = [f"factor_{name}" if name in _COLUMNS else name for name in factors]
+        rows = [[*(one.levels[name] for name in factors), *self._row(one)] for one in self.found]
+        schema = dict.fromkeys(names, pl.String) | _COLUMNS
+        return pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.col(pl.Float64).fill_nan(None))
+
+    def _row(self, one: Comparison) -> list[object]:
+        own, ranks = one.difference, one.ranks
+        return [
+            one.flow,
+            own.factor,
+            own.level,
+            own.reference,
+            own.metric,
+            unit_of(own.metric),
+            own.pairs,
+            one.without_partner,
+            one.without_value,
+            own.reference_mean,
+            own.mean,
+            own.low,
+            own.high,
+            own.relative,
+            ranks.median.estimate,
+            ranks.median.low,
+            ranks.median.high,
+            own.effect_size,
+            ranks.rank_biserial,
+            one.t_p,
+            own.p,
+            ranks.p_value,
+            one.ranks_p,
+            self.correction,
+            len(self.found),
+        ]
+
+
+def compare_results(folder: Path, request: Request) -> Compare:
+    """Compare finished results; raise InputError if there are none, or nothing to compare as asked for."""
+    identity = finished(folder)["identity"]
+    whole = read_sections(folder, [request.metric])
+    factor, reference = _reference(whole, request.reference)
+    sections = [section for section in _chosen(whole, request) if not section.rows.is_empty()]
+    _check_levels(sections, factor, reference, request)
+    found: list[Comparison] = []
+    uncompared: list[str] = []
+    for section in sections:
+        pairs = pairs_of(section, _column(section, factor), section.compared[0], reference)
+        found += _comparisons(section, pairs, int(identity.get("seed", 0)))
+        uncompared += _without_pairs(section, pairs)
+    if not found:
+        raise InputError(
+            f"--metric {request.metric}: no replication has a value both with {factor}={reference} and with another "
+            f"level of {factor} in the same cell."
+        )
+    return Compare(
+        str(identity["scenario"]),
+        factor,
+        reference,
+        request.metric,
+        request.correction,
+        sections,
+        _corrected(found, request.correction),
+        uncompared,
+    )
+
+
+# ---- What is compared ------------------------------------------------------------------------------------
+
+
+def _levels(sections: Sequence[Section]) -> dict[str, list[str]]:
+    """Return the levels of each factor."""
+    return {
+        name: pl.concat([section.rows[column] for section in sections]).unique(maintain_order=True).to_list()
+        for column, name in sections[0].factors.items()
+    }
+
+
+def _reference(sections: Sequence[Section], text: str) -> tuple[str, str]:
+    """Return the factor and level of the reference."""
+    known = _levels(sections)
+    if not known:
+        raise InputError(f"--reference {text}: the results have no factor, so there are no levels to compare.")
+    (factor, levels), *more = parse_levels(text, known, "--reference").items()
+    if more or len(levels) > 1:
+        raise InputError(
+            f"--reference {text}: the reference is one level of one factor, such as {factor}={min(levels)}."
+        )
+    return factor, levels.pop()
+
+
+def _column(section: Section, factor: str) -> str:
+    return next(column for column, name in section.factors.items() if name == factor)
+
+
+def _chosen(sections: Sequence[Section], request: Request) -> list[Section]:
+    """Return what `--only` and `--role` leave of each section."""
+    parts = [section.rows for section in sections]
+    columns = list(sections[0].factors)
+    if request.only:
+        names = dict(sections[0].factors)
+        combinations = pl.concat([rows.select(columns) for rows in parts]).unique(maintain_order=True).rename(names)
+        chosen = select_combinations(combinations, _levels(sections), request.only)
+        chosen = chosen.rename({name: column for column, name in names.items()})
+        parts = [rows.join(chosen, on=columns, how="semi", maintain_order="left") for rows in parts]
+    if request.role is not None:
+        check_role(request.role, [role for rows in parts for role in rows[WHO].unique(maintain_order=True)])
+        parts = [rows.filter(pl.col(WHO) == request.role) for rows in parts]
+    return [
+        replace(section, rows=rows, compared=[Compared(request.metric, rows)])
+        for section, rows in zip(sections, parts, strict=True)
+    ]
+
+
+def _check_levels(sections: Sequence[Section], factor: str, reference: str, request: Request) -> None:
+    levels = {level for section in sections for level in section.rows[_column(section, factor)]}
+    asked = " ".join(
+        [*(f"--only {text}" for text in request.only), *([f"--role {request.role}"] if request.role else [])]
+    )
+    if reference not in levels:
+        raise InputError(
+            f"--reference {request.reference}: {asked} leaves none of its runs; choose {factor}={reference} with "
+            "--only, too."
+        )
+    if len(levels) == 1:
+        left = f"{asked} leaves" if asked else "the results have"
+        raise InputError(f"--reference {request.reference}: {left} no other level of {factor} to compare with it.")
+
+
+# ---- Statistics ------------------------------------------------------------------------------------------
+
+
+def _comparisons(section: Section, pairs: Pairs, seed: int) -> list[Comparison]:
+    """Return the comparisons of a section, the levels of a case together; p values are not corrected yet."""
+    left_out = _left_out(pairs)
+    cases: dict[tuple[str, ...], list[Comparison]] = {}
+    for one, values in against(section, pairs):
+        place = tuple(level for _, level in one.where)
+        without_partner, without_value = left_out[one.level, *place]
+        known = dict(one.where)
+        flow = known.pop(WHO, None) or str(section.rows[WHO][0])
+        levels = {name: known.get(name) or str(section.rows[column][0]) for column, name in section.factors.items()}
+        del levels[one.factor]
+        ranks = _ranks(values, one, seed)
+        cases.setdefault(place, []).append(
+            Comparison(one, ranks, one.p, ranks.p_value, levels, flow, without_partner, without_value)
+        )
+    ranks_of = [_places(section.rows[name]) for name in pairs.others]
+    ordered = sorted(cases, key=lambda case: [places[level] for places, level in zip(ranks_of, case, strict=True)])
+    return [one for case in ordered for one in cases[case]]
+
+
+def _places(levels: pl.Series) -> dict[str, int]:
+    """Return at which place each level comes first."""
+    return {str(level): place for place, level in enumerate(levels.unique(maintain_order=True))}
+
+
+def _ranks(values: Sequence[float], one: Difference, seed: int) -> PairedDifference:
+    """Return the median of the pairs and the signed-rank test; what rounding alone explains is no difference."""
+    array = np.asarray(values)
+    array[np.abs(array) <= ROUNDING * abs(one.reference_mean)] = 0.0
+    found = paired_difference(array, np.zeros(array.size), seed)
+    assert found is not None, "a comparison has pairs"
+    if array.size > 1:
+        return found
+    return replace(found, median=Interval(found.median.estimate, math.nan, math.nan), p_value=math.nan)
+
+
+def _left_out(pairs: Pairs) -> dict[tuple[str, ...], tuple[int, int]]:
+    """Count, for each level and case, the replications without a partner and the pairs without a value."""
+    keys = [pairs.factor, *pairs.others]
+    alone = ~pl.col("partners")
+    counts = pairs.frame.group_by(keys, maintain_order=True).agg(
+        alone.sum().alias("alone"), (pl.col("partners") & pl.col("difference").is_null()).sum().alias("without")
+    )
+    return {tuple(map(str, row[:-2])): (row[-2], row[-1]) for row in counts.iter_rows()}
+
+
+def _without_pairs(section: Section, pairs: Pairs) -> list[str]:
+    """Name the levels and cases that have no pair with both values."""
+    keys = [pairs.factor, *pairs.others]
+    counts = pairs.frame.group_by(keys, maintain_order=True).agg(pl.col("difference").count().alias("_pairs"))
+    names = [section.factors.get(key, key) for key in keys]
+    empty = counts.filter(pl.col("_pairs") == 0).select(keys).iter_rows()
+    return [",".join(f"{name}={level}" for name, level in zip(names, row, strict=True)) for row in empty]
+
+
+def _corrected(found: Sequence[Comparison], correction: str) -> list[Comparison]:
+    """Correct both tests' p values, each for the number of comparisons."""
+    if correction == NONE:
+        return list(found)
+    t, ranks = holm([one.t_p for one in found]), holm([one.ranks.p_value for one in found])
+    return [
+        replace(one, difference=replace(one.difference, p=float(p)), ranks_p=float(ranks_p))
+        for one, p, ranks_p in zip(found, t, ranks, strict=True)
+    ]
+
+
+# ---- In words --------------------------------------------------------------------------------------------
+
+
+def method(compared: Compare) -> str:
+    """Say what the numbers are."""
+    corrected = (
+        f"corrected after Holm for {len(compared.found)} comparisons"
+        if compared.correction == HOLM
+        else "not corrected for the number of comparisons"
+    )
+    return (
+        "Pairs are replications of the same set and number. Difference: mean of the pairs, level less "
+        f"{compared.factor}={compared.reference}, with Student's 95 % interval. Median: of the pairs, with a "
+        "percentile-bootstrap 95 % interval. d_z: Cohen's effect size, mean over standard deviation of the pairs. "
+        f"p: paired t test; rank p: Wilcoxon's signed-rank test; both {corrected}. * marks p < 0.05. Each interval "
+        "is of one comparison alone."
+    )
+
+
+def remarks(compared: Compare) -> list[str]:
+    """Say what was left out, and what that may do to the answer."""
+    said = []
+    alone = sum(one.without_partner for one in compared.found)
+    if alone:
+        said.append(f"Left out: {alone} replication{_s(alone)} without a partner.")
+    missing = sum(one.without_value for one in compared.found)
+    if missing:
+        said.append(
+            f"Left out: {missing} pair{_s(missing)} of which a value of {label(compared.metric)} is missing, as it is "
+            "for the times of what did not finish. This flatters a level that leaves slow flows unfinished."
+        )
+    if compared.uncompared:
+        shown = "; ".join(compared.uncompared[:_NAMED_AT_MOST])
+        more = "; ..." if len(compared.uncompared) > _NAMED_AT_MOST else ""
+        said.append(f"Not compared, for want of a pair with both values: {len(compared.uncompared)} ({shown}{more}).")
+    return said
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"

@@ -1,0 +1,174 @@
+"""Forest plots for papers, by matplotlib: paired differences from a reference level with their intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lasthop.answer.paired import HOLM, Compare, Comparison
+from lasthop.answer.paired_show import bracketed, telling_cases
+from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS, GREY
+from lasthop.pictures.static import LEGEND, WIDTHS_IN, save, wrapped
+from lasthop.units import Scale, label, scale_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_SHOWN = 240
+"""So many comparisons have room in one picture."""
+_ONE_PANEL = 30
+"""With more comparisons, each level of the first other factor has a panel."""
+_ROW_IN = 0.13
+_GAP_ROWS = 0.6
+"""Between two cases."""
+_AXIS_IN = 1.4
+"""Room for a title under one of two panels side by side."""
+_PANEL_IN = 0.6
+"""What a panel needs besides its rows: title and axis."""
+_NOTE_IN = 0.16
+_CHARACTER_IN = 0.065
+_SYMBOLS = dict(zip(FLOW_SYMBOLS, "os^D", strict=True))
+
+
+def draw_forest(compared: Compare, path: Path, file_format: str) -> None:
+    """Draw comparisons into the file `path`, two columns of a paper wide."""
+    save(lambda: forest_figure(compared), path, file_format)
+
+
+def forest_figure(compared: Compare) -> Figure:
+    """Return the figure: a row per comparison, levels told apart by colour, hollow marks where p is not below 0.05."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    shown = compared.found[:MOST_SHOWN]
+    panels = _panels(shown)
+    across = min(len(panels), 2)
+    down = math.ceil(len(panels) / across)
+    looks = _looks(shown)
+    notes = wrapped(_notes(compared), WIDTHS_IN[2])
+    figure = Figure(figsize=(WIDTHS_IN[2], 1), layout="constrained")
+    FigureCanvasAgg(figure)
+    bands = list(panels.values())
+    rows = [max(map(_rows_of, bands[row * across : (row + 1) * across])) for row in range(down)]
+    heights = [_PANEL_IN + _ROW_IN * count for count in rows]
+    grid = figure.subplots(down, across, squeeze=False, gridspec_kw={"height_ratios": heights})
+    scale = scale_of(compared.metric, [end for one in shown for end in _ends(one)])
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    for place, (axes, title, cases) in enumerate(zip(grid.flat, panels, bands, strict=False)):
+        _draw_panel(axes, cases, looks, scale, numbers=across == 1)
+        # Rows are equally high in all panels of a row of the grid.
+        axes.set_ylim(rows[place // across] - 0.5, -1.0)
+        axes.set_title(title, fontsize=8)
+        if place + across >= len(panels):
+            axes.set_xlabel("\n".join(wrapped([_axis_title(compared, looks, scale)], _AXIS_IN if across > 1 else 5)))
+    legend_rows = _add_legend(figure, compared.factor, looks)
+    figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7)
+    figure.set_figheight(sum(heights) + (legend_rows + len(notes)) * _NOTE_IN + 0.3)
+    return figure
+
+
+def _ends(one: Comparison) -> tuple[float, float, float]:
+    return one.difference.mean, one.difference.low, one.difference.high
+
+
+def _panels(found: Sequence[Comparison]) -> dict[str, dict[str, list[Comparison]]]:
+    """Return the comparisons by panel and case; the keys are their titles."""
+    telling = telling_cases(found)
+    by_panel = telling[:1] if len(found) > _ONE_PANEL and len(telling) > 1 else []
+    panels: dict[str, dict[str, list[Comparison]]] = {}
+    for one in found:
+        title = ", ".join(f"{name} = {one.case[name]}" for name in by_panel)
+        case = " · ".join(one.case[name] for name in telling if name not in by_panel)
+        panels.setdefault(title, {}).setdefault(case, []).append(one)
+    return panels
+
+
+def _rows_of(cases: Mapping[str, Sequence[Comparison]]) -> float:
+    return sum(len(own) + _GAP_ROWS for own in cases.values())
+
+
+def _looks(found: Sequence[Comparison]) -> dict[str, dict[str, Any]]:
+    levels = dict.fromkeys(one.difference.level for one in found)
+    return {
+        level: {
+            "color": FLOW_COLORS[place % len(FLOW_COLORS)],
+            "marker": _SYMBOLS[FLOW_SYMBOLS[place % len(FLOW_SYMBOLS)]],
+        }
+        for place, level in enumerate(levels)
+    }
+
+
+def _draw_panel(
+    axes: Axes,
+    cases: Mapping[str, Sequence[Comparison]],
+    looks: Mapping[str, Mapping[str, Any]],
+    scale: Scale,
+    *,
+    numbers: bool,
+) -> None:
+    """Draw the rows of a panel from the top, with their numbers at the right if there is room for them."""
+    axes.axvline(0, color=GREY, linewidth=0.6, zorder=0)
+    top, middles = 0.0, []
+    for own in cases.values():
+        for row, one in enumerate(own):
+            look = looks[one.difference.level]
+            mean, low, high = (end * scale.factor for end in _ends(one))
+            known = math.isfinite(low)
+            axes.errorbar(
+                [mean],
+                [top + row],
+                xerr=[[mean - low], [high - mean]] if known else None,
+                markersize=3.4,
+                markerfacecolor=look["color"] if one.difference.significant else "white",
+                markeredgewidth=0.7,
+                elinewidth=0.9,
+                linestyle="none",
+                **look,
+            )
+            if numbers:
+                text = bracketed(scale, *_ends(one))
+                axes.text(1.02, top + row, text, transform=axes.get_yaxis_transform(), fontsize=6.5, va="center")
+        middles.append(top + (len(own) - 1) / 2)
+        top += len(own) + _GAP_ROWS
+    axes.set_yticks(middles, list(cases))
+    axes.tick_params(axis="y", length=0)
+
+
+def _axis_title(compared: Compare, looks: Mapping[str, object], scale: Scale) -> str:
+    """Name the difference, and the level if it is alone."""
+    unit = f" ({scale.unit})" if scale.unit else ""
+    level = f" of {next(iter(looks))}" if len(looks) == 1 else ""
+    return f"{label(compared.metric)}: difference{level} from {compared.factor} = {compared.reference}{unit}"
+
+
+def _notes(compared: Compare) -> list[str]:
+    sizes = [one.difference.pairs for one in compared.found]
+    count = str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    corrected = f"corrected after Holm for {len(compared.found)} comparisons"
+    notes = [
+        f"Means of {count} paired differences with 95 % confidence intervals (Student's t). Filled: p < 0.05 in the "
+        f"paired t test, {corrected if compared.correction == HOLM else 'not corrected'}."
+    ]
+    if len(compared.found) > MOST_SHOWN:
+        notes.append(
+            f"The first {MOST_SHOWN} of {len(compared.found)} comparisons are shown; choose others with --only."
+        )
+    return notes
+
+
+def _add_legend(figure: Figure, factor: str, looks: Mapping[str, Mapping[str, Any]]) -> int:
+    """Name the levels above the panels; return in how many rows. A level that is alone is named by the axis."""
+    if len(looks) == 1:
+        return 0
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], linestyle="none", markersize=4, **look) for look in looks.values()]
+    fitting = max(1, int(WIDTHS_IN[2] / (_CHARACTER_IN * (max(map(len, looks)) + 6))))
+    columns = min(fitting, len(looks))
+    place: dict[str, Any] = {"loc": "outside upper left", "ncols": columns, "title": factor, "alignment": "left"}
+    figure.legend(handles, list(looks), labelcolor=DARK, title_fontsize=7.5, **place, **LEGEND)
+    return 1 + math.ceil(len(looks) / columns)
