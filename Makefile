@@ -62,9 +62,10 @@ lint: build lint-tools ## formatting, strict lints, types, sans-IO, no circles o
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# lasthop-py is left out: without libpython its symbols resolve only inside Python; tests/python tests it.
+# lasthop-py is left out: without libpython its symbols resolve only inside Python; tests/python tests it. No crate has
+# examples in its documentation.
 test-rust: build lint test-tools
-	cargo test --locked --workspace --exclude lasthop-py
+	cargo test --locked --workspace --exclude lasthop-py --tests
 
 test-python: build test-rust test-tools kernel
 	$(BIN)/pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder

@@ -4,6 +4,8 @@ from typing import Any
 
 VERSION: str
 COMMIT: str
+RULES: str
+"""Digest of the source of the engines: what decides results."""
 CAPTURE_FILES: list[str]
 """Names of a capture's files: a pcapng for each capture point, and last the table of drops."""
 SNAP_LENGTH: int

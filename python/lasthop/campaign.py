@@ -106,7 +106,7 @@ class Plan:
 
     def version(self) -> dict[str, Any]:
         """Return what the rules are known by; results of different rules are never mixed."""
-        return {"format": _FORMAT, "lasthop_version": _core.VERSION, "lasthop_commit": _core.COMMIT}
+        return {"format": _FORMAT, "lasthop_version": _core.VERSION, "lasthop_rules": _core.RULES}
 
     def source(self, digest: str, start: int | None) -> str:
         """Return what decides the results of a cell's replications, in short; `start` is where their chain starts."""
@@ -121,6 +121,7 @@ class Plan:
         """
         return {
             **self.version(),
+            "lasthop_commit": _core.COMMIT,
             "scenario": self.study.name,
             "scenario_digest": self.study.digest,
             "engine": self.engine,
@@ -679,8 +680,9 @@ def _distinct(holdings: Sequence[Piece]) -> int:
 
 
 def _version_text(identity: Mapping[str, Any]) -> str:
+    rules = str(identity.get("lasthop_rules"))[:8]
     form = "" if identity.get("format") == _FORMAT else f", format {identity.get('format')} of the folder"
-    return f"lasthop {identity.get('lasthop_version')} (commit {identity.get('lasthop_commit')}{form})"
+    return f"lasthop {identity.get('lasthop_version')} (commit {identity.get('lasthop_commit')}, rules {rules}{form})"
 
 
 def _stretches(

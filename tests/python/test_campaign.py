@@ -251,8 +251,8 @@ def test_results_of_another_version_are_refused_with_the_remedy(
     out = tmp_path / "out"
     Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
     before = records(out)
-    monkeypatch.setattr(_core, "COMMIT", "abcdef0")
-    with pytest.raises(InputError, match=r"commit abcdef0\); nothing was changed.*--overwrite"):
+    monkeypatch.setattr(_core, "RULES", "abcdef0123456789")
+    with pytest.raises(InputError, match=r"rules abcdef01\); nothing was changed.*--overwrite"):
         Campaign(make_plan(engine, scenario_file), out)
     (out / MANIFEST).unlink()
     with pytest.raises(InputError, match="Results of different versions are never mixed"):
@@ -261,6 +261,18 @@ def test_results_of_another_version_are_refused_with_the_remedy(
     with pytest.raises(InputError, match="something other than results"):
         Campaign(make_plan(engine, scenario_file), out)
     assert records(out) == before
+
+
+def test_another_commit_with_the_same_rules_runs_nothing_again(
+    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    engine.ran.clear()
+    monkeypatch.setattr(_core, "COMMIT", "abcdef0")
+    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    assert engine.ran == []
+    assert json.loads((out / MANIFEST).read_text())["identity"]["lasthop_commit"] == "abcdef0"
 
 
 @pytest.mark.parametrize("change", [{"engine": "live"}, {"study": "single"}])

@@ -349,6 +349,7 @@ fn schema() -> String {
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
     module.add("COMMIT", env!("LASTHOP_COMMIT"))?;
+    module.add("RULES", env!("LASTHOP_RULES"))?;
     let files: Vec<_> = CapturePoint::ALL.iter().map(|point| point.file_name()).chain([DROPS_FILE]).collect();
     module.add("CAPTURE_FILES", files)?;
     module.add("SNAP_LENGTH", SNAP_LENGTH)?;
