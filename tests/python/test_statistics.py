@@ -100,6 +100,17 @@ def test_equal_pairs_show_no_difference() -> None:
     assert (found.median.estimate, found.p_value) == (0.0, 1.0)
 
 
+@pytest.mark.parametrize("count", [1, 2, 5, 7, 9, 13, 14, 20])
+@pytest.mark.parametrize("decimals", [0, 6])
+def test_the_signed_rank_test_is_that_of_scipy(count: int, decimals: int) -> None:
+    """Rounded differences tie, and some are zero."""
+    difference = np.random.default_rng(count).normal(0.7, 1.5, size=count).round(decimals)
+    found = paired_difference(difference, np.zeros(count), seed=1)
+    assert found is not None
+    expected = stats.wilcoxon(difference).pvalue if np.any(difference) else 1.0
+    assert found.p_value == pytest.approx(expected)
+
+
 def test_incomplete_pairs_are_left_out() -> None:
     found = paired_difference([1.0, math.nan, 3.0], [0.0, 1.0, math.nan], seed=1)
     assert found is not None
