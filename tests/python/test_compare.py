@@ -244,7 +244,9 @@ def test_a_case_without_any_pair_is_named(tmp_path: Path) -> None:
     rows = [row for row in rows if (row["link"], row["variant"]) != ("r1", "a")]
     found = compare_results(made(tmp_path / "out", rows), Request("variant=a", "elapsed_s"))
     assert found.table()["link"].to_list() == ["e0"]
-    assert "Not compared, for want of a pair with both values: 1 (variant=b,link=r1)." in compare_lines(found)
+    lines = compare_lines(found)
+    assert "Not compared, for want of a pair with both values: 1 (variant=b,link=r1)." in lines
+    assert lines[3].startswith("e0    b ")  # it says which case is left
 
 
 def test_filters_choose_cells_and_flows(results: Path) -> None:

@@ -49,8 +49,9 @@ def compare_lines(compared: Compare) -> list[str]:
 
 
 def telling_cases(found: Sequence[Comparison]) -> list[str]:
-    """Return the factors that tell cases apart, and `flow` if it does."""
-    return [name for name in found[0].case if len({one.case[name] for one in found}) > 1]
+    """Return the factors that tell cases apart, those without a pair too, and `flow` if it does."""
+    varied = {name for one in found for name, _ in one.difference.where}
+    return [name for name in found[0].case if name in varied or len({one.case[name] for one in found}) > 1]
 
 
 def _rows(names: Sequence[Sequence[str]], fields: Mapping[str, Sequence[str]], kept: Sequence[str]) -> list[list[str]]:
