@@ -9,14 +9,14 @@ from typing import Any
 import polars as pl
 
 from lasthop import _core
-from lasthop.atomic import replace_atomically
+from lasthop.atomic import replace_atomically, write_parquet
 from lasthop.errors import InputError, nearest
 from lasthop.units import scale_of
 
 WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
     ".csv": lambda frame, path: frame.write_csv(path),
     ".json": lambda frame, path: frame.write_json(path),
-    ".parquet": lambda frame, path: frame.write_parquet(path),
+    ".parquet": write_parquet,
 }
 
 # What of a capture was not analysed: its column, and what to call it.

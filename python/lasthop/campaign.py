@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from lasthop import _core
 from lasthop.assumptions import for_manifest
-from lasthop.atomic import replace_atomically
+from lasthop.atomic import replace_atomically, write_parquet
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.folder import FLOWS, MANIFEST, PAGES, RUNS, SHORTS, TRACES, check_folder, forget_tables, read_manifest
 from lasthop.kernel.engine import KERNEL, KernelEngine
@@ -544,7 +544,7 @@ class Campaign:
             if frame.height or table not in _OPTIONAL:
                 merged[table] = frame
         for table, frame in merged.items():
-            frame.write_parquet(self.out / f"{_FILES[table]}.tmp", metadata=facts)
+            write_parquet(frame, self.out / f"{_FILES[table]}.tmp", facts)
         manifest = self._new_manifest(owners)
         # From here on the folder is not finished until it has a manifest again.
         forget_tables(self.out)

@@ -14,6 +14,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from lasthop.atomic import write_parquet
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
 KILLS = 20
 TABLES = ("flows.parquet", "runs.parquet")
@@ -121,6 +123,11 @@ def remount(disk: Path, options: str) -> None:
     # The present options name a user whom a user namespace does not know.
     command = ["mount", "--options-mode", "ignore", "-t", "tmpfs", "-o", f"remount,{options}", "tmpfs", disk]
     subprocess.run(command, check=True)
+
+
+def test_a_table_that_does_not_fit_is_an_error_of_the_disk() -> None:
+    with pytest.raises(OSError, match="No space left"):
+        write_parquet(pl.DataFrame({"a": range(100_000)}), Path("/dev/full"))
 
 
 def test_a_full_disk_and_a_read_only_folder_lose_nothing_that_was_done(

@@ -31,7 +31,7 @@ down.link = { rate = "1 Mbit/s", delay = "50 ms", send_buffer = "1500 B", releas
 up.queue.limit = "40 packets"
 up.link = { rate = "1 Mbit/s", delay = "50 ms", send_buffer = "1500 B", release = "serialised" }
 tcp.profile = "linux-6"
-tcp.congestion_control = "reno"
+tcp.congestion_control = "CONTROL"
 """
 LOSSES = 'errors = { good = "0 s", bad = "1 s", packet_error_probability = 0.05 }\n'
 DOWNLOAD = '[[flow]]\nkind = "bulk-tcp"\nname = "download"\nbytes = "300 kB"\nstart = "100 ms"\n'
@@ -46,8 +46,8 @@ def stream(rate: str, duration: str) -> str:
     )
 
 
-def scenario(folder: Path, *parts: str, **replaced: str) -> Path:
-    text = SCENARIO
+def scenario(folder: Path, *parts: str, control: str = "reno", **replaced: str) -> Path:
+    text = SCENARIO.replace("CONTROL", control)
     for old, new in replaced.items():
         text = text.replace({"rate": "1 Mbit/s", "delay": "50 ms", "limit": "40 packets"}[old], new)
     file = folder / "router.toml"
@@ -68,7 +68,7 @@ def times(packets: pl.DataFrame, event: str) -> pl.Series:
 
 def test_the_same_seed_gives_the_same_records_byte_for_byte_with_losses_and_bbr(kernel: Kernel, tmp_path: Path) -> None:
     assert kernel
-    file = scenario(tmp_path, LOSSES, 'tcp.congestion_control = "bbr"\n', DOWNLOAD)
+    file = scenario(tmp_path, LOSSES, DOWNLOAD, control="bbr")
     records = []
     for number, (seed, jobs) in enumerate([(1, 1), (1, 2), (1, 1), (2, 1)]):
         out = tmp_path / f"out{number}"

@@ -12,7 +12,8 @@ use crate::priority::Priority;
 use crate::router::{LinuxRouter, needs_no_router};
 use crate::workload::{Nginx, STRANGER, Workload, needs_sockets};
 use lasthop_core::{
-    Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Seed, TcpEvent,
+    Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Protocol, Seed,
+    TcpEvent,
 };
 use lasthop_link::bad_periods;
 use lasthop_scenario::Scenario;
@@ -215,7 +216,8 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
         }
         let mut of_this = analysis.finish(end);
         // The kernel does not tell a probe with new data from any other segment.
-        of_this.flows.iter_mut().for_each(|flow| flow.tail_loss_probes = None);
+        let transfers = of_this.flows.iter_mut().filter(|flow| flow.protocol == Protocol::Tcp);
+        transfers.for_each(|flow| flow.tail_loss_probes = None);
         records.add(replication, of_this);
         facts.push(of_run);
     }
