@@ -44,6 +44,7 @@ from lasthop.output import guarded_output
 from lasthop.pictures.command import plot_command
 from lasthop.progress import progress
 from lasthop.provenance import usable_cores
+from lasthop.query import query_command
 from lasthop.results import results_group
 from lasthop.selection import select_cells
 from lasthop.validation import validate_command
@@ -171,7 +172,7 @@ class _Cli(click.Group):
 
 _SECTIONS = {
     "Run experiments": ["run", "study", "validate", "schema"],
-    "Read the answer": ["summary", "compare", "plot", "claims", "anova", "results"],
+    "Read the answer": ["summary", "compare", "plot", "claims", "anova", "query", "results"],
     "Look at one run": ["explain", "trace", "analyze"],
     "Use a real TCP": ["shell", "kernel", "crosscheck"],
 }
@@ -516,6 +517,7 @@ def anova_command(
 
 cli.add_command(shell_command)
 cli.add_command(results_group)
+cli.add_command(query_command)
 cli.add_command(kernel_group)
 cli.add_command(crosscheck_command)
 cli.add_command(plot_command)
