@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,7 +68,11 @@ def query_command(*, folder: Path, others: tuple[str, ...], out: Path | None, qu
         captures.check_output(out)
     folders, sql = _folders_and_sql(folder, others)
     with _connected(folders) as connection:
-        frame = _contents(connection) if sql is None else _answer(connection, sql)
+        if sql is None:
+            frame = _contents(connection)
+        else:
+            with _stoppable():
+                frame = _answer(connection, sql)
     if out is not None:
         captures.write_output(frame, out)
     if quiet:
@@ -157,6 +162,16 @@ def _contents(connection: DuckDBPyConnection) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["table", "rows", "column", "type", "meaning"], orient="row")
 
 
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let Ctrl-C end the process: DuckDB looks for signals only between its tasks, and one may take days."""
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _answer(connection: DuckDBPyConnection, sql: str) -> pl.DataFrame:
     """Run one query; raise InputError with one line that says what is wrong with it."""
     import duckdb
@@ -170,14 +185,8 @@ def _answer(connection: DuckDBPyConnection, sql: str) -> pl.DataFrame:
         if relation is None:
             raise InputError("SQL: the query has no result.")
         return _fetched(relation)
-    except duckdb.InterruptException as error:
-        raise KeyboardInterrupt from error
     except duckdb.Error as error:
         raise InputError(f"SQL: {_told(str(error), sql, _tables(connection))}") from error
-    except RuntimeError as error:
-        if "interrupted" in str(error):  # by Ctrl-C
-            raise KeyboardInterrupt from error
-        raise
 
 
 def _fetched(relation: DuckDBPyRelation) -> pl.DataFrame:

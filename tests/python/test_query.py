@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -209,6 +211,34 @@ def test_nothing_is_said_beside_the_answer_without_pyarrow(ask: Ask) -> None:
     done = subprocess.run([sys.executable, "-c", code, "query", OUT, sql], check=True, capture_output=True, text=True)
     assert done.stderr == ""
     assert done.stdout.split() == ["n", "192"]
+
+
+ANNOUNCED = """
+import sys
+from lasthop import cli, query
+def announced(*arguments, answer=query._answer):
+    print("asked", flush=True)
+    return answer(*arguments)
+query._answer = announced
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+def test_a_query_can_be_stopped(ask: Ask) -> None:
+    del ask
+    # It would run for days.
+    sql = "SELECT count(*) FROM range(1000000000) a, range(1000000) b WHERE a.range * b.range % 7 = 3"
+    command = [sys.executable, "-c", ANNOUNCED, "query", OUT, sql]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "asked\n"
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, out, err) == (-signal.SIGINT, "", "")  # which a shell calls 130
 
 
 def _blocks(language: str) -> list[str]:
