@@ -68,7 +68,7 @@ test-rust: build lint test-tools
 	cargo test --locked --workspace --exclude lasthop-py --tests
 
 test-python: build test-rust test-tools kernel
-	$(BIN)/pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder --durations 10
+	$(BIN)/pytest --numprocesses auto --no-loadscope-reorder --durations 10
 
 clean: ## remove everything that was built and every result
 	rm -rf .venv results python/lasthop/_core*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 import fake_core
 from lasthop import _core
@@ -28,16 +29,29 @@ GUESTS = ("test_kernel", "test_crosscheck", "test_linux_router")
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "kulve2003"
 
 
+def _room(file: str) -> str:
+    """Return what the tests of a file share a process with: the file, or all that count guests."""
+    stem = Path(file).stem
+    return "guests" if stem in GUESTS else stem
+
+
+class Rooms(LoadScopeScheduling):  # type: ignore[misc]
+    """Keeps the tests of a file in one process: they share the results of a study, say."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _room(nodeid.partition("::")[0])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Rooms:
+    """Share the files out to the processes of `--numprocesses`."""
+    return Rooms(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file in one process (`--dist loadgroup`): they share the results of a study, say."""
-    order = {group: place for place, group in enumerate(LONGEST_FIRST)}
-
-    def group(item: pytest.Item) -> str:
-        return "guests" if item.path.stem in GUESTS else item.path.stem
-
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group(item)))
-    items.sort(key=lambda item: order.get(group(item), len(order)))
+    """Start with the files that take longest."""
+    order = {room: place for place, room in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: order.get(_room(item.path.name), len(order)))
 
 
 @pytest.fixture
