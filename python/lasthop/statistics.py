@@ -116,7 +116,7 @@ def quantile_intervals(
     return found
 
 
-def mean_intervals(values: ArrayLike) -> NDArray[np.float64]:
+def mean_intervals(values: ArrayLike, confidence: float = CONFIDENCE) -> NDArray[np.float64]:
     """Means along the last axis with Student's interval; the result's first axis is estimate, low, high.
 
     A single value bounds no mean: the ends are NaN. No value may be NaN.
@@ -126,7 +126,7 @@ def mean_intervals(values: ArrayLike) -> NDArray[np.float64]:
     means = array.mean(axis=-1)
     if count < 2:
         return np.stack([means, np.full_like(means, np.nan), np.full_like(means, np.nan)])
-    half = array.std(axis=-1, ddof=1) / math.sqrt(count) * student(CONFIDENCE, count - 1)
+    half = array.std(axis=-1, ddof=1) / math.sqrt(count) * student(confidence, count - 1)
     return np.stack([means, means - half, means + half])
 
 
@@ -154,11 +154,7 @@ def median_interval(values: ArrayLike, seed: int, confidence: float = 0.95) -> I
 
 def mean_interval(values: ArrayLike, confidence: float = 0.90) -> Interval:
     """Mean of two or more values with Student's interval."""
-    array = np.asarray(values, dtype=np.float64)
-    error = float(array.std(ddof=1)) / math.sqrt(array.size)
-    half = error * student(confidence, array.size - 1)
-    middle = float(array.mean())
-    return Interval(middle, middle - half, middle + half)
+    return Interval(*(float(number) for number in mean_intervals(values, confidence)))
 
 
 @dataclass(frozen=True, slots=True)
