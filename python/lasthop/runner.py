@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from lasthop.errors import InputError
-from lasthop.store import Batch, Columns, Store
+from lasthop.store import Batch, BatchBuilder, Columns, Store
 
 if TYPE_CHECKING:
     from lasthop.campaign import Unit
@@ -182,7 +182,7 @@ class _Thread(threading.Thread):
         super().__init__(daemon=True)
         self._runner = runner
         self._lock = threading.Lock()
-        self._batch = Batch()
+        self._builder = BatchBuilder()
         self._committed = time.monotonic()
         self._left = False
 
@@ -204,16 +204,16 @@ class _Thread(threading.Thread):
     def _keep(self, work: Work, outcome: Outcome) -> None:
         with self._lock:
             if work.record and not self._left:
-                self._batch.add(work.source, work.first, work.count, outcome.facts, outcome.tables)
+                self._builder.add(work.source, work.first, work.count, outcome.facts, outcome.tables)
         if time.monotonic() - self._committed >= _COMMIT_EVERY_S:
             self._commit()
 
     def _commit(self) -> None:
         with self._lock:
-            batch, self._batch = self._batch, Batch()
+            builder, self._builder = self._builder, BatchBuilder()
             self._committed = time.monotonic()
-            if batch.pieces:
-                self._runner.commit(batch)
+            if builder.pieces:
+                self._runner.commit(builder.build())
 
     def leave(self) -> None:
         """Commit what is done; what the thread does from now on is lost."""

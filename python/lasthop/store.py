@@ -63,24 +63,40 @@ class Piece:
     facts: str | None
 
 
-@dataclass(slots=True)
+NewPiece = tuple[str, int, int, str | None]
+"""Source, first replication, count and facts of a piece on its way into the store."""
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
-    """Results on their way into the store: tables of several pieces."""
+    """Results as the store keeps them: pieces, and the bytes of each of their tables. It can be pickled."""
 
-    pieces: list[tuple[str, int, int, str | None]] = field(default_factory=list)
-    tables: dict[str, list[Columns]] = field(default_factory=lambda: {table: [] for table in TABLES})
-
-    def add(self, source: str, first: int, count: int, facts: str | None, tables: Mapping[str, Columns]) -> None:
-        """Add the results of one call of an engine."""
-        for table, columns in tables.items():
-            height = len(columns["replication"])
-            self.tables[table].append({PIECE: [len(self.pieces)] * height, **columns})
-        self.pieces.append((source, first, count, facts))
+    pieces: Sequence[NewPiece]
+    tables: Mapping[str, bytes]
 
     @property
     def runs(self) -> int:
         """Number of replications in it."""
         return sum(count for _, _, count, _ in self.pieces)
+
+
+@dataclass(slots=True)
+class BatchBuilder:
+    """Gathers the results of several pieces."""
+
+    pieces: list[NewPiece] = field(default_factory=list)
+    _tables: dict[str, list[Columns]] = field(default_factory=lambda: {table: [] for table in TABLES})
+
+    def add(self, source: str, first: int, count: int, facts: str | None, tables: Mapping[str, Columns]) -> None:
+        """Add the results of one call of an engine."""
+        for table, columns in tables.items():
+            height = len(columns["replication"])
+            self._tables[table].append({PIECE: [len(self.pieces)] * height, **columns})
+        self.pieces.append((source, first, count, facts))
+
+    def build(self) -> Batch:
+        """Return all that was added."""
+        return Batch(self.pieces, {table: _encode(_frame(parts)) for table, parts in self._tables.items()})
 
 
 class DamagedBatchError(Exception):
@@ -185,7 +201,7 @@ class Store:
 
     def add(self, batch: Batch, **facts: object) -> None:
         """Add a batch together with facts about the store, both or neither."""
-        blobs = [_encode(_frame(batch.tables[table])) for table in TABLES]
+        blobs = [batch.tables[table] for table in TABLES]
         with self._transaction() as database:
             number = database.execute(f"INSERT INTO batch ({', '.join(TABLES)}) VALUES (?, ?, ?, ?)", blobs).lastrowid
             database.executemany(
