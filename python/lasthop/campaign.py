@@ -32,9 +32,9 @@ from lasthop.folder import FLOWS, MANIFEST, PAGES, RUNS, SHORTS, TRACES, check_f
 from lasthop.kernel.engine import KERNEL, KernelEngine
 from lasthop.kernel.store import Kernel
 from lasthop.live.engine import CaptureTarget, LiveResults, LiveTrace, run_cell
+from lasthop.outcome import Outcome, outcome_of
 from lasthop.provenance import host_facts
-from lasthop.roles import assign_roles
-from lasthop.runner import Agenda, Outcome, Runner, Work
+from lasthop.runner import Assignment, Ledger, Place, Work
 from lasthop.store import PIECE, STORE, TABLES, DamagedBatchError, Piece, Store
 
 __all__ = [
@@ -420,8 +420,8 @@ class Campaign:
         assumed = for_manifest(self.plan.study, self.plan.cells)
         return {"identity": self.plan.identity(), "assumed": assumed, "host": host}
 
-    def run(self, jobs: int, advance: Callable[[int], None]) -> Simulated:
-        """Run what is pending on `jobs` threads, merge, and return what this session simulated.
+    def run(self, place: Place, advance: Callable[[int], None]) -> Simulated:
+        """Run what is pending at `place`, merge, and return what this session simulated.
 
         `advance` is called from the calling thread with the number of runs just finished, with 0 now and then. A Ctrl-C
         raises `InterruptedCampaignError` within a second.
@@ -433,13 +433,13 @@ class Campaign:
             self._look(store)
             total = Simulated(0, 0.0)
             while not self.complete or self.pending():
-                done = self._run_pending(store, jobs, advance)
+                done = self._run_pending(store, place, advance)
                 total = Simulated(total.runs + done.runs, total.wall_s + done.wall_s)
                 if not self.complete:
                     self._merge(store)
             return total
 
-    def _run_pending(self, store: Store, jobs: int, advance: Callable[[int], None]) -> Simulated:
+    def _run_pending(self, store: Store, place: Place, advance: Callable[[int], None]) -> Simulated:
         work = self.pending()
         places = zip(self.units, self._sources, strict=True)
         asked = [[source, self.plan.first(unit.set_number)] for unit, source in places]
@@ -447,15 +447,15 @@ class Campaign:
         if self.snap_length is not None:
             store.note(snap_length=self.snap_length)
         before = self.simulated
-        run_work = functools.partial(self._run_work, store)
-        runner = Runner(store, Agenda(work), run_work, (before.runs, before.wall_s))
+        assignment = Assignment(self.plan, work, functools.partial(self._run_work, store))
+        ledger = Ledger(store, before.runs, before.wall_s)
         try:
-            runner.run(min(jobs, sum(item.count for item in work)), advance)
+            place.run(assignment, ledger, advance)
         except KeyboardInterrupt:
             raise InterruptedCampaignError(self._interrupted_text(store)) from None
         finally:
             self._look(store)
-        return Simulated(sum(item.count for item in work), runner.watch.total_s)
+        return Simulated(assignment.runs, ledger.watch.total_s)
 
     def _interrupted_text(self, store: Store) -> str:
         self._look(store)
@@ -467,12 +467,7 @@ class Campaign:
     def _run_work(self, store: Store, work: Work) -> Outcome:
         with self._capturing(store, work) as captures:
             results = self._run_engine(work, captures)
-        flows = dict(results.flows)
-        flows["role"] = assign_roles(flows, self.plan.cells[work.unit.cell].roles)
-        facts = None
-        if isinstance(results, LiveResults):
-            facts = json.dumps({key: results.facts[key] for key in ("priority", "differences")})
-        return Outcome({table: flows if table == "flows" else getattr(results, table) for table in TABLES}, facts)
+        return outcome_of(results, self.plan.cells[work.unit.cell].roles)
 
     def live_differences(self) -> list[Difference]:
         """Return what the scenario asks of TCP and Linux did otherwise; nothing for the model."""

@@ -46,6 +46,7 @@ from lasthop.progress import progress
 from lasthop.provenance import usable_cores
 from lasthop.query import query_command
 from lasthop.results import results_group
+from lasthop.runner import Threads
 from lasthop.selection import select_cells
 from lasthop.validation import validate_command
 
@@ -570,7 +571,7 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
         say(line)
     pending = sum(work.count for work in campaign.pending())
     with progress(plan.runs, plan.runs - pending, quiet=options.quiet) as advance:
-        simulated = campaign.run(options.jobs or usable_cores(), advance)
+        simulated = campaign.run(Threads(options.jobs or usable_cores()), advance)
     if campaign.damaged:
         say(f"{campaign.damaged} runs in the store were damaged and have been run again.")
     if simulated.runs:

@@ -1,4 +1,4 @@
-"""Running what is left on threads, and storing what is done.
+"""Running what is left, and storing what is done. `Threads` run it here; a `Place` may run it elsewhere.
 
 A thread takes a slice of replications at a time and commits its results to the store every quarter of a second. If the
 process is killed, it loses at most what its threads did in that time. Ctrl-C stops between two slices. It does not wait
@@ -10,16 +10,17 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lasthop.errors import InputError
-from lasthop.store import Batch, BatchBuilder, Columns, Store
+from lasthop.outcome import Outcome
+from lasthop.store import Batch, BatchBuilder, Store
 
 if TYPE_CHECKING:
-    from lasthop.campaign import Unit
+    from lasthop.campaign import Plan, Unit
 
 _SLICE_S = 0.1
 _COMMIT_EVERY_S = 0.25
@@ -41,14 +42,6 @@ class Work:
     record: bool
     capture: bool
     whole: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The tables of some work, and what the engine says of it, as JSON."""
-
-    tables: Mapping[str, Columns]
-    facts: str | None
 
 
 class Agenda:
@@ -110,29 +103,75 @@ class Stopwatch:
                 self._total_s += time.perf_counter() - self._since
 
 
-class Runner:
-    """Threads that work off an agenda. `run_work` runs a slice; it is called from any of them."""
+class Ledger:
+    """Takes what is done into the store, with how much was simulated until then. Any thread may call it."""
 
-    def __init__(
-        self, store: Store, agenda: Agenda, run_work: Callable[[Work], Outcome], before: tuple[int, float]
-    ) -> None:
-        """Prepare it; `before` is what earlier sessions have simulated: runs, and seconds of wall time."""
+    def __init__(self, store: Store, runs: int, wall_s: float) -> None:
+        """Open it with what earlier sessions have simulated."""
         self.watch = Stopwatch()
         self.runs = 0
+        """Number of runs stored in this session."""
         self._store = store
-        self._agenda = agenda
-        self._run_work = run_work
-        self._before = before
-        self._stop = threading.Event()
-        self._commits = threading.Lock()
-        self._news: SimpleQueue[int | BaseException | None] = SimpleQueue()
+        self._before = (runs, wall_s)
+        self._lock = threading.Lock()
+
+    def commit(self, batch: Batch) -> None:
+        """Store a batch."""
+        with self._lock:
+            self.runs += batch.runs
+            runs, wall_s = self._before
+            simulation = {"runs": runs + self.runs, "wall_s": round(wall_s + self.watch.total_s, 3)}
+            self._store.add(batch, simulation=simulation)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a place is asked to run, in order; `run_here` runs some of it in the thread that calls it."""
+
+    plan: Plan
+    work: Sequence[Work]
+    run_here: Callable[[Work], Outcome]
+
+    @property
+    def runs(self) -> int:
+        """Number of runs in it."""
+        return sum(work.count for work in self.work)
+
+
+class Place(Protocol):
+    """Where replications are run."""
+
+    def run(self, assignment: Assignment, ledger: Ledger, advance: Callable[[int], None]) -> None:
+        """Run it all and commit the results.
+
+        `advance` is called from this thread with the number of runs just finished, with 0 now and then. Errors and
+        Ctrl-C end it; what is done by then is kept.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """At most so many threads of this process."""
+
+    jobs: int
+
+    def run(self, assignment: Assignment, ledger: Ledger, advance: Callable[[int], None]) -> None:
+        """Run it all; what ends a thread ends all."""
+        _Runner(assignment, ledger).run(min(self.jobs, assignment.runs), advance)
+
+
+class _Runner:
+    """Threads that work off an agenda."""
+
+    def __init__(self, assignment: Assignment, ledger: Ledger) -> None:
+        self.agenda = Agenda(assignment.work)
+        self.run_work = assignment.run_here
+        self.ledger = ledger
+        self.stop = threading.Event()
+        self.news: SimpleQueue[int | BaseException | None] = SimpleQueue()
 
     def run(self, jobs: int, advance: Callable[[int], None]) -> None:
-        """Work off the agenda on `jobs` threads.
-
-        `advance` is called from this thread with the number of runs just finished, with 0 now and then. What ends a
-        thread, and Ctrl-C, ends all; what is done by then is kept.
-        """
+        """Work off the agenda on `jobs` threads."""
         threads: list[_Thread] = []
         try:
             while len(threads) < jobs:
@@ -141,7 +180,7 @@ class Runner:
             working = jobs
             while working:
                 try:
-                    news = self._news.get(timeout=_HEARTBEAT_S)
+                    news = self.news.get(timeout=_HEARTBEAT_S)
                 except Empty:
                     news = 0
                 if isinstance(news, BaseException):
@@ -151,7 +190,7 @@ class Runner:
                 else:
                     advance(news)
         finally:
-            self._stop.set()
+            self.stop.set()
             self._part_from(threads)
 
     def _part_from(self, threads: Iterable[_Thread]) -> None:
@@ -168,17 +207,9 @@ class Runner:
         if failure is not None:
             raise failure
 
-    def commit(self, batch: Batch) -> None:
-        """Store a batch, with how much was simulated until now."""
-        with self._commits:
-            self.runs += batch.runs
-            runs, wall_s = self._before
-            simulation = {"runs": runs + self.runs, "wall_s": round(wall_s + self.watch.total_s, 3)}
-            self._store.add(batch, simulation=simulation)
-
 
 class _Thread(threading.Thread):
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: _Runner) -> None:
         super().__init__(daemon=True)
         self._runner = runner
         self._lock = threading.Lock()
@@ -189,17 +220,17 @@ class _Thread(threading.Thread):
     def run(self) -> None:
         runner = self._runner
         try:
-            while not runner._stop.is_set() and (work := runner._agenda.take()) is not None:
+            while not runner.stop.is_set() and (work := runner.agenda.take()) is not None:
                 started = time.perf_counter()
-                with runner.watch:
-                    outcome = runner._run_work(work)
-                runner._agenda.took(work, time.perf_counter() - started)
+                with runner.ledger.watch:
+                    outcome = runner.run_work(work)
+                runner.agenda.took(work, time.perf_counter() - started)
                 self._keep(work, outcome)
-                runner._news.put(work.count)
+                runner.news.put(work.count)
             self._commit()
-            runner._news.put(None)
+            runner.news.put(None)
         except BaseException as error:  # it is raised in the thread that waits for this one
-            runner._news.put(error)
+            runner.news.put(error)
 
     def _keep(self, work: Work, outcome: Outcome) -> None:
         with self._lock:
@@ -213,7 +244,7 @@ class _Thread(threading.Thread):
             builder, self._builder = self._builder, BatchBuilder()
             self._committed = time.monotonic()
             if builder.pieces:
-                self._runner.commit(builder.build())
+                self._runner.ledger.commit(builder.build())
 
     def leave(self) -> None:
         """Commit what is done; what the thread does from now on is lost."""

@@ -20,6 +20,7 @@ from lasthop.campaign import FLOWS, MANIFEST, RUNS, TRACES, Campaign, Outlook, P
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.folder import empty, locked
 from lasthop.progress import progress
+from lasthop.runner import Threads
 from lasthop.store import STORE, UNBORN
 
 
@@ -38,7 +39,7 @@ def records(out: Path) -> tuple[bytes, bytes]:
 
 def test_records_have_factors_sets_and_roles(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
     campaign = Campaign(make_plan(engine, scenario_file, sets=2), tmp_path / "out")
-    campaign.run(2, ignore)
+    campaign.run(Threads(2), ignore)
     flows = campaign.flows()
     assert flows.columns[:5] == ["queue", "set", "replication", "flow", "role"]
     assert flows.height == 2 * 2 * 3 * 2
@@ -51,7 +52,7 @@ def test_sets_use_consecutive_replication_numbers(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
 ) -> None:
     campaign = Campaign(make_plan(engine, scenario_file, sets=3, replications=4), tmp_path / "out")
-    campaign.run(1, ignore)
+    campaign.run(Threads(1), ignore)
     assert sorted({number for _, number in engine.ran}) == list(range(1, 13))
     numbers = campaign.flows().group_by("set").agg(pl.col("replication").unique().sort()).sort("set")
     assert numbers["replication"].to_list() == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]
@@ -61,7 +62,7 @@ def test_bytes_do_not_depend_on_the_number_of_threads(
     engine: fake_core.Engine, study_file: Path, tmp_path: Path
 ) -> None:
     for jobs in (1, 4):
-        Campaign(make_plan(engine, study_file), tmp_path / str(jobs)).run(jobs, ignore)
+        Campaign(make_plan(engine, study_file), tmp_path / str(jobs)).run(Threads(jobs), ignore)
     assert records(tmp_path / "1") == records(tmp_path / "4")
 
 
@@ -69,7 +70,7 @@ def test_an_interrupted_campaign_goes_on_where_it_stopped(
     engine: fake_core.Engine, study_file: Path, tmp_path: Path
 ) -> None:
     whole = Campaign(make_plan(engine, study_file), tmp_path / "whole")
-    whole.run(1, ignore)
+    whole.run(Threads(1), ignore)
     engine.ran.clear()
     advanced: list[int] = []
 
@@ -80,13 +81,13 @@ def test_an_interrupted_campaign_goes_on_where_it_stopped(
 
     broken = Campaign(make_plan(engine, study_file), tmp_path / "broken")
     with pytest.raises(InterruptedCampaignError, match="Repeat the command to continue"):
-        broken.run(1, stop_after_some)
+        broken.run(Threads(1), stop_after_some)
     kept = len(engine.ran)
     resumed = Campaign(make_plan(engine, study_file), tmp_path / "broken")
     assert resumed.existed
     assert not resumed.complete
     assert resumed.outlook() == Outlook(there=kept, missing=resumed.plan.runs - kept, again=0, others=0)
-    resumed.run(2, ignore)
+    resumed.run(Threads(2), ignore)
     assert len(engine.ran) == resumed.plan.runs
     assert records(tmp_path / "broken") == records(tmp_path / "whole")
     assert resumed.simulated.runs == resumed.plan.runs
@@ -97,11 +98,11 @@ def test_records_that_are_lost_are_merged_again_without_a_run(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path, lost: str
 ) -> None:
     out = tmp_path / "out"
-    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     expected = records(out)
     (out / lost).unlink()
     engine.ran.clear()
-    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     assert engine.ran == []
     assert records(out) == expected
 
@@ -110,7 +111,7 @@ def test_progress_moves_within_a_cell(engine: fake_core.Engine, scenario_file: P
     scenario_file.write_text("single", encoding="utf-8")
     engine.before_run = lambda _: time.sleep(0.01)
     steps: list[int] = []
-    Campaign(make_plan(engine, scenario_file, replications=50), tmp_path / "out").run(1, steps.append)
+    Campaign(make_plan(engine, scenario_file, replications=50), tmp_path / "out").run(Threads(1), steps.append)
     assert sum(steps) == 50
     assert sum(step > 0 for step in steps) > 3
 
@@ -128,11 +129,11 @@ def test_progress_names_its_times(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 
 def test_a_complete_campaign_runs_nothing(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
-    Campaign(make_plan(engine, scenario_file), tmp_path / "out").run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), tmp_path / "out").run(Threads(1), ignore)
     engine.ran.clear()
     again = Campaign(make_plan(engine, scenario_file), tmp_path / "out")
     assert again.complete
-    assert again.run(1, ignore).runs == 0
+    assert again.run(Threads(1), ignore).runs == 0
     assert engine.ran == []
 
 
@@ -140,11 +141,11 @@ def test_a_damaged_manifest_beside_a_store_is_made_again(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     expected = (out / MANIFEST).read_bytes()
     (out / MANIFEST).write_bytes(expected[: len(expected) // 2])
     engine.ran.clear()
-    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     assert engine.ran == []
     assert (out / MANIFEST).read_bytes() == expected
 
@@ -156,18 +157,18 @@ def test_a_kill_while_the_store_is_made_does_no_harm(
     out.mkdir()
     (out / UNBORN).write_bytes(b"half")
     (out / ".lock").write_bytes(b"")
-    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     assert not (out / UNBORN).exists()
 
 
 def test_more_replications_run_only_the_missing(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
-    Campaign(make_plan(engine, scenario_file, replications=5), tmp_path / "afresh").run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
+    Campaign(make_plan(engine, scenario_file, replications=5), tmp_path / "afresh").run(Threads(1), ignore)
     engine.ran.clear()
     longer = Campaign(make_plan(engine, scenario_file, replications=5), out)
     assert longer.outlook() == Outlook(there=6, missing=4, again=0, others=0)
-    longer.run(2, ignore)
+    longer.run(Threads(2), ignore)
     assert {number for _, number in engine.ran} == {4, 5}
     assert len(engine.ran) == 4
     assert records(out) == records(tmp_path / "afresh")
@@ -176,10 +177,10 @@ def test_more_replications_run_only_the_missing(engine: fake_core.Engine, scenar
 
 def test_more_sets_use_what_is_there(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    Campaign(make_plan(engine, scenario_file, replications=6), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file, replications=6), out).run(Threads(1), ignore)
     engine.ran.clear()
     split = Campaign(make_plan(engine, scenario_file, replications=3, sets=2), out)
-    split.run(1, ignore)
+    split.run(Threads(1), ignore)
     assert engine.ran == []
     assert split.flows().group_by("set").len()["len"].to_list() == [12, 12]
 
@@ -188,20 +189,20 @@ def test_a_longer_chain_of_cached_metrics_starts_anew(
     engine: fake_core.Engine, study_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    Campaign(make_plan(engine, study_file), out).run(1, ignore)
+    Campaign(make_plan(engine, study_file), out).run(Threads(1), ignore)
     engine.ran.clear()
     longer = Campaign(make_plan(engine, study_file, replications=4), out)
     chains = {cell.key for cell in longer.plan.cells if cell.sequential}
     assert chains
     assert longer.outlook().again == 3 * len(chains)
-    longer.run(2, ignore)
+    longer.run(Threads(2), ignore)
     assert {number for key, number in engine.ran if key in chains} == {1, 2, 3, 4}
     assert {number for key, number in engine.ran if key not in chains} == {4}
-    Campaign(make_plan(engine, study_file, replications=4), tmp_path / "afresh").run(1, ignore)
+    Campaign(make_plan(engine, study_file, replications=4), tmp_path / "afresh").run(Threads(1), ignore)
     assert records(out) == records(tmp_path / "afresh")
     shorter = Campaign(make_plan(engine, study_file, replications=2), out)
     engine.ran.clear()
-    shorter.run(1, ignore)
+    shorter.run(Threads(1), ignore)
     assert engine.ran == []
 
 
@@ -209,7 +210,7 @@ def test_a_changed_level_runs_alone_and_fewer_cells_are_left_in_the_store(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     before = records(out)
     plan = make_plan(engine, scenario_file)
     changed = cast("fake_core.Cell", plan.cells[1])
@@ -218,15 +219,15 @@ def test_a_changed_level_runs_alone_and_fewer_cells_are_left_in_the_store(
     engine.ran.clear()
     campaign = Campaign(plan, out)
     assert campaign.outlook() == Outlook(there=3, missing=3, again=0, others=3)
-    campaign.run(1, ignore)
+    campaign.run(Threads(1), ignore)
     assert {key for key, _ in engine.ran} == {changed.key}
     engine.ran.clear()
     original = make_plan(engine, scenario_file)
     one = Campaign(dataclasses.replace(original, cells=original.cells[:1]), out)
     assert one.outlook() == Outlook(there=3, missing=0, again=0, others=6)
-    one.run(1, ignore)
+    one.run(Threads(1), ignore)
     assert set(one.flows()["queue"]) == {"5 packets"}
-    Campaign(original, out).run(1, ignore)
+    Campaign(original, out).run(Threads(1), ignore)
     assert engine.ran == []
     assert records(out) == before
 
@@ -235,12 +236,12 @@ def test_another_seed_runs_anew_and_the_first_is_still_there(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     before = records(out)
-    Campaign(make_plan(engine, scenario_file, seed=2), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file, seed=2), out).run(Threads(1), ignore)
     assert records(out) != before
     engine.ran.clear()
-    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     assert engine.ran == []
     assert records(out) == before
 
@@ -249,7 +250,7 @@ def test_results_of_another_version_are_refused_with_the_remedy(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     before = records(out)
     monkeypatch.setattr(_core, "RULES", "abcdef0123456789")
     with pytest.raises(InputError, match=r"rules abcdef01\); nothing was changed.*--overwrite"):
@@ -267,10 +268,10 @@ def test_another_commit_with_the_same_rules_runs_nothing_again(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     engine.ran.clear()
     monkeypatch.setattr(_core, "COMMIT", "abcdef0")
-    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     assert engine.ran == []
     assert json.loads((out / MANIFEST).read_text())["identity"]["lasthop_commit"] == "abcdef0"
 
@@ -281,7 +282,7 @@ def test_results_of_another_engine_or_scenario_are_refused(
 ) -> None:
     out = tmp_path / "out"
     plan = make_plan(engine, scenario_file)
-    Campaign(plan, out).run(1, ignore)
+    Campaign(plan, out).run(Threads(1), ignore)
     before = records(out)
     if "study" in change:
         scenario_file.write_text("single", encoding="utf-8")
@@ -295,7 +296,7 @@ def test_results_of_another_engine_or_scenario_are_refused(
 
 def test_a_damaged_batch_is_run_again(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     before = records(out)
     database = sqlite3.connect(out / STORE)
     (flows,) = database.execute("SELECT flows FROM batch").fetchone()
@@ -308,7 +309,7 @@ def test_a_damaged_batch_is_run_again(engine: fake_core.Engine, scenario_file: P
     (out / MANIFEST).unlink()
     engine.ran.clear()
     campaign = Campaign(make_plan(engine, scenario_file), out)
-    campaign.run(1, ignore)
+    campaign.run(Threads(1), ignore)
     assert campaign.damaged == len(engine.ran) == 6
     assert records(out) == before
 
@@ -318,7 +319,7 @@ def test_a_store_that_is_none_is_an_error(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path, content: bytes
 ) -> None:
     out = tmp_path / "out"
-    Campaign(make_plan(engine, scenario_file), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
     (out / STORE).write_bytes(content)
     with pytest.raises(InputError, match=r"store\.sqlite is damaged, or is not a store of lasthop .* --overwrite"):
         Campaign(make_plan(engine, scenario_file), out)
@@ -339,7 +340,7 @@ def test_overwriting_removes_results_and_nothing_else(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    Campaign(make_plan(engine, scenario_file), out, snap_length=96).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file), out, snap_length=96).run(Threads(1), ignore)
     (out / "notes.txt").write_text("mine", encoding="utf-8")
     empty(out)
     assert {path.name for path in out.iterdir()} == {"notes.txt", STORE}
@@ -374,12 +375,12 @@ def test_an_engine_failure_is_not_swallowed(engine: fake_core.Engine, scenario_f
 
     engine.before_run = fail
     with pytest.raises(RuntimeError, match="engine"):
-        Campaign(make_plan(engine, scenario_file), tmp_path / "out").run(2, ignore)
+        Campaign(make_plan(engine, scenario_file), tmp_path / "out").run(Threads(2), ignore)
 
 
 def test_manifest_and_records_say_what_made_them(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    Campaign(make_plan(engine, scenario_file, seed=5), out).run(1, ignore)
+    Campaign(make_plan(engine, scenario_file, seed=5), out).run(Threads(1), ignore)
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["identity"]["seed"] == 5
     assert manifest["identity"]["engine"] == "model"
@@ -398,9 +399,9 @@ def test_captures_stand_by_cell_set_and_replication_beside_equal_records(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
 ) -> None:
     plan = make_plan(engine, scenario_file, replications=2, sets=2)
-    Campaign(plan, tmp_path / "plain").run(2, ignore)
+    Campaign(plan, tmp_path / "plain").run(Threads(2), ignore)
     campaign = Campaign(plan, tmp_path / "out", snap_length=96)
-    assert campaign.run(2, ignore).runs == plan.runs
+    assert campaign.run(Threads(2), ignore).runs == plan.runs
     assert records(tmp_path / "out") == records(tmp_path / "plain")
     assert captured(tmp_path / "out") == sorted(
         f"queue={queue}/set-{s}/replication-{r}/server.pcapng"
@@ -420,20 +421,20 @@ def test_a_finished_folder_gets_captures_later_and_keeps_its_records(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
 ) -> None:
     out, plan = tmp_path / "out", make_plan(engine, scenario_file)
-    Campaign(plan, out).run(1, ignore)
+    Campaign(plan, out).run(Threads(1), ignore)
     before = records(out)
     for missing in (2, 1, 0):
         engine.ran.clear()
         campaign = Campaign(plan, out, snap_length=65535)
         assert sum(work.count for work in campaign.pending()) == missing * plan.replications
-        assert campaign.run(1, ignore).runs == missing * plan.replications
+        assert campaign.run(Threads(1), ignore).runs == missing * plan.replications
         assert len(engine.ran) == missing * plan.replications
         assert len(captured(out)) == plan.runs
         assert records(out) == before
         assert campaign.simulated.runs == plan.runs
         if missing == 2:
             shutil.rmtree(out / TRACES / "queue=20 packets")
-    Campaign(plan, out).run(1, ignore)
+    Campaign(plan, out).run(Threads(1), ignore)
     assert len(captured(out)) == plan.runs
 
 
@@ -446,13 +447,13 @@ def test_a_killed_capture_is_made_again(engine: fake_core.Engine, scenario_file:
 
     engine.before_run = stop
     with pytest.raises(OSError, match="No space"):
-        Campaign(plan, out, snap_length=65535).run(1, ignore)
+        Campaign(plan, out, snap_length=65535).run(Threads(1), ignore)
     assert {name.split("/")[0] for name in captured(out)} == {"queue=5 packets"}
     # What a kill would leave.
     half = out / TRACES / "queue=20 packets" / "set-1" / "replication-1.tmp"
     half.mkdir(parents=True)
     (half / "router-in.pcapng").write_bytes(b"half")
-    Campaign(plan, out, snap_length=65535).run(1, ignore)
+    Campaign(plan, out, snap_length=65535).run(Threads(1), ignore)
     assert len(captured(out)) == plan.runs
     assert not list(out.rglob("*.tmp"))
 
@@ -461,12 +462,12 @@ def test_captures_of_another_snap_length_are_refused(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
 ) -> None:
     out, plan = tmp_path / "out", make_plan(engine, scenario_file)
-    Campaign(plan, out, snap_length=96).run(1, ignore)
+    Campaign(plan, out, snap_length=96).run(Threads(1), ignore)
     with pytest.raises(InputError, match="holds captures of 96 bytes of each packet, not of 65535"):
         Campaign(plan, out, snap_length=65535)
     assert Campaign(plan, out).pending() == []
     shutil.rmtree(out / TRACES)
-    Campaign(plan, out, snap_length=65535).run(1, ignore)
+    Campaign(plan, out, snap_length=65535).run(Threads(1), ignore)
     assert len(captured(out)) == plan.runs
     with pytest.raises(InputError, match="Ask for --snaplen 65535"):
         Campaign(plan, out, snap_length=96)
