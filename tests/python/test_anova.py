@@ -27,6 +27,7 @@ from lasthop.anova import Analysis, Component, Design, Effect, Table, analyse, f
 from lasthop.campaign import Campaign, Plan
 from lasthop.cli import main
 from lasthop.errors import InputError
+from lasthop.runner import Threads
 
 Main = Callable[..., int]
 Row = dict[str, Any]
@@ -434,7 +435,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         engine = fake_core.Engine()
         patch.setattr(_core, "load", engine.load)
         study = engine.load(str(file))
-        Campaign(Plan(study, study.cells, seed=1, replications=4, sets=2), folder).run(1, lambda _: None)
+        Campaign(Plan(study, study.cells, seed=1, replications=4, sets=2), folder).run(Threads(1), lambda _: None)
     return folder
 
 

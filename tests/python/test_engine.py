@@ -18,6 +18,7 @@ from conftest import STUDY
 from lasthop import _core
 from lasthop.campaign import FLOWS, PAGES, RUNS, SHORTS, Campaign, Plan
 from lasthop.report.trace import trace_figure
+from lasthop.runner import Threads
 
 Main = Callable[..., int]
 
@@ -42,17 +43,17 @@ def test_the_study_has_the_cells_of_its_tables(study: _core.Study) -> None:
 def test_records_are_the_same_bytes_on_one_and_two_threads(study: _core.Study, tmp_path: Path) -> None:
     plan = Plan(study, study.cells, study.seed, 3, sets=2)
     for jobs in (1, 2):
-        Campaign(plan, tmp_path / str(jobs)).run(jobs, lambda _: None)
+        Campaign(plan, tmp_path / str(jobs)).run(Threads(jobs), lambda _: None)
     for name in (FLOWS, RUNS):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
 
 
 def test_a_cell_alone_gives_the_rows_it_gives_in_the_whole_study(study: _core.Study, tmp_path: Path) -> None:
     whole = Campaign(Plan(study, study.cells, study.seed, 2), tmp_path / "whole")
-    whole.run(2, lambda _: None)
+    whole.run(Threads(2), lambda _: None)
     chosen = cell(study, "link=r1,workload=2tcp1udp,variant=eifel+cbi+ecn")
     alone = Campaign(Plan(study, [chosen], study.seed, 2), tmp_path / "alone")
-    alone.run(1, lambda _: None)
+    alone.run(Threads(1), lambda _: None)
     assert whole.flows().filter(**chosen.levels).equals(alone.flows())
 
 

@@ -14,6 +14,7 @@ from lasthop import _core
 from lasthop.campaign import Campaign, Plan
 from lasthop.catalogue import Assets, load_assets, parse_presentation
 from lasthop.comparison import agreement, agreement_lines, compare, judge
+from lasthop.runner import Threads
 from lasthop.statistics import percentiles
 from lasthop.summary import generic_summary, key_columns, quantiles_over_sets, study_summary
 
@@ -21,7 +22,7 @@ from lasthop.summary import generic_summary, key_columns, quantiles_over_sets, s
 def run(engine: fake_core.Engine, file: Path, out: Path, sets: int = 1) -> Campaign:
     study = cast("_core.Study", engine.load(str(file)))
     campaign = Campaign(Plan(study, study.cells, 1, 4, sets), out)
-    campaign.run(1, lambda _: None)
+    campaign.run(Threads(1), lambda _: None)
     return campaign
 
 
