@@ -1,7 +1,7 @@
 //! The sender of the textbooks, of BSD and of the simulators of the 1990s: windows in bytes, go-back-N after a
 //! timeout, a coarse clock, one segment timed at a time.
 //!
-//! It shares the endpoint with the sender of Linux (`sender`), which counts segments and remembers each of them;
+//! It shares the endpoint with those of Linux, which count segments and remember each of them;
 //! this one knows three positions in the stream and what SACK reports. Loss recovery is in `recovery`.
 
 mod recovery;
@@ -13,14 +13,14 @@ use std::collections::VecDeque;
 use lasthop_core::{Ecn, Flags, Observer, RetransmissionKind, Segment, TcpEvent};
 
 use crate::clock::{Tick, TickClock};
+use crate::common::{Context, Transmission};
 use crate::config::{InitialSsthresh, RecoveryRules, TcpConfig};
-use crate::sender::{Context, Transmission};
 use rto::RttEstimator;
 use scoreboard::Scoreboard;
 
 /// The sending half under classic rules. Positions and windows are in bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct ClassicSender {
+pub(crate) struct Sender {
     pub config: TcpConfig,
     clock: TickClock,
     mss: u64,
@@ -68,7 +68,7 @@ pub(crate) struct ClassicSender {
     pub out: VecDeque<Transmission>,
 }
 
-impl ClassicSender {
+impl Sender {
     pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
         let mss = u64::from(mss);
         let ssthresh = match config.initial_ssthresh {

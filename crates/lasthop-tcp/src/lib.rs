@@ -1,28 +1,15 @@
 //! TCP endpoint, sans-IO, with era-accurate profiles.
 //!
-//! | file | mechanism |
+//! | room | holds |
 //! | --- | --- |
-//! | `connection` | handshake, close, abort, segments in and out |
-//! | `sending` | which of the three senders it is |
-//! | `stream` | what the application has written |
-//! | `sender` | Linux up to 2.6: windows in segments, what may be sent, timer |
-//! | `scoreboard` | retransmission queue, SACK, in-flight accounting |
-//! | `recovery` | fast recovery, loss recovery, ECN reduction |
-//! | `undo` | Eifel detection, D-SACK |
-//! | `frto` | F-RTO, basic and with SACK |
-//! | `rto` | round-trip estimation and timeout |
-//! | `modern` | Linux 6: windows in segments, time in microseconds |
-//! | `modern/scoreboard`, `modern/sack` | retransmission queue; SACK and D-SACK |
-//! | `modern/rtt`, `modern/timer` | round-trip estimation; the timer |
-//! | `modern/recovery` | the states, F-RTO, undo |
-//! | `modern/prr`, `modern/rack`, `modern/probe` | proportional rate reduction, RACK, tail loss probes |
-//! | `modern/growth`, `modern/cubic` | Reno; CUBIC with `HyStart` |
-//! | `classic` | the textbooks, BSD and the simulators of the 1990s: windows in bytes, go-back-N, timer |
-//! | `classic/recovery` | vanilla, Tahoe, Reno, `NewReno`, SACK with the pipe |
-//! | `classic/scoreboard`, `classic/rto` | what SACK has reported; Jacobson's filter on a coarse clock |
-//! | `receiver` | reassembly, delayed ACKs, SACK and D-SACK generation |
-//! | `delayed_ack` | delayed ACKs that adapt |
-//! | `metrics` | cached metrics per destination (CBI) |
+//! | `endpoint` | one end of a connection: handshake, options, close, abort; `receiver`, `delayed_ack` |
+//! | `sender` | which of the three stacks sends |
+//! | `common` | what the stacks share: the stream, the states and the filter of Linux, cached metrics |
+//! | `linux2` | Linux up to 2.6: windows in segments, time in ticks; `scoreboard`, `recovery`, `undo`, `frto`, `rto` |
+//! | `linux6` | Linux 6: windows in segments, time in microseconds; `scoreboard`, `sack`, `recovery`, `prr`, `rack`, `probe`, `rtt`, `timer` |
+//! | `classic` | the textbooks, BSD and the simulators of the 1990s: windows in bytes, go-back-N; `recovery`, `scoreboard`, `rto` |
+//! | `control` | congestion control: Reno; `cubic` with `HyStart` |
+//! | `clock` | ticks and the timer wheel |
 //! | `config` | every switch; profiles are data in `profiles/` |
 //!
 //! # Where this differs from Linux 2.4
@@ -64,24 +51,17 @@
 
 mod classic;
 pub mod clock;
+mod common;
 pub mod config;
-mod connection;
-mod delayed_ack;
-mod frto;
-mod metrics;
-mod modern;
-mod receiver;
-mod recovery;
-mod rto;
-mod scoreboard;
+mod control;
+mod endpoint;
+mod linux2;
+mod linux6;
 mod sender;
-mod sending;
-mod stream;
-mod undo;
 
 pub use clock::{TickClock, WHEEL_TURN};
+pub use common::metrics::CachedMetrics;
 pub use config::{
     CachedInitialWindow, CongestionControl, FRtoMode, InitialSsthresh, Profile, RecoveryRules, TcpConfig,
 };
-pub use connection::{Endpoint, Phase};
-pub use metrics::CachedMetrics;
+pub use endpoint::{Endpoint, Phase};

@@ -3,11 +3,11 @@
 
 use lasthop_core::{Observer, RetransmissionKind, SackBlock, TcpEvent};
 
-use super::ClassicSender;
+use super::Sender;
+use crate::common::Context;
 use crate::config::RecoveryRules;
-use crate::sender::Context;
 
-impl ClassicSender {
+impl Sender {
     /// A duplicate ACK; `reported` if SACK told something new.
     pub(super) fn on_duplicate<O: Observer>(&mut self, cx: &mut Context<'_, O>, reported: bool) {
         let rules = self.config.recovery;

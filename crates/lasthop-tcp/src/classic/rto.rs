@@ -21,7 +21,7 @@ impl RttEstimator {
 
     /// Takes a sample, which ends the backoff (Karn).
     pub fn sample(&mut self, ticks: Tick) {
-        let rtt = crate::rto::signed(ticks);
+        let rtt = crate::common::rtt::signed(ticks);
         self.smoothed = Some(match self.smoothed {
             None => (rtt << 3, rtt << 1),
             Some((srtt_8, var_4)) => {

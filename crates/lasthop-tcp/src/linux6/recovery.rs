@@ -2,9 +2,9 @@
 //! and the undoing of reductions by timestamps (RFC 3522) and D-SACK (RFC 3708), as Linux has them.
 
 use super::rack::WINDOW_PERSISTS;
-use super::{AckFacts, ModernSender};
+use super::{AckFacts, Sender};
+use crate::common::{Context, State};
 use crate::config::FRtoMode;
-use crate::sender::{Context, State};
 use lasthop_core::{Observer, RetransmissionKind, TcpEvent, UndoCause};
 
 /// Linux lets no amount of reordering raise the threshold beyond this.
@@ -19,7 +19,7 @@ pub(super) enum Repair {
     New,
 }
 
-impl ModernSender {
+impl Sender {
     /// An ACK that is a duplicate, carries SACK or ECE news, or arrives outside the open state.
     pub(super) fn on_dubious_ack<O: Observer>(
         &mut self,

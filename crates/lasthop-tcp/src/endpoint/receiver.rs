@@ -2,9 +2,9 @@
 
 use lasthop_core::{Ecn, Flags, SackBlock, SackList, Segment};
 
+use super::delayed_ack::DelayedAck;
 use crate::clock::{Tick, TickClock};
 use crate::config::TcpConfig;
-use crate::delayed_ack::DelayedAck;
 
 /// Most quick ACKs at the start of a connection (Linux: `TCP_MAX_QUICKACKS`).
 const QUICK_ACKS_MAX: u32 = 16;

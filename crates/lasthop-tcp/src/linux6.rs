@@ -4,8 +4,6 @@
 //! Loss recovery is in `recovery`, proportional rate reduction in `prr`, RACK in `rack`, tail loss probes in `probe`,
 //! growth in `growth` and `cubic`.
 
-mod cubic;
-mod growth;
 mod probe;
 mod prr;
 mod rack;
@@ -20,12 +18,11 @@ use std::collections::VecDeque;
 use lasthop_core::{Duration, Ecn, Flags, Observer, RetransmissionKind, Segment, TcpEvent};
 
 use crate::clock::{Tick, TickClock};
+use crate::common::metrics::{CachedMetrics, Knowledge};
+use crate::common::stream::{NewSegment, Stream};
+use crate::common::{Context, State, Transmission};
 use crate::config::{InitialSsthresh, TcpConfig};
-use crate::metrics::{CachedMetrics, Knowledge};
-use crate::sender::{Context, State, Transmission};
-use crate::stream::{NewSegment, Stream};
-use cubic::AckTime;
-use growth::Growth;
+use crate::control::{AckTime, Growth};
 use prr::Reduction;
 use rack::Rack;
 use recovery::Repair;
@@ -99,7 +96,7 @@ impl Samples {
 /// The sending half.
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts; the congestion state is an enum")]
-pub(crate) struct ModernSender {
+pub(crate) struct Sender {
     pub config: TcpConfig,
     clock: TickClock,
     mss: u32,
@@ -157,7 +154,7 @@ pub(crate) struct ModernSender {
     pub out: VecDeque<Transmission>,
 }
 
-impl ModernSender {
+impl Sender {
     pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
         let tick_us = (clock.length(1).as_nanos() / 1000).max(1);
         Self {

@@ -5,12 +5,13 @@
 
 use lasthop_core::{Observer, RetransmissionKind, TcpEvent};
 
+use super::{AckSigns, Sender};
+use crate::common::{Context, State};
 use crate::config::RecoveryRules;
-use crate::sender::{AckSigns, Context, Sender, State};
 
 impl Sender {
     /// An ACK that is a duplicate, carries SACK or ECE news, or arrives outside the open state.
-    pub(crate) fn on_dubious_ack<O: Observer>(
+    pub(super) fn on_dubious_ack<O: Observer>(
         &mut self,
         cx: &mut Context<'_, O>,
         signs: AckSigns,
@@ -198,7 +199,7 @@ impl Sender {
     }
 
     /// Burst limit on dubious ACKs.
-    pub(crate) fn moderate_window(&mut self) {
+    pub(super) fn moderate_window(&mut self) {
         self.cwnd = self.cwnd.min(self.flight() + self.config.max_burst);
     }
 
@@ -264,7 +265,7 @@ impl Sender {
     }
 
     /// Conventional recovery after a timeout: everything outstanding is lost, slow start from one segment.
-    pub(crate) fn enter_loss(&mut self) {
+    pub(super) fn enter_loss(&mut self) {
         self.reduce_for_timeout(self.cwnd);
         self.cwnd = 1;
         self.undo_marker = Some(self.una);
@@ -281,7 +282,7 @@ impl Sender {
     }
 
     /// ssthresh after a timeout: half of `window`, once per episode.
-    pub(crate) fn reduce_for_timeout(&mut self, window: u32) {
+    pub(super) fn reduce_for_timeout(&mut self, window: u32) {
         let fresh = self.state <= State::Disorder
             || self.una == self.recovery_point
             || (self.state == State::Loss && self.expiries == 0);
@@ -292,7 +293,7 @@ impl Sender {
     }
 
     /// Go-back-N up to `recovery_point`.
-    pub(crate) fn enter_loss_state(&mut self, recovery_point: u64) {
+    pub(super) fn enter_loss_state(&mut self, recovery_point: u64) {
         self.cwnd_count = 0;
         self.reordering = self.reordering.min(self.config.dupack_threshold);
         self.recovery_point = recovery_point;

@@ -3,14 +3,17 @@
 //! Sans-IO: the caller hands in segments and time, asks for segments to transmit until there are
 //! none, and calls [`Endpoint::handle_wakeup`] at [`Endpoint::next_wakeup`]. Time never runs backwards.
 
+mod delayed_ack;
+mod receiver;
+
 use lasthop_core::{Ecn, Flags, FlowId, Host, Instant, Observer, Segment, TcpEvent, Timestamps};
 
 use crate::clock::{Tick, TickClock, timestamp};
+use crate::common::metrics::CachedMetrics;
+use crate::common::{Context, Transmission};
 use crate::config::TcpConfig;
-use crate::metrics::CachedMetrics;
-use crate::receiver::{Arrival, Receiver};
-use crate::sender::{Context, Transmission};
-use crate::sending::SendingHalf;
+use crate::sender::SendingHalf;
+use receiver::{Arrival, Receiver};
 
 /// Where a connection stands (RFC 9293, section 3.3.2, with the closing states folded into one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

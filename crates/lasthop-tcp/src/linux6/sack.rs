@@ -1,10 +1,10 @@
 //! What SACK and D-SACK blocks say (RFC 2018, RFC 2883).
 
-use super::{AckFacts, ModernSender, Samples};
-use crate::sender::State;
+use super::{AckFacts, Samples, Sender};
+use crate::common::State;
 use lasthop_core::{SackBlock, Segment};
 
-impl ModernSender {
+impl Sender {
     /// Takes in the SACK option of an ACK.
     pub(super) fn apply_sack(
         &mut self,

@@ -1,11 +1,11 @@
 //! RACK: what was sent before something that has arrived, and long enough before, is lost (RFC 8985, section 6, as
 //! Linux has it).
 
-use super::ModernSender;
+use super::Sender;
 use super::scoreboard::{SentSegment, Visit};
 use super::timer::Alarm;
 use crate::clock::Tick;
-use crate::sender::{Context, State};
+use crate::common::{Context, State};
 use lasthop_core::Observer;
 
 /// Recoveries that a widened reordering window lasts for.
@@ -82,7 +82,7 @@ impl Rack {
     }
 }
 
-impl ModernSender {
+impl Sender {
     fn reordering_window_us(&self) -> u64 {
         if !self.reordering_seen
             && (self.state >= State::Recovery || self.board.sacked_out >= self.reordering)

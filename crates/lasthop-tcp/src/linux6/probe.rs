@@ -1,14 +1,14 @@
 //! Tail loss probes (RFC 8985, section 7, as Linux has them).
 
 use super::timer::Alarm;
-use super::{AckFacts, ModernSender};
-use crate::sender::{Context, State};
+use super::{AckFacts, Sender};
+use crate::common::{Context, State};
 use lasthop_core::{Observer, RetransmissionKind, TcpEvent};
 
 /// Least time that a timer of TCP waits, in microseconds.
 const TIMEOUT_MIN_US: u64 = 2_000;
 
-impl ModernSender {
+impl Sender {
     /// Sets the timer for a probe, unless the timeout would come first. Returns false if there is nothing to probe
     /// for. `from_now`: the timeout counts from now, else from when the head was sent.
     pub(super) fn schedule_probe<O: Observer>(&mut self, cx: &Context<'_, O>, from_now: bool) -> bool {

@@ -1,8 +1,11 @@
 //! How the window grows, and how far a loss cuts it: Reno or CUBIC.
 
-use super::cubic::{AckTime, Cubic};
+mod cubic;
+
 use crate::clock::Tick;
 use crate::config::CongestionControl;
+pub use cubic::AckTime;
+use cubic::Cubic;
 
 /// The algorithm of a connection.
 #[derive(Clone, Debug)]

@@ -3,8 +3,9 @@
 
 use lasthop_core::{Observer, TcpEvent, UndoCause};
 
+use super::{AckSigns, FRto, Sender};
+use crate::common::{Context, State};
 use crate::config::FRtoMode;
-use crate::sender::{AckSigns, Context, FRto, Sender, State};
 
 /// What one ACK means to F-RTO.
 enum Verdict {
@@ -19,7 +20,7 @@ enum Verdict {
 impl Sender {
     /// True if a timeout now is to be examined. Without new data nothing could be learnt; with SACK an
     /// acknowledged segment must not have been retransmitted earlier (RFC 5682, section 3.1, step 1).
-    pub(crate) fn may_enter_frto(&self) -> bool {
+    pub(super) fn may_enter_frto(&self) -> bool {
         let examined = match self.config.frto {
             FRtoMode::Off => false,
             FRtoMode::Draft2002 | FRtoMode::Rfc4138 => true,
@@ -29,7 +30,7 @@ impl Sender {
     }
 
     /// Step 1: ssthresh is reduced, the head will be retransmitted, nothing is marked lost yet.
-    pub(crate) fn enter_frto(&mut self) {
+    pub(super) fn enter_frto(&mut self) {
         let flight = self.board.outstanding();
         self.reduce_for_timeout(flight);
         self.cwnd_count = 0;
@@ -41,7 +42,7 @@ impl Sender {
     }
 
     /// Steps 2 and 3.
-    pub(crate) fn on_ack_in_frto<O: Observer>(
+    pub(super) fn on_ack_in_frto<O: Observer>(
         &mut self,
         cx: &mut Context<'_, O>,
         signs: AckSigns,

@@ -3,14 +3,15 @@
 
 use lasthop_core::{Observer, TcpEvent, UndoCause};
 
-use crate::sender::{Context, Sender, State};
+use super::Sender;
+use crate::common::{Context, State};
 
 /// Linux lets no amount of reordering raise the threshold beyond this.
 const REORDERING_MAX: u32 = 127;
 
 impl Sender {
     /// The ssthresh that an undo would restore: three quarters of the window if that is more.
-    pub(crate) fn ssthresh_worth_restoring(&self) -> u32 {
+    pub(super) fn ssthresh_worth_restoring(&self) -> u32 {
         if matches!(self.state, State::Cwr | State::Recovery) {
             self.ssthresh
         } else {
@@ -49,7 +50,7 @@ impl Sender {
 
     /// At the end of fast or loss recovery: nothing had needed retransmission after all. Returns true if
     /// the reduction was undone.
-    pub(crate) fn try_undo_recovery<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
+    pub(super) fn try_undo_recovery<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
         let Some(cause) = self.evidence() else { return false };
         self.restore_window(cx, cause, true);
         self.undo_marker = None;
@@ -58,7 +59,7 @@ impl Sender {
 
     /// A partial ACK in fast recovery was for the original: whatever follows is probably delayed too.
     /// The `acked` segments show how far apart segments can arrive without being lost.
-    pub(crate) fn try_undo_partial<O: Observer>(&mut self, cx: &mut Context<'_, O>, acked: u32) -> bool {
+    pub(super) fn try_undo_partial<O: Observer>(&mut self, cx: &mut Context<'_, O>, acked: u32) -> bool {
         let Some(cause) = self.evidence() else { return false };
         let extent = self.board.furthest_sacked() + acked;
         self.reordering = self.reordering.max(extent.min(REORDERING_MAX));
@@ -70,7 +71,7 @@ impl Sender {
     }
 
     /// An ACK after a timeout proves it spurious: loss marks are cleared, sending goes on with new data.
-    pub(crate) fn try_undo_loss<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
+    pub(super) fn try_undo_loss<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
         let Some(cause) = self.evidence() else { return false };
         self.board.clear_lost();
         self.restore_window(cx, cause, true);
@@ -81,7 +82,7 @@ impl Sender {
     }
 
     /// Every retransmission of the episode has been reported as a duplicate.
-    pub(crate) fn try_undo_dsack<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+    pub(super) fn try_undo_dsack<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         if self.config.dsack && self.undo_marker.is_some() && self.undo_retransmissions == 0 {
             self.restore_window(cx, UndoCause::Dsack, true);
             self.undo_marker = None;

@@ -1,7 +1,7 @@
 //! Round-trip times in microseconds: the estimator of Linux since 3.15, and the least one of the last five minutes.
 
 use crate::clock::Tick;
-use crate::rto::Deviation;
+use crate::common::rtt::Deviation;
 
 /// Window of the least round-trip time (`tcp_min_rtt_wlen`).
 const MINIMUM_WINDOW_US: u64 = 300_000_000;

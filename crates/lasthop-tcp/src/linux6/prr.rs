@@ -1,8 +1,8 @@
 //! Proportional rate reduction (RFC 6937) as Linux has it: with the conservative reduction bound, and that of slow start
 //! where an ACK moves the left edge and shows no further loss.
 
-use super::ModernSender;
-use crate::sender::State;
+use super::Sender;
+use crate::common::State;
 
 /// Segments delivered and sent since the reduction began.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,7 +12,7 @@ pub(super) struct Reduction {
     pub sent: u64,
 }
 
-impl ModernSender {
+impl Sender {
     /// A reduction begins: ssthresh falls at once, the window with the segments that are delivered.
     pub(super) fn begin_reduction(&mut self) {
         self.recovery_point = self.nxt;

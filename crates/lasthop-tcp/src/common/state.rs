@@ -1,0 +1,17 @@
+//! The congestion states of Linux.
+
+/// Congestion state of the sender, as Linux names it. The order matters: states before `Cwr` have not
+/// reduced the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum State {
+    /// Nothing dubious has been seen.
+    Open,
+    /// SACKs or duplicate ACKs were seen, or recovery has just ended.
+    Disorder,
+    /// The window was reduced because of an ECN echo.
+    Cwr,
+    /// Fast recovery.
+    Recovery,
+    /// Recovery after a timeout.
+    Loss,
+}
