@@ -11,6 +11,9 @@ CAPTURE_FILES: list[str]
 SNAP_LENGTH: int
 """Bytes captured of a packet unless less is asked for."""
 
+MEANINGS: dict[str, list[tuple[str, str, str, str]]]
+"""Name, label, unit and definition of the columns of each table of results."""
+
 class ScenarioError(ValueError):
     """A scenario file is wrong; the text has a line for each thing: file, line, reason, suggestion."""
 

@@ -32,6 +32,7 @@ from lasthop.folder import FLOWS, MANIFEST, PAGES, RUNS, SHORTS, TRACES, check_f
 from lasthop.kernel.engine import KERNEL, KernelEngine
 from lasthop.kernel.store import Kernel
 from lasthop.live.engine import CaptureTarget, LiveResults, LiveTrace, run_cell
+from lasthop.metrics import dictionary
 from lasthop.outcome import Outcome, outcome_of
 from lasthop.provenance import host_facts
 from lasthop.runner import Assignment, Ledger, Place, Work
@@ -539,7 +540,7 @@ class Campaign:
             if frame.height or table not in _OPTIONAL:
                 merged[table] = frame
         for table, frame in merged.items():
-            write_parquet(frame, self.out / f"{_FILES[table]}.tmp", facts)
+            write_parquet(frame, self.out / f"{_FILES[table]}.tmp", facts, self._meanings(table))
         manifest = self._new_manifest(owners)
         # From here on the folder is not finished until it has a manifest again.
         forget_tables(self.out)
@@ -585,6 +586,16 @@ class Campaign:
             front += ["flow", role]
         labelled = found.drop(_BATCH, PIECE, _CELL).with_columns(levels).select(*front, pl.exclude(*front))
         return labelled.with_columns(pl.col(pl.Null).cast(pl.Float64)).rechunk()
+
+    def _meanings(self, table: str) -> dict[str, dict[str, str]]:
+        """Return unit and definition of the columns of a table."""
+        factors = dict.fromkeys(factor for cell in self.plan.cells for factor in cell.levels)
+        levels = {factor_column(factor): {"description": f"Level of the factor {factor}."} for factor in factors}
+        measured = {
+            metric.name: {"unit": metric.unit, "description": metric.definition}
+            for metric in dictionary()[table].values()
+        }
+        return levels | measured
 
     def _new_manifest(self, owners: NDArray[np.int64]) -> dict[str, Any]:
         simulated = self.simulated

@@ -29,6 +29,7 @@ from lasthop.kernel.command import kernel_group
 from lasthop.live.command import shell_command
 from lasthop.live.engine import LIVE
 from lasthop.loading import Loaded, file_to_run, load
+from lasthop.metrics_command import metrics_command
 from lasthop.options import (
     OneRunOptions,
     engine_option,
@@ -173,7 +174,7 @@ class _Cli(click.Group):
 
 _SECTIONS = {
     "Run experiments": ["run", "study", "validate", "schema"],
-    "Read the answer": ["summary", "compare", "plot", "claims", "anova", "query", "results"],
+    "Read the answer": ["summary", "compare", "plot", "claims", "anova", "query", "metrics", "results"],
     "Look at one run": ["explain", "trace", "analyze"],
     "Use a real TCP": ["shell", "kernel", "crosscheck"],
 }
@@ -519,6 +520,7 @@ def anova_command(
 cli.add_command(shell_command)
 cli.add_command(results_group)
 cli.add_command(query_command)
+cli.add_command(metrics_command)
 cli.add_command(kernel_group)
 cli.add_command(crosscheck_command)
 cli.add_command(plot_command)

@@ -1,8 +1,8 @@
 """Metrics as people read them: their names in words, their units, and numbers at a scale that suits them.
 
-Columns of the records state their unit in their name and keep it: seconds, milliseconds, bytes, bytes per second.
-People read times in s or ms, sizes in MB, rates in kbit/s or Mbit/s. Terminal, report and pictures all take words and
-numbers from here. One column, axis or sentence has one scale:
+Columns of the records keep one unit: seconds, milliseconds, bytes, bytes per second. People read times in s or ms,
+sizes in MB, rates in kbit/s or Mbit/s. Terminal, report and pictures all take words and numbers from here. One column,
+axis or sentence has one scale:
 
     scale = scale_of("throughput_Bps", [7162.5, 3000.0])
     scale.unit                               # 'kbit/s'
@@ -17,78 +17,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_LABELS = {
-    "response_time_s": "response time",
-    "response_time_change_percent": "change of response time",
-    "elapsed_s": "elapsed time",
-    "overall_time_s": "overall time",
-    "duration_s": "duration",
-    "data_transmit_s": "data transmission time",
-    "fct_mean_s": "mean completion time",
-    "fct_median_s": "median completion time",
-    "fct_p95_s": "p95 of completion time",
-    "fct_max_s": "longest completion time",
-    "throughput_Bps": "throughput",
-    "throughput_mean_Bps": "mean throughput",
-    "throughput_main_median_Bps": "throughput of the main object",
-    "throughput_inline_slowest_Bps": "throughput of the slowest in-line object",
-    "throughput_inline_fastest_Bps": "throughput of the fastest in-line object",
-    "start_s": "start",
-    "sent_packets": "packets sent",
-    "received_packets": "packets received",
-    "sent_bytes": "bytes sent",
-    "lost_packets": "packets lost",
-    "packets_sent": "packets sent",
-    "packets_delivered": "packets delivered",
-    "packets_dropped": "packets dropped",
-    "retransmitted_packets": "retransmissions",
-    "unnecessary_retransmissions": "unnecessary retransmissions",
-    "tail_loss_probes": "tail loss probes",
-    "timeouts": "timeouts",
-    "syn_timeouts": "SYN timeouts",
-    "spurious_timeouts": "spurious timeouts",
-    "fast_retransmits": "fast retransmits",
-    "undone": "undone reductions",
-    "sack_blocks": "ACKs with SACK",
-    "sack_blocks_total": "SACK blocks",
-    "cwnd_max": "largest congestion window",
-    "lost_per_packet": "loss rate",
-    "retransmitted_per_packet": "retransmission rate",
-    "spacing_ms": "packet spacing",
-    "spacing_mean_ms": "mean packet spacing",
-    "efficiency": "efficiency",
-    "fairness_jain": "fairness (Jain)",
-    "fairness_maxmin": "fairness (max-min)",
-    "utilisation": "link utilisation",
-    "background_share": "share of background traffic",
-    "queue_max_packets": "longest queue",
-    "queue_mean_packets": "mean queue",
-    "red_average_max": "largest RED average",
-    "drops_sum_of_maxima": "sum of the largest drop counts",
-}
-_CAUSES = {
-    "drops_queue": "queue drops",
-    "drops_red": "RED drops",
-    "drops_epd": "early packet discards",
-    "drops_selective": "selective drops",
-    "drops_error": "link losses",
-    "drops_congestion": "congestion drops",
-    "marks_ecn": "ECN marks",
-}
-_DIRECTIONS = {"data_": "", "ack_": " of ACKs"}
-_SERIES = {"rtt": "round-trip time", "queue_delay": "queueing delay", "spacing": "packet spacing", "jitter": "jitter"}
-_POINTS = {
-    "min": "least {}",
-    "median": "median {}",
-    "max": "largest {}",
-    "p50": "median {}",
-    "p75": "p75 of {}",
-    "p90": "p90 of {}",
-    "p95": "p95 of {}",
-    "p99": "p99 of {}",
-}
-_SPELLINGS = {"acks": "ACKs", "ack": "ACK", "red": "RED", "ecn": "ECN", "sack": "SACK", "rtt": "RTT", "syn": "SYN"}
-_SUFFIXES = {"_Bps": "B/s", "_ms": "ms", "_s": "s", "_bytes": "B", "_acks": "acks", "_percent": "percent"}
+from lasthop.metrics import find
+
 _SHARES = frozenset({"lost_per_packet", "retransmitted_per_packet", "utilisation", "background_share"})
 """Ratios that people read in per cent."""
 
@@ -98,6 +28,7 @@ _RATES = ((1e9, "Gbit/s", 1e-9), (1e6, "Mbit/s", 1e-6), (0.0, "kbit/s", 1e-3))
 _FAMILIES = {
     "s": (1.0, _TIMES),
     "ms": (1e-3, _TIMES),
+    "µs": (1e-6, _TIMES),
     "B": (1.0, _SIZES),
     "B/s": (8.0, _RATES),
     "bit/s": (1.0, _RATES),
@@ -109,42 +40,15 @@ _SHARE = "share"
 
 
 def unit_of(metric: str) -> str:
-    """Return the unit that the name of a column of the records states; empty if it states none."""
-    for suffix, unit in _SUFFIXES.items():
-        if metric.endswith(suffix):
-            return unit
-    if metric.endswith("_packets") or "_drops_" in metric or "_marks_" in metric or "retransmissions" in metric:
-        return "packets"
-    ratio = metric in ("efficiency", "utilisation") or metric.startswith("fairness_") or "_per_" in metric
-    return "ratio" if ratio else ""
+    """Return the unit of a metric, as `lasthop metrics` lists it; empty if it has none."""
+    known = find(metric)
+    return "" if known is None else known.unit
 
 
 def label(metric: str) -> str:
     """Return a metric's name in words, without its unit: `elapsed_s` is `elapsed time`."""
-    return _LABELS.get(metric) or _cause(metric) or _point(metric) or _spelled(metric)
-
-
-def _cause(metric: str) -> str | None:
-    for prefix, direction in (*_DIRECTIONS.items(), ("", "")):
-        if metric.startswith(prefix) and (cause := _CAUSES.get(metric.removeprefix(prefix))):
-            return cause + direction
-    return None
-
-
-def _point(metric: str) -> str | None:
-    """Name a percentile of a series, such as `rtt_p95_s`."""
-    series, _, point = _bare(metric).rpartition("_")
-    return _POINTS[point].format(_SERIES[series]) if series in _SERIES and point in _POINTS else None
-
-
-def _spelled(metric: str) -> str:
-    return " ".join(_SPELLINGS.get(word, word) for word in _bare(metric).split("_"))
-
-
-def _bare(metric: str) -> str:
-    suffixes = ("_packets", *(suffix for suffix in _SUFFIXES if suffix != "_acks"))
-    suffix = next((suffix for suffix in suffixes if metric.endswith(suffix)), "")
-    return metric.removesuffix(suffix)
+    known = find(metric)
+    return metric.replace("_", " ") if known is None else known.label
 
 
 @dataclass(frozen=True, slots=True)

@@ -257,13 +257,14 @@ def test_the_lines_of_python_in_the_document_work(lasthop_main: Main) -> None:
         head, body = block.split("\n\n")
         exec(head, known)
         answers += [eval(line, known) for line in body.splitlines()]
-    of_polars, files, of_pandas, described, of_duckdb = answers
+    of_polars, files, of_pandas, described, of_duckdb, of_column = answers
     assert_frame_equal(of_polars.sort("memory", "flow"), medians)
     names = [f"results/{name}/flows.parquet" for name in ("again", "two-flows")]
     assert files.sort("file").rows() == [(name, flows.height) for name in names]
     assert of_pandas.tolist() == medians["elapsed_s"].to_list()
     assert described.loc["count", "elapsed_s"] == flows.height
     assert sorted(of_duckdb) == flows.group_by("memory").agg(pl.median("elapsed_s")).sort("memory").rows()
+    assert of_column[b"unit"] == b"s"
 
 
 def test_the_lines_of_r_name_files_and_columns_that_are_there(lasthop_main: Main) -> None:

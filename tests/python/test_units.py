@@ -50,8 +50,7 @@ def test_a_value_is_written_in_the_unit_that_suits_it(metric: str, value: float 
         ("drops_congestion", "congestion drops"),
         ("queue_delay_p95_s", "p95 of queueing delay"),
         ("rtt_median_s", "median round-trip time"),
-        ("one_new_metric_s", "one new metric"),
-        ("new_sack_packets", "new SACK"),
+        ("one_new_metric", "one new metric"),
     ],
 )
 def test_a_metric_has_a_name_in_words(metric: str, words: str) -> None:

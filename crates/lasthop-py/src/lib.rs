@@ -17,7 +17,7 @@ use lasthop_host::run::needs_real_hosts;
 use lasthop_link::bad_periods;
 use lasthop_scenario::{Assumption, Roles, Scenario};
 use lasthop_trace::{
-    CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, LeftOut, ObjectRow, PacketRow,
+    Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, LeftOut, ObjectRow, PacketRow,
     SNAP_LENGTH, Span, StreamRecord, TcpRow,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -345,6 +345,16 @@ fn schema() -> String {
     lasthop_scenario::json_schema()
 }
 
+/// Name, label, unit and definition of the columns of each table.
+fn meanings(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let tables = PyDict::new(py);
+    for (table, meanings) in Batch::MEANINGS {
+        let columns = meanings.iter().map(|m| (m.name, m.label, m.unit, m.definition.trim_start()));
+        tables.set_item(table, columns.collect::<Vec<_>>())?;
+    }
+    Ok(tables)
+}
+
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
@@ -353,6 +363,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let files: Vec<_> = CapturePoint::ALL.iter().map(|point| point.file_name()).chain([DROPS_FILE]).collect();
     module.add("CAPTURE_FILES", files)?;
     module.add("SNAP_LENGTH", SNAP_LENGTH)?;
+    module.add("MEANINGS", meanings(module.py())?)?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
     module.add("LiveError", module.py().get_type::<LiveError>())?;
     module.add("CaptureError", module.py().get_type::<CaptureError>())?;

@@ -1,6 +1,6 @@
 //! Records of several replications, as tables.
 
-use crate::{Column, Columnar, FlowRecord, PageRecord, Records, RunRecord, ShortRecord};
+use crate::{Column, Columnar, FlowRecord, Meaning, PageRecord, Records, RunRecord, ShortRecord};
 
 /// Rows of consecutive replications, with the replication of each.
 #[derive(Clone, Debug)]
@@ -49,6 +49,14 @@ impl Batch {
         self.shorts.extend(replication, records.shorts);
         self.runs.extend(replication, vec![records.run]);
     }
+
+    /// What the columns of the tables mean, by the table's name.
+    pub const MEANINGS: [(&'static str, &'static [Meaning]); 4] = [
+        ("flows", FlowRecord::MEANINGS),
+        ("pages", PageRecord::MEANINGS),
+        ("shorts", ShortRecord::MEANINGS),
+        ("runs", RunRecord::MEANINGS),
+    ];
 
     /// The tables and what they are called.
     pub fn tables(&self) -> [(&'static str, Vec<(&'static str, Column)>); 4] {

@@ -31,8 +31,24 @@ impl Column {
     }
 }
 
+/// What a column of the records means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meaning {
+    /// Name of the column.
+    pub name: &'static str,
+    /// What people call it, without the unit.
+    pub label: &'static str,
+    /// Unit; empty for names and for counts of what the label says.
+    pub unit: &'static str,
+    /// Definition: the lines of the field's documentation, each behind a blank.
+    pub definition: &'static str,
+}
+
 /// A record type whose rows can be turned into named columns.
 pub trait Columnar: Sized {
+    /// What the columns mean, of those that have a label.
+    const MEANINGS: &'static [Meaning];
+
     /// One column per field, in the order of the fields and with their names; also without rows.
     fn columns(rows: &[Self]) -> Vec<(&'static str, Column)>;
 }
@@ -85,17 +101,22 @@ cells! {
     });
 }
 
-/// Defines a record: the struct, and its columns from the same list of fields.
+/// Defines a record: the struct, its columns and what they mean, from the same list of fields. A field of the results
+/// that users keep is followed by `= (label, unit)`.
 macro_rules! columnar {
     ($(#[$meta:meta])* pub struct $name:ident {
-        $($(#[$field_meta:meta])* $field:ident: $ty:ty,)*
+        $($(#[doc = $doc:literal])* $field:ident: $ty:ty $(= $meaning:tt)?,)*
     }) => {
         $(#[$meta])*
         pub struct $name {
-            $($(#[$field_meta])* pub $field: $ty,)*
+            $($(#[doc = $doc])* pub $field: $ty,)*
         }
 
         impl $crate::columns::Columnar for $name {
+            const MEANINGS: &'static [$crate::columns::Meaning] = $crate::columns::meanings!(
+                [] $([$field [$($doc)*] $($meaning)?])*
+            );
+
             fn columns(rows: &[Self]) -> Vec<(&'static str, $crate::columns::Column)> {
                 vec![$((
                     stringify!($field),
@@ -106,6 +127,23 @@ macro_rules! columnar {
     };
 }
 pub(crate) use columnar;
+
+/// Lists the meanings of the fields that have one.
+macro_rules! meanings {
+    ([$($done:tt)*] [$field:ident [$($doc:literal)*] ($label:literal, $unit:literal)] $($rest:tt)*) => {
+        $crate::columns::meanings!([$($done)* $crate::columns::Meaning {
+            name: stringify!($field),
+            label: $label,
+            unit: $unit,
+            definition: concat!($($doc),*),
+        },] $($rest)*)
+    };
+    ([$($done:tt)*] [$field:ident [$($doc:literal)*]] $($rest:tt)*) => {
+        $crate::columns::meanings!([$($done)*] $($rest)*)
+    };
+    ([$($done:tt)*]) => { &[$($done)*] };
+}
+pub(crate) use meanings;
 
 /// Defines an enum whose variants have a label in the tables.
 macro_rules! labels {

@@ -25,7 +25,7 @@ mod thinned;
 pub use analysis::{Analysis, ApplicationInfo, Records, RunInfo};
 pub use analyze::{CaptureError, CaptureRecord, Ending, StreamRecord, analyze};
 pub use batch::{Batch, Table};
-pub use columns::{Column, Columnar};
+pub use columns::{Column, Columnar, Meaning};
 pub use conservation::{Conservation, Counts, Violation};
 pub use overview::{LeftOut, Overview, OverviewTables, Span};
 pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH, http_request};

@@ -23,125 +23,132 @@ labels! {
 columnar! {
     /// One flow of one run. "Sender" is the host that sends the flow's data, and the data direction is that of
     /// its packets. A data segment is one with payload; for UDP
-    /// read datagram. Counts that make no sense for UDP are 0, measurements `None`.
+    /// read datagram. Counts that make no sense for UDP are 0, measurements missing.
     #[allow(non_snake_case)]
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct FlowRecord {
         /// Name of the flow.
-        flow: String,
+        flow: String = ("flow", ""),
         /// Name of the scenario's entry that the flow belongs to; a page load has several flows.
-        application: String,
+        application: String = ("application", ""),
         /// Transport protocol.
-        protocol: Protocol,
-        /// How it ended.
-        outcome: Outcome,
-        /// When the sender sent or got its first packet; `None` if there was none.
-        start_s: Option<f64>,
+        protocol: Protocol = ("protocol", ""),
+        /// How it ended: `closed`, `aborted` or, cut by the time limit, `unfinished`.
+        outcome: Outcome = ("outcome", ""),
+        /// When the sender sent or got its first packet; missing if there was none.
+        start_s: Option<f64> = ("start", "s"),
         /// TCP: first SYN sent or received by the sender to the ACK of its FIN received. UDP: first to last
         /// arrival.
-        elapsed_s: Option<f64>,
+        elapsed_s: Option<f64> = ("elapsed time", "s"),
         /// First data segment sent to the ACK of the last application byte received.
-        data_transmit_s: Option<f64>,
-        /// TCP: bytes sent, each counted once, / `elapsed_s`; of a flow that was cut or aborted, the bytes that
-        /// the receiver acknowledged / the time from `start_s` to then. UDP: received payload plus 8 per datagram
-        /// / `elapsed_s`; with less than two arrivals / the time from `start_s` to the arrival or the run's end.
-        /// `None` only if the flow sent nothing.
-        throughput_Bps: Option<f64>,
+        data_transmit_s: Option<f64> = ("data transmission time", "s"),
+        /// TCP: bytes sent, each counted once, / `elapsed_s`; of a flow that was cut or aborted, the bytes that the
+        /// receiver acknowledged / the time from `start_s` to then. UDP: received payload plus 8 per datagram /
+        /// `elapsed_s`; with less than two arrivals / the time from `start_s` to the arrival or the run's end.
+        /// Missing only if the flow sent nothing.
+        throughput_Bps: Option<f64> = ("throughput", "B/s"),
         /// Data segments sent, retransmissions included.
-        sent_packets: u64,
+        sent_packets: u64 = ("packets sent", "packets"),
         /// Data segments that reached the receiver, every copy counted.
-        received_packets: u64,
-        /// Payload of `sent_packets`.
-        sent_bytes: u64,
+        received_packets: u64 = ("packets received", "packets"),
+        /// Payload of the data segments sent, retransmissions included.
+        sent_bytes: u64 = ("bytes sent", "B"),
         /// Data segments that carry at least one byte sent before.
-        retransmitted_packets: u64,
+        retransmitted_packets: u64 = ("retransmissions", "packets"),
         /// Retransmitted segments that need not have been sent: every byte reached the receiver in
         /// copies sent earlier, before or after the retransmission was sent. So a retransmission that
         /// repairs a loss is needed, and so is one that is lost while trying to; one that is
         /// dropped although the original arrives is unnecessary all the same.
-        unnecessary_retransmissions: u64,
+        unnecessary_retransmissions: u64 = ("unnecessary retransmissions", "packets"),
         /// Retransmission timer expiries.
-        timeouts: u64,
-        /// Of them those of the SYN or SYN-ACK.
-        syn_timeouts: u64,
-        /// Of them, those where a copy of the first unacknowledged byte that had been sent before
+        timeouts: u64 = ("timeouts", ""),
+        /// Retransmission timer expiries of the SYN or SYN-ACK.
+        syn_timeouts: u64 = ("SYN timeouts", ""),
+        /// Retransmission timer expiries where a copy of the first unacknowledged byte that had been sent before
         /// the expiry reached the receiver, before or after the expiry.
-        spurious_timeouts: u64,
+        spurious_timeouts: u64 = ("spurious timeouts", ""),
         /// Entries into fast recovery.
-        fast_retransmits: u64,
-        /// Tail loss probes (RFC 8985, section 7), with new data or old; `None` where the hosts' TCP does not tell.
-        tail_loss_probes: Option<u64>,
+        fast_retransmits: u64 = ("fast retransmits", ""),
+        /// Tail loss probes (RFC 8985, section 7), with new data or old; missing where the hosts' TCP does not tell.
+        tail_loss_probes: Option<u64> = ("tail loss probes", ""),
         /// Reductions of the window that the sender found spurious and undid.
-        undone: u64,
+        undone: u64 = ("undone reductions", ""),
         /// Packets received by the sender that repeat the highest ACK number so far and carry no
         /// payload, whatever their window. The receiver's FIN is one, so a loss-free flow has 1.
         /// Repeated SYN-ACKs and resets are none.
-        duplicate_acks: u64,
-        /// Times that a third duplicate in a row came.
-        triple_duplicate_acks: u64,
+        duplicate_acks: u64 = ("duplicate ACKs", "acks"),
+        /// Times that a third duplicate ACK in a row came.
+        triple_duplicate_acks: u64 = ("triple duplicate ACKs", "acks"),
         /// ACKs with SACK information received by the sender (tcptrace's "sacks sent").
-        sack_blocks: u64,
-        /// Blocks in all of them together.
-        sack_blocks_total: u64,
+        sack_blocks: u64 = ("ACKs with SACK", ""),
+        /// SACK blocks in all ACKs together.
+        sack_blocks_total: u64 = ("SACK blocks", ""),
         /// Packets lost to a full router queue, data direction (SYN and handshake ACK included).
-        data_drops_queue: u64,
+        data_drops_queue: u64 = ("queue drops", "packets"),
         /// Packets dropped by RED, data direction.
-        data_drops_red: u64,
+        data_drops_red: u64 = ("RED drops", "packets"),
         /// Packets that an ATM switch discarded early, data direction.
-        data_drops_epd: u64,
+        data_drops_epd: u64 = ("early packet discards", "packets"),
         /// Packets that an ATM switch dropped because their flow had more than its share of the buffer, data
         /// direction.
-        data_drops_selective: u64,
+        data_drops_selective: u64 = ("selective drops", "packets"),
         /// Packets lost on the link (without ARQ, or given up by it), data direction.
-        data_drops_error: u64,
+        data_drops_error: u64 = ("link losses", "packets"),
         /// Packets that got the congestion-experienced mark, data direction.
-        data_marks_ecn: u64,
+        data_marks_ecn: u64 = ("ECN marks", "packets"),
         /// Packets lost to a full router queue, ACK direction.
-        ack_drops_queue: u64,
+        ack_drops_queue: u64 = ("queue drops of ACKs", "packets"),
         /// Packets dropped by RED, ACK direction.
-        ack_drops_red: u64,
+        ack_drops_red: u64 = ("RED drops of ACKs", "packets"),
         /// Packets lost on the link, ACK direction.
-        ack_drops_error: u64,
+        ack_drops_error: u64 = ("link losses of ACKs", "packets"),
         /// Packets that got the congestion-experienced mark, ACK direction.
-        ack_marks_ecn: u64,
+        ack_marks_ecn: u64 = ("ECN marks of ACKs", "packets"),
         /// Least round-trip time the sender measured.
-        rtt_min_s: Option<f64>,
-        /// Its median.
-        rtt_median_s: Option<f64>,
-        /// Its 95 % quantile.
-        rtt_p95_s: Option<f64>,
-        /// Its greatest.
-        rtt_max_s: Option<f64>,
+        rtt_min_s: Option<f64> = ("least round-trip time", "s"),
+        /// Median round-trip time the sender measured.
+        rtt_median_s: Option<f64> = ("median round-trip time", "s"),
+        /// 95 % quantile of the round-trip times the sender measured.
+        rtt_p95_s: Option<f64> = ("p95 of round-trip time", "s"),
+        /// Greatest round-trip time the sender measured.
+        rtt_max_s: Option<f64> = ("largest round-trip time", "s"),
         /// Least time in the router queue, data direction.
-        queue_delay_min_s: Option<f64>,
-        /// Its median.
-        queue_delay_median_s: Option<f64>,
-        /// Its 95 % quantile.
-        queue_delay_p95_s: Option<f64>,
-        /// Its greatest.
-        queue_delay_max_s: Option<f64>,
+        queue_delay_min_s: Option<f64> = ("least queueing delay", "s"),
+        /// Median time in the router queue, data direction.
+        queue_delay_median_s: Option<f64> = ("median queueing delay", "s"),
+        /// 95 % quantile of the time in the router queue, data direction.
+        queue_delay_p95_s: Option<f64> = ("p95 of queueing delay", "s"),
+        /// Greatest time in the router queue, data direction.
+        queue_delay_max_s: Option<f64> = ("largest queueing delay", "s"),
         /// Greatest congestion window, in segments.
-        cwnd_max: Option<u64>,
-        /// UDP: mean time between the arrivals of two consecutively numbered datagrams; pairs with a loss
-        /// between them are ignored.
-        spacing_mean_ms: Option<f64>,
-        /// UDP: median time between the arrivals of two consecutively numbered datagrams; pairs with
-        /// a loss between them are ignored.
-        spacing_p50_ms: Option<f64>,
-        /// Its 75 % quantile.
-        spacing_p75_ms: Option<f64>,
-        /// Its 90 % quantile.
-        spacing_p90_ms: Option<f64>,
-        /// Its greatest.
-        spacing_max_ms: Option<f64>,
-        /// UDP: median of |spacing at the receiver - spacing at the sender| over the same pairs.
-        jitter_p50_ms: Option<f64>,
-        /// Its 75 % quantile.
-        jitter_p75_ms: Option<f64>,
-        /// Its 90 % quantile.
-        jitter_p90_ms: Option<f64>,
-        /// Its greatest.
-        jitter_max_ms: Option<f64>,
+        cwnd_max: Option<u64> = ("largest congestion window", ""),
+        /// UDP: mean time between the arrivals of two consecutively numbered datagrams; pairs with a loss between
+        /// them are ignored.
+        spacing_mean_ms: Option<f64> = ("mean packet spacing", "ms"),
+        /// UDP: median time between the arrivals of two consecutively numbered datagrams; pairs with a loss between
+        /// them are ignored.
+        spacing_p50_ms: Option<f64> = ("median packet spacing", "ms"),
+        /// UDP: 75 % quantile of the time between the arrivals of two consecutively numbered datagrams; pairs with a
+        /// loss between them are ignored.
+        spacing_p75_ms: Option<f64> = ("p75 of packet spacing", "ms"),
+        /// UDP: 90 % quantile of the time between the arrivals of two consecutively numbered datagrams; pairs with a
+        /// loss between them are ignored.
+        spacing_p90_ms: Option<f64> = ("p90 of packet spacing", "ms"),
+        /// UDP: greatest time between the arrivals of two consecutively numbered datagrams; pairs with a loss between
+        /// them are ignored.
+        spacing_max_ms: Option<f64> = ("largest packet spacing", "ms"),
+        /// UDP: median of |spacing at the receiver - spacing at the sender|; pairs with a loss between them are
+        /// ignored.
+        jitter_p50_ms: Option<f64> = ("median jitter", "ms"),
+        /// UDP: 75 % quantile of |spacing at the receiver - spacing at the sender|; pairs with a loss between them
+        /// are ignored.
+        jitter_p75_ms: Option<f64> = ("p75 of jitter", "ms"),
+        /// UDP: 90 % quantile of |spacing at the receiver - spacing at the sender|; pairs with a loss between them
+        /// are ignored.
+        jitter_p90_ms: Option<f64> = ("p90 of jitter", "ms"),
+        /// UDP: greatest |spacing at the receiver - spacing at the sender|; pairs with a loss between them are
+        /// ignored.
+        jitter_max_ms: Option<f64> = ("largest jitter", "ms"),
     }
 }
 
@@ -150,38 +157,39 @@ columnar! {
     #[allow(non_snake_case)]
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct RunRecord {
-        /// End of the last flow since the start of the run. A flow ends with the ACK of the sender's
-        /// FIN, the abort, the last datagram's arrival; an unfinished one with the run.
-        duration_s: f64,
+        /// Time from the start of the run to the end of the last flow. A flow ends with the ACK of the sender's FIN,
+        /// the abort, the last datagram's arrival; an unfinished one with the run.
+        duration_s: f64 = ("duration", "s"),
         /// Packet events seen.
-        events: u64,
+        events: u64 = ("events", ""),
         /// Packets sent, both directions and protocols.
-        packets_sent: u64,
+        packets_sent: u64 = ("packets sent", ""),
         /// Packets delivered.
-        packets_delivered: u64,
+        packets_delivered: u64 = ("packets delivered", ""),
         /// Packets dropped, whatever the cause.
-        packets_dropped: u64,
-        /// In-sequence TCP bytes that the receivers acknowledged, over the time from the first TCP
-        /// flow's first packet to the last one's end, as a share of what the bottleneck could carry
-        /// in full segments. This and both fairnesses are `None` with short flows.
-        efficiency: Option<f64>,
-        /// Jain's index over the throughput of the TCP flows that sent, cut ones included; `None` if one was
-        /// aborted.
-        fairness_jain: Option<f64>,
+        packets_dropped: u64 = ("packets dropped", ""),
+        /// In-sequence TCP bytes that the receivers acknowledged, over the time from the first TCP flow's first
+        /// packet to the last one's end, as a share of what the bottleneck could carry in full segments. Missing with
+        /// short flows.
+        efficiency: Option<f64> = ("efficiency", "ratio"),
+        /// Jain's index over the throughput of the TCP flows that sent, cut ones included. Missing if one was
+        /// aborted, and with short flows.
+        fairness_jain: Option<f64> = ("fairness (Jain)", "ratio"),
         /// Jain's index over x/e of the TCP flows that were offered anything: x the in-sequence bytes as in
-        /// `efficiency`, e the max-min fair share of the same capacity given what the applications wrote.
-        fairness_maxmin: Option<f64>,
+        /// `efficiency`, e the max-min fair share of the same capacity given what the applications wrote. Missing
+        /// with short flows.
+        fairness_maxmin: Option<f64> = ("fairness (max-min)", "ratio"),
         /// Bytes delivered over the bottleneck (IP length, both protocols) over its rate and
         /// `duration_s`.
-        utilisation: Option<f64>,
+        utilisation: Option<f64> = ("link utilisation", "ratio"),
         /// The part of `utilisation` that is not of short flows.
-        background_share: Option<f64>,
-        /// Longest router queue at the bottleneck; `None` without a router.
-        queue_max_packets: Option<u64>,
-        /// Its time average over `duration_s`; `None` without a router.
-        queue_mean_packets: Option<f64>,
-        /// Greatest average that RED computed there, in RED's unit; `None` without RED.
-        red_average_max: Option<f64>,
+        background_share: Option<f64> = ("share of background traffic", "ratio"),
+        /// Longest router queue at the bottleneck; missing without a router.
+        queue_max_packets: Option<u64> = ("longest queue", "packets"),
+        /// Time average of the router queue at the bottleneck, over `duration_s`; missing without a router.
+        queue_mean_packets: Option<f64> = ("mean queue", "packets"),
+        /// Greatest average that RED computed at the bottleneck, in RED's unit; missing without RED.
+        red_average_max: Option<f64> = ("largest RED average", ""),
     }
 }
 
@@ -192,35 +200,36 @@ columnar! {
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct ShortRecord {
         /// Name of the hosts.
-        application: String,
+        application: String = ("hosts", ""),
         /// Flows started.
-        flows: u64,
+        flows: u64 = ("flows", ""),
         /// Flows whose client got the whole response.
-        completed: u64,
-        /// Mean flow completion time of these: the client's first SYN sent to the response's last byte there.
-        fct_mean_s: Option<f64>,
-        /// Its median.
-        fct_median_s: Option<f64>,
-        /// Its 95 % quantile.
-        fct_p95_s: Option<f64>,
-        /// Its greatest.
-        fct_max_s: Option<f64>,
+        completed: u64 = ("completed", ""),
+        /// Mean flow completion time: the client's first SYN sent to the response's last byte there.
+        fct_mean_s: Option<f64> = ("mean completion time", "s"),
+        /// Median flow completion time.
+        fct_median_s: Option<f64> = ("median completion time", "s"),
+        /// 95 % quantile of the flow completion times.
+        fct_p95_s: Option<f64> = ("p95 of completion time", "s"),
+        /// Greatest flow completion time.
+        fct_max_s: Option<f64> = ("longest completion time", "s"),
         /// Mean of the completed flows' throughput: bytes of the response over the completion time.
-        throughput_mean_Bps: Option<f64>,
+        throughput_mean_Bps: Option<f64> = ("mean throughput", "B/s"),
         /// Data segments sent by the servers, retransmissions included.
-        sent_packets: u64,
-        /// Of them those with bytes sent before.
-        retransmitted_packets: u64,
-        /// Of them those that need not have been sent, see the flows.
-        unnecessary_retransmissions: u64,
+        sent_packets: u64 = ("packets sent", "packets"),
+        /// Data segments of the servers that carry at least one byte sent before.
+        retransmitted_packets: u64 = ("retransmissions", "packets"),
+        /// Retransmitted segments of the servers that need not have been sent: every byte reached the client in
+        /// copies sent earlier.
+        unnecessary_retransmissions: u64 = ("unnecessary retransmissions", "packets"),
         /// Packets towards the clients that were lost, whatever the cause.
-        lost_packets: u64,
+        lost_packets: u64 = ("packets lost", "packets"),
         /// Expiries of the servers' retransmission timers, without those of the SYN-ACK.
-        timeouts: u64,
-        /// Those of the SYN-ACK.
-        syn_timeouts: u64,
-        /// Entries into fast recovery.
-        fast_retransmits: u64,
+        timeouts: u64 = ("timeouts", ""),
+        /// Expiries of the servers' timers for the SYN-ACK.
+        syn_timeouts: u64 = ("SYN timeouts", ""),
+        /// Entries of the servers into fast recovery.
+        fast_retransmits: u64 = ("fast retransmits", ""),
     }
 }
 
@@ -230,21 +239,21 @@ columnar! {
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct PageRecord {
         /// Name of the page load.
-        page: String,
-        /// `Closed`: the browser got every object whole and the end of every connection. `Aborted`: not, and a
+        page: String = ("page", ""),
+        /// `closed`: the browser got every object whole and the end of every connection. `aborted`: not, and a
         /// connection was aborted by either end.
-        outcome: Outcome,
-        /// When the browser sent its first SYN; `None` if it did not.
-        start_s: Option<f64>,
-        /// From there to the arrival of the last connection's FIN in order, at the browser.
-        response_time_s: Option<f64>,
+        outcome: Outcome = ("outcome", ""),
+        /// When the browser sent its first SYN; missing if it did not.
+        start_s: Option<f64> = ("start", "s"),
+        /// Time from the browser's first SYN to the arrival of the last connection's FIN in order, at the browser.
+        response_time_s: Option<f64> = ("response time", "s"),
         /// Objects of the page.
-        objects: u64,
+        objects: u64 = ("objects", ""),
         /// Objects that the browser got whole.
-        objects_received: u64,
+        objects_received: u64 = ("objects received", ""),
         /// Connections that the browser opened.
-        connections: u64,
+        connections: u64 = ("connections", ""),
         /// Connections that either end gave up.
-        connections_aborted: u64,
+        connections_aborted: u64 = ("connections aborted", ""),
     }
 }
