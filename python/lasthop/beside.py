@@ -14,10 +14,11 @@ from typing import Any
 import polars as pl
 
 from lasthop import _core
-from lasthop.campaign import FLOWS, PAGES, RUNS, SHORTS, Difference, Plan, differences_of, finished
+from lasthop.campaign import FLOWS, PAGES, RUNS, SHORTS, Difference, Plan, differences_of, finished, looks_of
 from lasthop.catalogue import Assets
 from lasthop.comparison import Agreement, agreement, compare
 from lasthop.errors import InputError
+from lasthop.folder import read_manifest
 from lasthop.shorts import with_rates
 from lasthop.summary import extra_columns, generic_summary, key_columns, study_summary
 
@@ -30,6 +31,8 @@ class Tables:
     runs: pl.DataFrame
     pages: pl.DataFrame | None
     shorts: pl.DataFrame | None
+    looks: int = 1
+    """By how many looks the error of an interval is shared: more than one of a campaign that stopped when precise."""
 
     @classmethod
     def read(cls, folder: Path) -> Tables:
@@ -42,13 +45,14 @@ class Tables:
             pl.read_parquet(folder / RUNS),
             pages,
             None if shorts is None else with_rates(shorts),
+            looks_of(read_manifest(folder)),
         )
 
     def summary(self, factors: Sequence[str], assets: Assets | None) -> pl.DataFrame:
         """Compute their statistics; see `lasthop.summary`."""
         if assets is None:
-            return generic_summary(self.flows, self.pages, factors, shorts=self.shorts)
-        return study_summary(self.flows, self.pages, factors, assets, self.runs)
+            return generic_summary(self.flows, self.pages, factors, shorts=self.shorts, looks=self.looks)
+        return study_summary(self.flows, self.pages, factors, assets, self.runs, looks=self.looks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ import itertools
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote
 
 import numpy as np
@@ -52,11 +52,13 @@ __all__ = [
     "Outlook",
     "Plan",
     "Simulated",
+    "Stopping",
     "Trace",
     "Unit",
     "differences_of",
     "factor_column",
     "finished",
+    "looks_of",
 ]
 _FILES = {"flows": FLOWS, "pages": PAGES, "shorts": SHORTS, "runs": RUNS}
 # Left out if no run has a row.
@@ -64,6 +66,7 @@ _OPTIONAL = ("pages", "shorts")
 _FORMAT = 2
 MODEL = "model"
 _NOTES = "live"
+_UNTIL = "until"
 Trace: TypeAlias = _core.Trace | LiveTrace
 """Every event of a run, on whichever engine."""
 _OWN_COLUMNS = frozenset({"set", "replication", "flow", "application", "page", "role", "protocol", "outcome"})
@@ -86,6 +89,8 @@ class Plan:
     engine: str = MODEL
     kernel: Kernel | None = None
     """What the kernel engine runs on."""
+    until: Sequence[str] = ()
+    """Conditions that end a cell; then `replications` is the most that it gets."""
 
     @functools.cached_property
     def run_cell(self) -> Callable[..., LiveResults]:
@@ -130,6 +135,7 @@ class Plan:
             "seed": self.seed,
             "replications": self.replications,
             "sets": self.sets,
+            **({} if not self.until else {"until": list(self.until)}),
             "cells": [cell.key for cell in self.cells],
         }
 
@@ -249,6 +255,25 @@ class Outlook:
     others: int
 
 
+class Stopping(Protocol):
+    """Decides, while a campaign of one set runs, how many replications each cell gets."""
+
+    undecided: NDArray[np.bool_]
+    """The cells that may yet get more than `counts`."""
+    counts: NDArray[np.int64]
+    """How many replications each cell gets, as far as is known."""
+
+    def judge(self, cells: NDArray[np.bool_], read: Callable[[NDArray[np.bool_]], Mapping[str, pl.DataFrame]]) -> None:
+        """Decide on `cells`, which have all of `counts`; `read` returns the records of runs, by cell and number."""
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What the manifest says about it."""
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Take over what a manifest says."""
+
+
 _BATCH = "_batch"
 _CELL = "_cell"
 
@@ -256,8 +281,10 @@ _CELL = "_cell"
 class Campaign:
     """A plan together with its output folder."""
 
-    def __init__(self, plan: Plan, out: Path, snap_length: int | None = None) -> None:
+    def __init__(self, plan: Plan, out: Path, snap_length: int | None = None, stopping: Stopping | None = None) -> None:
         """Prepare the campaign; nothing is run before `run`.
+
+        `stopping` decides how many replications the cells get. Without it they all get those of the plan.
 
         With `snap_length` every run is captured too, that many bytes of each packet. Captures are no part of the
         records: a folder may get them later, from the same runs made once more, or do without.
@@ -265,9 +292,11 @@ class Campaign:
         self.plan = plan
         self.out = out
         self.snap_length = snap_length
+        self.stopping = stopping
         self.damaged = 0
         """How many runs of the store were found damaged, and run again."""
         self.units = [Unit(s, c) for s in range(1, plan.sets + 1) for c in range(len(plan.cells))]
+        self._planned = np.full(len(self.units), plan.replications, dtype=np.int64)
         digests = [cell.digest for cell in plan.cells]
         self._sources = [
             plan.source(
@@ -281,9 +310,13 @@ class Campaign:
         self._found: dict[str, Any] = {}
         self._holdings: list[Piece] = []
         self._captures: dict[str, tuple[str, int]] = {}
+        if stopping is not None and self.complete:
+            stopping.restore((self._manifest or {})[_UNTIL])
         if self.existed:
             with Store(out, read_only=True) as store:
                 self._look(store)
+                with suppress(DamagedBatchesError):  # they are run again
+                    self._settled(store)
         self._check_found()
         self._check_captures()
 
@@ -337,6 +370,21 @@ class Campaign:
             )
 
     @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many replications each unit gets, as far as is known."""
+        return self._planned if self.stopping is None else self.stopping.counts
+
+    @property
+    def runs(self) -> int:
+        """Number of runs, as far as is known."""
+        return int(self.counts.sum())
+
+    def _asked(self) -> NDArray[np.bool_]:
+        """Tell of each unit and replication whether it is asked for."""
+        counts = self.counts
+        return np.arange(counts.max()) < counts[:, None]
+
+    @property
     def complete(self) -> bool:
         """Whether the merged records are there."""
         asked = self._manifest is not None and self._manifest["identity"] == self.plan.identity()
@@ -347,25 +395,31 @@ class Campaign:
         # A level may be called anything; a file may not.
         cell = quote(self.plan.cells[unit.cell].key, safe="=,+ ") or "cell"
         first = self.plan.first(unit.set_number)
-        for replication in range(1, self.plan.replications + 1):
+        for replication in range(1, int(self.counts[self._row(unit)]) + 1):
             yield f"{cell}/set-{unit.set_number}/replication-{replication}", (source, first + replication - 1)
 
+    def _row(self, unit: Unit) -> int:
+        return (unit.set_number - 1) * len(self.plan.cells) + unit.cell
+
     def _owners(self) -> NDArray[np.int64]:
-        """Return for each unit and replication the index of the stored piece that holds it, or -1."""
-        plan = self.plan
+        """Return for each unit and replication the index of the stored piece that holds it, or -1.
+
+        What is not asked for is -1, too.
+        """
+        plan, asked = self.plan, self._asked()
         by_source: dict[str, list[tuple[int, Piece]]] = {}
         for index, piece in enumerate(self._holdings):
             by_source.setdefault(piece.source, []).append((index, piece))
-        owners = np.full((len(self.units), plan.replications), -1, dtype=np.int64)
+        owners = np.full(asked.shape, -1, dtype=np.int64)
         for row, (unit, source) in enumerate(zip(self.units, self._sources, strict=True)):
             first = plan.first(unit.set_number)
             for index, piece in by_source.get(source, ()):
                 start = piece.first - first
                 owners[row, max(0, start) : max(0, start + piece.count)] = index
-        return owners
+        return np.where(asked, owners, -1)
 
     def _missing_captures(self) -> NDArray[np.bool_]:
-        missing = np.zeros((len(self.units), self.plan.replications), dtype=bool)
+        missing = np.zeros_like(self._asked())
         if self.snap_length is not None:
             for row, (unit, source) in enumerate(zip(self.units, self._sources, strict=True)):
                 for column, (folder, wanted) in enumerate(self._capture_folders(unit, source)):
@@ -377,8 +431,8 @@ class Campaign:
         """Return what is still to be run, in order."""
         if self.complete and self.snap_length is None:
             return []
-        unrecorded = self._owners() < 0 if not self.complete else np.zeros_like(self._missing_captures())
         uncaptured = self._missing_captures()
+        unrecorded = np.zeros_like(uncaptured) if self.complete else (self._owners() < 0) & self._asked()
         work: list[Work] = []
         asked: set[tuple[str, int]] = set()  # two cells that are the same run once
         for row, (unit, source) in enumerate(zip(self.units, self._sources, strict=True)):
@@ -387,22 +441,22 @@ class Campaign:
                 continue
             asked.add((source, first))
             chained = self.plan.chained(self.plan.cells[unit.cell])
-            work += _stretches(unit, source, first, (unrecorded[row], uncaptured[row]), chained=chained)
+            count = int(self.counts[row])
+            missing = unrecorded[row, :count], uncaptured[row, :count]
+            work += _stretches(unit, source, first, missing, chained=chained)
         return work
 
     def outlook(self) -> Outlook:
         """Return what is there and what is missing."""
-        there = self._owners() >= 0
-        if self.complete:
-            there[:] = True
+        there = (self.counts if self.complete else (self._owners() >= 0).sum(axis=1)).tolist()
         chained = [self.plan.chained(self.plan.cells[unit.cell]) for unit in self.units]
-        again = sum(int(row.sum()) for row, chain in zip(there, chained, strict=True) if chain and not row.all())
+        again = sum(own for own, count, chain in zip(there, self.counts, chained, strict=True) if chain and own < count)
         asked = {
-            (source, self.plan.first(unit.set_number)): int(row.sum())
-            for unit, source, row in zip(self.units, self._sources, there, strict=True)
+            (source, self.plan.first(unit.set_number)): own
+            for unit, source, own in zip(self.units, self._sources, there, strict=True)
         }
         others = max(0, _distinct(self._holdings) - sum(asked.values()))
-        return Outlook(int(there.sum()), int((~there).sum()), again, others)
+        return Outlook(sum(there), self.runs - sum(there), again, others)
 
     @property
     def simulated(self) -> Simulated:
@@ -437,14 +491,35 @@ class Campaign:
                 done = self._run_pending(store, place, advance)
                 total = Simulated(total.runs + done.runs, total.wall_s + done.wall_s)
                 if not self.complete:
-                    self._merge(store)
+                    self._conclude(store)
             return total
+
+    def _conclude(self, store: Store) -> None:
+        """Merge what is there, unless cells need more or batches cannot be read; these are forgotten."""
+        try:
+            if self._settled(store):
+                self._merge(store)
+        except DamagedBatchesError as error:
+            self.damaged += sum(piece.count for piece in self._holdings if piece.batch in error.numbers)
+            store.drop(error.numbers)
+            self._look(store)
+
+    def _settled(self, store: Store) -> bool:
+        """Let cells be judged by what is there; return whether none needs more."""
+        if self.stopping is None:
+            return True
+        while self.stopping.undecided.any():
+            ready = self.stopping.undecided & ((self._owners() >= 0).sum(axis=1) == self.counts)
+            if not ready.any():
+                return False
+            self.stopping.judge(ready, functools.partial(self._records, store))
+        return bool(((self._owners() >= 0).sum(axis=1) == self.counts).all())
 
     def _run_pending(self, store: Store, place: Place, advance: Callable[[int], None]) -> Simulated:
         work = self.pending()
         places = zip(self.units, self._sources, strict=True)
         asked = [[source, self.plan.first(unit.set_number)] for unit, source in places]
-        store.note(identity=self.plan.identity(), asked=asked)
+        store.note(identity=self.plan.identity(), asked=asked, counts=self.counts.tolist())
         if self.snap_length is not None:
             store.note(snap_length=self.snap_length)
         before = self.simulated
@@ -461,7 +536,7 @@ class Campaign:
     def _interrupted_text(self, store: Store) -> str:
         self._look(store)
         return (
-            f"Stopped: {self.outlook().there} of {self.plan.runs} runs are kept in {self.out}. "
+            f"Stopped: {self.outlook().there} of {self.runs} runs are kept in {self.out}. "
             "Repeat the command to continue."
         )
 
@@ -517,31 +592,13 @@ class Campaign:
         return cell.run(seed, work.first, work.count, targets, self.snap_length or _core.SNAP_LENGTH)
 
     def _merge(self, store: Store) -> None:
-        """Make the records of the plan from the store; batches that cannot be read are forgotten instead."""
-        owners = self._owners()
-        stored: dict[str, list[pl.DataFrame]] = {table: [] for table in TABLES}
-        damaged = []
-        for batch in sorted({self._holdings[index].batch for index in np.unique(owners)}):
-            try:
-                for table, frame in store.tables(batch).items():
-                    stored[table].append(frame.with_columns(pl.lit(batch, dtype=pl.Int64).alias(_BATCH)))
-            except DamagedBatchError as error:
-                damaged.append(error.number)
-        if damaged:
-            self.damaged += sum(piece.count for piece in self._holdings if piece.batch in damaged)
-            store.drop(damaged)
-            self._look(store)
-            return
-        wanted = self._wanted(owners)
+        """Make the records of the plan from the store."""
+        merged = self._records(store, self._asked())
         facts = {f"lasthop.{key}": str(value) for key, value in self.plan.identity().items() if key != "cells"}
-        merged = {}
-        for table in TABLES:
-            frame = self._merged(stored[table], wanted, "role" if table == "flows" else None)
-            if frame.height or table not in _OPTIONAL:
-                merged[table] = frame
+        merged = {table: frame for table, frame in merged.items() if frame.height or table not in _OPTIONAL}
         for table, frame in merged.items():
             write_parquet(frame, self.out / f"{_FILES[table]}.tmp", facts, self._meanings(table))
-        manifest = self._new_manifest(owners)
+        manifest = self._new_manifest(self._owners())
         # From here on the folder is not finished until it has a manifest again.
         forget_tables(self.out)
         for table in merged:
@@ -550,20 +607,36 @@ class Campaign:
         replace_atomically(self.out / MANIFEST, lambda path: path.write_text(text, encoding="utf-8"))
         self._manifest = manifest
 
-    def _wanted(self, owners: NDArray[np.int64]) -> pl.DataFrame:
-        """Return a row for each run of the plan, in order, that says where it is stored."""
+    def _records(self, store: Store, chosen: NDArray[np.bool_]) -> dict[str, pl.DataFrame]:
+        """Return the records of stored runs; raise `DamagedBatchesError` if some cannot be read."""
+        owners = np.where(chosen, self._owners(), -1)
+        stored: dict[str, list[pl.DataFrame]] = {table: [] for table in TABLES}
+        damaged = []
+        for batch in sorted({self._holdings[index].batch for index in np.unique(owners[chosen])}):
+            try:
+                for table, frame in store.tables(batch).items():
+                    stored[table].append(frame.with_columns(pl.lit(batch, dtype=pl.Int64).alias(_BATCH)))
+            except DamagedBatchError as error:
+                damaged.append(error.number)
+        if damaged:
+            raise DamagedBatchesError(damaged)
+        wanted = self._wanted(owners, chosen)
+        return {table: self._merged(stored[table], wanted, "role" if table == "flows" else None) for table in TABLES}
+
+    def _wanted(self, owners: NDArray[np.int64], chosen: NDArray[np.bool_]) -> pl.DataFrame:
+        """Return a row for each chosen run of the plan, in order, that says where it is stored."""
         pieces = [(piece.batch, piece.position) for piece in self._holdings]
-        places = np.array(pieces, dtype=np.int64)[owners.ravel()]
+        places = np.array(pieces, dtype=np.int64)[owners[chosen]]
+        rows, columns = np.nonzero(chosen)
         sets = np.array([unit.set_number for unit in self.units])
-        count = self.plan.replications
-        first = (sets - 1) * count + 1
+        cells = np.array([unit.cell for unit in self.units])
         return pl.DataFrame(
             {
                 _BATCH: places[:, 0],
                 PIECE: places[:, 1],
-                "replication": (first[:, None] + np.arange(count)).ravel(),
-                "set": np.repeat(sets, count),
-                _CELL: np.repeat([unit.cell for unit in self.units], count),
+                "replication": (sets[rows] - 1) * self.plan.replications + 1 + columns,
+                "set": sets[rows],
+                _CELL: cells[rows],
             },
             schema_overrides=dict.fromkeys((_BATCH, PIECE, "replication", "set", _CELL), pl.Int64),
         )
@@ -605,6 +678,8 @@ class Campaign:
         }
         if self.snap_length is not None:
             manifest["snap_length"] = self.snap_length
+        if self.stopping is not None:
+            manifest[_UNTIL] = self.stopping.record
         notes: dict[str, Any] = {}
         for unit, row in zip(self.units, owners, strict=True):
             if (facts := self._holdings[row[0]].facts) is not None:
@@ -663,6 +738,11 @@ def finished(folder: Path) -> dict[str, Any]:
     raise InputError(f"{folder / MANIFEST} cannot be read as a manifest of lasthop.")
 
 
+def looks_of(manifest: Mapping[str, Any] | None) -> int:
+    """Return by how many looks the error of a campaign's intervals is shared: one, if it had a given number of runs."""
+    return int((manifest or {}).get(_UNTIL, {}).get("shares", 1))
+
+
 def differences_of(manifest: Mapping[str, Any]) -> list[Difference]:
     """Return what a manifest says that Linux did otherwise than the scenario asks of TCP."""
     cells: dict[tuple[str, str], list[str]] = {}
@@ -670,6 +750,14 @@ def differences_of(manifest: Mapping[str, Any]) -> list[Difference]:
         for difference in found:
             cells.setdefault((difference["what"], difference["effect"]), []).append(cell)
     return [Difference(what, effect, named) for (what, effect), named in cells.items()]
+
+
+class DamagedBatchesError(Exception):
+    """Batches of the store cannot be read; `numbers` says which."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        super().__init__(numbers)
+        self.numbers = numbers
 
 
 def _distinct(holdings: Sequence[Piece]) -> int:

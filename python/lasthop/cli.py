@@ -53,6 +53,7 @@ from lasthop.validation import validate_command
 
 if TYPE_CHECKING:
     from lasthop.beside import Side
+    from lasthop.until.stopping import Stopping
 
 EXIT_OK = 0
 EXIT_OUTPUT = 1
@@ -76,6 +77,7 @@ class RunOptions:
 
     only: tuple[str, ...]
     replications: int | None
+    until: tuple[str, ...]
     sets: int
     seed: int | None
     jobs: int | None
@@ -108,7 +110,18 @@ def _run_options(command: F) -> F:
             "--replications",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Replications per cell and set.  [default: the scenario's]",
+            help="Replications per cell and set; with --until the most per cell.  [default: the scenario's, or 1000 "
+            "with --until]",
+        ),
+        click.option(
+            "--until",
+            multiple=True,
+            metavar="CONDITION",
+            help="Run each cell until it is precise, for example --until 'median(elapsed_s) within 2 %'. The form is "
+            "STATISTIC(METRIC) [of FLOW] within NUMBER UNIT [at LEVEL %]. STATISTIC is median, mean, p25, p75, p95 or "
+            "p99. Without UNIT % the tolerance is absolute, as in 'within 5 ms'. Repeat the option for more "
+            "conditions: a cell must meet all. lasthop looks after 10, 16, 25, 40, 63, 100, ... replications, and the "
+            "95 % hold over all looks.",
         ),
         click.option(
             "--sets",
@@ -230,6 +243,8 @@ def run_command(context: click.Context, /, file: Path, **_: object) -> None:
     Run the same command again to continue after a stop, to extend the results or to run what you edited.
 
     Example: lasthop run my.toml --only link=e0 --replications 5 --out /tmp/first
+
+    Example: lasthop run my.toml --until "median(elapsed_s) within 2 %"
     """
     _run(file_to_run(file), RunOptions.of(context))
 
@@ -532,14 +547,17 @@ cli.add_command(validate_command)
 def _run(file: Path, options: RunOptions) -> None:
     loaded = load(file)
     study = loaded.study
+    cells = select_cells(study.cells, study.factors, options.only)
+    stopping = _stopping(options, cells)
     plan = Plan(
         study=study,
-        cells=select_cells(study.cells, study.factors, options.only),
+        cells=cells,
         seed=study.seed if options.seed is None else options.seed,
-        replications=options.replications or study.replications,
+        replications=options.replications or study.replications if stopping is None else stopping.looks[-1],
         sets=options.sets,
         engine=options.engine,
         kernel=kernel_of(options.engine, options.kernel),
+        until=() if stopping is None else [condition.text for condition in stopping.conditions],
     )
     study.needs_engine(plan.engine, [cell.key for cell in plan.cells])
     from lasthop.beside import read_side
@@ -557,7 +575,7 @@ def _run(file: Path, options: RunOptions) -> None:
         with locked(out):
             if options.overwrite:
                 empty(out)
-            campaign = Campaign(plan, out, snap_length)
+            campaign = Campaign(plan, out, snap_length, stopping)
             _simulate(campaign, options, say)
             _conclude(campaign, loaded, beside, say)
         _judge_live(campaign)
@@ -567,12 +585,25 @@ def _run(file: Path, options: RunOptions) -> None:
         raise InputError(f"Cannot write results to {out}: {error}.") from error
 
 
+def _stopping(options: RunOptions, cells: Sequence[_core.Cell]) -> Stopping | None:
+    """Return what ends cells, if anything but a number does."""
+    if not options.until:
+        return None
+    from lasthop.until.language import parse
+    from lasthop.until.stopping import CAP, Stopping
+
+    if options.sets > 1:
+        raise InputError("--until chooses the number of replications, and sets need a given one: leave --sets out.")
+    return Stopping([parse(text) for text in options.until], cells, options.replications or CAP)
+
+
 def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], object]) -> None:
     plan = campaign.plan
     for line in _outlook_lines(campaign):
         say(line)
     pending = sum(work.count for work in campaign.pending())
-    with progress(plan.runs, plan.runs - pending, quiet=options.quiet) as advance:
+    what = "runs" if campaign.stopping is None else "runs up to the next look"
+    with progress(lambda: campaign.runs, campaign.runs - pending, quiet=options.quiet, what=what) as advance:
         simulated = campaign.run(Threads(options.jobs or usable_cores()), advance)
     if campaign.damaged:
         say(f"{campaign.damaged} runs in the store were damaged and have been run again.")
@@ -587,7 +618,7 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
 
 def _outlook_lines(campaign: Campaign) -> Iterator[str]:
     """Say what is there before anything is run."""
-    out, runs, outlook = campaign.out, campaign.plan.runs, campaign.outlook()
+    out, runs, outlook = campaign.out, campaign.runs, campaign.outlook()
     captures = sum(work.count for work in campaign.pending() if not work.record)
     if campaign.complete and captures:
         yield f"{out} has the records of {runs} runs; {captures} run again for their captures."
@@ -612,8 +643,8 @@ def _judge_live(campaign: Campaign) -> None:
     plan = campaign.plan
     if plan.engine == LIVE and (late := campaign.late_runs()):
         click.echo(
-            f"INVALID: in {late} of {plan.runs} runs more than 0.1 % of the packets were over 1 ms late. The column "
-            "'valid' of runs.parquet marks them. Run again with fewer --jobs, or on a less busy machine.",
+            f"INVALID: in {late} of {campaign.runs} runs more than 0.1 % of the packets were over 1 ms late. The "
+            "column 'valid' of runs.parquet marks them. Run again with fewer --jobs, or on a less busy machine.",
             err=True,
         )
         raise click.exceptions.Exit(EXIT_INVALID)

@@ -28,6 +28,7 @@ _OTHERS = (
     "summary.csv",
     "comparison.csv",
     "engines.csv",
+    "precision.csv",
     "claims.csv",
     "claims_cells.csv",
     "report.html",

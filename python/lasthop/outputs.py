@@ -18,10 +18,12 @@ from lasthop.comparison import agreement, compare
 from lasthop.report.page import write_report
 from lasthop.report.results import Results
 from lasthop.summary import extra_columns
+from lasthop.until.show import conditions_of, precision_table
 
 SUMMARY = "summary.csv"
 COMPARISON = "comparison.csv"
 ENGINES = "engines.csv"
+PRECISION = "precision.csv"
 CLAIMS = "claims.csv"
 CLAIMS_BY_CELL = "claims_cells.csv"
 REPORT = "report.html"
@@ -40,6 +42,8 @@ def analyse(
     """
     tables = Tables.read(campaign.out)
     results = replace(_statistics(campaign, tables, assets), curves=curves)
+    if conditions := conditions_of(campaign.manifest):
+        results = replace(results, conditions=conditions, precision=precision_table(conditions, tables))
     if beside:
         own = Side(campaign.plan.engine, campaign.out, campaign.manifest, tables)
         results = replace(results, beside=lay_beside([own, *beside], campaign.plan.study, assets))
@@ -67,6 +71,8 @@ def write_outputs(results: Results) -> Path:
         replace_atomically(out / COMPARISON, results.comparison.write_csv)
     if results.beside is not None:
         replace_atomically(out / ENGINES, results.beside.numbers.write_csv)
+    if results.precision is not None:
+        replace_atomically(out / PRECISION, results.precision.write_csv)
     if results.claims:
         replace_atomically(out / CLAIMS, claims_frame(results.claims).write_csv)
         replace_atomically(out / CLAIMS_BY_CELL, cells_frame(results.claims).write_csv)

@@ -14,20 +14,24 @@ _LINE_EVERY_S = 5.0
 
 @contextmanager
 def progress(
-    total: int, done: int, *, quiet: bool, doing: str = "simulating", what: str = "runs"
+    total: int | Callable[[], int], done: int, *, quiet: bool, doing: str = "simulating", what: str = "runs"
 ) -> Iterator[Callable[[int], None]]:
-    """Yield a function that takes the number of `what` just finished. `done` of `total` are there already."""
-    if quiet or total == done:
+    """Yield a function that takes the number of `what` just finished. `done` of `total` are there already.
+
+    A total that may grow is a function.
+    """
+    known = total if callable(total) else lambda: total
+    if quiet or known() == done:
         yield lambda _: None
     elif sys.stderr.isatty():
-        with _bar(total, done, doing, what) as advance:
+        with _bar(known, done, doing, what) as advance:
             yield advance
     else:
-        yield _lines(total, done, what)
+        yield _lines(known, done, what)
 
 
 @contextmanager
-def _bar(total: int, done: int, doing: str, what: str) -> Iterator[Callable[[int], None]]:
+def _bar(total: Callable[[], int], done: int, doing: str, what: str) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -49,11 +53,11 @@ def _bar(total: int, done: int, doing: str, what: str) -> Iterator[Callable[[int
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total, completed=done)
-        yield lambda runs: bar.advance(task, runs)
+        task = bar.add_task("", total=total(), completed=done)
+        yield lambda runs: bar.update(task, advance=runs, total=total())
 
 
-def _lines(total: int, done: int, what: str) -> Callable[[int], None]:
+def _lines(total: Callable[[], int], done: int, what: str) -> Callable[[int], None]:
     started = last = time.monotonic()
     finished = 0
 
@@ -65,7 +69,7 @@ def _lines(total: int, done: int, what: str) -> Callable[[int], None]:
             return
         last = now
         elapsed = now - started
-        left = f", about {elapsed / finished * (total - done - finished):.0f} s left" if finished else ""
-        click.echo(f"{done + finished} of {total} {what}, {elapsed:.0f} s elapsed{left}", err=True)
+        left = f", about {elapsed / finished * (total() - done - finished):.0f} s left" if finished else ""
+        click.echo(f"{done + finished} of {total()} {what}, {elapsed:.0f} s elapsed{left}", err=True)
 
     return advance

@@ -36,14 +36,16 @@ class Holding:
 def look(store: Store) -> Holding:
     """See what a store holds."""
     facts, pieces = store.facts(), store.pieces()
-    identity = facts.get("identity", {"cells": [], "replications": 0})
-    count, cells = identity["replications"], identity["cells"]
+    identity = facts.get("identity", {"cells": []})
+    cells = identity["cells"]
     by_source: dict[str, list[Piece]] = {}
     for piece in pieces:
         by_source.setdefault(piece.source, []).append(piece)
     used: set[Piece] = set()
     there, missing = 0, dict.fromkeys(cells, 0)
-    for unit, (source, first) in enumerate(facts.get("asked", [])):
+    asked = facts.get("asked", [])
+    counts = facts.get("counts", [identity.get("replications")] * len(asked))  # older stores: all the same
+    for unit, ((source, first), count) in enumerate(zip(asked, counts, strict=True)):
         owners: dict[int, Piece] = {}
         for piece in by_source.get(source, ()):
             numbers = range(max(first, piece.first), min(first + count, piece.first + piece.count))

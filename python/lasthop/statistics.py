@@ -3,11 +3,12 @@
 Percentiles come with a stated method. `linear` interpolates (type 7 of Hyndman and Fan 1996, the usual default);
 `lower` takes the lower of the two neighbouring values, as the appendix tables of some studies do.
 
-Intervals have a confidence of 95 %. That of a percentile lies between two of the sorted values (order statistics): the
-number of values below the true percentile has a binomial distribution, whatever the values' own distribution (Conover,
-Practical Nonparametric Statistics, 3rd ed., section 3.2). Few values do not bound every percentile: the median takes
-six of them, and 72 say how large the 95th percentile may be. An end that the values do not bound is missing (NaN); so
-is one end of the interval of the least and of the greatest value. The interval of a mean is Student's.
+Intervals have a confidence of 95 % unless another is asked for. That of a percentile lies between two of the sorted
+values (order statistics): the number of values below the true percentile has a binomial distribution, whatever the
+values' own distribution (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2). Few values do not bound
+every percentile: the median takes six of them, and 72 say how large the 95th percentile may be. An end that the values
+do not bound is missing (NaN); so is one end of the interval of the least and of the greatest value. The interval of a
+mean is Student's.
 """
 
 from __future__ import annotations
@@ -83,23 +84,26 @@ class Interval:
 
 
 @cache
-def _ranks(count: int, percent: float) -> tuple[int | None, int | None]:
+def _ranks(count: int, percent: float, confidence: float) -> tuple[int | None, int | None]:
     """Return which of `count` sorted values, from 0, bound a percentile; `None` where none does.
 
-    Each end is on the wrong side of the true percentile with a probability of at most (1 - CONFIDENCE) / 2.
+    Each end is on the wrong side of the true percentile with a probability of at most (1 - confidence) / 2.
     """
     from scipy import special
 
     # at_most[k] is the probability that at most k of the values lie below the percentile.
     at_most = special.bdtr(np.arange(count), count, percent / 100)
-    tail = (1 - CONFIDENCE) / 2
+    tail = (1 - confidence) / 2
     low = int(np.searchsorted(at_most, tail, side="right")) - 1
     high = int(np.searchsorted(at_most, 1 - tail, side="left"))
     return (low if low >= 0 else None), (high if high < count else None)
 
 
 def quantile_intervals(
-    values: ArrayLike, percents: Sequence[float], method: PercentileMethod = "linear"
+    values: ArrayLike,
+    percents: Sequence[float],
+    method: PercentileMethod = "linear",
+    confidence: float = CONFIDENCE,
 ) -> NDArray[np.float64]:
     """Percentiles of the values along the last axis, with their intervals by order statistics; no value may be NaN.
 
@@ -110,7 +114,7 @@ def quantile_intervals(
     found = np.full((3, len(percents), *ordered.shape[:-1]), np.nan)
     found[0] = percentiles(ordered, percents, method)
     for place, percent in enumerate(percents):
-        for end, rank in enumerate(_ranks(ordered.shape[-1], percent), start=1):
+        for end, rank in enumerate(_ranks(ordered.shape[-1], percent, confidence), start=1):
             if rank is not None:
                 found[end, place] = ordered[..., rank]
     return found
@@ -152,6 +156,11 @@ def median_interval(values: ArrayLike, seed: int, confidence: float = 0.95) -> I
     return Interval(middle, float(result.confidence_interval.low), float(result.confidence_interval.high))
 
 
+def shared(confidence: float, looks: int) -> float:
+    """Return the confidence of each of several intervals that all hold together with `confidence` (Bonferroni)."""
+    return 1 - (1 - confidence) / looks
+
+
 def mean_interval(values: ArrayLike, confidence: float = 0.90) -> Interval:
     """Mean of two or more values with Student's interval."""
     return Interval(*(float(number) for number in mean_intervals(values, confidence)))
@@ -170,11 +179,14 @@ class PairedDifference:
     share of all (Kerby, Comprehensive Psychology 3, 2014)."""
 
 
-def paired_difference(variant: ArrayLike, reference: ArrayLike, seed: int) -> PairedDifference | None:
-    """Compare `variant[i]` with `reference[i]`; pairs with a missing side are left out. `None` without pairs."""
+def paired_difference(variant: ArrayLike, reference: ArrayLike, seed: int, looks: int = 1) -> PairedDifference | None:
+    """Compare `variant[i]` with `reference[i]`; pairs with a missing side are left out. `None` without pairs.
+
+    Interval and p value hold over so many `looks`.
+    """
     difference = np.asarray(variant, dtype=np.float64) - np.asarray(reference, dtype=np.float64)
     difference = difference[~np.isnan(difference)]
-    interval = median_interval(difference, seed)
+    interval = median_interval(difference, seed, shared(CONFIDENCE, looks))
     if interval is None:
         return None
     changed = difference[difference != 0]
@@ -189,6 +201,7 @@ def paired_difference(variant: ArrayLike, reference: ArrayLike, seed: int) -> Pa
         p_value = float(exact.pvalue)
     else:
         p_value = float(stats.wilcoxon(difference).pvalue)
+    p_value = min(1.0, p_value * looks)
     return PairedDifference(int(difference.size), interval, p_value, float(np.sum(ranks) / np.sum(np.abs(ranks))))
 
 

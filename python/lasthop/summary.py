@@ -36,6 +36,7 @@ from lasthop.catalogue import NOT_STATED, Assets, FactorialSpec, TableSpec
 from lasthop.factorial import effects, run_metrics, variation
 from lasthop.lines import Line
 from lasthop.statistics import (
+    CONFIDENCE,
     FIVE_NUMBERS,
     QUANTILES,
     Interval,
@@ -45,6 +46,7 @@ from lasthop.statistics import (
     mean_intervals,
     percentiles,
     quantile_intervals,
+    shared,
 )
 from lasthop.units import unit_of
 
@@ -116,12 +118,13 @@ class Sample:
 
     values: NDArray[np.float64]
     sets: NDArray[np.int64]
+    confidence: float
 
     @classmethod
-    def of(cls, rows: pl.DataFrame, columns: Sequence[str]) -> Sample:
+    def of(cls, rows: pl.DataFrame, columns: Sequence[str], confidence: float = CONFIDENCE) -> Sample:
         """Take the sum of `columns` from `rows`; null becomes NaN."""
         total = rows.select(pl.sum_horizontal(*columns, ignore_nulls=False).cast(pl.Float64))
-        return cls(total.to_series().to_numpy(), rows["set"].to_numpy())
+        return cls(total.to_series().to_numpy(), rows["set"].to_numpy(), confidence)
 
     @property
     def count(self) -> int:
@@ -134,16 +137,20 @@ class Sample:
         Missing values are left out; NaN if nothing is left.
         """
         present = ~np.isnan(self.values)
-        return quantiles_over_sets(self.values[present], self.sets[present], percents, method)
+        return quantiles_over_sets(self.values[present], self.sets[present], percents, method, self.confidence)
 
     def mean(self) -> NDArray[np.float64]:
         """Mean over all values, with its interval: estimate, low, high; NaN if there are none."""
         values = self.values[~np.isnan(self.values)]
-        return mean_intervals(values) if values.size else np.full(3, np.nan)
+        return mean_intervals(values, self.confidence) if values.size else np.full(3, np.nan)
 
 
 def quantiles_over_sets(
-    values: NDArray[np.float64], sets: NDArray[np.int64], percents: Sequence[float], method: PercentileMethod
+    values: NDArray[np.float64],
+    sets: NDArray[np.int64],
+    percents: Sequence[float],
+    method: PercentileMethod,
+    confidence: float = CONFIDENCE,
 ) -> NDArray[np.float64]:
     """Mean over the sets of each set's percentiles along the last axis: estimate, low, high by percentile.
 
@@ -153,9 +160,9 @@ def quantiles_over_sets(
     if numbers.size == 0:
         return np.full((3, len(percents), *values.shape[:-1]), np.nan)
     if numbers.size == 1:
-        return quantile_intervals(values, percents, method)
+        return quantile_intervals(values, percents, method, confidence)
     per_set = [percentiles(values[..., sets == number], percents, method) for number in numbers]
-    return mean_intervals(np.stack(per_set, axis=-1))
+    return mean_intervals(np.stack(per_set, axis=-1), confidence)
 
 
 def _line(flow: str, metric: Metric, statistic: str, found: NDArray[np.float64], replications: int) -> Line:
@@ -188,6 +195,10 @@ class _Rows:
     pages: pl.DataFrame | None
     spec: TableSpec
     reference: pl.DataFrame | None = None
+    looks: int = 1
+
+    def sample(self, rows: pl.DataFrame, columns: Sequence[str]) -> Sample:
+        return Sample.of(rows, columns, shared(CONFIDENCE, self.looks))
 
     @property
     def method(self) -> PercentileMethod:
@@ -204,12 +215,12 @@ def _per_flow(cell: _Rows) -> Iterator[Line]:
     for role, flows in cell.roles():
         protocol = flows["protocol"][0]
         for metric in TCP_METRICS if protocol == "tcp" else UDP_METRICS:
-            yield from _five_numbers(role, metric, Sample.of(flows, metric.columns), cell.method)
+            yield from _five_numbers(role, metric, cell.sample(flows, metric.columns), cell.method)
 
 
 def _overall_time(cell: _Rows) -> Iterator[Line]:
     rows, method = cell.flows, cell.method
-    sample = Sample.of(rows.filter(pl.col("protocol") == "tcp"), ["elapsed_s"])
+    sample = cell.sample(rows.filter(pl.col("protocol") == "tcp"), ["elapsed_s"])
     median = sample.statistics([50.0], method)[:, 0]
     replications = rows.select(pl.struct("set", "replication").n_unique()).item()
     yield _line("all", _OVERALL_TIME, "median", median, int(replications))
@@ -219,7 +230,7 @@ def _udp_spacing(cell: _Rows) -> Iterator[Line]:
     method = cell.method
     udp = cell.flows.filter(pl.col("protocol") == "udp")
     for statistic, column, percent in [*_SPACING, *_SPACING_EXTREMES]:
-        sample = Sample.of(udp, [f"spacing_{column}_ms"])
+        sample = cell.sample(udp, [f"spacing_{column}_ms"])
         found = sample.statistics([percent], method)[:, 0]
         yield _line("udp", _SPACING_OF_PACKETS, statistic, found, sample.count)
 
@@ -229,7 +240,7 @@ _PERCENT = {"min": 0.0, "median": 50.0, "max": 100.0, "sum_of_maxima": 100.0}
 
 def _one(flow: str, metric: Metric, statistic: str, rows: pl.DataFrame, cell: _Rows) -> Line:
     """Make the line of a percentile, or of the statistic that stands for what the study does not state."""
-    sample = Sample.of(rows, metric.columns)
+    sample = cell.sample(rows, metric.columns)
     meant = cell.spec.not_stated if statistic == NOT_STATED else statistic
     found = sample.mean() if meant == "mean" else sample.statistics([_PERCENT[meant]], cell.method)[:, 0]
     return _line(flow, metric, statistic, found, sample.count)
@@ -243,7 +254,7 @@ def _mixture(cell: _Rows) -> Iterator[Line]:
             for statistic in ("min", "max"):
                 yield _one(role, _SPACING_MEAN, statistic, flows, cell)
         else:
-            elapsed = Sample.of(flows, _ELAPSED.columns)
+            elapsed = cell.sample(flows, _ELAPSED.columns)
             yield from _five_numbers(role, _ELAPSED, elapsed, cell.method)
             yield _line(role, _ELAPSED, "mean", elapsed.mean(), elapsed.count)
         medians = [_THROUGHPUT, *_LOSSES] if udp else [_THROUGHPUT, _RETRANSMITTED, *_LOSSES]
@@ -306,20 +317,22 @@ def _page_change(cell: _Rows) -> Iterator[Line]:
         return
     reference = _one("all", _RESPONSE_TIME, NOT_STATED, cell.reference, cell)
     change = 100 * (own.value / reference.value - 1)
-    interval = _interval_of_change(cell.pages, cell.reference) if cell.spec.not_stated == "mean" else None
+    interval = _interval_of_change(cell) if cell.spec.not_stated == "mean" else None
     low, high = (interval.low, interval.high) if interval else (math.nan, math.nan)
     yield replace(own, metric="response_time_change_percent", value=change, unit="percent", ci_low=low, ci_high=high)
 
 
-def _interval_of_change(pages: pl.DataFrame, reference: pl.DataFrame) -> Interval | None:
+def _interval_of_change(cell: _Rows) -> Interval | None:
     """Return the interval of the change of the mean response time, in per cent; replications of a number are pairs."""
-    base = reference.select("set", "replication", base="response_time_s")
-    times = pages.join(base, on=["set", "replication"]).select("response_time_s", "base").drop_nulls().to_numpy()
+    assert cell.pages is not None
+    assert cell.reference is not None
+    base = cell.reference.select("set", "replication", base="response_time_s")
+    times = cell.pages.join(base, on=["set", "replication"]).select("response_time_s", "base").drop_nulls().to_numpy()
     if len(times) < 2:
         return None
     without = (times.sum(axis=0) - times) / (len(times) - 1)
     means = np.vstack([times.mean(axis=0), without])
-    return Jackknife.of(100 * (means[:, 0] / means[:, 1] - 1)).interval()
+    return Jackknife.of(100 * (means[:, 0] / means[:, 1] - 1)).interval(shared(CONFIDENCE, cell.looks))
 
 
 _KINDS: dict[str, Callable[[_Rows], Iterator[Line]]] = {
@@ -386,15 +399,20 @@ def study_summary(
     factors: Sequence[str],
     assets: Assets,
     runs: pl.DataFrame | None = None,
+    *,
+    looks: int = 1,
 ) -> pl.DataFrame:
-    """Compute every number of every table of a study whose cell was run. Tables of runs are left out without `runs`."""
+    """Compute every number of every table of a study whose cell was run. Tables of runs are left out without `runs`.
+
+    Intervals hold over so many `looks`.
+    """
     extra = extra_columns(factors, assets)
 
     def of_level(part: pl.DataFrame, levels: Mapping[str, str]) -> pl.DataFrame:
         own_pages, own_runs = (
             None if rows is None else _Cells(rows.filter(in_cell(levels)), factors) for rows in (pages, runs)
         )
-        return _summary_of_tables(_Split(_Cells(part, factors), own_pages, own_runs), factors, assets)
+        return _summary_of_tables(_Split(_Cells(part, factors), own_pages, own_runs, looks), factors, assets)
 
     return for_each_level(flows, extra, of_level)
 
@@ -426,11 +444,12 @@ class _Split:
     flows: _Cells
     pages: _Cells | None
     runs: _Cells | None
+    looks: int
 
     def lines(self, levels: Mapping[str, str], spec: TableSpec, factorial: FactorialSpec | None) -> Iterator[Line]:
         """Yield the lines of a table's cell, none if it was not run; `levels` are in the table's words."""
         if spec.kind not in _KINDS_OF_RUNS:
-            cell = _cell_of_table(levels, spec, self.flows, self.pages)
+            cell = replace(_cell_of_table(levels, spec, self.flows, self.pages), looks=self.looks)
             return iter(()) if cell.flows.is_empty() else _KINDS[spec.kind](cell)
         rows = None if self.runs is None else self.runs.rows(spec.own_levels(levels))
         if rows is None or rows.is_empty() or factorial is None:
@@ -483,10 +502,11 @@ def generic_summary(
     only: Collection[str] | None = None,
     *,
     shorts: pl.DataFrame | None = None,
+    looks: int = 1,
 ) -> pl.DataFrame:
     """Compute the statistics of every metric for every page, short flow and role in every cell.
 
-    Of the metrics `only`, if given.
+    Of the metrics `only`, if given. Intervals hold over so many `looks`.
     """
     columns = [factor_column(factor) for factor in factors]
     parts: list[pl.DataFrame] = []
@@ -496,7 +516,7 @@ def generic_summary(
         metrics = [metric for metric in metric_columns(frame, factors) if only is None or metric in only]
         groups = frame.partition_by([*columns, who], as_dict=True, maintain_order=True)
         for group, rows in groups.items() if metrics else ():
-            lines = describe(rows, metrics, method, ends_of_mean=who == _HOSTS)
+            lines = describe(rows, metrics, method, ends_of_mean=who == _HOSTS, looks=looks)
             labels = [pl.lit(level, dtype=pl.String).alias(name) for name, level in zip(names, group, strict=True)]
             parts.append(lines.select(*labels, pl.all()))
     schema = dict.fromkeys([*names, "metric", "statistic"], pl.String()) | _NUMBERS
@@ -506,12 +526,18 @@ def generic_summary(
 
 
 def describe(
-    rows: pl.DataFrame, metrics: Sequence[str], method: PercentileMethod = "linear", *, ends_of_mean: bool = False
+    rows: pl.DataFrame,
+    metrics: Sequence[str],
+    method: PercentileMethod = "linear",
+    *,
+    ends_of_mean: bool = False,
+    looks: int = 1,
 ) -> pl.DataFrame:
     """Compute the statistics of metrics over `rows`; of a metric without values none.
 
     Columns: `metric`, `statistic`, `value`, `replications`, `unit`, `ci_low`, `ci_high`; a missing end is NaN.
     """
+    confidence = shared(CONFIDENCE, looks)
     values = rows.select(pl.col(metrics).cast(pl.Float64)).to_numpy().T
     sets = rows["set"].to_numpy()
     present = ~np.isnan(values)
@@ -525,13 +551,13 @@ def describe(
         if not kept.any():
             continue
         block = np.ascontiguousarray(values[places][:, kept])
-        quantiles = quantiles_over_sets(block, sets[kept], list(QUANTILES.values()), method)
-        means = mean_intervals(block)
+        quantiles = quantiles_over_sets(block, sets[kept], list(QUANTILES.values()), method, confidence)
+        means = mean_intervals(block, confidence)
         for number, place in enumerate(places):
             lines = dict(zip(QUANTILES, quantiles[:, :, number].T.tolist(), strict=True))
             lines["mean"] = means[:, number].tolist()
             if ends_of_mean and kept.sum() > 1:
-                narrower = mean_interval(block[number], 0.90)
+                narrower = mean_interval(block[number], shared(0.90, looks))
                 nothing = math.nan, math.nan
                 lines |= {"ci_low": (narrower.low, *nothing), "ci_high": (narrower.high, *nothing)}
             found[place] = lines

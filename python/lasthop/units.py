@@ -107,6 +107,22 @@ def human(metric: str, value: float | None) -> str:
     return scale_of(metric, [value]).text(value)
 
 
+def units_for(metric: str) -> dict[str, float]:
+    """Return the units that a value of a column may be given in, each with its size in the column's own unit.
+
+    The empty unit is that of pure numbers.
+    """
+    own = unit_of(metric)
+    if own not in _FAMILIES:
+        return {"": 1.0, **({} if own in ("", "ratio") else {own: 1.0})}
+    base, steps = _FAMILIES[own]
+    sizes = {name: 1 / factor for _, name, factor in steps}
+    sizes |= {unit: size for unit, (size, others) in _FAMILIES.items() if others is steps}
+    if steps is _TIMES:
+        sizes["us"] = sizes["µs"]
+    return {unit: size / base for unit, size in sizes.items()}
+
+
 def axis_title(metric: str, scale: Scale) -> str:
     """Return quantity and unit: `throughput (kbit/s)`; no unit where the words say it, as of `queue drops`."""
     return label(metric) if scale.unit in ("", "packets", "ACKs", "blocks") else f"{label(metric)} ({scale.unit})"

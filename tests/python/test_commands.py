@@ -52,12 +52,13 @@ def _read(words: list[str]) -> None:
 
 
 def _once(words: list[str]) -> list[str]:
-    """Return the words of a run with one replication and nothing printed."""
+    """Return the words of a run with as few replications as may be, and nothing printed."""
     words = list(words)
     if "--replications" in words:
         at = words.index("--replications")
         del words[at : at + 2]
-    return [*words, "--replications", "1", "--quiet"]
+    # A campaign with --until looks first after ten replications.
+    return [*words, "--replications", "10" if "--until" in words else "1", "--quiet"]
 
 
 def _scratch(folder: Path) -> None:

@@ -59,6 +59,7 @@ def summary_command(
     from lasthop import analyze as captures
     from lasthop.answer.folder import check_statistic, columns_of, read_sections, whole_table
     from lasthop.answer.show import Shown, answer_lines
+    from lasthop.until.show import precision_lines
 
     if out is not None:
         captures.check_output(out)
@@ -68,7 +69,7 @@ def summary_command(
     if out is not None:
         captures.write_output(whole_table(sections, shown), out)
     if not quiet:
-        for line in answer_lines(sections, shown):
+        for line in [*answer_lines(sections, shown), *precision_lines(folder)]:
             click.echo(line)
 
 
@@ -165,8 +166,11 @@ def short_answer(folder: Path, *, study: bool) -> list[str]:
     """Return what to print after a run: the start of the answer. A study's is the comparison with what it printed."""
     from lasthop.answer.folder import read_sections
     from lasthop.answer.show import Shown, answer_lines
+    from lasthop.until.show import precision_lines
 
     command = f"lasthop summary {shlex.quote(str(folder))}"
+    precision = precision_lines(folder, rows=_ROWS, rest=command)
     if study:
-        return [f"Medians of every cell, with intervals: {command}"]
-    return ["", *answer_lines(read_sections(folder), Shown(rows=_ROWS, sentences=_SENTENCES, rest=command)), ""]
+        return [*precision, f"Medians of every cell, with intervals: {command}"]
+    shown = Shown(rows=_ROWS, sentences=_SENTENCES, rest=command)
+    return ["", *answer_lines(read_sections(folder), shown), *precision, ""]

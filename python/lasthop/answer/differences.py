@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from lasthop.answer.sections import REPLICATION, WHO, Compared, Section
-from lasthop.statistics import CONFIDENCE, ROUNDING, student
+from lasthop.statistics import CONFIDENCE, ROUNDING, shared, student
 from lasthop.units import label, scale_of
 
 SIGNIFICANT = 1 - CONFIDENCE
@@ -49,6 +49,8 @@ class Difference:
     high: float
     reference_mean: float
     p: float
+    looks: int = 1
+    """How many looks interval and p hold over; see `lasthop.until`."""
 
     @property
     def relative(self) -> float:
@@ -65,7 +67,8 @@ class Difference:
         """Standard deviation of the pairs' differences, in the metric's unit; NaN of a single pair."""
         if self.pairs < 2:
             return math.nan
-        return (self.high - self.mean) / student(CONFIDENCE, self.pairs - 1) * math.sqrt(self.pairs)
+        reach = student(shared(CONFIDENCE, self.looks), self.pairs - 1)
+        return (self.high - self.mean) / reach * math.sqrt(self.pairs)
 
     @property
     def effect_size(self) -> float:
@@ -157,7 +160,9 @@ def against(section: Section, pairs: Pairs) -> Iterator[tuple[Difference, list[f
     counts = scale_of(pairs.metric, []).whole
     for case in cases.iter_rows(named=True):
         where = tuple((section.factors.get(name, name), str(case[name])) for name in pairs.others)
-        mean, half, p = tested(case["mean"], case["deviation"], case["pairs"], case["base"], counts=counts)
+        mean, half, p = tested(
+            case["mean"], case["deviation"], case["pairs"], case["base"], counts=counts, looks=section.looks
+        )
         one = Difference(
             section.factors[pairs.factor],
             str(case[pairs.factor]),
@@ -170,14 +175,15 @@ def against(section: Section, pairs: Pairs) -> Iterator[tuple[Difference, list[f
             mean + half,
             case["base"],
             p,
+            section.looks,
         )
         yield one, case["difference"]
 
 
 def tested(
-    mean: float, deviation: float | None, pairs: int, base: float, *, counts: bool
+    mean: float, deviation: float | None, pairs: int, base: float, *, counts: bool, looks: int
 ) -> tuple[float, float, float]:
-    """Return the mean difference, half of its interval's width, and p of the paired t test.
+    """Return the mean difference, half of its interval's width, and p of the paired t test; both hold over all looks.
 
     Pairs that all differ by the same time or rate leave no doubt. Counts may do so by chance: there p is that of the
     sign test.
@@ -187,11 +193,11 @@ def tested(
     tiny = ROUNDING * max(abs(base), abs(mean))
     mean, error = (0.0 if abs(number) <= tiny else number for number in (mean, deviation / math.sqrt(pairs)))
     if error == 0.0:
-        return mean, 0.0, 1.0 if mean == 0.0 else 2.0 ** (1 - pairs) if counts else 0.0
+        return mean, 0.0, 1.0 if mean == 0.0 else min(1.0, looks * 2.0 ** (1 - pairs)) if counts else 0.0
     from scipy import special
 
-    p = 2 * float(special.stdtr(pairs - 1, -abs(mean) / error))
-    return mean, error * student(CONFIDENCE, pairs - 1), p
+    p = min(1.0, looks * 2 * float(special.stdtr(pairs - 1, -abs(mean) / error)))
+    return mean, error * student(shared(CONFIDENCE, looks), pairs - 1), p
 
 
 # ---- In words --------------------------------------------------------------------------------------------

@@ -278,7 +278,7 @@ def _ranks(values: Sequence[float], one: Difference, seed: int) -> PairedDiffere
     """Return the median of the pairs and the signed-rank test; what rounding alone explains is no difference."""
     array = np.asarray(values)
     array[np.abs(array) <= ROUNDING * abs(one.reference_mean)] = 0.0
-    found = paired_difference(array, np.zeros(array.size), seed)
+    found = paired_difference(array, np.zeros(array.size), seed, one.looks)
     assert found is not None, "a comparison has pairs"
     if array.size > 1:
         return found
@@ -325,12 +325,16 @@ def method(compared: Compare) -> str:
         if compared.correction == HOLM
         else "not corrected for the number of comparisons"
     )
+    looks = compared.sections[0].looks
+    until = (
+        "" if looks == 1 else f" The campaign ran until it was precise: intervals and p hold over its {looks} looks."
+    )
     return (
         "Pairs are replications of the same set and number. Difference: mean of the pairs, level less "
         f"{compared.factor}={compared.reference}, with Student's 95 % interval. Median: of the pairs, with a "
         "percentile-bootstrap 95 % interval. d_z: Cohen's effect size, mean over standard deviation of the pairs. "
         f"p: paired t test; rank p: Wilcoxon's signed-rank test; both {corrected}. * marks p < 0.05. Each interval "
-        "is of one comparison alone."
+        f"is of one comparison alone.{until}"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -59,6 +59,8 @@ class Section:
     factors: Mapping[str, str]
     metrics: Sequence[str]
     compared: Sequence[Compared] = ()
+    looks: int = 1
+    """As in `Tables`."""
 
     @property
     def varied(self) -> list[str]:
@@ -79,20 +81,39 @@ def sections(tables: Tables, metrics: Sequence[str] = ()) -> list[Section]:
 
     Raises InputError for a metric that no table has.
     """
-    columns = tables.runs.columns
-    names = {column: _factor_name(column) for column in columns[: columns.index("set")]}
-    kinds = _kinds(tables)
+    names, kinds = _factors(tables), _kinds(tables)
     if metrics:
-        _check(metrics, kinds, names)
+        _check(metrics, tables)
         chosen = [(kind, [m for m in metrics if m in _numeric(kind.rows, names)]) for kind in kinds]
-        return [_section(kind, names, own, compared=own) for kind, own in chosen if own]
+        found = [_section(kind, names, own, compared=own) for kind, own in chosen if own]
+        return [replace(section, looks=tables.looks) for section in found]
     # Runs as wholes are told of only where nothing else is.
     shown = [kind for kind in kinds[:-1] if not kind.rows.is_empty()] or kinds[-1:]
     found = []
     for kind in shown:
         own = [metric for metric in kind.headline if metric in kind.rows.columns]
         found.append(_section(kind, names, own))
-    return found
+    return [replace(section, looks=tables.looks) for section in found]
+
+
+def metrics_of(tables: Tables) -> list[str]:
+    """Return every metric that the tables have."""
+    names = _factors(tables)
+    return list(dict.fromkeys(name for kind in _kinds(tables) for name in _numeric(kind.rows, names)))
+
+
+def by_replication(section: Section, by: Sequence[str]) -> pl.DataFrame:
+    """Average over the flows and cells of each replication; a metric that is missing in one of them has no mean."""
+    values = (pl.col(metric).cast(pl.Float64) for metric in section.metrics)
+    return section.rows.group_by([*by, WHO, *REPLICATION], maintain_order=True).agg(
+        pl.when(value.is_not_null().all()).then(value.mean()) for value in values
+    )
+
+
+def _factors(tables: Tables) -> dict[str, str]:
+    """Return the columns of the factors, each with its factor."""
+    columns = tables.runs.columns
+    return {column: _factor_name(column) for column in columns[: columns.index("set")]}
 
 
 def _factor_name(column: str) -> str:
@@ -137,8 +158,8 @@ def _numeric(rows: pl.DataFrame, names: Mapping[str, str]) -> list[str]:
     return [name for name, kind in rows.schema.items() if kind.is_numeric() and name not in skip]
 
 
-def _check(metrics: Sequence[str], kinds: Sequence[_Kind], names: Mapping[str, str]) -> None:
-    known = list(dict.fromkeys(name for kind in kinds for name in _numeric(kind.rows, names)))
+def _check(metrics: Sequence[str], tables: Tables) -> None:
+    known = metrics_of(tables)
     for metric in metrics:
         if metric not in known:
             raise InputError(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from lasthop.answer.differences import differences, sentences
-from lasthop.answer.sections import REPLICATION, WHO, Section
+from lasthop.answer.sections import WHO, Section, by_replication
 from lasthop.roles import COMPLETED
 from lasthop.statistics import QUANTILES
 from lasthop.summary import describe
@@ -49,22 +49,14 @@ def statistics(section: Section, by: Sequence[str] | None = None) -> pl.DataFram
     factors, `flow`, `metric`, `statistic`, `value`, `replications`, `unit`, `ci_low`, `ci_high`.
     """
     factors = list(section.factors if by is None else by)
-    rows = _by_replication(section, factors)
+    rows = by_replication(section, factors)
     parts = []
     for group, own in rows.partition_by([*factors, WHO], as_dict=True, maintain_order=True).items():
         labels = [
             pl.lit(value, dtype=pl.String).alias(name) for name, value in zip([*factors, WHO], group, strict=True)
         ]
-        parts.append(describe(own, section.metrics).select(*labels, pl.all()))
+        parts.append(describe(own, section.metrics, looks=section.looks).select(*labels, pl.all()))
     return pl.concat(parts).with_columns(pl.col("value", "ci_low", "ci_high").fill_nan(None))
-
-
-def _by_replication(section: Section, by: Sequence[str]) -> pl.DataFrame:
-    """Average over the flows and cells of each replication; a metric that is missing in one of them has no mean."""
-    values = (pl.col(metric).cast(pl.Float64) for metric in section.metrics)
-    return section.rows.group_by([*by, WHO, *REPLICATION], maintain_order=True).agg(
-        pl.when(value.is_not_null().all()).then(value.mean()) for value in values
-    )
 
 
 def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
@@ -188,7 +180,8 @@ def _title(section: Section, shown: Shown, found: pl.DataFrame, *, ranges: bool)
     if most == 1:
         return what
     needed = f"[least..greatest]; a 95 % interval needs {_FOR_INTERVAL}"
-    return f"{what}, {needed if ranges else '[95 % interval]'}"
+    over = "" if section.looks == 1 else " over all looks"
+    return f"{what}, {needed if ranges else f'[95 % interval{over}]'}"
 
 
 def width() -> int:

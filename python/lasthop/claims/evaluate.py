@@ -47,9 +47,8 @@ from lasthop.claims.language import (
 )
 from lasthop.claims.records import Records, Values
 from lasthop.errors import InputError
-from lasthop.statistics import Interval, Jackknife
+from lasthop.statistics import CONFIDENCE, Interval, Jackknife
 
-CONFIDENCE = 0.95
 _MOST = 0.8
 """Share of the levels of `most` that must uphold a claim."""
 
@@ -91,6 +90,7 @@ class Part:
     right: float | None
     difference: Interval | None
     bounds: tuple[Bound, ...]
+    confidence: float = CONFIDENCE
 
     def holds(self, confidence: float) -> bool:
         """Whether the part is upheld."""
@@ -107,12 +107,12 @@ class Part:
     @property
     def verdict(self) -> str:
         """The verdict on this part alone."""
-        return _verdict(holds=self.holds(CONFIDENCE), fails=self.fails(CONFIDENCE))
+        return _verdict(holds=self.holds(self.confidence), fails=self.fails(self.confidence))
 
     @property
     def backward(self) -> list[Bound]:
         """The steps of a trend that are seen to go the other way."""
-        return [bound for bound in self.bounds if bound.step and bound.fails(self._among(bound, CONFIDENCE))]
+        return [bound for bound in self.bounds if bound.step and bound.fails(self._among(bound, self.confidence))]
 
     @property
     def strength(self) -> float:
@@ -170,12 +170,14 @@ def _outcome(claim: Claim, records: Records) -> Outcome:
         for place, members in laid.groups(claim.every):
             several = laid.groups(claim.most or claim.some, members)
             whole.append([_part(laid, {**place, **one}, group, claim.within, records) for one, group in several])
-    return _conclude(claim, whole, cells)
+    return _conclude(claim, whole, cells, 1 - records.confidence)
 
 
-def _conclude(claim: Claim, whole: Sequence[Sequence[Part]], cells: Sequence[Part]) -> Outcome:
-    """Combine the parts: every element of `whole` must hold, and it does if enough of its levels do."""
-    chance = 1 - CONFIDENCE
+def _conclude(claim: Claim, whole: Sequence[Sequence[Part]], cells: Sequence[Part], chance: float) -> Outcome:
+    """Combine the parts: every element of `whole` must hold, and it does if enough of its levels do.
+
+    `chance` is the probability of error that a verdict may have.
+    """
     holds, fails, decisive = True, False, []
     for parts in whole:
         needed = math.ceil(_MOST * len(parts)) if claim.most else 1
@@ -223,14 +225,15 @@ class _Evaluation:
     def part(self, place: Place) -> Part:
         """Compute the sides and what must be above 0."""
         text, cells, pairs = self._text(), len(self._places), self._pairs
+        confidence = self._records.confidence
         if pairs == 0:
-            return Part(text, place, cells, 0, None, None, None, ())
+            return Part(text, place, cells, 0, None, None, None, (), confidence)
         with np.errstate(divide="ignore", invalid="ignore"):
             left, right, checks = self._sides()
             scale = float(max(abs(left[0]), abs(right[0])))
             shown = Jackknife.of(left - right, scale)
             bounds = tuple(Bound(Jackknife.of(values, scale), weak, step) for values, weak, step in checks)
-        interval = shown.interval(CONFIDENCE) if shown.defined else None
+        interval = shown.interval(confidence) if shown.defined else None
         defined = all(bound.value.defined for bound in bounds)
         return Part(
             text,
@@ -241,6 +244,7 @@ class _Evaluation:
             _finite(right[0]),
             interval,
             bounds if defined else (),
+            confidence,
         )
 
     def _text(self) -> str:

@@ -10,11 +10,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from lasthop.campaign import FLOWS, PAGES, RUNS, factor_column
+from lasthop.campaign import FLOWS, PAGES, RUNS, factor_column, looks_of
 from lasthop.claims.design import Key
 from lasthop.claims.language import ClaimError
 from lasthop.errors import nearest
+from lasthop.folder import read_manifest
 from lasthop.shorts import with_rates
+from lasthop.statistics import CONFIDENCE, shared
 
 _FILES = {"runs": RUNS, "pages": PAGES, "shorts": "shorts.parquet", "flows": FLOWS}
 _WHO = {"pages": "page", "shorts": "application", "flows": "role"}
@@ -31,9 +33,10 @@ class Records:
     the first table that has them. A replication's value is the mean over its rows.
     """
 
-    def __init__(self, tables: Mapping[str, pl.DataFrame], factors: Sequence[str]) -> None:
-        """Take tables by the names above; `factors` in the scenario's order."""
+    def __init__(self, tables: Mapping[str, pl.DataFrame], factors: Sequence[str], looks: int = 1) -> None:
+        """Take tables by the names above; `factors` in the scenario's order. Intervals must hold over all `looks`."""
         self.factors = list(factors)
+        self.confidence = shared(CONFIDENCE, looks)
         self._tables = {name: self._own(tables[name]) for name in _FILES if name in tables}
         pairs = pl.concat([table.select(_PAIRED_BY) for table in self._tables.values()]).unique().sort(_PAIRED_BY)
         self._pairs = {pair: number for number, pair in enumerate(pairs.rows())}
@@ -51,7 +54,7 @@ class Records:
         tables = {name: pl.read_parquet(file) for name, file in files.items() if file.is_file()}
         if "shorts" in tables:
             tables["shorts"] = with_rates(tables["shorts"])
-        return cls(tables, factors)
+        return cls(tables, factors, looks_of(read_manifest(folder)))
 
     def _own(self, table: pl.DataFrame) -> pl.DataFrame:
         # A column of its own name, such as `protocol` of flows, is not the factor.

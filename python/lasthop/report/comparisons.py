@@ -26,7 +26,7 @@ def compared(results: Results) -> list[Difference]:
     """Compare levels as the study does; without published numbers, those of every factor with the factor's first."""
     if results.assets is None:
         return differences(sections(results.tables))
-    return against_references(results.things, list(results.factors), results.presentation)
+    return against_references(results.things, list(results.factors), results.presentation, results.tables.looks)
 
 
 def signed_ranks(one: Difference, things: Sequence[Timed], seed: int) -> PairedDifference | None:
@@ -42,10 +42,12 @@ def signed_ranks(one: Difference, things: Sequence[Timed], seed: int) -> PairedD
     if not {(one.level,), (one.reference,)} <= sides.keys():
         return None
     pairs = sides[one.level,].join(sides[one.reference,], on=REPLICATION, suffix="_base").sort(REPLICATION)
-    return paired_difference(pairs["value"].to_numpy(), pairs["value_base"].to_numpy(), seed)
+    return paired_difference(pairs["value"].to_numpy(), pairs["value_base"].to_numpy(), seed, one.looks)
 
 
-def against_references(things: Sequence[Timed], factors: Sequence[str], presentation: Presentation) -> list[Difference]:
+def against_references(
+    things: Sequence[Timed], factors: Sequence[str], presentation: Presentation, looks: int = 1
+) -> list[Difference]:
     """Compare each level of the presentation's factor with its reference, replication by replication.
 
     The reference of a case (equal levels of all other factors) is the first of `presentation.references` that it has.
@@ -68,7 +70,7 @@ def against_references(things: Sequence[Timed], factors: Sequence[str], presenta
         )
         for thing in things
         for case, part in thing.rows.partition_by([*others, "role"], as_dict=True, maintain_order=True).items()
-        for one in _case(part, column, thing.metric, presentation.references)
+        for one in _case(part, column, thing.metric, presentation.references, looks)
     ]
     corrected = holm([one.p for one in found])
     return [replace(one, p=float(p)) for one, p in zip(found, corrected, strict=True)]
@@ -78,7 +80,7 @@ def _named(others: Sequence[str], names: dict[str, str]) -> list[str]:
     return [*(names[other] for other in others), WHO]
 
 
-def _case(rows: pl.DataFrame, column: str, metric: str, references: Sequence[str]) -> Iterator[Difference]:
+def _case(rows: pl.DataFrame, column: str, metric: str, references: Sequence[str], looks: int) -> Iterator[Difference]:
     """Yield how each level of `column` differs from the reference; factor, metric and place are the caller's to add."""
     levels = rows.partition_by(column, as_dict=True, maintain_order=True)
     reference = next((name for name in references if (name,) in levels), None)
@@ -96,8 +98,9 @@ def _case(rows: pl.DataFrame, column: str, metric: str, references: Sequence[str
         mean, deviation, middle = pairs.select(
             pl.col("difference").mean(), pl.col("difference").std().alias("deviation"), pl.col("base").mean()
         ).row(0)
-        mean, half, p = tested(mean, deviation, pairs.height, middle, counts=False)
-        yield Difference("", str(level), reference, "", (), pairs.height, mean, mean - half, mean + half, middle, p)
+        mean, half, p = tested(mean, deviation, pairs.height, middle, counts=False, looks=looks)
+        ends = mean - half, mean + half
+        yield Difference("", str(level), reference, "", (), pairs.height, mean, *ends, middle, p, looks)
 
 
 def place(one: Difference) -> str:

@@ -10,10 +10,11 @@ import polars as pl
 
 from lasthop.answer.sections import WHO, sections
 from lasthop.beside import Beside, Tables
-from lasthop.campaign import Campaign
+from lasthop.campaign import Campaign, looks_of
 from lasthop.catalogue import Assets, CurvesSpec, Presentation
 from lasthop.claims.evaluate import Outcome
 from lasthop.comparison import Agreement
+from lasthop.until.looks import Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,9 @@ class Results:
     claims: Sequence[Outcome] = field(default_factory=list)
     curves: Sequence[CurvesSpec] = ()
     beside: Beside | None = None
+    conditions: Sequence[Condition] = ()
+    """What ended the cells, if it was not a number of replications; `precision` is how precise they are."""
+    precision: pl.DataFrame | None = None
 
     @property
     def factors(self) -> dict[str, list[str]]:
@@ -90,7 +94,7 @@ class Results:
     @functools.cached_property
     def tables(self) -> Tables:
         """All records."""
-        return Tables(self.flows, self.campaign.run_rows(), self.pages, self.shorts)
+        return Tables(self.flows, self.campaign.run_rows(), self.pages, self.shorts, looks_of(self.campaign.manifest))
 
     @functools.cached_property
     def things(self) -> list[Timed]:

@@ -1,0 +1,1 @@
+"""Precision instead of a count: `--until "median(elapsed_s) within 2 %"` (docs/until.md)."""

@@ -1,0 +1,89 @@
+"""The conditions of `--until`: STATISTIC(METRIC) [of FLOW] within NUMBER UNIT|% [at LEVEL %].
+
+median(elapsed_s) within 2 %
+p95(queue_delay_p95_s) of call within 5 ms
+mean(throughput_Bps) of download within 10 kbit/s at 99 %
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+
+import polars as pl
+
+from lasthop.answer.sections import metrics_of
+from lasthop.beside import Tables
+from lasthop.errors import InputError, nearest
+from lasthop.metrics import dictionary
+from lasthop.shorts import with_rates
+from lasthop.statistics import CONFIDENCE
+from lasthop.units import units_for
+from lasthop.until.looks import STATISTICS, Condition
+
+_FORM = re.compile(
+    r"\s*(?P<statistic>\w+)\s*\(\s*(?P<metric>\w+)\s*\)"
+    r"(?:\s+of\s+(?P<flow>\S.*?))?"
+    r"\s+within\s+(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<unit>%|[^\W\d][\w/]*)?"
+    r"(?:\s+at\s+(?P<level>\d+(?:\.\d+)?)\s*%)?\s*"
+)
+_TEXTS = ("flow", "application", "protocol", "outcome", "page", "role", "valid")
+"""Columns that are no numbers."""
+_RANGE = (50.0, 99.99)
+
+
+@functools.cache
+def known_metrics() -> Sequence[str]:
+    """Return the metrics that records may have."""
+
+    def row(table: str) -> pl.DataFrame:
+        return pl.DataFrame({name: ["-"] if name in _TEXTS else [0.0] for name in dictionary()[table]})
+
+    return metrics_of(Tables(row("flows"), row("runs"), row("pages"), with_rates(row("shorts"))))
+
+
+def parse(text: str) -> Condition:
+    """Read a condition; raise `InputError` if it is wrong."""
+    form = _FORM.fullmatch(text)
+    if form is None:
+        raise InputError(
+            f"--until \"{text}\": cannot be read. Write it as 'median(elapsed_s) within 2 %' or "
+            "'p95(queue_delay_p95_s) of call within 5 ms at 99 %'."
+        )
+    statistic, metric, flow, unit = (form[name] for name in ("statistic", "metric", "flow", "unit"))
+    _check(text, "statistic", statistic, STATISTICS)
+    _check(text, "metric", metric, known_metrics())
+    number, relative = float(form["number"]), unit == "%"
+    if number == 0:
+        raise InputError(f'--until "{text}": no number of replications is enough for a precision of 0.')
+    tolerance = number / 100 if relative else number * _size(text, metric, unit or "")
+    level = float(form["level"] or 100 * CONFIDENCE)
+    if not _RANGE[0] <= level <= _RANGE[1]:
+        raise InputError(f'--until "{text}": a confidence of {level:g} % is not between 50 % and 99.99 %.')
+    whose = f" of {flow}" if flow else ""
+    width = f"{form['number']} {unit}" if unit else form["number"]
+    written = f"{statistic}({metric}){whose} within {width} at {level:g} %"
+    return Condition(written, statistic, metric, flow, tolerance, relative, level / 100)
+
+
+def _check(text: str, kind: str, word: str, known: Sequence[str]) -> None:
+    if word in known:
+        return
+    if kind == "statistic" and word in ("min", "max"):
+        reason = f"no number of replications bounds a {word} on both sides"
+    else:
+        reason = f"there is no {kind} '{word}'; did you mean '{nearest(word, known)}'?"
+    raise InputError(f'--until "{text}": {reason}. {kind.capitalize()}s: {", ".join(known)}.'.replace("?.", "?"))
+
+
+def _size(text: str, metric: str, unit: str) -> float:
+    """Return the size of a unit in that of the metric."""
+    known = units_for(metric)
+    if unit in known:
+        return known[unit]
+    named = [name for name in known if name]
+    if not unit:
+        raise InputError(f'--until "{text}": {metric} needs a unit: {", ".join(named)}, or %.')
+    guess = f"did you mean '{nearest(unit, named)}'? Units: {', '.join(named)}, or %" if named else "give none, or %"
+    raise InputError(f"--until \"{text}\": '{unit}' is no unit of {metric}; {guess}.")

@@ -1,0 +1,152 @@
+"""How precise the results of a campaign with `--until` are: as a table, and as lines to read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from lasthop.answer.sections import WHO, sections
+from lasthop.answer.show import laid_out, width
+from lasthop.beside import Tables
+from lasthop.campaign import finished
+from lasthop.units import Scale, axis_title, scale_of, unit_of
+from lasthop.until.language import parse
+from lasthop.until.looks import Condition
+from lasthop.until.stopping import values_of
+
+_SCHEMA = {
+    WHO: pl.String,
+    "condition": pl.String,
+    "metric": pl.String,
+    "statistic": pl.String,
+    "value": pl.Float64,
+    "replications": pl.Int64,
+    "unit": pl.String,
+    "ci_low": pl.Float64,
+    "ci_high": pl.Float64,
+    "precision": pl.Float64,
+    "met": pl.Boolean,
+}
+_SHORT_NAMED = 5
+
+
+def conditions_of(manifest: Mapping[str, Any]) -> list[Condition]:
+    """Return the conditions that ended the cells of a campaign; none if it had a given number of replications."""
+    return [parse(text) for text in manifest.get("until", {}).get("conditions", ())]
+
+
+def precision_table(conditions: Sequence[Condition], tables: Tables) -> pl.DataFrame:
+    """Return how precise each flow of each cell is.
+
+    Columns: those of the factors, then those of `_SCHEMA`. `value`, `ci_low` and `ci_high` are in the metric's unit;
+    the interval is that of the last look. `precision` is the distance of the value to the farther end of its interval:
+    as a share of the value if the condition is relative, else in the metric's unit; null if it is unknown.
+    """
+    factors = tables.runs.columns[: tables.runs.columns.index("set")]
+    rows = []
+    for condition in conditions:
+        for found in values_of(condition, tables):
+            values = found.values[~np.isnan(found.values)]
+            if not values.size and not found.unfinished:
+                continue  # this flow has no such metric
+            numbers = condition.intervals(values).tolist() if values.size else [None] * 3
+            reached = float(condition.precision(values)) if values.size else math.nan
+            met = bool(values.size and condition.met(values))
+            value, low, high = numbers
+            own = (condition.text, condition.metric, condition.statistic, value, found.values.size)
+            ends = (unit_of(condition.metric), low, high, reached if math.isfinite(reached) else None)
+            rows.append([*found.levels, found.who[1], *own, *ends, met])
+    schema = dict.fromkeys(factors, pl.String) | _SCHEMA
+    return pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.col(pl.Float64).fill_nan(None))
+
+
+def precision_lines(folder: Path, *, rows: int | None = None, rest: str = "") -> list[str]:
+    """Say how precise finished results are, condition by condition; nothing if they had a given number of runs.
+
+    At most `rows` rows of a table are shown; `rest` says how to see the others.
+    """
+    manifest = finished(folder)
+    if "until" not in manifest:
+        return []
+    tables = Tables.read(folder)
+    conditions = conditions_of(manifest)
+    table = precision_table(conditions, tables)
+    names = sections(tables)[0].factors
+    lines: list[str] = []
+    for condition in conditions:
+        own = table.filter(pl.col("condition") == condition.text)
+        shown = _condition_lines(condition, own, names)
+        lines += ["", f"{condition.text}:", "", *shown[: rows and rows + 1]]
+        if rows is not None and own.height > rows:
+            lines.append(f"  ... and {own.height - rows} more rows: {rest}")
+        untrusted = own.filter(~pl.col("met"), pl.col("precision") <= condition.tolerance).height
+        if untrusted:
+            lines += _wrapped(
+                f"{untrusted} of these rows would be precise, but Student's interval cannot be trusted yet: it takes "
+                "28 + 25 g^2 values of skewness g, and values that are all equal bound no mean. The median has "
+                "no such limits."
+            )
+    return [*lines, "", *(line for sentence in verdict(manifest) for line in _wrapped(sentence))]
+
+
+def _wrapped(sentence: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(sentence, width(), break_on_hyphens=False)
+
+
+def _condition_lines(condition: Condition, rows: pl.DataFrame, names: Mapping[str, str]) -> list[str]:
+    varied = [name for name in names if rows[name].n_unique() > 1]
+    labels = [*varied, *([WHO] if rows[WHO].n_unique() > 1 or not varied else [])]
+    scale = scale_of(condition.metric, rows["value"])
+    what = f"{condition.statistic} of {axis_title(condition.metric, scale)}"
+    texts = [
+        [
+            *(str(row[name]) for name in labels),
+            str(row["replications"]),
+            interval_text(scale, row["value"], row["ci_low"], row["ci_high"]),
+            precision_text(condition, row["precision"]),
+            "yes" if row["met"] else "no",
+        ]
+        for row in rows.iter_rows(named=True)
+    ]
+    heads = [*(names.get(name, name) for name in labels), "n", what, "within", "met"]
+    return laid_out(heads, texts, len(labels), width())
+
+
+def interval_text(scale: Scale, value: float | None, low: float | None, high: float | None) -> str:
+    """Write an estimate with its interval, with two digits of its error; a question mark is an end without bound."""
+    if value is None:
+        return "-"
+    error = max((abs(value - end) for end in (low, high) if end is not None), default=0.0)
+    decimals = scale.decimals_of(error) if error else None
+    ends = ["?" if end is None else scale.number(end, decimals=decimals) for end in (low, high)]
+    return f"{scale.number(value, decimals=decimals)} [{'..'.join(ends)}]"
+
+
+def precision_text(condition: Condition, reached: float | None) -> str:
+    """Write how precise a statistic is."""
+    if reached is None:
+        return "?"
+    return f"{100 * reached:.2g} %" if condition.relative else scale_of(condition.metric, [reached]).text(reached)
+
+
+def verdict(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Say how many cells are precise, and which ones the cap has stopped."""
+    until, cells = manifest["until"], manifest["identity"]["cells"]
+    counts, short = until["replications"], until["short"]
+    least, most = min(counts), max(counts)
+    many = f"{least}" if least == most else f"{least} to {most}"
+    yield f"Precise: {len(cells) - len(short)} of {len(cells)} cells, after {many} replications, {sum(counts)} runs."
+    if short:
+        named = ", ".join(cells[number] or "the only cell" for number in short[:_SHORT_NAMED])
+        more = ", ..." if len(short) > _SHORT_NAMED else ""
+        yield (
+            f"NOT precise after {until['looks'][-1]} replications, the most allowed: {len(short)} of {len(cells)} "
+            f"cells ({named}{more}). More --replications would continue them."
+        )

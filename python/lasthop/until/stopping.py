@@ -1,0 +1,174 @@
+"""How many replications each cell of a campaign gets: as many as its own results need, whatever the other cells do.
+
+After the replications of a look a cell is done if all conditions are met in all flows that they are about. Otherwise it
+goes on to the next look. At the cap it is done in any case. What a cell needs follows from its results alone, so it is
+the same whatever was in the store before, and after any interruption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from lasthop import _core
+from lasthop.answer.sections import WHO, Section, by_replication, metrics_of, sections
+from lasthop.beside import Tables
+from lasthop.errors import InputError, nearest
+from lasthop.roles import COMPLETED
+from lasthop.shorts import with_rates
+from lasthop.until.looks import LOOKS, Condition, looks_up_to
+
+CAP = 1000
+"""The most replications of a cell, unless another number is given."""
+_READ_AT_ONCE = 20_000
+_ELAPSED = "elapsed_s"
+
+Read = Callable[[NDArray[np.bool_]], Mapping[str, pl.DataFrame]]
+"""Returns the records of runs, chosen by cell and replication."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values of a condition's metric for one flow of a cell, a value per replication; NaN where there is none.
+
+    `levels` are the cell's, in the order of the records' columns. `unfinished`: whether a flow did not do all its work.
+    """
+
+    levels: tuple[str | None, ...]
+    who: tuple[str, str]
+    values: NDArray[np.float64]
+    unfinished: bool
+
+
+def _sections(condition: Condition, tables: Tables) -> list[Section]:
+    """Return the sections that have the condition's metric."""
+    return sections(tables, [condition.metric]) if condition.metric in metrics_of(tables) else []
+
+
+def values_of(condition: Condition, tables: Tables) -> Iterator[Values]:
+    """Yield the values that a condition is about."""
+    for section in _sections(condition, tables):
+        rows = section.rows
+        if condition.flow is not None:
+            rows = rows.filter(pl.col(WHO) == condition.flow)
+        elif condition.metric == _ELAPSED and "protocol" in rows.columns:
+            rows = rows.filter(pl.col("protocol") != "udp")  # a stream lasts as long as its sender is told to
+        yield from _by_flow(section, rows, condition.metric)
+
+
+def _tables(records: Mapping[str, pl.DataFrame]) -> Tables:
+    pages, shorts = (None if (frame := records[name]).is_empty() else frame for name in ("pages", "shorts"))
+    return Tables(records["flows"], records["runs"], pages, None if shorts is None else with_rates(shorts))
+
+
+def _by_flow(section: Section, rows: pl.DataFrame, metric: str) -> Iterator[Values]:
+    factors = list(section.factors)
+    keys = [*factors, WHO]
+    done = pl.col("outcome") == COMPLETED if "outcome" in rows.columns else pl.lit(value=True)
+    cut = {row[:-1] for row in rows.group_by(keys).agg((~done).any().alias("_cut")).iter_rows() if row[-1]}
+    single = by_replication(Section(section.title, rows, section.factors, [metric]), factors)
+    for group, own in single.partition_by(keys, as_dict=True, maintain_order=True).items():
+        values = own[metric].fill_null(float("nan")).to_numpy()
+        yield Values(group[:-1], (section.title, str(group[-1])), values, group in cut)
+
+
+class Stopping:
+    """Decides, cell by cell, how many replications a campaign runs."""
+
+    def __init__(self, conditions: Sequence[Condition], cells: Sequence[_core.Cell], cap: int) -> None:
+        """Begin with the first look; raise `InputError` for a cap that allows none."""
+        if not LOOKS[0] <= cap <= LOOKS[-1]:
+            raise InputError(
+                f"--replications {cap}: with --until this is the most that a cell gets; give {LOOKS[0]} to {LOOKS[-1]}."
+            )
+        self.conditions = conditions
+        self.looks = looks_up_to(cap)
+        factors = dict.fromkeys(factor for cell in cells for factor in cell.levels)
+        self._cells = {tuple(cell.levels.get(factor) for factor in factors): n for n, cell in enumerate(cells)}
+        self.counts = np.full(len(cells), self.looks[0])
+        """How many replications each cell gets, as far as is known."""
+        self._read = np.zeros(len(cells), dtype=np.int64)
+        self.undecided = np.ones(len(cells), dtype=bool)
+        """Which cells have not got all their replications yet."""
+        self._short = np.zeros(len(cells), dtype=bool)
+        self._values: list[dict[tuple[int, tuple[str, str]], list[Values]]] = [{} for _ in cells]
+        self._answered = np.zeros(len(conditions), dtype=bool)
+        self._flows: list[dict[str, None]] = [{} for _ in conditions]
+
+    def judge(self, cells: NDArray[np.bool_], read: Read) -> None:
+        """Look at `cells`, which have the replications of their look, and decide on each."""
+        numbers = np.flatnonzero(cells)
+        fresh = self.counts[numbers] - self._read[numbers]
+        for block in np.split(numbers, np.flatnonzero(np.diff(np.cumsum(fresh) // _READ_AT_ONCE)) + 1):
+            self._take(block, read)
+        self._check_conditions()
+        for cell in numbers.tolist():
+            met = self._met(cell)
+            self._short[cell] = not met and self.counts[cell] == self.looks[-1]
+            self.undecided[cell] = not met and not self._short[cell]
+            if self.undecided[cell]:
+                self.counts[cell] = self.looks[self.looks.index(self.counts[cell]) + 1]
+            else:
+                self._values[cell].clear()
+
+    def _take(self, block: NDArray[np.int64], read: Read) -> None:
+        """Read what is new of some cells."""
+        columns = np.arange(self.counts.max())
+        wanted = np.zeros((len(self.counts), columns.size), dtype=bool)
+        wanted[block] = (columns >= self._read[block, None]) & (columns < self.counts[block, None])
+        tables = _tables(read(wanted))
+        for number, condition in enumerate(self.conditions):
+            for found in values_of(condition, tables):
+                self._values[self._cells[found.levels]].setdefault((number, found.who), []).append(found)
+                self._answered[number] |= found.unfinished or not np.isnan(found.values).all()
+            for section in _sections(condition, tables):
+                self._flows[number] |= dict.fromkeys(section.rows[WHO].unique(maintain_order=True))
+        self._read[block] = self.counts[block]
+
+    def _met(self, cell: int) -> bool:
+        """Tell whether a cell meets all conditions."""
+        for (number, _), parts in self._values[cell].items():
+            condition = self.conditions[number]
+            values = np.concatenate([part.values for part in parts])
+            values = values[~np.isnan(values)]
+            if not values.size and not any(part.unfinished for part in parts):
+                continue  # this flow has no such metric
+            if not values.size or not condition.met(values):
+                return False
+        return True
+
+    def _check_conditions(self) -> None:
+        """Raise `InputError` for a condition that no run can answer, once all cells have been looked at."""
+        if not self._read.all():
+            return
+        for condition, flows, answered in zip(self.conditions, self._flows, self._answered, strict=True):
+            start = f'--until "{condition.text}": no run has'
+            if condition.flow is not None and condition.flow not in flows:
+                raise InputError(
+                    f"{start} a flow '{condition.flow}' with {condition.metric}; did you mean "
+                    f"'{nearest(condition.flow, flows)}'? Flows: {', '.join(flows)}."
+                )
+            if not answered:
+                raise InputError(f"{start} a value of {condition.metric}.")
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What the manifest says: the rule, the replications of each cell, and the cells that the cap stopped."""
+        return {
+            "conditions": [condition.text for condition in self.conditions],
+            "looks": list(self.looks),
+            "shares": len(LOOKS),
+            "replications": self.counts.tolist(),
+            "short": np.flatnonzero(self._short).tolist(),
+        }
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Take over what a manifest says."""
+        self.counts[:] = record["replications"]
+        self.undecided[:] = False
+        self._short[record["short"]] = True
