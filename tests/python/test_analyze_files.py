@@ -17,11 +17,10 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
-from tools import require_tools, tcptrace, tool, tshark
+from tools import read_pcap, require_tools, tcptrace, tool, tshark, write_pcap
 
 Main = Callable[..., int]
 Columns = dict[str, list[Any]]
-Packets = list[tuple[int, int, int, bytes]]  # seconds, fraction, wire length, what was captured
 
 LOOPBACK = Path(__file__).parent / "captures" / "loopback.pcap"
 CELL = "link=r1,workload=2tcp1udp,variant=eifel+ecn"
@@ -59,24 +58,6 @@ def micros(server: Path) -> Path:
 
 def streams(file: Path) -> Columns:
     return _core.analyze(str(file))[0]
-
-
-def read_pcap(file: Path) -> Packets:
-    """Return the packets of a little-endian pcap file."""
-    data = file.read_bytes()
-    packets, at = [], 24
-    while at < len(data):
-        seconds, fraction, captured, length = struct.unpack_from("<4I", data, at)
-        packets.append((seconds, fraction, length, data[at + 16 : at + 16 + captured]))
-        at += 16 + captured
-    return packets
-
-
-def write_pcap(file: Path, packets: Packets, link: int = 101, order: str = "<", magic: int = 0xA1B2C3D4) -> Path:
-    head = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 65_535, link)
-    records = (struct.pack(order + "4I", s, f, len(data), length) + data for s, f, length, data in packets)
-    file.write_bytes(head + b"".join(records))
-    return file
 
 
 @pytest.mark.parametrize("form", ["pcapng", "nsecpcap"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,7 @@ CHECKSUMS = [word for proto in ("ip", "tcp", "udp") for word in ("-o", f"{proto}
 IN_ORDER = ("-o", "tcp.reassemble_out_of_order:TRUE")
 
 Pair = tuple[int, int]
+Packets = list[tuple[int, int, int, bytes]]  # seconds, fraction, wire length, what was captured
 
 
 def require_tools() -> None:
@@ -25,6 +27,24 @@ def require_tools() -> None:
 
 def tool(*command: str | Path) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def read_pcap(file: Path) -> Packets:
+    """Return the packets of a little-endian pcap file."""
+    data = file.read_bytes()
+    packets, at = [], 24
+    while at < len(data):
+        seconds, fraction, captured, length = struct.unpack_from("<4I", data, at)
+        packets.append((seconds, fraction, length, data[at + 16 : at + 16 + captured]))
+        at += 16 + captured
+    return packets
+
+
+def write_pcap(file: Path, packets: Packets, link: int = 101, order: str = "<", magic: int = 0xA1B2C3D4) -> Path:
+    head = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 65_535, link)
+    records = (struct.pack(order + "4I", s, f, len(data), length) + data for s, f, length, data in packets)
+    file.write_bytes(head + b"".join(records))
+    return file
 
 
 def tshark(file: Path, fields: tuple[str, ...], *options: str) -> list[list[str]]:
