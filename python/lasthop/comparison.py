@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from lasthop.catalogue import NOT_STATED, Assets
+from lasthop.catalogue import Assets
 from lasthop.factorial import VALUE
+from lasthop.presentation.spec import NOT_STATED
 from lasthop.summary import for_each_level, key_columns
 
 _RELATIVE = 0.05

@@ -17,8 +17,8 @@ import polars as pl
 
 from lasthop.anova import REPLICATION_COLUMNS, TIMES, Analysis, Table, analyse, full_factorial
 from lasthop.campaign import factor_column
-from lasthop.catalogue import FactorialSpec
 from lasthop.lines import Line
+from lasthop.presentation.spec import FactorialSpec
 from lasthop.statistics import mean_interval, mean_intervals
 from lasthop.units import unit_of
 

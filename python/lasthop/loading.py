@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lasthop import _core
-from lasthop.catalogue import SCENARIO_FILE, Assets, CurvesSpec, list_studies, load_assets, load_curves
+from lasthop.catalogue import SCENARIO_FILE, Assets, list_studies, load_assets, load_curves
 from lasthop.claims.file import Claims, claims_file, load_claims
 from lasthop.errors import InputError
+from lasthop.presentation.spec import CurvesSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from pathlib import Path
 from lasthop.atomic import replace_atomically
 from lasthop.beside import Side, Tables, lay_beside
 from lasthop.campaign import Campaign
-from lasthop.catalogue import Assets, CurvesSpec
+from lasthop.catalogue import Assets
 from lasthop.claims.evaluate import evaluate
 from lasthop.claims.file import Claims
 from lasthop.claims.records import Records
 from lasthop.claims.tables import cells_frame, claims_frame
 from lasthop.comparison import agreement, compare
+from lasthop.presentation.spec import CurvesSpec
 from lasthop.report.page import write_report
 from lasthop.report.results import Results
 from lasthop.summary import extra_columns

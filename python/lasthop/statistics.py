@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,13 +34,6 @@ ROUNDING = 1e-9
 _RESAMPLES = 2000
 _EXACT = 13
 """Up to so many pairs all signs of the ranks are tried: 2^13 of them are fewer than scipy's 9999 permutations."""
-
-
-def percentile_method(text: str) -> PercentileMethod:
-    """Return `text` as a percentile method; raise `ValueError` if it is none."""
-    if text not in ("linear", "lower"):
-        raise ValueError(f"unknown percentile method: {text}")
-    return cast("PercentileMethod", text)
 
 
 def percentiles(
@@ -132,6 +125,26 @@ def mean_intervals(values: ArrayLike, confidence: float = CONFIDENCE) -> NDArray
         return np.stack([means, np.full_like(means, np.nan), np.full_like(means, np.nan)])
     half = array.std(axis=-1, ddof=1) / math.sqrt(count) * student(confidence, count - 1)
     return np.stack([means, means - half, means + half])
+
+
+def quantiles_over_sets(
+    values: NDArray[np.float64],
+    sets: NDArray[np.int64],
+    percents: Sequence[float],
+    method: PercentileMethod,
+    confidence: float = CONFIDENCE,
+) -> NDArray[np.float64]:
+    """Mean over the sets of each set's percentiles along the last axis: estimate, low, high by percentile.
+
+    No value may be NaN. The interval is by order statistics, or with several sets Student's over these.
+    """
+    numbers = np.unique(sets)
+    if numbers.size == 0:
+        return np.full((3, len(percents), *values.shape[:-1]), np.nan)
+    if numbers.size == 1:
+        return quantile_intervals(values, percents, method, confidence)
+    per_set = [percentiles(values[..., sets == number], percents, method) for number in numbers]
+    return mean_intervals(np.stack(per_set, axis=-1), confidence)
 
 
 def median_interval(values: ArrayLike, seed: int, confidence: float = 0.95) -> Interval | None:

@@ -12,8 +12,10 @@ import fake_core
 from conftest import copy_study
 from lasthop import _core
 from lasthop.campaign import Campaign, Plan
-from lasthop.catalogue import Assets, load_assets, parse_presentation
+from lasthop.catalogue import Assets, load_assets
 from lasthop.comparison import agreement, agreement_lines, compare, judge
+from lasthop.errors import InputError
+from lasthop.presentation.read import read_presentation
 from lasthop.runner import Threads
 from lasthop.statistics import percentiles
 from lasthop.summary import generic_summary, key_columns, quantiles_over_sets, study_summary
@@ -267,31 +269,62 @@ def test_generic_summary_has_all_numeric_metrics(engine: fake_core.Engine, scena
     assert one(summary, queue="5 packets", flow="tcp1", metric="elapsed_s", statistic="mean") == pytest.approx(mean)
 
 
+ROW = '[[rows.own]]\nflow = "all"\n'
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("text", "error"),
     [
-        "colour = 1",
-        'percentiles = "nearest"',
-        '[[tables]]\nids = "T1"\nkind = "per-flaw"\ntitle = "x"',
-        '[[figure]]\ntitle = "x"',
-        '[[figure]]\ntitle = "x"\ncell = "a=b"\nsize = 3',
-        '[[tables]]\nids = "T1"\nkind = "run-metrics"\ntitle = "x"',
-        "[factorial]\nmetrics = {}\nfactors = { a = {}, b = {} }",
-        "[factorial]\nmetrics = {}\nfactors = { a = {}, b = {}, c = {} }",
+        ("percentils = 1", ":1: percentils: there is no key 'percentils'; did you mean 'percentiles'?"),
+        ('percentiles = "lowest"', ":1: percentiles: 'lowest' is none of linear, lower; did you mean 'lower'?"),
+        ("# x\n[[figure]]\ntitle = 'x'", ":2: figure.cell: the key is missing."),
+        (
+            "[[figure]]\ntitle = 'x'\ncell = 'a'\n[[figure]]\ntitle = 'x'\ncell = 'a'\nreplicaton = 3",
+            ":7: figure.replicaton: there is no key 'replicaton'; did you mean 'replication'?",
+        ),
+        (
+            f"{ROW}numbers = []\n[[tables]]\ntitle = 'x'\nids = 'T1'\nkind = 'owm'",
+            ":7: tables.kind: there is no kind of table 'owm'; did you mean 'own'?",
+        ),
+        (
+            "[[tables]]\nids = 'T1'\nkind = 'effects'\ntitle = 'x'",
+            ":3: tables.kind: [factorial] is missing: the table is of metrics of runs.",
+        ),
+        (
+            f"{ROW}numbers = [\n{{ metric = 'elapsd_s' }}]",
+            ":3: rows.own.numbers: there is no column 'elapsd_s'; did you mean 'elapsed_s'?",
+        ),
+        (
+            f"{ROW}numbers = [{{ metric = 'x', statistics = ['medan'] }}]",
+            ":3: rows.own.numbers.statistics: 'medan' is none of min, p25, median, p75, max, mean, not stated; did you "
+            "mean 'median'?",
+        ),
+        ("tables = 3", ":1: tables: input should be a valid tuple, not 3."),
+        (
+            "[factorial]\nmetrics = {}\nfactors = { a = { name = 'x', levels = {} } }",
+            ":3: factorial.factors: there are 1 factors; a design has three.",
+        ),
     ],
 )
-def test_a_wrong_presentation_is_an_error(text: str) -> None:
-    with pytest.raises(ValueError, match=r"unknown|missing"):
-        parse_presentation(text)
+def test_a_wrong_presentation_is_an_error_with_line_and_remedy(text: str, error: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read_presentation(text)
+    assert str(raised.value) == f"report.toml{error}"
+
+
+def test_all_errors_of_a_presentation_are_said_at_once() -> None:
+    with pytest.raises(InputError) as raised:
+        read_presentation("colour = 1\n[[figure]]\nsize = 3")
+    assert len(str(raised.value).splitlines()) == 4
 
 
 def test_table_numbers_expand() -> None:
-    found = parse_presentation('[[tables]]\nids = "T7 T11-T13"\nkind = "per-flow"\ntitle = "x"')
+    found = read_presentation(f'{ROW}numbers = []\n[[tables]]\nids = "T7 T11-T13"\nkind = "own"\ntitle = "x"')
     assert found.tables[0].ids == ("T7", "T11", "T12", "T13")
 
 
 def test_figures_of_the_study_name_cells_that_exist(engine: fake_core.Engine, study_file: Path) -> None:
     keys = {cell.key for cell in engine.load(str(study_file)).cells}
-    figures = assets_of(study_file).presentation.figures
+    figures = assets_of(study_file).presentation.figure
     assert figures
     assert {figure.cell for figure in figures} <= keys

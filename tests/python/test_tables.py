@@ -10,7 +10,8 @@ import pytest
 
 from lasthop import progress
 from lasthop.answer.differences import Difference
-from lasthop.catalogue import Assets, Presentation, TableSpec
+from lasthop.catalogue import Assets
+from lasthop.presentation.spec import CompareSpec, Presentation, TableSpec
 from lasthop.report.boxes import BoxAxes, BoxPanel, box_figure
 from lasthop.report.comparisons import against_references, forests, place
 from lasthop.report.distributions import box_sections
@@ -44,7 +45,7 @@ def flows(times: dict[tuple[str, str], list[float | None]]) -> pl.DataFrame:
 
 
 def compared(table: pl.DataFrame, *references: str) -> list[Difference]:
-    presentation = Presentation(factor="variant", references=references)
+    presentation = Presentation(compare=CompareSpec("variant", references))
     return against_references(timed(table, None), FACTORS, presentation)
 
 
@@ -122,7 +123,7 @@ def test_page_loads_are_compared_in_pairs_but_not_their_connections() -> None:
     connections = flows({("e0", "a"): [1.0], ("e0", "b"): [2.0]}).with_columns(flow=pl.lit("home/main"))
     things = timed(connections, loads)
     assert [thing.metric for thing in things] == ["response_time_s"]
-    found = against_references(things, FACTORS, Presentation(factor="variant", references=("a",)))
+    found = against_references(things, FACTORS, Presentation(compare=CompareSpec("variant", ("a",))))
     assert [(place(one), one.level, one.mean) for one in found] == [("home", "b", 2.0)]
 
 
@@ -141,7 +142,7 @@ def page_assets(kind: str, rows: list[tuple[object, ...]], **more: object) -> As
     published = pl.DataFrame(
         [("s", "T1", *row) for row in rows], schema=[*KEYS, "value", "note"], orient="row", infer_schema_length=None
     )
-    spec = TableSpec(kind, ("T1",), "Pages", "linear", **more)  # type: ignore[arg-type]
+    spec = TableSpec(kind=kind, ids=("T1",), title="Pages", **more)  # type: ignore[arg-type]
     tables = published.select("study", "table", "workload", "variant").unique(maintain_order=True)
     return Assets(Path(), published, tables, Presentation(misprints=("suspect",), tables=(spec,)))
 
@@ -338,7 +339,7 @@ def test_what_never_ended_has_no_panel() -> None:
 def results(
     flows: pl.DataFrame, pages: pl.DataFrame | None, assets: Assets | None = None, **levels: list[str]
 ) -> Results:
-    presentation = Presentation(factor="variant", references=("a",))
+    presentation = Presentation(compare=CompareSpec("variant", ("a",)))
     made = SimpleNamespace(
         flows=flows, things=timed(flows, pages), factors=levels, presentation=presentation, assets=assets
     )

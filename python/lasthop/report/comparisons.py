@@ -13,7 +13,7 @@ from lasthop import units
 from lasthop.answer.differences import Difference, differences, holm, tested
 from lasthop.answer.sections import REPLICATION, WHO, sections
 from lasthop.campaign import factor_column
-from lasthop.catalogue import Presentation
+from lasthop.presentation.spec import Presentation
 from lasthop.report.intervals import Axis, IntervalView, minus
 from lasthop.report.results import Results, Timed, telling
 from lasthop.statistics import Interval, PairedDifference, paired_difference
@@ -50,10 +50,10 @@ def against_references(
 ) -> list[Difference]:
     """Compare each level of the presentation's factor with its reference, replication by replication.
 
-    The reference of a case (equal levels of all other factors) is the first of `presentation.references` that it has.
+    The reference of a case (equal levels of all other factors) is the first that it has of the presentation's.
     Statistics are those of `lasthop.answer.differences`.
     """
-    factor = presentation.factor
+    factor = presentation.compare.factor
     if factor is None or factor not in factors or not things:
         return []
     column = factor_column(factor)
@@ -70,7 +70,7 @@ def against_references(
         )
         for thing in things
         for case, part in thing.rows.partition_by([*others, "role"], as_dict=True, maintain_order=True).items()
-        for one in _case(part, column, thing.metric, presentation.references, looks)
+        for one in _case(part, column, thing.metric, presentation.compare.references, looks)
     ]
     corrected = holm([one.p for one in found])
     return [replace(one, p=float(p)) for one, p in zip(found, corrected, strict=True)]

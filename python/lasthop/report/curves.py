@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lasthop import units
 from lasthop.campaign import factor_column
-from lasthop.catalogue import CurvesSpec
+from lasthop.presentation.spec import CurvesSpec
 from lasthop.report import style
 from lasthop.report.style import Figure
 from lasthop.statistics import mean_interval

@@ -9,8 +9,8 @@ import polars as pl
 
 from lasthop import units
 from lasthop.campaign import factor_column
-from lasthop.catalogue import NOT_STATED
 from lasthop.comparison import misprinted
+from lasthop.presentation.spec import NOT_STATED
 from lasthop.report.boxes import BoxAxes, BoxPanel, box_figure
 from lasthop.report.results import Results, Timed, telling
 from lasthop.report.style import Figure
@@ -45,7 +45,7 @@ def _figures(thing: Timed, results: Results) -> Iterator[tuple[str, Figure]]:
     than anything else does, so that each has figures of its own.
     """
     names = {factor_column(factor): factor for factor in results.factors}
-    compared = results.presentation.factor
+    compared = results.presentation.compare.factor
     if compared not in results.factors:
         compared = next(reversed(results.factors), None)
     column = factor_column(compared) if compared else _ALL

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from lasthop.catalogue import FactorialSpec
 from lasthop.factorial import EFFECT, SHARE, SQUARES, STANDARD_ERROR, VALUE
+from lasthop.presentation.spec import FactorialSpec
 from lasthop.report.tables import CellView, Row, TableView, number
 
 Record = Mapping[str, object]

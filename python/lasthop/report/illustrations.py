@@ -8,8 +8,8 @@ import polars as pl
 
 from lasthop import units
 from lasthop.campaign import ChosenRun
-from lasthop.catalogue import FigureSpec
 from lasthop.live.engine import LIVE
+from lasthop.presentation.spec import FigureSpec
 from lasthop.report.results import Results
 from lasthop.summary import in_cell
 
@@ -26,7 +26,7 @@ def illustrated(results: Results) -> Iterator[tuple[FigureSpec, ChosenRun]]:
     if plan.engine == LIVE:
         return
     cells = {cell.key: cell for cell in plan.cells}
-    for spec in results.presentation.figures or _median_run(results):
+    for spec in results.presentation.figure or _median_run(results):
         if spec.cell in cells and spec.replication <= plan.replications:
             yield spec, ChosenRun(plan, cells[spec.cell], 1, spec.replication)
 
@@ -49,7 +49,7 @@ def _median_run(results: Results) -> Iterator[FigureSpec]:
     number, value = int(middle["replication"]), middle[thing.metric]
     of = "the only cell" if len(results.campaign.plan.cells) == 1 else f"the first cell ({first.key})"
     if ranked.height == 1:
-        yield FigureSpec(first.key, number, f"The only replication of {of}", "")
+        yield FigureSpec(first.key, f"The only replication of {of}", number)
         return
     what = units.label(thing.metric)
     caption = (
@@ -57,4 +57,4 @@ def _median_run(results: Results) -> Iterator[FigureSpec]:
         f"{' (mean over its flows)' if own.filter(replication=number).height > 1 else ''} is "
         f"{units.human(thing.metric, value)}."
     )
-    yield FigureSpec(first.key, number, f"A typical replication of {of}", caption)
+    yield FigureSpec(first.key, f"A typical replication of {of}", number, caption)

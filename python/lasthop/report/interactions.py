@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from lasthop.catalogue import Assets, FactorialSpec
+from lasthop.catalogue import Assets
 from lasthop.factorial import SHARE, VALUE
+from lasthop.presentation.spec import FactorialSpec
 from lasthop.report import style
 from lasthop.report.results import telling
 from lasthop.report.style import Figure

@@ -205,7 +205,7 @@ class _Sections:
         if self.boxes and len(self.boxes[0][1]) == 1:
             _, (view,), _ = self.boxes.pop(0)
             return replace(view, caption=_BOXES_CAPTION)
-        factor = results.presentation.factor
+        factor = results.presentation.compare.factor
         shown = [one for one in self.found if one.factor == factor]
         if not shown:
             return None

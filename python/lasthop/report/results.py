@@ -11,9 +11,10 @@ import polars as pl
 from lasthop.answer.sections import WHO, sections
 from lasthop.beside import Beside, Tables
 from lasthop.campaign import Campaign, looks_of
-from lasthop.catalogue import Assets, CurvesSpec, Presentation
+from lasthop.catalogue import Assets
 from lasthop.claims.evaluate import Outcome
 from lasthop.comparison import Agreement
+from lasthop.presentation.spec import CompareSpec, CurvesSpec, Presentation
 from lasthop.until.looks import Condition
 
 
@@ -115,8 +116,8 @@ class Results:
         if self.assets is not None:
             presentation = self.assets.presentation
             extra = self.assets.extra_factors(factors)
-            return (
-                replace(presentation, factor=extra[-1], references=tuple(factors[extra[-1]])) if extra else presentation
-            )
+            if not extra:
+                return presentation
+            return replace(presentation, compare=CompareSpec(extra[-1], tuple(factors[extra[-1]])))
         last = next((f for f in reversed(factors) if len(factors[f]) > 1), None)
-        return Presentation(factor=last, references=tuple(factors[last]) if last else ())
+        return Presentation(compare=CompareSpec(last, tuple(factors[last]) if last else ()))

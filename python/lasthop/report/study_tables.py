@@ -8,8 +8,9 @@ from typing import TypeVar
 
 import polars as pl
 
-from lasthop.catalogue import FACTORIAL_KINDS, NOT_STATED, Assets, FactorialSpec, TableSpec
+from lasthop.catalogue import Assets
 from lasthop.comparison import MIDDLES, RATIO, RULES, judge
+from lasthop.presentation.spec import FACTORIAL_KINDS, NOT_STATED, FactorialSpec, TableSpec
 from lasthop.report.factorial_tables import factorial_view
 from lasthop.report.results import telling
 from lasthop.report.tables import CellView, Row, TableGroup, TableView, metric_label, number
