@@ -13,9 +13,11 @@ use std::collections::VecDeque;
 use lasthop_core::{Ecn, Flags, Observer, RetransmissionKind, Segment, TcpEvent};
 
 use crate::clock::{Tick, TickClock};
-use crate::common::{Context, Transmission};
-use crate::config::{InitialSsthresh, RecoveryRules, TcpConfig};
-use rto::RttEstimator;
+use crate::common::{Context, Transmission, WindowReport, ride_on_last};
+use crate::config::{RecoveryRules, TcpConfig};
+use crate::control::{Bytes, Congestion, Controller, Moment, RateSample, Reno, Window};
+use recovery::Recovery;
+use rto::{RttEstimator, Timer};
 use scoreboard::Scoreboard;
 
 /// The sending half under classic rules. Positions and windows are in bytes.
@@ -34,47 +36,20 @@ pub(crate) struct Sender {
     pub window_bytes: u64,
     data_end: u64,
     closing: bool,
-    cwnd: f64,
-    ssthresh: u64,
-    /// Duplicate ACKs since the last new one; in recovery since the last one before it.
-    duplicates: u32,
-    /// In fast recovery: what had been sent when it began.
-    recovery_point: Option<u64>,
-    /// What duplicate ACKs add to the window in fast recovery (Reno, `NewReno`).
-    inflation: u64,
-    /// What is thought to be in the network in fast recovery (SACK).
-    pipe: i64,
+    control: Reno<Bytes>,
+    recovery: Recovery,
     board: Scoreboard,
-    /// Holes below have been sent again in this recovery.
-    repaired: u64,
-    /// Segments sent by limited transmit since the last new ACK.
-    limited: u32,
-    /// What had been sent at the last fast retransmit or timeout.
-    recover: u64,
-    /// Gone back by a timeout or by Tahoe, until `recover` is acknowledged.
-    gone_back: bool,
-    /// What had been sent when the window was last reduced.
-    reduced_at: u64,
     /// Why segments below `max` are sent again.
     resending: RetransmissionKind,
-    /// First byte of the segment that is being timed, and when it left.
-    timed: Option<(u64, Tick)>,
-    rtt: RttEstimator,
-    pub timer: Option<Tick>,
-    /// Expiries since something was acknowledged.
-    expiries: u32,
+    timer: Timer,
     cwr_pending: bool,
-    reported: (u32, u32, u32),
+    report: WindowReport,
     pub out: VecDeque<Transmission>,
 }
 
 impl Sender {
     pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
         let mss = u64::from(mss);
-        let ssthresh = match config.initial_ssthresh {
-            InitialSsthresh::Infinite => u64::MAX,
-            InitialSsthresh::Bytes(bytes) => bytes.0.max(2 * mss),
-        };
         Self {
             clock,
             mss,
@@ -84,29 +59,17 @@ impl Sender {
             window_bytes: 0,
             data_end: 1,
             closing: false,
-            cwnd: (u64::from(config.initial_window) * mss) as f64,
-            ssthresh,
-            duplicates: 0,
-            recovery_point: None,
-            inflation: 0,
-            pipe: 0,
+            control: Reno(Bytes::new(config, mss)),
+            recovery: Recovery::default(),
             board: Scoreboard::default(),
-            repaired: 0,
-            limited: 0,
-            recover: 0,
-            gone_back: false,
-            reduced_at: 0,
             resending: RetransmissionKind::Timeout,
-            timed: None,
-            rtt: RttEstimator::new(
+            timer: Timer::new(RttEstimator::new(
                 clock.ticks(config.rto_min),
                 clock.ticks(config.rto_initial),
                 clock.ticks(config.rto_max),
-            ),
-            timer: None,
-            expiries: 0,
+            )),
             cwr_pending: false,
-            reported: (0, 0, 0),
+            report: WindowReport::default(),
             out: VecDeque::new(),
             config: config.clone(),
         }
@@ -122,16 +85,16 @@ impl Sender {
     pub fn close(&mut self) {
         self.closing = true;
         let all_sent = self.max == self.data_end && self.nxt == self.max;
-        if let Some(last) = self.out.back_mut()
-            && all_sent
-            && last.payload_bytes > 0
-            && last.seq + u64::from(last.payload_bytes) == self.max
-            && self.max < self.una.saturating_add(self.window_bytes)
-        {
-            last.fin = true;
+        let fits = self.max < self.una.saturating_add(self.window_bytes);
+        if all_sent && fits && ride_on_last(&mut self.out, self.max) {
             self.max += 1;
             self.nxt = self.max;
         }
+    }
+
+    /// Tick at which the retransmission timer expires.
+    pub fn timer(&self) -> Option<Tick> {
+        self.timer.due
     }
 
     pub fn fin_sent(&self) -> bool {
@@ -157,10 +120,10 @@ impl Sender {
 
     /// The handshake is complete: the first flight leaves.
     pub fn establish<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        let cut = self.expiries > 0 && self.config.syn_timeout_cuts_window;
+        let cut = self.timer.expiries > 0 && self.config.syn_timeout_cuts_window;
         let segments = if cut { 1 } else { self.config.initial_window };
-        self.cwnd = (u64::from(segments) * self.mss) as f64;
-        self.expiries = 0;
+        self.control.state_mut().restart(u64::from(segments) * self.mss);
+        self.timer.expiries = 0;
         cx.emit(TcpEvent::Established);
         self.send(cx);
         self.report_window(cx);
@@ -205,64 +168,57 @@ impl Sender {
     fn on_new_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, ack: u64, echo: bool) {
         let acked = ack - std::mem::replace(&mut self.una, ack);
         self.nxt = self.nxt.max(ack);
-        self.limited = 0;
+        self.recovery.limited = 0;
         self.board.acknowledge(ack);
         self.take_sample(cx);
         let handshake = ack == 1;
         if !handshake {
-            self.expiries = 0;
+            self.timer.expiries = 0;
         }
         let partial = self.is_partial(ack);
         // Under SACK the window stands still until recovery is over.
-        let held = self.recovery_point.is_some() && self.uses_sack();
+        let held = self.recovery.point.is_some() && self.uses_sack();
         if partial {
             self.on_partial_ack(cx, acked);
         } else {
             self.leave_recovery(cx);
             if !(held || handshake || echo) {
-                self.grow_window();
+                self.control.on_ack(&RateSample { at: self.moment(cx), acked: 1, is_window_limited: true });
             }
         }
         if self.una == self.max {
-            self.timer = None;
+            self.timer.due = None;
         } else {
-            self.restart_timer(cx.tick);
+            self.timer.restart(cx.tick);
         }
     }
 
     /// One segment is timed at a time, and none that was sent twice (Karn). The sample counts the boundaries of
     /// the clock that were crossed, and one.
     fn take_sample<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        if let Some((seq, sent)) = self.timed
-            && self.una > seq
-        {
-            self.timed = None;
-            let ticks = cx.tick - sent + 1;
-            self.rtt.sample(ticks);
+        if let Some(ticks) = self.timer.take_sample(self.una, cx.tick) {
             cx.emit(TcpEvent::RttSample {
                 rtt: self.clock.length(ticks),
-                rto: self.clock.length(self.rtt.rto()),
+                rto: self.clock.length(self.timer.rtt.rto()),
             });
         }
     }
 
-    /// Slow start and congestion avoidance (RFC 5681, section 3.1, equation 3).
-    fn grow_window(&mut self) {
-        let mss = self.mss as f64;
-        self.cwnd += if self.cwnd < self.ssthresh as f64 { mss } else { mss * mss / self.cwnd };
+    fn moment<O: Observer>(&self, cx: &Context<'_, O>) -> Moment {
+        Moment { us: cx.micros(), tick: cx.tick, una: self.una, nxt: self.nxt }
     }
 
-    /// Half of the window, in whole segments, at least two.
-    fn half_window(&self) -> u64 {
-        ((self.cwnd as u64).min(self.window_bytes) / 2 / self.mss).max(2) * self.mss
+    /// The window in use.
+    fn flight(&self) -> u64 {
+        self.control.window().min(self.window_bytes)
     }
 
     /// ECN echo: half the window, once per window of data (RFC 3168, section 6.1.2).
     fn on_ecn_echo<O: Observer>(&mut self, cx: &mut Context<'_, O>, ack: u64) {
-        if ack > self.reduced_at && self.recovery_point.is_none() {
-            self.ssthresh = self.half_window();
-            self.cwnd = self.ssthresh as f64;
-            self.reduced_at = self.max;
+        if ack > self.recovery.reduced_at && self.recovery.point.is_none() {
+            self.control.on_congestion(Congestion::Ecn, self.flight());
+            self.control.state_mut().fall();
+            self.recovery.reduced_at = self.max;
             self.cwr_pending = true;
             cx.emit(TcpEvent::EcnReduction);
         }
@@ -270,13 +226,13 @@ impl Sender {
 
     /// The window in bytes that `cwnd` and its inflation make.
     fn congestion_window(&self) -> u64 {
-        let window = self.cwnd as u64 + self.inflation;
+        let window = self.control.window() + self.recovery.inflation;
         if self.config.silly_window_avoidance { window / self.mss * self.mss } else { window }
     }
 
     /// Sends what the windows allow, from `nxt` on. Returns true if that is anything.
     pub fn send<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
-        if self.recovery_point.is_some() && self.uses_sack() {
+        if self.recovery.point.is_some() && self.uses_sack() {
             return self.send_by_pipe(cx);
         }
         let edge = self.una + self.congestion_window();
@@ -330,35 +286,29 @@ impl Sender {
             push: false,
         });
         if fresh {
-            self.timed.get_or_insert((seq, cx.tick));
+            self.timer.timed.get_or_insert((seq, cx.tick));
         } else {
-            self.timed = self.timed.filter(|&(timed, _)| timed < seq || timed >= end);
+            self.timer.spare(seq..end);
             cx.emit(TcpEvent::Retransmitted { seq, kind: self.resending });
         }
         self.max = self.max.max(end);
-        if self.timer.is_none() {
-            self.restart_timer(cx.tick);
+        if self.timer.due.is_none() {
+            self.timer.restart(cx.tick);
         }
-    }
-
-    /// The timer of k ticks fires at the k-th boundary of the clock from now.
-    fn restart_timer(&mut self, tick: Tick) {
-        self.timer = Some(tick + self.rtt.rto());
     }
 
     /// The retransmission timer expired. Returns false if the retries are used up.
     pub fn on_timeout<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
-        self.timer = None;
-        let limit = if self.una == 0 { self.config.syn_retries } else { self.config.retries };
-        if self.expiries >= limit {
+        self.timer.due = None;
+        if self.timer.expiries >= self.config.most_retries(self.una == 0) {
             return false;
         }
-        self.expiries += 1;
-        cx.emit(TcpEvent::Timeout { seq: self.una, backoff: self.expiries });
+        self.timer.expiries += 1;
+        cx.emit(TcpEvent::Timeout { seq: self.una, backoff: self.timer.expiries });
         self.abandon_recovery();
-        self.rtt.back_off();
+        self.timer.rtt.back_off();
         self.resending = RetransmissionKind::Timeout;
-        self.reduce_to_one_segment();
+        self.reduce_to_one_segment(cx);
         if self.una == 0 {
             self.send_syn(cx);
         } else {
@@ -371,10 +321,6 @@ impl Sender {
     pub fn report_window<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         let segments = |bytes: u64| u32::try_from(bytes / self.mss).unwrap_or(u32::MAX);
         let in_flight = segments(self.nxt - self.una + self.mss - 1);
-        let window = (segments(self.cwnd as u64), segments(self.ssthresh), in_flight);
-        if window != self.reported {
-            self.reported = window;
-            cx.emit(TcpEvent::Window { cwnd: window.0, ssthresh: window.1, in_flight: window.2 });
-        }
+        self.report.tell(cx, segments(self.control.window()), segments(self.control.ssthresh()), in_flight);
     }
 }

@@ -1,10 +1,21 @@
 //! What the stacks share.
 
 mod context;
+mod episode;
 pub(crate) mod metrics;
+mod report;
+mod retransmission_queue;
 pub(crate) mod rtt;
+mod sack;
+mod send_queue;
 mod state;
-pub(crate) mod stream;
+mod stream;
 
 pub(crate) use context::{Context, Transmission};
+pub(crate) use episode::Episode;
+pub(crate) use report::WindowReport;
+pub(crate) use retransmission_queue::{RetransmissionQueue, SentSegment};
+pub(crate) use sack::is_dsack;
+pub(crate) use send_queue::{SendQueue, ride_on_last};
 pub(crate) use state::State;
+pub(crate) use stream::NewSegment;

@@ -230,6 +230,11 @@ impl TcpConfig {
         self.tick * if wheel { WHEEL_TURN } else { 1 }
     }
 
+    /// How often a segment is sent again, a SYN or another, before the connection is given up.
+    pub(crate) fn most_retries(&self, syn: bool) -> u32 {
+        if syn { self.syn_retries } else { self.retries }
+    }
+
     /// The clock of the timestamp option at a host whose timers have this clock.
     pub(crate) fn timestamp_clock(&self, timers: TickClock) -> TickClock {
         if self.recovery == RecoveryRules::ProportionalRate {

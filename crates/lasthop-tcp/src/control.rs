@@ -1,63 +1,206 @@
-//! How the window grows, and how far a loss cuts it: Reno or CUBIC.
+//! Congestion control: what a stack tells an algorithm, and what it asks of it.
+//!
+//! A stack owns loss detection, recovery and timers; an algorithm owns the window. While a stack repairs losses or
+//! limits bursts it shapes the window itself (`Controller::state_mut`), by rules of its own.
 
+mod bytes;
 mod cubic;
+mod reno;
+mod segments;
 
 use crate::clock::Tick;
-use crate::config::CongestionControl;
-pub use cubic::AckTime;
+use crate::config::{CongestionControl, TcpConfig};
 use cubic::Cubic;
 
-/// The algorithm of a connection.
-#[derive(Clone, Debug)]
-pub enum Growth {
-    Reno,
-    Cubic(Box<Cubic>),
+pub(crate) use bytes::Bytes;
+pub(crate) use reno::Reno;
+pub(crate) use segments::{Counting, Segments};
+
+/// When something happened, and what had been acknowledged and sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub us: u64,
+    pub tick: Tick,
+    pub una: u64,
+    pub nxt: u64,
 }
 
-impl Growth {
-    pub fn new(algorithm: CongestionControl, ticks_per_second: u64) -> Self {
-        match algorithm {
-            CongestionControl::Reno => Self::Reno,
-            CongestionControl::Cubic => Self::Cubic(Box::new(Cubic::new(ticks_per_second))),
-            CongestionControl::Bbr => unreachable!("a scenario with BBR is refused before it runs"),
-        }
+/// What one ACK says to congestion control (Linux: `rate_sample`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RateSample {
+    pub at: Moment,
+    /// Segments that have arrived, as far as is known from now on; 1 where the stack counts ACKs.
+    pub acked: u32,
+    /// The window was in use: only then may it grow (RFC 7661).
+    pub is_window_limited: bool,
+}
+
+/// A sign of congestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Congestion {
+    Loss,
+    Ecn,
+}
+
+/// Data leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub tick: Tick,
+    /// Nothing was in flight; when data had left before.
+    pub idle_since: Option<Tick>,
+}
+
+/// The window and the threshold before a reduction; 0 where there is nothing to restore.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prior<A> {
+    pub window: A,
+    pub ssthresh: A,
+}
+
+/// A window in the unit of its stack, with the growth and the reduction of RFC 5681.
+pub(crate) trait Window {
+    /// Segments or bytes.
+    type Amount: Copy;
+
+    fn window(&self) -> Self::Amount;
+
+    fn ssthresh(&self) -> Self::Amount;
+
+    /// Slow start and congestion avoidance (RFC 5681, section 3.1).
+    fn grow(&mut self, sample: &RateSample);
+
+    /// ssthresh becomes half of `flight`, at least two segments (RFC 5681, equation 4).
+    fn halve(&mut self, flight: Self::Amount);
+
+    /// Takes a reduction back (RFC 4015, section 3.2).
+    fn restore(&mut self, prior: Prior<Self::Amount>);
+
+    /// Sends on from a window of this size.
+    fn restart(&mut self, window: Self::Amount);
+}
+
+/// The window's amounts under a controller.
+pub(crate) type Amount<C> = <<C as Controller>::Window as Window>::Amount;
+
+/// An algorithm. What it does not say, it does as Reno.
+pub(crate) trait Controller {
+    type Window: Window;
+
+    fn state(&self) -> &Self::Window;
+
+    /// The window, for the rules of the stack that shape it.
+    fn state_mut(&mut self) -> &mut Self::Window;
+
+    /// The handshake is complete.
+    fn on_start(&mut self, _at: &Moment) {}
+
+    /// Data leaves, for the first time or again.
+    fn on_sent(&mut self, _sent: &Sent) {}
+
+    /// A round-trip sample, before the ACK that brought it is looked at for losses.
+    fn on_rtt(&mut self, _at: &Moment, _rtt_us: u64) {}
+
+    /// An ACK that shows progress while nothing is being repaired.
+    fn on_ack(&mut self, sample: &RateSample) {
+        self.state_mut().grow(sample);
     }
 
-    /// ssthresh after a loss.
-    pub fn ssthresh(&mut self, window: u32) -> u32 {
-        match self {
-            Self::Reno => (window / 2).max(2),
-            Self::Cubic(cubic) => cubic.ssthresh(window),
-        }
+    /// A sign of congestion, once per window of data: ssthresh falls, from what was in use. The stack brings the
+    /// window down to it.
+    fn on_congestion(&mut self, _sign: Congestion, flight: Amount<Self>) {
+        self.state_mut().halve(flight);
     }
 
-    /// Segments to be acknowledged per segment of growth in congestion avoidance, when `acked` more are.
-    pub fn count(&mut self, now: Tick, window: u32, acked: u32) -> u32 {
-        match self {
-            Self::Reno => window,
-            Self::Cubic(cubic) => cubic.count(now, window, acked),
-        }
+    /// The latest reduction was unnecessary.
+    fn on_spurious(&mut self, prior: Prior<Amount<Self>>) {
+        self.state_mut().restore(prior);
     }
 
-    /// Begins anew: at the start, and after a timeout.
-    pub fn reset(&mut self, now_us: u64, nxt: u64) {
-        if let Self::Cubic(cubic) = self {
-            cubic.reset(now_us, nxt);
-        }
+    /// The first timeout of an episode; sending goes on with `window`.
+    fn on_timeout(&mut self, at: &Moment, flight: Amount<Self>, window: Amount<Self>) {
+        self.on_congestion(Congestion::Loss, flight);
+        self.on_persistent(at, window);
     }
 
-    /// Data leaves while nothing is in flight.
-    pub fn on_restart(&mut self, now: Tick, last_sent: Tick) {
-        if let Self::Cubic(cubic) = self {
-            cubic.on_restart(now, last_sent);
-        }
+    /// What was sent after a timeout is lost too: ssthresh stays (RFC 5681, section 3.1).
+    fn on_persistent(&mut self, _at: &Moment, window: Amount<Self>) {
+        self.state_mut().restart(window);
     }
 
-    /// A round-trip sample; true if slow start is to end at this window.
-    pub fn on_sample(&mut self, at: AckTime, rtt_us: u64, window: u32, slow_start: bool) -> bool {
-        match self {
-            Self::Reno => false,
-            Self::Cubic(cubic) => cubic.on_sample(at, rtt_us, window, slow_start),
-        }
+    fn window(&self) -> Amount<Self> {
+        self.state().window()
     }
+
+    fn ssthresh(&self) -> Amount<Self> {
+        self.state().ssthresh()
+    }
+}
+
+/// What an algorithm is set up with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    pub window: Segments,
+    /// Of the host's clock.
+    pub ticks_per_second: u64,
+}
+
+/// Makes the enum over the algorithms of Linux, which hands every call on.
+macro_rules! algorithms {
+    ($($name:ident($algorithm:ty),)*) => {
+        /// The algorithm of a connection.
+        #[derive(Clone, Debug)]
+        #[allow(clippy::large_enum_variant, reason = "one per endpoint, and an endpoint lives on the heap")]
+        pub(crate) enum Control {
+            $($name($algorithm),)*
+        }
+
+        impl Control {
+            pub fn new(config: &TcpConfig, setup: Setup) -> Self {
+                match config.congestion_control {
+                    $(CongestionControl::$name => Self::$name(<$algorithm>::new(setup)),)*
+                    CongestionControl::Bbr => unreachable!("a scenario with BBR is refused before it runs"),
+                }
+            }
+        }
+
+        impl Controller for Control {
+            type Window = Segments;
+
+            fn state(&self) -> &Segments {
+                match self { $(Self::$name(algorithm) => algorithm.state(),)* }
+            }
+            fn state_mut(&mut self) -> &mut Segments {
+                match self { $(Self::$name(algorithm) => algorithm.state_mut(),)* }
+            }
+            fn on_start(&mut self, at: &Moment) {
+                match self { $(Self::$name(algorithm) => algorithm.on_start(at),)* }
+            }
+            fn on_sent(&mut self, sent: &Sent) {
+                match self { $(Self::$name(algorithm) => algorithm.on_sent(sent),)* }
+            }
+            fn on_rtt(&mut self, at: &Moment, rtt_us: u64) {
+                match self { $(Self::$name(algorithm) => algorithm.on_rtt(at, rtt_us),)* }
+            }
+            fn on_ack(&mut self, sample: &RateSample) {
+                match self { $(Self::$name(algorithm) => algorithm.on_ack(sample),)* }
+            }
+            fn on_congestion(&mut self, sign: Congestion, flight: u32) {
+                match self { $(Self::$name(algorithm) => algorithm.on_congestion(sign, flight),)* }
+            }
+            fn on_spurious(&mut self, prior: Prior<u32>) {
+                match self { $(Self::$name(algorithm) => algorithm.on_spurious(prior),)* }
+            }
+            fn on_timeout(&mut self, at: &Moment, flight: u32, window: u32) {
+                match self { $(Self::$name(algorithm) => algorithm.on_timeout(at, flight, window),)* }
+            }
+            fn on_persistent(&mut self, at: &Moment, window: u32) {
+                match self { $(Self::$name(algorithm) => algorithm.on_persistent(at, window),)* }
+            }
+        }
+    };
+}
+
+algorithms! {
+    Reno(Reno<Segments>),
+    Cubic(Cubic),
 }

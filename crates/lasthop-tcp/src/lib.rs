@@ -4,11 +4,11 @@
 //! | --- | --- |
 //! | `endpoint` | one end of a connection: handshake, options, close, abort; `receiver`, `delayed_ack` |
 //! | `sender` | which of the three stacks sends |
-//! | `common` | what the stacks share: the stream, the states and the filter of Linux, cached metrics |
-//! | `linux2` | Linux up to 2.6: windows in segments, time in ticks; `scoreboard`, `recovery`, `undo`, `frto`, `rto` |
-//! | `linux6` | Linux 6: windows in segments, time in microseconds; `scoreboard`, `sack`, `recovery`, `prr`, `rack`, `probe`, `rtt`, `timer` |
+//! | `common` | what the stacks share: what is still to be sent, what is sent and unacknowledged, episodes that may be undone, the states and the filter of Linux, cached metrics |
+//! | `linux2` | Linux up to 2.6: windows in segments, time in ticks. It sends; `ack` takes ACKs in; `scoreboard`, `recovery`, `frto`, `rto` have state of their own |
+//! | `linux6` | Linux 6: windows in segments, time in microseconds. It sends; `ack`, `sack` and `loss` take ACKs in; `scoreboard`, `recovery`, `prr`, `rack`, `probe`, `frto`, `usage`, `rtt`, `timer` have state of their own |
 //! | `classic` | the textbooks, BSD and the simulators of the 1990s: windows in bytes, go-back-N; `recovery`, `scoreboard`, `rto` |
-//! | `control` | congestion control: Reno; `cubic` with `HyStart` |
+//! | `control` | congestion control: the seam, Reno in segments and in bytes, CUBIC with `HyStart` |
 //! | `clock` | ticks and the timer wheel |
 //! | `config` | every switch; profiles are data in `profiles/` |
 //!

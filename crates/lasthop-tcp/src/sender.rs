@@ -1,5 +1,4 @@
-//! The sending half of an endpoint: the sender of Linux up to 2.6, that of Linux 6, or the classic one. `recovery` in the configuration
-//! decides which.
+//! The sending half of an endpoint: which of the three stacks it is.
 
 use std::collections::VecDeque;
 
@@ -49,8 +48,8 @@ impl SendingHalf {
     /// Queues `bytes` of application data, written `write_bytes` at a time.
     pub fn write(&mut self, bytes: u64, write_bytes: u64) {
         match self {
-            Self::Linux2(sender) => sender.write(bytes, write_bytes),
-            Self::Linux6(sender) => sender.write(bytes, write_bytes),
+            Self::Linux2(sender) => sender.queue.write(bytes, write_bytes),
+            Self::Linux6(sender) => sender.queue.write(bytes, write_bytes),
             Self::Classic(sender) => sender.write(bytes),
         }
     }
@@ -66,7 +65,7 @@ impl SendingHalf {
     /// Answers a repeated SYN with the SYN-ACK again.
     pub fn repeat_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         match self {
-            Self::Linux2(sender) => sender.repeat_syn(cx.tick),
+            Self::Linux2(sender) => sender.repeat_syn(cx),
             Self::Linux6(sender) => sender.repeat_syn(cx),
             Self::Classic(sender) => sender.send_syn(cx),
         }
@@ -75,12 +74,7 @@ impl SendingHalf {
     /// The handshake is complete: the first flight leaves.
     pub fn establish<O: Observer>(&mut self, cx: &mut Context<'_, O>, cache: Option<&CachedMetrics>) {
         match self {
-            Self::Linux2(sender) => {
-                sender.ecn_negotiated = sender.config.ecn;
-                sender.start(cx, cache);
-                sender.send_new(cx);
-                sender.report_window(cx);
-            }
+            Self::Linux2(sender) => sender.establish(cx, cache),
             Self::Linux6(sender) => sender.establish(cx, cache),
             Self::Classic(sender) => sender.establish(cx),
         }
@@ -90,10 +84,7 @@ impl SendingHalf {
     pub fn send_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         match self {
             Self::Linux2(sender) => sender.send_new(cx),
-            Self::Linux6(sender) => {
-                sender.send_new(cx);
-                sender.report_window(cx);
-            }
+            Self::Linux6(sender) => sender.send_written(cx),
             Self::Classic(sender) => {
                 sender.send(cx);
             }
@@ -118,49 +109,49 @@ impl SendingHalf {
     /// First sequence number after everything that was handed out to be sent.
     pub fn sent_end(&self) -> u64 {
         match self {
-            Self::Linux2(sender) => sender.nxt,
-            Self::Linux6(sender) => sender.nxt,
+            Self::Linux2(sender) => sender.queue.nxt,
+            Self::Linux6(sender) => sender.queue.nxt,
             Self::Classic(sender) => sender.max,
         }
     }
 
     pub fn fin_sent(&self) -> bool {
         match self {
-            Self::Linux2(sender) => sender.fin_sent,
-            Self::Linux6(sender) => sender.fin_sent,
+            Self::Linux2(sender) => sender.queue.fin_sent,
+            Self::Linux6(sender) => sender.queue.fin_sent,
             Self::Classic(sender) => sender.fin_sent(),
         }
     }
 
     /// True if everything sent is acknowledged, the FIN included.
     pub fn fin_acknowledged(&self) -> bool {
-        either!(self, sender => sender.fin_acknowledged())
+        match self {
+            Self::Linux2(sender) => sender.queue.fin_acknowledged(),
+            Self::Linux6(sender) => sender.queue.fin_acknowledged(),
+            Self::Classic(sender) => sender.fin_acknowledged(),
+        }
     }
 
     /// The connection is open without a handshake; the peer advertises `window_bytes`.
     pub fn skip_handshake(&mut self, window_bytes: u64) {
         match self {
-            Self::Linux2(sender) => {
-                (sender.una, sender.nxt, sender.window_bytes) = (1, 1, window_bytes);
-            }
-            Self::Linux6(sender) => {
-                (sender.una, sender.nxt, sender.window_bytes) = (1, 1, window_bytes);
-            }
+            Self::Linux2(sender) => sender.queue.skip_handshake(window_bytes),
+            Self::Linux6(sender) => sender.queue.skip_handshake(window_bytes),
             Self::Classic(sender) => sender.skip_handshake(window_bytes),
         }
     }
 
     pub fn set_window(&mut self, bytes: u64) {
-        either!(self, sender => sender.window_bytes = bytes);
+        match self {
+            Self::Linux2(sender) => sender.queue.window_bytes = bytes,
+            Self::Linux6(sender) => sender.queue.window_bytes = bytes,
+            Self::Classic(sender) => sender.window_bytes = bytes,
+        }
     }
 
     /// Tick at which the retransmission timer expires.
     pub fn timer(&self) -> Option<Tick> {
-        match self {
-            Self::Linux2(sender) => sender.timer,
-            Self::Linux6(sender) => sender.timer(),
-            Self::Classic(sender) => sender.timer,
-        }
+        either!(self, sender => sender.timer())
     }
 
     /// Smoothed round-trip time and timeout in ticks, where the receiving half wants to know them.
@@ -173,7 +164,11 @@ impl SendingHalf {
 
     /// What is to be put on the wire.
     pub fn out(&mut self) -> &mut VecDeque<Transmission> {
-        either!(self, sender => &mut sender.out)
+        match self {
+            Self::Linux2(sender) => &mut sender.queue.out,
+            Self::Linux6(sender) => &mut sender.queue.out,
+            Self::Classic(sender) => &mut sender.out,
+        }
     }
 
     /// Leaves the connection's metrics for the next one; a classic sender keeps none.

@@ -6,36 +6,60 @@ use lasthop_core::{Observer, RetransmissionKind, SackBlock, TcpEvent};
 use super::Sender;
 use crate::common::Context;
 use crate::config::RecoveryRules;
+use crate::control::{Congestion, Controller};
+
+/// What fast recovery has seen and sent. Positions are in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Recovery {
+    /// Duplicate ACKs since the last new one; in recovery since the last one before it.
+    pub duplicates: u32,
+    /// In fast recovery: what had been sent when it began.
+    pub point: Option<u64>,
+    /// What duplicate ACKs add to the window (Reno, `NewReno`).
+    pub inflation: u64,
+    /// What is thought to be in the network (SACK).
+    pub pipe: i64,
+    /// Holes below have been sent again in this recovery.
+    pub repaired: u64,
+    /// Segments sent by limited transmit since the last new ACK.
+    pub limited: u32,
+    /// What had been sent at the last fast retransmit or timeout.
+    pub recover: u64,
+    /// Gone back by a timeout or by Tahoe, until `recover` is acknowledged.
+    pub gone_back: bool,
+    /// What had been sent when the window was last reduced.
+    pub reduced_at: u64,
+}
 
 impl Sender {
     /// A duplicate ACK; `reported` if SACK told something new.
     pub(super) fn on_duplicate<O: Observer>(&mut self, cx: &mut Context<'_, O>, reported: bool) {
         let rules = self.config.recovery;
-        let recovering = self.recovery_point.is_some();
+        let recovering = self.recovery.point.is_some();
         // With SACK, an ACK that reports nothing shows that a duplicate has arrived (RFC 6675, section 2).
         if rules == RecoveryRules::None || (self.uses_sack() && !recovering && !reported) {
             return;
         }
-        self.duplicates += 1;
+        self.recovery.duplicates += 1;
         let threshold = self.config.dupack_threshold;
         if recovering {
             self.on_further_duplicate(cx);
-        } else if self.duplicates == threshold {
+        } else if self.recovery.duplicates == threshold {
             self.fast_retransmit(cx);
-        } else if self.duplicates < threshold && self.config.limited_transmit {
+        } else if self.recovery.duplicates < threshold && self.config.limited_transmit {
             // One new segment for each of the first duplicates (RFC 3042).
-            let edge = self.una + self.congestion_window() + u64::from(self.duplicates) * self.mss;
-            self.limited += u32::from(self.send_next(cx, edge));
+            let edge = self.una + self.congestion_window() + u64::from(self.recovery.duplicates) * self.mss;
+            self.recovery.limited += u32::from(self.send_next(cx, edge));
         }
     }
 
     fn on_further_duplicate<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         if self.uses_sack() {
-            self.pipe -= self.mss.cast_signed();
+            self.recovery.pipe -= self.mss.cast_signed();
             return;
         }
-        self.inflation += self.mss;
-        let second = (self.duplicates - self.config.dupack_threshold).is_multiple_of(2);
+        self.recovery.inflation += self.mss;
+        let second = (self.recovery.duplicates - self.config.dupack_threshold).is_multiple_of(2);
         if self.config.recovery == RecoveryRules::Newreno && !self.send(cx) && second {
             // One new segment for every two duplicates keeps the flywheel turning (Hoe 1995).
             self.send_next(cx, u64::MAX);
@@ -44,36 +68,37 @@ impl Sender {
 
     fn fast_retransmit<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         // What was sent again needlessly makes duplicates of its own (RFC 2582, section 5).
-        if self.config.fast_retransmit_guard && self.una <= self.recover {
+        if self.config.fast_retransmit_guard && self.una <= self.recovery.recover {
             return;
         }
         self.resending = RetransmissionKind::Fast;
         cx.emit(TcpEvent::RecoveryEntered { recovery_point: self.max });
         if self.config.recovery == RecoveryRules::Tahoe {
-            self.reduce_to_one_segment();
+            self.reduce_to_one_segment(cx);
             return;
         }
         let three = u64::from(self.config.dupack_threshold) * self.mss;
         // The pipe: the window less what the duplicates report, and what limited transmit has added.
-        let sent = self.congestion_window().min(self.window_bytes) + u64::from(self.limited) * self.mss;
-        self.pipe = sent.cast_signed() - three.cast_signed();
-        self.inflation = if self.uses_sack() { 0 } else { three };
-        self.ssthresh = self.half_window();
-        self.cwnd = self.ssthresh as f64;
+        let sent =
+            self.congestion_window().min(self.window_bytes) + u64::from(self.recovery.limited) * self.mss;
+        self.recovery.pipe = sent.cast_signed() - three.cast_signed();
+        self.recovery.inflation = if self.uses_sack() { 0 } else { three };
+        self.control.on_congestion(Congestion::Loss, self.flight());
+        self.control.state_mut().fall();
         self.cwr_pending = self.config.ecn;
-        self.reduced_at = self.max;
+        self.recovery.reduced_at = self.max;
         // With SACK a duplicate counts only if it reports something new, so an echo of what was sent again needlessly
         // cannot start the next recovery.
         if !self.uses_sack() {
-            self.recover = self.max;
+            self.recovery.recover = self.max;
         }
-        self.recovery_point = Some(self.max);
-        self.gone_back = false;
-        self.timed = None;
-        self.timer = None;
+        self.recovery.point = Some(self.max);
+        self.recovery.gone_back = false;
+        self.timer.timed = None;
+        self.timer.due = None;
         let everything = SackBlock { start: self.una, end: self.max };
         let hole = self.board.next_hole(self.una).unwrap_or(everything);
-        self.repaired = self.resend(cx, hole);
+        self.recovery.repaired = self.resend(cx, hole);
     }
 
     /// Sends the first segment of `hole` again; returns where it ends.
@@ -87,68 +112,66 @@ impl Sender {
 
     /// True if `ack` is new but does not end recovery: it leaves something of what had been sent before.
     pub(super) fn is_partial(&self, ack: u64) -> bool {
-        self.config.recovery != RecoveryRules::Reno && self.recovery_point.is_some_and(|point| ack < point)
+        self.config.recovery != RecoveryRules::Reno && self.recovery.point.is_some_and(|point| ack < point)
     }
 
     pub(super) fn on_partial_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, acked: u64) {
         if self.uses_sack() {
             // The retransmission has left the network, and so has the original.
-            self.pipe -= 2 * self.mss.cast_signed();
+            self.recovery.pipe -= 2 * self.mss.cast_signed();
             return;
         }
         if self.config.recovery == RecoveryRules::NewrenoRfc2582 {
             self.deflate(acked);
         } else {
-            self.inflation = 0;
+            self.recovery.inflation = 0;
         }
         self.resend(cx, SackBlock { start: self.una, end: self.max });
     }
 
     /// Partial window deflation (RFC 2582, section 3, step 5).
     fn deflate(&mut self, acked: u64) {
-        if self.inflation > acked {
-            self.inflation -= acked - self.mss.min(acked);
+        if self.recovery.inflation > acked {
+            self.recovery.inflation -= acked - self.mss.min(acked);
         } else {
-            let mss = self.mss as f64;
-            self.cwnd = (self.cwnd - (acked - self.inflation) as f64).max(mss);
-            self.inflation = self.mss;
+            self.control.state_mut().deflate(acked - self.recovery.inflation);
+            self.recovery.inflation = self.mss;
         }
     }
 
     /// A new ACK that is not partial ends fast recovery, if that is under way. What went back is over when all
     /// that had been sent is acknowledged.
     pub(super) fn leave_recovery<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        let caught_up = self.gone_back && self.una >= self.recover;
-        if caught_up || self.recovery_point.is_some() {
+        let caught_up = self.recovery.gone_back && self.una >= self.recovery.recover;
+        if caught_up || self.recovery.point.is_some() {
             cx.emit(TcpEvent::RecoveryLeft);
         }
-        self.gone_back &= !caught_up;
-        self.recovery_point = None;
-        self.inflation = 0;
-        self.duplicates = 0;
+        self.recovery.gone_back &= !caught_up;
+        self.recovery.point = None;
+        self.recovery.inflation = 0;
+        self.recovery.duplicates = 0;
     }
 
     /// A timeout ends whatever was under way, and with it what SACK has told.
     pub(super) fn abandon_recovery(&mut self) {
-        self.recovery_point = None;
-        self.inflation = 0;
-        self.duplicates = 0;
-        self.limited = 0;
+        self.recovery.point = None;
+        self.recovery.inflation = 0;
+        self.recovery.duplicates = 0;
+        self.recovery.limited = 0;
         self.board.clear();
     }
 
     /// Slow start from one segment, back from the first unacknowledged byte.
-    pub(super) fn reduce_to_one_segment(&mut self) {
-        self.ssthresh = self.half_window();
-        self.cwnd = self.mss as f64;
+    pub(super) fn reduce_to_one_segment<O: Observer>(&mut self, cx: &Context<'_, O>) {
+        self.control.on_timeout(&self.moment(cx), self.flight(), self.mss);
         self.cwr_pending = self.config.ecn;
-        self.reduced_at = self.max;
-        self.recover = self.max;
+        self.recovery.reduced_at = self.max;
+        self.recovery.recover = self.max;
         // A SYN that is sent again is no recovery.
-        self.gone_back = self.una > 0;
+        self.recovery.gone_back = self.una > 0;
         self.nxt = self.una;
-        self.timed = None;
-        self.timer = None;
+        self.timer.timed = None;
+        self.timer.due = None;
     }
 
     /// While the pipe is not full: the next hole below the highest byte reported, in order and once each, else
@@ -156,15 +179,15 @@ impl Sender {
     pub(super) fn send_by_pipe<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
         let mut any = false;
         loop {
-            let room = self.congestion_window().cast_signed() - self.pipe;
+            let room = self.congestion_window().cast_signed() - self.recovery.pipe;
             let Ok(room @ 1..) = u64::try_from(room) else { break };
-            let hole = self.board.next_hole(self.repaired.max(self.una));
+            let hole = self.board.next_hole(self.recovery.repaired.max(self.una));
             if let Some(SackBlock { start, end }) = hole {
-                self.repaired = self.resend(cx, SackBlock { start, end: end.min(start + room) });
+                self.recovery.repaired = self.resend(cx, SackBlock { start, end: end.min(start + room) });
             } else if !self.send_next(cx, self.nxt + room) {
                 break;
             }
-            self.pipe += self.mss.cast_signed();
+            self.recovery.pipe += self.mss.cast_signed();
             any = true;
         }
         any

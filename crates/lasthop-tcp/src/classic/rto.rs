@@ -1,5 +1,7 @@
 //! Round-trip estimation on a coarse clock: Jacobson's filter (RFC 6298, section 2) in fixed point, as in BSD.
 
+use std::ops::Range;
+
 use crate::clock::Tick;
 
 /// Smoothed round-trip time and deviation, and the timeout that follows from them. All values are in ticks.
@@ -50,9 +52,58 @@ impl RttEstimator {
     }
 }
 
+/// The retransmission timer. One segment is timed at a time, and none that was sent twice (Karn).
+#[derive(Clone, Debug)]
+pub(super) struct Timer {
+    pub rtt: RttEstimator,
+    /// Tick at which it expires.
+    pub due: Option<Tick>,
+    /// Expiries since something was acknowledged.
+    pub expiries: u32,
+    /// First byte of the segment that is being timed, and when it left.
+    pub timed: Option<(u64, Tick)>,
+}
+
+impl Timer {
+    pub fn new(rtt: RttEstimator) -> Self {
+        Self { rtt, due: None, expiries: 0, timed: None }
+    }
+
+    /// The timer of k ticks fires at the k-th boundary of the clock from now.
+    pub fn restart(&mut self, tick: Tick) {
+        self.due = Some(tick + self.rtt.rto());
+    }
+
+    /// What lies in `range` is sent again: it is not timed.
+    pub fn spare(&mut self, range: Range<u64>) {
+        self.timed = self.timed.filter(|(timed, _)| !range.contains(timed));
+    }
+
+    /// A sample, once the timed segment is acknowledged: the boundaries of the clock that were crossed, and one.
+    pub fn take_sample(&mut self, una: u64, now: Tick) -> Option<Tick> {
+        let (_, sent) = self.timed.take_if(|&mut (seq, _)| una > seq)?;
+        let ticks = now - sent + 1;
+        self.rtt.sample(ticks);
+        Some(ticks)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::RttEstimator;
+    use super::{RttEstimator, Timer};
+
+    #[test]
+    fn one_segment_is_timed_and_none_that_was_sent_twice() {
+        let mut timer = Timer::new(RttEstimator::new(2, 30, 640));
+        timer.timed = Some((100, 5));
+        assert_eq!(timer.take_sample(100, 9), None, "it is still outstanding");
+        assert_eq!(timer.take_sample(101, 9), Some(5));
+        timer.timed = Some((200, 10));
+        timer.spare(100..200);
+        assert!(timer.timed.is_some());
+        timer.spare(150..250);
+        assert_eq!(timer.take_sample(300, 20), None);
+    }
 
     #[test]
     fn timeout_is_srtt_and_four_deviations_in_whole_ticks() {

@@ -1,5 +1,7 @@
 //! The congestion states of Linux.
 
+use lasthop_core::RetransmissionKind;
+
 /// Congestion state of the sender, as Linux names it. The order matters: states before `Cwr` have not
 /// reduced the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,4 +16,16 @@ pub(crate) enum State {
     Recovery,
     /// Recovery after a timeout.
     Loss,
+}
+
+impl State {
+    /// The window is on its way down to ssthresh.
+    pub fn is_reducing(self) -> bool {
+        matches!(self, Self::Cwr | Self::Recovery)
+    }
+
+    /// Why lost segments are sent again.
+    pub fn retransmission_kind(self) -> RetransmissionKind {
+        if self == Self::Loss { RetransmissionKind::Timeout } else { RetransmissionKind::Fast }
+    }
 }

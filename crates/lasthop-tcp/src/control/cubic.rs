@@ -3,6 +3,7 @@
 //! Times are in ticks and, scaled, in 1/1024 s. Powers of two stand for divisions as they do in Linux, so that windows
 //! come out the same to the segment.
 
+use super::{Congestion, Controller, Moment, RateSample, Segments, Sent, Setup, Window};
 use crate::clock::Tick;
 
 /// Window after a loss, in 1024ths.
@@ -20,7 +21,14 @@ const HYSTART_HOST_DELAY_US: u64 = 1_000;
 
 /// The state of CUBIC.
 #[derive(Clone, Debug)]
-pub struct Cubic {
+pub(crate) struct Cubic {
+    window: Segments,
+    curve: Curve,
+}
+
+/// What the window follows.
+#[derive(Clone, Debug)]
+struct Curve {
     ticks_per_second: u64,
     tick_us: u64,
     /// Segments to be acknowledged per segment of growth.
@@ -51,8 +59,62 @@ struct HyStart {
 }
 
 impl Cubic {
+    pub fn new(setup: Setup) -> Self {
+        Self { window: setup.window, curve: Curve::new(setup.ticks_per_second) }
+    }
+}
+
+impl Controller for Cubic {
+    type Window = Segments;
+
+    fn state(&self) -> &Segments {
+        &self.window
+    }
+
+    fn state_mut(&mut self) -> &mut Segments {
+        &mut self.window
+    }
+
+    fn on_start(&mut self, at: &Moment) {
+        self.curve.reset(at.us, at.nxt);
+    }
+
+    fn on_sent(&mut self, sent: &Sent) {
+        if let Some(last) = sent.idle_since {
+            self.curve.on_restart(sent.tick, last);
+        }
+    }
+
+    fn on_rtt(&mut self, at: &Moment, rtt_us: u64) {
+        if self.curve.on_sample(at, rtt_us, self.window.window(), self.window.is_slow_start()) {
+            self.window.set_ssthresh(self.window.window());
+        }
+    }
+
+    fn on_ack(&mut self, sample: &RateSample) {
+        if !sample.is_window_limited {
+            return;
+        }
+        let left = self.window.start_slowly(sample.acked);
+        if left > 0 {
+            let per_segment = self.curve.count(sample.at.tick, self.window.window(), left);
+            self.window.avoid_congestion(left, per_segment);
+        }
+    }
+
+    fn on_congestion(&mut self, _: Congestion, flight: u32) {
+        self.window.reduce(self.curve.ssthresh(flight));
+    }
+
+    fn on_persistent(&mut self, at: &Moment, window: u32) {
+        self.window.restart(window);
+        self.curve.reset(at.us, at.nxt);
+    }
+}
+
+impl Curve {
     /// The state at the start of a connection; the host's clock has so many ticks per second.
-    pub fn new(ticks_per_second: u64) -> Self {
+    fn new(ticks_per_second: u64) -> Self {
         Self {
             ticks_per_second,
             tick_us: 1_000_000 / ticks_per_second,
@@ -71,7 +133,7 @@ impl Cubic {
     }
 
     /// Begins anew: at the start, and after a timeout. Data is sent up to `nxt`.
-    pub fn reset(&mut self, now_us: u64, nxt: u64) {
+    fn reset(&mut self, now_us: u64, nxt: u64) {
         *self = Self::new(self.ticks_per_second);
         self.begin_round(now_us, nxt);
     }
@@ -88,7 +150,7 @@ impl Cubic {
     }
 
     /// ssthresh after a loss (section 4.6), and fast convergence (section 4.7).
-    pub fn ssthresh(&mut self, window: u32) -> u32 {
+    fn ssthresh(&mut self, window: u32) -> u32 {
         self.epoch = None;
         let scaled = |factor: u64, divisor: u64| (u64::from(window) * factor / divisor) as u32;
         self.last_max = if window < self.last_max { scaled(1024 + BETA, 2048) } else { window };
@@ -96,7 +158,7 @@ impl Cubic {
     }
 
     /// Segments to be acknowledged per segment of growth, when `acked` more are.
-    pub fn count(&mut self, now: Tick, window: u32, acked: u32) -> u32 {
+    fn count(&mut self, now: Tick, window: u32, acked: u32) -> u32 {
         self.acked += acked;
         let quiet = now - self.last_time <= self.ticks_per_second / 32;
         if self.last_window == window && quiet {
@@ -155,14 +217,14 @@ impl Cubic {
     }
 
     /// Data leaves after a pause since `last_sent`: the curve has stood still.
-    pub fn on_restart(&mut self, now: Tick, last_sent: Tick) {
+    fn on_restart(&mut self, now: Tick, last_sent: Tick) {
         if let Some(epoch) = &mut self.epoch {
             *epoch = (*epoch + now.saturating_sub(last_sent)).min(now);
         }
     }
 
     /// A round-trip sample. In slow start it may tell that the window is enough: true then.
-    pub fn on_sample(&mut self, at: AckTime, rtt_us: u64, window: u32, slow_start: bool) -> bool {
+    fn on_sample(&mut self, at: &Moment, rtt_us: u64, window: u32, slow_start: bool) -> bool {
         if self.epoch.is_some_and(|epoch| at.tick - epoch < self.ticks_per_second) {
             return false;
         }
@@ -174,7 +236,7 @@ impl Cubic {
     }
 
     /// `HyStart`: slow start ends where a train of ACKs spans half of the round trip, or where the delay grows.
-    fn hystart(&mut self, at: AckTime, delay_us: u64, window: u32) -> bool {
+    fn hystart(&mut self, at: &Moment, delay_us: u64, window: u32) -> bool {
         if at.una > self.hystart.round_end {
             self.begin_round(at.us, at.nxt);
         }
@@ -195,15 +257,6 @@ impl Cubic {
         }
         round.found
     }
-}
-
-/// When an ACK came, and what had been acknowledged and sent.
-#[derive(Clone, Copy, Debug)]
-pub struct AckTime {
-    pub us: u64,
-    pub tick: Tick,
-    pub una: u64,
-    pub nxt: u64,
 }
 
 /// Integer cube root, rounded down. Linux approximates it, to 0.2 % in the mean.

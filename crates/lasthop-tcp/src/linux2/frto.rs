@@ -1,14 +1,45 @@
 //! F-RTO: telling a spurious timeout from a real one by the first two ACKs after it
 //! (draft-sarolahti-tsvwg-tcp-frto-00; RFC 4138, section 2.1; with SACK: RFC 5682, section 3.1).
 
-use lasthop_core::{Observer, TcpEvent, UndoCause};
-
-use super::{AckSigns, FRto, Sender};
-use crate::common::{Context, State};
+use crate::common::State;
 use crate::config::FRtoMode;
 
+/// The examination of a timeout.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FRto {
+    pub mode: FRtoMode,
+    /// While one is under way.
+    pub progress: Option<Progress>,
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    /// Segments outstanding at the timeout.
+    pub flight: u32,
+    /// True once an ACK has advanced the window.
+    pub advanced: bool,
+}
+
+/// What one ACK shows.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "one ACK can show all of it at once")]
+pub(super) struct Shown {
+    /// It advanced the window.
+    pub moved: bool,
+    /// It is no duplicate.
+    pub not_duplicate: bool,
+    /// SACK information that was news; none without SACK.
+    pub sacked: bool,
+    /// Everything sent before the timeout is acknowledged.
+    pub all_old: bool,
+    /// Something sent after the timeout has arrived.
+    pub some_new: bool,
+}
+
 /// What one ACK means to F-RTO.
-enum Verdict {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
     Ignore,
     /// With SACK: duplicates before the first advance are only taken down (step 2).
     Wait,
@@ -17,99 +48,101 @@ enum Verdict {
     Spurious,
 }
 
-impl Sender {
-    /// True if a timeout now is to be examined. Without new data nothing could be learnt; with SACK an
-    /// acknowledged segment must not have been retransmitted earlier (RFC 5682, section 3.1, step 1).
-    pub(super) fn may_enter_frto(&self) -> bool {
-        let examined = match self.config.frto {
+impl FRto {
+    pub fn new(mode: FRtoMode) -> Self {
+        Self { mode, progress: None }
+    }
+
+    /// True if a timeout in this state may be examined. With SACK an acknowledged segment must not have been
+    /// retransmitted earlier (RFC 5682, section 3.1, step 1).
+    pub fn may_begin(&self, state: State) -> bool {
+        let examined = match self.mode {
             FRtoMode::Off => false,
             FRtoMode::Draft2002 | FRtoMode::Rfc4138 => true,
-            FRtoMode::Rfc5682Sack => self.state < State::Recovery,
+            FRtoMode::Rfc5682Sack => state < State::Recovery,
         };
-        examined && self.frto.is_none() && self.new_data_fits()
+        examined && self.progress.is_none()
     }
 
-    /// Step 1: ssthresh is reduced, the head will be retransmitted, nothing is marked lost yet.
-    pub(super) fn enter_frto(&mut self) {
-        let flight = self.board.outstanding();
-        self.reduce_for_timeout(flight);
-        self.cwnd_count = 0;
-        self.board.forget_retransmissions();
-        self.undo_marker = None;
-        self.frto = Some(FRto { flight, advanced: false });
-        self.recovery_point = self.nxt;
-        self.state = State::Open;
-    }
-
-    /// Steps 2 and 3.
-    pub(super) fn on_ack_in_frto<O: Observer>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        signs: AckSigns,
-        prior_una: u64,
-    ) {
-        let Some(frto) = self.frto else { return };
-        let moved = self.una != prior_una;
-        let verdict = if !moved && signs.not_duplicate && !signs.sacked {
+    /// Steps 2 and 3, for a connection with or without SACK.
+    pub fn verdict(&self, Progress { advanced, .. }: Progress, shown: Shown, sack: bool) -> Verdict {
+        let Shown { moved, not_duplicate, sacked, all_old, .. } = shown;
+        if !moved && not_duplicate && !sacked {
             Verdict::Ignore
-        } else if self.config.frto == FRtoMode::Rfc5682Sack && self.config.sack {
-            self.verdict_with_sack(frto, signs, moved)
-        } else if !moved || self.una >= self.recovery_point {
+        } else if self.mode == FRtoMode::Rfc5682Sack && sack {
+            verdict_with_sack(advanced, shown)
+        } else if !moved || all_old {
             // Basic algorithm: a duplicate, or an ACK of everything sent before the timeout.
             Verdict::Real
-        } else if frto.advanced {
+        } else if advanced {
             Verdict::Spurious
         } else {
             Verdict::Advance
+        }
+    }
+}
+
+/// RFC 5682, section 3.1, steps 2 and 3.
+fn verdict_with_sack(advanced: bool, shown: Shown) -> Verdict {
+    let Shown { moved, sacked, all_old, some_new, .. } = shown;
+    if !advanced {
+        return match (moved, all_old) {
+            (false, _) => Verdict::Wait,
+            (true, true) => Verdict::Real,
+            (true, false) => Verdict::Advance,
         };
-        match verdict {
-            Verdict::Ignore => {}
-            Verdict::Wait => self.cwnd = self.cwnd.min(self.board.in_flight().max(1)),
-            Verdict::Real => self.leave_frto_for_loss(),
-            Verdict::Advance => {
-                // Step 2b: two new segments, so that the next ACK tells.
-                self.frto = Some(FRto { advanced: true, ..frto });
-                self.cwnd = self.board.in_flight() + 2;
-                self.send_new(cx);
-                if self.config.frto == FRtoMode::Draft2002 {
-                    self.cwnd = self.ssthresh;
-                }
-            }
-            Verdict::Spurious => {
-                self.frto = None;
-                if self.config.frto == FRtoMode::Draft2002 {
-                    self.cwnd = self.cwnd.min(self.ssthresh);
-                } else {
-                    // RFC 4015, section 3.2: ssthresh back to what was in flight.
-                    self.ssthresh = self.ssthresh.max(frto.flight);
-                }
-                cx.emit(TcpEvent::Undone(UndoCause::FRto));
-            }
+    }
+    // Step 3a: something sent after the timeout has arrived, or nothing that was not known.
+    if some_new || !(moved || sacked) { Verdict::Real } else { Verdict::Spurious }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DUPLICATE: Shown =
+        Shown { moved: false, not_duplicate: false, sacked: false, all_old: false, some_new: false };
+    const ADVANCE: Shown = Shown { moved: true, not_duplicate: true, ..DUPLICATE };
+
+    fn verdict(mode: FRtoMode, advanced: bool, shown: Shown) -> Verdict {
+        FRto::new(mode).verdict(Progress { flight: 4, advanced }, shown, true)
+    }
+
+    #[test]
+    fn two_advances_show_that_the_timeout_was_spurious() {
+        for mode in [FRtoMode::Draft2002, FRtoMode::Rfc4138, FRtoMode::Rfc5682Sack] {
+            assert_eq!(verdict(mode, false, ADVANCE), Verdict::Advance);
+            assert_eq!(verdict(mode, true, ADVANCE), Verdict::Spurious);
         }
     }
 
-    /// RFC 5682, section 3.1, steps 2 and 3.
-    fn verdict_with_sack(&self, frto: FRto, signs: AckSigns, moved: bool) -> Verdict {
-        if !frto.advanced {
-            return match (moved, self.una >= self.recovery_point) {
-                (false, _) => Verdict::Wait,
-                (true, true) => Verdict::Real,
-                (true, false) => Verdict::Advance,
-            };
-        }
-        // Step 3a: something sent after the timeout has arrived, or nothing that was not known.
-        let above = signs.data_lost || self.una > self.recovery_point;
-        if above || !(moved || signs.sacked) { Verdict::Real } else { Verdict::Spurious }
+    #[test]
+    fn a_duplicate_shows_that_it_was_real_unless_sack_tells_more() {
+        assert_eq!(verdict(FRtoMode::Rfc4138, false, DUPLICATE), Verdict::Real);
+        assert_eq!(verdict(FRtoMode::Rfc5682Sack, false, DUPLICATE), Verdict::Wait);
+        let reported = Shown { sacked: true, ..DUPLICATE };
+        assert_eq!(verdict(FRtoMode::Rfc5682Sack, true, reported), Verdict::Spurious);
+        assert_eq!(verdict(FRtoMode::Rfc5682Sack, true, Shown { some_new: true, ..reported }), Verdict::Real);
     }
 
-    /// The timeout was real: what was outstanding at the timeout is lost; what was sent since, the
-    /// retransmitted head too, stays in flight.
-    fn leave_frto_for_loss(&mut self) {
-        let Some(frto) = self.frto.take() else { return };
-        self.board.mark_all_lost(self.recovery_point);
-        self.board.forget_duplicates();
-        self.cwnd = self.board.in_flight() + if frto.advanced { 3 } else { 2 };
-        self.undo_marker = None;
-        self.enter_loss_state(self.recovery_point);
+    #[test]
+    fn an_ack_of_everything_old_proves_nothing() {
+        let all = Shown { all_old: true, ..ADVANCE };
+        for mode in [FRtoMode::Draft2002, FRtoMode::Rfc4138, FRtoMode::Rfc5682Sack] {
+            assert_eq!(verdict(mode, false, all), Verdict::Real);
+        }
+    }
+
+    #[test]
+    fn a_window_update_is_ignored() {
+        let update = Shown { not_duplicate: true, ..DUPLICATE };
+        assert_eq!(verdict(FRtoMode::Rfc4138, true, update), Verdict::Ignore);
+    }
+
+    #[test]
+    fn sack_examines_no_timeout_during_recovery() {
+        assert!(FRto::new(FRtoMode::Rfc4138).may_begin(State::Recovery));
+        assert!(!FRto::new(FRtoMode::Rfc5682Sack).may_begin(State::Recovery));
+        assert!(!FRto::new(FRtoMode::Off).may_begin(State::Open));
     }
 }

@@ -7,7 +7,7 @@ use crate::common::rtt::{Deviation, signed};
 
 /// Smoothed round-trip time, its deviation, and the timeout that follows from them.
 #[derive(Clone, Debug)]
-pub struct RttEstimator {
+pub(super) struct RttEstimator {
     filter: Deviation,
     rto: Tick,
     minimum: Tick,
@@ -71,6 +71,36 @@ impl RttEstimator {
 
     fn update_timeout(&mut self) {
         self.rto = self.filter.timeout().min(self.maximum);
+    }
+}
+
+/// The retransmission timer.
+#[derive(Clone, Debug)]
+pub(super) struct Timer {
+    pub rtt: RttEstimator,
+    /// Tick at which it expires.
+    pub due: Option<Tick>,
+    /// Expiries in the present loss episode.
+    pub expiries: u32,
+    /// No sample has come since the last expiry.
+    pub backed_off: bool,
+}
+
+impl Timer {
+    pub fn new(rtt: RttEstimator) -> Self {
+        Self { rtt, due: None, expiries: 0, backed_off: false }
+    }
+
+    pub fn restart(&mut self, tick: Tick) {
+        self.due = Some(tick + self.rtt.rto());
+    }
+
+    /// It has expired, and what was due is done: the next wait is twice as long.
+    pub fn back_off(&mut self, tick: Tick) {
+        self.expiries += 1;
+        self.backed_off = true;
+        self.rtt.back_off();
+        self.restart(tick);
     }
 }
 

@@ -1,75 +1,95 @@
 //! Tail loss probes (RFC 8985, section 7, as Linux has them).
 
-use super::timer::Alarm;
-use super::{AckFacts, Sender};
-use crate::common::{Context, State};
-use lasthop_core::{Observer, RetransmissionKind, TcpEvent};
+/// The probe that is out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Probe {
+    /// `snd_nxt` after it.
+    end: Option<u64>,
+    /// It sent a segment again.
+    again: bool,
+}
 
-/// Least time that a timer of TCP waits, in microseconds.
-const TIMEOUT_MIN_US: u64 = 2_000;
+/// What an ACK says of the probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing yet.
+    Open,
+    /// It was not needed, or was of new data.
+    Settled,
+    /// A segment had been lost, and the probe has repaired it (section 7.4.2).
+    Repaired,
+}
 
-impl Sender {
-    /// Sets the timer for a probe, unless the timeout would come first. Returns false if there is nothing to probe
-    /// for. `from_now`: the timeout counts from now, else from when the head was sent.
-    pub(super) fn schedule_probe<O: Observer>(&mut self, cx: &Context<'_, O>, from_now: bool) -> bool {
-        let outstanding = self.board.outstanding();
-        let quiet = matches!(self.state, State::Open | State::Cwr);
-        if !self.config.tail_loss_probe || !self.config.sack || outstanding == 0 || !quiet {
-            return false;
-        }
-        let mut wait = if self.rtt.srtt_us() > 0 {
-            let alone = outstanding == 1;
-            let margin = if alone { self.rtt.minimum_us() } else { TIMEOUT_MIN_US };
-            self.rtt.ticks(self.rtt.twice_srtt_us() + margin)
-        } else {
-            self.clock.ticks(self.config.rto_initial)
-        };
-        let to_timeout = if from_now { self.rtt.micros(self.rtt.rto()) } else { self.timeout_left_us(cx) };
-        if to_timeout > 0 {
-            wait = wait.min(self.rtt.ticks(to_timeout));
-        }
-        self.timer.set(Alarm::Probe, cx.tick, wait);
-        true
+/// What an ACK shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shown {
+    pub una: u64,
+    /// D-SACK reports the probe.
+    pub duplicate_of_probe: bool,
+    /// It brings no news at all.
+    pub plain_duplicate: bool,
+}
+
+impl Probe {
+    pub fn is_out(&self) -> bool {
+        self.end.is_some()
     }
 
-    /// Sends one new segment, or else the last one again; one probe at a time.
-    pub(super) fn send_probe<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        if self.probe_end.is_none() {
-            self.probe_retransmits = false;
-            if self.new_data_fits() {
-                cx.emit(TcpEvent::TailLossProbe { seq: self.nxt });
-                self.send_one_new(cx);
-                let limited = self.board.in_flight() >= self.cwnd;
-                self.validate_window(cx.tick, limited);
-                if self.is_reducing() {
-                    self.reduction.sent += 1;
-                }
-            } else if let Some(&last) = self.board.last() {
-                let index = self.board.outstanding() as usize - 1;
-                self.board.note_retransmission(index, cx.micros(), self.delivered, false);
-                self.total_retransmissions += 1;
-                cx.emit(TcpEvent::TailLossProbe { seq: last.seq });
-                self.put_again(cx, &last, RetransmissionKind::Probe);
-                self.probe_retransmits = true;
-            }
-            self.probe_end = Some(self.nxt);
-            self.timer.clear();
-        }
-        self.rearm_timer(cx);
+    /// A segment that it has sent again is out.
+    pub fn is_retransmission(&self) -> bool {
+        self.end.is_some() && self.again
     }
 
-    /// What an ACK says of the probe: if it was needed, a segment had been lost (section 7.4).
-    pub(super) fn process_probe_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, facts: &AckFacts) {
-        let Some(end) = self.probe_end.filter(|&end| self.una >= end) else { return };
-        if !self.probe_retransmits || facts.dsack_of_probe {
-            self.probe_end = None;
-        } else if self.una > end {
-            self.begin_reduction();
-            self.set_state(cx, State::Cwr);
-            self.end_reduction();
-            self.keep_open(cx);
-        } else if !(facts.advanced || facts.not_duplicate() || facts.data_sacked) {
-            self.probe_end = None;
+    /// It has left, and everything sent ends at `end`.
+    pub fn sent(&mut self, end: u64, again: bool) {
+        *self = Self { end: Some(end), again };
+    }
+
+    /// Loss recovery begins, or a reduction: the probe tells nothing any more.
+    pub fn forget(&mut self) {
+        self.end = None;
+    }
+
+    /// True if a D-SACK block that ends at `end` and is no longer than a segment reports it.
+    pub fn ends_at(&self, end: u64) -> bool {
+        self.end == Some(end)
+    }
+
+    pub fn judge(&mut self, shown: Shown) -> Verdict {
+        let Some(end) = self.end.filter(|&end| shown.una >= end) else { return Verdict::Open };
+        if self.again && !shown.duplicate_of_probe && shown.una > end {
+            return Verdict::Repaired;
         }
+        if !self.again || shown.duplicate_of_probe || shown.plain_duplicate {
+            self.end = None;
+            return Verdict::Settled;
+        }
+        Verdict::Open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(again: bool, shown: Shown) -> Verdict {
+        let mut probe = Probe::default();
+        probe.sent(100, again);
+        probe.judge(shown)
+    }
+
+    #[test]
+    fn a_probe_with_new_data_is_settled_by_its_ack() {
+        assert_eq!(judge(false, Shown { una: 99, ..Shown::default() }), Verdict::Open);
+        assert_eq!(judge(false, Shown { una: 100, ..Shown::default() }), Verdict::Settled);
+    }
+
+    #[test]
+    fn a_retransmission_is_settled_by_a_duplicate_and_repaired_by_what_lies_beyond() {
+        let at = Shown { una: 100, ..Shown::default() };
+        assert_eq!(judge(true, at), Verdict::Open, "the ACK may be for either");
+        assert_eq!(judge(true, Shown { duplicate_of_probe: true, ..at }), Verdict::Settled);
+        assert_eq!(judge(true, Shown { plain_duplicate: true, ..at }), Verdict::Settled);
+        assert_eq!(judge(true, Shown { una: 101, ..at }), Verdict::Repaired);
     }
 }

@@ -1,60 +1,87 @@
 //! Proportional rate reduction (RFC 6937) as Linux has it: with the conservative reduction bound, and that of slow start
 //! where an ACK moves the left edge and shows no further loss.
 
-use super::Sender;
-use crate::common::State;
-
 /// Segments delivered and sent since the reduction began.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reduction {
-    pub prior_window: u32,
+    prior_window: u32,
     delivered: u64,
     pub sent: u64,
 }
 
-impl Sender {
-    /// A reduction begins: ssthresh falls at once, the window with the segments that are delivered.
-    pub(super) fn begin_reduction(&mut self) {
-        self.recovery_point = self.nxt;
-        self.probe_end = None;
-        self.cwnd_count = 0;
-        self.prior_cwnd = self.cwnd;
-        self.reduction = Reduction { prior_window: self.cwnd, ..Reduction::default() };
-        self.ssthresh = self.growth.ssthresh(self.cwnd);
-        self.cwr_pending = self.ecn_negotiated;
+/// What one ACK did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    /// Segments it delivered, and segments it showed to be lost.
+    pub delivered: u64,
+    pub lost: u64,
+    /// It moved the left edge.
+    pub advanced: bool,
+}
+
+impl Reduction {
+    /// A reduction begins, from this window.
+    pub fn begin(window: u32) -> Self {
+        Self { prior_window: window, ..Self::default() }
     }
 
-    /// The window after an ACK that delivered so many segments and showed so many losses (section 3).
-    pub(super) fn reduce_window(&mut self, delivered: u64, lost: u64, advanced: bool) {
+    /// The window after an ACK (section 3); none if it delivered nothing.
+    pub fn window(&mut self, in_flight: u32, ssthresh: u32, ack: Progress) -> Option<u32> {
+        let Progress { delivered, lost, advanced } = ack;
         if delivered == 0 {
-            return;
+            return None;
         }
-        let in_flight = i64::from(self.board.in_flight());
-        let room = i64::from(self.ssthresh) - in_flight;
-        let reduction = &mut self.reduction;
-        reduction.delivered += delivered;
-        let sent = reduction.sent.cast_signed();
+        let in_flight = i64::from(in_flight);
+        let room = i64::from(ssthresh) - in_flight;
+        self.delivered += delivered;
+        let sent = self.sent.cast_signed();
         let mut count = if room < 0 {
-            let prior = u64::from(reduction.prior_window);
-            let share = (u64::from(self.ssthresh) * reduction.delivered).div_ceil(prior);
+            let prior = u64::from(self.prior_window);
+            let share = (u64::from(ssthresh) * self.delivered).div_ceil(prior);
             share.cast_signed() - sent
         } else {
-            let conserved = (reduction.delivered.cast_signed() - sent).max(delivered.cast_signed());
+            let conserved = (self.delivered.cast_signed() - sent).max(delivered.cast_signed());
             room.min(conserved + i64::from(advanced && lost == 0))
         };
         // The first retransmission leaves in any case.
-        count = count.max(i64::from(reduction.sent == 0));
-        self.cwnd = u32::try_from(in_flight + count).unwrap_or(0).max(1);
+        count = count.max(i64::from(self.sent == 0));
+        Some(u32::try_from(in_flight + count).unwrap_or(0).max(1))
     }
+}
 
-    /// The reduction is over, and the window is ssthresh unless it was undone.
-    pub(super) fn end_reduction(&mut self) {
-        if self.ssthresh != u32::MAX && (self.state == State::Cwr || self.undo_marker.is_some()) {
-            self.cwnd = self.ssthresh;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Progress = Progress { delivered: 1, lost: 0, advanced: false };
+
+    /// RFC 6937, section 4.1, without the figure's limits: half of what arrives is answered.
+    #[test]
+    fn above_the_threshold_the_window_falls_in_proportion() {
+        let mut reduction = Reduction::begin(20);
+        let mut in_flight = 19;
+        let mut sent = Vec::new();
+        for _ in 0..6 {
+            in_flight -= 1;
+            let window = reduction.window(in_flight, 10, ONE).expect("one was delivered");
+            let now = window - in_flight;
+            reduction.sent += u64::from(now);
+            in_flight += now;
+            sent.push(now);
         }
+        assert_eq!(sent, [1, 0, 1, 0, 1, 0]);
     }
 
-    pub(super) fn is_reducing(&self) -> bool {
-        matches!(self.state, State::Cwr | State::Recovery)
+    #[test]
+    fn below_the_threshold_it_grows_with_what_arrives_and_by_one_on_progress() {
+        let window = |ack| Reduction { prior_window: 20, delivered: 8, sent: 8 }.window(4, 10, ack);
+        assert_eq!(window(ONE), Some(5));
+        assert_eq!(window(Progress { advanced: true, ..ONE }), Some(6));
+        assert_eq!(window(Progress { advanced: true, lost: 1, ..ONE }), Some(5));
+    }
+
+    #[test]
+    fn an_ack_that_delivers_nothing_changes_nothing() {
+        assert_eq!(Reduction::begin(20).window(19, 10, Progress { delivered: 0, ..ONE }), None);
     }
 }

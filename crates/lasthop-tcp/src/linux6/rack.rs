@@ -1,17 +1,10 @@
 //! RACK: what was sent before something that has arrived, and long enough before, is lost (RFC 8985, section 6, as
 //! Linux has it).
 
-use super::Sender;
-use super::scoreboard::{SentSegment, Visit};
-use super::timer::Alarm;
-use crate::clock::Tick;
-use crate::common::{Context, State};
-use lasthop_core::Observer;
+use super::scoreboard::{Scoreboard, SentSegment, Visit};
 
 /// Recoveries that a widened reordering window lasts for.
-pub(super) const WINDOW_PERSISTS: u8 = 16;
-/// Least time that a timer of TCP waits, in microseconds.
-const TIMEOUT_MIN_US: u64 = 2_000;
+const WINDOW_PERSISTS: u8 = 16;
 /// Widest reordering window, in quarters of the least round-trip time.
 const STEPS_MAX: u64 = 255;
 
@@ -25,7 +18,7 @@ pub(super) struct Rack {
     pub advanced: bool,
     /// Width of the reordering window, in quarters of the least round-trip time.
     steps: u64,
-    pub persists: u8,
+    persists: u8,
     /// A D-SACK that may have been RACK's fault has come.
     pub dsack_seen: bool,
     last_delivered: u64,
@@ -48,19 +41,24 @@ impl Default for Rack {
 impl Rack {
     /// A segment has arrived (section 6.2, steps 1 and 2).
     pub fn advance(&mut self, now_us: u64, segment: &SentSegment, least_rtt_us: u64) {
-        let rtt_us = now_us - segment.sent_us;
+        let rtt_us = now_us - segment.sent.us;
         if rtt_us < least_rtt_us && segment.ever_retransmitted {
             // Rather the original than its retransmission.
             return;
         }
         self.advanced = true;
         self.rtt_us = rtt_us;
-        self.sent = self.sent.max((segment.sent_us, segment.end));
+        self.sent = self.sent.max((segment.sent.us, segment.end));
     }
 
     /// Microseconds until a segment counts as lost, from its latest transmission on.
     pub fn patience_us(&self, window_us: u64) -> u64 {
         self.rtt_us + window_us
+    }
+
+    /// Width of the reordering window, where there is one.
+    pub fn window_us(&self, least_rtt_us: u64, srtt_us: u64) -> u64 {
+        (least_rtt_us / 4 * self.steps).min(srtt_us)
     }
 
     /// Once per round trip a D-SACK widens the reordering window (section 6.2, step 4). `prior_delivered` is what had
@@ -80,34 +78,31 @@ impl Rack {
             self.steps = 1;
         }
     }
-}
 
-impl Sender {
-    fn reordering_window_us(&self) -> u64 {
-        if !self.reordering_seen
-            && (self.state >= State::Recovery || self.board.sacked_out >= self.reordering)
-        {
-            return 0;
-        }
-        (self.rtt.least_us() / 4 * self.rack.steps).min(self.rtt.srtt_us())
+    /// A recovery is over. If it was `unnecessary`, the window had better stay wide.
+    pub fn on_recovery_end(&mut self, unnecessary: bool) {
+        self.persists = if unnecessary {
+            (self.persists + 1).min(WINDOW_PERSISTS)
+        } else {
+            self.persists.saturating_sub(1)
+        };
     }
 
-    /// Marks what is lost; returns the microseconds to wait for the rest, if anything is in doubt (section 6.2, step
-    /// 5).
-    fn detect_loss(&mut self, now_us: u64) -> Option<u64> {
-        let patience = self.rack.patience_us(self.reordering_window_us());
-        let latest = self.rack.sent;
+    /// Marks what is lost; returns how many segments are, and the microseconds to wait for the rest if anything is in
+    /// doubt (section 6.2, step 5).
+    pub fn detect(&self, board: &mut Scoreboard, window_us: u64, now_us: u64) -> (u64, Option<u64>) {
+        let patience = self.patience_us(window_us);
         let mut wait = None;
         let mut lost = 0;
-        self.board.visit_by_time(|board, index| {
-            let segment = board.get(index);
+        board.visit_by_time(|board, index| {
+            let segment = board.queue.get(index);
             if segment.lost && !segment.retransmitted {
                 return Visit::Keep;
             }
-            if (segment.sent_us, segment.end) >= latest {
+            if (segment.sent.us, segment.end) >= self.sent {
                 return Visit::Stop;
             }
-            let remaining = (segment.sent_us + patience).saturating_sub(now_us);
+            let remaining = (segment.sent.us + patience).saturating_sub(now_us);
             if remaining > 0 {
                 wait = wait.max(Some(remaining));
                 return Visit::Keep;
@@ -115,35 +110,60 @@ impl Sender {
             lost += u64::from(board.mark_lost(index));
             Visit::Leave
         });
-        self.lost += lost;
-        wait
+        (lost, wait)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scoreboard::Sent;
+    use super::*;
+    use crate::common::NewSegment;
+
+    /// Segment `number` of 10 bytes, sent at `number` ms.
+    fn segment(number: u64) -> SentSegment {
+        let new = NewSegment { payload_bytes: 10, fin: false, push: false };
+        let sent = Sent { us: number * 1_000, delivered_before: 0, number: 1 };
+        SentSegment::new(number * 10..number * 10 + 10, new, false, sent)
     }
 
-    /// Looks for losses after an ACK. Returns true if the timer is set for the rest.
-    pub(super) fn mark_lost_by_rack(&mut self, now_us: u64, tick: Tick) -> bool {
-        if !std::mem::take(&mut self.rack.advanced) {
-            return false;
-        }
-        let Some(wait) = self.detect_loss(now_us) else { return false };
-        let delta = self.rtt.ticks(wait + TIMEOUT_MIN_US).min(self.rtt.rto());
-        self.timer.set(Alarm::Reordering, tick, delta);
-        true
+    fn four_sent() -> Scoreboard {
+        let mut board = Scoreboard::default();
+        (0..4).for_each(|number| board.push(segment(number)));
+        board
     }
 
-    /// The reordering window is over.
-    pub(super) fn on_reordering_timeout<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        let in_flight = self.board.in_flight();
-        let lost = self.lost;
-        self.detect_loss(cx.micros());
-        if self.board.in_flight() != in_flight {
-            if self.state != State::Recovery {
-                self.enter_recovery(cx, false);
-                self.reduce_window(1, self.lost - lost, false);
-            }
-            self.retransmit_lost(cx);
+    #[test]
+    fn what_was_sent_a_window_before_what_arrived_is_lost() {
+        let mut board = four_sent();
+        let mut rack = Rack::default();
+        rack.advance(100_000, &segment(3), 90_000);
+        board.mark_sacked(3);
+        // A round-trip time of 97 ms and a window of 2 ms: 0 is over at 99 ms, 1 at 100 ms, 2 at 101 ms.
+        assert_eq!(rack.detect(&mut board, 2_000, 100_000), (2, Some(1_000)));
+        assert_eq!(board.queue.lost_out(), 2);
+        assert_eq!(rack.detect(&mut board, 2_000, 101_000), (1, None));
+    }
+
+    #[test]
+    fn an_answer_faster_than_any_is_of_the_original() {
+        let mut rack = Rack::default();
+        let again = SentSegment { ever_retransmitted: true, ..segment(3) };
+        rack.advance(10_000, &again, 90_000);
+        assert!(!rack.advanced);
+    }
+
+    #[test]
+    fn a_duplicate_widens_the_window_for_sixteen_recoveries() {
+        let mut rack = Rack { dsack_seen: true, ..Rack::default() };
+        rack.update_window(5, 9);
+        assert_eq!(rack.window_us(40_000, 100_000), 20_000);
+        for _ in 0..16 {
+            rack.update_window(10, 12);
+            assert_eq!(rack.window_us(40_000, 100_000), 20_000);
+            rack.on_recovery_end(false);
         }
-        if self.timer.alarm() != Some(Alarm::Retransmission) {
-            self.rearm_timer(cx);
-        }
+        rack.update_window(10, 12);
+        assert_eq!(rack.window_us(40_000, 100_000), 10_000);
     }
 }

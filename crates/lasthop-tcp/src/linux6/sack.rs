@@ -1,8 +1,10 @@
 //! What SACK and D-SACK blocks say (RFC 2018, RFC 2883).
 
-use super::{AckFacts, Samples, Sender};
-use crate::common::State;
 use lasthop_core::{SackBlock, Segment};
+
+use super::Sender;
+use super::facts::{AckFacts, Samples};
+use crate::common::{State, is_dsack};
 
 impl Sender {
     /// Takes in the SACK option of an ACK.
@@ -14,25 +16,22 @@ impl Sender {
         facts: &mut AckFacts,
         samples: &mut Samples,
     ) {
-        let blocks = segment.sack.as_slice();
-        if blocks.is_empty() || !self.config.sack {
-            return;
-        }
-        let duplicate = is_dsack(blocks, segment.ack) && self.note_dsack(blocks[0], prior_una, facts);
-        let duplicate = duplicate.then_some(blocks[0]);
-        let mut lowest = self.nxt;
+        let Some(&first) = segment.sack.as_slice().first().filter(|_| self.config.sack) else { return };
+        let duplicate = is_dsack(&segment.sack, segment.ack) && self.note_dsack(first, prior_una, facts);
+        let duplicate = duplicate.then_some(first);
+        let mut lowest = self.queue.nxt;
         // In the order of sequence numbers, so that the newest of what arrived is what RACK sees last
         // (tcp_sacktag_write_queue).
         let mut walked = 0;
         for block in segment.sack.in_order().as_slice() {
-            let valid = block.start < block.end && block.end <= self.nxt && block.end > prior_una;
+            let valid = block.start < block.end && block.end <= self.queue.nxt && block.end > prior_una;
             if valid {
                 let rest = SackBlock { start: block.start.max(walked), ..*block };
                 self.apply_block(now_us, rest, duplicate, facts, samples, &mut lowest);
                 walked = walked.max(block.end);
             }
         }
-        if self.state != State::Loss || self.undo_marker.is_some() {
+        if self.recovery.state != State::Loss || self.episode.marker.is_some() {
             self.note_reordering(lowest);
         }
     }
@@ -42,21 +41,22 @@ impl Sender {
         let Some(length) = block.end.checked_sub(block.start).filter(|&length| length > 0) else {
             return false;
         };
-        let mss = u64::from(self.mss);
+        let mss = u64::from(self.queue.mss);
         let segments = length.div_ceil(mss);
-        let of_probe = length <= mss && self.probe_end == Some(block.end);
-        self.dsack_duplicates += segments;
+        let of_probe = length <= mss && self.probe.ends_at(block.end);
+        self.counts.dsack_duplicates += segments;
         facts.dsack_of_probe |= of_probe;
-        if self.dsack_duplicates > self.total_retransmissions {
+        if self.counts.dsack_duplicates > self.counts.retransmissions {
             return false;
         }
         // Without reordering, and for probes, RACK is not to blame.
-        self.rack.dsack_seen |= self.reordering_seen && !of_probe;
+        self.rack.dsack_seen |= self.recovery.reordering_seen && !of_probe;
         facts.dsack = true;
-        self.delivered += segments;
-        let counted = self.undo_marker.is_some_and(|marker| block.end > marker);
-        if counted && self.undo_retransmissions > 0 && block.end <= prior_una {
-            self.undo_retransmissions = (self.undo_retransmissions - segments.cast_signed()).max(0);
+        self.counts.delivered += segments;
+        let open = &mut self.episode.retransmissions;
+        if self.episode.marker.is_some_and(|marker| block.end > marker) && *open > 0 && block.end <= prior_una
+        {
+            *open = (*open - segments.cast_signed()).max(0);
         }
         true
     }
@@ -70,45 +70,37 @@ impl Sender {
         samples: &mut Samples,
         lowest: &mut u64,
     ) {
-        for index in self.board.within(block.start, block.end) {
-            let segment = *self.board.get(index);
+        for index in self.board.queue.within(block.start, block.end) {
+            let segment = *self.board.queue.get(index);
             let duplicate = duplicate.is_some_and(|d| d.start <= segment.seq && segment.end <= d.end);
             if duplicate && segment.ever_retransmitted {
-                let counted = self.undo_marker.is_some_and(|marker| segment.end > marker);
-                if counted && self.undo_retransmissions > 0 {
-                    self.undo_retransmissions -= 1;
+                if self.episode.covers(segment.end) && self.episode.retransmissions > 0 {
+                    self.episode.retransmissions -= 1;
                 }
                 if segment.sacked {
                     *lowest = segment.seq.min(*lowest);
                 }
             }
-            if segment.end <= self.una {
+            if segment.end <= self.queue.una {
                 continue;
             }
             if !segment.sacked {
                 self.rack.advance(now_us, &segment, self.rtt.least_us());
                 samples.note_delivered(&segment);
                 if !segment.ever_retransmitted {
-                    if segment.seq < self.board.highest_sacked(self.una) {
+                    if segment.seq < self.board.highest_sacked(self.queue.una) {
                         *lowest = segment.seq.min(*lowest);
                     }
-                    facts.original_acked |= segment.end <= self.recovery_point;
-                    let first = samples.sacked.map_or(segment.sent_us, |(first, _)| first);
-                    samples.sacked = Some((first, segment.sent_us));
+                    facts.original_acked |= segment.end <= self.recovery.point;
+                    samples.note_sacked(segment.sent.us);
                 }
                 self.board.mark_sacked(index);
                 facts.data_sacked = true;
-                self.delivered += 1;
+                self.counts.delivered += 1;
             }
             if duplicate {
-                self.board.retransmission_arrived(index);
+                self.board.queue.retransmission_is_gone(index);
             }
         }
     }
-}
-
-/// A first block below the ACK, or inside the second, is a D-SACK (RFC 2883, section 4).
-fn is_dsack(blocks: &[SackBlock], ack: u64) -> bool {
-    let first = blocks[0];
-    first.start < ack || blocks.get(1).is_some_and(|b| first.start >= b.start && first.end <= b.end)
 }

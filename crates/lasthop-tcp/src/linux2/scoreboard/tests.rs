@@ -1,28 +1,18 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::common::NewSegment;
 
 /// Segments 0 to `count` - 1 of 10 bytes each, sent at ticks 0, 1, 2, ...
 fn sent(count: u64) -> Scoreboard {
     let mut board = Scoreboard::default();
-    (0..count).for_each(|number| board.push(segment(number)));
+    (0..count).for_each(|number| board.queue.push(segment(number)));
     board
 }
 
 fn segment(number: u64) -> SentSegment {
-    SentSegment {
-        seq: number * 10,
-        end: number * 10 + 10,
-        payload_bytes: 10,
-        syn: false,
-        fin: false,
-        sent: number,
-        retransmitted_before: 0,
-        sacked: false,
-        lost: false,
-        retransmitted: false,
-        ever_retransmitted: false,
-    }
+    let new = NewSegment { payload_bytes: 10, fin: false, push: false };
+    SentSegment::new(number * 10..number * 10 + 10, new, false, Sent { tick: number, before: 0 })
 }
 
 fn sack(board: &mut Scoreboard, start: u64, end: u64) -> SackOutcome {
@@ -31,15 +21,30 @@ fn sack(board: &mut Scoreboard, start: u64, end: u64) -> SackOutcome {
 
 fn apply(board: &mut Scoreboard, start: u64, end: u64, duplicate: bool, marker: Option<u64>) -> SackOutcome {
     let mut outcome = SackOutcome::default();
-    let una = board.head().map_or(0, |head| head.seq);
+    let una = board.queue.head().map_or(0, |head| head.seq);
     let block = SackBlock { start: start * 10, end: end * 10 };
-    board.apply_block(block, una, duplicate, marker, &mut outcome);
+    let episode = Episode { marker, ..Episode::default() };
+    board.apply_block(block, una, duplicate, &episode, &mut outcome);
     outcome
+}
+
+fn retransmit(board: &mut Scoreboard, index: usize, tick: Tick, before: u64) {
+    board.queue.note_retransmission(index, Sent { tick, before }, true);
 }
 
 /// Outstanding, SACKed, lost, retransmitted, in flight.
 fn books(board: &Scoreboard) -> [u32; 5] {
-    [board.outstanding(), board.sacked_out(), board.lost_out(), board.retransmitted_out(), board.in_flight()]
+    [
+        board.queue.outstanding(),
+        board.sacked_out(),
+        board.queue.lost_out(),
+        board.queue.retransmitted_out(),
+        board.in_flight(),
+    ]
+}
+
+fn segments(board: &Scoreboard) -> impl Iterator<Item = &SentSegment> {
+    (0..board.queue.outstanding() as usize).map(|index| board.queue.get(index))
 }
 
 /// The marks of each segment: `.` none, `S` SACKed, `L` lost, `R` lost and retransmitted, `r` retransmitted.
@@ -51,7 +56,7 @@ fn marks(board: &Scoreboard) -> String {
         (_, false, true) => 'r',
         _ => '.',
     };
-    board.queue.iter().map(mark).collect()
+    segments(board).map(mark).collect()
 }
 
 #[test]
@@ -68,9 +73,9 @@ fn sacked_segments_leave_the_flight_once() {
 fn block_that_covers_part_of_a_segment_does_not_count() {
     let mut board = sent(4);
     let mut outcome = SackOutcome::default();
-    board.apply_block(SackBlock { start: 11, end: 29 }, 0, false, None, &mut outcome);
+    board.apply_block(SackBlock { start: 11, end: 29 }, 0, false, &Episode::default(), &mut outcome);
     assert_eq!((outcome.news, marks(&board).as_str()), (false, "...."));
-    board.apply_block(SackBlock { start: 30, end: 20 }, 0, false, None, &mut outcome);
+    board.apply_block(SackBlock { start: 30, end: 20 }, 0, false, &Episode::default(), &mut outcome);
     assert_eq!((outcome.news, marks(&board).as_str()), (false, "...."), "an impossible block");
 }
 
@@ -80,7 +85,7 @@ fn lost_and_retransmitted_segments_are_counted_out_and_in() {
     sack(&mut board, 2, 5);
     board.mark_lost(1, 50);
     assert_eq!((marks(&board).as_str(), books(&board)), ("L.SSS", [5, 3, 1, 0, 1]));
-    board.note_retransmission(0, 9, 50);
+    retransmit(&mut board, 0, 9, 50);
     assert_eq!((marks(&board).as_str(), books(&board)), ("R.SSS", [5, 3, 1, 1, 2]));
     let acked = board.acknowledge(10);
     assert_eq!((acked.segments, acked.data, acked.retransmitted, acked.sent), (1, true, true, None));
@@ -93,7 +98,7 @@ fn lost_and_retransmitted_segments_are_counted_out_and_in() {
 fn sack_of_a_lost_segment_settles_its_retransmission() {
     let mut board = sent(3);
     board.mark_lost(2, 30);
-    board.note_retransmission(0, 9, 30);
+    retransmit(&mut board, 0, 9, 30);
     sack(&mut board, 0, 1);
     assert_eq!((marks(&board).as_str(), books(&board)), ("SL.", [3, 1, 1, 0, 1]));
 }
@@ -102,7 +107,7 @@ fn sack_of_a_lost_segment_settles_its_retransmission() {
 fn sample_comes_from_the_oldest_segment_unless_one_was_retransmitted() {
     let mut board = sent(4);
     assert_eq!(board.acknowledge(20).sent, Some(0));
-    board.note_retransmission(0, 9, 40);
+    retransmit(&mut board, 0, 9, 40);
     let acked = board.acknowledge(40);
     assert!(acked.retransmitted, "Karn's rule");
 }
@@ -111,7 +116,7 @@ fn sample_comes_from_the_oldest_segment_unless_one_was_retransmitted() {
 fn ack_inside_a_segment_keeps_it() {
     let mut board = sent(3);
     assert_eq!(board.acknowledge(15).segments, 1);
-    assert_eq!(board.head().unwrap().seq, 10);
+    assert_eq!(board.queue.head().unwrap().seq, 10);
 }
 
 #[test]
@@ -139,8 +144,8 @@ fn retransmission_is_lost_when_three_segments_sent_after_it_are_reported() {
     let mut board = sent(5);
     sack(&mut board, 1, 5);
     board.mark_lost(1, 50);
-    board.note_retransmission(0, 9, 50);
-    (5..9).for_each(|number| board.push(segment(number)));
+    retransmit(&mut board, 0, 9, 50);
+    (5..9).for_each(|number| board.queue.push(segment(number)));
     assert!(!board.mark_lost_retransmissions(70, 30));
     assert!(!board.mark_lost_retransmissions(79, 30));
     assert_eq!(marks(&board), "RSSSS....");
@@ -151,7 +156,7 @@ fn retransmission_is_lost_when_three_segments_sent_after_it_are_reported() {
 #[test]
 fn lost_retransmission_of_a_segment_not_marked_lost_is_news() {
     let mut board = sent(5);
-    board.note_retransmission(0, 9, 50);
+    retransmit(&mut board, 0, 9, 50);
     assert_eq!(books(&board), [5, 0, 0, 1, 6]);
     assert!(board.mark_lost_retransmissions(80, 30));
     assert_eq!((marks(&board).as_str(), books(&board)), ("L....", [5, 0, 1, 0, 4]));
@@ -170,19 +175,19 @@ fn timeout_marks_all_but_the_sacked_and_tells_of_earlier_retransmissions() {
     sack(&mut board, 2, 3);
     assert!(!board.mark_all_lost(u64::MAX));
     assert_eq!((marks(&board).as_str(), books(&board)), ("LLSLL", [5, 1, 4, 0, 0]));
-    board.note_retransmission(0, 9, 50);
-    board.retransmissions_are_gone();
+    retransmit(&mut board, 0, 9, 50);
+    board.queue.clear_retransmitted(false);
     assert!(board.mark_all_lost(30));
     assert_eq!((marks(&board).as_str(), books(&board)), ("LLS..", [5, 1, 2, 0, 2]));
-    board.clear_lost();
+    board.queue.clear_lost();
     assert_eq!((marks(&board).as_str(), books(&board)), ("..S..", [5, 1, 0, 0, 4]));
 }
 
 #[test]
 fn dsack_counts_retransmissions_above_the_marker_only() {
     let mut board = sent(5);
-    board.note_retransmission(1, 9, 50);
-    board.note_retransmission(3, 9, 50);
+    retransmit(&mut board, 1, 9, 50);
+    retransmit(&mut board, 3, 9, 50);
     assert_eq!(apply(&mut board, 1, 2, true, Some(20)).duplicates, 0);
     assert_eq!(apply(&mut board, 3, 4, true, Some(20)).duplicates, 1);
     assert_eq!(apply(&mut board, 2, 3, true, Some(20)).duplicates, 0, "never retransmitted");
@@ -194,7 +199,7 @@ fn next_to_retransmit_is_lost_and_next_hole_untagged() {
     let mut board = sent(6);
     sack(&mut board, 3, 5);
     board.mark_lost(2, 60);
-    board.note_retransmission(0, 9, 60);
+    retransmit(&mut board, 0, 9, 60);
     assert_eq!(marks(&board), "RL.SS.");
     assert_eq!((board.next_lost(0), board.next_lost(2)), (Some(1), None));
     assert_eq!((board.next_hole(0), board.next_hole(3)), (Some(2), None));
@@ -238,7 +243,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn take(board: &mut Scoreboard, step: &Step, next: &mut u64) {
     match *step {
         Step::Send => {
-            board.push(segment(*next));
+            board.queue.push(segment(*next));
             *next += 1;
         }
         Step::Sack { start, length, duplicate } => {
@@ -253,19 +258,19 @@ fn take(board: &mut Scoreboard, step: &Step, next: &mut u64) {
         Step::AllLost(limit) => {
             board.mark_all_lost(limit);
         }
-        Step::ClearLost => board.clear_lost(),
-        Step::ClearRetransmitted => board.forget_retransmissions(),
+        Step::ClearLost => board.queue.clear_lost(),
+        Step::ClearRetransmitted => board.queue.clear_retransmitted(true),
         Step::LostRetransmissions(furthest) => {
             board.mark_lost_retransmissions(furthest, 30);
         }
         Step::RetransmitLost => {
             if let Some(index) = board.next_lost(0) {
-                board.note_retransmission(index, *next, *next * 10);
+                retransmit(board, index, *next, *next * 10);
             }
         }
         Step::RetransmitHole => {
             if let Some(index) = board.next_hole(0) {
-                board.note_retransmission(index, *next, *next * 10);
+                retransmit(board, index, *next, *next * 10);
             }
         }
     }
@@ -278,14 +283,14 @@ proptest! {
         let mut next = 0;
         for step in &steps {
             take(&mut board, step, &mut next);
-            let count = |mark: fn(&SentSegment) -> bool| board.queue.iter().filter(|s| mark(s)).count() as u32;
+            let count = |mark: fn(&SentSegment) -> bool| segments(&board).filter(|s| mark(s)).count() as u32;
             prop_assert_eq!(board.sacked_out(), count(|s| s.sacked));
-            prop_assert_eq!(board.lost_out(), count(|s| s.lost));
-            prop_assert_eq!(board.retransmitted_out(), count(|s| s.retransmitted));
+            prop_assert_eq!(board.queue.lost_out(), count(|s| s.lost));
+            prop_assert_eq!(board.queue.retransmitted_out(), count(|s| s.retransmitted));
             prop_assert_eq!(count(|s| s.sacked && s.lost), 0);
-            let furthest = board.queue.iter().rposition(|s| s.sacked).map_or(0, |index| index as u32 + 1);
+            let furthest = segments(&board).zip(1..).filter(|(s, _)| s.sacked).last().map_or(0, |(_, number)| number);
             prop_assert_eq!(board.furthest_sacked(), furthest);
-            prop_assert!(board.in_flight() <= 2 * board.outstanding());
+            prop_assert!(board.in_flight() <= 2 * board.queue.outstanding());
         }
     }
 }

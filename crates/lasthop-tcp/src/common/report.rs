@@ -1,0 +1,20 @@
+//! The window as observers are told of it.
+
+use lasthop_core::{Observer, TcpEvent};
+
+use super::context::Context;
+
+/// Tells the window whenever it differs from what was told last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WindowReport(u32, u32, u32);
+
+impl WindowReport {
+    /// Window, threshold and what is in flight, all in segments.
+    pub fn tell<O: Observer>(&mut self, cx: &mut Context<'_, O>, cwnd: u32, ssthresh: u32, in_flight: u32) {
+        let window = Self(cwnd, ssthresh, in_flight);
+        if window != *self {
+            *self = window;
+            cx.emit(TcpEvent::Window { cwnd, ssthresh, in_flight });
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What a stack of Linux has still to send, and what it hands out to be put on the wire.
+
+use std::collections::VecDeque;
+
+use lasthop_core::Ecn;
+
+use super::context::Transmission;
+use super::retransmission_queue::SentSegment;
+use super::stream::{NewSegment, Stream};
+
+/// The stream, the receiver's window over it, and the segments on their way to the wire.
+#[derive(Clone, Debug)]
+pub(crate) struct SendQueue {
+    pub mss: u32,
+    /// First unacknowledged byte.
+    pub una: u64,
+    /// First byte never sent.
+    pub nxt: u64,
+    /// Window that the receiver advertises.
+    pub window_bytes: u64,
+    pub fin_sent: bool,
+    /// Both ends want ECN.
+    pub ecn: bool,
+    /// The next new segment tells that the window was reduced (CWR).
+    pub cwr_pending: bool,
+    pub out: VecDeque<Transmission>,
+    stream: Stream,
+}
+
+impl SendQueue {
+    /// An empty queue; the SYN comes first.
+    pub fn new(mss: u32) -> Self {
+        Self {
+            mss,
+            una: 0,
+            nxt: 0,
+            window_bytes: 0,
+            fin_sent: false,
+            ecn: false,
+            cwr_pending: false,
+            out: VecDeque::new(),
+            stream: Stream::new(),
+        }
+    }
+
+    /// The connection is open without a handshake; the peer advertises `window_bytes`.
+    pub fn skip_handshake(&mut self, window_bytes: u64) {
+        (self.una, self.nxt, self.window_bytes) = (1, 1, window_bytes);
+    }
+
+    /// Queues `bytes` of application data, written `write_bytes` at a time.
+    pub fn write(&mut self, bytes: u64, write_bytes: u64) {
+        self.stream.write(bytes, write_bytes);
+    }
+
+    /// No more data will be written: the FIN follows the last byte. Returns true if it rides on the last segment,
+    /// which still waits to be put on the wire.
+    pub fn close(&mut self) -> bool {
+        self.stream.close();
+        let fin_is_next = self.next().is_some_and(|new| new.payload_bytes == 0) && self.fits();
+        let rides = fin_is_next && ride_on_last(&mut self.out, self.nxt);
+        if rides {
+            self.nxt += 1;
+            self.fin_sent = true;
+        }
+        rides
+    }
+
+    /// True if everything sent is acknowledged, the FIN included.
+    pub fn fin_acknowledged(&self) -> bool {
+        self.fin_sent && self.una == self.nxt
+    }
+
+    /// The next new segment.
+    pub fn next(&self) -> Option<NewSegment> {
+        if self.fin_sent { None } else { self.stream.next(self.nxt, self.mss) }
+    }
+
+    /// True if there is something new to send and the receiver's window has room for it.
+    pub fn fits(&self) -> bool {
+        self.next().is_some_and(|new| {
+            let end = self.nxt + u64::from(new.payload_bytes) + u64::from(new.fin);
+            end <= self.una.saturating_add(self.window_bytes)
+        })
+    }
+
+    /// Hands out the SYN, or the SYN of a SYN-ACK.
+    pub fn send_syn<T>(&mut self, sent: T) -> SentSegment<T> {
+        self.send(NewSegment { payload_bytes: 0, fin: false, push: false }, true, sent)
+    }
+
+    /// Hands out a new segment.
+    pub fn send_new<T>(&mut self, new: NewSegment, sent: T) -> SentSegment<T> {
+        let segment = self.send(new, false, sent);
+        self.stream.advance(self.nxt);
+        segment
+    }
+
+    fn send<T>(&mut self, new: NewSegment, syn: bool, sent: T) -> SentSegment<T> {
+        let NewSegment { payload_bytes, fin, push } = new;
+        let seq = self.nxt;
+        let end = seq + u64::from(payload_bytes) + u64::from(syn) + u64::from(fin);
+        let ect = self.ecn && payload_bytes > 0;
+        let cwr = ect && std::mem::take(&mut self.cwr_pending);
+        let ecn = if ect { Ecn::Ect0 } else { Ecn::NotEct };
+        self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn, cwr, push });
+        self.nxt = end;
+        self.fin_sent |= fin;
+        SentSegment::new(seq..end, new, syn, sent)
+    }
+
+    /// Hands out a segment again. Retransmissions are not ECN-capable (RFC 3168, section 6.1.5).
+    pub fn send_again<T>(&mut self, segment: &SentSegment<T>) {
+        let &SentSegment { seq, payload_bytes, syn, fin, push, .. } = segment;
+        self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn: Ecn::NotEct, cwr: false, push });
+    }
+}
+
+/// Puts the FIN on the last segment that waits to be put on the wire, if that is data up to `end`.
+pub(crate) fn ride_on_last(out: &mut VecDeque<Transmission>, end: u64) -> bool {
+    let last = out
+        .back_mut()
+        .filter(|last| last.payload_bytes > 0 && last.seq + u64::from(last.payload_bytes) == end);
+    last.is_some_and(|last| {
+        last.fin = true;
+        true
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The handshake is over, and the peer's window is open.
+    fn open() -> SendQueue {
+        let mut queue = SendQueue::new(100);
+        queue.skip_handshake(1_000);
+        queue
+    }
+
+    fn send(queue: &mut SendQueue) -> Option<(u64, u64)> {
+        let new = queue.next()?;
+        let SentSegment { seq, end, .. } = queue.send_new(new, ());
+        Some((seq, end))
+    }
+
+    #[test]
+    fn segments_end_with_their_write() {
+        let mut queue = open();
+        queue.write(250, 150);
+        assert_eq!(
+            [send(&mut queue), send(&mut queue), send(&mut queue)],
+            [Some((1, 101)), Some((101, 151)), Some((151, 251))]
+        );
+        assert!(queue.next().is_none());
+    }
+
+    #[test]
+    fn fin_rides_on_data_that_has_not_left_and_follows_data_that_has() {
+        for left in [false, true] {
+            let mut queue = open();
+            queue.write(100, 100);
+            send(&mut queue);
+            if left {
+                queue.out.clear();
+            }
+            assert_eq!(queue.close(), !left);
+            assert_eq!(queue.fin_sent, !left);
+            assert_eq!(queue.next().is_some_and(|new| new.fin), left);
+            send(&mut queue);
+            queue.una = 102;
+            assert!(queue.fin_acknowledged());
+        }
+    }
+
+    #[test]
+    fn nothing_leaves_beyond_the_receivers_window() {
+        let mut queue = open();
+        queue.window_bytes = 150;
+        queue.write(200, 200);
+        assert!(queue.fits());
+        send(&mut queue);
+        assert!(!queue.fits(), "200 bytes are more than the window");
+    }
+
+    #[test]
+    fn only_new_data_is_ecn_capable_and_tells_of_the_reduction_once() {
+        let mut queue = SendQueue::new(100);
+        queue.send_syn(());
+        (queue.ecn, queue.cwr_pending) = (true, true);
+        queue.write(200, 200);
+        let first = queue.send_new(queue.next().expect("data"), ());
+        send(&mut queue);
+        queue.send_again(&first);
+        let flags: Vec<_> = queue.out.iter().map(|t| (t.ecn, t.cwr)).collect();
+        let (none, capable) = (Ecn::NotEct, Ecn::Ect0);
+        assert_eq!(flags, [(none, false), (capable, true), (capable, false), (none, false)]);
+    }
+}

@@ -1,0 +1,208 @@
+//! What an ACK does: the books, round-trip samples, the window.
+
+use lasthop_core::{Duration, Flags, Observer, Segment, TcpEvent};
+
+use super::facts::{AckFacts, Samples};
+use super::loss::Repair;
+use super::probe::{self, Verdict};
+use super::scoreboard::SentSegment;
+use super::{Sender, prr};
+use crate::common::{Context, State};
+use crate::control::{Congestion, Controller, RateSample};
+
+impl Sender {
+    /// Takes in the acknowledgment part of a segment and sends what it allows.
+    pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
+        self.take_ack(cx, segment);
+        self.send_new(cx);
+        self.report_window(cx);
+    }
+
+    /// Takes in the acknowledgment part of a segment. Returns false if it is old or impossible.
+    pub fn take_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) -> bool {
+        if segment.ack > self.queue.nxt {
+            return false;
+        }
+        let prior_una = self.queue.una;
+        let mut facts = AckFacts {
+            advanced: segment.ack > prior_una,
+            data: segment.sequence_length() > 0,
+            ..AckFacts::default()
+        };
+        let mut samples = Samples::default();
+        self.echo = segment.timestamps.and_then(crate::clock::echoed_tick);
+        if segment.ack < prior_una {
+            if !segment.sack.as_slice().is_empty() {
+                self.apply_sack(cx.micros(), segment, prior_una, &mut facts, &mut samples);
+                let repair = self.on_dubious_ack(cx, &mut facts, prior_una);
+                self.repair(cx, repair);
+            }
+            return false;
+        }
+        let outstanding = self.board.queue.outstanding();
+        let prior = self.counts;
+        let prior_highest = if self.config.sack { self.board.highest_sacked(prior_una) } else { prior_una };
+        if facts.advanced {
+            self.expiries = 0;
+        }
+        facts.window_update = facts.advanced || segment.window_bytes > self.queue.window_bytes;
+        self.queue.window_bytes = segment.window_bytes;
+        self.queue.una = segment.ack;
+        facts.ece = self.queue.ecn && segment.flags.contains(Flags::ECE);
+        self.apply_sack(cx.micros(), segment, prior_una, &mut facts, &mut samples);
+        if outstanding == 0 {
+            if facts.dsack {
+                self.on_dubious_ack(cx, &mut facts, prior_una);
+            }
+            self.process_probe_ack(cx, &facts);
+            return true;
+        }
+        self.acknowledge(cx, &mut facts, samples, prior_highest);
+        self.process_probe_ack(cx, &facts);
+        let mut repair = Repair::Nothing;
+        if facts.is_dubious(self.recovery.state) {
+            facts.duplicate = !(facts.advanced || facts.not_duplicate() || facts.dsack);
+            repair = self.on_dubious_ack(cx, &mut facts, prior_una);
+        }
+        if facts.set_timer && !self.schedule_probe(cx, true) {
+            self.rearm_timer(cx);
+        }
+        let (delivered, lost) = (self.counts.delivered - prior.delivered, self.counts.lost - prior.lost);
+        self.control_window(cx, &facts, prr::Progress { delivered, lost, advanced: facts.advanced });
+        self.repair(cx, repair);
+        true
+    }
+
+    /// Removes what is acknowledged in order, and takes the round-trip samples (`tcp_clean_rtx_queue`).
+    fn acknowledge<O: Observer>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        facts: &mut AckFacts,
+        mut samples: Samples,
+        prior_highest: u64,
+    ) {
+        let now = cx.micros();
+        let mut lowest = self.queue.nxt;
+        let mut count = 0;
+        while let Some(segment) = self.board.pop_acknowledged(self.queue.una) {
+            count += 1;
+            if segment.ever_retransmitted {
+                facts.retransmission_acked = true;
+            } else if !segment.sacked {
+                samples.note_acked(segment.sent.us);
+                lowest = lowest.min(segment.seq);
+                facts.original_acked |= segment.end <= self.recovery.point;
+            }
+            if !segment.sacked {
+                samples.note_delivered(&segment);
+                if self.config.sack {
+                    self.counts.delivered += 1;
+                    if !self.is_spurious(&segment) {
+                        self.rack.advance(now, &segment, self.rtt.least_us());
+                    }
+                }
+            }
+            facts.acked = true;
+            facts.data_acked |= !segment.syn;
+            if segment.syn {
+                self.episode.stamp = None;
+            }
+        }
+        let measured = self.take_samples(cx, facts, &samples);
+        if facts.acked {
+            facts.set_timer = true;
+            if !self.config.sack {
+                self.settle_duplicates(count);
+                facts.original_acked &= !facts.retransmission_acked;
+            } else if lowest < prior_highest {
+                self.note_reordering(lowest);
+            }
+        } else if let (true, Some((first, _)), Some(head)) =
+            (measured, samples.sacked, self.board.queue.head())
+        {
+            // What was SACKed was sent before the head was sent last.
+            facts.set_timer |= first < head.sent.us;
+        }
+        self.rack.update_window(samples.newest.map_or(0, |(_, delivered)| delivered), self.counts.delivered);
+    }
+
+    /// The echoed timestamp is older than the retransmission: the original arrived.
+    fn is_spurious(&self, segment: &SentSegment) -> bool {
+        segment.ever_retransmitted && self.echo.is_some_and(|echo| echo < segment.sent.us / 1000)
+    }
+
+    /// Returns true if there was a sample for the timeout.
+    fn take_samples<O: Observer>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        facts: &AckFacts,
+        samples: &Samples,
+    ) -> bool {
+        let now = cx.micros();
+        let in_order = samples.acked.filter(|_| !facts.retransmission_acked);
+        let mut latest = samples.sacked.or(in_order).map(|(_, last)| now - last);
+        let mut rtt = in_order.or(samples.sacked).map(|(first, _)| now - first);
+        if rtt.is_none() && facts.acked {
+            // The timestamp option, in milliseconds, names the transmission (RFC 7323, section 4.1).
+            rtt = self.echo.map(|echo| (now / 1000).saturating_sub(echo).max(1) * 1000);
+            latest = rtt;
+        }
+        if let (Some(rtt), Some(latest)) = (rtt, latest) {
+            self.rtt.note_least(now, latest);
+            self.rtt.sample(rtt, self.queue.una, self.queue.nxt);
+            cx.emit(TcpEvent::RttSample {
+                rtt: Duration::from_micros(rtt),
+                rto: self.clock.length(self.rtt.rto()),
+            });
+        }
+        if let Some(latest) = latest {
+            self.control.on_rtt(&self.moment(cx), latest);
+        }
+        rtt.is_some()
+    }
+
+    /// The window after an ACK.
+    fn control_window<O: Observer>(
+        &mut self,
+        cx: &Context<'_, O>,
+        facts: &AckFacts,
+        progress: prr::Progress,
+    ) {
+        let raise = if self.recovery.reordering > self.config.dupack_threshold {
+            facts.acked || facts.data_sacked
+        } else {
+            facts.data_acked
+        };
+        if self.recovery.state.is_reducing() {
+            self.reduce_window(progress);
+        } else if raise {
+            self.usage.touch(cx.tick);
+            let is_window_limited = self.usage.allows_growth(self.control.window(), self.control.ssthresh());
+            let acked = progress.delivered as u32;
+            self.control.on_ack(&RateSample { at: self.moment(cx), acked, is_window_limited });
+        }
+    }
+
+    /// The window while a reduction is under way.
+    pub(super) fn reduce_window(&mut self, progress: prr::Progress) {
+        let (in_flight, ssthresh) = (self.board.in_flight(), self.control.ssthresh());
+        if let Some(window) = self.reduction.window(in_flight, ssthresh, progress) {
+            self.control.state_mut().set(window);
+        }
+    }
+
+    /// What an ACK says of the probe: if it was needed, a segment had been lost (RFC 8985, section 7.4).
+    fn process_probe_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, facts: &AckFacts) {
+        let shown = probe::Shown {
+            una: self.queue.una,
+            duplicate_of_probe: facts.dsack_of_probe,
+            plain_duplicate: !(facts.advanced || facts.not_duplicate() || facts.data_sacked),
+        };
+        if self.probe.judge(shown) == Verdict::Repaired {
+            self.begin_reduction(Congestion::Loss);
+            self.set_state(cx, State::Cwr);
+            self.end_reduction();
+            self.keep_open(cx);
+        }
+    }
+}
