@@ -94,9 +94,6 @@ class Cell:
     @property
     def levels(self) -> dict[str, str]: ...
     @property
-    def roles(self) -> str:
-        """`by-name`, `by-elapsed`, `by-start` or `by-start-then-elapsed`."""
-    @property
     def sequential(self) -> bool:
         """Whether a replication starts with what the previous one left in the caches."""
     @property
@@ -133,8 +130,15 @@ class Cell:
         packet does not fit its headers.
         """
 
+def gather(results: list[Results], position: str) -> dict[str, dict[str, list[str] | tuple[str, bytes, bytes]]]:
+    """The tables of several results below each other: columns by name.
+
+    Text is a list. Numbers are a type (`uint64` or `float64`), bytes in native order, and a byte per row: 1 if it has a
+    value. The column called `position` says which of `results` a row is of. Releases the GIL.
+    """
+
 class Results:
-    """Columns by name; all tables have `replication`."""
+    """Columns by name, made anew each time; all tables have `replication`. `flows` has the role of each."""
 
     @property
     def flows(self) -> dict[str, list[Any]]: ...

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
+
+_ROW_GROUP = 16_384
+"""Rows that a Parquet file is written, and can be read, by."""
 
 
 def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -20,19 +24,30 @@ def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_parquet(
-    frame: pl.DataFrame,
+    frame: pl.DataFrame | pl.LazyFrame,
     path: Path,
     metadata: dict[str, str] | None = None,
     columns: Mapping[str, dict[str, str]] | None = None,
 ) -> None:
-    """Write a Parquet file with `metadata` of the file and of its columns. A full disk raises OSError."""
+    """Write a Parquet file with `metadata` of the file and of its columns; a lazy frame piece by piece.
+
+    A full disk raises OSError.
+    """
+    lazy = frame.lazy()
     schema = None
     if columns is not None:
         from arro3.core import Schema, Table
 
-        plain = Table.from_arrow(frame.clear()).schema
+        plain = Table.from_arrow(lazy.collect_schema().to_frame()).schema
         schema = Schema([field.with_metadata(columns.get(field.name, {})) for field in map(plain.field, plain.names)])
+    with disk_errors():
+        lazy.sink_parquet(path, metadata=metadata, arrow_schema=schema, row_group_size=_ROW_GROUP)
+
+
+@contextmanager
+def disk_errors() -> Iterator[None]:
+    """Raise OSError for what polars sometimes passes on from the operating system as an error of its own."""
     try:
-        frame.write_parquet(path, metadata=metadata, arrow_schema=schema)
-    except pl.exceptions.ComputeError as error:  # how polars sometimes passes on what the operating system says
+        yield
+    except pl.exceptions.ComputeError as error:
         raise OSError(str(error)) from error

@@ -26,17 +26,29 @@ from numpy.typing import NDArray
 
 from lasthop import _core
 from lasthop.assumptions import for_manifest
-from lasthop.atomic import replace_atomically, write_parquet
+from lasthop.atomic import replace_atomically
 from lasthop.errors import InputError, InterruptedCampaignError
-from lasthop.folder import FLOWS, MANIFEST, PAGES, RUNS, SHORTS, TRACES, check_folder, forget_tables, read_manifest
+from lasthop.folder import (
+    FLOWS,
+    MANIFEST,
+    MERGING,
+    PAGES,
+    RUNS,
+    SHORTS,
+    TRACES,
+    check_folder,
+    forget_tables,
+    read_manifest,
+)
 from lasthop.kernel.engine import KERNEL, KernelEngine
 from lasthop.kernel.store import Kernel
 from lasthop.live.engine import CaptureTarget, LiveResults, LiveTrace, run_cell
+from lasthop.merge import BATCH, CELL, DamagedBatchesError, Runs, merge_tables, read_runs
 from lasthop.metrics import dictionary
 from lasthop.outcome import Outcome, outcome_of
 from lasthop.provenance import host_facts
 from lasthop.runner import Assignment, Ledger, Place, Work
-from lasthop.store import PIECE, STORE, TABLES, DamagedBatchError, Piece, Store
+from lasthop.store import PIECE, STORE, TABLES, Piece, Store
 
 __all__ = [
     "FLOWS",
@@ -60,9 +72,6 @@ __all__ = [
     "finished",
     "looks_of",
 ]
-_FILES = {"flows": FLOWS, "pages": PAGES, "shorts": SHORTS, "runs": RUNS}
-# Left out if no run has a row.
-_OPTIONAL = ("pages", "shorts")
 _FORMAT = 2
 MODEL = "model"
 _NOTES = "live"
@@ -272,10 +281,6 @@ class Stopping(Protocol):
 
     def restore(self, record: Mapping[str, Any]) -> None:
         """Take over what a manifest says."""
-
-
-_BATCH = "_batch"
-_CELL = "_cell"
 
 
 class Campaign:
@@ -543,7 +548,7 @@ class Campaign:
     def _run_work(self, store: Store, work: Work) -> Outcome:
         with self._capturing(store, work) as captures:
             results = self._run_engine(work, captures)
-        return outcome_of(results, self.plan.cells[work.unit.cell].roles)
+        return outcome_of(results)
 
     def live_differences(self) -> list[Difference]:
         """Return what the scenario asks of TCP and Linux did otherwise; nothing for the model."""
@@ -593,72 +598,51 @@ class Campaign:
 
     def _merge(self, store: Store) -> None:
         """Make the records of the plan from the store."""
-        merged = self._records(store, self._asked())
         facts = {f"lasthop.{key}": str(value) for key, value in self.plan.identity().items() if key != "cells"}
-        merged = {table: frame for table, frame in merged.items() if frame.height or table not in _OPTIONAL}
-        for table, frame in merged.items():
-            write_parquet(frame, self.out / f"{_FILES[table]}.tmp", facts, self._meanings(table))
-        manifest = self._new_manifest(self._owners())
-        # From here on the folder is not finished until it has a manifest again.
-        forget_tables(self.out)
-        for table in merged:
-            (self.out / f"{_FILES[table]}.tmp").rename(self.out / _FILES[table])
+        meanings = {table: self._meanings(table) for table in TABLES}
+        merging = self.out / MERGING
+        shutil.rmtree(merging, ignore_errors=True)
+        merging.mkdir()
+        try:
+            files = merge_tables(store, self._stored(self._asked()), merging, facts, meanings)
+            manifest = self._new_manifest(self._owners())
+            # From here on the folder is not finished until it has a manifest again.
+            forget_tables(self.out)
+            for name in files:
+                (merging / name).rename(self.out / name)
+        finally:
+            shutil.rmtree(merging, ignore_errors=True)
         text = json.dumps(manifest, indent=2) + "\n"
         replace_atomically(self.out / MANIFEST, lambda path: path.write_text(text, encoding="utf-8"))
         self._manifest = manifest
 
     def _records(self, store: Store, chosen: NDArray[np.bool_]) -> dict[str, pl.DataFrame]:
         """Return the records of stored runs; raise `DamagedBatchesError` if some cannot be read."""
-        owners = np.where(chosen, self._owners(), -1)
-        stored: dict[str, list[pl.DataFrame]] = {table: [] for table in TABLES}
-        damaged = []
-        for batch in sorted({self._holdings[index].batch for index in np.unique(owners[chosen])}):
-            try:
-                for table, frame in store.tables(batch).items():
-                    stored[table].append(frame.with_columns(pl.lit(batch, dtype=pl.Int64).alias(_BATCH)))
-            except DamagedBatchError as error:
-                damaged.append(error.number)
-        if damaged:
-            raise DamagedBatchesError(damaged)
-        wanted = self._wanted(owners, chosen)
-        return {table: self._merged(stored[table], wanted, "role" if table == "flows" else None) for table in TABLES}
+        return read_runs(store, self._stored(chosen))
 
-    def _wanted(self, owners: NDArray[np.int64], chosen: NDArray[np.bool_]) -> pl.DataFrame:
-        """Return a row for each chosen run of the plan, in order, that says where it is stored."""
+    def _stored(self, chosen: NDArray[np.bool_]) -> Runs:
+        """Return where each chosen run of the plan is stored."""
         pieces = [(piece.batch, piece.position) for piece in self._holdings]
-        places = np.array(pieces, dtype=np.int64)[owners[chosen]]
+        places = np.array(pieces, dtype=np.int64)[self._owners()[chosen]]
         rows, columns = np.nonzero(chosen)
         sets = np.array([unit.set_number for unit in self.units])
         cells = np.array([unit.cell for unit in self.units])
-        return pl.DataFrame(
-            {
-                _BATCH: places[:, 0],
-                PIECE: places[:, 1],
-                "replication": (sets[rows] - 1) * self.plan.replications + 1 + columns,
-                "set": sets[rows],
-                _CELL: cells[rows],
-            },
-            schema_overrides=dict.fromkeys((_BATCH, PIECE, "replication", "set", _CELL), pl.Int64),
-        )
+        wanted = {
+            BATCH: places[:, 0],
+            PIECE: places[:, 1],
+            "replication": (sets[rows] - 1) * self.plan.replications + 1 + columns,
+            "set": sets[rows],
+            CELL: cells[rows],
+        }
+        return Runs(pl.DataFrame(wanted, schema_overrides=dict.fromkeys(wanted, pl.Int64)), self._levels())
 
-    def _merged(self, stored: Sequence[pl.DataFrame], wanted: pl.DataFrame, role: str | None) -> pl.DataFrame:
-        """Return the rows of the wanted runs, in their order, behind their factors' levels."""
-        keys = [_BATCH, PIECE, "replication"]
-        filled = [frame for frame in stored if frame.height] or list(stored[:1])
-        rows = pl.concat(filled, how="diagonal_relaxed").with_columns(pl.col(*keys).cast(pl.Int64))
-        found = wanted.join(rows, on=keys, how="inner", maintain_order="left_right")
+    def _levels(self) -> pl.DataFrame:
+        """Return a row per cell with the level of each factor."""
         factors = dict.fromkeys(factor for cell in self.plan.cells for factor in cell.levels)
-        levels = [
-            pl.Series(
-                factor_column(factor), [cell.levels.get(factor) for cell in self.plan.cells], dtype=pl.String
-            ).gather(found[_CELL])
-            for factor in factors
-        ]
-        front = [*(column.name for column in levels), "set", "replication"]
-        if role is not None:
-            front += ["flow", role]
-        labelled = found.drop(_BATCH, PIECE, _CELL).with_columns(levels).select(*front, pl.exclude(*front))
-        return labelled.with_columns(pl.col(pl.Null).cast(pl.Float64)).rechunk()
+        return pl.DataFrame(
+            {factor_column(factor): [cell.levels.get(factor) for cell in self.plan.cells] for factor in factors},
+            schema_overrides=dict.fromkeys(map(factor_column, factors), pl.String),
+        )
 
     def _meanings(self, table: str) -> dict[str, dict[str, str]]:
         """Return unit and definition of the columns of a table."""
@@ -750,14 +734,6 @@ def differences_of(manifest: Mapping[str, Any]) -> list[Difference]:
         for difference in found:
             cells.setdefault((difference["what"], difference["effect"]), []).append(cell)
     return [Difference(what, effect, named) for (what, effect), named in cells.items()]
-
-
-class DamagedBatchesError(Exception):
-    """Batches of the store cannot be read; `numbers` says which."""
-
-    def __init__(self, numbers: Sequence[int]) -> None:
-        super().__init__(numbers)
-        self.numbers = numbers
 
 
 def _distinct(holdings: Sequence[Piece]) -> int:

@@ -23,6 +23,8 @@ PAGES = "pages.parquet"
 SHORTS = "shorts.parquet"
 TRACES = "traces"
 LOCK = ".lock"
+MERGING = "merging"
+"""Where tables are made; a kill may leave it behind."""
 _PARTS = "parts"  # of versions without a store
 _OTHERS = (
     "summary.csv",
@@ -34,7 +36,7 @@ _OTHERS = (
     "report.html",
 )
 """What a campaign leaves besides its records, see `lasthop.outputs`."""
-_OWN = (MANIFEST, STORE, f"{STORE}-wal", f"{STORE}-shm", FLOWS, RUNS, PAGES, SHORTS, TRACES, _PARTS, *_OTHERS)
+_OWN = (MANIFEST, STORE, f"{STORE}-wal", f"{STORE}-shm", FLOWS, RUNS, PAGES, SHORTS, TRACES, MERGING, _PARTS, *_OTHERS)
 
 
 def check_folder(folder: Path) -> None:

@@ -235,7 +235,7 @@ class _Thread(threading.Thread):
     def _keep(self, work: Work, outcome: Outcome) -> None:
         with self._lock:
             if work.record and not self._left:
-                self._builder.add(work.source, work.first, work.count, outcome.facts, outcome.tables)
+                self._builder.add(work.source, work.first, work.count, outcome.facts, outcome.results)
         if time.monotonic() - self._committed >= _COMMIT_EVERY_S:
             self._commit()
 

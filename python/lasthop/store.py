@@ -20,10 +20,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
+import numpy as np
 import polars as pl
 
+from lasthop import _core
 from lasthop.errors import InputError
 
 STORE = "store.sqlite"
@@ -49,6 +51,26 @@ _BUSY_S = 10.0
 _LEVEL = 1  # of compression: fast, and columns of few values shrink all the same
 
 Columns = Mapping[str, Sequence[Any]]
+
+
+class Results(Protocol):
+    """The results of one call of an engine: columns by name, all with `replication`."""
+
+    @property
+    def flows(self) -> Columns:
+        """A row per flow and replication."""
+
+    @property
+    def pages(self) -> Columns:
+        """A row per page load and replication."""
+
+    @property
+    def shorts(self) -> Columns:
+        """A row per kind of short flows and replication."""
+
+    @property
+    def runs(self) -> Columns:
+        """A row per replication."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +107,16 @@ class BatchBuilder:
     """Gathers the results of several pieces."""
 
     pieces: list[NewPiece] = field(default_factory=list)
-    _tables: dict[str, list[Columns]] = field(default_factory=lambda: {table: [] for table in TABLES})
+    _results: list[Results] = field(default_factory=list)
 
-    def add(self, source: str, first: int, count: int, facts: str | None, tables: Mapping[str, Columns]) -> None:
+    def add(self, source: str, first: int, count: int, facts: str | None, results: Results) -> None:
         """Add the results of one call of an engine."""
-        for table, columns in tables.items():
-            height = len(columns["replication"])
-            self._tables[table].append({PIECE: [len(self.pieces)] * height, **columns})
         self.pieces.append((source, first, count, facts))
+        self._results.append(results)
 
     def build(self) -> Batch:
         """Return all that was added."""
-        return Batch(self.pieces, {table: _encode(_frame(parts)) for table, parts in self._tables.items()})
+        return Batch(self.pieces, {table: _encode(frame) for table, frame in _frames(self._results).items()})
 
 
 class DamagedBatchError(Exception):
@@ -260,18 +280,40 @@ def _note(database: sqlite3.Connection, facts: Mapping[str, object]) -> None:
     )
 
 
+def _frames(results: Sequence[Results]) -> dict[str, pl.DataFrame]:
+    """Put the tables of several results below each other."""
+    ours = [each for each in results if isinstance(each, _core.Results)]
+    if len(ours) == len(results):
+        gathered = _core.gather(ours, PIECE)
+        return {
+            table: pl.DataFrame([_series(name, column) for name, column in columns.items()])
+            for table, columns in gathered.items()
+        }
+    return {table: _frame([getattr(each, table) for each in results]) for table in TABLES}
+
+
+def _series(name: str, column: list[str] | tuple[str, bytes, bytes]) -> pl.Series:
+    """Make a series of what `_core.gather` hands over."""
+    if isinstance(column, list):
+        return pl.Series(name, column, dtype=pl.String)
+    kind, values, known = column
+    series = pl.Series(name, np.frombuffer(values, dtype=kind))
+    missing = ~np.frombuffer(known, dtype=bool)
+    if missing.any():
+        series = series.set(pl.Series(missing), None)
+    return series.cast(pl.Int64) if kind == "uint64" else series
+
+
 def _frame(parts: Sequence[Columns]) -> pl.DataFrame:
-    """Put the columns of several pieces below each other; what one of them lacks is null there."""
+    """Put columns of Python objects below each other; what one of the parts lacks is null there."""
     names = dict.fromkeys(chain.from_iterable(parts))
-    heights = [len(part[PIECE]) for part in parts]
-    columns = {
-        name: list(
-            chain.from_iterable(
-                part.get(name, repeat(None, height)) for part, height in zip(parts, heights, strict=True)
-            )
-        )
-        for name in names
+    heights = [len(part["replication"]) for part in parts]
+    columns: dict[str, list[Any]] = {
+        PIECE: list(chain.from_iterable(repeat(position, height) for position, height in enumerate(heights)))
     }
+    for name in names:
+        cells = (part.get(name, repeat(None, height)) for part, height in zip(parts, heights, strict=True))
+        columns[name] = list(chain.from_iterable(cells))
     return pl.DataFrame(columns, strict=False, infer_schema_length=None)
 
 

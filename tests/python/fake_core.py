@@ -105,6 +105,18 @@ class Cell:
         row |= {name: draw.uniform(100, 400) if protocol == "udp" else None for name in SPACING}
         return row
 
+    def _roles(self, rows: Sequence[dict[str, Any]], replication: int) -> list[str]:
+        own = [row for row in rows if row["replication"] == replication]
+        if self.roles == "by-name":
+            return [row["flow"] for row in own]
+        transfers = [row for row in own if row["protocol"] == "tcp"]
+        names = ["tcp-first", "tcp-second"]
+        if self.roles == "by-elapsed":
+            transfers.sort(key=lambda row: (row["elapsed_s"] is None, row["elapsed_s"]))
+            names = ["tcp-faster", "tcp-slower"]
+        roles = {row["flow"]: name for row, name in zip(transfers, names, strict=True)}
+        return [roles.get(row["flow"], "udp") for row in own]
+
     def run(
         self, seed: int, first: int, count: int, captures: Sequence[tuple[str, str]] = (), snap_length: int = 0
     ) -> Results:
@@ -119,6 +131,7 @@ class Cell:
             for index, protocol in enumerate(self._protocols())
         ]
         flows = {name: [row[name] for row in rows] for name in rows[0]}
+        flows["role"] = [role for replication in range(first, first + count) for role in self._roles(rows, replication)]
         replications = list(range(first, first + count))
         runs = {"replication": replications, "duration_s": [60.0] * count, "efficiency": [None] * count}
         return Results(flows, {"replication": [], "page": []}, {"replication": [], "application": []}, runs)

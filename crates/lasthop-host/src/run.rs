@@ -179,7 +179,7 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
     // A guest need not: its clock stands still while it computes.
     let rests = priority.real_time && !in_guest;
     let mut pair = hosts().map_err(|error| missing_algorithm(&scenario.tcp).unwrap_or(error))?;
-    let (mut records, mut facts) = (Batch::default(), Vec::new());
+    let (mut records, mut facts) = (Batch::of(scenario), Vec::new());
     let mut recording = None;
     for (index, replication) in (0..).zip(spec.first..spec.first + spec.count) {
         // Hosts remember what they have learned of each other: that is what a chain is about.

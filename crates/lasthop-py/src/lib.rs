@@ -6,6 +6,7 @@
 
 mod kernel;
 mod live;
+mod results;
 mod run;
 
 use std::fs::File;
@@ -15,15 +16,17 @@ use std::path::PathBuf;
 use lasthop_core::Instant;
 use lasthop_host::run::needs_real_hosts;
 use lasthop_link::bad_periods;
-use lasthop_scenario::{Assumption, Roles, Scenario};
+use lasthop_scenario::{Assumption, Scenario};
 use lasthop_trace::{
-    Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, LeftOut, ObjectRow, PacketRow,
-    SNAP_LENGTH, Span, StreamRecord, TcpRow,
+    Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, LeftOut, ObjectRow,
+    PacketRow, SNAP_LENGTH, Span, StreamRecord, TcpRow,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use sha2::{Digest, Sha256};
+
+use results::Results;
 
 pyo3::create_exception!(_core, ScenarioError, PyValueError, "A scenario file is wrong.");
 pyo3::create_exception!(_core, LiveError, PyRuntimeError, "This machine cannot run the live engine.");
@@ -37,18 +40,6 @@ struct Study {
 #[pyclass(frozen)]
 struct Cell {
     cell: lasthop_scenario::Cell,
-}
-
-#[pyclass(frozen)]
-struct Results {
-    #[pyo3(get)]
-    flows: Py<PyDict>,
-    #[pyo3(get)]
-    pages: Py<PyDict>,
-    #[pyo3(get)]
-    shorts: Py<PyDict>,
-    #[pyo3(get)]
-    runs: Py<PyDict>,
 }
 
 #[pyclass(frozen)]
@@ -153,16 +144,6 @@ impl Cell {
     }
 
     #[getter]
-    fn roles(&self) -> &'static str {
-        match self.cell.scenario.roles {
-            Roles::ByName => "by-name",
-            Roles::ByElapsed => "by-elapsed",
-            Roles::ByStart => "by-start",
-            Roles::ByStartThenElapsed => "by-start-then-elapsed",
-        }
-    }
-
-    #[getter]
     fn sequential(&self) -> bool {
         self.cell.scenario.sequential()
     }
@@ -196,12 +177,7 @@ impl Cell {
         let target = |(folder, comment)| CaptureTarget { folder, comment, snap_length };
         let targets: Vec<_> = captures.into_iter().map(target).collect();
         let batch = py.detach(|| run::batch(&self.cell.scenario, seed, first, count, &targets))?;
-        Ok(Results {
-            flows: dict(py, batch.flows.columns())?,
-            pages: dict(py, batch.pages.columns())?,
-            shorts: dict(py, batch.shorts.columns())?,
-            runs: dict(py, batch.runs.columns())?,
-        })
+        Ok(Results::new(batch))
     }
 
     #[pyo3(signature = (seed, first, replication, target, snap_length = SNAP_LENGTH))]
@@ -235,7 +211,7 @@ impl Cell {
             packets: dict(py, PacketRow::columns(&recording.recorder.packets))?,
             tcp: dict(py, TcpRow::columns(&recording.recorder.tcp))?,
             objects: dict(py, ObjectRow::columns(&recording.recorder.objects))?,
-            flows: dict(py, recording.flows.columns())?,
+            flows: dict(py, recording.flows)?,
             link_states: link_states(
                 py,
                 &bad_periods(scenario.errors.as_ref(), run::seed_of(seed, replication), recording.end),
@@ -372,6 +348,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Results>()?;
     module.add_class::<Trace>()?;
     module.add_function(wrap_pyfunction!(load, module)?)?;
+    module.add_function(wrap_pyfunction!(results::gather, module)?)?;
     module.add_function(wrap_pyfunction!(analyze, module)?)?;
     module.add_function(wrap_pyfunction!(kernel::initial_file_system, module)?)?;
     module.add_function(wrap_pyfunction!(live::live_run, module)?)?;

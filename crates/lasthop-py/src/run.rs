@@ -3,15 +3,13 @@
 use lasthop_core::{Instant, Observer, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_sim::{HostMemory, RunEnd};
-use lasthop_trace::{
-    Analysis, Batch, CaptureTarget, FlowRecord, Overview, OverviewTables, Recorder, Span, Table,
-};
+use lasthop_trace::{Analysis, Batch, CaptureTarget, Column, Overview, OverviewTables, Recorder, Span};
 use std::io;
 
 /// One replication with everything that happened in it.
 pub struct Recording {
     pub recorder: Recorder,
-    pub flows: Table<FlowRecord>,
+    pub flows: Vec<(&'static str, Column)>,
     pub end: Instant,
 }
 
@@ -30,7 +28,7 @@ pub fn batch(
     targets: &[CaptureTarget],
 ) -> io::Result<Batch> {
     let mut memory = HostMemory::default();
-    let mut batch = Batch::default();
+    let mut batch = Batch::of(scenario);
     let mut targets = targets.iter();
     for replication in first..first + count {
         let mut analysis = Analysis::of(scenario);
@@ -54,9 +52,9 @@ pub fn record(scenario: &Scenario, seed: u64, first: u64, replication: u64) -> R
     let mut observer = (Analysis::of(scenario).keep_every_flow(), Recorder::default());
     let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut observer);
     let (analysis, recorder) = observer;
-    let mut batch = Batch::default();
+    let mut batch = Batch::of(scenario);
     batch.add(replication, analysis.finish(time));
-    Recording { recorder, flows: batch.flows, end: time }
+    Recording { recorder, flows: batch.flows(), end: time }
 }
 
 /// Runs the chain from `first` and keeps what pictures of `replication` need; also when it ended.

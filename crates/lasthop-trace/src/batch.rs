@@ -1,10 +1,12 @@
 //! Records of several replications, as tables.
 
+use crate::roles::Rule;
 use crate::{Column, Columnar, FlowRecord, Meaning, PageRecord, Records, RunRecord, ShortRecord};
+use lasthop_scenario::Scenario;
 
 /// Rows of consecutive replications, with the replication of each.
 #[derive(Clone, Debug)]
-pub struct Table<R> {
+struct Table<R> {
     rows: Vec<R>,
     replications: Vec<u64>,
 }
@@ -22,28 +24,39 @@ impl<R: Columnar> Table<R> {
     }
 
     /// One column per field, behind one called `replication`.
-    pub fn columns(&self) -> Vec<(&'static str, Column)> {
+    fn columns(&self) -> Vec<(&'static str, Column)> {
         let replications = Column::Int(self.replications.iter().copied().map(Some).collect());
         std::iter::once(("replication", replications)).chain(R::columns(&self.rows)).collect()
     }
 }
 
-/// Records of consecutive replications.
-#[derive(Clone, Debug, Default)]
+/// Records of consecutive replications of one scenario.
+#[derive(Clone, Debug)]
 pub struct Batch {
-    /// One row per flow and replication.
-    pub flows: Table<FlowRecord>,
-    /// One row per page load and replication.
-    pub pages: Table<PageRecord>,
-    /// One row per kind of short flows and replication.
-    pub shorts: Table<ShortRecord>,
-    /// One row per replication.
-    pub runs: Table<RunRecord>,
+    rule: Rule,
+    flows: Table<FlowRecord>,
+    roles: Vec<String>,
+    pages: Table<PageRecord>,
+    shorts: Table<ShortRecord>,
+    runs: Table<RunRecord>,
 }
 
 impl Batch {
+    /// No replication of `scenario` yet.
+    pub fn of(scenario: &Scenario) -> Self {
+        Self {
+            rule: Rule::of(scenario),
+            flows: Table::default(),
+            roles: Vec::new(),
+            pages: Table::default(),
+            shorts: Table::default(),
+            runs: Table::default(),
+        }
+    }
+
     /// Adds the records of a replication.
     pub fn add(&mut self, replication: u64, records: Records) {
+        self.roles.extend(self.rule.assign(&records.flows));
         self.flows.extend(replication, records.flows);
         self.pages.extend(replication, records.pages);
         self.shorts.extend(replication, records.shorts);
@@ -58,10 +71,17 @@ impl Batch {
         ("runs", RunRecord::MEANINGS),
     ];
 
-    /// The tables and what they are called.
+    /// One row per flow and replication, with its `role` at the end.
+    pub fn flows(&self) -> Vec<(&'static str, Column)> {
+        let mut columns = self.flows.columns();
+        columns.push(("role", Column::Text(self.roles.clone())));
+        columns
+    }
+
+    /// The tables and what they are called: flows; page loads; kinds of short flows; and a row per replication.
     pub fn tables(&self) -> [(&'static str, Vec<(&'static str, Column)>); 4] {
         [
-            ("flows", self.flows.columns()),
+            ("flows", self.flows()),
             ("pages", self.pages.columns()),
             ("shorts", self.shorts.columns()),
             ("runs", self.runs.columns()),

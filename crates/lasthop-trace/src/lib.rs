@@ -18,13 +18,14 @@ mod overview;
 mod pcap;
 mod recorder;
 mod records;
+mod roles;
 mod samples;
 mod scenario;
 mod thinned;
 
 pub use analysis::{Analysis, ApplicationInfo, Records, RunInfo};
 pub use analyze::{CaptureError, CaptureRecord, Ending, StreamRecord, analyze};
-pub use batch::{Batch, Table};
+pub use batch::Batch;
 pub use columns::{Column, Columnar, Meaning};
 pub use conservation::{Conservation, Counts, Violation};
 pub use overview::{LeftOut, Overview, OverviewTables, Span};

@@ -10,11 +10,12 @@ import polars as pl
 from lasthop.beside import Tables
 from lasthop.campaign import factor_column
 from lasthop.errors import InputError, nearest
-from lasthop.roles import COMPLETED
 
 WHO = "flow"
 """The column of a section's rows that names the page load, hosts or role."""
 REPLICATION = ["set", "replication"]
+COMPLETED = "closed"
+"""Outcome of a flow that did all its work."""
 _LOST = "lost_packets"
 _PAGES = ["response_time_s", _LOST, "retransmitted_packets", "timeouts"]
 _SHORTS = [

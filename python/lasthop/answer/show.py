@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from lasthop.answer.differences import differences, sentences
-from lasthop.answer.sections import WHO, Section, by_replication
-from lasthop.roles import COMPLETED
+from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication
 from lasthop.statistics import QUANTILES
 from lasthop.summary import describe
 from lasthop.units import Scale, axis_title, label, scale_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from lasthop import units
+from lasthop.answer.sections import COMPLETED
 from lasthop.campaign import factor_column
-from lasthop.roles import COMPLETED
 
 HEADLINE = [
     "response_time_s",

@@ -16,10 +16,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop import _core
-from lasthop.answer.sections import WHO, Section, by_replication, metrics_of, sections
+from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication, metrics_of, sections
 from lasthop.beside import Tables
 from lasthop.errors import InputError, nearest
-from lasthop.roles import COMPLETED
 from lasthop.shorts import with_rates
 from lasthop.until.looks import LOOKS, Condition, looks_up_to
 
