@@ -37,8 +37,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from lasthop.campaign import FLOWS, PAGES, RUNS, SHORTS, factor_column
+from lasthop.campaign import FLOWS, PAGES, RUNS, SHORTS, factor_column, looks_of
 from lasthop.errors import InputError, nearest
+from lasthop.folder import read_manifest
 from lasthop.selection import select_cells
 from lasthop.shorts import with_rates
 
@@ -159,7 +160,15 @@ def read_table(source: Path, response: str, only: Sequence[str] = (), role: str 
         raise InputError(f"--role {role}: {source} is not a results folder; choose rows of a table with --only.")
     else:
         table = _from_csv(source, response)
-    return _keep(table, only)
+    table = _keep(table, only)
+    return _balanced(table) if source.is_dir() and looks_of(read_manifest(source)) > 1 else table
+
+
+def _balanced(table: Table) -> Table:
+    """Leave out the replications that not every cell has."""
+    keys = [name for name in REPLICATION_COLUMNS if name in table.frame.columns]
+    cells = table.frame.select(table.candidates).unique().height
+    return replace(table, frame=table.frame.filter(pl.len().over(keys) == cells))
 
 
 def _from_folder(folder: Path, response: str, role: str | None) -> Table:

@@ -300,6 +300,8 @@ class Campaign:
         self.stopping = stopping
         self.damaged = 0
         """How many runs of the store were found damaged, and run again."""
+        self.assigned = 0
+        """How many runs this session was asked for; chains that go on begin anew."""
         self.units = [Unit(s, c) for s in range(1, plan.sets + 1) for c in range(len(plan.cells))]
         self._planned = np.full(len(self.units), plan.replications, dtype=np.int64)
         digests = [cell.digest for cell in plan.cells]
@@ -530,6 +532,7 @@ class Campaign:
         before = self.simulated
         assignment = Assignment(self.plan, work, functools.partial(self._run_work, store))
         ledger = Ledger(store, before.runs, before.wall_s)
+        self.assigned += assignment.runs
         try:
             place.run(assignment, ledger, advance)
         except KeyboardInterrupt:

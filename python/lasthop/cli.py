@@ -603,7 +603,8 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
         say(line)
     pending = sum(work.count for work in campaign.pending())
     what = "runs" if campaign.stopping is None else "runs up to the next look"
-    with progress(lambda: campaign.runs, campaign.runs - pending, quiet=options.quiet, what=what) as advance:
+    there = campaign.runs - pending
+    with progress(lambda: there + max(pending, campaign.assigned), there, quiet=options.quiet, what=what) as advance:
         simulated = campaign.run(Threads(options.jobs or usable_cores()), advance)
     if campaign.damaged:
         say(f"{campaign.damaged} runs in the store were damaged and have been run again.")

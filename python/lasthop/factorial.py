@@ -76,7 +76,8 @@ def _analysis(values: pl.DataFrame, spec: FactorialSpec, column: str) -> Analysi
 
 def variation(runs: pl.DataFrame, spec: FactorialSpec) -> Iterator[Line]:
     """Yield the allocation of each metric's variation, and the standard error."""
-    singles = runs.partition_by(REPLICATION_COLUMNS, maintain_order=True)
+    whole = runs.partition_by(REPLICATION_COLUMNS, maintain_order=True)
+    singles = [part for part in whole if part.height == spec.cells]
     count = len(singles)
     for column, metric in spec.metrics.items():
         unit = unit_of(column)

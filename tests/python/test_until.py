@@ -17,12 +17,16 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
+from lasthop import _core
 from lasthop.answer.differences import tested as paired_t
+from lasthop.campaign import Campaign, Plan
 from lasthop.cli import EXIT_INPUT, EXIT_OK, main
 from lasthop.errors import InputError
+from lasthop.runner import Threads
 from lasthop.statistics import CONFIDENCE, mean_intervals, quantile_intervals
 from lasthop.until.language import parse
 from lasthop.until.looks import LOOKS, Condition, looks_up_to
+from lasthop.until.stopping import Stopping
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 QUEUE = EXAMPLES / "queue.toml"
@@ -305,8 +309,61 @@ def test_the_answer_says_how_precise_it_is(precise: Path, capsys: pytest.Capture
     text = " ".join(capsys.readouterr().out.split())
     least, most = sorted(pl.read_csv(precise / "precision.csv")["replications"].unique())
     assert "median(elapsed_s) of download within 0.4 % at 95 %: queue n median of elapsed time (s) within met" in text
-    assert f"Precise: 2 of 2 cells, after {least} to {most} replications, {least + most} runs." in text
+    assert f"2 of 2 cells are precise; {least} to {most} replications, {least + most} runs in all." in text
     assert "[95 % interval over all looks]" in text
+
+
+def test_the_report_says_how_precise_it_is(precise: Path) -> None:
+    page = (precise / "report.html").read_text(encoding="utf-8")
+    least, most = sorted(pl.read_csv(precise / "precision.csv")["replications"].unique())
+    assert '<section id="precision">' in page
+    assert "median(elapsed_s) of download within 0.4 % at 95 %<span" in page
+    assert f"2 combinations, each run {least} to {most} times." in page
+    assert f"1 set of {least} to {most} per cell, {least + most} runs in all" in page
+
+
+def test_comparisons_and_analyses_of_variance_take_the_common_replications(
+    precise: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    least, most = sorted(pl.read_csv(precise / "precision.csv")["replications"].unique())
+    compare = [
+        "compare",
+        str(precise),
+        "--reference",
+        "queue=short",
+        "--metric",
+        "throughput_Bps",
+        "--role",
+        "download",
+    ]
+    assert main([*compare, "--out", str(tmp_path / "compare.csv")]) == EXIT_OK
+    assert "intervals and p hold over its 21 looks" in " ".join(capsys.readouterr().out.split())
+    (row,) = pl.read_csv(tmp_path / "compare.csv").to_dicts()
+    assert (row["pairs"], row["without_partner"]) == (least, most - least)
+    rates = (
+        pl.read_parquet(precise / "flows.parquet")
+        .filter(flow="download")
+        .select("queue", "replication", "throughput_Bps")
+    )
+    pairs = rates.pivot("queue", index="replication").drop_nulls()
+    difference = (pairs["long"] - pairs["short"]).to_numpy()
+    _, low, high = mean_intervals(difference, 1 - 0.05 / 21)
+    assert (row["mean_ci_low"], row["mean_ci_high"]) == pytest.approx((low, high))
+    anova = ["anova", str(precise), "--response", "throughput_Bps", "--role", "download", "--factors", "queue"]
+    assert main(anova) == EXIT_OK
+    assert f"{least} replications" in capsys.readouterr().out
+
+
+def test_progress_counts_chains_that_begin_anew(tmp_path: Path) -> None:
+    study = _core.load(str(EXAMPLES / "two-flows.toml"))
+    cells = [cell for cell in study.cells if cell.sequential]
+    stopping = Stopping([parse("median(elapsed_s) within 1 %")], cells, 25)
+    plan = Plan(study=study, cells=cells, seed=1, replications=25, until=["a rule"])
+    campaign = Campaign(plan, tmp_path, stopping=stopping)
+    done: list[int] = []
+    campaign.run(Threads(1), done.append)
+    assert stopping.counts.tolist() == [25] * len(cells)
+    assert sum(done) == campaign.assigned == (10 + 16 + 25) * len(cells)
 
 
 def test_neither_threads_nor_what_is_in_the_store_change_where_cells_stop(precise: Path, tmp_path: Path) -> None:
@@ -334,8 +391,8 @@ def test_the_cap_ends_what_is_not_precise_and_says_so(tmp_path: Path, capsys: py
     assert (manifest["until"]["replications"], manifest["until"]["short"]) == ([12, 12], [0, 1])
     text = " ".join(capsys.readouterr().out.split())
     assert (
-        "NOT precise after 12 replications, the most allowed: 2 of 2 cells (queue=short, queue=long). "
-        "More --replications would continue them."
+        "NOT precise: 2 of 2 cells have 12 replications, the most allowed (queue=short, queue=long). "
+        "To continue, repeat the command with more --replications."
     ) in text
     assert not pl.read_csv(tmp_path / "precision.csv")["met"].any()
 

@@ -13,7 +13,7 @@ from lasthop.campaign import factor_column
 from lasthop.presentation.spec import CurvesSpec
 from lasthop.report import style
 from lasthop.report.style import Figure
-from lasthop.statistics import mean_interval
+from lasthop.statistics import mean_interval, shared
 
 _ROW_PX = 190
 _AROUND_PX = 150
@@ -26,9 +26,12 @@ Panels = Mapping[str, Sequence[str]]
 
 
 def curve_figures(
-    shorts: pl.DataFrame, spec: CurvesSpec, factors: Mapping[str, list[str]]
+    shorts: pl.DataFrame, spec: CurvesSpec, factors: Mapping[str, list[str]], looks: int = 1
 ) -> Iterator[tuple[str, Figure]]:
-    """Yield the figures with their titles. Levels that were not run have no point, lines without points no entry."""
+    """Yield the figures with their titles. Levels that were not run have no point, lines without points no entry.
+
+    Intervals hold over so many `looks`.
+    """
     rows = shorts.filter(*(pl.col(factor_column(factor)).is_in(levels) for factor, levels in spec.where.items()))
     others = [factor for factor in factors if factor not in spec.factors]
     parts = rows.partition_by([factor_column(factor) for factor in others], as_dict=True, maintain_order=True)
@@ -40,7 +43,7 @@ def curve_figures(
             ticks = [level for level in factors[spec.x] if level in found]
             panels = _panels(part, spec, factors)
             if panels:
-                yield f"{spec.title}: {where}" if where else spec.title, _figure(lines, spec, ticks, panels)
+                yield f"{spec.title}: {where}" if where else spec.title, _figure(lines, spec, ticks, panels, looks)
 
 
 def _of_line(rows: pl.DataFrame, line: Mapping[str, str]) -> pl.DataFrame:
@@ -57,7 +60,9 @@ def _panels(rows: pl.DataFrame, spec: CurvesSpec, factors: Mapping[str, list[str
     return {f"{spec.panels} = {level}": (level,) for level in factors[spec.panels] if level in found}
 
 
-def _figure(lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, ticks: Sequence[str], panels: Panels) -> Figure:
+def _figure(
+    lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, ticks: Sequence[str], panels: Panels, looks: int
+) -> Figure:
     """Draw a row of panels per metric; without a factor of panels a panel per metric, three in a row."""
     places = [(metric, title, levels) for metric in spec.metrics for title, levels in panels.items()]
     alone = spec.panels is None
@@ -98,7 +103,7 @@ def _figure(lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, ticks: Sequence
         if row == 0 and title:
             titles.append(style.panel_title(title, sum(x_domain) / 2, y_domain[1]))
         place = {"xaxis": f"x{ref}", "yaxis": f"y{ref}", "showlegend": index == 0}
-        data += [trace | place for trace in _traces(lines, spec, metric, levels, ticks)]
+        data += [trace | place for trace in _traces(lines, spec, metric, levels, ticks, looks=looks)]
     height = _ROW_PX * rows
     legend = style.legend_above(height, 26)
     settings = style.layout(height + _AROUND_PX, annotations=titles, legend=legend, **axes)
@@ -118,7 +123,13 @@ def _title(words: str, scale: units.Scale) -> str:
 
 
 def _traces(
-    lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, metric: str, levels: Sequence[str], ticks: Sequence[str]
+    lines: Mapping[str, pl.DataFrame],
+    spec: CurvesSpec,
+    metric: str,
+    levels: Sequence[str],
+    ticks: Sequence[str],
+    *,
+    looks: int,
 ) -> Iterator[Figure]:
     """Yield a line with intervals for each class of hosts."""
     middle = (len(lines) - 1) / 2
@@ -128,7 +139,7 @@ def _traces(
         at = [rows.filter(pl.col(factor_column(spec.x)) == tick) for tick in ticks]
         values = [factor * _values(own, spec, metric, levels) for own in at]
         points = [(place, own) for place, own in enumerate(values) if own.size]
-        intervals = [mean_interval(own) if own.size > 1 else None for _, own in points]
+        intervals = [mean_interval(own, shared(0.90, looks)) if own.size > 1 else None for _, own in points]
         color, symbol = (kinds[number % len(kinds)] for kinds in (style.CONTRASTING, style.SYMBOLS))
         half = [interval.high - interval.estimate if interval else None for interval in intervals]
         yield {

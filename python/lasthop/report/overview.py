@@ -19,6 +19,7 @@ from lasthop.report import style
 from lasthop.report.comparisons import first_place, place
 from lasthop.report.curves import curve_figures
 from lasthop.report.intervals import minus
+from lasthop.report.precision import times
 from lasthop.report.results import Results
 from lasthop.report.style import Figure
 
@@ -43,16 +44,16 @@ def asked(results: Results) -> str:
     plan = results.campaign.plan
     run = {factor: {cell.levels[factor] for cell in plan.cells if factor in cell.levels} for factor in results.factors}
     varied = [f"{factor} ({len(levels)} levels)" for factor, levels in run.items() if len(levels) > 1]
-    each = plan.sets * plan.replications
-    times = "once" if each == 1 else f"{each} times"
+    each = times(results)
+    often = "once" if each == "1" else f"{each} times"
     if not varied:
-        return f"One scenario, run {times}."
+        return f"One scenario, run {often}."
     # Curves are of short flows; what else there is, is background.
     things = results.things[:1] if results.curves else results.things
     what = list(dict.fromkeys(units.label(thing.metric) for thing in things))
     verb = "does" if len(varied) == 1 else "do"
     on = f" change {_joined([f'the {name}' for name in what])}" if what else " act"
-    return f"How {verb} {_joined(varied)}{on}? {len(plan.cells)} combinations, each run {times}."
+    return f"How {verb} {_joined(varied)}{on}? {len(plan.cells)} combinations, each run {often}."
 
 
 def outcome(results: Results, found: Sequence[Difference]) -> list[str]:
@@ -158,7 +159,7 @@ def first_curve(results: Results) -> tuple[str, Figure] | None:
         metric = next(iter(spec.metrics))
         one = replace(spec, metrics={metric: spec.metrics[metric]})
         assert results.shorts is not None
-        for title, figure in curve_figures(results.shorts, one, results.factors):
+        for title, figure in curve_figures(results.shorts, one, results.factors, results.tables.looks):
             return title, figure
     return None
 

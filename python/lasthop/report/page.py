@@ -25,6 +25,7 @@ from lasthop.report.illustrations import illustrated
 from lasthop.report.interactions import factorial_figures
 from lasthop.report.levels import level_views
 from lasthop.report.overview import asked, badges, change_chart, exceptions, first_curve, nothing_sent, outcome
+from lasthop.report.precision import precision_view, times
 from lasthop.report.results import Results, transfers
 from lasthop.report.scatter import published_figure
 from lasthop.report.study_tables import levels_table, study_tables
@@ -72,14 +73,15 @@ def trace_figures(results: Results) -> Iterator[FigureView]:
         yield FigureView(spec.title, " ".join(text for text in (spec.caption, said, where) if text), figure)
 
 
-def _facts(campaign: Campaign) -> list[tuple[str, str]]:
+def _facts(results: Results) -> list[tuple[str, str]]:
+    campaign = results.campaign
     identity, host, simulated = campaign.manifest["identity"], campaign.manifest["host"], campaign.simulated
     plan = campaign.plan
-    sets = f"{plan.sets} sets of {plan.replications}" if plan.sets > 1 else f"1 set of {plan.replications}"
+    sets = f"{plan.sets} sets of {plan.replications}" if plan.sets > 1 else f"1 set of {times(results)}"
     return [
         ("Scenario", f"{identity['scenario']} (digest {identity['scenario_digest'][:16]})"),
         ("Cells", str(len(plan.cells))),
-        ("Replications", f"{sets} per cell, {plan.runs} runs in all"),
+        ("Replications", f"{sets} per cell, {campaign.runs} runs in all"),
         ("Seed", str(plan.seed)),
         ("Engine", _engine(campaign)),
         ("lasthop", f"{identity['lasthop_version']} (commit {identity['lasthop_commit']})"),
@@ -94,7 +96,7 @@ def _engine(campaign: Campaign) -> str:
     if (kernel := campaign.plan.kernel) is not None:
         return f"kernel (Linux {kernel.info.version}, virtual time; SHA-256 {kernel.digest[:16]})"
     late = campaign.late_runs()
-    punctual = "all runs were punctual" if not late else f"{late} of {campaign.plan.runs} runs are invalid"
+    punctual = "all runs were punctual" if not late else f"{late} of {campaign.runs} runs are invalid"
     return f"live (this machine's TCP, real time); {punctual}: 99.9 % of the packets at most 1 ms late"
 
 
@@ -140,7 +142,8 @@ def _without_published(results: Results, assets: Assets) -> list[TableGroup]:
     flows, pages = flows.filter(other), None if pages is None else pages.filter(other)
     if flows.is_empty() and (pages is None or pages.is_empty()):
         return []
-    summary = generic_summary(flows, pages, factors, results.presentation.percentiles, HEADLINE)
+    method, looks = results.presentation.percentiles, results.tables.looks
+    summary = generic_summary(flows, pages, factors, method, HEADLINE, looks=looks)
     return [generic_table(summary, factors, "Cells without published numbers")]
 
 
@@ -235,7 +238,7 @@ def _of_single_flows(results: Results) -> bool:
 
 def _curves(shorts: pl.DataFrame, results: Results) -> Iterator[tuple[str, Figure]]:
     for spec in results.curves:
-        yield from curve_figures(shorts, spec, results.factors)
+        yield from curve_figures(shorts, spec, results.factors, results.tables.looks)
 
 
 def _context(results: Results) -> dict[str, Any]:
@@ -267,9 +270,11 @@ def _context(results: Results) -> dict[str, Any]:
         "traces": list(trace_figures(results)) if single and results.shorts is None else [],
         "cells": cells,
         "first_scenario": json.dumps(json.loads(cells[0].scenario), indent=2),
-        "facts": _facts(campaign),
+        "facts": _facts(results),
         "sets": campaign.plan.sets,
-        "replications": campaign.plan.sets * campaign.plan.replications,
+        "replications": int(campaign.counts.max()) * campaign.plan.sets,
+        "times": times(results),
+        "precision": precision_view(results),
         "percentiles": presentation.percentiles,
         "compared": results.assets is not None,
         "of_runs": presentation.of_runs,

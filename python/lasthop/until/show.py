@@ -142,11 +142,12 @@ def verdict(manifest: Mapping[str, Any]) -> Iterator[str]:
     counts, short = until["replications"], until["short"]
     least, most = min(counts), max(counts)
     many = f"{least}" if least == most else f"{least} to {most}"
-    yield f"Precise: {len(cells) - len(short)} of {len(cells)} cells, after {many} replications, {sum(counts)} runs."
+    precise = f"{len(cells) - len(short)} of {len(cells)} cells are precise"
+    yield f"{precise}; {many} replications, {sum(counts)} runs in all."
     if short:
         named = ", ".join(cells[number] or "the only cell" for number in short[:_SHORT_NAMED])
         more = ", ..." if len(short) > _SHORT_NAMED else ""
         yield (
-            f"NOT precise after {until['looks'][-1]} replications, the most allowed: {len(short)} of {len(cells)} "
-            f"cells ({named}{more}). More --replications would continue them."
+            f"NOT precise: {len(short)} of {len(cells)} cells have {until['looks'][-1]} replications, the most allowed "
+            f"({named}{more}). To continue, repeat the command with more --replications."
         )

@@ -1,0 +1,63 @@
+"""How precise the cells of a campaign with `--until` are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from lasthop.answer.sections import WHO
+from lasthop.report.results import Results
+from lasthop.report.tables import CellView, TableView
+from lasthop.units import axis_title, scale_of
+from lasthop.until.looks import Condition
+from lasthop.until.show import interval_text, precision_text, verdict
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionView:
+    """A table per condition, and what they add up to."""
+
+    verdict: str
+    looks: str
+    tables: Sequence[TableView]
+
+
+def times(results: Results) -> str:
+    """Say how many replications a cell has."""
+    counts = results.campaign.counts * results.campaign.plan.sets
+    least, most = int(counts.min()), int(counts.max())
+    return f"{most}" if least == most else f"{least} to {most}"
+
+
+def precision_view(results: Results) -> PrecisionView | None:
+    """Lay out the precision of every flow and cell; `None` if the number of replications was given."""
+    if results.precision is None:
+        return None
+    until = results.campaign.manifest["until"]
+    *first, last = map(str, until["looks"])
+    return PrecisionView(
+        " ".join(verdict(results.campaign.manifest)),
+        f"{', '.join(first)} and {last}" if first else last,
+        [_table(one, results.precision.filter(pl.col("condition") == one.text)) for one in results.conditions],
+    )
+
+
+def _table(condition: Condition, rows: pl.DataFrame) -> TableView:
+    labels = rows.columns[: rows.columns.index("condition")]
+    scale = scale_of(condition.metric, rows["value"])
+    fields = [
+        (
+            [str(row[name]) for name in labels],
+            [
+                CellView(str(row["replications"])),
+                CellView(interval_text(scale, row["value"], row["ci_low"], row["ci_high"])),
+                CellView(precision_text(condition, row["precision"]), within=row["met"]),
+            ],
+        )
+        for row in rows.iter_rows(named=True)
+    ]
+    value = f"{condition.statistic} of {axis_title(condition.metric, scale)}"
+    names = [name.removeprefix("factor_") if name != WHO else WHO for name in labels]
+    return TableView(condition.text, [*names, "replications", value, "within"], len(labels), fields)
