@@ -48,7 +48,8 @@ def summary_command(
 
     DIR is a results folder. The tables have a row per cell and flow. It shows a statistic over the replications, with
     its 95 % interval in brackets: from order statistics for a percentile, Student's for a mean. A question mark means
-    that there are too few replications to bound that end.
+    that there are too few replications to bound that end. After 'lasthop run --until', intervals hold over all looks,
+    and a table shows how precise each cell is.
 
     Below the tables, lasthop says which levels of a factor differ significantly from the first one. It compares
     replications of the same number, because they met the same conditions: mean difference, Student's interval, paired
@@ -137,6 +138,8 @@ def compare_command(
 
     Replications without a partner are left out and counted. So are pairs with a missing value: a flow that did not
     finish has no elapsed time. Its rates and counts are those up to the time it was cut, and they are compared.
+
+    After 'lasthop run --until', intervals and p values hold over all looks.
 
     --out writes more columns: p values before the correction, the matched-pairs rank-biserial correlation, and what
     was left out. They are in the units of the records.
