@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from lasthop.campaign import FLOWS, PAGES, RUNS, SHORTS, factor_column, looks_of
 from lasthop.errors import InputError, nearest
-from lasthop.folder import read_manifest
+from lasthop.folder import read_manifest, read_rows
 from lasthop.selection import select_cells
 from lasthop.shorts import with_rates
 
@@ -217,10 +217,7 @@ def _having_role(tables: Mapping[str, pl.DataFrame], having: Sequence[str], resp
 
 
 def _read_parquet(file: Path) -> pl.DataFrame:
-    try:
-        frame = pl.read_parquet(file)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"Cannot read {file}: {str(error).splitlines()[0]}") from error
+    frame = read_rows(file)
     absent = [name for name in REPLICATION_COLUMNS if name not in frame.columns]
     if absent:
         raise InputError(f"{file} has no column {' and no '.join(absent)}: it was not made by lasthop.")
@@ -237,7 +234,7 @@ def _metrics(frame: pl.DataFrame, keys: Sequence[str]) -> list[str]:
 
 def _from_csv(file: Path, response: str) -> Table:
     try:
-        frame = pl.read_csv(file, infer_schema=False)
+        frame = pl.read_csv(file, infer_schema=False, glob=False)
     except OSError as error:
         raise InputError(f"Cannot read {file}: {error.strerror or error}.") from error
     except pl.exceptions.PolarsError as error:

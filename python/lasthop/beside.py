@@ -18,7 +18,7 @@ from lasthop.campaign import FLOWS, PAGES, RUNS, SHORTS, Difference, Plan, diffe
 from lasthop.catalogue import Assets
 from lasthop.comparison import Agreement, agreement, compare
 from lasthop.errors import InputError
-from lasthop.folder import read_manifest
+from lasthop.folder import read_manifest, read_rows
 from lasthop.shorts import with_rates
 from lasthop.summary import extra_columns, generic_summary, key_columns, study_summary
 
@@ -37,12 +37,10 @@ class Tables:
     @classmethod
     def read(cls, folder: Path) -> Tables:
         """Read them from a results folder."""
-        pages, shorts = (
-            pl.read_parquet(folder / name) if (folder / name).is_file() else None for name in (PAGES, SHORTS)
-        )
+        pages, shorts = (read_rows(folder / name) if (folder / name).is_file() else None for name in (PAGES, SHORTS))
         return cls(
-            pl.read_parquet(folder / FLOWS),
-            pl.read_parquet(folder / RUNS),
+            read_rows(folder / FLOWS),
+            read_rows(folder / RUNS),
             pages,
             None if shorts is None else with_rates(shorts),
             looks_of(read_manifest(folder)),

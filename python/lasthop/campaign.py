@@ -37,8 +37,11 @@ from lasthop.folder import (
     SHORTS,
     TRACES,
     check_folder,
+    digest,
     forget_tables,
     read_manifest,
+    read_rows,
+    tables_are_whole,
 )
 from lasthop.kernel.engine import KERNEL, KernelEngine
 from lasthop.kernel.store import Kernel
@@ -313,6 +316,7 @@ class Campaign:
         ]
         check_folder(out)
         self._manifest = read_manifest(out) if out.exists() else None
+        self._whole = self._manifest is not None and tables_are_whole(out, self._manifest)
         self.existed = (out / STORE).is_file()
         self._found: dict[str, Any] = {}
         self._holdings: list[Piece] = []
@@ -353,7 +357,10 @@ class Campaign:
                     f"changed. {remedy}"
                 )
         if not self.existed and not self.complete:
-            raise InputError(f"{self.out} has lost its {STORE} and cannot be extended without it. {remedy}")
+            raise InputError(
+                f"{self.out} has lost its {STORE}. Without it lasthop can neither extend the results nor make damaged "
+                f"tables again. {remedy}"
+            )
 
     def _check_captures(self) -> None:
         """Refuse to leave captures of other runs beside the results of these."""
@@ -393,9 +400,8 @@ class Campaign:
 
     @property
     def complete(self) -> bool:
-        """Whether the merged records are there."""
-        asked = self._manifest is not None and self._manifest["identity"] == self.plan.identity()
-        return asked and (self.out / FLOWS).is_file() and (self.out / RUNS).is_file()
+        """Whether the merged records are there, as they were written."""
+        return self._whole and self._manifest is not None and self._manifest["identity"] == self.plan.identity()
 
     def _capture_folders(self, unit: Unit, source: str) -> Iterator[tuple[str, tuple[str, int]]]:
         """Yield the folder of each replication's captures, below `traces`, and what they should be of."""
@@ -608,7 +614,8 @@ class Campaign:
         merging.mkdir()
         try:
             files = merge_tables(store, self._stored(self._asked()), merging, facts, meanings)
-            manifest = self._new_manifest(self._owners())
+            tables = {name: digest(merging / name) for name in files}
+            manifest = {**self._new_manifest(self._owners()), "tables": tables}
             # From here on the folder is not finished until it has a manifest again.
             forget_tables(self.out)
             for name in files:
@@ -617,7 +624,7 @@ class Campaign:
             shutil.rmtree(merging, ignore_errors=True)
         text = json.dumps(manifest, indent=2) + "\n"
         replace_atomically(self.out / MANIFEST, lambda path: path.write_text(text, encoding="utf-8"))
-        self._manifest = manifest
+        self._manifest, self._whole = manifest, True
 
     def _records(self, store: Store, chosen: NDArray[np.bool_]) -> dict[str, pl.DataFrame]:
         """Return the records of stored runs; raise `DamagedBatchesError` if some cannot be read."""
@@ -677,17 +684,17 @@ class Campaign:
 
     def flows(self) -> pl.DataFrame:
         """Return one row per flow and replication."""
-        return pl.read_parquet(self.out / FLOWS)
+        return read_rows(self.out / FLOWS)
 
     def pages(self) -> pl.DataFrame | None:
         """Return one row per page load and replication; `None` if the scenario loads no pages."""
         file = self.out / PAGES
-        return pl.read_parquet(file) if file.is_file() else None
+        return read_rows(file) if file.is_file() else None
 
     def shorts(self) -> pl.DataFrame | None:
         """Return one row per kind of short flows and replication; `None` if the scenario has none."""
         file = self.out / SHORTS
-        return pl.read_parquet(file) if file.is_file() else None
+        return read_rows(file) if file.is_file() else None
 
     def traces_bytes(self) -> int:
         """Return the size of all captures."""
@@ -705,7 +712,7 @@ class Campaign:
 
     def run_rows(self) -> pl.DataFrame:
         """Return one row per replication."""
-        return pl.read_parquet(self.out / RUNS)
+        return read_rows(self.out / RUNS)
 
 
 def finished(folder: Path) -> dict[str, Any]:
@@ -713,8 +720,8 @@ def finished(folder: Path) -> dict[str, Any]:
     absent = [name for name in (MANIFEST, RUNS, FLOWS) if not (folder / name).is_file()]
     if absent:
         raise InputError(
-            f"{folder} holds no {' and no '.join(absent)}: give a folder that 'lasthop study run' made. To "
-            "finish a run that was stopped, repeat its command."
+            f"{folder} holds no {' and no '.join(absent)}: give a folder that 'lasthop run' or 'lasthop study "
+            "run' made. To finish a run that was stopped, repeat its command."
         )
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))

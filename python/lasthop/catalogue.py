@@ -82,7 +82,7 @@ def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
     published_file, tables_file = folder / "published.csv", folder / "tables.csv"
     if not (published_file.is_file() and tables_file.is_file()):
         return None
-    published = _factors_together(pl.read_csv(published_file, infer_schema=False))
+    published = _factors_together(pl.read_csv(published_file, infer_schema=False, glob=False))
     keys = published.columns[published.columns.index("table") + 1 : published.columns.index("flow")]
     if not {key for key in keys if published[key].null_count() < published.height} <= set(factors):
         return None
@@ -90,7 +90,7 @@ def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
     return Assets(
         folder=folder,
         published=published.with_columns(pl.col("value").cast(pl.Float64), pl.col("replications").cast(pl.Int64)),
-        tables=pl.read_csv(tables_file, infer_schema=False),
+        tables=pl.read_csv(tables_file, infer_schema=False, glob=False),
         presentation=presentation,
     )
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from lasthop.errors import InputError
 from lasthop.store import STORE, UNBORN, Store
@@ -23,7 +26,7 @@ PAGES = "pages.parquet"
 SHORTS = "shorts.parquet"
 TRACES = "traces"
 LOCK = ".lock"
-MERGING = "merging"
+MERGING = ".merging"
 """Where tables are made; a kill may leave it behind."""
 _PARTS = "parts"  # of versions without a store
 _OTHERS = (
@@ -91,6 +94,33 @@ def empty(folder: Path) -> None:
             path.unlink(missing_ok=True)
     with Store(folder):
         pass
+
+
+def read_rows(file: Path) -> pl.DataFrame:
+    """Read a table of a results folder; raise `InputError` if it cannot be read."""
+    try:
+        return pl.read_parquet(file, glob=False)
+    except OSError as error:
+        raise InputError(f"Cannot read {file}: {error.strerror or error}.") from error
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise InputError(
+            f"{file} is damaged ({str(error).splitlines()[0]}). Repeat the command that made it: what is in {STORE} is "
+            "not run again."
+        ) from error
+
+
+def digest(file: Path) -> str:
+    """Return what a file is known by."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def tables_are_whole(folder: Path, manifest: Mapping[str, Any]) -> bool:
+    """Whether all tables that a manifest names are there as they were written."""
+    tables = manifest.get("tables", {})
+    return bool(tables) and all(
+        (folder / name).is_file() and digest(folder / name) == known for name, known in tables.items()
+    )
 
 
 def forget_tables(folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from lasthop.errors import InputError
-from lasthop.folder import FLOWS, PAGES, RUNS, SHORTS, TRACES, locked, read_manifest
+from lasthop.folder import FLOWS, PAGES, RUNS, SHORTS, TRACES, locked, read_manifest, tables_are_whole
 from lasthop.store import STORE, DamagedBatchError, Piece, Store
 
 _CELLS_NAMED = 10
@@ -77,8 +77,13 @@ def _describe(folder: Path, holding: Holding) -> Iterator[str]:
     yield f"{'size':<12}" + ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes)
     yield f"{'simulated':<12}{simulation.get('runs', 0)} runs in {simulation.get('wall_s', 0.0):.2f} s"
     manifest = read_manifest(folder)
-    finished = manifest is not None and manifest["identity"] == identity
-    yield f"{'state':<12}" + ("finished" if finished else "not finished: the same command continues")
+    if manifest is None or manifest["identity"] != identity:
+        state = "not finished: the same command continues"
+    elif tables_are_whole(folder, manifest):
+        state = "finished"
+    else:
+        state = "its tables are not as they were written: the same command makes them again"
+    yield f"{'state':<12}{state}"
 
 
 def _bytes(path: Path) -> int:

@@ -148,6 +148,10 @@ class Store:
             )
         with self._failures_told(close=True):
             self._database.execute("SELECT count(*) FROM meta")
+            # Of a file that was cut short, SQLite reads the missing pages as if they were empty.
+            [(verdict,)] = self._database.execute("PRAGMA quick_check(1)").fetchall()
+            if verdict != "ok":
+                raise sqlite3.DatabaseError(" ".join(verdict.split()))
             if not read_only:
                 # A kill or a power cut leaves whole transactions, and the disk is waited for only now and then.
                 self._database.execute("PRAGMA journal_mode = WAL")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -12,12 +13,21 @@ import fake_core
 from conftest import STUDY
 from lasthop import _core, merge
 from lasthop.campaign import FLOWS, RUNS, Campaign, Plan
+from lasthop.errors import InputError
 from lasthop.folder import MERGING
 from lasthop.runner import Threads
-from lasthop.store import PIECE, TABLES, Batch, BatchBuilder, Store
+from lasthop.store import PIECE, STORE, TABLES, Batch, BatchBuilder, Store
 from test_campaign import ignore, make_plan, records
 
 EXAMPLES = STUDY.parents[1] / "examples"
+Main = Callable[..., int]
+Make = Callable[[Path], int]
+
+
+@pytest.fixture
+def make(engine: fake_core.Engine, scenario_file: Path) -> Make:
+    """Return what runs a scenario in a folder and tells how many runs that took."""
+    return lambda out: Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore).runs
 
 
 def stored(folder: Path, results: list[_core.Results]) -> dict[str, pl.DataFrame]:
@@ -70,7 +80,7 @@ def test_tables_that_are_merged_in_parts_are_the_same(
         monkeypatch.setattr(merge, "_PART_RUNS", runs)
         out = tmp_path / str(runs)
         Campaign(make_plan(engine, study_file), out).run(Threads(2), ignore)
-        tables[runs] = [pl.read_parquet(out / name) for name in (FLOWS, RUNS)]
+        tables[runs] = [pl.read_parquet(out / FLOWS) for name in (FLOWS, RUNS)]
         assert not (out / MERGING).exists()
     for whole, parts in zip(*tables.values(), strict=True):
         assert whole.height > 100
@@ -78,16 +88,73 @@ def test_tables_that_are_merged_in_parts_are_the_same(
         assert whole.equals(parts)
 
 
-def test_what_a_kill_left_of_merging_is_in_nobodys_way(
-    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
-) -> None:
+def test_what_a_kill_left_of_merging_is_in_nobodys_way(make: Make, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    plan = make_plan(engine, scenario_file)
-    Campaign(plan, out).run(Threads(1), ignore)
+    make(out)
     before = records(out)
     (out / "manifest.json").unlink()
     (out / MERGING).mkdir()
     (out / MERGING / "flows-7").write_bytes(b"half")
-    Campaign(plan, out).run(Threads(1), ignore)
+    assert make(out) == 0
     assert records(out) == before
     assert not (out / MERGING).exists()
+
+
+@pytest.mark.parametrize("damage", ["flipped", "truncated", "foreign"])
+def test_tables_that_are_damaged_are_made_again_without_a_run(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], lasthop_main: Main, damage: str
+) -> None:
+    out = tmp_path / "out"
+    make(out)
+    before = records(out)
+    content = (out / FLOWS).read_bytes()
+    middle = len(content) // 3
+    (out / FLOWS).write_bytes({
+        # Parquet has no checksums: most flips of a bit only change a number.
+        "flipped": content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
+        "truncated": content[:middle],
+        "foreign": b"mine",
+    }[damage])  # fmt: skip
+    assert lasthop_main("results", out) == 0
+    assert "not as they were written: the same command makes them again" in capsys.readouterr().out
+    if damage != "flipped":
+        assert lasthop_main("plot", out, "--out", tmp_path / "picture.png") == 2
+        error = capsys.readouterr().err
+        assert f"{out / FLOWS} is damaged (" in error
+        assert error.count("\n") == 1
+    assert make(out) == 0
+    assert records(out) == before
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.95])
+def test_a_store_that_was_cut_short_is_an_error_and_stays_as_it_is(
+    engine: fake_core.Engine, study_file: Path, tmp_path: Path, share: float
+) -> None:
+    out = tmp_path / "out"
+    Campaign(make_plan(engine, study_file), out).run(Threads(1), ignore)
+    content = (out / STORE).read_bytes()
+    cut = content[: int(len(content) * share)]
+    (out / STORE).write_bytes(cut)
+    before = records(out)
+    with pytest.raises(InputError, match=r"store\.sqlite is damaged, .* nothing was changed\. .*--overwrite"):
+        Campaign(make_plan(engine, study_file, replications=5), out)
+    assert (out / STORE).read_bytes() == cut
+    assert records(out) == before
+
+
+def test_folders_may_have_brackets_in_their_names(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], lasthop_main: Main
+) -> None:
+    outs = [tmp_path / name for name in ("rate[1]", "rate[2]*", "rate1")]
+    for out in outs:
+        make(out)
+    frame = pl.read_parquet(outs[2] / FLOWS)
+    frame.with_columns(pl.col("elapsed_s") * 2).write_parquet(outs[2] / FLOWS)
+    answers = []
+    for out in outs:
+        assert lasthop_main("anova", out, "--response", "elapsed_s", "--factors", "queue") == 0
+        assert lasthop_main("plot", out, "--out", tmp_path / f"{out.name}.svg") == 0
+        capsys.readouterr()
+        assert lasthop_main("summary", out) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1] != answers[2]

@@ -17,11 +17,7 @@ from lasthop.errors import InputError, nearest
 def read_sections(folder: Path, metrics: Sequence[str] = ()) -> list[Section]:
     """Read the sections of finished results; raise InputError if there are none, or not these metrics."""
     finished(folder)
-    try:
-        tables = Tables.read(folder)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"Cannot read the records in {folder}: {str(error).splitlines()[0]}") from error
-    return sections(tables, metrics)
+    return sections(Tables.read(folder), metrics)
 
 
 def check_statistic(name: str) -> None:

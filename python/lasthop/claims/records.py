@@ -14,7 +14,7 @@ from lasthop.campaign import FLOWS, PAGES, RUNS, factor_column, looks_of
 from lasthop.claims.design import Key
 from lasthop.claims.language import ClaimError
 from lasthop.errors import nearest
-from lasthop.folder import read_manifest
+from lasthop.folder import read_manifest, read_rows
 from lasthop.shorts import with_rates
 from lasthop.statistics import CONFIDENCE, shared
 
@@ -51,7 +51,7 @@ class Records:
     def read(cls, folder: Path, factors: Sequence[str]) -> Records:
         """Read the tables that a results folder has."""
         files = {name: folder / file for name, file in _FILES.items()}
-        tables = {name: pl.read_parquet(file) for name, file in files.items() if file.is_file()}
+        tables = {name: read_rows(file) for name, file in files.items() if file.is_file()}
         if "shorts" in tables:
             tables["shorts"] = with_rates(tables["shorts"])
         return cls(tables, factors, looks_of(read_manifest(folder)))

@@ -114,11 +114,7 @@ def result_kind(text: str | None) -> str | None:
 def read_chart(folder: Path, request: ResultRequest) -> Chart:
     """Read what to draw from finished results; raise InputError if there are none, or not what was asked for."""
     manifest = finished(folder)
-    try:
-        tables = Tables.read(folder)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"Cannot read the records in {folder}: {str(error).splitlines()[0]}") from error
-    metric, rows = _choose_metric(_chosen(_all_rows(tables), request), request.y)
+    metric, rows = _choose_metric(_chosen(_all_rows(Tables.read(folder)), request), request.y)
     here = rows.frame.drop_nulls(metric)
     rows = replace(rows, frame=here, missing=rows.frame.height - here.height)
     return _chart(str(manifest["identity"]["scenario"]), rows, metric, request)
