@@ -66,6 +66,8 @@ def _describe(folder: Path, holding: Holding) -> Iterator[str]:
     name, engine, cells = identity.get("scenario", "none"), identity.get("engine", "none"), len(identity["cells"])
     yield f"{'scenario':<12}{name}, {cells} {'cell' if cells == 1 else 'cells'}, engine {engine}"
     yield f"{'made by':<12}lasthop {identity.get('lasthop_version')} (commit {identity.get('lasthop_commit')})"
+    for condition in identity.get("until", ()):
+        yield f"{'until':<12}{condition}"
     lacking = holding.asked - holding.there
     yield f"{'runs':<12}{holding.asked} asked for, {holding.there} there, {lacking} missing"
     for cell, count in [item for item in holding.missing.items() if item[1]][:_CELLS_NAMED]:

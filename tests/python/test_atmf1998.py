@@ -296,6 +296,15 @@ def test_shares_of_single_replications_stand_beside_those_of_the_means(assets: A
     assert fairness["standard_deviation"] == pytest.approx(0, abs=1e-6)
 
 
+def test_shares_are_those_of_replications_that_every_cell_has(assets: Assets) -> None:
+    """A campaign with --until gives some cells more replications than others."""
+    runs = published_runs(assets, off=(0.0, 0.01, 0.02))
+    unequal = runs.filter(~((pl.col("variant") == "sack") & (pl.col("replication") == 3)))
+    share = summarised(unequal, assets).filter(metric="percent_variation_efficiency", flow="TCP Flavor")
+    assert share["replications"].unique().to_list() == [2]
+    assert {"value", "min", "max"} <= set(share["statistic"])
+
+
 def test_a_part_of_the_design_has_cells_but_no_analysis(assets: Assets) -> None:
     runs = published_runs(assets)
     assert set(summarised(runs.filter(variant="sack"), assets)["table"]) == {"T4"}

@@ -380,7 +380,9 @@ def test_a_complete_campaign_runs_nothing_again(precise: Path, capsys: pytest.Ca
     assert f"{precise} is complete: {runs} runs. Only the report is written again." in capsys.readouterr().out
     assert (precise / "flows.parquet").stat().st_mtime_ns == before
     assert main(["results", str(precise)]) == EXIT_OK
-    assert f"{runs} asked for, {runs} there, 0 missing" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"{runs} asked for, {runs} there, 0 missing" in shown
+    assert f"until       {RULE[1]} at 95 %" in shown
 
 
 def test_the_cap_ends_what_is_not_precise_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -391,7 +393,7 @@ def test_the_cap_ends_what_is_not_precise_and_says_so(tmp_path: Path, capsys: py
     assert (manifest["until"]["replications"], manifest["until"]["short"]) == ([12, 12], [0, 1])
     text = " ".join(capsys.readouterr().out.split())
     assert (
-        "NOT precise: 2 of 2 cells have 12 replications, the most allowed (queue=short, queue=long). "
+        "NOT precise: 2 of 2 cells stopped at 12 replications, the most allowed (queue=short, queue=long). "
         "To continue, repeat the command with more --replications."
     ) in text
     assert not pl.read_csv(tmp_path / "precision.csv")["met"].any()

@@ -148,6 +148,6 @@ def verdict(manifest: Mapping[str, Any]) -> Iterator[str]:
         named = ", ".join(cells[number] or "the only cell" for number in short[:_SHORT_NAMED])
         more = ", ..." if len(short) > _SHORT_NAMED else ""
         yield (
-            f"NOT precise: {len(short)} of {len(cells)} cells have {until['looks'][-1]} replications, the most allowed "
-            f"({named}{more}). To continue, repeat the command with more --replications."
+            f"NOT precise: {len(short)} of {len(cells)} cells stopped at {until['looks'][-1]} replications, the most "
+            f"allowed ({named}{more}). To continue, repeat the command with more --replications."
         )

@@ -71,9 +71,9 @@ def _by_flow(section: Section, rows: pl.DataFrame, metric: str) -> Iterator[Valu
     done = pl.col("outcome") == COMPLETED if "outcome" in rows.columns else pl.lit(value=True)
     cut = {row[:-1] for row in rows.group_by(keys).agg((~done).any().alias("_cut")).iter_rows() if row[-1]}
     single = by_replication(Section(section.title, rows, section.factors, [metric]), factors)
-    for group, own in single.partition_by(keys, as_dict=True, maintain_order=True).items():
-        values = own[metric].fill_null(float("nan")).to_numpy()
-        yield Values(group[:-1], (section.title, str(group[-1])), values, group in cut)
+    flows = single.group_by(keys, maintain_order=True).agg(pl.col(metric).fill_null(float("nan")))
+    for *levels, who, values in flows.iter_rows():
+        yield Values(tuple(levels), (section.title, who), np.array(values), (*levels, who) in cut)
 
 
 class Stopping:
