@@ -119,9 +119,9 @@ def _run_options(command: F) -> F:
             metavar="CONDITION",
             help="Run each cell until it is precise, for example --until 'median(elapsed_s) within 2 %'. The form is "
             "STATISTIC(METRIC) [of FLOW] within NUMBER UNIT [at LEVEL %]. STATISTIC is median, mean, p25, p75, p95 or "
-            "p99. Without UNIT % the tolerance is absolute, as in 'within 5 ms'. Repeat the option for more "
-            "conditions: a cell must meet all. lasthop looks after 10, 16, 25, 40, 63, 100, ... replications, and the "
-            "95 % hold over all looks.",
+            "p99. UNIT is %, or a unit of the metric, as in 'within 5 ms'. Repeat the option for more conditions: a "
+            "cell must meet them all. lasthop looks after 10, 16, 25, 40, 63, 100, ... replications. The confidence, "
+            "95 % by default, covers all looks: see docs/until.md.",
         ),
         click.option(
             "--sets",

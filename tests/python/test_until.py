@@ -316,7 +316,7 @@ def test_the_answer_says_how_precise_it_is(precise: Path, capsys: pytest.Capture
 def test_the_report_says_how_precise_it_is(precise: Path) -> None:
     page = (precise / "report.html").read_text(encoding="utf-8")
     least, most = sorted(pl.read_csv(precise / "precision.csv")["replications"].unique())
-    assert '<section id="precision">' in page
+    assert '<a class="badge good" href="#precision">2 of 2 cells precise</a>' in page
     assert "median(elapsed_s) of download within 0.4 % at 95 %<span" in page
     assert f"2 combinations, each run {least} to {most} times." in page
     assert f"1 set of {least} to {most} per cell, {least + most} runs in all" in page

@@ -125,7 +125,11 @@ def nothing_sent(results: Results) -> bool:
 
 
 def badges(results: Results) -> Iterator[Badge]:
-    """Yield verdicts: on the claims of a study, and on its published numbers."""
+    """Yield verdicts: on the precision that was asked for, on the claims of a study, and on its published numbers."""
+    if results.precision is not None:
+        until = results.campaign.manifest["until"]
+        short, cells = len(until["short"]), len(until["replications"])
+        yield Badge(f"{cells - short} of {cells} cells precise", "bad" if short else "good", "precision")
     if results.claims:
         yield _claims_badge(results.claims)
     for row in _widest(results.agreement):
