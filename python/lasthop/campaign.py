@@ -393,6 +393,11 @@ class Campaign:
         """Number of runs, as far as is known."""
         return int(self.counts.sum())
 
+    @property
+    def runs_text(self) -> str:
+        """Number of runs in words, with how far it is known."""
+        return f"{self.runs} runs" if self.stopping is None else f"{self.runs} runs up to the next look"
+
     def _asked(self) -> NDArray[np.bool_]:
         """Tell of each unit and replication whether it is asked for."""
         counts = self.counts
@@ -401,7 +406,9 @@ class Campaign:
     @property
     def complete(self) -> bool:
         """Whether the merged records are there, as they were written."""
-        return self._whole and self._manifest is not None and self._manifest["identity"] == self.plan.identity()
+        manifest = self._manifest or {}
+        told = self.stopping is None or _UNTIL in manifest
+        return self._whole and told and manifest.get("identity") == self.plan.identity()
 
     def _capture_folders(self, unit: Unit, source: str) -> Iterator[tuple[str, tuple[str, int]]]:
         """Yield the folder of each replication's captures, below `traces`, and what they should be of."""
@@ -550,7 +557,7 @@ class Campaign:
     def _interrupted_text(self, store: Store) -> str:
         self._look(store)
         return (
-            f"Stopped: {self.outlook().there} of {self.runs} runs are kept in {self.out}. "
+            f"Stopped: {self.outlook().there} of {self.runs_text} are kept in {self.out}. "
             "Repeat the command to continue."
         )
 

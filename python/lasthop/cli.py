@@ -626,7 +626,7 @@ def _outlook_lines(campaign: Campaign) -> Iterator[str]:
     elif campaign.complete:
         yield f"{out} is complete: {runs} runs. Only the report is written again."
     elif outlook.there:
-        yield f"Resuming {out}: {outlook.there} of {runs} runs are there."
+        yield f"Resuming {out}: {outlook.there} of {campaign.runs_text} are there."
     if outlook.again:
         yield (
             f"{outlook.again} of them run again: their cells chain replications (cached metrics or a guest kernel), "

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from lasthop import _core
 from lasthop.answer.differences import tested as paired_t
 from lasthop.campaign import Campaign, Plan
 from lasthop.cli import EXIT_INPUT, EXIT_OK, main
-from lasthop.errors import InputError
+from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.runner import Threads
 from lasthop.statistics import CONFIDENCE, mean_intervals, quantile_intervals
 from lasthop.until.language import parse
@@ -371,6 +373,40 @@ def test_neither_threads_nor_what_is_in_the_store_change_where_cells_stop(precis
     assert run(tmp_path, *RULE, "--jobs", "3", "--quiet")[0] == EXIT_OK
     same_records(precise, tmp_path)
     assert run(tmp_path, *RULE, "--quiet")[0] == EXIT_OK
+
+
+def test_a_cell_stops_where_it_does_without_the_others(precise: Path, tmp_path: Path) -> None:
+    until = json.loads((precise / "manifest.json").read_text(encoding="utf-8"))["until"]
+    _, manifest = run(tmp_path, *RULE, "--only", "queue=long", "--quiet")
+    assert manifest["until"]["replications"] == until["replications"][1:]
+
+
+def test_damage_to_the_store_changes_nothing(precise: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, *RULE, "--jobs", "1", "--quiet")[0] == EXIT_OK
+    (tmp_path / "manifest.json").unlink()
+    with closing(sqlite3.connect(tmp_path / "store.sqlite")) as store:
+        store.execute("UPDATE batch SET flows = x'00' WHERE id = (SELECT min(id) FROM batch)")
+        store.commit()
+    assert run(tmp_path, *RULE)[0] == EXIT_OK
+    assert "runs in the store were damaged and have been run again" in capsys.readouterr().out
+    same_records(precise, tmp_path)
+
+
+def test_a_stopped_campaign_says_how_far_it_has_come(tmp_path: Path) -> None:
+    study = _core.load(str(QUEUE))
+    rule = [parse("median(elapsed_s) of download within 0.4 %")]
+    plan = Plan(study=study, cells=study.cells, seed=1, replications=1000, until=[rule[0].text])
+    done: list[int] = []
+
+    def stop(runs: int) -> None:
+        done.append(runs)
+        if sum(done) > 25:
+            raise KeyboardInterrupt
+
+    with pytest.raises(InterruptedCampaignError, match=r"of [0-9]+ runs up to the next look are kept in"):
+        Campaign(plan, tmp_path, stopping=Stopping(rule, study.cells, 1000)).run(Threads(1), stop)
+    again = Campaign(plan, tmp_path, stopping=Stopping(rule, study.cells, 1000))
+    assert 20 < again.outlook().there < 60
 
 
 def test_a_complete_campaign_runs_nothing_again(precise: Path, capsys: pytest.CaptureFixture[str]) -> None:
