@@ -11,11 +11,11 @@
 //! Own comes before borrowed whatever the priorities (`htb_dequeue` goes through the levels from the leaves up).
 //! Turns are kept per level and priority (`htb_dequeue_tree`).
 
-use lasthop_core::{Body, Duration, Instant, Packet, PacketId, Rate, Seed};
+use lasthop_core::{Body, Duration, Instant, Observer, Packet, PacketId, QueueDepth, Rate, Seed};
 
 use crate::config::PathConfig;
 use crate::config::htb::{ClassConfig, HtbConfig, MatchConfig, PRIORITIES, Transport};
-use crate::queue::RouterQueue;
+use crate::discipline::{Dequeued, Discipline, Packets, Queue};
 
 #[cfg(test)]
 mod tests;
@@ -63,7 +63,7 @@ enum Level {
 
 #[derive(Clone, Debug)]
 struct Class {
-    queue: RouterQueue,
+    queue: Queue,
     matches: Vec<MatchConfig>,
     priority: u8,
     rate: Bucket,
@@ -75,7 +75,7 @@ struct Class {
 }
 
 impl Class {
-    fn new(config: &ClassConfig, queue: RouterQueue) -> Self {
+    fn new(config: &ClassConfig, queue: Queue) -> Self {
         Self {
             queue,
             matches: config.matches.clone(),
@@ -103,20 +103,13 @@ impl Class {
     }
 }
 
-/// A class's right to send its head now.
+/// A class's right to send its next packet now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turn {
-    pub(crate) class: usize,
-    pub(crate) id: PacketId,
-    pub(crate) ip_bytes: u32,
+struct Turn {
+    class: usize,
     level: Level,
-}
-
-impl Turn {
-    /// The turn of a queue without classes.
-    pub(crate) fn plain(id: PacketId, ip_bytes: u32) -> Self {
-        Self { class: 0, id, ip_bytes, level: Level::Own }
-    }
+    /// Room that the link needs for the packet.
+    room: u32,
 }
 
 /// The classes of one direction with their queues.
@@ -132,15 +125,17 @@ pub(crate) struct Htb {
     turns: [[usize; PRIORITIES]; 2],
     packets: u32,
     bytes: u32,
+    /// When a packet may go; `Instant::MAX` if it waits for an arrival or for room on the link.
+    wakeup: Instant,
 }
 
 impl Htb {
-    /// `red` is the prefix of the names of the classes' random streams.
-    pub(crate) fn new(htb: &HtbConfig, path: &PathConfig, red: &str, seed: Seed) -> Self {
+    /// `stream` is the prefix of the names of the classes' random streams.
+    pub(crate) fn new(htb: &HtbConfig, path: &PathConfig, stream: &str, seed: Seed) -> Self {
         let class = |config: &ClassConfig| {
             let queue = config.queue.as_ref().unwrap_or(&path.queue);
-            let stream = seed.stream(&format!("{red}.{}", config.name));
-            Class::new(config, RouterQueue::new(queue, path.link.rate, stream))
+            let stream = seed.stream(&format!("{stream}.{}", config.name));
+            Class::new(config, Queue::new(queue, path.link.rate, stream))
         };
         Self {
             classes: htb.class.iter().map(class).collect(),
@@ -150,40 +145,38 @@ impl Htb {
             turns: [[0; PRIORITIES]; 2],
             packets: 0,
             bytes: 0,
+            wakeup: Instant::MAX,
         }
     }
 
-    /// The class of a packet.
-    pub(crate) fn classify(&self, packet: &Packet) -> usize {
+    /// The class of a packet, in the order of the scenario.
+    fn classify(&self, packet: &Packet) -> usize {
         let matching = |class: &Class| class.matches.iter().any(|matching| matching.fits(packet));
         self.classes.iter().position(matching).unwrap_or(self.default)
     }
 
-    pub(crate) fn queue(&self, class: usize) -> &RouterQueue {
-        &self.classes[class].queue
+    /// The queue of a class, with what waits in all of them.
+    fn with_all(&self, class: usize, depth: QueueDepth) -> QueueDepth {
+        QueueDepth { packets: self.packets, bytes: self.bytes, class: class as u8, ..depth }
     }
 
-    pub(crate) fn queue_mut(&mut self, class: usize) -> &mut RouterQueue {
-        &mut self.classes[class].queue
+    /// Lets the queue of a class act, and counts what it holds then.
+    fn act<T>(&mut self, class: usize, action: impl FnOnce(&mut Queue) -> T) -> T {
+        let queue = &mut self.classes[class].queue;
+        let before = queue.depth();
+        let result = action(queue);
+        let after = queue.depth();
+        self.packets = self.packets - before.packets + after.packets;
+        self.bytes = self.bytes - before.bytes + after.bytes;
+        result
     }
 
-    /// Packets and bytes of all classes.
-    pub(crate) fn backlog(&self) -> (u32, u32) {
-        (self.packets, self.bytes)
-    }
-
-    pub(crate) fn push(&mut self, class: usize, id: PacketId, ip_bytes: u32) {
-        self.classes[class].queue.push(id, ip_bytes);
-        self.packets += 1;
-        self.bytes += ip_bytes;
-    }
-
-    /// Whose packet goes next, if one may go at `now`. Changes nothing until [`Htb::take`].
-    pub(crate) fn next(&self, now: Instant) -> Option<Turn> {
+    /// Whose packet goes next, if one may go at `now`.
+    fn next(&self, now: Instant) -> Option<Turn> {
         let root_lends = self.root_from() <= now;
         let count = self.classes.len();
         let candidate = |(index, class): (usize, &Class)| {
-            let (id, ip_bytes) = class.queue.head()?;
+            let room = class.queue.room_needed()?;
             let level = if class.own_from() <= now {
                 Level::Own
             } else if root_lends && class.ceil.ready(class.charged) <= now {
@@ -193,19 +186,16 @@ impl Htb {
             };
             let turn = self.turns[level as usize][usize::from(class.priority)];
             let distance = (index + count - turn) % count;
-            Some(((level, class.priority, distance), Turn { class: index, id, ip_bytes, level }))
+            Some(((level, class.priority, distance), Turn { class: index, level, room }))
         };
         let candidates = self.classes.iter().enumerate().filter_map(candidate);
         candidates.min_by_key(|(rank, _)| *rank).map(|(_, turn)| turn)
     }
 
-    /// Takes the head that [`Htb::next`] chose for `now`.
-    pub(crate) fn take(&mut self, now: Instant, turn: Turn) {
-        let Turn { class: index, ip_bytes, level, .. } = turn;
-        self.packets -= 1;
-        self.bytes -= ip_bytes;
+    /// Charges a class, whose turn it was, for a packet that has left its queue.
+    fn charge(&mut self, now: Instant, turn: Turn, ip_bytes: u32) {
+        let Turn { class: index, level, .. } = turn;
         let class = &mut self.classes[index];
-        class.queue.pop(now);
         let length = ip_bytes + self.overhead;
         class.charge(now, level, length);
         if let Some((bucket, charged)) = &mut self.root {
@@ -220,25 +210,67 @@ impl Htb {
         }
         // A class that leaves the row of those within their rates passes its turn on; a borrower's is kept, as
         // Linux keeps the place of a child in its parent's row.
-        let leaves = level == Level::Own && (class.queue.head().is_none() || class.own_from() > now);
+        let leaves = level == Level::Own && (class.queue.room_needed().is_none() || class.own_from() > now);
         let following = if used_up || leaves { (index + 1) % self.classes.len() } else { index };
         self.turns[level as usize][usize::from(self.classes[index].priority)] = following;
     }
 
     /// When a packet may go, if none may go now; `Instant::MAX` with nothing queued.
-    pub(crate) fn ready(&self) -> Instant {
+    fn ready(&self) -> Instant {
         let root = self.root_from();
         let class = |class: &Class| {
             let borrowed = class.ceil.ready(class.charged).max(root);
             class.own_from().min(borrowed)
         };
-        let waiting = self.classes.iter().filter(|class| class.queue.head().is_some());
+        let waiting = self.classes.iter().filter(|class| class.queue.room_needed().is_some());
         waiting.map(class).min().unwrap_or(Instant::MAX)
     }
 
     /// When the root lends.
     fn root_from(&self) -> Instant {
         self.root.as_ref().map_or(Instant::MAX, |(bucket, charged)| bucket.ready(*charged))
+    }
+}
+
+impl Discipline for Htb {
+    fn enqueue<O: Observer>(
+        &mut self,
+        now: Instant,
+        id: PacketId,
+        packets: &mut Packets<'_, O>,
+    ) -> Option<QueueDepth> {
+        let class = self.classify(packets.arena.get(id));
+        let depth = self.act(class, |queue| queue.enqueue(now, id, packets))?;
+        Some(self.with_all(class, depth))
+    }
+
+    fn dequeue<O: Observer>(
+        &mut self,
+        now: Instant,
+        room: u64,
+        packets: &mut Packets<'_, O>,
+    ) -> Option<Dequeued> {
+        self.wakeup = Instant::MAX;
+        while let Some(turn) = self.next(now) {
+            if u64::from(turn.room) > room {
+                return None;
+            }
+            // A queue may have dropped all that it held.
+            if let Some(dequeued) = self.act(turn.class, |queue| queue.dequeue(now, room, packets)) {
+                self.charge(now, turn, dequeued.ip_bytes);
+                return Some(Dequeued { depth: self.with_all(turn.class, dequeued.depth), ..dequeued });
+            }
+        }
+        self.wakeup = self.ready();
+        None
+    }
+
+    fn next_wakeup(&self) -> Instant {
+        self.wakeup
+    }
+
+    fn depth(&self) -> QueueDepth {
+        self.with_all(0, self.classes[0].queue.depth())
     }
 }
 

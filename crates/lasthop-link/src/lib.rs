@@ -35,12 +35,13 @@
 mod atm;
 pub mod config;
 mod course;
+mod discipline;
+mod drop_tail;
 pub mod errors;
 mod htb;
 mod link;
 mod opportunities;
 mod path;
-mod queue;
 mod red;
 mod router;
 #[cfg(test)]

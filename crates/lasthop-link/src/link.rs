@@ -136,14 +136,14 @@ impl LinkDirection {
         }
     }
 
-    /// True if the send buffer has room for `ip_bytes` more bytes.
-    pub(crate) fn has_room(&self, ip_bytes: u32) -> bool {
-        self.occupied_bytes + u64::from(ip_bytes) <= self.buffer_bytes
+    /// Bytes that the send buffer has room for.
+    pub(crate) fn room(&self) -> u64 {
+        self.buffer_bytes - self.occupied_bytes
     }
 
     /// Puts a packet into the send buffer, which must have room, and starts the serialiser if it is idle.
     pub(crate) fn accept(&mut self, now: Instant, id: PacketId, ip_bytes: u32) {
-        debug_assert!(self.has_room(ip_bytes));
+        debug_assert!(u64::from(ip_bytes) <= self.room());
         self.occupied_bytes += u64::from(ip_bytes);
         self.waiting.push_back((id, ip_bytes));
         self.start_serialising(now);

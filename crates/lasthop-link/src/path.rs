@@ -1,12 +1,10 @@
 //! One direction of the last hop as a whole: the router queue, then the link.
 
-use lasthop_core::{
-    Direction, DropCause, Ecn, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth, Seed,
-};
+use lasthop_core::{Direction, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth, Seed};
 
 use crate::config::{ErrorConfig, PathConfig};
-use crate::link::{LinkDirection, discard};
-use crate::red::Verdict;
+use crate::discipline::{Dequeued, Discipline, Packets};
+use crate::link::LinkDirection;
 use crate::router::Router;
 
 #[cfg(test)]
@@ -29,8 +27,6 @@ mod tests;
 pub struct Path {
     router: Router,
     link: LinkDirection,
-    /// When the router may hand over the next packet; `Instant::MAX` if it waits for the link or for an arrival.
-    router_wakeup: Instant,
 }
 
 impl Path {
@@ -47,12 +43,11 @@ impl Path {
         Self {
             router: Router::new(config, red, seed),
             link: LinkDirection::new(&config.link, errors, error, seed),
-            router_wakeup: Instant::MAX,
         }
     }
 
-    /// A packet arrives at the router: the RED of its queue judges it, then it is queued if the limit allows,
-    /// else dropped. It goes straight to the send buffer if its turn is now and the buffer has room.
+    /// A packet arrives at the router, whose queue takes it in or drops it. It goes straight to the send buffer if its
+    /// turn is now and the buffer has room.
     pub fn handle_packet<O: Observer>(
         &mut self,
         now: Instant,
@@ -61,38 +56,24 @@ impl Path {
         observer: &mut O,
     ) {
         debug_assert!(self.next_wakeup().is_none_or(|due| due >= now), "a wakeup was missed");
-        let packet = arena.get_mut(id);
-        let ip_bytes = packet.ip_bytes;
-        let class = self.router.classify(packet);
-        let queue = self.router.queue_mut(class);
-        match queue.judge(now, packet.ecn) {
-            Verdict::Pass => {}
-            Verdict::Mark => {
-                packet.ecn = Ecn::Ce;
-                observer.packet(now, PacketEvent::Marked, packet);
-            }
-            Verdict::Drop => return discard(now, id, DropCause::Red, arena, observer),
+        let mut packets = Packets { arena, observer };
+        if let Some(depth) = self.router.enqueue(now, id, &mut packets) {
+            packets.observer.packet(now, PacketEvent::Enqueued(depth), packets.arena.get(id));
+            self.fill_send_buffer(now, &mut packets);
         }
-        // A valid limit holds at least one packet, so this never stops one from passing straight through.
-        if !queue.fits(ip_bytes) {
-            return discard(now, id, DropCause::QueueOverflow, arena, observer);
-        }
-        self.router.push(class, id, ip_bytes);
-        observer.packet(now, PacketEvent::Enqueued(self.router.depth(class)), arena.get(id));
-        self.fill_send_buffer(now, arena, observer);
     }
 
     /// When [`Path::handle_wakeup`] must be called next; none while nothing is under way. Packets queued
     /// behind a full send buffer need no wakeup of their own.
     pub fn next_wakeup(&self) -> Option<Instant> {
-        Some(self.link.next_wakeup().min(self.router_wakeup)).filter(|at| *at < Instant::MAX)
+        Some(self.link.next_wakeup().min(self.router.next_wakeup())).filter(|at| *at < Instant::MAX)
     }
 
     /// When the far side can release a packet at the earliest, if the next packet arrives at the router at
     /// `next_arrival`; none if neither that nor anything under way leads to one. An engine for which only deliveries
     /// count may leave everything else until then: see [`Path::handle_wakeup`] on late calls.
     pub fn earliest_delivery(&self, next_arrival: Option<Instant>) -> Option<Instant> {
-        let next = next_arrival.unwrap_or(Instant::MAX).min(self.router_wakeup);
+        let next = next_arrival.unwrap_or(Instant::MAX).min(self.router.next_wakeup());
         Some(self.link.earliest_delivery(next)).filter(|at| *at < Instant::MAX)
     }
 
@@ -106,7 +87,7 @@ impl Path {
     pub fn handle_wakeup<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
         while let Some(due) = self.next_wakeup().filter(|due| *due <= now) {
             self.link.handle_wakeup(due, arena, observer);
-            self.fill_send_buffer(due, arena, observer);
+            self.fill_send_buffer(due, &mut Packets { arena, observer });
         }
     }
 
@@ -118,7 +99,7 @@ impl Path {
 
     /// The router queue, all classes together (of these, number 0), without the send buffer.
     pub fn queue_depth(&self) -> QueueDepth {
-        self.router.depth(0)
+        self.router.depth()
     }
 
     /// Bytes of the link's send buffer in use, those that wait for their acknowledgement included.
@@ -131,16 +112,11 @@ impl Path {
         self.queue_depth().packets as usize + self.link.packets_inside()
     }
 
-    fn fill_send_buffer<O: Observer>(&mut self, now: Instant, arena: &PacketArena, observer: &mut O) {
-        self.router_wakeup = Instant::MAX;
-        while let Some(turn) = self.router.next(now) {
-            if !self.link.has_room(turn.ip_bytes) {
-                return;
-            }
-            self.router.take(now, turn);
-            observer.packet(now, PacketEvent::Dequeued(self.router.depth(turn.class)), arena.get(turn.id));
-            self.link.accept(now, turn.id, turn.ip_bytes);
+    fn fill_send_buffer<O: Observer>(&mut self, now: Instant, packets: &mut Packets<'_, O>) {
+        while let Some(Dequeued { id, ip_bytes, depth }) = self.router.dequeue(now, self.link.room(), packets)
+        {
+            packets.observer.packet(now, PacketEvent::Dequeued(depth), packets.arena.get(id));
+            self.link.accept(now, id, ip_bytes);
         }
-        self.router_wakeup = self.router.ready();
     }
 }

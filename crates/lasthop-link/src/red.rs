@@ -7,16 +7,79 @@
 //! long one.
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Duration, Ecn, Instant, RandomStream, Rate};
+use lasthop_core::{DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth, RandomStream, Rate};
 
 use crate::config::RedConfig;
+use crate::discipline::{Dequeued, Discipline, Packets};
+use crate::drop_tail::DropTail;
 
 #[cfg(test)]
 mod tests;
 
+/// RED in front of a queue with a limit.
+#[derive(Clone, Debug)]
+pub(crate) struct RedQueue {
+    red: Red,
+    queue: DropTail,
+}
+
+impl RedQueue {
+    /// `rate` is the link's.
+    pub(crate) fn new(config: &RedConfig, rate: Rate, stream: RandomStream, queue: DropTail) -> Self {
+        Self { red: Red::new(config, rate, stream), queue }
+    }
+
+    pub(crate) fn room_needed(&self) -> Option<u32> {
+        self.queue.room_needed()
+    }
+}
+
+impl Discipline for RedQueue {
+    fn enqueue<O: Observer>(
+        &mut self,
+        now: Instant,
+        id: PacketId,
+        packets: &mut Packets<'_, O>,
+    ) -> Option<QueueDepth> {
+        let QueueDepth { packets: waiting, bytes, .. } = self.queue.depth();
+        match self.red.judge(now, waiting, bytes, packets.arena.get(id).ecn) {
+            Verdict::Pass => {}
+            Verdict::Mark => packets.mark(now, id),
+            Verdict::Drop => {
+                packets.discard(now, id, DropCause::Red);
+                return None;
+            }
+        }
+        let depth = self.queue.enqueue(now, id, packets)?;
+        Some(QueueDepth { average: self.red.average(), ..depth })
+    }
+
+    fn dequeue<O: Observer>(
+        &mut self,
+        now: Instant,
+        room: u64,
+        packets: &mut Packets<'_, O>,
+    ) -> Option<Dequeued> {
+        let mut dequeued = self.queue.dequeue(now, room, packets)?;
+        if dequeued.depth.packets == 0 {
+            self.red.queue_emptied(now);
+        }
+        dequeued.depth.average = self.red.average();
+        Some(dequeued)
+    }
+
+    fn next_wakeup(&self) -> Instant {
+        self.queue.next_wakeup()
+    }
+
+    fn depth(&self) -> QueueDepth {
+        QueueDepth { average: self.red.average(), ..self.queue.depth() }
+    }
+}
+
 /// What RED says about an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+enum Verdict {
     Pass,
     Mark,
     Drop,
@@ -24,7 +87,7 @@ pub(crate) enum Verdict {
 
 /// The average queue and the count since the last hit. Thresholds and the average share one unit.
 #[derive(Clone, Debug)]
-pub(crate) struct Red {
+struct Red {
     min: f64,
     max: f64,
     in_bytes: bool,
@@ -42,7 +105,7 @@ pub(crate) struct Red {
 
 impl Red {
     /// `rate` is the link's.
-    pub(crate) fn new(config: &RedConfig, rate: Rate, stream: RandomStream) -> Self {
+    fn new(config: &RedConfig, rate: Rate, stream: RandomStream) -> Self {
         let (min, in_bytes) = threshold(config.min);
         Self {
             min,
@@ -60,17 +123,17 @@ impl Red {
     }
 
     /// The average queue in RED's unit.
-    pub(crate) fn average(&self) -> f64 {
+    fn average(&self) -> f64 {
         self.average
     }
 
     /// The queue's last packet left.
-    pub(crate) fn queue_emptied(&mut self, now: Instant) {
+    fn queue_emptied(&mut self, now: Instant) {
         self.idle_from = now;
     }
 
     /// Judges an arriving packet; `packets` and `bytes` are the queue without it.
-    pub(crate) fn judge(&mut self, now: Instant, packets: u32, bytes: u32, ecn: Ecn) -> Verdict {
+    fn judge(&mut self, now: Instant, packets: u32, bytes: u32, ecn: Ecn) -> Verdict {
         self.update_average(now, packets, bytes);
         if self.average < self.min {
             self.count = -1;

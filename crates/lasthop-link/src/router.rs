@@ -1,10 +1,10 @@
 //! The router in front of the link: one queue, or classes under HTB.
 
-use lasthop_core::{Instant, Packet, PacketId, QueueDepth, Seed};
+use lasthop_core::{Instant, Observer, PacketId, QueueDepth, Seed};
 
 use crate::config::PathConfig;
-use crate::htb::{Htb, Turn};
-use crate::queue::RouterQueue;
+use crate::discipline::{Dequeued, Discipline, Packets, Queue};
+use crate::htb::Htb;
 
 /// What chooses the next packet.
 #[derive(Clone, Debug)]
@@ -14,75 +14,57 @@ use crate::queue::RouterQueue;
 )]
 pub(crate) enum Router {
     /// One queue for all packets.
-    Plain(RouterQueue),
+    Plain(Queue),
     /// A queue per class.
     Classes(Htb),
 }
 
 impl Router {
-    /// `red` names the stream of the queue's RED, and with a class's name behind it that of the class's.
-    pub(crate) fn new(config: &PathConfig, red: &str, seed: Seed) -> Self {
+    /// `stream` names the random stream of the queue, and with a class's name behind it that of the class's.
+    pub(crate) fn new(config: &PathConfig, stream: &str, seed: Seed) -> Self {
         match &config.htb {
-            None => Self::Plain(RouterQueue::new(&config.queue, config.link.rate, seed.stream(red))),
-            Some(htb) => Self::Classes(Htb::new(htb, config, red, seed)),
+            None => Self::Plain(Queue::new(&config.queue, config.link.rate, seed.stream(stream))),
+            Some(htb) => Self::Classes(Htb::new(htb, config, stream, seed)),
         }
     }
+}
 
-    /// The class of a packet, in the order of the scenario; 0 without classes.
-    pub(crate) fn classify(&self, packet: &Packet) -> usize {
+impl Discipline for Router {
+    fn enqueue<O: Observer>(
+        &mut self,
+        now: Instant,
+        id: PacketId,
+        packets: &mut Packets<'_, O>,
+    ) -> Option<QueueDepth> {
         match self {
-            Self::Plain(_) => 0,
-            Self::Classes(htb) => htb.classify(packet),
+            Self::Plain(queue) => queue.enqueue(now, id, packets),
+            Self::Classes(htb) => htb.enqueue(now, id, packets),
         }
     }
 
-    /// The queue of a class, to judge an arriving packet.
-    pub(crate) fn queue_mut(&mut self, class: usize) -> &mut RouterQueue {
+    fn dequeue<O: Observer>(
+        &mut self,
+        now: Instant,
+        room: u64,
+        packets: &mut Packets<'_, O>,
+    ) -> Option<Dequeued> {
         match self {
-            Self::Plain(queue) => queue,
-            Self::Classes(htb) => htb.queue_mut(class),
+            Self::Plain(queue) => queue.dequeue(now, room, packets),
+            Self::Classes(htb) => htb.dequeue(now, room, packets),
         }
     }
 
-    pub(crate) fn push(&mut self, class: usize, id: PacketId, ip_bytes: u32) {
+    fn next_wakeup(&self) -> Instant {
         match self {
-            Self::Plain(queue) => queue.push(id, ip_bytes),
-            Self::Classes(htb) => htb.push(class, id, ip_bytes),
+            Self::Plain(queue) => queue.next_wakeup(),
+            Self::Classes(htb) => htb.next_wakeup(),
         }
     }
 
-    /// The packet that goes next, if one may go at `now`; it stays until [`Router::take`].
-    pub(crate) fn next(&self, now: Instant) -> Option<Turn> {
-        match self {
-            Self::Plain(queue) => queue.head().map(|(id, ip_bytes)| Turn::plain(id, ip_bytes)),
-            Self::Classes(htb) => htb.next(now),
-        }
-    }
-
-    /// Takes the packet that [`Router::next`] chose for `now`.
-    pub(crate) fn take(&mut self, now: Instant, turn: Turn) {
-        match self {
-            Self::Plain(queue) => queue.pop(now),
-            Self::Classes(htb) => htb.take(now, turn),
-        }
-    }
-
-    /// When a packet may go, if none may go now; `Instant::MAX` if that needs an arrival.
-    pub(crate) fn ready(&self) -> Instant {
-        match self {
-            Self::Plain(_) => Instant::MAX,
-            Self::Classes(htb) => htb.ready(),
-        }
-    }
-
-    /// Packets and bytes waiting in all queues, and the queue of `class`.
-    pub(crate) fn depth(&self, class: usize) -> QueueDepth {
+    fn depth(&self) -> QueueDepth {
         match self {
             Self::Plain(queue) => queue.depth(),
-            Self::Classes(htb) => {
-                let (packets, bytes) = htb.backlog();
-                QueueDepth { packets, bytes, class: class as u8, ..htb.queue(class).depth() }
-            }
+            Self::Classes(htb) => htb.depth(),
         }
     }
 }
