@@ -8,6 +8,8 @@ RULES: str
 """Digest of the source of the engines: what decides results."""
 CAPTURE_FILES: list[str]
 """Names of a capture's files: a pcapng for each capture point, and last the table of drops."""
+DROP_CAUSES: list[dict[str, str]]
+"""Why packets are lost; see `lasthop.labels.DropCause` for the keys."""
 SNAP_LENGTH: int
 """Bytes captured of a packet unless less is asked for."""
 

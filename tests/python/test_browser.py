@@ -133,7 +133,8 @@ def test_report_draws_offline_and_asks_for_itself_alone(
     browser: webdriver.Chrome, trace_plot: WebElement, report: Path
 ) -> None:
     names = browser.execute_script("return arguments[0].data.map(trace => trace.name)", trace_plot)
-    assert {"segment sent", "acknowledged", "advertised window", "SACK block", "dropped: queue full"} <= set(names)
+    dropped = "dropped: router queue full"
+    assert {"segment sent", "acknowledged", "advertised window", "SACK block", dropped} <= set(names)
     assert len(trace_plot.find_elements(By.CSS_SELECTOR, ".scatterlayer .trace")) >= 4
     assert browser.get_log("browser") == []
     assert requested(browser) == [report.as_uri()]

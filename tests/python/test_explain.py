@@ -378,6 +378,18 @@ def test_a_packet_waits_behind_one_that_arq_holds() -> None:
     assert "was in the link, behind a packet that ARQ held and arrived 51 ms later" in text
 
 
+def test_a_packet_dropped_out_of_the_queue_is_no_longer_in_it() -> None:
+    tape = handshake()
+    for serial, seq in ((2, 1), (3, 501), (4, 1001)):
+        tape.sent(200, serial, seq, 500)
+    tape.event(201, 2, "enqueued", "dropped-error")
+    tape.event(201, 3, "enqueued")
+    tape.event(201, 4, "dropped-queue")
+    _, packets = tape.facts()
+    assert packets.queue_at_drop[2].packets == 0
+    assert packets.queue_at_drop[4].packets == 1
+
+
 def test_a_lost_original_makes_a_timeout_real() -> None:
     tape = handshake()
     tape.sent(200, 2, 1, 500)

@@ -130,7 +130,7 @@ def test_sequence_panel_tells_the_story_of_a_loss(by_hand: TraceTables) -> None:
         "SACK block": [(0.06, 2.001, 3.001)],
         "fast retransmission": [(0.06, 1.001, 2.001)],
         "retransmission after timeout": [(0.07, 1.001, 2.001)],
-        "dropped: queue full": [(0.011, 1.001, 2.001)],
+        "dropped: router queue full": [(0.011, 1.001, 2.001)],
     }
     assert shown["segment sent"].labels == ["1:1001 (1000)", "1001:2001 (1000)", "2001:3001 (1000)"]
     assert (shown["acknowledged"].x, shown["acknowledged"].y) == ([0.04, 0.06, 0.1], [1.001, 1.001, 3.001])
@@ -151,7 +151,7 @@ def test_window_time_queue_and_goodput_panels(by_hand: TraceTables) -> None:
     queue = layers(by_hand, "queue")
     assert (queue["packets in the router queue"].x, queue["packets in the router queue"].y) == ([0, 0.02], [1, 2])
     assert queue["RED's average queue"].y == [0.5, 0.75]
-    assert (queue["dropped: queue full"].x, queue["dropped: queue full"].y) == ([0.011], [1])
+    assert (queue["dropped: router queue full"].x, queue["dropped: router queue full"].y) == ([0.011], [1])
 
     # 0.1 s: about a thirtieth is 5 ms (of 1, 2, 5 and 10). The second copy of a segment brings nothing new.
     goodput = layers(by_hand, "throughput")["goodput of web"]
@@ -204,7 +204,7 @@ def test_panels_agree_with_the_metrics_of_the_same_run(key: str) -> None:
         assert again == row["retransmitted_packets"] > 0
         # The SYN takes a sequence number and has no data; the FIN goes with the last data.
         assert count["segment sent"] == row["sent_packets"] - again + 1
-        assert count.get("dropped: queue full", 0) == row["data_drops_queue"]
+        assert count.get("dropped: router queue full", 0) == row["data_drops_queue"]
         assert count.get("dropped: RED", 0) == row["data_drops_red"]
         on_the_link = count.get("dropped: link error", 0) + count.get("dropped: ARQ gave up", 0)
         assert on_the_link == row["data_drops_error"]
@@ -279,8 +279,9 @@ def test_what_shares_a_panel_differs_in_more_than_colour() -> None:
 
 def test_every_drop_retransmission_and_undo_of_the_engine_has_a_mark() -> None:
     source = (Path(__file__).resolve().parents[2] / "crates/lasthop-trace/src/recorder.rs").read_text(encoding="utf-8")
-    recorded = set(re.findall(r'"((?:dropped|retransmitted|undone)-[a-z-]+)"', source))
-    assert recorded == {*marks.DROPS, *marks.RETRANSMISSIONS, *marks.UNDOS}
+    recorded = set(re.findall(r'"((?:retransmitted|undone)-[a-z-]+)"', source))
+    assert recorded == {*marks.RETRANSMISSIONS, *marks.UNDOS}
+    assert {cause["event"] for cause in _core.DROP_CAUSES} == set(marks.DROPS)
 
 
 # Files
@@ -566,7 +567,7 @@ def test_a_router_with_classes_has_a_line_for_each() -> None:
         "packets in the router queue of class ef": ([0.01, 0.04], [1, 0]),
         "packets in the router queue of class be": ([0, 0.02], [1, 2]),
         "RED's average queue of class be": ([0, 0.02], [0.5, 0.75]),
-        "dropped: queue full": ([0.03], [2]),  # at the length of its own class
+        "dropped: router queue full": ([0.03], [2]),  # at the length of its own class
     }
     one = layers(TraceTables.of(trace, '{"down": {"htb": {"class": [{"name": "all"}]}}}'), "queue")
     assert one["packets in the router queue"].y == [1, 2, 3, 2]

@@ -106,7 +106,7 @@ def test_trace_figure_has_the_marks_of_a_loss_and_its_repair(study_report: Path)
         "acknowledged",
         "SACK block",
         "fast retransmission",
-        "dropped: queue full",
+        "dropped: router queue full",
         "packets in the router queue",
         "RED's average queue",
         "bad link period",

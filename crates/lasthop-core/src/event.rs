@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::{Dscp, Duration, FlowId, Host, Instant, Packet};
+use crate::{DropCause, Dscp, Duration, FlowId, Host, Instant, Packet};
 
 /// Transport protocol of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -36,23 +36,6 @@ pub struct FlowInfo {
     pub dscp: Dscp,
     /// Port of the fixed host.
     pub server_port: u16,
-}
-
-/// Why a packet was lost. Each cause is counted apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DropCause {
-    /// The router queue was full.
-    QueueOverflow,
-    /// Early packet discard: an ATM switch was above its threshold when the packet's first cell came.
-    EarlyPacket,
-    /// Selective drop: the same, and its connection had more than its share of the buffer.
-    Selective,
-    /// RED dropped it: by chance between the thresholds, or for sure above the upper one.
-    Red,
-    /// The link lost it, and the link has no ARQ.
-    LinkError,
-    /// The link's ARQ reached its limit of retransmissions.
-    ArqGivenUp,
 }
 
 /// Router queue after an event: all classes together, and the class of the packet.

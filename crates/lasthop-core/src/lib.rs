@@ -2,6 +2,7 @@
 //! events and named random streams. Nothing here reads a clock or draws from a global generator.
 
 pub mod dist;
+pub mod drop_cause;
 pub mod dscp;
 pub mod event;
 pub mod packet;
@@ -10,10 +11,10 @@ pub mod time;
 pub mod units;
 
 pub use dist::{Cut, Distribution, Quantity, Sampler};
+pub use drop_cause::{DropCause, DropCount, DropLabels, DropPlace};
 pub use dscp::Dscp;
 pub use event::{
-    DropCause, FlowInfo, HttpEvent, Observer, PacketEvent, Protocol, QueueDepth, RetransmissionKind,
-    TcpEvent, UndoCause,
+    FlowInfo, HttpEvent, Observer, PacketEvent, Protocol, QueueDepth, RetransmissionKind, TcpEvent, UndoCause,
 };
 pub use packet::{
     Body, Datagram, Direction, Ecn, Flags, FlowId, Host, Packet, PacketArena, PacketId, SackBlock, SackList,

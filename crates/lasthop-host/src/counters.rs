@@ -1,6 +1,6 @@
 //! What the emulator saw, in numbers.
 
-use lasthop_core::{Direction, DropCause, Instant, Observer, Packet, PacketEvent};
+use lasthop_core::{Direction, DropCount, Instant, Observer, Packet, PacketEvent};
 use serde::Serialize;
 
 /// Packets of one direction.
@@ -54,11 +54,11 @@ impl Observer for Counters {
                 counters.delivered += 1;
                 counters.delivered_bytes += u64::from(packet.ip_bytes);
             }
-            PacketEvent::Dropped(DropCause::QueueOverflow) => counters.drops_queue += 1,
-            PacketEvent::Dropped(DropCause::Red | DropCause::EarlyPacket | DropCause::Selective) => {
-                counters.drops_red += 1;
-            }
-            PacketEvent::Dropped(DropCause::LinkError | DropCause::ArqGivenUp) => counters.drops_error += 1,
+            PacketEvent::Dropped(cause) => match cause.labels().count {
+                DropCount::Queue => counters.drops_queue += 1,
+                DropCount::Red | DropCount::EarlyPacket | DropCount::Selective => counters.drops_red += 1,
+                DropCount::Error => counters.drops_error += 1,
+            },
             PacketEvent::Enqueued(_) | PacketEvent::Dequeued(_) | PacketEvent::LinkRetry => {}
         }
     }

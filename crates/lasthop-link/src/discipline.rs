@@ -67,7 +67,7 @@ impl<O: Observer> Packets<'_, O> {
 #[derive(Clone, Debug)]
 pub(crate) enum Queue {
     DropTail(DropTail),
-    Red(RedQueue),
+    Red(Box<RedQueue>),
 }
 
 /// Calls a method of whichever discipline it is.
@@ -86,7 +86,7 @@ impl Queue {
         let queue = DropTail::new(config.limit);
         match &config.red {
             None => Self::DropTail(queue),
-            Some(red) => Self::Red(RedQueue::new(red, rate, stream, queue)),
+            Some(red) => Self::Red(Box::new(RedQueue::new(red, rate, stream, queue))),
         }
     }
 

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use lasthop_core::Instant;
+use lasthop_core::{DropCause, DropLabels, Instant};
 use lasthop_host::run::needs_real_hosts;
 use lasthop_link::bad_periods;
 use lasthop_scenario::{Assumption, Scenario};
@@ -316,6 +316,27 @@ fn unreadable(error: io::Error) -> lasthop_trace::CaptureError {
     lasthop_trace::CaptureError::Io { error, offset: 0 }
 }
 
+fn drop_causes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let labels = DropCause::ALL.iter().map(|cause| cause.labels());
+    let causes = labels.map(|&DropLabels { name, event, place, count, label, words, symbol, doc }| {
+        let cause = PyDict::new(py);
+        for (key, value) in [
+            ("name", name),
+            ("event", event),
+            ("place", place.name()),
+            ("count", count.name()),
+            ("label", label),
+            ("words", words),
+            ("symbol", symbol),
+            ("doc", doc),
+        ] {
+            cause.set_item(key, value)?;
+        }
+        Ok(cause)
+    });
+    causes.collect()
+}
+
 #[pyfunction]
 fn schema() -> String {
     lasthop_scenario::json_schema()
@@ -340,6 +361,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CAPTURE_FILES", files)?;
     module.add("SNAP_LENGTH", SNAP_LENGTH)?;
     module.add("MEANINGS", meanings(module.py())?)?;
+    module.add("DROP_CAUSES", drop_causes(module.py())?)?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
     module.add("LiveError", module.py().get_type::<LiveError>())?;
     module.add("CaptureError", module.py().get_type::<CaptureError>())?;

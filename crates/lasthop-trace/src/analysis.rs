@@ -16,8 +16,8 @@ use crate::samples::Samples;
 use bottleneck::Bottleneck;
 use fairness::{jain, max_min_shares};
 use lasthop_core::{
-    Body, Direction, DropCause, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
-    Protocol, TcpEvent,
+    Body, Direction, DropCause, DropCount, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet,
+    PacketEvent, Protocol, TcpEvent,
 };
 use page::Page;
 use short::Group;
@@ -388,16 +388,16 @@ impl Flow {
 
     fn drops(&mut self, data: bool, cause: DropCause) -> &mut u64 {
         let record = &mut self.record;
-        match (cause, data) {
-            (DropCause::QueueOverflow, true) => &mut record.data_drops_queue,
-            (DropCause::QueueOverflow, false) => &mut record.ack_drops_queue,
+        match (cause.labels().count, data) {
+            (DropCount::Queue, true) => &mut record.data_drops_queue,
+            (DropCount::Queue, false) => &mut record.ack_drops_queue,
             // Cells flow in the data direction only.
-            (DropCause::EarlyPacket, _) => &mut record.data_drops_epd,
-            (DropCause::Selective, _) => &mut record.data_drops_selective,
-            (DropCause::Red, true) => &mut record.data_drops_red,
-            (DropCause::Red, false) => &mut record.ack_drops_red,
-            (DropCause::LinkError | DropCause::ArqGivenUp, true) => &mut record.data_drops_error,
-            (DropCause::LinkError | DropCause::ArqGivenUp, false) => &mut record.ack_drops_error,
+            (DropCount::EarlyPacket, _) => &mut record.data_drops_epd,
+            (DropCount::Selective, _) => &mut record.data_drops_selective,
+            (DropCount::Red, true) => &mut record.data_drops_red,
+            (DropCount::Red, false) => &mut record.ack_drops_red,
+            (DropCount::Error, true) => &mut record.data_drops_error,
+            (DropCount::Error, false) => &mut record.ack_drops_error,
         }
     }
 

@@ -373,7 +373,9 @@ impl Point for PacketPoint {
                 (u64::MAX >> 16, self.row.queue_class.unwrap_or(0))
             }
             // SACK blocks are drawn one by one, ACKs as a line.
-            _ => (u64::from(flow).min(FLOWS as u64), 2 * event as u32 + u32::from(!self.row.sack.is_empty())),
+            _ => {
+                (u64::from(flow).min(FLOWS as u64), 2 * event.number() + u32::from(!self.row.sack.is_empty()))
+            }
         };
         line << 16 | u64::from(class) << 1 | direction as u64
     }

@@ -10,7 +10,9 @@ mod packet;
 #[cfg(test)]
 mod tests;
 
-use lasthop_core::{Direction, DropCause, Ecn, FlowId, HttpEvent, Instant, Observer, Packet, PacketEvent};
+use lasthop_core::{
+    Direction, DropCause, DropPlace, Ecn, FlowId, HttpEvent, Instant, Observer, Packet, PacketEvent,
+};
 use packet::{Builder, Ttl};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -146,7 +148,7 @@ impl<W: Write> Capture<W> {
                 self.write(now, CapturePoint::RouterOut, packet, packet.ecn, Ttl::Routed, None)
             }
             PacketEvent::Dropped(cause) => {
-                if !matches!(cause, DropCause::LinkError | DropCause::ArqGivenUp) {
+                if cause.labels().place == DropPlace::Arrival {
                     self.arrived(now, packet, Some(cause))?;
                 }
                 self.dropped(now, packet, cause)
@@ -160,15 +162,9 @@ impl<W: Write> Capture<W> {
         let marked = self.marked.take() == Some(packet.serial);
         // The model's one router marks, and what it marks was ECT(0).
         let ecn = if marked { Ecn::Ect0 } else { packet.ecn };
-        let comment = match dropped {
-            Some(DropCause::Red) => Some("dropped: RED"),
-            Some(DropCause::EarlyPacket) => Some("dropped: early packet discard"),
-            Some(DropCause::Selective) => Some("dropped: more than its share of the buffer"),
-            Some(_) => Some("dropped: router queue full"),
-            None if marked => Some("marked: RED, congestion experienced"),
-            None => None,
-        };
-        self.write(now, CapturePoint::RouterIn, packet, ecn, Ttl::Fresh, comment)
+        let dropped = dropped.map(|cause| format!("dropped: {}", cause.labels().label));
+        let marked = marked.then_some("marked: RED, congestion experienced");
+        self.write(now, CapturePoint::RouterIn, packet, ecn, Ttl::Fresh, dropped.as_deref().or(marked))
     }
 
     fn dropped(&mut self, now: Instant, packet: &Packet, cause: DropCause) -> io::Result<()> {
@@ -184,14 +180,7 @@ impl<W: Write> Capture<W> {
                 Direction::Down => "down",
                 Direction::Up => "up",
             },
-            match cause {
-                DropCause::QueueOverflow => "queue",
-                DropCause::Red => "red",
-                DropCause::EarlyPacket => "epd",
-                DropCause::Selective => "selective",
-                DropCause::LinkError => "link-error",
-                DropCause::ArqGivenUp => "arq",
-            },
+            cause.labels().name,
             packet::identification(packet),
             addresses.server_port,
             addresses.client_port,

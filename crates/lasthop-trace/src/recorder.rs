@@ -1,40 +1,60 @@
 //! The events of one run, kept for pictures: time-sequence, queue-length and window plots.
 
-use crate::columns::{columnar, labels};
+use crate::columns::{cells, columnar, labels};
 use lasthop_core::{
     Body, Direction, DropCause, Ecn, Flags, FlowId, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
     QueueDepth, RetransmissionKind, SackList, TcpEvent, UndoCause,
 };
 
-labels! {
-    /// A packet event without its values.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum PacketKind {
-        /// The sending host sent it.
-        Sent = "sent",
-        /// The router marked it.
-        Marked = "marked",
-        /// It entered the router queue.
-        Enqueued = "enqueued",
-        /// It left the router queue.
-        Dequeued = "dequeued",
-        /// A try over the link failed.
-        LinkRetry = "link-retry",
-        /// The router queue was full.
-        DroppedQueue = "dropped-queue",
-        /// RED dropped it.
-        DroppedRed = "dropped-red",
-        /// An ATM switch discarded it early.
-        DroppedEpd = "dropped-epd",
-        /// An ATM switch dropped it: its flow had more than its share of the buffer.
-        DroppedSelective = "dropped-selective",
-        /// The link lost it.
-        DroppedError = "dropped-error",
-        /// The link's ARQ gave it up.
-        DroppedArq = "dropped-arq",
-        /// The receiving host got it.
-        Delivered = "delivered",
+/// A packet event without its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketKind {
+    /// The sending host sent it.
+    Sent,
+    /// The router marked it.
+    Marked,
+    /// It entered the router queue.
+    Enqueued,
+    /// It left the router queue.
+    Dequeued,
+    /// A try over the link failed.
+    LinkRetry,
+    /// The receiving host got it.
+    Delivered,
+    /// It was lost.
+    Dropped(DropCause),
+}
+
+impl PacketKind {
+    /// The label used in tables.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Marked => "marked",
+            Self::Enqueued => "enqueued",
+            Self::Dequeued => "dequeued",
+            Self::LinkRetry => "link-retry",
+            Self::Delivered => "delivered",
+            Self::Dropped(cause) => cause.labels().event,
+        }
     }
+
+    /// Another number for every kind.
+    pub(crate) const fn number(self) -> u32 {
+        match self {
+            Self::Sent => 0,
+            Self::Marked => 1,
+            Self::Enqueued => 2,
+            Self::Dequeued => 3,
+            Self::LinkRetry => 4,
+            Self::Delivered => 5,
+            Self::Dropped(cause) => 6 + cause as u32,
+        }
+    }
+}
+
+cells! {
+    PacketKind => Text(|cell| cell.label().to_owned());
 }
 
 labels! {
@@ -247,12 +267,7 @@ fn packet_kind(event: PacketEvent) -> (PacketKind, Option<QueueDepth>) {
         PacketEvent::Enqueued(depth) => (PacketKind::Enqueued, Some(depth)),
         PacketEvent::Dequeued(depth) => (PacketKind::Dequeued, Some(depth)),
         PacketEvent::LinkRetry => (PacketKind::LinkRetry, None),
-        PacketEvent::Dropped(DropCause::QueueOverflow) => (PacketKind::DroppedQueue, None),
-        PacketEvent::Dropped(DropCause::Red) => (PacketKind::DroppedRed, None),
-        PacketEvent::Dropped(DropCause::EarlyPacket) => (PacketKind::DroppedEpd, None),
-        PacketEvent::Dropped(DropCause::Selective) => (PacketKind::DroppedSelective, None),
-        PacketEvent::Dropped(DropCause::LinkError) => (PacketKind::DroppedError, None),
-        PacketEvent::Dropped(DropCause::ArqGivenUp) => (PacketKind::DroppedArq, None),
+        PacketEvent::Dropped(cause) => (PacketKind::Dropped(cause), None),
         PacketEvent::Delivered => (PacketKind::Delivered, None),
     }
 }

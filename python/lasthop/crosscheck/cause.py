@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from lasthop.campaign import Trace
 from lasthop.crosscheck.align import AT_ONCE_NS
 from lasthop.explain.packets import rows
+from lasthop.labels import DROP_EVENTS
 
 # Packets of the kernel engine are so much later than those of the model, at most: its hosts' system calls take time.
 _LATENESS_NS = 5_000
@@ -27,7 +28,7 @@ _FLAGS = 0xF7
 # What names a packet on either engine, with its flags.
 _IDENTITY = ("flow", "seq", "end", "ack", "sack")
 _AT_QUEUE = {"enqueued": "taken in", "dropped-queue": "dropped", "dropped-red": "RED", "marked": "RED"}
-_AT_LINK = {"delivered": "delivered", "dropped-error": "lost", "dropped-arq": "lost"}
+_AT_LINK = {"delivered": "delivered"} | {event: "lost" for event, cause in DROP_EVENTS.items() if cause.on_link}
 # Of simultaneous differences the network's comes first, and a window before what it allows.
 _RANKS = ("queue", "link", "client", "window", "server")
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from lasthop.explain.packets import ACK, FIN, RST, SYN, Moment, Packet, Packets, rows
+from lasthop.labels import DROP_CAUSES
 
 # Losses and marks of one kind that follow each other within this time are told together.
 _BURST_GAP_NS = 1_000_000_000
@@ -533,17 +534,9 @@ def _bursts(packets: Sequence[Packet], data: str) -> list[Burst]:
 
 
 def _count_losses(counts: Counter[str], bursts: Sequence[Burst]) -> None:
-    columns = {
-        "queue": "drops_queue",
-        "red": "drops_red",
-        "epd": "drops_epd",
-        "selective": "drops_selective",
-        "error": "drops_error",
-        "arq": "drops_error",
-        "ce": "marks_ecn",
-    }
     for burst in bursts:
-        counts[f"{'data' if burst.is_data else 'ack'}_{columns[burst.cause]}"] += len(burst.packets)
+        column = "marks_ecn" if burst.cause == "ce" else DROP_CAUSES[burst.cause].count
+        counts[f"{'data' if burst.is_data else 'ack'}_{column}"] += len(burst.packets)
 
 
 def bad_periods(
@@ -556,7 +549,8 @@ def bad_periods(
         if start < end_ns and end > start_ns:
             tries = sum(start <= retry.ns < end for packet in packets for retry in packet.retries)
             lost = sum(
-                p.dropped is not None and p.cause in ("error", "arq") and start <= p.dropped.ns < end for p in packets
+                p.dropped is not None and DROP_CAUSES[p.cause or ""].on_link and start <= p.dropped.ns < end
+                for p in packets
             )
             found.append(BadPeriod(start, end, tries, lost))
     return found

@@ -9,15 +9,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
+from lasthop.labels import DROP_EVENTS
+
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
-CAUSES = {
-    "dropped-queue": "queue",
-    "dropped-red": "red",
-    "dropped-epd": "epd",
-    "dropped-selective": "selective",
-    "dropped-error": "error",
-    "dropped-arq": "arq",
-}
 
 
 class Moment(NamedTuple):
@@ -55,7 +49,7 @@ class Packet:
     sent: Moment
     delivered: Moment | None = None
     dropped: Moment | None = None
-    cause: str | None = None
+    cause: str | None = None  # its name in `lasthop.labels.DROP_CAUSES`
     marked: Moment | None = None
     enqueued: Moment | None = None
     dequeued: Moment | None = None
@@ -141,7 +135,9 @@ class Packets:
         elif event == "delivered":
             packet.delivered = now
         else:
-            packet.dropped, packet.cause = now, CAUSES[event]
+            packet.dropped, packet.cause = now, DROP_EVENTS[event].name
+            # Out of the queue, for one that was in it.
+            queue[packet.flow] -= packet.enqueued is not None and packet.dequeued is None
             self.queue_at_drop[packet.serial] = Queued(
                 queue.total(), queue[packet.flow], self._average.get(packet.direction)
             )

@@ -9,7 +9,8 @@ from typing import Any
 from lasthop.explain import facts
 from lasthop.explain.facts import Burst, Episode, Phase, Probe, Recovery, TcpFacts, Timeout, Window
 from lasthop.explain.packets import SYN, Moment, Packet, Packets, Place
-from lasthop.explain.words import CAUSES, byte_ranges, clock, count, length, listed, paragraph, plain, rate, tries
+from lasthop.explain.words import byte_ranges, clock, count, length, listed, paragraph, plain, rate, tries
+from lasthop.labels import DROP_CAUSES, DROP_COUNTS
 
 _UNDO_CAUSES = {
     "timestamps": "an echoed timestamp older than the first retransmission (Eifel detection, RFC 3522)",
@@ -129,7 +130,7 @@ class _Teller:
             text = f"ECN: the router marked {count(len(burst.packets), things)}{span} (congestion experienced)"
         else:
             what = "Loss" if burst.is_data else "ACK loss"
-            text = f"{what}: {CAUSES[burst.cause]}, {count(len(burst.packets), things)}{span}"
+            text = f"{what}: {DROP_CAUSES[burst.cause].words}, {count(len(burst.packets), things)}{span}"
         if burst.is_data:
             text += f": {self._contents(burst)}"
         else:
@@ -161,7 +162,7 @@ class _Teller:
         if burst.cause == "ce":
             return ""
         held = [self.story.queued[packet.serial] for packet in burst.packets]
-        if burst.cause in ("error", "arq"):
+        if DROP_CAUSES[burst.cause].on_link:
             failed = max(len(packet.retries) for packet in burst.packets)
             return f"The link had tried {failed + 1} times." if failed else ""
         sizes = [queue.packets for queue in held]
@@ -263,7 +264,7 @@ class _Teller:
         """Where a packet was at `now`, and what became of it."""
         place = self.packets.place(packet, now)
         if place is Place.LOST and packet.dropped and packet.cause:
-            return f"had been lost at {clock(packet.dropped.ns)} ({CAUSES[packet.cause]})"
+            return f"had been lost at {clock(packet.dropped.ns)} ({DROP_CAUSES[packet.cause].words})"
         if place is Place.ARRIVED and packet.delivered:
             return f"had arrived at {clock(packet.delivered.ns)}"
         failed = packet.failed_tries(now.order)
@@ -272,7 +273,7 @@ class _Teller:
         if packet.delivered is not None:
             return f"{text} and arrived {length(packet.delivered.ns - now.ns)} later"
         if packet.dropped is not None and packet.cause:
-            return f"{text} and was lost {length(packet.dropped.ns - now.ns)} later ({CAUSES[packet.cause]})"
+            return f"{text} and was lost {length(packet.dropped.ns - now.ns)} later ({DROP_CAUSES[packet.cause].words})"
         return f"{text} when the run ended"
 
     def _sent_again(self, episode: Episode) -> str:
@@ -382,8 +383,7 @@ class _Teller:
         yield plain(f"Lost: {self._losses('data', 'packet')}; {self._losses('ack', 'ACK')}.")
 
     def _losses(self, side: str, thing: str) -> str:
-        names = {"drops_queue": "router queue full", "drops_red": "RED", "drops_error": "link"}
-        numbers = {label: self.story.counts[f"{side}_{name}"] for name, label in names.items()}
+        numbers = {label: self.story.counts[f"{side}_{name}"] for name, label in DROP_COUNTS.items()}
         total = sum(numbers.values())
         causes = ", ".join(f"{number} {label}" for label, number in numbers.items() if number)
         text = f"{count(total, thing)}" + (f" ({causes})" if causes else "")

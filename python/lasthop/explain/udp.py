@@ -9,9 +9,11 @@ from typing import Any
 
 from lasthop.explain.facts import BadPeriod, bad_periods
 from lasthop.explain.packets import Packet, Packets
-from lasthop.explain.words import CAUSES, clock, count, length, listed, paragraph, plain, rate, tries
+from lasthop.explain.words import clock, count, length, listed, paragraph, plain, rate, tries
+from lasthop.labels import DROP_CAUSES, DROP_COUNTS
 
 _RUNS_SHOWN = 12
+_ALWAYS_TOLD = ("drops_queue", "drops_red", "drops_error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +48,13 @@ def gather_udp(
     counts: Counter[str] = Counter()
     runs: list[list[Packet]] = []
     lost_before = False
-    columns = {
-        "queue": "data_drops_queue",
-        "red": "data_drops_red",
-        "epd": "data_drops_epd",
-        "selective": "data_drops_selective",
-    }
     for datagram in datagrams:
         counts["sent_packets"] += 1
         counts["sent_bytes"] += datagram.payload_bytes
         counts["received_packets"] += datagram.delivered is not None
-        lost = datagram.dropped is not None
-        if lost:
-            counts[columns.get(datagram.cause or "", "data_drops_error")] += 1
+        lost = datagram.cause is not None
+        if datagram.cause is not None:
+            counts[f"data_{DROP_CAUSES[datagram.cause].count}"] += 1
             if not lost_before:
                 runs.append([])
             runs[-1].append(datagram)
@@ -109,8 +105,9 @@ def _lines(story: UdpFacts, packets: Packets) -> Iterator[str]:
 def _run(run: LossRun, packets: Packets) -> str:
     first, last = run.packets[0], run.packets[-1]
     numbers = f"datagram {first.seq}" if first is last else f"datagrams {first.seq}-{last.seq}"
-    causes = listed([f"{number} {CAUSES[cause]}" for cause, number in run.causes.items()])
-    queued = [packets.queue_at_drop[p.serial].packets for p in run.packets if p.cause in ("queue", "red")]
+    causes = listed([f"{number} {DROP_CAUSES[cause].words}" for cause, number in run.causes.items()])
+    at_router = [p for p in run.packets if p.cause is not None and not DROP_CAUSES[p.cause].on_link]
+    queued = [packets.queue_at_drop[p.serial].packets for p in at_router]
     held = f" The queue held {max(queued)} packets." if queued else ""
     return f"Loss of {numbers}: {causes}.{held}"
 
@@ -119,10 +116,14 @@ def _summary(story: UdpFacts) -> Iterator[str]:
     record, counts = story.record, story.counts
     lost = counts["sent_packets"] - counts["received_packets"]
     share = 100 * lost / counts["sent_packets"]
+    causes = ", ".join(
+        f"{counts[f'data_{name}']} {label}"
+        for name, label in DROP_COUNTS.items()
+        if counts[f"data_{name}"] or name in _ALWAYS_TOLD
+    )
     yield plain(
         f"Summary: {record['outcome']}, {counts['received_packets']} of {count(counts['sent_packets'], 'datagram')} "
-        f"arrived, {lost} did not ({share:.2f} %): {counts['data_drops_queue']} router queue full, "
-        f"{counts['data_drops_red']} RED, {counts['data_drops_error']} link."
+        f"arrived, {lost} did not ({share:.2f} %): {causes}."
     )
     lengths = Counter(len(run.packets) for run in story.runs)
     if lengths:

@@ -9,14 +9,6 @@ from lasthop.explain.packets import Packet
 from lasthop.units import scale_of
 
 WIDTH = 100
-CAUSES = {
-    "queue": "router queue full",
-    "red": "dropped early by RED",
-    "epd": "discarded early by the switch",
-    "selective": "dropped by the switch, beyond its share",
-    "error": "lost on the link",
-    "arq": "given up by the link's ARQ",
-}
 _TIME_WIDTH = 11
 _RANGES_SHOWN = 8
 

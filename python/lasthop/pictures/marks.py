@@ -11,12 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from lasthop.labels import DROP_EVENTS
+
 BLACK, DARK, GREY, PALE = "#000000", "#41474f", "#7d8690", "#bcc2c9"
 BLUE, SKY, GREEN = "#0072B2", "#56B4E9", "#009E73"
 ORANGE, VERMILLION, PURPLE = "#E69F00", "#D55E00", "#CC79A7"
 INDIGO, OLIVE, CRIMSON = "#332288", "#77761c", "#8f1020"
 FLOW_COLORS = (BLUE, ORANGE, GREEN, PURPLE, INDIGO, SKY, OLIVE)
 FLOW_SYMBOLS = ("circle", "square", "triangle-up", "diamond")
+_DROP_SIZES = {"x-thin-open": 6}
 OTHERS_COLOR = PALE
 """Of flows that have no colour of their own."""
 CLASS_COLORS = (GREY, BLACK, "#a5814f")
@@ -85,15 +88,11 @@ RETRANSMISSIONS = {
 }
 NEW_PROBE = Mark("tail loss probe with new data", VERMILLION, Shape.BARS, "diamond", 6.5, 1.8)
 DROPS = {
-    "dropped-queue": Mark("dropped: queue full", BLACK, symbol="x-thin-open", size=6),
-    "dropped-red": Mark("dropped: RED", BLACK, symbol="cross-thin-open", size=8),
-    "dropped-epd": Mark("dropped: early packet discard", BLACK, symbol="triangle-up-open", size=8),
-    "dropped-selective": Mark("dropped: beyond its share", BLACK, symbol="square-open", size=8),
-    "dropped-error": Mark("dropped: link error", BLACK, symbol="asterisk-open", size=8),
-    "dropped-arq": Mark("dropped: ARQ gave up", BLACK, symbol="y-down-open", size=8),
+    event: Mark(f"dropped: {cause.label}", BLACK, symbol=cause.symbol, size=_DROP_SIZES.get(cause.symbol, 8))
+    for event, cause in DROP_EVENTS.items()
 }
-# These strike behind the router queue.
-LINK_DROPS = ("dropped-error", "dropped-arq")
+LINK_DROPS = tuple(event for event, cause in DROP_EVENTS.items() if cause.on_link)
+"""These strike behind the router queue."""
 UNDOS = ("undone-timestamps", "undone-dsack", "undone-frto")
 
 CWND = Mark("cwnd", BLUE, Shape.STEPS, width=1.5)

@@ -56,12 +56,12 @@ proptest! {
 #[test]
 fn random_scenarios_reach_every_mechanism() {
     let mut runner = TestRunner::deterministic();
-    let (mut all, mut drops, mut aborted) = (FlowRecord::default(), [0; random::CAUSES.len()], 0);
+    let (mut all, mut drops, mut aborted) = (FlowRecord::default(), [0; DropCause::ALL.len()], 0);
     for study in 0..400 {
         let scenario = random::scenarios().new_tree(&mut runner).expect("no filters").current();
         let watch = (Analysis::of(&scenario), Streams::new(&scenario));
         let ((analysis, streams), end) = observe(&scenario, Seed { study, replication: 1 }, watch);
-        drops.iter_mut().zip(random::CAUSES).for_each(|(sum, cause)| *sum += streams.drops(cause));
+        drops.iter_mut().zip(DropCause::ALL).for_each(|(sum, cause)| *sum += streams.drops(*cause));
         for flow in analysis.finish(end.time).flows {
             aborted += u64::from(flow.outcome == Outcome::Aborted);
             all.unnecessary_retransmissions += flow.unnecessary_retransmissions;

@@ -345,7 +345,7 @@ time_s,flow,direction,cause,ip_id,server_port,client_port
 1.000000002,0,down,red,1,30001,20001
 1.000000003,0,down,epd,1,30001,20001
 1.000000004,0,down,selective,1,30001,20001
-1.000000005,0,down,link-error,1,30001,20001
+1.000000005,0,down,error,1,30001,20001
 1.000000006,0,down,arq,1,30001,20001
 2.000000000,0,down,queue,1,30001,20001
 ";

@@ -4,4 +4,4 @@ mod scenarios;
 mod streams;
 
 pub use scenarios::scenarios;
-pub use streams::{CAUSES, Streams};
+pub use streams::Streams;

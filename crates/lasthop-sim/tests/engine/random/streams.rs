@@ -13,8 +13,8 @@ use lasthop_scenario::Scenario;
 pub struct Streams {
     mtu: u32,
     flows: Vec<Stream>,
-    /// By cause, as [`CAUSES`] lists them.
-    drops: [u64; CAUSES.len()],
+    /// By cause, as [`DropCause::ALL`] lists them.
+    drops: [u64; DropCause::ALL.len()],
     /// Most packets of a class and bytes of all in the router, down and up.
     longest: [(u32, u32); 2],
     faults: Vec<String>,
@@ -38,7 +38,7 @@ impl Streams {
         Self {
             mtu: scenario.mtu.0 as u32,
             flows: Vec::new(),
-            drops: [0; CAUSES.len()],
+            drops: [0; DropCause::ALL.len()],
             longest: [(0, 0); 2],
             faults: Vec::new(),
         }
@@ -62,7 +62,7 @@ impl Streams {
     }
 
     pub fn drops(&self, cause: DropCause) -> u64 {
-        self.drops[place(cause)]
+        self.drops[cause as usize]
     }
 
     /// True if the router's queues, of which this is the path, never held more than they may.
@@ -75,20 +75,6 @@ impl Streams {
         }
     }
 }
-
-fn place(cause: DropCause) -> usize {
-    CAUSES.iter().position(|listed| *listed == cause).expect("every cause is listed")
-}
-
-/// Why packets are dropped.
-pub const CAUSES: [DropCause; 6] = [
-    DropCause::QueueOverflow,
-    DropCause::Red,
-    DropCause::EarlyPacket,
-    DropCause::Selective,
-    DropCause::LinkError,
-    DropCause::ArqGivenUp,
-];
 
 impl Observer for Streams {
     fn announce(&mut self, _: &FlowInfo) {
@@ -103,7 +89,7 @@ impl Observer for Streams {
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         match event {
-            PacketEvent::Dropped(cause) => self.drops[place(cause)] += 1,
+            PacketEvent::Dropped(cause) => self.drops[cause as usize] += 1,
             PacketEvent::Enqueued(depth) => {
                 let longest = &mut self.longest[usize::from(packet.direction == Direction::Up)];
                 *longest = (longest.0.max(depth.class_packets), longest.1.max(depth.bytes));

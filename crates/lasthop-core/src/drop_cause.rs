@@ -1,0 +1,123 @@
+//! Why packets are lost: the one list of causes, with what each is called in results, pictures and stories.
+
+/// Defines an enum whose variants have a name.
+macro_rules! named {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $name {
+            /// What it is called.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+        }
+    };
+}
+
+named! {
+    /// Where a packet is lost.
+    DropPlace {
+        /// On arrival at the router queue.
+        Arrival = "arrival",
+        /// In the router queue, out of which it was taken.
+        Queue = "queue",
+        /// On the link.
+        Link = "link",
+    }
+}
+
+named! {
+    /// What a lost packet counts as: a column of the records is called so, behind `data_` or `ack_`.
+    DropCount {
+        /// The router queue was full.
+        Queue = "drops_queue",
+        /// RED dropped it.
+        Red = "drops_red",
+        /// An ATM switch discarded it early.
+        EarlyPacket = "drops_epd",
+        /// An ATM switch dropped it because its flow had more than its share.
+        Selective = "drops_selective",
+        /// The link lost it.
+        Error = "drops_error",
+    }
+}
+
+/// What is to be known of a cause.
+#[derive(Clone, Copy, Debug)]
+pub struct DropLabels {
+    /// Short name, as in tables.
+    pub name: &'static str,
+    /// `dropped-` and the name: what the drop is called among the events of a trace.
+    pub event: &'static str,
+    /// Where the packet is lost.
+    pub place: DropPlace,
+    /// What it counts as.
+    pub count: DropCount,
+    /// What stands behind "dropped: " in legends and captures.
+    pub label: &'static str,
+    /// How a story tells it.
+    pub words: &'static str,
+    /// Its symbol in pictures, by plotly's name; `pictures/static.py` knows which of them matplotlib has.
+    pub symbol: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+macro_rules! causes {
+    ($(
+        #[doc = $doc:literal]
+        $cause:ident = $name:literal ($place:ident, $count:ident): $label:literal, $words:literal, $symbol:literal;
+    )*) => {
+        /// Why a packet was lost.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum DropCause {
+            $(#[doc = $doc] $cause,)*
+        }
+
+        impl DropCause {
+            /// Every cause.
+            pub const ALL: &'static [Self] = &[$(Self::$cause,)*];
+
+            /// What is to be known of it.
+            pub const fn labels(self) -> &'static DropLabels {
+                &LABELS[self as usize]
+            }
+        }
+
+        static LABELS: [DropLabels; DropCause::ALL.len()] = [$(
+            DropLabels {
+                name: $name,
+                event: concat!("dropped-", $name),
+                place: DropPlace::$place,
+                count: DropCount::$count,
+                label: $label,
+                words: $words,
+                symbol: $symbol,
+                doc: $doc.trim_ascii(),
+            },
+        )*];
+    };
+}
+
+causes! {
+    /// The router queue was full.
+    QueueOverflow = "queue" (Arrival, Queue): "router queue full", "router queue full", "x-thin-open";
+    /// RED dropped it: by chance between the thresholds, or for sure above the upper one.
+    Red = "red" (Arrival, Red): "RED", "dropped early by RED", "cross-thin-open";
+    /// Early packet discard: an ATM switch was above its threshold when the packet's first cell came.
+    EarlyPacket = "epd" (Arrival, EarlyPacket):
+        "early packet discard", "discarded early by the switch", "triangle-up-open";
+    /// Selective drop: the same, and its connection had more than its share of the buffer.
+    Selective = "selective" (Arrival, Selective):
+        "more than its share of the buffer", "dropped by the switch, beyond its share", "square-open";
+    /// The link lost it, and the link has no ARQ.
+    LinkError = "error" (Link, Error): "link error", "lost on the link", "asterisk-open";
+    /// The link's ARQ reached its limit of retransmissions.
+    ArqGivenUp = "arq" (Link, Error): "ARQ gave up", "given up by the link's ARQ", "y-down-open";
+}
