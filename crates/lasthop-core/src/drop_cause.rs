@@ -39,6 +39,8 @@ named! {
         Queue = "drops_queue",
         /// RED dropped it.
         Red = "drops_red",
+        /// Active queue management other than RED dropped it.
+        Aqm = "drops_aqm",
         /// An ATM switch discarded it early.
         EarlyPacket = "drops_epd",
         /// An ATM switch dropped it because its flow had more than its share.

@@ -194,9 +194,13 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             lan: Wire::new(Some(lan.rate), lan.delay),
             link: match (schedule, scenario.router.implementation) {
                 (Some(schedule), _) => Link::Opportunities(OpportunityLink::new(schedule, config.link.delay)),
-                (None, RouterImplementation::Lasthop) => {
-                    Link::Path(Box::new(Path::new(config, scenario.errors.as_ref(), direction, seed)))
-                }
+                (None, RouterImplementation::Lasthop) => Link::Path(Box::new(Path::new(
+                    config,
+                    scenario.mtu,
+                    scenario.errors.as_ref(),
+                    direction,
+                    seed,
+                ))),
                 (None, RouterImplementation::Linux) => {
                     let queues = config.linux_queues(scenario.mtu).expect("a valid scenario");
                     Link::Forwarded(forwarded::Forwarded::new(queues.limit))

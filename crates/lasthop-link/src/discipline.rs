@@ -1,6 +1,8 @@
 //! What a queue discipline is to the router, and the disciplines of a single queue.
 
-use lasthop_core::{DropCause, Ecn, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth};
+use lasthop_core::{
+    Bytes, DropCause, Ecn, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth,
+};
 use lasthop_core::{RandomStream, Rate};
 
 use crate::config::QueueConfig;
@@ -63,6 +65,15 @@ impl<O: Observer> Packets<'_, O> {
     }
 }
 
+/// The link that packets wait for, as far as a discipline knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outlet {
+    /// Its rate at the start.
+    pub(crate) rate: Rate,
+    /// The largest packet.
+    pub(crate) mtu: Bytes,
+}
+
 /// A queue without classes.
 #[derive(Clone, Debug)]
 pub(crate) enum Queue {
@@ -81,12 +92,12 @@ macro_rules! each {
 }
 
 impl Queue {
-    /// `rate` is the link's, `stream` is for the discipline's draws.
-    pub(crate) fn new(config: &QueueConfig, rate: Rate, stream: RandomStream) -> Self {
-        let queue = DropTail::new(config.limit);
+    /// `stream` is for the discipline's draws.
+    pub(crate) fn new(config: &QueueConfig, outlet: Outlet, stream: RandomStream) -> Self {
+        let queue = DropTail::new(config.limit, outlet);
         match &config.red {
             None => Self::DropTail(queue),
-            Some(red) => Self::Red(Box::new(RedQueue::new(red, rate, stream, queue))),
+            Some(red) => Self::Red(Box::new(RedQueue::new(red, outlet.rate, stream, queue))),
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use lasthop_core::units::QueueSize;
 use lasthop_core::{DropCause, Instant, Observer, PacketId, QueueDepth};
 
-use crate::discipline::{Dequeued, Discipline, Packets};
+use crate::discipline::{Dequeued, Discipline, Outlet, Packets};
 
 /// A packet in the queue.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +24,10 @@ pub(crate) struct DropTail {
 }
 
 impl DropTail {
-    pub(crate) fn new(limit: QueueSize) -> Self {
-        Self { limit, waiting: VecDeque::new(), bytes: 0 }
+    pub(crate) fn new(limit: QueueSize, outlet: Outlet) -> Self {
+        let queue = Self { limit, waiting: VecDeque::new(), bytes: 0 };
+        debug_assert!(!queue.is_full(outlet.mtu.0 as u32), "a valid limit holds a packet");
+        queue
     }
 
     /// The length of the front.
@@ -57,7 +59,6 @@ impl Discipline for DropTail {
         packets: &mut Packets<'_, O>,
     ) -> Option<QueueDepth> {
         let ip_bytes = packets.arena.get(id).ip_bytes;
-        // A valid limit holds at least one packet, so this never stops one from passing straight through.
         if self.is_full(ip_bytes) {
             packets.discard(now, id, DropCause::QueueOverflow);
             return None;

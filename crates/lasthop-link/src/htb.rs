@@ -13,9 +13,9 @@
 
 use lasthop_core::{Body, Duration, Instant, Observer, Packet, PacketId, QueueDepth, Rate, Seed};
 
-use crate::config::PathConfig;
+use crate::config::QueueConfig;
 use crate::config::htb::{ClassConfig, HtbConfig, MatchConfig, PRIORITIES, Transport};
-use crate::discipline::{Dequeued, Discipline, Packets, Queue};
+use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Queue};
 
 #[cfg(test)]
 mod tests;
@@ -130,12 +130,18 @@ pub(crate) struct Htb {
 }
 
 impl Htb {
-    /// `stream` is the prefix of the names of the classes' random streams.
-    pub(crate) fn new(htb: &HtbConfig, path: &PathConfig, stream: &str, seed: Seed) -> Self {
+    /// Classes without a queue of their own have one like `queue`; their random streams are called `stream` and the
+    /// class's name.
+    pub(crate) fn new(
+        htb: &HtbConfig,
+        queue: &QueueConfig,
+        outlet: Outlet,
+        (stream, seed): (&str, Seed),
+    ) -> Self {
         let class = |config: &ClassConfig| {
-            let queue = config.queue.as_ref().unwrap_or(&path.queue);
+            let queue = config.queue.as_ref().unwrap_or(queue);
             let stream = seed.stream(&format!("{stream}.{}", config.name));
-            Class::new(config, Queue::new(queue, path.link.rate, stream))
+            Class::new(config, Queue::new(queue, outlet, stream))
         };
         Self {
             classes: htb.class.iter().map(class).collect(),

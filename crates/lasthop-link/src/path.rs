@@ -1,6 +1,8 @@
 //! One direction of the last hop as a whole: the router queue, then the link.
 
-use lasthop_core::{Direction, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth, Seed};
+use lasthop_core::{
+    Bytes, Direction, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth, Seed,
+};
 
 use crate::config::{ErrorConfig, PathConfig};
 use crate::discipline::{Dequeued, Discipline, Packets};
@@ -30,18 +32,24 @@ pub struct Path {
 }
 
 impl Path {
-    /// An empty path. `config` must have passed [`PathConfig::validate`] and `errors`
+    /// An empty path for packets of up to `mtu` bytes. `config` must have passed [`PathConfig::validate`] and `errors`
     /// [`ErrorConfig::validate`]. Random numbers come from the streams `link.state.good` and
     /// `link.state.bad` (the same states in both directions), `link.overhead` (the same in both),
     /// `link.down.error` and `red.down`, or `link.up.error` and `red.up`; with classes from `red.down.<class>`
     /// for each.
-    pub fn new(config: &PathConfig, errors: Option<&ErrorConfig>, direction: Direction, seed: Seed) -> Self {
+    pub fn new(
+        config: &PathConfig,
+        mtu: Bytes,
+        errors: Option<&ErrorConfig>,
+        direction: Direction,
+        seed: Seed,
+    ) -> Self {
         let (red, error) = match direction {
             Direction::Down => ("red.down", "link.down.error"),
             Direction::Up => ("red.up", "link.up.error"),
         };
         Self {
-            router: Router::new(config, red, seed),
+            router: Router::new(config, mtu, red, seed),
             link: LinkDirection::new(&config.link, errors, error, seed),
         }
     }

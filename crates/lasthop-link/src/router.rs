@@ -1,9 +1,9 @@
 //! The router in front of the link: one queue, or classes under HTB.
 
-use lasthop_core::{Instant, Observer, PacketId, QueueDepth, Seed};
+use lasthop_core::{Bytes, Instant, Observer, PacketId, QueueDepth, Seed};
 
 use crate::config::PathConfig;
-use crate::discipline::{Dequeued, Discipline, Packets, Queue};
+use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Queue};
 use crate::htb::Htb;
 
 /// What chooses the next packet.
@@ -21,10 +21,11 @@ pub(crate) enum Router {
 
 impl Router {
     /// `stream` names the random stream of the queue, and with a class's name behind it that of the class's.
-    pub(crate) fn new(config: &PathConfig, stream: &str, seed: Seed) -> Self {
+    pub(crate) fn new(config: &PathConfig, mtu: Bytes, stream: &str, seed: Seed) -> Self {
+        let outlet = Outlet { rate: config.link.rate, mtu };
         match &config.htb {
-            None => Self::Plain(Queue::new(&config.queue, config.link.rate, seed.stream(stream))),
-            Some(htb) => Self::Classes(Htb::new(htb, config, stream, seed)),
+            None => Self::Plain(Queue::new(&config.queue, outlet, seed.stream(stream))),
+            Some(htb) => Self::Classes(Htb::new(htb, &config.queue, outlet, (stream, seed))),
         }
     }
 }

@@ -12,12 +12,14 @@ use crate::config::{
 };
 use crate::path::Path;
 
+const MTU: Bytes = Bytes(576);
+
 pub(crate) const SEED: Seed = Seed { study: 1, replication: 1 };
 
 /// The link of kulve2003: 64 kbit/s, 300 ms, 20 packets, 9600 bytes; 72.1 ms per packet of 576 bytes.
 pub(crate) fn studied_path() -> PathConfig {
     PathConfig {
-        queue: QueueConfig { limit: QueueSize::Packets(20), red: None },
+        queue: drop_tail(20),
         htb: None,
         link: LinkConfig {
             rate: Rate::from_bits_per_second(64_000),
@@ -28,6 +30,10 @@ pub(crate) fn studied_path() -> PathConfig {
             release: BufferRelease::Acknowledged,
         },
     }
+}
+
+pub(crate) fn drop_tail(packets: u32) -> QueueConfig {
+    QueueConfig { limit: QueueSize::Packets(packets), red: None }
 }
 
 pub(crate) fn red(min: u32, max: u32, max_probability: f64, weight: f64) -> RedConfig {
@@ -134,7 +140,7 @@ impl Lab {
         seed: Seed,
     ) -> Self {
         Self {
-            path: Path::new(config, errors, direction, seed),
+            path: Path::new(config, MTU, errors, direction, seed),
             arena: PacketArena::default(),
             log: Log::default(),
             sent: 0,

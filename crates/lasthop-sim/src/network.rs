@@ -33,7 +33,9 @@ impl Network {
     pub fn new(scenario: &Scenario, flows: usize, seed: Seed) -> Self {
         match scenario.topology() {
             Topology::LastHop { lan, down, up } => {
-                let path = |config, direction| Path::new(config, scenario.errors.as_ref(), direction, seed);
+                let path = |config, direction| {
+                    Path::new(config, scenario.mtu, scenario.errors.as_ref(), direction, seed)
+                };
                 Self::LastHop {
                     down: path(down, Direction::Down),
                     up: path(up, Direction::Up),

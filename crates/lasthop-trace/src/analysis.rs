@@ -396,6 +396,8 @@ impl Flow {
             (DropCount::Selective, _) => &mut record.data_drops_selective,
             (DropCount::Red, true) => &mut record.data_drops_red,
             (DropCount::Red, false) => &mut record.ack_drops_red,
+            (DropCount::Aqm, true) => &mut record.data_drops_aqm,
+            (DropCount::Aqm, false) => &mut record.ack_drops_aqm,
             (DropCount::Error, true) => &mut record.data_drops_error,
             (DropCount::Error, false) => &mut record.ack_drops_error,
         }

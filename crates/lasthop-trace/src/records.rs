@@ -87,6 +87,8 @@ columnar! {
         data_drops_queue: u64 = ("queue drops", "packets"),
         /// Packets dropped by RED, data direction.
         data_drops_red: u64 = ("RED drops", "packets"),
+        /// Packets dropped by active queue management other than RED, CoDel say, data direction.
+        data_drops_aqm: u64 = ("AQM drops", "packets"),
         /// Packets that an ATM switch discarded early, data direction.
         data_drops_epd: u64 = ("early packet discards", "packets"),
         /// Packets that an ATM switch dropped because their flow had more than its share of the buffer, data
@@ -100,6 +102,8 @@ columnar! {
         ack_drops_queue: u64 = ("queue drops of ACKs", "packets"),
         /// Packets dropped by RED, ACK direction.
         ack_drops_red: u64 = ("RED drops of ACKs", "packets"),
+        /// Packets dropped by active queue management other than RED, ACK direction.
+        ack_drops_aqm: u64 = ("AQM drops of ACKs", "packets"),
         /// Packets lost on the link, ACK direction.
         ack_drops_error: u64 = ("link losses of ACKs", "packets"),
         /// Packets that got the congestion-experienced mark, ACK direction.

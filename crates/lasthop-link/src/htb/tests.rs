@@ -10,11 +10,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::{BufferRelease, PathConfig, QueueConfig};
 use crate::link::pop_if;
-use crate::testing::{Lab, SEED, Seen, at_us, red, studied_path};
+use crate::testing::{Lab, SEED, Seen, at_us, drop_tail, red, studied_path};
 
 mod reference;
 
 const RATE: u64 = 64_000;
+const OUTLET: Outlet = Outlet { rate: Rate::from_bits_per_second(RATE), mtu: Bytes(1_500) };
 
 fn rate(bits: u64) -> Rate {
     Rate::from_bits_per_second(bits)
@@ -74,7 +75,7 @@ fn with_ceilings_above_the_link_the_lower_number_goes_first() {
 #[test]
 fn each_class_fills_its_own_queue() {
     let mut config = htb(None, vec![class(0, 500_000, 500_000, 1), class(1, 500_000, 500_000, 0)]);
-    config.class[1].queue = Some(QueueConfig { limit: QueueSize::Packets(2), red: None });
+    config.class[1].queue = Some(drop_tail(2));
     let mut lab = Lab::new(&path(config), None);
     for _ in 0..4 {
         lab.send_to(at_us(0), 576, Ecn::NotEct, 1);
@@ -95,7 +96,7 @@ fn what_one_class_meets_leaves_the_draws_of_the_others_alone() {
         let mut path = path(htb(None, vec![class(0, RATE, RATE, 0), class(1, RATE, RATE, 0)]));
         path.queue.red = Some(red(1, 20, 0.2, 1.0));
         path.queue.limit = QueueSize::Packets(100_000);
-        let mut htb = Htb::new(path.htb.as_ref().unwrap(), &path, "red.down", SEED);
+        let mut htb = Htb::new(path.htb.as_ref().unwrap(), &path.queue, OUTLET, ("red.down", SEED));
         let mut arena = PacketArena::default();
         let mut accepted = |class| {
             let id = arena.insert(packet(class, 576));
@@ -123,7 +124,7 @@ fn the_first_match_wins_and_the_default_takes_the_rest() {
         MatchConfig { protocol: Some(Transport::Udp), ..MatchConfig::default() },
         MatchConfig { port: NonZeroU16::new(80), ..MatchConfig::default() },
     ];
-    let htb = Htb::new(&config, &studied_path(), "red.down", SEED);
+    let htb = Htb::new(&config, &roomy(), OUTLET, ("red.down", SEED));
     let tcp = || Body::Tcp(lasthop_core::Segment::default());
     let udp = || Body::Udp(lasthop_core::Datagram::default());
     for (body, dscp, server_port, expected) in [
@@ -209,7 +210,7 @@ type Arrival = (u64, usize, u32);
 
 /// Drives the classes in front of a link that takes a packet whenever the one before is serialised.
 fn departures(config: &HtbConfig, arrivals: &[Arrival], link: Rate) -> Vec<Departure> {
-    let mut htb = Htb::new(config, &PathConfig { queue: roomy(), ..studied_path() }, "red.down", SEED);
+    let mut htb = Htb::new(config, &roomy(), OUTLET, ("red.down", SEED));
     let mut arena = PacketArena::default();
     let mut due: VecDeque<(Instant, usize, u32)> = absolute(arrivals).into();
     let (mut now, mut departures) = (Instant::ZERO, Vec::new());
@@ -235,7 +236,7 @@ fn departures(config: &HtbConfig, arrivals: &[Arrival], link: Rate) -> Vec<Depar
 }
 
 fn roomy() -> QueueConfig {
-    QueueConfig { limit: QueueSize::Packets(100_000), red: None }
+    drop_tail(100_000)
 }
 
 fn absolute(arrivals: &[Arrival]) -> Vec<(Instant, usize, u32)> {
@@ -350,7 +351,7 @@ proptest! {
     ) {
         let arrivals = of_classes(arrivals, config.class.len());
         let mut path = path_of_1500(config);
-        path.queue = QueueConfig { limit: QueueSize::Packets(limit), red: Some(red(1, 9, 0.3, 0.5)) };
+        path.queue = QueueConfig { red: Some(red(1, 9, 0.3, 0.5)), ..drop_tail(limit) };
         let run = || {
             let mut lab = Lab::with(&path, None, Direction::Up, Seed { study: 7, replication });
             for (at, class, ip_bytes) in absolute(&arrivals) {
