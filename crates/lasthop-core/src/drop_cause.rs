@@ -112,6 +112,8 @@ causes! {
     QueueOverflow = "queue" (Arrival, Queue): "router queue full", "router queue full", "x-thin-open";
     /// RED dropped it: by chance between the thresholds, or for sure above the upper one.
     Red = "red" (Arrival, Red): "RED", "dropped early by RED", "cross-thin-open";
+    /// CoDel dropped it from the head of the queue: packets had waited too long for too long.
+    CoDel = "codel" (Queue, Aqm): "CoDel", "dropped by CoDel after too long in the queue", "hexagon-open";
     /// Early packet discard: an ATM switch was above its threshold when the packet's first cell came.
     EarlyPacket = "epd" (Arrival, EarlyPacket):
         "early packet discard", "discarded early by the switch", "triangle-up-open";

@@ -7,6 +7,7 @@ use lasthop_core::{Bytes, Distribution, Duration, Instant, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) mod codel;
 pub(crate) mod htb;
 pub(crate) mod linux;
 #[cfg(test)]
@@ -26,15 +27,45 @@ pub struct PathConfig {
     pub link: LinkConfig,
 }
 
-/// The router queue: drop-tail, with RED in front of the limit if asked for.
+/// The router queue: drop-tail, with RED in front of the limit if asked for, or another discipline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueConfig {
     /// Most the queue holds; an arriving packet that would exceed it is dropped. The router queue of a direction that
     /// states none: the product of the link's rate and the round-trip time, but at least 10 packets.
     pub limit: QueueSize,
-    /// Random early detection (Floyd and Jacobson 1993); off if absent.
+    /// Which packets are dropped before the queue is full, and how.
+    #[serde(default, skip_serializing_if = "Discipline::is_default")]
+    pub discipline: Discipline,
+    /// Random early detection (Floyd and Jacobson 1993) in front of a drop-tail queue; off if absent.
     pub red: Option<RedConfig>,
+    /// CoDel: time in the queue that is short enough; 5 ms if absent. On slow links more than a packet takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Duration>,
+    /// CoDel: how long every packet must have waited longer than that before one is dropped; 100 ms if absent. A
+    /// round-trip time of the slowest flows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Duration>,
+    /// CoDel: mark ECN-capable packets instead of dropping them (RFC 3168).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ecn: bool,
+}
+
+/// A queue discipline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Discipline {
+    /// None before the queue is full, or those that RED says.
+    #[default]
+    DropTail,
+    /// Controlled delay (RFC 8289): from the head of the queue, while packets have to wait too long.
+    Codel,
+}
+
+impl Discipline {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Random early detection (Floyd and Jacobson 1993). Both thresholds must have the same unit, which is
@@ -289,6 +320,7 @@ impl QueueConfig {
         if let Some(red) = &self.red {
             red.validate(faults, &format!("{place}.red"));
         }
+        self.validate_codel(faults, place);
     }
 }
 

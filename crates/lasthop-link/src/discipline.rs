@@ -5,7 +5,8 @@ use lasthop_core::{
 };
 use lasthop_core::{RandomStream, Rate};
 
-use crate::config::QueueConfig;
+use crate::codel::CoDel;
+use crate::config::{self, QueueConfig};
 use crate::drop_tail::DropTail;
 use crate::link::discard;
 use crate::red::RedQueue;
@@ -79,6 +80,7 @@ pub(crate) struct Outlet {
 pub(crate) enum Queue {
     DropTail(DropTail),
     Red(Box<RedQueue>),
+    CoDel(CoDel),
 }
 
 /// Calls a method of whichever discipline it is.
@@ -87,6 +89,7 @@ macro_rules! each {
         match $queue {
             Queue::DropTail($discipline) => $call,
             Queue::Red($discipline) => $call,
+            Queue::CoDel($discipline) => $call,
         }
     };
 }
@@ -95,9 +98,12 @@ impl Queue {
     /// `stream` is for the discipline's draws.
     pub(crate) fn new(config: &QueueConfig, outlet: Outlet, stream: RandomStream) -> Self {
         let queue = DropTail::new(config.limit, outlet);
-        match &config.red {
-            None => Self::DropTail(queue),
-            Some(red) => Self::Red(Box::new(RedQueue::new(red, outlet.rate, stream, queue))),
+        match (config.discipline, &config.red) {
+            (config::Discipline::DropTail, None) => Self::DropTail(queue),
+            (config::Discipline::DropTail, Some(red)) => {
+                Self::Red(Box::new(RedQueue::new(red, outlet.rate, stream, queue)))
+            }
+            (config::Discipline::Codel, _) => Self::CoDel(CoDel::new(config.codel(), outlet.mtu, queue)),
         }
     }
 

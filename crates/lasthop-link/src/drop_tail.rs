@@ -42,6 +42,12 @@ impl DropTail {
         Some(front)
     }
 
+    /// Puts what was taken out back to the front.
+    pub(crate) fn put_back(&mut self, front: Waiting) {
+        self.bytes += front.ip_bytes;
+        self.waiting.push_front(front);
+    }
+
     /// True if a packet of `ip_bytes` bytes exceeds the limit.
     fn is_full(&self, ip_bytes: u32) -> bool {
         match self.limit {

@@ -33,6 +33,7 @@
 //! and sharing the medium between the directions.
 
 mod atm;
+mod codel;
 pub mod config;
 mod course;
 mod discipline;
@@ -51,8 +52,8 @@ pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use config::htb::{ClassConfig, HtbConfig, MatchConfig, Transport};
 pub use config::linux::LinuxQueues;
 pub use config::{
-    ArqConfig, BufferRelease, ConfigError, ErrorConfig, LinkChange, LinkConfig, PathConfig, QueueConfig,
-    RedConfig, Start, StateLookup,
+    ArqConfig, BufferRelease, ConfigError, Discipline, ErrorConfig, LinkChange, LinkConfig, PathConfig,
+    QueueConfig, RedConfig, Start, StateLookup,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use opportunities::{OpportunityLink, Schedule, ScheduleError};

@@ -7,8 +7,8 @@ use lasthop_core::{
 };
 
 use crate::config::{
-    ArqConfig, BufferRelease, ErrorConfig, LinkChange, LinkConfig, PathConfig, QueueConfig, RedConfig, Start,
-    StateLookup,
+    ArqConfig, BufferRelease, Discipline, ErrorConfig, LinkChange, LinkConfig, PathConfig, QueueConfig,
+    RedConfig, Start, StateLookup,
 };
 use crate::path::Path;
 
@@ -33,7 +33,14 @@ pub(crate) fn studied_path() -> PathConfig {
 }
 
 pub(crate) fn drop_tail(packets: u32) -> QueueConfig {
-    QueueConfig { limit: QueueSize::Packets(packets), red: None }
+    QueueConfig {
+        limit: QueueSize::Packets(packets),
+        discipline: Discipline::DropTail,
+        red: None,
+        target: None,
+        interval: None,
+        ecn: false,
+    }
 }
 
 pub(crate) fn red(min: u32, max: u32, max_probability: f64, weight: f64) -> RedConfig {

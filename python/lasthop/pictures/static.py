@@ -41,6 +41,7 @@ _SYMBOLS: dict[str, Any] = {
     "diamond-open": "D",
     "triangle-up-open": "^",
     "square-open": "s",
+    "hexagon-open": "h",
 }
 _DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (4, 2)), "dot": (0, (1.2, 1.4))}
 STYLE: dict[Any, Any] = {

@@ -171,14 +171,16 @@ fn causes(
     let sum = |field: fn(&FlowRecord) -> u64| flows.iter().map(field).sum::<u64>();
     let queue = sum(|flow| flow.data_drops_queue + flow.ack_drops_queue);
     let red = sum(|flow| flow.data_drops_red + flow.ack_drops_red);
+    let aqm = sum(|flow| flow.data_drops_aqm + flow.ack_drops_aqm);
     let error = sum(|flow| flow.data_drops_error + flow.ack_drops_error);
     let early = sum(|flow| flow.data_drops_epd);
     let selective = sum(|flow| flow.data_drops_selective);
-    prop_assert_eq!(queue + red + early + selective + error, record.packets_dropped);
+    prop_assert_eq!(queue + red + aqm + early + selective + error, record.packets_dropped);
     prop_assert_eq!(early, streams.drops(DropCause::EarlyPacket));
     prop_assert_eq!(selective, streams.drops(DropCause::Selective));
     prop_assert_eq!(queue, streams.drops(DropCause::QueueOverflow));
     prop_assert_eq!(red, streams.drops(DropCause::Red));
+    prop_assert_eq!(aqm, streams.drops(DropCause::CoDel));
     let (lost, given_up) = (streams.drops(DropCause::LinkError), streams.drops(DropCause::ArqGivenUp));
     prop_assert_eq!(error, lost + given_up);
     let arq = scenario.errors.as_ref().map(|errors| errors.arq.is_some());
@@ -192,7 +194,7 @@ fn causes(
             prop_assert!(streams.queue_limit_held(up, Direction::Up));
         }
         Topology::Atm(atm) => {
-            prop_assert_eq!(red + error, 0);
+            prop_assert_eq!(red + aqm + error, 0);
             let by_share = matches!(atm.discard, Discard::Selective { .. });
             prop_assert_eq!(if by_share { early } else { selective }, 0);
         }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::config::{
     ArqConfig, BufferRelease, ErrorConfig, LinkConfig, PathConfig, QueueConfig, Start, StateLookup,
 };
-use crate::testing::{Lab, Seen, at_us, change, red};
+use crate::testing::{Lab, Seen, at_us, change, drop_tail, red};
 
 const LARGEST: u32 = 1_500;
 
@@ -38,7 +38,7 @@ prop_compose! {
         });
         let release = if acknowledged { BufferRelease::Acknowledged } else { BufferRelease::Serialised };
         PathConfig {
-            queue: QueueConfig { limit, red },
+            queue: QueueConfig { limit, red, ..drop_tail(1) },
             htb: None,
             link: LinkConfig {
                 rate: Rate::from_bits_per_second(rate),

@@ -4,8 +4,8 @@ use std::num::NonZeroU16;
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Probability, QueueSize, Rate};
 use lasthop_link::{
-    ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, ErrorConfig, HtbConfig, LinkChange,
-    LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup, Transport,
+    ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, HtbConfig,
+    LinkChange, LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup, Transport,
 };
 use lasthop_scenario::{LanConfig, Roles, RouterConfig, Scenario};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
@@ -152,8 +152,28 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
             release,
         },
     );
-    (queue, option::of(red()), option::weighted(0.3, htb()), link)
-        .prop_map(|(limit, red, htb, link)| PathConfig { queue: QueueConfig { limit, red }, htb, link })
+    (discipline(), queue, option::weighted(0.3, htb()), link)
+        .prop_map(|(queue, limit, htb, link)| PathConfig { queue: QueueConfig { limit, ..queue }, htb, link })
+}
+
+/// A queue whose limit is still to be stated.
+fn discipline() -> impl Strategy<Value = QueueConfig> {
+    let drop_tail = |red| QueueConfig {
+        limit: QueueSize::Packets(1),
+        discipline: Discipline::DropTail,
+        red,
+        target: None,
+        interval: None,
+        ecn: false,
+    };
+    let codel = (1..50_u64, 1..500_u64, bool::ANY).prop_map(move |(target, more, ecn)| QueueConfig {
+        discipline: Discipline::Codel,
+        target: Some(Duration::from_millis(target)),
+        interval: Some(Duration::from_millis(target + more)),
+        ecn,
+        ..drop_tail(None)
+    });
+    prop_oneof![2 => option::of(red()).prop_map(drop_tail), 1 => codel]
 }
 
 /// UDP and TCP in classes of their own, as bottlenecks or far above the link.

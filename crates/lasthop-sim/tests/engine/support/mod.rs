@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 use std::path::Path;
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Observer, QueueSize, Rate, Seed};
-use lasthop_link::{BufferRelease, LinkConfig, PathConfig, QueueConfig};
+use lasthop_link::{BufferRelease, Discipline, LinkConfig, PathConfig, QueueConfig};
 use lasthop_scenario::{LanConfig, Roles, RouterConfig, Scenario, Study};
 use lasthop_sim::{HostMemory, RunEnd, run};
 use lasthop_tcp::{Profile, TcpConfig};
@@ -53,7 +53,14 @@ pub fn linux24() -> TcpConfig {
 /// One direction: a drop-tail queue in front of a link without overhead.
 pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> PathConfig {
     PathConfig {
-        queue: QueueConfig { limit: queue, red: None },
+        queue: QueueConfig {
+            limit: queue,
+            discipline: Discipline::DropTail,
+            red: None,
+            target: None,
+            interval: None,
+            ecn: false,
+        },
         htb: None,
         link: LinkConfig {
             rate: Rate::from_bits_per_second(rate),
