@@ -57,7 +57,7 @@ impl Observer for Counters {
             PacketEvent::Dropped(cause) => match cause.labels().count {
                 DropCount::Queue => counters.drops_queue += 1,
                 DropCount::Red | DropCount::Aqm | DropCount::EarlyPacket | DropCount::Selective => {
-                    counters.drops_red += 1
+                    counters.drops_red += 1;
                 }
                 DropCount::Error => counters.drops_error += 1,
             },

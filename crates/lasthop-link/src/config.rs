@@ -63,6 +63,7 @@ pub enum Discipline {
 }
 
 impl Discipline {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
     fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -15,7 +15,8 @@ use lasthop_core::{Body, Duration, Instant, Observer, Packet, PacketId, QueueDep
 
 use crate::config::QueueConfig;
 use crate::config::htb::{ClassConfig, HtbConfig, MatchConfig, PRIORITIES, Transport};
-use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Queue};
+use crate::discipline::{Dequeued, Discipline, Outlet, Packets};
+use crate::queue::Queue;
 
 #[cfg(test)]
 mod tests;

@@ -43,6 +43,7 @@ mod htb;
 mod link;
 mod opportunities;
 mod path;
+mod queue;
 mod red;
 mod router;
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use lasthop_core::{Bytes, Instant, Observer, PacketId, QueueDepth, Seed};
 
 use crate::config::PathConfig;
-use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Queue};
+use crate::discipline::{Dequeued, Discipline, Outlet, Packets};
 use crate::htb::Htb;
+use crate::queue::Queue;
 
 /// What chooses the next packet.
 #[derive(Clone, Debug)]
