@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::namespace::HostConfig;
 use lasthop_core::Duration;
 use lasthop_scenario::Scenario;
-use lasthop_tcp::{FRtoMode, InitialSsthresh, RecoveryRules, TcpConfig};
+use lasthop_tcp::{FRtoMode, InitialSsthresh, Stack, TcpConfig};
 use lasthop_traffic::{FlowConfig, HttpServer, ShortHosts};
 use netlink_packet_route::route::RouteMetric;
 use serde::Serialize;
@@ -183,7 +183,7 @@ fn recovery_differences(tcp: &TcpConfig) -> Vec<Difference> {
             list.push(Difference { what, effect });
         }
     };
-    let modern = tcp.recovery == RecoveryRules::ProportionalRate;
+    let modern = tcp.stack == Stack::Linux6;
     unless(
         modern,
         format!(

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use lasthop_core::Duration;
-use lasthop_tcp::{CongestionControl, FRtoMode, RecoveryRules, TcpConfig};
+use lasthop_tcp::{CongestionControl, FRtoMode, RecoveryRules, Stack, TcpConfig};
 use serde::Deserialize;
 
 use crate::assume::Assumption;
@@ -15,14 +15,12 @@ use crate::tree::Node;
 enum Need {
     Sack,
     Timestamps,
-    /// Proportional rate reduction.
-    Modern,
-    /// Any other recovery than proportional rate reduction.
-    Older,
-    /// Rules of Linux, which count segments.
-    Linux,
-    /// Classic rules, which count bytes.
-    Classic,
+    /// This stack.
+    Only(Stack),
+    /// Another stack.
+    Not(Stack),
+    /// The stack that knows these rules of recovery.
+    Own,
 }
 
 /// A switch that needs something of the others.
@@ -39,28 +37,45 @@ const fn rule(key: &'static str, is_on: fn(&TcpConfig) -> bool, needs: Need, off
     Rule { key, is_on, needs, off }
 }
 
+/// The rules of recovery are none of this stack's.
+const fn foreign(stack: Stack) -> fn(&TcpConfig) -> bool {
+    match stack {
+        Stack::Linux2 => |tcp| tcp.stack == Stack::Linux2,
+        Stack::Linux6 => |tcp| tcp.stack == Stack::Linux6,
+        Stack::Classic => |tcp| tcp.stack == Stack::Classic,
+    }
+}
+
 /// Those that others need come first.
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 22] = [
+    rule("recovery", foreign(Stack::Linux2), Need::Own, "\"linux-in-flight\""),
+    rule("recovery", foreign(Stack::Linux6), Need::Own, "\"proportional-rate\""),
+    rule("recovery", foreign(Stack::Classic), Need::Own, "\"reno\""),
     rule("recovery", |tcp| tcp.recovery == RecoveryRules::SackPipe, Need::Sack, "\"newreno\""),
     rule(
         "congestion_control",
         |tcp| tcp.congestion_control != CongestionControl::Reno,
-        Need::Linux,
+        Need::Not(Stack::Classic),
         "\"reno\"",
     ),
-    rule("timestamps", |tcp| tcp.timestamps, Need::Linux, "false"),
-    rule("frto", |tcp| tcp.frto != FRtoMode::Off, Need::Linux, "\"off\""),
-    rule("early_retransmit", |tcp| tcp.early_retransmit, Need::Linux, "false"),
-    rule("cached_metrics", |tcp| tcp.cached_metrics, Need::Linux, "false"),
-    rule("lost_by_age", |tcp| tcp.lost_by_age, Need::Linux, "false"),
-    rule("fast_retransmit_guard", |tcp| tcp.fast_retransmit_guard, Need::Classic, "false"),
-    rule("silly_window_avoidance", |tcp| !tcp.silly_window_avoidance, Need::Classic, "true"),
-    rule("rack", |tcp| tcp.rack, Need::Modern, "false"),
-    rule("tail_loss_probe", |tcp| tcp.tail_loss_probe, Need::Modern, "false"),
-    rule("limited_transmit", |tcp| !tcp.limited_transmit, Need::Older, "true"),
-    rule("early_retransmit", |tcp| tcp.early_retransmit, Need::Older, "false"),
-    rule("lost_by_age", |tcp| tcp.lost_by_age, Need::Older, "false"),
-    rule("frto", |tcp| matches!(tcp.frto, FRtoMode::Draft2002 | FRtoMode::Rfc4138), Need::Older, "\"off\""),
+    rule("timestamps", |tcp| tcp.timestamps, Need::Not(Stack::Classic), "false"),
+    rule("frto", |tcp| tcp.frto != FRtoMode::Off, Need::Not(Stack::Classic), "\"off\""),
+    rule("early_retransmit", |tcp| tcp.early_retransmit, Need::Not(Stack::Classic), "false"),
+    rule("cached_metrics", |tcp| tcp.cached_metrics, Need::Not(Stack::Classic), "false"),
+    rule("lost_by_age", |tcp| tcp.lost_by_age, Need::Not(Stack::Classic), "false"),
+    rule("fast_retransmit_guard", |tcp| tcp.fast_retransmit_guard, Need::Only(Stack::Classic), "false"),
+    rule("silly_window_avoidance", |tcp| !tcp.silly_window_avoidance, Need::Only(Stack::Classic), "true"),
+    rule("rack", |tcp| tcp.rack, Need::Only(Stack::Linux6), "false"),
+    rule("tail_loss_probe", |tcp| tcp.tail_loss_probe, Need::Only(Stack::Linux6), "false"),
+    rule("limited_transmit", |tcp| !tcp.limited_transmit, Need::Not(Stack::Linux6), "true"),
+    rule("early_retransmit", |tcp| tcp.early_retransmit, Need::Not(Stack::Linux6), "false"),
+    rule("lost_by_age", |tcp| tcp.lost_by_age, Need::Not(Stack::Linux6), "false"),
+    rule(
+        "frto",
+        |tcp| matches!(tcp.frto, FRtoMode::Draft2002 | FRtoMode::Rfc4138),
+        Need::Not(Stack::Linux6),
+        "\"off\"",
+    ),
     rule("dsack", |tcp| tcp.dsack, Need::Sack, "false"),
     rule("frto", |tcp| tcp.frto == FRtoMode::Rfc5682Sack, Need::Sack, "\"off\""),
     // RFC 8985, section 7.1. RACK itself does without SACK: it spares young segments after a timeout.
@@ -73,37 +88,34 @@ impl Rule {
         (self.is_on)(tcp) && !self.needs.is_met(tcp)
     }
 
-    fn message(&self) -> String {
+    fn message(&self, tcp: &TcpConfig) -> String {
         let Self { key, off, .. } = self;
         match self.needs {
             Need::Sack => format!("it needs sack = true; set that too, or write {key} = {off}"),
             Need::Timestamps => format!("it needs timestamps = true; set that too, or write {key} = {off}"),
-            Need::Modern => format!(
-                "only recovery = \"proportional-rate\" knows it; write {key} = {off}, or profile = \"linux-6\""
-            ),
-            Need::Older => {
-                format!("recovery = \"proportional-rate\" does not know it; write {key} = {off}")
+            Need::Only(stack) => {
+                format!("only stack = \"{stack}\" knows it; write {key} = {off}, or a profile of that stack")
             }
-            Need::Linux => format!(
-                "only Linux' recovery rules know it; write {key} = {off}, or recovery = \"linux-in-flight\", say"
-            ),
-            Need::Classic => format!(
-                "only classic recovery rules know it; write {key} = {off}, or recovery = \"reno\", say"
-            ),
+            Need::Not(stack) => format!("stack = \"{stack}\" does not know it; write {key} = {off}"),
+            Need::Own => {
+                let (stack, own) = (tcp.stack, tcp.recovery.stack());
+                format!(
+                    "these are rules of stack = \"{own}\", and the stack is \"{stack}\"; write stack = \"{own}\" \
+                     too, or {key} = {off}"
+                )
+            }
         }
     }
 }
 
 impl Need {
     fn is_met(self, tcp: &TcpConfig) -> bool {
-        let modern = tcp.recovery == RecoveryRules::ProportionalRate;
         match self {
             Self::Sack => tcp.sack,
             Self::Timestamps => tcp.timestamps,
-            Self::Modern => modern,
-            Self::Older => !modern,
-            Self::Linux => !tcp.recovery.is_classic(),
-            Self::Classic => tcp.recovery.is_classic(),
+            Self::Only(stack) => tcp.stack == stack,
+            Self::Not(stack) => tcp.stack != stack,
+            Self::Own => tcp.recovery.stack() == tcp.stack,
         }
     }
 
@@ -112,7 +124,7 @@ impl Need {
         match self {
             Self::Sack => "sack",
             Self::Timestamps => "timestamps",
-            Self::Modern | Self::Older | Self::Linux | Self::Classic => "recovery",
+            Self::Only(_) | Self::Not(_) | Self::Own => "stack",
         }
     }
 }
@@ -148,7 +160,8 @@ pub fn validate(config: &TcpConfig, faults: &mut Faults) {
     }
     for (index, rule) in RULES.iter().enumerate() {
         let told = RULES[..index].iter().any(|earlier| earlier.key == rule.key && earlier.is_broken(config));
-        faults.require(told || !rule.is_broken(config), &format!("tcp.{}", rule.key), || rule.message());
+        faults
+            .require(told || !rule.is_broken(config), &format!("tcp.{}", rule.key), || rule.message(config));
     }
     let (initial, max) = (config.receive_window_initial, config.receive_window_max);
     faults.require(initial <= max, "tcp.receive_window_initial", || {

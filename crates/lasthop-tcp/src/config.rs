@@ -19,6 +19,9 @@ pub struct TcpConfig {
     /// turned off with it, unless it is stated too.
     #[schemars(default)]
     pub profile: Profile,
+    /// The implementation that sends: its units, clocks and timers. Each knows rules of `recovery` and switches of its
+    /// own.
+    pub stack: Stack,
     /// Initial congestion window in segments, while nothing is cached for the destination.
     pub initial_window: u32,
     /// A connection whose SYN or SYN-ACK was sent again starts with one segment (RFC 5681, section 3.1).
@@ -66,8 +69,8 @@ pub struct TcpConfig {
     pub lost_by_age: bool,
     /// Segments sent at most in response to one dubious ACK: cwnd is held at in-flight plus this.
     pub max_burst: u32,
-    /// Resolution of the host's timers and of its timestamp clock; under proportional rate reduction the latter has
-    /// 1 ms and round-trip times 1 us.
+    /// Resolution of the host's timers and of its timestamp clock; in the stack `linux-6` the latter has 1 ms and
+    /// round-trip times 1 us.
     pub tick: Duration,
     /// A segment sent long enough before another that has arrived is lost (RACK, RFC 8985). Needs SACK to have an
     /// effect; without it three duplicates or SACKed segments tell.
@@ -152,6 +155,27 @@ impl fmt::Display for Profile {
     }
 }
 
+/// The implementation that sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stack {
+    /// Linux up to 2.6: windows count segments, a scoreboard remembers each of them, and time counts ticks.
+    #[serde(rename = "linux-2")]
+    Linux2,
+    /// Linux 6: as before, but time counts microseconds, and one timer serves timeouts, tail loss probes and RACK.
+    #[serde(rename = "linux-6")]
+    Linux6,
+    /// The textbooks, BSD and the simulators of the 1990s: windows count bytes, one segment is timed at a time, and a
+    /// timeout goes back to the first unacknowledged byte.
+    Classic,
+}
+
+impl fmt::Display for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
 /// Initial window of a connection that finds cached metrics; never above the cached ssthresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -183,10 +207,9 @@ pub enum FRtoMode {
 
 /// What signs of loss do to the window, and what is sent again.
 ///
-/// The first four are rules of Linux: windows count segments, and a scoreboard remembers each of them. ssthresh is
-/// half of what is in flight (with the fourth, of the window), the window ends there, and in between it is at most what is in flight plus one (the fourth: as RFC 6937 says); with
-/// the first two it also drops there at once. All others are classic rules: windows count bytes, ssthresh is half of the window in whole
-/// segments, and a timeout goes back to the first unacknowledged byte.
+/// The first three are rules of the stack `linux-2`: ssthresh is half of what is in flight, the window ends there, and
+/// in between it is at most what is in flight plus one; with the first two it also drops there at once. The fourth is
+/// that of `linux-6`. All others are rules of the stack `classic`: ssthresh is half of the window in whole segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoveryRules {
@@ -226,7 +249,7 @@ impl TcpConfig {
     /// After this time the ticks of a host's clock mean the same again: from one to the next, or as long as a turn of Linux'
     /// timer wheel takes.
     pub fn clock_period(&self) -> Duration {
-        let wheel = self.recovery == RecoveryRules::ProportionalRate;
+        let wheel = self.stack == Stack::Linux6;
         self.tick * if wheel { WHEEL_TURN } else { 1 }
     }
 
@@ -237,7 +260,7 @@ impl TcpConfig {
 
     /// The clock of the timestamp option at a host whose timers have this clock.
     pub(crate) fn timestamp_clock(&self, timers: TickClock) -> TickClock {
-        if self.recovery == RecoveryRules::ProportionalRate {
+        if self.stack == Stack::Linux6 {
             TickClock::new(Duration::from_millis(1), Duration::ZERO)
         } else {
             timers
@@ -247,17 +270,14 @@ impl TcpConfig {
     /// What the model engine has no model of: the key, and what to do instead.
     pub fn unmodelled(&self) -> Option<(&'static str, String)> {
         let real = "engines with real TCP have it (--engine live)";
-        let modern = self.recovery == RecoveryRules::ProportionalRate;
         match self.congestion_control {
             CongestionControl::Bbr => {
                 let reason =
                     format!("\"bbr\" is not modelled: the model engine has \"reno\" and \"cubic\"; {real}");
                 Some(("congestion_control", reason))
             }
-            CongestionControl::Cubic if !modern => {
-                let reason = format!(
-                    "\"cubic\" is modelled under recovery = \"proportional-rate\" only, as profile \"linux-6\" has it; {real}"
-                );
+            CongestionControl::Cubic if self.stack != Stack::Linux6 => {
+                let reason = format!("\"cubic\" is modelled under stack = \"linux-6\" only; {real}");
                 Some(("congestion_control", reason))
             }
             _ => None,
@@ -266,9 +286,15 @@ impl TcpConfig {
 }
 
 impl RecoveryRules {
-    /// True for the rules of the classic sender, which counts bytes; false for those of Linux.
-    pub fn is_classic(self) -> bool {
-        !matches!(self, Self::LinuxInFlight | Self::ProportionalRate) && !self.halves_rate()
+    /// The stack that knows them.
+    pub fn stack(self) -> Stack {
+        match self {
+            Self::LinuxInFlight | Self::Rfc3517RateHalving | Self::RateHalving => Stack::Linux2,
+            Self::ProportionalRate => Stack::Linux6,
+            Self::None | Self::Tahoe | Self::Reno | Self::Newreno | Self::NewrenoRfc2582 | Self::SackPipe => {
+                Stack::Classic
+            }
+        }
     }
 
     /// True if the window falls with the ACKs that return.
@@ -283,7 +309,7 @@ impl RecoveryRules {
 pub enum CongestionControl {
     /// Slow start and congestion avoidance; half of the window after a loss (RFC 5681).
     Reno,
-    /// CUBIC (RFC 9438) with `HyStart`, as Linux has it. The model engine has it under proportional rate reduction only.
+    /// CUBIC (RFC 9438) with `HyStart`, as Linux has it. The model engine has it under the stack `linux-6` only.
     Cubic,
     /// BBR, as Linux has it. Runs with real TCP only: not on the model engine.
     Bbr,

@@ -31,7 +31,7 @@
 //!
 //! # The classic sender, and where it differs from ns-2
 //!
-//! Profile `ns-1998`; `recovery` names the flavour. 134 runs of ns-2.35 are reproduced (`tests/ns2.rs`, which names
+//! Stack `classic`, profile `ns-1998`; `recovery` names the flavour. 134 runs of ns-2.35 are reproduced (`tests/ns2.rs`, which names
 //! every run that differs): 133 in every retransmission and timeout, 103 in every transmission. What differs:
 //!
 //! - The Impatient variant of `NewReno` does not exist: each partial ACK restarts the timer.
@@ -62,6 +62,7 @@ mod sender;
 pub use clock::{TickClock, WHEEL_TURN};
 pub use common::metrics::CachedMetrics;
 pub use config::{
-    CachedInitialWindow, CongestionControl, FRtoMode, InitialSsthresh, Profile, RecoveryRules, TcpConfig,
+    CachedInitialWindow, CongestionControl, FRtoMode, InitialSsthresh, Profile, RecoveryRules, Stack,
+    TcpConfig,
 };
 pub use endpoint::{Endpoint, Phase};

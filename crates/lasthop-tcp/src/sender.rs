@@ -7,7 +7,7 @@ use lasthop_core::{Observer, Segment};
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::CachedMetrics;
 use crate::common::{Context, Transmission};
-use crate::config::{RecoveryRules, TcpConfig};
+use crate::config::{Stack, TcpConfig};
 use crate::{classic, linux2, linux6};
 
 /// The sending half.
@@ -32,12 +32,10 @@ macro_rules! either {
 
 impl SendingHalf {
     pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
-        if config.recovery.is_classic() {
-            Self::Classic(classic::Sender::new(config, clock, mss))
-        } else if config.recovery == RecoveryRules::ProportionalRate {
-            Self::Linux6(linux6::Sender::new(config, clock, mss))
-        } else {
-            Self::Linux2(linux2::Sender::new(config, clock, mss))
+        match config.stack {
+            Stack::Linux2 => Self::Linux2(linux2::Sender::new(config, clock, mss)),
+            Stack::Linux6 => Self::Linux6(linux6::Sender::new(config, clock, mss)),
+            Stack::Classic => Self::Classic(classic::Sender::new(config, clock, mss)),
         }
     }
 

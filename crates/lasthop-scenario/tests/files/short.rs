@@ -3,7 +3,7 @@
 use lasthop_core::{Bytes, Duration, QueueSize, Rate};
 use lasthop_link::BufferRelease;
 use lasthop_scenario::{Cell, Study};
-use lasthop_tcp::{CongestionControl, FRtoMode, Profile};
+use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules};
 
 use crate::support::{BASE, SHORT, base_with, errors, read};
 
@@ -107,8 +107,9 @@ fn switches_of_the_profile_follow_one_that_is_turned_off() {
     let followed: Vec<_> = followed.map(|each| (each.key.as_str(), each.value.as_str())).collect();
     assert_eq!(followed, [("tcp.dsack", "false"), ("tcp.frto", "off"), ("tcp.tail_loss_probe", "false")]);
     assert!(!read(&with("timestamps = false")).cells[0].scenario.tcp.eifel);
-    let classic = read(&with("recovery = \"newreno\""));
+    let classic = read(&with("stack = \"classic\""));
     let tcp = &classic.cells[0].scenario.tcp;
+    assert_eq!(tcp.recovery, RecoveryRules::Reno);
     assert_eq!(tcp.congestion_control, CongestionControl::Reno);
     assert!(!tcp.timestamps && !tcp.eifel && !tcp.rack && !tcp.tail_loss_probe);
     for both in [

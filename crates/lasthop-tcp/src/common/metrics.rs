@@ -9,7 +9,7 @@ pub struct CachedMetrics {
     /// Congestion window in segments. New connections do not read it; Linux does only as an upper bound
     /// that the administrator has locked.
     pub cwnd: u32,
-    /// Smoothed round-trip time in eighths of a tick; of a microsecond under proportional rate reduction.
+    /// Smoothed round-trip time in eighths of a tick; of a microsecond in the stack `linux-6`.
     pub srtt_8: i64,
     /// Round-trip variance in quarters of a tick, or of a microsecond.
     pub rttvar_4: i64,
