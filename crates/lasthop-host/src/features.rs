@@ -86,7 +86,7 @@ fn metrics(
         // A window never shrinks.
         RouteMetric::Window(window_bytes(tcp, segment).max(receive_window_initial * segment)),
         RouteMetric::RtoMin((tcp.rto_min.as_nanos() / 1_000_000) as u32),
-        RouteMetric::CcAlgo(tcp.congestion_control.name().into()),
+        RouteMetric::CcAlgo(tcp.congestion_control.to_string()),
     ];
     if let InitialSsthresh::Bytes(bytes) = tcp.initial_ssthresh {
         metrics.push(RouteMetric::SsThresh((bytes.0 / u64::from(segment)).max(2) as u32));
@@ -153,7 +153,7 @@ fn differences(tcp: &TcpConfig) -> Vec<Difference> {
 /// Why hosts cannot have the algorithm of congestion control, if it is that which this kernel lacks.
 pub fn missing_algorithm(tcp: &TcpConfig) -> Option<Error> {
     let offered = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").ok()?;
-    missing_from(&offered, tcp.congestion_control.name())
+    missing_from(&offered, &tcp.congestion_control.to_string())
 }
 
 fn missing_from(offered: &str, wanted: &str) -> Option<Error> {

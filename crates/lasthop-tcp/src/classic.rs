@@ -183,7 +183,12 @@ impl Sender {
         } else {
             self.leave_recovery(cx);
             if !(held || handshake || echo) {
-                self.control.on_ack(&RateSample { at: self.moment(cx), acked: 1, is_window_limited: true });
+                self.control.on_ack(&RateSample {
+                    at: self.moment(cx),
+                    acked: 1,
+                    is_window_limited: true,
+                    rate: None,
+                });
             }
         }
         if self.una == self.max {

@@ -269,19 +269,16 @@ impl TcpConfig {
 
     /// What the model engine has no model of: the key, and what to do instead.
     pub fn unmodelled(&self) -> Option<(&'static str, String)> {
-        let real = "engines with real TCP have it (--engine live)";
-        match self.congestion_control {
-            CongestionControl::Bbr => {
-                let reason =
-                    format!("\"bbr\" is not modelled: the model engine has \"reno\" and \"cubic\"; {real}");
-                Some(("congestion_control", reason))
-            }
-            CongestionControl::Cubic if self.stack != Stack::Linux6 => {
-                let reason = format!("\"cubic\" is modelled under stack = \"linux-6\" only; {real}");
-                Some(("congestion_control", reason))
-            }
-            _ => None,
-        }
+        let algorithm = self.congestion_control;
+        let modelled = if algorithm == CongestionControl::Bbr {
+            "not modelled"
+        } else if algorithm == CongestionControl::Reno || self.stack == Stack::Linux6 {
+            return None;
+        } else {
+            "modelled under stack = \"linux-6\" only"
+        };
+        let reason = format!("\"{algorithm}\" is {modelled}; engines with real TCP have it (--engine live)");
+        Some(("congestion_control", reason))
     }
 }
 
@@ -313,16 +310,16 @@ pub enum CongestionControl {
     Cubic,
     /// BBR, as Linux has it. Runs with real TCP only: not on the model engine.
     Bbr,
+    /// What tests of pacing need.
+    #[cfg(test)]
+    #[serde(skip)]
+    Paced,
 }
 
-impl CongestionControl {
-    /// The name in scenario files, which is Linux' own.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Reno => "reno",
-            Self::Cubic => "cubic",
-            Self::Bbr => "bbr",
-        }
+/// The name in scenario files, which is Linux' own.
+impl fmt::Display for CongestionControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 

@@ -5,14 +5,22 @@
 
 mod bytes;
 mod cubic;
+#[cfg(test)]
+mod paced;
+mod pacer;
+mod rate;
 mod reno;
 mod segments;
+
+use lasthop_core::Rate;
 
 use crate::clock::Tick;
 use crate::config::{CongestionControl, TcpConfig};
 use cubic::Cubic;
 
 pub(crate) use bytes::Bytes;
+pub(crate) use pacer::Pacer;
+pub(crate) use rate::{DeliveryRate, RateSampler};
 pub(crate) use reno::Reno;
 pub(crate) use segments::{Counting, Segments};
 
@@ -33,6 +41,9 @@ pub(crate) struct RateSample {
     pub acked: u32,
     /// The window was in use: only then may it grow (RFC 7661).
     pub is_window_limited: bool,
+    /// How fast segments arrived; for algorithms that are rate-based, where the ACK tells.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for algorithms that model the path"))]
+    pub rate: Option<DeliveryRate>,
 }
 
 /// A sign of congestion.
@@ -42,10 +53,11 @@ pub(crate) enum Congestion {
     Ecn,
 }
 
-/// Data leaves.
+/// New data leaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
-    pub tick: Tick,
+    /// Before it does.
+    pub at: Moment,
     /// Nothing was in flight; when data had left before.
     pub idle_since: Option<Tick>,
 }
@@ -94,13 +106,16 @@ pub(crate) trait Controller {
     /// The handshake is complete.
     fn on_start(&mut self, _at: &Moment) {}
 
-    /// Data leaves, for the first time or again.
+    /// New data leaves.
     fn on_sent(&mut self, _sent: &Sent) {}
 
     /// A round-trip sample, before the ACK that brought it is looked at for losses.
     fn on_rtt(&mut self, _at: &Moment, _rtt_us: u64) {}
 
-    /// An ACK that shows progress while nothing is being repaired.
+    /// Nothing is dubious any more (`is_open`), or something is (Linux: `set_state`).
+    fn on_state(&mut self, _at: &Moment, _is_open: bool) {}
+
+    /// An ACK that shows progress while nothing is being repaired; for a rate-based algorithm, any ACK.
     fn on_ack(&mut self, sample: &RateSample) {
         self.state_mut().grow(sample);
     }
@@ -127,6 +142,17 @@ pub(crate) trait Controller {
         self.state_mut().restart(window);
     }
 
+    /// It models the path: it gets delivery rates with every ACK, and sets its window also while the stack repairs
+    /// losses (Linux: `cong_control`).
+    fn is_rate_based(&self) -> bool {
+        false
+    }
+
+    /// The rate at which data leaves at most; none if ACKs alone clock it.
+    fn pacing_rate(&self) -> Option<Rate> {
+        None
+    }
+
     fn window(&self) -> Amount<Self> {
         self.state().window()
     }
@@ -146,18 +172,18 @@ pub(crate) struct Setup {
 
 /// Makes the enum over the algorithms of Linux, which hands every call on.
 macro_rules! algorithms {
-    ($($name:ident($algorithm:ty),)*) => {
+    ($($(#[$when:meta])? $name:ident($algorithm:ty),)*) => {
         /// The algorithm of a connection.
         #[derive(Clone, Debug)]
         #[allow(clippy::large_enum_variant, reason = "one per endpoint, and an endpoint lives on the heap")]
         pub(crate) enum Control {
-            $($name($algorithm),)*
+            $($(#[$when])? $name($algorithm),)*
         }
 
         impl Control {
             pub fn new(config: &TcpConfig, setup: Setup) -> Self {
                 match config.congestion_control {
-                    $(CongestionControl::$name => Self::$name(<$algorithm>::new(setup)),)*
+                    $($(#[$when])? CongestionControl::$name => Self::$name(<$algorithm>::new(setup)),)*
                     CongestionControl::Bbr => unreachable!("a scenario with BBR is refused before it runs"),
                 }
             }
@@ -167,34 +193,43 @@ macro_rules! algorithms {
             type Window = Segments;
 
             fn state(&self) -> &Segments {
-                match self { $(Self::$name(algorithm) => algorithm.state(),)* }
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.state(),)* }
             }
             fn state_mut(&mut self) -> &mut Segments {
-                match self { $(Self::$name(algorithm) => algorithm.state_mut(),)* }
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.state_mut(),)* }
             }
             fn on_start(&mut self, at: &Moment) {
-                match self { $(Self::$name(algorithm) => algorithm.on_start(at),)* }
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_start(at),)* }
             }
             fn on_sent(&mut self, sent: &Sent) {
-                match self { $(Self::$name(algorithm) => algorithm.on_sent(sent),)* }
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_sent(sent),)* }
             }
             fn on_rtt(&mut self, at: &Moment, rtt_us: u64) {
-                match self { $(Self::$name(algorithm) => algorithm.on_rtt(at, rtt_us),)* }
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_rtt(at, rtt_us),)* }
+            }
+            fn on_state(&mut self, at: &Moment, is_open: bool) {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_state(at, is_open),)* }
             }
             fn on_ack(&mut self, sample: &RateSample) {
-                match self { $(Self::$name(algorithm) => algorithm.on_ack(sample),)* }
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_ack(sample),)* }
             }
             fn on_congestion(&mut self, sign: Congestion, flight: u32) {
-                match self { $(Self::$name(algorithm) => algorithm.on_congestion(sign, flight),)* }
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_congestion(sign, flight),)* }
             }
             fn on_spurious(&mut self, prior: Prior<u32>) {
-                match self { $(Self::$name(algorithm) => algorithm.on_spurious(prior),)* }
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_spurious(prior),)* }
             }
             fn on_timeout(&mut self, at: &Moment, flight: u32, window: u32) {
-                match self { $(Self::$name(algorithm) => algorithm.on_timeout(at, flight, window),)* }
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_timeout(at, flight, window),)* }
             }
             fn on_persistent(&mut self, at: &Moment, window: u32) {
-                match self { $(Self::$name(algorithm) => algorithm.on_persistent(at, window),)* }
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_persistent(at, window),)* }
+            }
+            fn is_rate_based(&self) -> bool {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.is_rate_based(),)* }
+            }
+            fn pacing_rate(&self) -> Option<Rate> {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.pacing_rate(),)* }
             }
         }
     };
@@ -203,4 +238,6 @@ macro_rules! algorithms {
 algorithms! {
     Reno(Reno<Segments>),
     Cubic(Cubic),
+    #[cfg(test)]
+    Paced(paced::Paced),
 }

@@ -285,7 +285,8 @@ impl Endpoint {
             return None;
         }
         let due = [self.sender.timer(), self.receiver.delayed_ack_due(), self.fin_wait];
-        due.into_iter().flatten().min().map(|tick| self.clock.begin(tick))
+        let timer = due.into_iter().flatten().min().map(|tick| self.clock.begin(tick));
+        [timer, self.sender.release()].into_iter().flatten().min()
     }
 
     /// Runs the timers that are due.
@@ -298,6 +299,7 @@ impl Endpoint {
             self.ack_due = true;
             self.receiver.on_delayed_ack(self.sender.rtt_and_rto().1);
         }
+        self.sender.on_release(&mut cx);
         let exhausted =
             self.sender.timer().is_some_and(|due| due <= cx.tick) && !self.sender.on_timeout(&mut cx);
         if exhausted || self.fin_wait.is_some_and(|due| due <= cx.tick) {
@@ -397,4 +399,34 @@ fn reset_for(segment: &Segment) -> Segment {
 
 fn context<O>(flow: FlowId, host: Host, clock: TickClock, now: Instant, observer: &mut O) -> Context<'_, O> {
     Context { now, tick: clock.at(now), flow, host, observer }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{CongestionControl, Profile};
+    use lasthop_core::Duration;
+
+    #[test]
+    fn pacing_wakes_the_endpoint_at_an_instant() {
+        let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("complete");
+        config.congestion_control = CongestionControl::Paced;
+        config.timestamps = false;
+        let clock = TickClock::new(config.tick, Duration::ZERO);
+        let mut endpoint = Endpoint::listen(&config, 1_040, clock, FlowId(0), Host::Server);
+        let start = Instant::ZERO + Duration::from_micros(300);
+        endpoint.open(start, &mut ());
+        endpoint.write(start, 3_000, 1_000, &mut ());
+        let mut left = Vec::new();
+        let mut now = start;
+        while left.len() < 3 {
+            while let Some((segment, _)) = endpoint.poll_transmit(now) {
+                left.push((now, segment.seq));
+            }
+            now = endpoint.next_wakeup().expect("pacing, then the timer");
+            endpoint.handle_wakeup(now, &mut ());
+        }
+        let at = |millis| start + Duration::from_millis(millis);
+        assert_eq!(left, [(at(0), 1), (at(8), 1_001), (at(16), 2_001)]);
+    }
 }

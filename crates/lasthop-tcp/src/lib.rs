@@ -8,7 +8,7 @@
 //! | `linux2` | Linux up to 2.6: windows in segments, time in ticks. It sends; `ack` takes ACKs in; `scoreboard`, `recovery`, `frto`, `rto` have state of their own |
 //! | `linux6` | Linux 6: windows in segments, time in microseconds. It sends; `ack`, `sack` and `loss` take ACKs in; `scoreboard`, `recovery`, `prr`, `rack`, `probe`, `frto`, `usage`, `rtt`, `timer` have state of their own |
 //! | `classic` | the textbooks, BSD and the simulators of the 1990s: windows in bytes, go-back-N; `recovery`, `scoreboard`, `rto` |
-//! | `control` | congestion control: the seam, Reno in segments and in bytes, CUBIC with `HyStart` |
+//! | `control` | congestion control: the seam, Reno in segments and in bytes, one file per algorithm; pacing and delivery rates |
 //! | `clock` | ticks and the timer wheel |
 //! | `config` | every switch; profiles are data in `profiles/` |
 //!

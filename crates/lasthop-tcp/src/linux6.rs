@@ -18,13 +18,13 @@ mod scoreboard;
 mod timer;
 mod usage;
 
-use lasthop_core::{Duration, Observer, RetransmissionKind, TcpEvent};
+use lasthop_core::{Duration, Instant, Observer, RetransmissionKind, TcpEvent};
 
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::{CachedMetrics, Knowledge};
 use crate::common::{Context, Episode, SendQueue, State, WindowReport};
 use crate::config::TcpConfig;
-use crate::control::{Control, Controller, Counting, Moment, Segments, Setup};
+use crate::control::{Control, Controller, Counting, Moment, Pacer, RateSampler, Segments, Setup};
 use frto::FRto;
 use probe::Probe;
 use prr::Reduction;
@@ -61,6 +61,8 @@ pub(crate) struct Sender {
     rtt: RttEstimator,
     rack: Rack,
     control: Control,
+    pacer: Pacer,
+    rates: RateSampler,
     reduction: Reduction,
     recovery: Recovery,
     /// What may be undone.
@@ -84,13 +86,16 @@ impl Sender {
         let [least, initial, most] =
             [config.rto_min, config.rto_initial, config.rto_max].map(|t| clock.ticks(t));
         let window = Segments::new(config, mss, Counting::Segments);
+        let control = Control::new(config, Setup { window, ticks_per_second: (1_000_000 / tick_us).max(1) });
         Self {
             queue: SendQueue::new(mss),
             clock,
             board: Scoreboard::default(),
             rtt: RttEstimator::new(tick_us, least, initial, most),
             rack: Rack::default(),
-            control: Control::new(config, Setup { window, ticks_per_second: (1_000_000 / tick_us).max(1) }),
+            pacer: Pacer::default(),
+            rates: RateSampler::new(control.is_rate_based()),
+            control,
             reduction: Reduction::default(),
             recovery: Recovery::new(config.dupack_threshold),
             episode: Episode::default(),
@@ -197,9 +202,15 @@ impl Sender {
         if idle && self.queue.next().is_some_and(|new| new.payload_bytes > 0) {
             self.restart_after_idle(cx.tick);
         }
-        while self.board.in_flight() < self.control.window() && self.queue.fits() {
+        while self.board.in_flight() < self.control.window()
+            && self.queue.fits()
+            && self.pacer.may_send(cx.now)
+        {
             self.send_one_new(cx);
             sent += 1;
+        }
+        if self.rates.is_on() && self.is_app_limited() {
+            self.rates.on_app_limited(self.counts.delivered, self.board.in_flight());
         }
         let is_full = self.board.in_flight() >= self.control.window();
         if sent > 0 || is_full {
@@ -252,11 +263,13 @@ impl Sender {
     /// Sends the next new segment whatever the congestion window says.
     fn send_one_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         let Some(new) = self.queue.next() else { return };
+        let at = self.moment(cx);
         let segment = self.queue.send_new(new, self.transmission(cx));
         if new.payload_bytes > 0 {
             let idle = self.board.in_flight() == 0;
             let idle_since = idle.then_some(self.usage.last_sent);
-            self.control.on_sent(&crate::control::Sent { tick: cx.tick, idle_since });
+            self.control.on_sent(&crate::control::Sent { at, idle_since });
+            self.pacer.on_sent(cx.now, new.payload_bytes, self.control.pacing_rate());
             self.usage.last_sent = cx.tick;
         }
         self.push(cx, segment);
@@ -268,6 +281,7 @@ impl Sender {
 
     fn push<O: Observer>(&mut self, cx: &Context<'_, O>, segment: SentSegment) {
         let first = self.board.queue.outstanding() == 0;
+        self.rates.on_sent(segment.sent.us, self.counts.delivered, first);
         self.board.push(segment);
         if first || self.timer.alarm() == Some(Alarm::Probe) {
             self.rearm_timer(cx);
@@ -285,6 +299,7 @@ impl Sender {
 
     fn note_retransmission<O: Observer>(&mut self, cx: &Context<'_, O>, index: usize, counted: bool) {
         self.board.note_retransmission(index, cx.micros(), self.counts.delivered, counted);
+        self.rates.on_sent_again(index, cx.micros(), self.counts.delivered);
         self.counts.retransmissions += 1;
     }
 
@@ -295,6 +310,7 @@ impl Sender {
         kind: RetransmissionKind,
     ) {
         self.queue.send_again(segment);
+        self.pacer.on_sent(cx.now, segment.payload_bytes, self.control.pacing_rate());
         self.usage.last_sent = cx.tick;
         cx.emit(TcpEvent::Retransmitted { seq: segment.seq, kind });
     }
@@ -354,6 +370,27 @@ impl Sender {
         true
     }
 
+    /// The window has room, and there is nothing to fill it with (`tcp_rate_check_app_limited`).
+    fn is_app_limited(&self) -> bool {
+        self.queue.next().is_none()
+            && self.board.in_flight() < self.control.window()
+            && self.board.queue.lost_out() <= self.board.queue.retransmitted_out()
+    }
+
+    /// When pacing lets go on what waits.
+    pub fn release(&self) -> Option<Instant> {
+        self.pacer.wakeup()
+    }
+
+    /// Goes on with what pacing has held, if its time has come.
+    pub fn on_release<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        if self.pacer.take_wakeup(cx.now) {
+            self.retransmit_lost(cx);
+            self.send_new(cx);
+            self.report_window(cx);
+        }
+    }
+
     /// Sets the timer for a probe, unless the timeout would come first. Returns false if there is nothing to probe
     /// for. `from_now`: the timeout counts from now, else from when the head was sent.
     fn schedule_probe<O: Observer>(&mut self, cx: &Context<'_, O>, from_now: bool) -> bool {
@@ -403,3 +440,6 @@ impl Sender {
         self.report.tell(cx, self.control.window(), self.control.ssthresh(), self.board.in_flight());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lasthop_core::{Observer, Segment};
+use lasthop_core::{Instant, Observer, Segment};
 
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::CachedMetrics;
@@ -150,6 +150,21 @@ impl SendingHalf {
     /// Tick at which the retransmission timer expires.
     pub fn timer(&self) -> Option<Tick> {
         either!(self, sender => sender.timer())
+    }
+
+    /// When pacing lets go on what waits; the stacks of times before it do not pace.
+    pub fn release(&self) -> Option<Instant> {
+        match self {
+            Self::Linux6(sender) => sender.release(),
+            Self::Linux2(_) | Self::Classic(_) => None,
+        }
+    }
+
+    /// Goes on with what pacing has held, if its time has come.
+    pub fn on_release<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        if let Self::Linux6(sender) = self {
+            sender.on_release(cx);
+        }
     }
 
     /// Smoothed round-trip time and timeout in ticks, where the receiving half wants to know them.

@@ -81,7 +81,7 @@ impl Controller for Cubic {
 
     fn on_sent(&mut self, sent: &Sent) {
         if let Some(last) = sent.idle_since {
-            self.curve.on_restart(sent.tick, last);
+            self.curve.on_restart(sent.at.tick, last);
         }
     }
 

@@ -165,7 +165,7 @@ mod tests {
 
     fn ack(window: &mut Segments, acked: u32) -> u32 {
         let at = Moment { us: 0, tick: 0, una: 0, nxt: 0 };
-        window.grow(&RateSample { at, acked, is_window_limited: true });
+        window.grow(&RateSample { at, acked, is_window_limited: true, rate: None });
         window.cwnd
     }
 

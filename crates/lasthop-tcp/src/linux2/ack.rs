@@ -169,7 +169,7 @@ impl Sender {
         if signs.data_acked && may_raise {
             // Congestion window validation (RFC 2861): only a window that was in use may grow.
             let is_window_limited = prior_flight >= cwnd;
-            self.control.on_ack(&RateSample { at: self.moment(cx), acked: 1, is_window_limited });
+            self.control.on_ack(&RateSample { at: self.moment(cx), acked: 1, is_window_limited, rate: None });
         }
         if dubious {
             self.on_dubious_ack(cx, signs, prior_una);

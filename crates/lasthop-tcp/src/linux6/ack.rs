@@ -86,6 +86,7 @@ impl Sender {
         let mut count = 0;
         while let Some(segment) = self.board.pop_acknowledged(self.queue.una) {
             count += 1;
+            self.rates.on_acknowledged();
             if segment.ever_retransmitted {
                 facts.retransmission_acked = true;
             } else if !segment.sacked {
@@ -173,13 +174,16 @@ impl Sender {
         } else {
             facts.data_acked
         };
-        if self.recovery.state.is_reducing() {
+        let rate_based = self.control.is_rate_based();
+        if self.recovery.state.is_reducing() && !rate_based {
             self.reduce_window(progress);
-        } else if raise {
+        } else if raise || rate_based {
             self.usage.touch(cx.tick);
+            let at = self.moment(cx);
             let is_window_limited = self.usage.allows_growth(self.control.window(), self.control.ssthresh());
+            let rate = self.rates.sample(at.us, self.counts.delivered, self.rtt.least_us());
             let acked = progress.delivered as u32;
-            self.control.on_ack(&RateSample { at: self.moment(cx), acked, is_window_limited });
+            self.control.on_ack(&RateSample { at, acked, is_window_limited, rate });
         }
     }
 

@@ -265,6 +265,7 @@ impl Sender {
     /// Sets the state, and tells if recovery is over.
     pub(super) fn set_state<O: Observer>(&mut self, cx: &mut Context<'_, O>, state: State) {
         let before = std::mem::replace(&mut self.recovery.state, state);
+        self.control.on_state(&self.moment(cx), state == State::Open);
         if before >= State::Recovery && state < State::Recovery {
             cx.emit(TcpEvent::RecoveryLeft);
         }
@@ -394,13 +395,15 @@ impl Sender {
     }
 
     /// Sends lost segments again while the window allows.
-    fn retransmit_lost<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+    pub(super) fn retransmit_lost<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         let kind = self.recovery.state.retransmission_kind();
         let window = self.control.window();
         let mut from = 0;
         let mut head = false;
         while self.board.in_flight() < window {
-            let Some(index) = self.board.next_lost(from) else { break };
+            let Some(index) = self.board.next_lost(from).filter(|_| self.pacer.may_send(cx.now)) else {
+                break;
+            };
             self.retransmit(cx, index, kind);
             self.note_sent_in_reduction(1);
             head |= index == 0 && self.timer.alarm() != Some(Alarm::Reordering);

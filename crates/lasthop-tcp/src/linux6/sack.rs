@@ -95,6 +95,7 @@ impl Sender {
                     samples.note_sacked(segment.sent.us);
                 }
                 self.board.mark_sacked(index);
+                self.rates.on_sacked(index);
                 facts.data_sacked = true;
                 self.counts.delivered += 1;
             }

@@ -1,0 +1,212 @@
+//! Delivery rate samples (draft-ietf-ccwg-bbr, section 4.1; Linux: `tcp_rate.c`): how fast the path delivered what was
+//! in flight between the transmission of a segment and its arrival.
+
+use std::collections::VecDeque;
+
+/// What the connection had done when a segment was sent.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    sent_us: u64,
+    /// When the flight began that the segment belongs to.
+    first_sent_us: u64,
+    delivered: u64,
+    delivered_us: u64,
+    app_limited: bool,
+    /// It has not been sampled yet.
+    is_fresh: bool,
+}
+
+/// How fast segments arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeliveryRate {
+    /// Segments that arrived in this time.
+    pub delivered: u64,
+    pub interval_us: u64,
+    /// Segments that had arrived when the newest of these was sent.
+    pub prior_delivered: u64,
+    /// The sender had too little to send: the path may be faster.
+    pub is_app_limited: bool,
+}
+
+/// Takes the samples. Nothing is kept unless they are wanted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RateSampler {
+    wanted: bool,
+    /// One for every outstanding segment, in sequence order.
+    marks: VecDeque<Mark>,
+    delivered_us: u64,
+    first_sent_us: u64,
+    /// The sender had too little to send until so many segments have arrived; 0 if it has enough.
+    app_limited_until: u64,
+    /// The newest of the segments that the present ACK reports.
+    newest: Option<Mark>,
+}
+
+impl RateSampler {
+    pub fn new(wanted: bool) -> Self {
+        Self { wanted, ..Self::default() }
+    }
+
+    /// True if samples are taken.
+    pub fn is_on(&self) -> bool {
+        self.wanted
+    }
+
+    /// A segment leaves for the first time; `delivered` have arrived, `idle` if nothing is in flight.
+    pub fn on_sent(&mut self, now_us: u64, delivered: u64, idle: bool) {
+        if self.wanted {
+            let mark = self.mark(now_us, delivered, idle);
+            self.marks.push_back(mark);
+        }
+    }
+
+    /// Outstanding segment number `index` leaves again.
+    pub fn on_sent_again(&mut self, index: usize, now_us: u64, delivered: u64) {
+        if self.wanted {
+            self.marks[index] = self.mark(now_us, delivered, false);
+        }
+    }
+
+    fn mark(&mut self, now_us: u64, delivered: u64, idle: bool) -> Mark {
+        if idle {
+            self.first_sent_us = now_us;
+            self.delivered_us = now_us;
+        }
+        Mark {
+            sent_us: now_us,
+            first_sent_us: self.first_sent_us,
+            delivered,
+            delivered_us: self.delivered_us,
+            app_limited: self.app_limited_until > 0,
+            is_fresh: true,
+        }
+    }
+
+    /// SACK reports outstanding segment number `index`.
+    pub fn on_sacked(&mut self, index: usize) {
+        if self.wanted {
+            self.take(index);
+        }
+    }
+
+    /// The first outstanding segment is acknowledged.
+    pub fn on_acknowledged(&mut self) {
+        if self.wanted {
+            self.take(0);
+            self.marks.pop_front();
+        }
+    }
+
+    fn take(&mut self, index: usize) {
+        let mark = &mut self.marks[index];
+        if !std::mem::take(&mut mark.is_fresh) {
+            return;
+        }
+        let key = |mark: &Mark| (mark.delivered, mark.sent_us);
+        if self.newest.is_none_or(|newest| key(mark) >= key(&newest)) {
+            self.newest = Some(*mark);
+            // The next flight is counted from here on.
+            self.first_sent_us = mark.sent_us;
+        }
+    }
+
+    /// There is room in the window, and nothing to fill it with.
+    pub fn on_app_limited(&mut self, delivered: u64, in_flight: u32) {
+        self.app_limited_until = (delivered + u64::from(in_flight)).max(1);
+    }
+
+    /// The sample of an ACK after which `delivered` segments have arrived; none if it reports nothing, or faster than
+    /// any round trip takes.
+    pub fn sample(&mut self, now_us: u64, delivered: u64, least_rtt_us: u64) -> Option<DeliveryRate> {
+        if self.app_limited_until > 0 && delivered > self.app_limited_until {
+            self.app_limited_until = 0;
+        }
+        let newest = self.newest.take()?;
+        self.delivered_us = now_us;
+        let send_us = newest.sent_us - newest.first_sent_us;
+        let ack_us = now_us - newest.delivered_us;
+        let interval_us = send_us.max(ack_us);
+        (interval_us >= least_rtt_us).then_some(DeliveryRate {
+            delivered: delivered - newest.delivered,
+            interval_us,
+            prior_delivered: newest.delivered,
+            is_app_limited: newest.app_limited,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four segments leave at 0, 1, 2 and 3 ms.
+    fn four_sent() -> RateSampler {
+        let mut rates = RateSampler::new(true);
+        for number in 0..4 {
+            rates.on_sent(number * 1_000, 0, number == 0);
+        }
+        rates
+    }
+
+    #[test]
+    fn what_arrives_in_a_round_trip_is_the_rate() {
+        let mut rates = four_sent();
+        rates.on_acknowledged();
+        let first = rates.sample(100_000, 1, 90_000).expect("a sample");
+        assert_eq!((first.delivered, first.interval_us), (1, 100_000));
+        // The next one leaves as the first has arrived, and the bottleneck spaces the rest by 10 ms.
+        rates.on_sent(100_000, 1, false);
+        for (number, at) in [(2, 110_000), (3, 120_000), (4, 130_000)] {
+            rates.on_acknowledged();
+            rates.sample(at, number, 90_000);
+        }
+        rates.on_acknowledged();
+        let fifth = rates.sample(200_000, 5, 90_000).expect("a sample");
+        assert_eq!((fifth.delivered, fifth.prior_delivered, fifth.interval_us), (4, 1, 100_000));
+    }
+
+    #[test]
+    fn the_slower_of_sending_and_arriving_counts() {
+        let mut rates = RateSampler::new(true);
+        rates.on_sent(0, 0, true);
+        rates.on_sent(80_000, 0, false);
+        rates.on_acknowledged();
+        rates.sample(100_000, 1, 90_000);
+        rates.on_acknowledged();
+        // Both ACKs come at once, yet the segments left 80 ms apart: no rate of two in a moment.
+        let sample = rates.sample(100_000, 2, 50_000).expect("a sample");
+        assert_eq!(sample.interval_us, 100_000);
+    }
+
+    #[test]
+    fn a_segment_is_sampled_once() {
+        let mut rates = four_sent();
+        rates.on_sacked(2);
+        assert!(rates.sample(100_000, 1, 90_000).is_some());
+        (0..3).for_each(|_| rates.on_acknowledged());
+        let sample = rates.sample(101_000, 3, 90_000).expect("the first two");
+        assert_eq!(sample.prior_delivered, 0);
+        rates.on_acknowledged();
+        assert!(rates.newest.is_some() && rates.marks.is_empty());
+    }
+
+    #[test]
+    fn samples_of_a_sender_with_too_little_to_send_say_so() {
+        let mut rates = four_sent();
+        rates.on_app_limited(0, 4);
+        rates.on_sent(4_000, 0, false);
+        (0..5).for_each(|_| rates.on_acknowledged());
+        assert!(rates.sample(100_000, 5, 90_000).expect("a sample").is_app_limited);
+        rates.on_sent(100_000, 5, true);
+        rates.on_acknowledged();
+        assert!(!rates.sample(200_000, 6, 90_000).expect("a sample").is_app_limited);
+    }
+
+    #[test]
+    fn nothing_is_kept_for_an_algorithm_without_rates() {
+        let mut rates = RateSampler::new(false);
+        rates.on_sent(0, 0, true);
+        rates.on_acknowledged();
+        assert!(rates.marks.is_empty() && rates.sample(1, 1, 0).is_none());
+    }
+}
