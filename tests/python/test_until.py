@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from lasthop import _core
 from lasthop.answer.differences import tested as paired_t
 from lasthop.campaign import Campaign, Plan
+from lasthop.claims.records import Records
 from lasthop.cli import EXIT_INPUT, EXIT_OK, main
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.runner import Threads
@@ -353,6 +354,7 @@ def test_comparisons_and_analyses_of_variance_take_the_common_replications(
     assert (row["mean_ci_low"], row["mean_ci_high"]) == pytest.approx((low, high))
     anova = ["anova", str(precise), "--response", "throughput_Bps", "--role", "download", "--factors", "queue"]
     assert main(anova) == EXIT_OK
+    assert Records.read(precise, ["queue"]).confidence == pytest.approx(1 - 0.05 / 21)
     assert f"{least} replications" in capsys.readouterr().out
 
 
@@ -471,22 +473,24 @@ def test_a_wrong_request_ends_with_an_error(
 
 
 def test_a_campaign_killed_at_random_moments_stops_where_an_undisturbed_one_does(tmp_path: Path) -> None:
-    rule = ("--until", "median(elapsed_s) of download within 0.06 %", "--quiet")
+    # One of its cells chains replications, the other does not.
+    file = EXAMPLES / "two-flows.toml"
+    rule = ("--until", "median(elapsed_s) of tcp-second within 0.003 %", "--replications", "400", "--quiet")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert run(whole, *rule)[0] == EXIT_OK
+    assert run(whole, *rule, file=file)[0] == EXIT_OK
     moments = random.Random(16)
     codes = []
     for _ in range(3):
-        command = [sys.executable, "-m", "lasthop.cli", "run", str(QUEUE), "--out", str(killed), *rule, "--jobs", "1"]
+        command = [sys.executable, "-m", "lasthop.cli", "run", str(file), "--out", str(killed), *rule, "--jobs", "1"]
         with subprocess.Popen(command) as process:
             while process.poll() is None and not (killed / ".lock").exists():
                 time.sleep(0.005)
-            time.sleep(moments.uniform(0.2, 0.8))
+            time.sleep(moments.uniform(0.1, 0.9))
             process.kill()
         codes.append(process.returncode)
         (killed / ".lock").unlink(missing_ok=True)  # so that its return is seen
     assert -9 in codes
-    assert run(killed, *rule)[0] == EXIT_OK
+    assert run(killed, *rule, file=file)[0] == EXIT_OK
     same_records(whole, killed)
 
 
