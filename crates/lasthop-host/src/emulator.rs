@@ -66,11 +66,12 @@ impl<'a, F: Flows, O: Observer> Emulator<'a, F, O> {
         }
         while let (Some(router), Some(entry)) = (&mut self.router, self.hop.poll_entry()) {
             let handed_over = first.take().map_or_else(|| self.clock.now(), Ok)?;
-            let kept = router.take(entry.sender, self.hop.entering(entry))?;
+            let sender = entry.direction.sender();
+            let kept = router.take(sender, self.hop.entering(entry))?;
             self.lateness.record(handed_over.saturating_since(entry.due));
-            if kept && self.hop.is_full(entry.sender) {
+            if kept && self.hop.is_full(entry.direction) {
                 // There was room for it: one has come out meanwhile.
-                self.forward_one(entry.due, entry.receiver())?;
+                self.forward_one(entry.due, sender.other())?;
             }
             self.hop.enter(entry, kept);
         }

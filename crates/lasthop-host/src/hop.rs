@@ -4,14 +4,15 @@
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::header::{Headers, Refusal, Transport, is_same, mark_congestion};
+use forwarded::Forwarded;
 use lasthop_core::{
     Body, Datagram, Direction, DropCause, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena,
     PacketEvent, PacketId, QueueDepth, Seed, Segment,
 };
-use lasthop_link::{OpportunityLink, Path, Schedule};
-use lasthop_scenario::{RouterImplementation, Scenario, Topology};
-use lasthop_sim::Wire;
-use std::collections::VecDeque;
+use lasthop_link::Schedule;
+use lasthop_scenario::{Scenario, Topology};
+pub use lasthop_sim::Entry;
+use lasthop_sim::{Component, Network};
 
 mod forwarded;
 
@@ -80,36 +81,6 @@ impl Flows for OneFlow {
     }
 }
 
-/// One direction of the last hop.
-#[derive(Debug)]
-enum Link {
-    Path(Box<Path>),
-    Opportunities(OpportunityLink),
-    /// A router of the owner's, see [`Hop::poll_entry`].
-    Forwarded(forwarded::Forwarded),
-}
-
-/// One direction of the network.
-#[derive(Debug)]
-struct Way {
-    lan: Wire,
-    link: Link,
-}
-
-/// A component of the network; the order is that of simultaneous events in the model engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Component {
-    Link(Direction),
-    Lan(Direction),
-}
-
-const COMPONENTS: [Component; 4] = [
-    Component::Link(Direction::Down),
-    Component::Link(Direction::Up),
-    Component::Lan(Direction::Down),
-    Component::Lan(Direction::Up),
-];
-
 /// A packet that has reached its host.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {
@@ -118,23 +89,6 @@ pub struct Delivery {
     /// The host.
     pub host: Host,
     id: PacketId,
-}
-
-/// A packet that has reached a router of the owner's.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry {
-    /// When, by the LAN.
-    pub due: Instant,
-    /// Who has sent it.
-    pub sender: Host,
-    id: PacketId,
-}
-
-impl Entry {
-    /// Who is to get it.
-    pub fn receiver(self) -> Host {
-        self.sender.other()
-    }
 }
 
 /// The network between the two hosts. The owner
@@ -155,12 +109,11 @@ pub struct Hop<F, O> {
     /// The bytes of the packet in the arena's slot of the same index.
     frames: Vec<Frame>,
     mtu: usize,
-    down: Way,
-    up: Way,
-    /// A link that was woken, and may have released more packets.
-    released: Option<(Instant, Direction)>,
-    /// What has reached a router of the owner's.
-    entries: VecDeque<Entry>,
+    network: Network,
+    /// What is in a router of the owner's, down and up.
+    routers: Option<[Forwarded; 2]>,
+    /// A component that was woken, and may have released more packets.
+    released: Option<(Instant, Component)>,
     next_serial: u64,
     flows: F,
     /// See every packet; the events are those of the model engine.
@@ -186,35 +139,13 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         flows: F,
         observer: O,
     ) -> Self {
-        let Topology::LastHop { lan, down, up } = scenario.topology() else {
-            panic!("a scenario with a last hop")
-        };
-        let [down_schedule, up_schedule] = schedules;
-        let way = |config: &lasthop_link::PathConfig, schedule, direction| Way {
-            lan: Wire::new(Some(lan.rate), lan.delay),
-            link: match (schedule, scenario.router.implementation) {
-                (Some(schedule), _) => Link::Opportunities(OpportunityLink::new(schedule, config.link.delay)),
-                (None, RouterImplementation::Lasthop) => Link::Path(Box::new(Path::new(
-                    config,
-                    scenario.mtu,
-                    scenario.errors.as_ref(),
-                    direction,
-                    seed,
-                ))),
-                (None, RouterImplementation::Linux) => {
-                    let queues = config.linux_queues(scenario.mtu).expect("a valid scenario");
-                    Link::Forwarded(forwarded::Forwarded::new(queues.limit))
-                }
-            },
-        };
         Self {
             arena: PacketArena::default(),
             frames: Vec::new(),
             mtu: scenario.mtu.0 as usize,
-            down: way(down, down_schedule, Direction::Down),
-            up: way(up, up_schedule, Direction::Up),
+            network: Network::new(scenario, 1, schedules, seed),
+            routers: forwarded::routers(scenario),
             released: None,
-            entries: VecDeque::new(),
             next_serial: 0,
             flows,
             seen: (Counters::default(), observer),
@@ -252,35 +183,30 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             self.frames.push(Frame::new(self.mtu));
         }
         std::mem::swap(&mut self.frames[id.index()], frame);
-        self.way(direction).lan.send(now, id, ip_bytes);
+        self.network.send(now, sender, id, &self.arena);
     }
 
     /// The next packet that has reached its host by `now`.
     pub fn poll_delivery(&mut self, now: Instant) -> Option<Delivery> {
         loop {
-            if let Some((due, direction)) = self.released {
-                let id = match &mut self.way(direction).link {
-                    Link::Path(path) => path.poll_delivery(due),
-                    Link::Opportunities(link) => link.poll_delivery(due),
-                    Link::Forwarded(_) => None,
-                };
-                if let Some(id) = id {
-                    let host = direction.sender().other();
+            if let Some((due, component)) = self.released {
+                if let Some((id, host)) = self.network.poll_delivery(due, component) {
                     return Some(Delivery { due, host, id });
                 }
                 self.released = None;
             }
-            let (due, component) = self.next()?;
+            let (due, component) = self.network.next()?;
             if due > now {
                 return None;
             }
-            self.wake(due, component);
+            self.network.wake(due, component, &mut self.arena, &mut self.seen);
+            self.released = Some((due, component));
         }
     }
 
     /// The next packet that has reached the owner's router; [`Hop::poll_delivery`] comes first.
     pub fn poll_entry(&mut self) -> Option<Entry> {
-        self.entries.pop_front()
+        self.network.poll_entry()
     }
 
     /// The bytes of a packet for the owner's router.
@@ -288,18 +214,16 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         self.frames[entry.id.index()].bytes()
     }
 
-    /// Whether the owner's router holds all that it may of a host's packets, as far as is known.
-    pub fn is_full(&self, sender: Host) -> bool {
-        let way = if sender == Host::Server { &self.down } else { &self.up };
-        matches!(&way.link, Link::Forwarded(router) if router.is_full())
+    /// Whether the owner's router holds all that it may of the packets that go this way, as far as is known.
+    pub fn is_full(&self, direction: Direction) -> bool {
+        self.routers.as_ref().is_some_and(|routers| routers[direction as usize].is_full())
     }
 
     /// The owner's router has the packet, or has dropped it.
     pub fn enter(&mut self, entry: Entry, kept: bool) {
-        let Self { arena, seen, down, up, .. } = self;
+        let Self { arena, seen, routers: Some(routers), .. } = self else { return };
         let packet = arena.get(entry.id);
-        let way = if entry.sender == Host::Server { down } else { up };
-        let Link::Forwarded(router) = &mut way.link else { return };
+        let router = &mut routers[entry.direction as usize];
         let cause = router.drop_cause();
         if kept {
             router.push(entry.id, packet.ip_bytes);
@@ -316,12 +240,9 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     /// The packet in `frame`, which gets another buffer in exchange, has come out of the owner's router towards `host`.
     /// It must be the next one that has entered.
     pub fn leave(&mut self, now: Instant, host: Host, frame: &mut Frame) -> Result<Delivery, Error> {
-        let Self { arena, frames, seen, down, up, .. } = self;
-        let way = if host == Host::Client { down } else { up };
-        let next = match &mut way.link {
-            Link::Forwarded(router) => router.front().map(|id| (router, id)),
-            _ => None,
-        };
+        let Self { arena, frames, seen, routers, .. } = self;
+        let router = routers.as_mut().map(|routers| &mut routers[Direction::from(host.other()) as usize]);
+        let next = router.and_then(|router| router.front().map(|id| (router, id)));
         let next = next.filter(|(_, id)| is_same(frames[id.index()].bytes(), frame.bytes()));
         let Some((router, id)) = next else {
             return Err(Error::new("the router has sent a packet of its own, or out of order"));
@@ -352,12 +273,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     /// When a packet can reach its host at the earliest, if any is under way. What happens on the way there needs no
     /// wakeup of its own.
     pub fn next_wakeup(&self) -> Option<Instant> {
-        let earliest = |way: &Way| match &way.link {
-            Link::Path(path) => path.earliest_delivery(way.lan.next_wakeup()),
-            Link::Opportunities(link) => way.lan.next_wakeup().into_iter().chain(link.next_wakeup()).min(),
-            Link::Forwarded(_) => way.lan.next_wakeup(),
-        };
-        earliest(&self.down).into_iter().chain(earliest(&self.up)).min()
+        self.network.earliest_delivery()
     }
 
     /// Packets on the LANs and in the last hop.
@@ -382,69 +298,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
 
     /// The router queue of a direction.
     pub fn queue_depth(&self, direction: Direction) -> QueueDepth {
-        let way = if direction == Direction::Down { &self.down } else { &self.up };
-        match &way.link {
-            Link::Path(path) => path.queue_depth(),
-            Link::Opportunities(link) => link.queue_depth(),
-            Link::Forwarded(router) => router.depth(),
-        }
-    }
-
-    fn way(&mut self, direction: Direction) -> &mut Way {
-        match direction {
-            Direction::Down => &mut self.down,
-            Direction::Up => &mut self.up,
-        }
-    }
-
-    fn next(&self) -> Option<(Instant, Component)> {
-        let wakeup = |component| {
-            let due = match component {
-                Component::Link(Direction::Down) => self.down.link.next_wakeup(),
-                Component::Link(Direction::Up) => self.up.link.next_wakeup(),
-                Component::Lan(Direction::Down) => self.down.lan.next_wakeup(),
-                Component::Lan(Direction::Up) => self.up.lan.next_wakeup(),
-            };
-            due.map(|due| (due, component))
-        };
-        COMPONENTS.into_iter().filter_map(wakeup).min()
-    }
-
-    fn wake(&mut self, due: Instant, component: Component) {
-        let Self { arena, entries, seen, down, up, .. } = self;
-        let (Component::Link(direction) | Component::Lan(direction)) = component;
-        let Way { lan, link } = if direction == Direction::Down { down } else { up };
-        match component {
-            Component::Link(_) => {
-                match link {
-                    Link::Path(path) => path.handle_wakeup(due, arena, seen),
-                    Link::Opportunities(link) => link.handle_wakeup(due, arena, seen),
-                    Link::Forwarded(_) => {}
-                }
-                self.released = Some((due, direction));
-            }
-            Component::Lan(_) => {
-                while let Some(id) = lan.poll_arrival(due) {
-                    match link {
-                        Link::Path(path) => path.handle_packet(due, id, arena, seen),
-                        Link::Opportunities(link) => link.handle_packet(due, id, arena, seen),
-                        Link::Forwarded(_) => {
-                            let sender = direction.sender();
-                            entries.push_back(Entry { due, sender, id });
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl Link {
-    fn next_wakeup(&self) -> Option<Instant> {
-        match self {
-            Self::Path(path) => path.next_wakeup(),
-            Self::Opportunities(link) => link.next_wakeup(),
-            Self::Forwarded(_) => None,
-        }
+        let forwarded = || self.routers.as_ref().map(|routers| routers[direction as usize].depth());
+        self.network.queue_depth(direction).or_else(forwarded).unwrap_or_default()
     }
 }

@@ -5,11 +5,13 @@ use std::collections::BinaryHeap;
 
 use lasthop_core::Instant;
 
+use crate::network::Component;
+
 /// A component of the run. The number is its rank among simultaneous events.
 pub(crate) type ComponentId = u32;
 
-/// The network's components are those below.
-pub(crate) const NETWORK_COMPONENTS: ComponentId = 4;
+/// Those of the network come first.
+pub(crate) const NETWORK_COMPONENTS: ComponentId = Component::ALL.len() as ComponentId;
 
 /// The agenda of a run, in the total order (time, component).
 ///

@@ -21,7 +21,7 @@ use lasthop_traffic::Action;
 
 use crate::agenda::{Agenda, ComponentId, NETWORK_COMPONENTS};
 use crate::application::{Application, Flow, Hosts, Kind, News, applications};
-use crate::network::Network;
+use crate::network::{Component, Network};
 
 /// What the hosts remember from one replication to the next, if the scenario lets them.
 #[derive(Clone, Debug, Default)]
@@ -86,7 +86,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         let mut engine = Self {
             agenda: Agenda::new(components),
             arena: PacketArena::default(),
-            network: Network::new(scenario, flows.len(), seed),
+            network: Network::new(scenario, flows.len(), [None, None], seed),
             hosts,
             applications,
             flows,
@@ -105,11 +105,14 @@ impl<'a, O: Observer> Engine<'a, O> {
         if component >= FIRST_APPLICATION {
             return self.wake_host(now, component);
         }
+        let component = Component::ALL[component as usize];
         self.network.wake(now, component, &mut self.arena, self.observer);
         while let Some((id, host)) = self.network.poll_delivery(now, component) {
             self.deliver(now, id, host);
         }
-        self.network.reschedule(component, &mut self.agenda);
+        for touched in Network::touched(component) {
+            self.agenda.schedule(touched as ComponentId, self.network.next_wakeup(touched));
+        }
     }
 
     /// An application's time has come, or an endpoint's timer.
@@ -327,7 +330,8 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.next_serial += 1;
         self.observer.packet(now, PacketEvent::Sent, &packet);
         let id = self.arena.insert(packet);
-        self.network.send(now, host, id, &self.arena, &mut self.agenda);
+        let entered = self.network.send(now, host, id, &self.arena);
+        self.agenda.schedule(entered as ComponentId, self.network.next_wakeup(entered));
     }
 }
 

@@ -7,4 +7,4 @@ mod network;
 mod wire;
 
 pub use engine::{HostMemory, RunEnd, run};
-pub use wire::Wire;
+pub use network::{Component, Entry, Network};

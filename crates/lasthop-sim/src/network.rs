@@ -1,135 +1,299 @@
-//! What lies between the hosts: the last hop with its router and LANs, or an ATM switch.
+//! What lies between the hosts: the last hop with its router and LANs, or an ATM switch. Sans-IO: the model engine and
+//! the emulator between real hosts drive the same object.
 
-use lasthop_core::{Direction, Host, Instant, Observer, PacketArena, PacketId, Seed};
-use lasthop_link::{AtmSwitch, Path};
-use lasthop_scenario::{Scenario, Topology};
+use std::collections::VecDeque;
 
-use crate::agenda::{Agenda, ComponentId, NETWORK_COMPONENTS};
+use lasthop_core::{Direction, Host, Instant, Observer, PacketArena, PacketId, QueueDepth, Seed};
+use lasthop_link::{AtmSwitch, OpportunityLink, Path, PathConfig, Schedule};
+use lasthop_scenario::{RouterImplementation, Scenario, Topology};
+
 use crate::wire::Wire;
 
-const DOWN: ComponentId = 0;
-const UP: ComponentId = 1;
-const LAN_DOWN: ComponentId = 2;
-const LAN_UP: ComponentId = 3;
-const _: () = assert!(LAN_UP < NETWORK_COMPONENTS, "the agenda looks at all of them");
+/// A part of the network that has wakeups of its own. The order is that of simultaneous events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Component {
+    /// Router and link to the mobile host, or the ATM switch.
+    Down,
+    /// Router and link to the fixed host, or the way back beside the switch.
+    Up,
+    /// From the fixed host to the router.
+    LanDown,
+    /// From the mobile host to the router.
+    LanUp,
+}
+
+impl Component {
+    /// All of them, in order.
+    pub const ALL: [Self; 4] = [Self::Down, Self::Up, Self::LanDown, Self::LanUp];
+
+    fn direction(self) -> Direction {
+        match self {
+            Self::Down | Self::LanDown => Direction::Down,
+            Self::Up | Self::LanUp => Direction::Up,
+        }
+    }
+
+    /// What packets enter next.
+    const fn behind(self) -> Option<Self> {
+        match self {
+            Self::LanDown => Some(Self::Down),
+            Self::LanUp => Some(Self::Up),
+            Self::Down | Self::Up => None,
+        }
+    }
+}
+
+/// Everything between the two hosts. The owner
+/// 1. calls [`Network::wake`] for each component whose time has come, in order of time and component;
+/// 2. then fetches what has reached a host with [`Network::poll_delivery`] until there is nothing;
+/// 3. hands over what hosts send at the same instant with [`Network::send`].
+///
+/// The packets are in the owner's arena, also those that have arrived.
+#[derive(Debug)]
+pub struct Network {
+    topology: Between,
+    entries: VecDeque<Entry>,
+}
+
+/// A packet that has reached a router that is the owner's.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// When.
+    pub due: Instant,
+    /// Which way it goes.
+    pub direction: Direction,
+    /// The packet.
+    pub id: PacketId,
+}
 
 #[allow(clippy::large_enum_variant, reason = "one per run")]
-pub(crate) enum Network {
+#[derive(Debug)]
+enum Between {
     LastHop {
-        down: Path,
-        up: Path,
-        lan_down: Wire,
-        lan_up: Wire,
+        down: Way,
+        up: Way,
     },
     Atm {
         switch: AtmSwitch,
+        access_links: u32,
         /// The way back is delay only.
         back: Wire,
     },
 }
 
+/// One direction of the last hop.
+#[derive(Debug)]
+struct Way {
+    lan: Wire,
+    link: Link,
+}
+
+/// What stands behind the LAN of a direction.
+#[allow(clippy::large_enum_variant, reason = "two per run; a box would cost a step per packet")]
+#[derive(Debug)]
+enum Link {
+    Path(Path),
+    Opportunities(OpportunityLink),
+    /// A router of the owner's: see [`Network::poll_entry`].
+    Owner,
+}
+
 impl Network {
-    /// The network of `scenario`, with an access link for each of `flows` if it has a switch.
-    pub fn new(scenario: &Scenario, flows: usize, seed: Seed) -> Self {
-        match scenario.topology() {
+    /// The network of `scenario`. An ATM switch has `access_links`, one for each flow; packets of later flows share the
+    /// last one. A schedule takes the place of rate, queue, buffers and errors of its direction.
+    pub fn new(
+        scenario: &Scenario,
+        access_links: usize,
+        schedules: [Option<Schedule>; 2],
+        seed: Seed,
+    ) -> Self {
+        let topology = match scenario.topology() {
             Topology::LastHop { lan, down, up } => {
-                let path = |config, direction| {
-                    Path::new(config, scenario.mtu, scenario.errors.as_ref(), direction, seed)
+                let way = |config, schedule, direction| Way {
+                    lan: Wire::new(Some(lan.rate), lan.delay),
+                    link: Link::new(scenario, config, schedule, direction, seed),
                 };
-                Self::LastHop {
-                    down: path(down, Direction::Down),
-                    up: path(up, Direction::Up),
-                    lan_down: Wire::new(Some(lan.rate), lan.delay),
-                    lan_up: Wire::new(Some(lan.rate), lan.delay),
+                let [down_schedule, up_schedule] = schedules;
+                Between::LastHop {
+                    down: way(down, down_schedule, Direction::Down),
+                    up: way(up, up_schedule, Direction::Up),
                 }
             }
-            Topology::Atm(config) => Self::Atm {
-                switch: AtmSwitch::new(config, flows),
+            Topology::Atm(config) => Between::Atm {
+                switch: AtmSwitch::new(config, access_links),
+                access_links: access_links as u32,
                 back: Wire::new(None, config.one_way_delay()),
             },
+        };
+        Self { topology, entries: VecDeque::new() }
+    }
+
+    /// `host` sends a packet, which is in the arena. The component whose wakeup may have changed thereby.
+    pub fn send(&mut self, now: Instant, host: Host, id: PacketId, arena: &PacketArena) -> Component {
+        let packet = arena.get(id);
+        match (&mut self.topology, host) {
+            (Between::LastHop { down, .. }, Host::Server) => {
+                down.lan.send(now, id, packet.ip_bytes);
+                Component::LanDown
+            }
+            (Between::LastHop { up, .. }, Host::Client) => {
+                up.lan.send(now, id, packet.ip_bytes);
+                Component::LanUp
+            }
+            (Between::Atm { switch, access_links, .. }, Host::Server) => {
+                switch.handle_packet(now, id, packet.flow.0.min(*access_links - 1), arena);
+                Component::Down
+            }
+            (Between::Atm { back, .. }, Host::Client) => {
+                back.send(now, id, packet.ip_bytes);
+                Component::Up
+            }
         }
     }
 
-    /// `host` sends a packet, which is in the arena.
-    pub fn send(&mut self, now: Instant, host: Host, id: PacketId, arena: &PacketArena, agenda: &mut Agenda) {
-        let packet = arena.get(id);
-        match (self, host) {
-            (Self::LastHop { lan_down, .. }, Host::Server) => {
-                lan_down.send(now, id, packet.ip_bytes);
-                agenda.schedule(LAN_DOWN, lan_down.next_wakeup());
-            }
-            (Self::LastHop { lan_up, .. }, Host::Client) => {
-                lan_up.send(now, id, packet.ip_bytes);
-                agenda.schedule(LAN_UP, lan_up.next_wakeup());
-            }
-            (Self::Atm { switch, .. }, Host::Server) => {
-                switch.handle_packet(now, id, packet.flow.0, arena);
-                agenda.schedule(DOWN, switch.next_wakeup());
-            }
-            (Self::Atm { back, .. }, Host::Client) => {
-                back.send(now, id, packet.ip_bytes);
-                agenda.schedule(UP, back.next_wakeup());
-            }
+    /// When a component must be woken next; none while nothing is under way in it.
+    pub fn next_wakeup(&self, component: Component) -> Option<Instant> {
+        match (&self.topology, component) {
+            (Between::LastHop { down, .. }, Component::Down) => down.link.next_wakeup(),
+            (Between::LastHop { up, .. }, Component::Up) => up.link.next_wakeup(),
+            (Between::LastHop { down, .. }, Component::LanDown) => down.lan.next_wakeup(),
+            (Between::LastHop { up, .. }, Component::LanUp) => up.lan.next_wakeup(),
+            (Between::Atm { switch, .. }, Component::Down) => switch.next_wakeup(),
+            (Between::Atm { back, .. }, Component::Up) => back.next_wakeup(),
+            (Between::Atm { .. }, Component::LanDown | Component::LanUp) => None,
         }
+    }
+
+    /// The components whose wakeups may have changed when `component` was woken.
+    pub fn touched(component: Component) -> impl Iterator<Item = Component> {
+        std::iter::once(component).chain(component.behind())
     }
 
     /// A component's time has come. [`Network::poll_delivery`] has what reached a host thereby.
     pub fn wake<O: Observer>(
         &mut self,
         now: Instant,
-        component: ComponentId,
+        component: Component,
         arena: &mut PacketArena,
         observer: &mut O,
     ) {
-        match self {
-            Self::LastHop { down, up, lan_down, lan_up } => match component {
-                DOWN => down.handle_wakeup(now, arena, observer),
-                UP => up.handle_wakeup(now, arena, observer),
-                LAN_DOWN => {
-                    while let Some(id) = lan_down.poll_arrival(now) {
-                        down.handle_packet(now, id, arena, observer);
+        let direction = component.direction();
+        match &mut self.topology {
+            Between::LastHop { down, up } => {
+                let Way { lan, link } = if direction == Direction::Down { down } else { up };
+                if component.behind().is_none() {
+                    return link.handle_wakeup(now, arena, observer);
+                }
+                while let Some(id) = lan.poll_arrival(now) {
+                    match link {
+                        Link::Path(path) => path.handle_packet(now, id, arena, observer),
+                        Link::Opportunities(link) => link.handle_packet(now, id, arena, observer),
+                        Link::Owner => self.entries.push_back(Entry { due: now, direction, id }),
                     }
                 }
-                _ => {
-                    while let Some(id) = lan_up.poll_arrival(now) {
-                        up.handle_packet(now, id, arena, observer);
-                    }
-                }
-            },
-            Self::Atm { switch, .. } if component == DOWN => switch.handle_wakeup(now, arena, observer),
-            Self::Atm { .. } => {}
+            }
+            Between::Atm { switch, .. } if component == Component::Down => {
+                switch.handle_wakeup(now, arena, observer);
+            }
+            Between::Atm { .. } => {}
         }
     }
 
     /// The next packet that has reached the host behind `component`.
-    pub fn poll_delivery(&mut self, now: Instant, component: ComponentId) -> Option<(PacketId, Host)> {
-        let (id, host) = match (self, component) {
-            (Self::LastHop { down, .. }, DOWN) => (down.poll_delivery(now), Host::Client),
-            (Self::LastHop { up, .. }, UP) => (up.poll_delivery(now), Host::Server),
-            (Self::Atm { switch, .. }, DOWN) => (switch.poll_delivery(now), Host::Client),
-            (Self::Atm { back, .. }, UP) => (back.poll_arrival(now), Host::Server),
-            _ => return None,
+    pub fn poll_delivery(&mut self, now: Instant, component: Component) -> Option<(PacketId, Host)> {
+        let id = match (&mut self.topology, component) {
+            (Between::LastHop { down, .. }, Component::Down) => down.link.poll_delivery(now),
+            (Between::LastHop { up, .. }, Component::Up) => up.link.poll_delivery(now),
+            (Between::Atm { switch, .. }, Component::Down) => switch.poll_delivery(now),
+            (Between::Atm { back, .. }, Component::Up) => back.poll_arrival(now),
+            _ => None,
         };
-        id.map(|id| (id, host))
+        id.map(|id| (id, component.direction().sender().other()))
     }
 
-    /// Notes the next wakeup of a component that was woken, and of the path behind a LAN.
-    pub fn reschedule(&self, component: ComponentId, agenda: &mut Agenda) {
+    /// The next packet that has reached a router of the owner's.
+    pub fn poll_entry(&mut self) -> Option<Entry> {
+        self.entries.pop_front()
+    }
+
+    /// What comes next, and when.
+    pub fn next(&self) -> Option<(Instant, Component)> {
+        let due = |component| self.next_wakeup(component).map(|due| (due, component));
+        Component::ALL.into_iter().filter_map(due).min()
+    }
+
+    /// When a packet can reach its host, or the owner's router, at the earliest. An owner for whom only that counts may
+    /// leave everything else until then, and do it late in order of time.
+    pub fn earliest_delivery(&self) -> Option<Instant> {
+        match &self.topology {
+            Between::LastHop { down, up } => {
+                down.earliest_delivery().into_iter().chain(up.earliest_delivery()).min()
+            }
+            Between::Atm { .. } => self.next().map(|(due, _)| due),
+        }
+    }
+
+    /// The router queue of a direction, if the network has it.
+    pub fn queue_depth(&self, direction: Direction) -> Option<QueueDepth> {
+        let Between::LastHop { down, up } = &self.topology else { return None };
+        let way = if direction == Direction::Down { down } else { up };
+        match &way.link {
+            Link::Path(path) => Some(path.queue_depth()),
+            Link::Opportunities(link) => Some(link.queue_depth()),
+            Link::Owner => None,
+        }
+    }
+}
+
+impl Way {
+    fn earliest_delivery(&self) -> Option<Instant> {
+        let arrival = self.lan.next_wakeup();
+        match &self.link {
+            Link::Path(path) => path.earliest_delivery(arrival),
+            Link::Opportunities(link) => arrival.into_iter().chain(link.next_wakeup()).min(),
+            Link::Owner => arrival,
+        }
+    }
+}
+
+impl Link {
+    fn new(
+        scenario: &Scenario,
+        config: &PathConfig,
+        schedule: Option<Schedule>,
+        direction: Direction,
+        seed: Seed,
+    ) -> Self {
+        match (schedule, scenario.router.implementation) {
+            (Some(schedule), _) => Self::Opportunities(OpportunityLink::new(schedule, config.link.delay)),
+            (None, RouterImplementation::Lasthop) => {
+                Self::Path(Path::new(config, scenario.mtu, scenario.errors.as_ref(), direction, seed))
+            }
+            (None, RouterImplementation::Linux) => Self::Owner,
+        }
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
         match self {
-            Self::LastHop { down, up, lan_down, lan_up } => match component {
-                DOWN => agenda.schedule(DOWN, down.next_wakeup()),
-                UP => agenda.schedule(UP, up.next_wakeup()),
-                LAN_DOWN => {
-                    agenda.schedule(LAN_DOWN, lan_down.next_wakeup());
-                    agenda.schedule(DOWN, down.next_wakeup());
-                }
-                _ => {
-                    agenda.schedule(LAN_UP, lan_up.next_wakeup());
-                    agenda.schedule(UP, up.next_wakeup());
-                }
-            },
-            Self::Atm { switch, .. } if component == DOWN => agenda.schedule(DOWN, switch.next_wakeup()),
-            Self::Atm { back, .. } => agenda.schedule(UP, back.next_wakeup()),
+            Self::Path(path) => path.next_wakeup(),
+            Self::Opportunities(link) => link.next_wakeup(),
+            Self::Owner => None,
+        }
+    }
+
+    fn handle_wakeup<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
+        match self {
+            Self::Path(path) => path.handle_wakeup(now, arena, observer),
+            Self::Opportunities(link) => link.handle_wakeup(now, arena, observer),
+            Self::Owner => {}
+        }
+    }
+
+    fn poll_delivery(&mut self, now: Instant) -> Option<PacketId> {
+        match self {
+            Self::Path(path) => path.poll_delivery(now),
+            Self::Opportunities(link) => link.poll_delivery(now),
+            Self::Owner => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the models know of a router that is not theirs: which packets are in it, in the order in which they entered.
 
 use lasthop_core::{DropCause, PacketId, QueueDepth};
+use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 use std::collections::VecDeque;
 
 /// One direction of a router that somebody else keeps: a FIFO for so many packets, delayed ones included.
@@ -9,6 +10,16 @@ pub(super) struct Forwarded {
     limit: usize,
     inside: VecDeque<(PacketId, u32)>,
     bytes: u32,
+}
+
+/// Both directions of the router, down and up, of a scenario whose router is none of the models.
+pub(super) fn routers(scenario: &Scenario) -> Option<[Forwarded; 2]> {
+    let Topology::LastHop { down, up, .. } = scenario.topology() else { return None };
+    let linux = scenario.router.implementation == RouterImplementation::Linux;
+    linux.then(|| {
+        [down, up]
+            .map(|path| Forwarded::new(path.linux_queues(scenario.mtu).expect("a valid scenario").limit))
+    })
 }
 
 impl Forwarded {

@@ -234,7 +234,7 @@ fn a_router_of_the_owners_gets_what_the_lan_brings_and_must_give_it_back_in_orde
         let entry = hop.poll_entry().unwrap();
         hop.enter(entry, kept);
     }
-    assert!(hop.poll_entry().is_none() && hop.is_full(Host::Server));
+    assert!(hop.poll_entry().is_none() && hop.is_full(Direction::Down));
     let down = hop.counters().down;
     assert_eq!((down.drops_error, down.drops_queue, hop.packets_inside()), (1, 2, 2));
     let now = at_us(400_000);
