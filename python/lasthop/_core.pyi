@@ -1,6 +1,6 @@
 """The Rust engine: scenario files, cells of the factor matrix, runs and traces."""
 
-from typing import Any
+from typing import Any, Self
 
 VERSION: str
 COMMIT: str
@@ -90,6 +90,11 @@ class Study:
 class Cell:
     """One combination of factor levels."""
 
+    def __new__(cls, levels: list[tuple[str, str]], scenario: str) -> Self:
+        """Make a cell again from its levels and its resolved scenario; nothing is known of what was assumed.
+
+        It is not checked whether the model engine can run it. Raises `ValueError`.
+        """
     @property
     def key(self) -> str:
         """For example `link=e0,workload=2tcp0udp,variant=eifel`."""

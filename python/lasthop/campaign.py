@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from lasthop import _core
 from lasthop.assumptions import for_manifest
 from lasthop.atomic import replace_atomically
-from lasthop.errors import InputError, InterruptedCampaignError
+from lasthop.errors import InputError, InterruptedCampaignError, PlaceLostError
 from lasthop.folder import (
     FLOWS,
     MANIFEST,
@@ -549,17 +549,16 @@ class Campaign:
         try:
             place.run(assignment, ledger, advance)
         except KeyboardInterrupt:
-            raise InterruptedCampaignError(self._interrupted_text(store)) from None
+            raise InterruptedCampaignError(f"Stopped: {self._kept_text(store)}") from None
+        except PlaceLostError as lost:
+            raise InputError(f"{lost} {self._kept_text(store)}") from lost
         finally:
             self._look(store)
         return Simulated(assignment.runs, ledger.watch.total_s)
 
-    def _interrupted_text(self, store: Store) -> str:
+    def _kept_text(self, store: Store) -> str:
         self._look(store)
-        return (
-            f"Stopped: {self.outlook().there} of {self.runs_text} are kept in {self.out}. "
-            "Repeat the command to continue."
-        )
+        return f"{self.outlook().there} of {self.runs_text} are kept in {self.out}. Repeat the command to continue."
 
     def _run_work(self, store: Store, work: Work) -> Outcome:
         with self._capturing(store, work) as captures:

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,6 +22,7 @@ from lasthop.catalogue import (
     list_studies,
 )
 from lasthop.claims import VERDICTS
+from lasthop.cluster import check_cluster, job_script, opened
 from lasthop.completion import complete_files, complete_only, complete_studies
 from lasthop.crosscheck.command import crosscheck_command
 from lasthop.errors import InputError, InterruptedCampaignError, OutputError
@@ -87,6 +89,8 @@ class RunOptions:
     snaplen: int | None
     engine: str
     kernel: str | None
+    cluster: str | None
+    dry_run: bool
     beside: tuple[Path, ...]
     quiet: bool
 
@@ -156,6 +160,15 @@ def _run_options(command: F) -> F:
         _SNAPLEN,
         engine_option,
         kernel_option,
+        click.option(
+            "--cluster",
+            metavar="WHERE",
+            help="Run on a Dask cluster: tcp://HOST:8786 (a scheduler that runs), local:N (N processes here) or "
+            "slurm:FILE, pbs:FILE, sge:FILE, lsf:FILE (jobs of a batch system). docs/cluster.md tells more.",
+        ),
+        click.option(
+            "--dry-run", is_flag=True, help="Show the job script that --cluster would submit, and run nothing."
+        ),
         click.option(
             "--beside",
             multiple=True,
@@ -560,6 +573,11 @@ def _run(file: Path, options: RunOptions) -> None:
         until=() if stopping is None else [condition.text for condition in stopping.conditions],
     )
     study.needs_engine(plan.engine, [cell.key for cell in plan.cells])
+    if options.cluster is not None:
+        check_cluster(options.cluster, engine=plan.engine, jobs=options.jobs, captures=options.pcap)
+    if options.dry_run:
+        click.echo(job_script(options.cluster), nl=False)
+        return
     from lasthop.beside import read_side
 
     beside = [read_side(folder, plan) for folder in options.beside]
@@ -604,8 +622,17 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
     pending = sum(work.count for work in campaign.pending())
     what = "runs" if campaign.stopping is None else "runs up to the next look"
     there = campaign.runs - pending
-    with progress(lambda: there + max(pending, campaign.assigned), there, quiet=options.quiet, what=what) as advance:
-        simulated = campaign.run(Threads(options.jobs or usable_cores()), advance)
+    complete = campaign.complete and not pending
+    elsewhere = None if options.cluster is None or complete else opened(options.cluster, say)
+    with (
+        elsewhere or nullcontext(Threads(options.jobs or usable_cores())) as place,
+        progress(
+            lambda: there + max(pending, campaign.assigned), there, quiet=options.quiet, what=what, detail=place.detail
+        ) as advance,
+    ):
+        simulated = campaign.run(place, advance)
+    for line in place.summary():
+        say(line)
     if campaign.damaged:
         say(f"{campaign.damaged} runs in the store were damaged and have been run again.")
     if simulated.runs:

@@ -14,6 +14,10 @@ class InterruptedCampaignError(Exception):
     """The user stopped the campaign; the text says what is kept and how to go on."""
 
 
+class PlaceLostError(Exception):
+    """The place where a campaign runs is gone; the text says which."""
+
+
 class OutputError(Exception):
     """Standard output cannot be written."""
 

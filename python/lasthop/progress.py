@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import click
@@ -14,25 +14,33 @@ _LINE_EVERY_S = 5.0
 
 @contextmanager
 def progress(
-    total: int | Callable[[], int], done: int, *, quiet: bool, doing: str = "simulating", what: str = "runs"
+    total: int | Callable[[], int],
+    done: int,
+    *,
+    quiet: bool,
+    doing: str = "simulating",
+    what: str = "runs",
+    detail: Callable[[], Sequence[str]] = tuple,
 ) -> Iterator[Callable[[int], None]]:
     """Yield a function that takes the number of `what` just finished. `done` of `total` are there already.
 
-    A total that may grow is a function.
+    A total that may grow is a function. Lines of `detail` are shown below.
     """
     known = total if callable(total) else lambda: total
     if quiet or known() == done:
         yield lambda _: None
     elif sys.stderr.isatty():
-        with _bar(known, done, doing, what) as advance:
+        with _bar(known, done, doing, what, detail) as advance:
             yield advance
     else:
-        yield _lines(known, done, what)
+        yield _lines(known, done, what, detail)
 
 
 @contextmanager
-def _bar(total: Callable[[], int], done: int, doing: str, what: str) -> Iterator[Callable[[int], None]]:
-    from rich.console import Console
+def _bar(
+    total: Callable[[], int], done: int, doing: str, what: str, detail: Callable[[], Sequence[str]]
+) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console, RenderableType
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -41,6 +49,12 @@ def _bar(total: Callable[[], int], done: int, doing: str, what: str) -> Iterator
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text
+
+    class Detailed(Progress):
+        def get_renderables(self) -> Iterator[RenderableType]:
+            yield from super().get_renderables()
+            yield from map(Text, detail())
 
     columns = (
         TextColumn(doing),
@@ -52,12 +66,14 @@ def _bar(total: Callable[[], int], done: int, doing: str, what: str) -> Iterator
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Detailed(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total(), completed=done)
         yield lambda runs: bar.update(task, advance=runs, total=total())
 
 
-def _lines(total: Callable[[], int], done: int, what: str) -> Callable[[int], None]:
+def _lines(
+    total: Callable[[], int], done: int, what: str, detail: Callable[[], Sequence[str]]
+) -> Callable[[int], None]:
     started = last = time.monotonic()
     finished = 0
 
@@ -70,6 +86,7 @@ def _lines(total: Callable[[], int], done: int, what: str) -> Callable[[int], No
         last = now
         elapsed = now - started
         left = f", about {elapsed / finished * (total() - done - finished):.0f} s left" if finished else ""
-        click.echo(f"{done + finished} of {total()} {what}, {elapsed:.0f} s elapsed{left}", err=True)
+        for line in (f"{done + finished} of {total()} {what}, {elapsed:.0f} s elapsed{left}", *detail()):
+            click.echo(line, err=True)
 
     return advance

@@ -7,6 +7,7 @@ for a thread whose replication takes longer.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from lasthop.campaign import Plan, Unit
 
 _SLICE_S = 0.1
+_LEAST_S = 1e-6  # no replication takes less
+_UNKNOWN_CELLS = 50  # of a bundle, lest it take far too long
 _COMMIT_EVERY_S = 0.25
 _HEARTBEAT_S = 0.5
 _GRACE_S = 0.4
@@ -45,33 +48,72 @@ class Work:
 
 
 class Agenda:
-    """The work that is left, handed out in slices of about a tenth of a second."""
+    """The work that is left, handed out by how long it will take."""
 
     def __init__(self, work: Iterable[Work]) -> None:
         """Take over `work`, in order."""
         self._left = deque(work)
         self._cost_s: dict[int, float] = {}  # of a replication, by cell
+        self._costs_s = 0.0  # of all these cells together
+        self._runs = sum(work.count for work in self._left)
         self._lock = threading.Lock()
 
-    def take(self) -> Work | None:
-        """Return the next slice; `None` if there is no more."""
+    def take(self, seconds: float = _SLICE_S) -> Work | None:
+        """Return a slice that takes about so long, of one replication if nobody knows; `None` if there is no more."""
         with self._lock:
             if not self._left:
                 return None
-            work = self._left.popleft()
-            count = work.count if work.whole else min(work.count, self._fitting(work.unit.cell))
-            if count < work.count:
-                self._left.appendleft(replace(work, first=work.first + count, count=work.count - count))
-            return replace(work, count=count)
+            cost_s = self._cost_s.get(self._left[0].unit.cell)
+            return self._cut(1 if cost_s is None else int(seconds / max(cost_s, _LEAST_S)))
 
-    def _fitting(self, cell: int) -> int:
-        cost_s = self._cost_s.get(cell)
-        return 1 if cost_s is None else max(1, int(_SLICE_S / max(cost_s, 1e-6)))
+    def bundle(self, seconds: float) -> list[Work]:
+        """Return slices, perhaps of many cells, that take about so long together; none if there is no more.
+
+        A cell of unknown cost counts as an average one, and gives one replication.
+        """
+        with self._lock:
+            average_s = self._costs_s / len(self._cost_s) if self._cost_s else seconds
+            bundle: list[Work] = []
+            later: list[Work] = []
+            unknown = 0
+            while self._left and seconds > 0 and unknown < _UNKNOWN_CELLS:
+                cost_s = self._cost_s.get(self._left[0].unit.cell)
+                unknown += cost_s is None
+                each_s = max(average_s if cost_s is None else cost_s, _LEAST_S)
+                if bundle and each_s > seconds:
+                    break
+                work = self._cut(1 if cost_s is None else int(seconds / each_s))
+                seconds -= work.count * each_s
+                bundle.append(work)
+                if cost_s is None and self._left and self._left[0].source == work.source:
+                    later.append(self._left.popleft())
+            self._left.extendleft(reversed(later))
+            return bundle
+
+    def _cut(self, count: int) -> Work:
+        """Remove up to `count` replications, at least one, from the front."""
+        work = self._left.popleft()
+        count = work.count if work.whole else min(work.count, max(1, count))
+        if count < work.count:
+            self._left.appendleft(replace(work, first=work.first + count, count=work.count - count))
+        self._runs -= count
+        return replace(work, count=count)
+
+    def left(self) -> bool:
+        """Whether there is more to hand out."""
+        return bool(self._left)
+
+    def left_s(self) -> float:
+        """Return about how long the rest takes; infinity as long as nobody knows."""
+        with self._lock:
+            return self._runs * self._costs_s / len(self._cost_s) if self._cost_s else math.inf
 
     def took(self, work: Work, seconds: float) -> None:
         """Learn how long a slice has taken."""
         with self._lock:
-            self._cost_s[work.unit.cell] = seconds / work.count
+            cost_s = seconds / work.count
+            self._costs_s += cost_s - self._cost_s.get(work.unit.cell, 0.0)
+            self._cost_s[work.unit.cell] = cost_s
 
 
 @dataclass
@@ -148,6 +190,12 @@ class Place(Protocol):
         Ctrl-C end it; what is done by then is kept.
         """
 
+    def detail(self) -> Sequence[str]:
+        """Say in a few lines who is running what, for the progress. Any thread may call it."""
+
+    def summary(self) -> Sequence[str]:
+        """Say in a few lines who has run what."""
+
 
 @dataclass(frozen=True, slots=True)
 class Threads:
@@ -158,6 +206,14 @@ class Threads:
     def run(self, assignment: Assignment, ledger: Ledger, advance: Callable[[int], None]) -> None:
         """Run it all; what ends a thread ends all."""
         _Runner(assignment, ledger).run(min(self.jobs, assignment.runs), advance)
+
+    def detail(self) -> Sequence[str]:
+        """Say nothing: threads are all alike."""
+        return ()
+
+    def summary(self) -> Sequence[str]:
+        """Say nothing either."""
+        return ()
 
 
 class _Runner:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from clusters import Cluster
 from lasthop import _core
 from lasthop.errors import InputError
 from lasthop.kernel import engine as kernel_engine
@@ -82,6 +84,28 @@ def test_the_same_seed_gives_the_same_records_byte_for_byte_on_one_instance_and_
     other = tmp_path / "other"
     command("run", file, "--engine", "kernel", "--seed", 2, "--out", other, "--quiet")
     assert (other / "flows.parquet").read_bytes() != (tmp_path / "out0" / "flows.parquet").read_bytes()
+
+
+def test_workers_of_a_cluster_make_the_same_bytes_and_need_the_same_kernel(kernel: Kernel, tmp_path: Path) -> None:
+    file = scenario(tmp_path, DOWNLOAD)
+    run = ("run", file, "--engine", "kernel", "--replications", "2", "--quiet")
+    assert command(*run, "--out", tmp_path / "threads").returncode == 0
+    with Cluster(tmp_path / "log") as cluster:
+        cluster.start_worker()
+        cluster.wait_for_workers(1)
+        done = command(*run, "--cluster", cluster.address, "--out", tmp_path / "dask")
+        assert (done.returncode, done.stderr) == (0, "")
+        for table in ("flows.parquet", "runs.parquet"):
+            assert (tmp_path / "dask" / table).read_bytes() == (tmp_path / "threads" / table).read_bytes()
+        cluster.start_worker({"XDG_CACHE_HOME": str(tmp_path)})
+        cluster.wait_for_workers(2)
+        done = command(*run, "--cluster", cluster.address, "--out", tmp_path / "refused")
+    assert done.returncode == 2
+    assert re.search(
+        rf"Worker \S+ cannot be used: it needs the guest kernel with digest {kernel.digest[:8]} and has none\. "
+        rf"Copy {kernel.folder} to the same place there\.",
+        done.stderr,
+    )
 
 
 def test_deliveries_are_punctual_to_the_microsecond_and_agree_with_the_model_on_a_link_without_tcp(

@@ -129,6 +129,14 @@ impl Study {
 
 #[pymethods]
 impl Cell {
+    #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+    fn new(levels: Vec<(String, String)>, scenario: String) -> PyResult<Self> {
+        let scenario = serde_json::from_str(&scenario)
+            .map_err(|error| PyValueError::new_err(format!("not a resolved scenario: {error}")))?;
+        Ok(Self { cell: lasthop_scenario::Cell::resolved(levels, scenario) })
+    }
+
     #[getter]
     fn key(&self) -> String {
         self.cell.key()

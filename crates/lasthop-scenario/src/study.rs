@@ -73,6 +73,11 @@ impl Study {
 }
 
 impl Cell {
+    /// A cell of a study that was loaded elsewhere, where the model engine accepted it.
+    pub fn resolved(levels: Vec<(String, String)>, scenario: Scenario) -> Self {
+        Self { levels, scenario, assumed: Vec::new(), unmodelled: None }
+    }
+
     /// An error that names the place of what the model engine has no model of, if there is such a thing.
     pub fn needs_model(&self) -> Result<(), ScenarioError> {
         self.unmodelled.clone().map_or(Ok(()), Err)

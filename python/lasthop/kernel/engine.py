@@ -12,7 +12,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,19 +41,17 @@ class _GuestFailureError(Exception):
     """A guest ended without an answer; the text says how, and what its console said."""
 
 
-def _cores() -> queue.SimpleQueue[int]:
-    cores: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for core in sorted(os.sched_getaffinity(0)):
-        cores.put(core)
-    return cores
-
-
 @dataclass(frozen=True)
 class KernelEngine:
-    """A guest kernel, one instance of it on each core at most."""
+    """A guest kernel, one instance of it on each core at most: on those that this process may use, or on `cores`."""
 
     kernel: Kernel
-    _free: queue.SimpleQueue[int] = field(default_factory=_cores)
+    cores: Iterable[int] = field(default_factory=lambda: sorted(os.sched_getaffinity(0)))
+    _free: queue.SimpleQueue[int] = field(default_factory=queue.SimpleQueue)
+
+    def __post_init__(self) -> None:
+        for core in self.cores:
+            self._free.put(core)
 
     def run_cell(
         self,
@@ -101,7 +99,7 @@ class KernelEngine:
 
     def _boot(self, spec: str, seed: int, first: int, count: int) -> bytes:
         """Boot, run and power off; return what the guest sent."""
-        guest = _core.initial_file_system(_program(), spec)
+        guest = _core.initial_file_system(guest_program(), spec)
         core = self._free.get()
         try:
             with _memory("initrd", guest) as initrd, _memory("answer") as answer, _memory("console") as console:
@@ -160,7 +158,7 @@ class KernelEngine:
             raise InputError("The kernel engine needs setpriv and taskset (package util-linux).") from error
 
 
-def _program() -> bytes:
+def guest_program() -> bytes:
     """Return what the guest starts."""
     try:
         return _GUEST.read_bytes()

@@ -1,0 +1,58 @@
+"""Running a campaign on a Dask cluster: `place` hands out work, `worker` runs it, `where` and `jobs` find workers.
+
+Nothing here imports Dask before it is asked for: it is an optional part of lasthop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+from lasthop.errors import InputError
+from lasthop.live.engine import LIVE
+from lasthop.runner import Place
+
+
+def _where() -> ModuleType:
+    """Return the module that needs Dask."""
+    try:
+        from lasthop.cluster import where
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("dask", "distributed", "dask_jobqueue"):
+            raise
+        raise InputError(
+            f"--cluster needs packages that are not installed ({error.name}): pip install 'lasthop[cluster]'"
+        ) from error
+    return where
+
+
+def check_cluster(where: str, *, engine: str, jobs: int | None, captures: bool) -> None:
+    """Refuse what cannot be run on the cluster that `--cluster` names."""
+    _where().check(where)
+    if engine == LIVE:
+        raise InputError(
+            "--engine live does not run on a cluster: its results depend on the timing of the machine, and a worker "
+            "shares its machine with others. Leave out --cluster, or use --engine kernel."
+        )
+    if captures:
+        raise InputError(
+            "--pcap does not work with --cluster: captures are written where lasthop runs. Run without --pcap; "
+            "'lasthop trace' captures single runs, and the same command without --cluster captures all."
+        )
+    if jobs is not None:
+        raise InputError("--jobs counts threads of this process, and --cluster runs elsewhere: leave out one of them.")
+
+
+@contextmanager
+def opened(where: str, say: Callable[[str], object]) -> Iterator[Place]:
+    """Connect to what `--cluster` names, as the place where a campaign runs."""
+    with _where().cluster(where, say) as place:
+        yield place
+
+
+def job_script(where: str | None) -> str:
+    """Return what would be submitted to the batch system that `--cluster` names."""
+    if where is None:
+        raise InputError("--dry-run shows the job script of a batch system: give --cluster slurm:FILE too.")
+    return str(_where().script(where))

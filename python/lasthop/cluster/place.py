@@ -1,0 +1,286 @@
+"""A Dask cluster as the place where a campaign runs.
+
+Dask schedules the tasks, moves the results and repeats what a dead worker had. We keep a few tasks per thread in
+flight, each of about a second, and write what comes back into the store: no worker touches the results folder.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import operator
+import pickle
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+
+from distributed import Client, Future, KilledWorker
+
+from lasthop.campaign import Plan
+from lasthop.cluster.worker import Answer, Simulator, introduce, version, version_text
+from lasthop.errors import InputError, PlaceLostError
+from lasthop.runner import Agenda, Assignment, Ledger, Work
+
+TASK_S = 1.0
+"""How long a task takes: long beside the millisecond that a scheduler needs for it, short beside a coffee."""
+LEAST_TASK_S = 0.1
+IN_FLIGHT = 3
+"""Tasks per thread: one runs, one waits at the worker, one at the scheduler."""
+_LOOK_EVERY_S = 1.0
+_HEARTBEAT_S = 0.5
+_GATHERED = 100
+_LINES = 8
+
+Tasks = Sequence[Work]
+
+
+@dataclass(slots=True)
+class Share:
+    """What a worker has done so far."""
+
+    threads: int
+    since: float = field(default_factory=time.monotonic)
+    runs: int = 0
+    busy_s: float = 0.0
+
+    def line(self, address: str) -> str:
+        """Return a line for people: throughput, and how much of its time it computed."""
+        elapsed_s = max(time.monotonic() - self.since, 1e-3)
+        busy = min(1.0, self.busy_s / elapsed_s / self.threads)
+        runs, threads = _counted(self.runs, "run"), _counted(self.threads, "thread")
+        return f"{address}: {threads}, {runs}, {self.runs / elapsed_s:.1f} runs/s, {busy:.0%} busy"
+
+
+class DaskPlace:
+    """The workers of a scheduler. It can run one assignment after the other."""
+
+    def __init__(self, client: Client, address: str, renew: Callable[[], None] | None = None) -> None:
+        """Take a client that is connected; `address` is what people call its scheduler.
+
+        `renew`, if any, replaces workers that have gone; it is called now and then.
+        """
+        self._client = client
+        self._address = address
+        self._renew = renew
+        self._present: Mapping[str, int] = {}
+        self._shares: dict[str, Share] = {}
+        self._introduced: set[str] = set()
+        self._looked = -math.inf
+        self.lost = 0
+        """How many workers have gone."""
+
+    @property
+    def threads(self) -> int:
+        """Threads of all workers that are there."""
+        return sum(self._present.values())
+
+    def detail(self) -> list[str]:
+        """Say how many workers there are and what each has done, in a few lines."""
+        present = dict(self._present)
+        if not present:
+            return [f"There is no worker at {self._address}; waiting for one."]
+        lost = f", {self.lost} lost" if self.lost else ""
+        lines = [f"{_counted(len(present), 'worker')}, {_counted(sum(present.values()), 'thread')}{lost}"]
+        if len(present) <= _LINES:
+            lines += [f"  {self._shares[address].line(address)}" for address in sorted(present)]
+        return lines
+
+    def summary(self) -> list[str]:
+        """Say what each worker has done; of many, the first."""
+        done = {address: share for address, share in sorted(self._shares.items()) if share.runs}
+        lines = [share.line(address) for address, share in list(done.items())[:_LINES]]
+        if len(done) > _LINES:
+            lines.append(f"and {_counted(len(done) - _LINES, 'more worker')}")
+        if self.lost:
+            lines.append(f"Lost {_counted(self.lost, 'worker')}; others did the work.")
+        return lines
+
+    def run(self, assignment: Assignment, ledger: Ledger, advance: Callable[[int], None]) -> None:
+        """Run it all; raise `PlaceLostError` if the scheduler goes."""
+        self._looked = -math.inf
+        self.look(assignment.plan)
+        flight = _Flight(self, self._client, assignment, ledger)
+        try:
+            with ledger.watch:
+                while flight.goes_on():
+                    self.look(assignment.plan)
+                    flight.fill(self.threads)
+                    advance(flight.land())
+        except OSError as error:
+            raise self.gone() from error
+        finally:
+            flight.call_off()
+
+    def gone(self) -> PlaceLostError:
+        """Return the error that says that the scheduler is no longer there."""
+        return PlaceLostError(f"The scheduler at {self._address} is gone.")
+
+    def look(self, plan: Plan, *, at_once: bool = False) -> None:
+        """See which workers are there, now and then; refuse those that would compute something else."""
+        if not at_once and time.monotonic() - self._looked < _LOOK_EVERY_S:
+            return
+        self._looked = time.monotonic()
+        if self._renew is not None:
+            self._renew()
+        try:
+            present = self._client.nthreads()
+            self._refuse(plan, [address for address in present if address not in self._introduced])
+        except (OSError, CancelledError) as error:
+            raise self.gone() from error
+        self.lost += len(self._present.keys() - present.keys())
+        for address, threads in present.items():
+            self._shares.setdefault(address, Share(threads)).threads = threads
+        self._present = present
+
+    def _refuse(self, plan: Plan, newcomers: Sequence[str]) -> None:
+        if not newcomers:
+            return
+        kernel = None if plan.kernel is None else plan.kernel.digest
+        answers = self._client.run(introduce, kernel, workers=list(newcomers), on_error="return")
+        reasons = []
+        for address, answer in answers.items():
+            if isinstance(answer, OSError):
+                continue  # it has gone already
+            reason = self._reason(plan, address, answer)
+            if reason is None:
+                self._introduced.add(address)
+            else:
+                reasons.append(f"Worker {address} cannot be used: {reason}")
+        if reasons:
+            if len(reasons) > _LINES:
+                reasons[_LINES:] = [f"{_counted(len(reasons) - _LINES, 'more worker')} cannot be used."]
+            raise InputError("\n".join(reasons))
+
+    def _reason(self, plan: Plan, address: str, answer: object) -> str | None:
+        """Return why a worker that gave this answer cannot be used."""
+        remedy = f"and this is {version_text(version())}. Install the same version there."
+        if isinstance(answer, ImportError):
+            packages = self._client.run(importlib.metadata.version, "lasthop", workers=[address], on_error="return")
+            found = packages.get(address)
+            return (
+                f"it has lasthop {found} without its cluster part, {remedy}"
+                if isinstance(found, str)
+                else (f"it has no lasthop ({answer}), {remedy}")
+            )
+        if not isinstance(answer, tuple):
+            return f"{type(answer).__name__}: {answer}"
+        theirs, kernel_problem = answer
+        if theirs != version():
+            return f"it has {version_text(theirs)}, {remedy}"
+        if kernel_problem is not None and plan.kernel is not None:
+            return f"{kernel_problem}. Copy {plan.kernel.folder} to the same place there."
+        return None
+
+    def took(self, answer: Answer, runs: int) -> None:
+        """Learn what a worker has done."""
+        share = self._shares.setdefault(answer.worker, Share(1))
+        share.runs += runs
+        share.busy_s += sum(answer.seconds)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+class _Flight:
+    """The tasks of one assignment that are under way."""
+
+    def __init__(self, place: DaskPlace, client: Client, assignment: Assignment, ledger: Ledger) -> None:
+        plan = assignment.plan
+        self._place, self._client, self._plan, self._ledger = place, client, plan, ledger
+        self._agenda = Agenda(assignment.work)
+        self._flying: dict[Future[Answer], Tasks] = {}
+        self._news: SimpleQueue[Future[Answer]] = SimpleQueue()
+        self._name = f"lasthop-{uuid.uuid4().hex[:12]}"
+        self._number = 0
+        # Both functions are Python's own, so the scheduler needs no lasthop.
+        simulator = pickle.dumps(Simulator(plan.cells, plan.seed, plan.kernel))
+        self._simulator = client.submit(pickle.loads, simulator, key=f"{self._name}-plan")
+
+    def goes_on(self) -> bool:
+        """Whether something is left to run, or under way."""
+        if self._client.status != "running":
+            raise self._place.gone()
+        return bool(self._flying or self._agenda.left())
+
+    def fill(self, threads: int) -> None:
+        """Send tasks, so that every thread has enough to do. Towards the end they get shorter."""
+        wanted = IN_FLIGHT * threads - len(self._flying)
+        sent: list[list[Work]] = []
+        share_s = self._agenda.left_s() / (IN_FLIGHT * threads) if threads else TASK_S
+        while len(sent) < wanted and (task := self._agenda.bundle(max(LEAST_TASK_S, min(TASK_S, share_s)))):
+            sent.append(task)
+        if not sent:
+            return
+        keys = [(self._name, self._number + index) for index in range(len(sent))]
+        self._number += len(sent)
+        pieces = [[(work.unit.cell, work.source, work.first, work.count) for work in task] for task in sent]
+        futures = self._client.map(operator.call, [self._simulator] * len(sent), pieces, key=keys)
+        for future, task in zip(futures, sent, strict=True):
+            self._flying[future] = task
+            future.add_done_callback(self._news.put)
+
+    def land(self) -> int:
+        """Wait a little for results, store them, and return how many runs they are."""
+        landed = []
+        with suppress(Empty):
+            landed.append(self._news.get(timeout=_HEARTBEAT_S))
+            while len(landed) < _GATHERED:
+                landed.append(self._news.get_nowait())
+        runs = 0
+        finished = [future for future in landed if future.status == "finished"]
+        for future, answer in zip(finished, self._gather(finished), strict=True):
+            runs += self._keep(self._flying.pop(future), answer)
+        for future in landed:
+            if future.status == "error":
+                raise self._told(future)
+            if future.status == "cancelled":
+                raise self._place.gone()
+            if future in self._flying:  # its worker died with the result, and another makes it again
+                future.add_done_callback(self._news.put)
+        return runs
+
+    def _gather(self, futures: Sequence[Future[Answer]]) -> Sequence[Answer]:
+        try:
+            answers: list[Answer] = self._client.gather(list(futures))
+            return answers
+        except CancelledError as error:
+            raise self._place.gone() from error
+
+    def _keep(self, task: Tasks, answer: Answer) -> int:
+        self._ledger.commit(answer.batch)
+        for work, seconds in zip(task, answer.seconds, strict=True):
+            self._agenda.took(work, seconds)
+        self._place.took(answer, answer.batch.runs)
+        return answer.batch.runs
+
+    def _told(self, future: Future[Answer]) -> Exception:
+        """Return what ended a task as an error for people."""
+        error = future.exception()
+        what = self._named(self._flying[future])
+        if isinstance(error, KilledWorker):
+            return InputError(
+                f"{_counted(error.allowed_failures + 1, 'worker')} died while running {what}; the last was "
+                f"{error.last_worker.address}. Its log says why; often there was not enough memory."
+            )
+        self._place.look(self._plan, at_once=True)  # another version may just have come
+        if isinstance(error, InputError):
+            return error
+        return InputError(f"A worker could not run {what}: {type(error).__name__}: {error}")
+
+    def _named(self, task: Tasks) -> str:
+        names = []
+        for work in task[:_LINES]:
+            cell = self._plan.cells[work.unit.cell].key or "the scenario"
+            names.append(f"{cell}, replications {work.first} to {work.first + work.count - 1}")
+        return "; ".join(names) + (f"; and {len(task) - _LINES} more cells" if len(task) > _LINES else "")
+
+    def call_off(self) -> None:
+        """Let the scheduler forget what is still under way."""
+        with suppress(OSError, CancelledError, RuntimeError):
+            if self._client.status == "running":
+                self._client.cancel([*self._flying, self._simulator], force=True)

@@ -1,0 +1,97 @@
+"""Real Dask clusters on the loopback: `dask scheduler` and `dask worker` in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Self
+
+PATIENCE_S = 60.0
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def lasthop(*arguments: str | Path) -> subprocess.Popen[str]:
+    """Start the command line in a process group of its own, as a shell does."""
+    command = [sys.executable, "-m", "lasthop.cli", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Wait for its end; return exit code, standard output and standard error."""
+    output, error = process.communicate(timeout=3 * PATIENCE_S)
+    return process.returncode, output, error
+
+
+class Cluster:
+    """A scheduler at an address that stays, and workers of one thread without a nanny."""
+
+    def __init__(self, log: Path, scheduler_environment: Mapping[str, str] | None = None) -> None:
+        self.port = free_port()
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self._log = log
+        self._scheduler_environment = scheduler_environment or {}
+        self.scheduler = self._start_scheduler()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+    def _start(self, *arguments: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "dask", *arguments],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "POLARS_MAX_THREADS": "1", **environment},
+                start_new_session=True,
+            )
+
+    def _start_scheduler(self) -> subprocess.Popen[bytes]:
+        arguments = ("scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard")
+        return self._start(*arguments, environment=self._scheduler_environment)
+
+    def start_worker(self, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        arguments = ("worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
+        self.workers.append(self._start(*arguments, environment=environment or {}))
+        return self.workers[-1]
+
+    def wait_for_workers(self, count: int) -> None:
+        """Wait until so many workers, and no more, are there."""
+        from distributed import Client
+
+        deadline = time.monotonic() + PATIENCE_S
+        with Client(self.address, timeout=PATIENCE_S) as client:
+            while len(client.nthreads()) != count:
+                assert time.monotonic() < deadline, self._log.read_text(encoding="utf-8")
+                time.sleep(0.05)
+
+    def kill_worker(self, worker: subprocess.Popen[bytes]) -> None:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+        self.workers.remove(worker)
+
+    def restart(self) -> None:
+        """Start what has ended: the scheduler, and workers up to two."""
+        if self.scheduler.poll() is not None:
+            self.scheduler = self._start_scheduler()
+        self.workers = [worker for worker in self.workers if worker.poll() is None]
+        while len(self.workers) < 2:
+            self.start_worker()

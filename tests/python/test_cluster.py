@@ -1,0 +1,422 @@
+"""Campaigns on a Dask cluster: real schedulers and workers on the loopback, killed and replaced."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+import lasthop as package
+from clusters import PATIENCE_S, Cluster, ended, free_port, lasthop
+from lasthop import _core
+from lasthop.campaign import Unit
+from lasthop.cluster import jobs, where
+from lasthop.errors import InputError
+from lasthop.progress import progress
+from lasthop.runner import Agenda, Work
+
+Main = Callable[..., int]
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
+TABLES = ("flows.parquet", "runs.parquet")
+LONG = ("--only", "memory=none", "--replications", "1500", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Return a scheduler with two workers; a test that kills one starts another."""
+    with Cluster(tmp_path_factory.mktemp("cluster") / "log") as running:
+        running.start_worker()
+        running.start_worker()
+        running.wait_for_workers(2)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return what an undisturbed run on threads leaves of `LONG`."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    assert ended(lasthop("run", EXAMPLE, *LONG, "--out", out)) == (0, "", "")
+    return out
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    """Return a scenario whose runs take longer than anybody waits."""
+    file = tmp_path / "endless.toml"
+    text = EXAMPLE.read_text(encoding="utf-8").replace("64 kbit/s", "100000 kbit/s").replace('"10 min"', '"6000 min"')
+    file.write_text(text.replace('"188640 B"', '"90000 MB"'), encoding="utf-8")
+    return file
+
+
+def equal(one: Path, other: Path) -> bool:
+    return all((one / table).read_bytes() == (other / table).read_bytes() for table in TABLES)
+
+
+def wait_for_results(process: subprocess.Popen[str], out: Path) -> None:
+    """Wait until some results are in the store."""
+    deadline = time.monotonic() + PATIENCE_S
+    found: list[tuple[int]] = []
+    while not found:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+        with (
+            suppress(sqlite3.OperationalError),
+            closing(sqlite3.connect(f"file:{out}/store.sqlite?mode=ro", uri=True)) as store,
+        ):
+            found = store.execute("SELECT batch FROM piece").fetchall()
+
+
+def test_the_records_are_those_of_threads_to_the_byte(cluster: Cluster, tmp_path: Path) -> None:
+    options = ("--replications", "60")
+    assert ended(lasthop("run", EXAMPLE, *options, "--out", tmp_path / "threads"))[0] == 0
+    code, output, error = ended(
+        lasthop("run", EXAMPLE, *options, "--cluster", cluster.address, "--out", tmp_path / "dask")
+    )
+    assert code == 0, error
+    assert f"cluster {cluster.address}, dashboard http://127.0.0.1:" in output
+    shares = [
+        int(found) for found in re.findall(r"^tcp://127\.0\.0\.1:\d+: 1 thread, (\d+) runs", output, re.MULTILINE)
+    ]
+    assert sum(shares) == 120
+    assert equal(tmp_path / "threads", tmp_path / "dask")
+    summaries = [(tmp_path / name / "summary.csv").read_bytes() for name in ("threads", "dask")]
+    assert summaries[0] == summaries[1]
+
+
+def test_others_take_the_work_of_a_worker_that_is_killed(cluster: Cluster, whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = lasthop("run", EXAMPLE, *LONG[:-1], "--cluster", cluster.address, "--out", out)
+    wait_for_results(process, out)
+    cluster.kill_worker(cluster.workers[0])
+    cluster.start_worker()
+    code, output, error = ended(process)
+    assert code == 0, error
+    assert "Lost 1 worker; others did the work." in output
+    assert equal(out, whole)
+
+
+def test_ctrl_c_keeps_what_is_done_and_frees_the_workers(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.wait_for_workers(2)
+    out = tmp_path / "out"
+    process = lasthop("run", EXAMPLE, *LONG, "--cluster", cluster.address, "--out", out)
+    wait_for_results(process, out)
+    process.send_signal(signal.SIGINT)
+    code, output, error = ended(process)
+    assert (code, output) == (130, "")
+    assert re.fullmatch(rf"Stopped: [1-9]\d* of 1500 runs are kept in {out}\. Repeat the command .*\n", error)
+    # The workers are free: another campaign, here, gets all of them, and the folder goes on elsewhere.
+    code, _, error = ended(
+        lasthop("run", EXAMPLE, "--replications", "2", "--cluster", cluster.address, "--out", tmp_path / "x")
+    )
+    assert (code, error) == (0, "")
+    resumed = lasthop("run", EXAMPLE, *LONG[:-1], "--out", out)
+    assert "Resuming" in ended(resumed)[1]
+
+
+def other_version(folder: Path) -> Path:
+    """Copy the package and change the rules that it was built with; return its place."""
+    copy = folder / "lasthop"
+    shutil.copytree(Path(package.__file__).parent, copy, ignore=shutil.ignore_patterns("studies", "__pycache__"))
+    extension = next(copy.glob("_core*.so"))
+    code = extension.read_bytes()
+    assert code.count(_core.RULES.encode()) == 1
+    extension.write_bytes(code.replace(_core.RULES.encode(), b"0123abcd" * 8))
+    return folder
+
+
+def test_a_worker_of_another_version_is_refused_with_both_versions(cluster: Cluster, tmp_path: Path) -> None:
+    place = other_version(tmp_path / "other")
+    worker = cluster.start_worker({"PYTHONPATH": str(place)})
+    cluster.wait_for_workers(3)
+    out = tmp_path / "out"
+    code, _, error = ended(lasthop("run", EXAMPLE, "--cluster", cluster.address, "--out", out))
+    cluster.kill_worker(worker)
+    assert code == 2
+    assert re.fullmatch(
+        rf"Error: Worker tcp://127\.0\.0\.1:\d+ cannot be used: it has lasthop {_core.VERSION} \(rules 0123abcd\), and "
+        rf"this is lasthop {_core.VERSION} \(rules {_core.RULES[:8]}\)\. Install the same version there\.\n",
+        error,
+    )
+    cluster.wait_for_workers(2)
+
+
+def test_a_worker_of_another_version_that_comes_later_is_refused_too(cluster: Cluster, tmp_path: Path) -> None:
+    place = other_version(tmp_path / "other")
+    out = tmp_path / "out"
+    process = lasthop("run", EXAMPLE, *LONG, "--cluster", cluster.address, "--out", out)
+    wait_for_results(process, out)
+    worker = cluster.start_worker({"PYTHONPATH": str(place)})
+    code, _, error = ended(process)
+    cluster.kill_worker(worker)
+    assert code == 2
+    assert "(rules 0123abcd), and this is" in error
+    assert "Traceback" not in error
+
+
+def test_work_that_kills_its_workers_is_named(endless: Path, tmp_path: Path) -> None:
+    environment = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}  # one death is enough here
+    with Cluster(tmp_path / "log", environment) as cluster:
+        cluster.start_worker()
+        cluster.wait_for_workers(1)
+        out, idle_s = tmp_path / "out", busy_s(cluster.workers[0].pid)
+        process = lasthop("run", endless, "--only", "memory=none", "--cluster", cluster.address, "--out", out)
+        deadline = time.monotonic() + PATIENCE_S
+        while busy_s(cluster.workers[0].pid) < idle_s + 2.0:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        cluster.kill_worker(cluster.workers[0])
+        code, _, error = ended(process)
+    assert code == 2
+    assert re.search(r"1 worker died while running memory=none, replications \d+ to \d+; the last was tcp://", error)
+    assert "Traceback" not in error
+
+
+def busy_s(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_folder_goes_on_here_when_the_scheduler_has_died(whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with Cluster(tmp_path / "log") as cluster:
+        cluster.start_worker()
+        cluster.wait_for_workers(1)
+        process = lasthop("run", EXAMPLE, *LONG, "--cluster", cluster.address, "--out", out)
+        wait_for_results(process, out)
+        cluster.scheduler.kill()
+        code, _, error = ended(process)
+    assert code == 2
+    assert re.fullmatch(
+        rf"Error: The scheduler at {cluster.address} is gone\. [1-9]\d* of 1500 runs are kept in {out}\. Repeat .*\n",
+        error,
+    )
+    assert ended(lasthop("run", EXAMPLE, *LONG, "--out", out)) == (0, "", "")
+    assert equal(out, whole)
+
+
+def test_local_processes_run_it_and_leave_nothing_behind(whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = lasthop("run", EXAMPLE, *LONG, "--cluster", "local:2", "--out", out)
+    wait_for_results(process, out)
+    children = [int(child) for child in children_of(process.pid)]
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    code, _, error = ended(process)
+    assert code == 130
+    assert error.startswith("Stopped: ")
+    assert error.count("\n") == 1
+    deadline = time.monotonic() + PATIENCE_S
+    while any(Path(f"/proc/{child}").exists() for child in children):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert ended(lasthop("run", EXAMPLE, *LONG, "--cluster", "local:2", "--out", out))[0] == 0
+    assert equal(out, whole)
+
+
+def children_of(process: int) -> list[str]:
+    return Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
+
+
+def survive(count: int, whole: Path, tmp_path: Path) -> None:
+    """Kill runner, workers and scheduler at random moments; every folder that is finished equals `whole`."""
+    moments = random.Random(2003)
+    folders = (tmp_path / f"out-{number}" for number in itertools.count())
+    out, runner = next(folders), None
+    with Cluster(tmp_path / "log") as cluster:
+        for _ in range(count):
+            cluster.restart()
+            if runner is None or runner.poll() is not None:
+                if runner is not None:
+                    code, _, error = ended(runner)
+                    assert "Traceback" not in error
+                    if code == 0:
+                        assert equal(out, whole)
+                        out = next(folders)
+                runner = lasthop("run", EXAMPLE, *LONG, "--cluster", cluster.address, "--out", out)
+            time.sleep(moments.uniform(0.0, 3.0))
+            victim = moments.choice([runner, cluster.scheduler, *cluster.workers])
+            victim.kill()
+            victim.communicate()
+        runner.kill()
+        runner.communicate()
+    code, output, _ = ended(lasthop("run", EXAMPLE, *LONG[:-1], "--out", out))
+    assert code == 0
+    assert "Resuming" in output or next(folders).name != "out-1"  # they were killed at work
+    assert equal(out, whole)
+
+
+def test_random_kills_of_runner_workers_and_scheduler_change_nothing(whole: Path, tmp_path: Path) -> None:
+    survive(20, whole, tmp_path)
+
+
+@pytest.mark.long
+def test_a_night_of_random_kills_changes_nothing(whole: Path, tmp_path: Path) -> None:
+    survive(int(os.environ.get("LASTHOP_KILLS", "1000")), whole, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--engine", "live"), "--engine live does not run on a cluster: its results depend on the timing"),
+        (("--pcap",), "--pcap does not work with --cluster: captures are written where lasthop runs"),
+        (("--jobs", "2"), "--jobs counts threads of this process"),
+    ],
+)
+def test_what_a_cluster_cannot_do_is_refused(
+    options: tuple[str, ...], reason: str, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("run", EXAMPLE, "--cluster", "local:2", *options) == 2
+    assert reason in capsys.readouterr().err
+    assert not list(Path().iterdir())
+
+
+@pytest.mark.parametrize(
+    ("named", "reason"),
+    [
+        ("slrum:jobs.toml", "--cluster slrum:jobs.toml: did you mean slurm:FILE?"),
+        ("4", "--cluster 4: did you mean "),
+        ("local:none", "--cluster local:none: local needs a number of processes, as in local:4."),
+        ("local:0", "--cluster local:0: local needs a number of processes, as in local:4."),
+        ("tcp://", "--cluster tcp://: write the scheduler's address as in tcp://HOST:8786."),
+        ("tcp://host:port", "--cluster tcp://host:port: write the scheduler's address as in tcp://HOST:8786."),
+    ],
+)
+def test_what_names_no_cluster_is_refused(
+    named: str, reason: str, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("run", EXAMPLE, "--cluster", named) == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_a_scheduler_that_is_not_there_is_named(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    address = f"tcp://127.0.0.1:{free_port()}"
+    assert lasthop_main("run", EXAMPLE, "--cluster", address) == 2
+    error = capsys.readouterr().err
+    assert f"No scheduler can be reached at {address}: [Errno 111] Connection refused" in error
+    assert error.count("\n") == 1
+
+
+def test_something_silent_is_no_scheduler(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, "_CONNECT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        assert lasthop_main("run", EXAMPLE, "--cluster", address) == 2
+    assert f"{address} does not answer as a Dask scheduler does, within 1 s." in capsys.readouterr().err
+
+
+def test_without_dask_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = 'raise ModuleNotFoundError("No module named \'distributed\'", name="distributed")'
+    (tmp_path / "distributed.py").write_text(missing, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    code, _, error = ended(lasthop("run", EXAMPLE, "--cluster", "local:2", "--out", tmp_path / "out"))
+    assert code == 2
+    assert error == (
+        "Error: --cluster needs packages that are not installed (distributed): pip install 'lasthop[cluster]'\n"
+    )
+
+
+JOB = {"cores": 4, "memory": "8 GB", "processes": 4, "walltime": "01:00", "queue": "short", "jobs": 10}
+
+
+@pytest.mark.parametrize(
+    ("system", "directive"),
+    [("slurm", "#SBATCH -p short"), ("pbs", "#PBS -q short"), ("sge", "#$ -q short"), ("lsf", "#BSUB -q short")],
+)
+def test_a_dry_run_shows_the_job_script(system: str, directive: str, tmp_path: Path) -> None:
+    if system == "slurm":  # as in the files of dask-jobqueue
+        file = tmp_path / "jobs.yaml"
+        lines = "".join(f"    {key}: {json.dumps(value)}\n" for key, value in JOB.items())
+        file.write_text(f"jobqueue:\n  {system}:\n{lines}    job-extra-directives: ['--exclusive']\n", encoding="utf-8")
+    else:
+        file = tmp_path / "jobs.toml"
+        file.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in JOB.items()), encoding="utf-8")
+    code, script, error = ended(lasthop("run", EXAMPLE, "--cluster", f"{system}:{file}", "--dry-run"))
+    assert (code, error) == (0, "")
+    assert directive in script.splitlines()
+    assert ("#SBATCH --exclusive" in script.splitlines()) == (system == "slurm")
+    assert re.search(r"dask_worker tcp://\S+ .*--nthreads 1 .*--nworkers 4 ", script)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of a cluster that Dask did not make
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("cores = 4\nmemory = '8 GB'\n", r"say how many jobs to submit, as in jobs = 10"),
+        ("jobs = 1\nqeue = 'short'\n", r"'qeue' is no option of dask-jobqueue's SLURMCluster; did you mean 'queue'\?"),
+        ("jobs = 1\n", r"You must specify how much cores and memory"),
+        ("jobs: 1\n", r"jobs.toml is no TOML: .* or YAML if its name ends in"),
+        ("[jobqueue.pbs]\njobs = 1\n", r"jobs.toml has no section jobqueue.slurm; it has pbs\."),
+        (None, r"jobs.toml cannot be read: No such file or directory\."),
+    ],
+)
+def test_a_file_of_options_that_is_wrong_is_refused(text: str | None, reason: str, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.toml"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=reason):
+        jobs.script("slurm", file)
+
+
+def test_a_machine_without_the_batch_system_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "jobs.toml"
+    file.write_text("jobs = 1\ncores = 1\nmemory = '1 GB'\n", encoding="utf-8")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="this machine has no command qsub"), jobs.submitted("pbs", file):
+        pass
+
+
+def test_a_dry_run_needs_a_batch_system(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    for options in ((), ("--cluster", "local:2")):
+        assert lasthop_main("run", EXAMPLE, "--dry-run", *options) == 2
+        assert "give --cluster slurm:FILE" in capsys.readouterr().err
+
+
+def work(cell: int, count: int, *, whole: bool = False) -> Work:
+    return Work(Unit(1, cell), f"source {cell}", 1, count, record=True, capture=False, whole=whole)
+
+
+def test_a_bundle_takes_about_as_long_as_asked() -> None:
+    agenda = Agenda([work(0, 1000), work(1, 10), work(2, 10), work(3, 5, whole=True), work(4, 5)])
+    [first] = agenda.bundle(1.0)
+    assert first.count == 1  # nothing is known yet
+    agenda.took(first, 0.01)
+    assert agenda.left_s() == pytest.approx(10.29)
+    assert [(each.first, each.count) for each in agenda.bundle(1.0)] == [(2, 100)]
+    assert sum(each.count for each in agenda.bundle(8.0)) == 800
+    bundle = agenda.bundle(1.1)  # 99 left of the first cell, then one of each that nobody knows, and chains as they are
+    assert [(each.unit.cell, each.count) for each in bundle] == [(0, 99), (1, 1), (2, 1), (3, 5), (4, 1)]
+    agenda.took(bundle[1], 1.0)
+    assert [(each.unit.cell, each.count) for each in agenda.bundle(3.0)] == [(1, 3)]
+    left = [each for bundle in iter(lambda: agenda.bundle(60.0), []) for each in bundle]
+    assert sum(each.count for each in left) == 6 + 9 + 4
+    assert not agenda.left()
+
+
+def test_a_bundle_holds_few_cells_of_unknown_cost() -> None:
+    agenda = Agenda([work(cell, 2) for cell in range(200)])
+    [first] = agenda.bundle(1.0)
+    agenda.took(first, 0.001)
+    assert len(agenda.bundle(1.0)) == 51
+
+
+def test_progress_shows_what_workers_do(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lasthop.progress._LINE_EVERY_S", 0.0)
+    with progress(4, 1, quiet=False, detail=lambda: ["2 workers, 2 threads"]) as advance:
+        advance(1)
+    assert re.fullmatch(r"2 of 4 runs, .* left\n2 workers, 2 threads\n", capsys.readouterr().err)
