@@ -487,6 +487,7 @@ def claims_command(
     "--only",
     multiple=True,
     metavar="FACTOR=LEVEL,...",
+    shell_complete=complete_only,
     help="Use only these rows. Choose one level of every factor that you do not analyse, for example --only link=wan. "
     "In a table you may name any column.",
 )

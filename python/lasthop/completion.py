@@ -12,6 +12,7 @@ from click.shell_completion import BashComplete, CompletionItem, add_completion_
 from lasthop import _core
 from lasthop.catalogue import find_scenario, list_studies
 from lasthop.errors import InputError
+from lasthop.folder import read_manifest
 from lasthop.live.presets import find_link, presets
 
 
@@ -47,7 +48,7 @@ def _or_files(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
 
 
 def complete_only(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete FACTOR=LEVEL,... with what the scenario has that stands before it."""
+    """Complete FACTOR=LEVEL,... with what the scenario or results folder has that stands before it."""
     del parameter
     before, comma, last = incomplete.rpartition(",")
     factor, equals, _ = last.partition("=")
@@ -62,10 +63,21 @@ def _factors(context: click.Context) -> dict[str, list[str]]:
             return _core.load(str(find_link(link))).factors
         # The command line ends in an option without its value, so click has not given the arguments their names.
         if context.args:
-            return _core.load(str(find_scenario(context.args[0]))).factors
+            source = Path(context.args[0])
+            return _factors_in(source) if source.is_dir() else _core.load(str(find_scenario(str(source)))).factors
     except (InputError, _core.ScenarioError):
         pass  # running the command will say what is wrong
     return {}
+
+
+def _factors_in(folder: Path) -> dict[str, list[str]]:
+    """Return the factors and levels of finished results."""
+    factors: dict[str, dict[str, None]] = {}
+    for cell in (read_manifest(folder) or {"identity": {"cells": []}})["identity"]["cells"]:
+        for word in filter(None, cell.split(",")):
+            factor, _, level = word.partition("=")
+            factors.setdefault(factor, {})[level] = None
+    return {factor: list(levels) for factor, levels in factors.items()}
 
 
 @add_completion_class

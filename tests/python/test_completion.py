@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -51,6 +52,19 @@ def test_scenario_files_of_the_folder_are_offered(tmp_path: Path, monkeypatch: p
     assert offered(["run"], "mi") == ["mine.toml"]
     assert offered(["shell", "--link"], "mi") == ["mine.toml"]
     assert offered(["run"], "sub/f") == ["sub/f"]  # of type file: the shell goes on by itself
+
+
+@pytest.mark.parametrize("command", ["plot", "compare", "anova"])
+def test_a_results_folder_offers_its_own_factors_and_levels(tmp_path: Path, command: str) -> None:
+    identity = {"cells": ["link=r1,variant=frto", "link=r1,variant=eifel+red", "link=r3,variant=frto"]}
+    (tmp_path / "manifest.json").write_text(json.dumps({"identity": identity}), encoding="utf-8")
+    assert offered([command, str(tmp_path), "--only"], "") == ["link=", "variant="]
+    assert offered([command, str(tmp_path), "--only"], "link=r1,variant=") == [
+        "link=r1,variant=frto",
+        "link=r1,variant=eifel+red",
+    ]
+    (tmp_path / "manifest.json").unlink()
+    assert offered([command, str(tmp_path), "--only"], "") == []
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,6 @@ impl fmt::Display for Instant {
     }
 }
 
-/// Units of a duration in nanoseconds, the smallest first.
 impl Rate {
     /// Time to transmit an IP packet of `bytes` bytes (at most 65535), to the nearest nanosecond.
     pub fn transmission_time(self, bytes: u32) -> Duration {
@@ -154,6 +153,7 @@ impl Rate {
     }
 }
 
+/// Units of a duration in nanoseconds, the smallest first.
 const UNITS: units::UnitTable = units::UnitTable {
     what: "a duration",
     example: "300 ms",
@@ -164,6 +164,7 @@ const UNITS: units::UnitTable = units::UnitTable {
         ("ms", 1_000_000),
         ("s", NANOS_PER_SECOND),
         ("min", 60 * NANOS_PER_SECOND),
+        ("h", 3600 * NANOS_PER_SECOND),
     ],
 };
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from lasthop.completion import complete_only
 from lasthop.options import quiet_option, table_out_option
 
 _ROWS = 24
@@ -87,6 +88,7 @@ def summary_command(
     "--only",
     multiple=True,
     metavar="FACTOR=LEVEL,...",
+    shell_complete=complete_only,
     help="Compare only in these cells, for example --only link=e0. You may name several levels of a factor. Repeat the "
     "option to add more cells.",
 )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import polars as pl
 
 from lasthop import units
-from lasthop.answer.differences import Difference, differences, holm, tested
-from lasthop.answer.sections import REPLICATION, WHO, sections
+from lasthop.answer.differences import Difference, Pairs, against, differences, holm, pairs_of
+from lasthop.answer.sections import REPLICATION, WHO, Compared, Section, sections
 from lasthop.campaign import factor_column
 from lasthop.presentation.spec import Presentation
 from lasthop.report.intervals import Axis, IntervalView, minus
@@ -35,14 +35,10 @@ def signed_ranks(one: Difference, things: Sequence[Timed], seed: int) -> PairedD
     if thing is None:
         return None
     here = [pl.col("role" if name == WHO else factor_column(name)) == level for name, level in one.where]
-    column = factor_column(one.factor)
-    value = pl.col(one.metric).cast(pl.Float64).mean()
-    rows = thing.rows.filter(pl.col(column).is_in([one.level, one.reference]), *here)
-    sides = rows.group_by(column, *REPLICATION).agg(value=value).partition_by(column, as_dict=True)
-    if not {(one.level,), (one.reference,)} <= sides.keys():
-        return None
-    pairs = sides[one.level,].join(sides[one.reference,], on=REPLICATION, suffix="_base").sort(REPLICATION)
-    return paired_difference(pairs["value"].to_numpy(), pairs["value_base"].to_numpy(), seed, one.looks)
+    levels = pl.col(factor_column(one.factor)).is_in([one.level, one.reference])
+    _, pairs = _paired(thing.rows.filter(levels, *here), one.metric, one.factor, one.reference)
+    values = pairs.frame.sort(REPLICATION)
+    return paired_difference(values[one.metric].to_numpy(), values["base"].to_numpy(), seed, one.looks)
 
 
 def against_references(
@@ -61,46 +57,26 @@ def against_references(
     # One list for all, so that all are told apart by the same factors.
     cells = pl.concat([thing.rows.select(list(names)) for thing in things]).unique(maintain_order=True)
     others = telling(cells, (name for name in names if name != column), [column])
-    found = [
-        replace(
-            one,
-            factor=factor,
-            metric=thing.metric,
-            where=tuple(zip(_named(others, names), map(str, case), strict=True)),
-        )
-        for thing in things
-        for case, part in thing.rows.partition_by([*others, "role"], as_dict=True, maintain_order=True).items()
-        for one in _case(part, column, thing.metric, presentation.compare.references, looks)
-    ]
+    where = [*(names[other] for other in others), WHO]
+    found = []
+    for thing in things:
+        for case, part in thing.rows.partition_by([*others, "role"], as_dict=True, maintain_order=True).items():
+            levels = part[column].unique()
+            reference = next((name for name in presentation.compare.references if name in levels), None)
+            if reference is not None:
+                section, pairs = _paired(part, thing.metric, factor, reference)
+                place = tuple(zip(where, map(str, case), strict=True))
+                found += [replace(one, where=place) for one, _ in against(replace(section, looks=looks), pairs)]
     corrected = holm([one.p for one in found])
     return [replace(one, p=float(p)) for one, p in zip(found, corrected, strict=True)]
 
 
-def _named(others: Sequence[str], names: dict[str, str]) -> list[str]:
-    return [*(names[other] for other in others), WHO]
-
-
-def _case(rows: pl.DataFrame, column: str, metric: str, references: Sequence[str], looks: int) -> Iterator[Difference]:
-    """Yield how each level of `column` differs from the reference; factor, metric and place are the caller's to add."""
-    levels = rows.partition_by(column, as_dict=True, maintain_order=True)
-    reference = next((name for name in references if (name,) in levels), None)
-    if reference is None:
-        return
-    value = pl.col(metric).cast(pl.Float64)
-    base = levels[(reference,)].select(*REPLICATION, base=value)
-    for (level,), own in levels.items():
-        if level == reference:
-            continue
-        pairs = own.select(*REPLICATION, value=value).join(base, on=REPLICATION, maintain_order="left")
-        pairs = pairs.with_columns(difference=pl.col("value") - pl.col("base")).drop_nulls("difference")
-        if pairs.is_empty():
-            continue
-        mean, deviation, middle = pairs.select(
-            pl.col("difference").mean(), pl.col("difference").std().alias("deviation"), pl.col("base").mean()
-        ).row(0)
-        mean, half, p = tested(mean, deviation, pairs.height, middle, counts=False, looks=looks)
-        ends = mean - half, mean + half
-        yield Difference("", str(level), reference, "", (), pairs.height, mean, *ends, middle, p, looks)
+def _paired(rows: pl.DataFrame, metric: str, factor: str, reference: str) -> tuple[Section, Pairs]:
+    """Pair the replications of a case, which is a section of its own."""
+    column = factor_column(factor)
+    own = rows.select(pl.col("role").alias(WHO), column, *REPLICATION, metric)
+    section = Section("", own, {column: factor}, [metric])
+    return section, pairs_of(section, column, Compared(metric, own), reference)
 
 
 def place(one: Difference) -> str:

@@ -65,7 +65,7 @@ fn quantities_without_unit_with_a_wrong_one_or_negative() {
             "delay = \"300 ms\"",
             "delay = \"300 msec\"",
             14,
-            &["did you mean \"300 ms\"?", "ns, us, ms, s, min"],
+            &["did you mean \"300 ms\"?", "ns, us, ms, s, min, h"],
         ),
         ("delay = \"300 ms\"", "delay = nan", 14, &["`down.link.delay`", "for example \"300 ms\""]),
         ("delay = \"300 ms\"", "delay = true", 14, &["`down.link.delay`", "a number and a unit"]),
