@@ -475,7 +475,7 @@ def test_a_wrong_request_ends_with_an_error(
 def test_a_campaign_killed_at_random_moments_stops_where_an_undisturbed_one_does(tmp_path: Path) -> None:
     # One of its cells chains replications, the other does not.
     file = EXAMPLES / "two-flows.toml"
-    rule = ("--until", "median(elapsed_s) of tcp-second within 0.003 %", "--replications", "400", "--quiet")
+    rule = ("--until", "median(elapsed_s) of tcp-second within 0.003 %", "--replications", "251", "--quiet")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert run(whole, *rule, file=file)[0] == EXIT_OK
     moments = random.Random(16)
