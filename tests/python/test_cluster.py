@@ -98,6 +98,19 @@ def test_the_records_are_those_of_threads_to_the_byte(cluster: Cluster, tmp_path
     assert summaries[0] == summaries[1]
 
 
+def test_cells_are_precise_after_as_many_replications_as_on_threads(cluster: Cluster, tmp_path: Path) -> None:
+    options = ("--until", "median(elapsed_s) of tcp-second within 0.02 %", "--replications", "63", "--quiet")
+    assert ended(lasthop("run", EXAMPLE, *options, "--out", tmp_path / "threads"))[0] == 0
+    assert ended(lasthop("run", EXAMPLE, *options, "--cluster", cluster.address, "--out", tmp_path / "dask"))[0] == 0
+    assert equal(tmp_path / "threads", tmp_path / "dask")
+    counts = [
+        json.loads((tmp_path / name / "manifest.json").read_text(encoding="utf-8"))["until"]["replications"]
+        for name in ("threads", "dask")
+    ]
+    assert counts[0] == counts[1]
+    assert max(counts[0]) > 10
+
+
 def test_others_take_the_work_of_a_worker_that_is_killed(cluster: Cluster, whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     process = lasthop("run", EXAMPLE, *LONG[:-1], "--cluster", cluster.address, "--out", out)
