@@ -1,5 +1,6 @@
 """The Rust engine: scenario files, cells of the factor matrix, runs and traces."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 VERSION: str
@@ -51,8 +52,14 @@ def live_shell(spec: str) -> int:
     The process must have one thread only, and is in other namespaces afterwards. Raises `LiveError`.
     """
 
-def load(path: str) -> Study:
-    """Read, validate and expand a scenario file. Raises `ScenarioError`."""
+def load(
+    path: str, points: int | None = None, draw: Callable[[str, int, int, int], list[list[float]]] | None = None
+) -> Study:
+    """Read, validate and expand a scenario file. Raises `ScenarioError`.
+
+    `draw` is called as `lasthop.space.draw` if a factor is a range; `points` is the number of points if the file's does
+    not hold. Use `lasthop.space.read_study`, which gives both.
+    """
 
 def schema() -> str:
     """JSON Schema of scenario files."""
@@ -72,7 +79,14 @@ class Study:
     def replications(self) -> int: ...
     @property
     def factors(self) -> dict[str, list[str]]:
-        """Factor names in file order, each with its levels."""
+        """Names of the factors with named levels in file order, each with its levels."""
+    @property
+    def space(self) -> dict[str, Any] | None:
+        """`method` and `points` of the sample and the factors that are `ranges`; `None` if no factor is one.
+
+        Of each range by its factor: `unit`, `from` and `to` in that unit, `counts` (every whole number is a level),
+        `scale` (`linear` or `log`) and `sets`, the keys of the scenario.
+        """
     @property
     def cells(self) -> list[Cell]: ...
     @property
@@ -100,6 +114,9 @@ class Cell:
         """For example `link=e0,workload=2tcp0udp,variant=eifel`."""
     @property
     def levels(self) -> dict[str, str]: ...
+    @property
+    def point(self) -> dict[str, float]:
+        """The levels of the factors that are ranges, in bit/s, s, B, packets or as pure numbers."""
     @property
     def sequential(self) -> bool:
         """Whether a replication starts with what the previous one left in the caches."""

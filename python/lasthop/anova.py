@@ -42,6 +42,7 @@ from lasthop.errors import InputError, nearest
 from lasthop.folder import read_manifest, read_rows
 from lasthop.selection import select_cells
 from lasthop.shorts import with_rates
+from lasthop.space import read_space
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -155,12 +156,15 @@ def read_table(source: Path, response: str, only: Sequence[str] = (), role: str 
     Raises InputError if there is no such response or nothing is left.
     """
     if source.is_dir():
-        table = _from_folder(source, response, role)
+        table = from_folder(source, response, role)
+        space = read_space(source)
+        folded = space.folded(table.frame, read_rows(source / RUNS))
+        table = replace(table, frame=folded, candidates=[name for name in table.candidates if name not in space.ranges])
     elif role is not None:
         raise InputError(f"--role {role}: {source} is not a results folder; choose rows of a table with --only.")
     else:
         table = _from_csv(source, response)
-    table = _keep(table, only)
+    table = keep(table, only)
     return _balanced(table) if source.is_dir() and looks_of(read_manifest(source)) > 1 else table
 
 
@@ -171,7 +175,8 @@ def _balanced(table: Table) -> Table:
     return replace(table, frame=table.frame.filter(pl.len().over(keys) == cells))
 
 
-def _from_folder(folder: Path, response: str, role: str | None) -> Table:
+def from_folder(folder: Path, response: str, role: str | None, option: str = "--response") -> Table:
+    """Read a response from a results folder, where `option` asks for it; of a space, every point on its own."""
     absent = [name for name in (RUNS, FLOWS) if not (folder / name).is_file()]
     if absent:
         raise InputError(
@@ -187,7 +192,7 @@ def _from_folder(folder: Path, response: str, role: str | None) -> Table:
     having = [name for name, table in tables.items() if response in _metrics(table, keys)]
     if not having:
         known = dict.fromkeys(metric for table in tables.values() for metric in _metrics(table, keys))
-        raise InputError(_no_response(folder, response, list(known)))
+        raise InputError(_no_response(folder, response, list(known), option))
     name = having[0] if role is None else _having_role(tables, having, response, role)
     if name == RUNS:
         return Table(runs.select(*keys, response), response, factors)
@@ -247,9 +252,9 @@ def _from_csv(file: Path, response: str) -> Table:
     return Table(frame, response, [n for n in frame.columns if n != response and n not in REPLICATION_COLUMNS])
 
 
-def _no_response(source: Path, response: str, known: Sequence[str]) -> str:
+def _no_response(source: Path, response: str, known: Sequence[str], option: str = "--response") -> str:
     return (
-        f"--response {response}: {source} has no such column; did you mean '{nearest(response, known)}'? "
+        f"{option} {response}: {source} has no such column; did you mean '{nearest(response, known)}'? "
         f"Columns: {', '.join(known)}."
     )
 
@@ -266,7 +271,8 @@ class _Labels:
         return _cell(self.levels)
 
 
-def _keep(table: Table, only: Sequence[str]) -> Table:
+def keep(table: Table, only: Sequence[str]) -> Table:
+    """Return the rows that filters choose, as `select_cells` does; the levels of the candidates as text."""
     frame = table.frame.with_columns(pl.col(table.candidates).cast(pl.String).fill_null(""))
     if only:
         levels = {name: frame[name].unique(maintain_order=True).to_list() for name in table.candidates}
@@ -295,7 +301,7 @@ def full_factorial(table: Table, factors: Sequence[str]) -> Design:
     keys = [name for name in REPLICATION_COLUMNS if name in table.frame.columns]
     _check_duplicates(table, columns, keys)
     _check_missing(table.frame, levels, keys)
-    frame = table.frame.select(*columns, *keys, _numbers(table, [*columns, *keys]))
+    frame = table.frame.select(*columns, *keys, numbers_of(table, [*columns, *keys]))
     return Design(frame, table.response, levels, frame.height // math.prod(map(len, levels.values())))
 
 
@@ -348,7 +354,8 @@ def _check_missing(frame: pl.DataFrame, levels: dict[str, list[str]], keys: Sequ
             raise InputError(f"The design is not balanced: it lacks {_cell(names)}, which other cells have.")
 
 
-def _numbers(table: Table, names: Sequence[str]) -> pl.Series:
+def numbers_of(table: Table, names: Sequence[str]) -> pl.Series:
+    """Return the response; raise InputError if a row has none, and name its place by the columns `names`."""
     column = table.frame[table.response]
     numbers = column.cast(pl.Float64, strict=False)
     bad = (~numbers.is_finite()).fill_null(value=True)

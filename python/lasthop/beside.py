@@ -20,6 +20,7 @@ from lasthop.comparison import Agreement, agreement, compare
 from lasthop.errors import InputError
 from lasthop.folder import read_manifest, read_rows
 from lasthop.shorts import with_rates
+from lasthop.space import read_space
 from lasthop.summary import extra_columns, generic_summary, key_columns, study_summary
 
 
@@ -36,7 +37,16 @@ class Tables:
 
     @classmethod
     def read(cls, folder: Path) -> Tables:
-        """Read them from a results folder."""
+        """Read them from a results folder; of a space, every point is a replication."""
+        tables, space = cls.read_points(folder), read_space(folder)
+        runs = tables.runs
+        pages, shorts = (None if t is None else space.folded(t, runs) for t in (tables.pages, tables.shorts))
+        flows, folded = space.folded(tables.flows, runs), space.folded(runs, runs)
+        return cls(flows, folded, pages, shorts, tables.looks)
+
+    @classmethod
+    def read_points(cls, folder: Path) -> Tables:
+        """Read them from a results folder as they are."""
         pages, shorts = (read_rows(folder / name) if (folder / name).is_file() else None for name in (PAGES, SHORTS))
         return cls(
             read_rows(folder / FLOWS),

@@ -51,6 +51,8 @@ from lasthop.metrics import dictionary
 from lasthop.outcome import Outcome, outcome_of
 from lasthop.provenance import host_facts
 from lasthop.runner import Assignment, Ledger, Place, Work
+from lasthop.space import for_manifest as space_for_manifest
+from lasthop.space import level_column
 from lasthop.store import PIECE, STORE, TABLES, Piece, Store
 
 __all__ = [
@@ -493,7 +495,8 @@ class Campaign:
         if (kernel := self.plan.kernel) is not None:
             host["guest"] = f"Linux {kernel.info.version} (User-Mode Linux)"
         assumed = for_manifest(self.plan.study, self.plan.cells)
-        return {"identity": self.plan.identity(), "assumed": assumed, "host": host}
+        space = space_for_manifest(self.plan.study, self.plan.cells, factor_column)
+        return {"identity": self.plan.identity(), "assumed": assumed, **space, "host": host}
 
     def run(self, place: Place, advance: Callable[[int], None]) -> Simulated:
         """Run what is pending at `place`, merge, and return what this session simulated.
@@ -655,15 +658,18 @@ class Campaign:
     def _levels(self) -> pl.DataFrame:
         """Return a row per cell with the level of each factor."""
         factors = dict.fromkeys(factor for cell in self.plan.cells for factor in cell.levels)
-        return pl.DataFrame(
-            {factor_column(factor): [cell.levels.get(factor) for cell in self.plan.cells] for factor in factors},
-            schema_overrides=dict.fromkeys(map(factor_column, factors), pl.String),
-        )
+        return pl.DataFrame([level_column(factor_column(factor), factor, self.plan.cells) for factor in factors])
 
     def _meanings(self, table: str) -> dict[str, dict[str, str]]:
         """Return unit and definition of the columns of a table."""
         factors = dict.fromkeys(factor for cell in self.plan.cells for factor in cell.levels)
-        levels = {factor_column(factor): {"description": f"Level of the factor {factor}."} for factor in factors}
+        units = {
+            name: {"unit": facts["unit"]} for name, facts in (self.plan.study.space or {}).get("ranges", {}).items()
+        }
+        levels = {
+            factor_column(factor): {**units.get(factor, {}), "description": f"Level of the factor {factor}."}
+            for factor in factors
+        }
         measured = {
             metric.name: {"unit": metric.unit, "description": metric.definition}
             for metric in dictionary()[table].values()

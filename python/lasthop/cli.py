@@ -39,6 +39,7 @@ from lasthop.options import (
     kernel_option,
     list_files,
     one_run_options,
+    points_option,
     quiet_option,
     seed_option,
     table_out_option,
@@ -50,7 +51,9 @@ from lasthop.provenance import usable_cores
 from lasthop.query import query_command
 from lasthop.results import results_group
 from lasthop.runner import Threads
-from lasthop.selection import select_cells
+from lasthop.selection import all_levels, select_cells
+from lasthop.sensitivity.command import sensitivity_command
+from lasthop.space import read_study
 from lasthop.validation import validate_command
 
 if TYPE_CHECKING:
@@ -78,6 +81,7 @@ class RunOptions:
     """The options that both run commands share."""
 
     only: tuple[str, ...]
+    points: int | None
     replications: int | None
     until: tuple[str, ...]
     sets: int
@@ -110,6 +114,7 @@ def _run_options(command: F) -> F:
             help="Run only these cells, for example --only link=e0,workload=2tcp0udp. You may name several levels of a "
             "factor. Repeat the option to add more cells.",
         ),
+        points_option,
         click.option(
             "--replications",
             type=click.IntRange(min=1),
@@ -200,7 +205,7 @@ class _Cli(click.Group):
 
 _SECTIONS = {
     "Run experiments": ["run", "study", "validate", "schema"],
-    "Read the answer": ["summary", "compare", "plot", "claims", "anova", "query", "metrics", "results"],
+    "Read the answer": ["summary", "compare", "plot", "claims", "anova", "sensitivity", "query", "metrics", "results"],
     "Look at one run": ["explain", "trace", "analyze"],
     "Use a real TCP": ["shell", "kernel", "crosscheck"],
 }
@@ -283,7 +288,7 @@ def study_list() -> None:
         raise InputError("This installation carries no studies.")
     width = max(map(len, studies))
     for name, folder in studies.items():
-        study = _core.load(str(folder / SCENARIO_FILE))
+        study = read_study(folder / SCENARIO_FILE)
         click.echo(f"{name:<{width}}  {len(study.cells):>4} cells x {study.replications:>3}  {study.title}")
 
 
@@ -295,7 +300,7 @@ def study_show(name: str) -> None:
     Example: lasthop study show kulve2003
     """
     folder = find_study(name)
-    study = _core.load(str(folder / SCENARIO_FILE))
+    study = read_study(folder / SCENARIO_FILE)
     click.echo(study.title)
     if study.description:
         click.echo(click.wrap_text(study.description, width=100, preserve_paragraphs=True))
@@ -556,12 +561,13 @@ cli.add_command(plot_command)
 cli.add_command(summary_command)
 cli.add_command(compare_command)
 cli.add_command(validate_command)
+cli.add_command(sensitivity_command)
 
 
 def _run(file: Path, options: RunOptions) -> None:
-    loaded = load(file)
+    loaded = load(file, options.points)
     study = loaded.study
-    cells = select_cells(study.cells, study.factors, options.only)
+    cells = select_cells(study.cells, all_levels(study), options.only)
     stopping = _stopping(options, cells)
     plan = Plan(
         study=study,

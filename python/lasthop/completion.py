@@ -14,6 +14,7 @@ from lasthop.catalogue import find_scenario, list_studies
 from lasthop.errors import InputError
 from lasthop.folder import read_manifest
 from lasthop.live.presets import find_link, presets
+from lasthop.space import read_study
 
 
 def complete_studies(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -60,11 +61,11 @@ def complete_only(context: click.Context, parameter: click.Parameter, incomplete
 def _factors(context: click.Context) -> dict[str, list[str]]:
     try:
         if (link := context.params.get("link")) is not None:
-            return _core.load(str(find_link(link))).factors
+            return read_study(find_link(link)).factors
         # The command line ends in an option without its value, so click has not given the arguments their names.
         if context.args:
             source = Path(context.args[0])
-            return _factors_in(source) if source.is_dir() else _core.load(str(find_scenario(str(source)))).factors
+            return _factors_in(source) if source.is_dir() else read_study(find_scenario(str(source))).factors
     except (InputError, _core.ScenarioError):
         pass  # running the command will say what is wrong
     return {}

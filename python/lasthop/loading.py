@@ -12,6 +12,7 @@ from lasthop.catalogue import SCENARIO_FILE, Assets, list_studies, load_assets, 
 from lasthop.claims.file import Claims, claims_file, load_claims
 from lasthop.errors import InputError
 from lasthop.presentation.spec import CurvesSpec
+from lasthop.space import read_study
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,12 @@ class Loaded:
     curves: Sequence[CurvesSpec]
 
 
-def load(file: Path) -> Loaded:
-    """Read a scenario file and all beside it; raise `InputError` or `ScenarioError` if something is wrong."""
-    study = _core.load(str(file))
+def load(file: Path, points: int | None = None) -> Loaded:
+    """Read a scenario file and all beside it; raise `InputError` or `ScenarioError` if something is wrong.
+
+    `points` is how many points its ranges have, if the file's number does not hold.
+    """
+    study = read_study(file, points)
     return Loaded(study, load_assets(file, study.factors), _claims(file, study), load_curves(file, study.factors))
 
 

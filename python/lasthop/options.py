@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import click
 
-from lasthop import _core
 from lasthop.campaign import MODEL, ChosenRun, Plan
 from lasthop.catalogue import find_scenario
 from lasthop.completion import complete_only, complete_scenarios
@@ -17,7 +16,8 @@ from lasthop.errors import InputError
 from lasthop.kernel.engine import KERNEL
 from lasthop.kernel.store import Kernel, find_kernel
 from lasthop.live.engine import LIVE
-from lasthop.selection import select_cell
+from lasthop.selection import all_levels, select_cell
+from lasthop.space import read_study
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,6 +26,12 @@ seed_option = click.option(
     type=click.IntRange(min=0, max=2**64 - 1),
     metavar="N",
     help="Seed of all random streams.  [default: the scenario's]",
+)
+points_option = click.option(
+    "--points",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of points at which factors with a range are sampled.  [default: the scenario's, or 64]",
 )
 engine_option = click.option(
     "--engine",
@@ -57,6 +63,7 @@ class OneRunOptions:
     scenario: str
     key: str | None
     only: tuple[str, ...]
+    points: int | None
     replication: int
     set_number: int
     replications: int | None
@@ -71,8 +78,8 @@ class OneRunOptions:
 
     def choose(self) -> ChosenRun:
         """Load the scenario and find the run in it."""
-        study = _core.load(str(find_scenario(self.scenario)))
-        cell = select_cell(study.cells, study.factors, self.key, self.only)
+        study = read_study(find_scenario(self.scenario), self.points)
+        cell = select_cell(study.cells, all_levels(study), self.key, self.only)
         plan = Plan(
             study=study,
             cells=[cell],
@@ -99,6 +106,7 @@ def one_run_options(source: str = "FILE") -> Callable[[F], F]:
             shell_complete=complete_only,
             help="Choose the cell by enough of its levels to identify it. Not needed if the scenario has one cell.",
         ),
+        points_option,
         click.option(
             "--replication",
             type=click.IntRange(min=1),

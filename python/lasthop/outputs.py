@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
+
 from lasthop.atomic import replace_atomically
 from lasthop.beside import Side, Tables, lay_beside
 from lasthop.campaign import Campaign
@@ -57,17 +59,35 @@ def _statistics(campaign: Campaign, tables: Tables, assets: Assets | None) -> Re
     factors = list(campaign.plan.study.factors)
     summary = tables.summary(factors, assets)
     if assets is None:
-        return Results(campaign, tables.flows, summary, tables.pages, tables.shorts)
+        return Results(campaign, tables.flows, summary, tables.pages, tables.shorts, tables.runs)
     extra = extra_columns(factors, assets)
     comparison = compare(summary, assets, extra)
     met = agreement(comparison, extra, assets.presentation.misprints, assets.presentation.not_stated)
-    return Results(campaign, tables.flows, summary, tables.pages, assets=assets, comparison=comparison, agreement=met)
+    return Results(
+        campaign,
+        tables.flows,
+        summary,
+        tables.pages,
+        runs=tables.runs,
+        assets=assets,
+        comparison=comparison,
+        agreement=met,
+    )
+
+
+def _summary_of_points(results: Results) -> pl.DataFrame:
+    """Return the statistics of every cell, where the report has those over the points of a space."""
+    study = results.campaign.plan.study
+    if study.space is None or results.assets is not None:
+        return results.summary
+    tables = Tables.read_points(results.campaign.out)
+    return tables.summary([*study.factors, *study.space["ranges"]], None)
 
 
 def write_outputs(results: Results) -> Path:
     """Write the CSV files and the report into the campaign's folder; return where the report is."""
     out = results.campaign.out
-    replace_atomically(out / SUMMARY, results.summary.write_csv)
+    replace_atomically(out / SUMMARY, _summary_of_points(results).write_csv)
     if results.comparison is not None:
         replace_atomically(out / COMPARISON, results.comparison.write_csv)
     if results.beside is not None:

@@ -8,9 +8,12 @@ from typing import Protocol, TypeVar
 
 import polars as pl
 
+from lasthop import _core
 from lasthop.errors import InputError, nearest
 
 _NAMED_AT_MOST = 5
+_LEVELS_AT_MOST = 20
+_NONE: dict[str, dict[str, object]] = {"ranges": {}}
 
 
 class HasLevels(Protocol):
@@ -28,6 +31,15 @@ class HasLevels(Protocol):
 C = TypeVar("C", bound=HasLevels)
 
 
+def all_levels(study: _core.Study) -> dict[str, list[str]]:
+    """Return the levels of all factors by name, those of ranges as far as they are sampled."""
+    sampled = {
+        name: list(dict.fromkeys(cell.levels[name] for cell in study.cells))
+        for name in (study.space or _NONE)["ranges"]
+    }
+    return {**study.factors, **sampled}
+
+
 def parse_levels(text: str, factors: Mapping[str, Sequence[str]], option: str = "--only") -> dict[str, set[str]]:
     """Return the levels of each factor that `factor=level,...` names; raise InputError if they do not exist."""
     chosen: dict[str, set[str]] = {}
@@ -42,10 +54,13 @@ def parse_levels(text: str, factors: Mapping[str, Sequence[str]], option: str = 
                 f"{option} {text}: there is no factor '{factor}'; did you mean '{nearest(factor, factors)}'? "
                 f"Factors: {', '.join(factors) or 'none'}."
             )
-        if level not in factors[factor]:
+        known = factors[factor]
+        level = level if level in known else level.replace(" ", "")  # 64 kbit/s is the level 64kbit/s
+        if level not in known:
+            more = ", ..." if len(known) > _LEVELS_AT_MOST else ""
             raise InputError(
                 f"{option} {text}: factor '{factor}' has no level '{level}'; did you mean "
-                f"'{nearest(level, factors[factor])}'? Levels: {', '.join(factors[factor])}."
+                f"'{nearest(level, known)}'? Levels: {', '.join(known[:_LEVELS_AT_MOST])}{more}."
             )
         chosen.setdefault(factor, set()).add(level)
     return chosen

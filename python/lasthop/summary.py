@@ -230,14 +230,18 @@ def generic_summary(
     parts: list[pl.DataFrame] = []
     frames = [(frame, who) for frame, who in ((pages, "page"), (shorts, _HOSTS), (flows, "role")) if frame is not None]
     names = [*factors, "flow"]
+    numeric = {c: kind for frame, _ in frames for c, kind in frame.schema.items() if c in columns and kind.is_numeric()}
+    kinds = [numeric.get(column, pl.String()) for column in (*columns, "flow")]
     for frame, who in frames:
         metrics = [metric for metric in metric_columns(frame, factors) if only is None or metric in only]
         groups = frame.partition_by([*columns, who], as_dict=True, maintain_order=True)
         for group, rows in groups.items() if metrics else ():
             lines = describe(rows, metrics, method, ends_of_mean=who == _HOSTS, looks=looks)
-            labels = [pl.lit(level, dtype=pl.String).alias(name) for name, level in zip(names, group, strict=True)]
+            labels = [
+                pl.lit(level, dtype=kind).alias(name) for name, kind, level in zip(names, kinds, group, strict=True)
+            ]
             parts.append(lines.select(*labels, pl.all()))
-    schema = dict.fromkeys([*names, "metric", "statistic"], pl.String()) | _NUMBERS
+    schema = dict(zip(names, kinds, strict=True)) | dict.fromkeys(["metric", "statistic"], pl.String()) | _NUMBERS
     whole = pl.concat([pl.DataFrame(schema=schema), *parts])
     rounded = [pl.Series(name, [round(value, _DIGITS) for value in whole[name]]) for name in _FLOATS]
     return whole.with_columns(rounded).with_columns(pl.col(_FLOATS).fill_nan(None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,20 +12,22 @@ from typing import Any
 import click
 
 from lasthop import _core
-from lasthop.assumptions import assumptions
+from lasthop.assumptions import Assumption, assumptions
 from lasthop.catalogue import find_scenario
 from lasthop.completion import complete_scenarios
 from lasthop.errors import InputError
 from lasthop.loading import load
-from lasthop.options import engine_option
+from lasthop.options import engine_option, points_option
+from lasthop.units import scale
 
 _VALUES_AT_MOST = 4
 
 
 @click.command("validate")
 @click.argument("names", metavar="FILE|STUDY...", nargs=-1, required=True, shell_complete=complete_scenarios)
+@points_option
 @engine_option
-def validate_command(*, names: Sequence[str], engine: str) -> None:
+def validate_command(*, names: Sequence[str], points: int | None, engine: str) -> None:
     """Check scenario files without running them.
 
     For each FILE or STUDY, lasthop says what it would run. It also says which values it assumes for what the file
@@ -37,7 +40,7 @@ def validate_command(*, names: Sequence[str], engine: str) -> None:
     for name in names:
         try:
             file = find_scenario(name)
-            study = load(file).study
+            study = load(file, points).study
             study.needs_engine(engine, [cell.key for cell in study.cells])
         except (InputError, _core.ScenarioError) as error:
             wrong = True
@@ -57,6 +60,11 @@ def _lines(file: Path, study: _core.Study, engine: str) -> Iterator[str]:
         f"{_count(cells * replications, 'run')} on the {engine} engine"
     )
     scenarios = [json.loads(cell.scenario) for cell in study.cells]
+    if study.space is not None:
+        ranges = study.space["ranges"]
+        yield f"  {'sample':<11}{_count(study.space['points'], 'point')} by {study.space['method']}"
+        for title, (name, facts) in zip(["ranges", *[""] * len(ranges)], ranges.items(), strict=False):
+            yield f"  {title:<11}{_range(name, facts)}"
     for title, values in (
         ("flows", [_flows(scenario) for scenario in scenarios]),
         ("queues", [_queues(scenario) for scenario in scenarios]),
@@ -64,13 +72,29 @@ def _lines(file: Path, study: _core.Study, engine: str) -> Iterator[str]:
     ):
         if told := _distinct(values):
             yield f"  {title:<11}{told}"
-    title = "assumed"
-    for each in assumptions(study, study.cells):
-        where = "" if each.cells == cells else f", in {each.cells} of {cells} cells"
-        yield f"  {title:<11}{each.key} = {each.value} ({each.why}{where})"
-        title = ""
+    for title, told in zip(itertools.chain(["assumed"], itertools.repeat("")), _assumed(study), strict=False):
+        yield f"  {title:<11}{told}"
     for note in study.notes:
         yield f"  {'note':<11}{note}"
+
+
+def _assumed(study: _core.Study) -> Iterator[str]:
+    """Tell what is assumed, of a key with many values the first."""
+    cells = len(study.cells)
+    by_key: dict[str, list[Assumption]] = {}
+    for each in assumptions(study, study.cells):
+        by_key.setdefault(each.key, []).append(each)
+    for key, found in by_key.items():
+        for each in found if len(found) <= _VALUES_AT_MOST else found[:1]:
+            where = "" if each.cells == cells else f", in {each.cells} of {cells} cells"
+            yield f"{key} = {each.value} ({each.why}{where})"
+        if len(found) > _VALUES_AT_MOST:
+            yield f"{key} has {len(found) - 1} more values, by the same rule in other cells"
+
+
+def _range(name: str, facts: dict[str, Any]) -> str:
+    ends = [scale(facts["unit"], [facts[end]]).text(facts[end]) for end in ("from", "to")]
+    return f"{name} from {ends[0]} to {ends[1]}, {facts['scale']}, sets {', '.join(facts['sets'])}"
 
 
 def _count(number: int, thing: str) -> str:

@@ -74,6 +74,7 @@ class Cell:
     sequential: bool = False
     scenario: str = '{"mtu": "576 B"}'
     assumed: Sequence[tuple[str, str, str]] = ()
+    point: dict[str, float] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -213,6 +214,7 @@ class Study:
     replications: int = 4
     assumed: Sequence[tuple[str, str, str]] = ()
     notes: Sequence[str] = ()
+    space: dict[str, Any] | None = None
 
     def needs_engine(self, engine: str, keys: Sequence[str]) -> None:
         """Accept any scenario."""
@@ -232,8 +234,9 @@ class Engine:
             number = len(self.ran)
         self.before_run(number)
 
-    def load(self, path: str) -> Study:
+    def load(self, path: str, points: int | None = None, draw: object = None) -> Study:
         """Load by the word that the file consists of."""
+        del points, draw
         file = Path(path)
         if not file.is_file():
             raise ScenarioError(f"{path}: no such file; give a scenario file (TOML).")

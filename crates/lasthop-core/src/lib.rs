@@ -1,6 +1,7 @@
 //! What every part of lasthop speaks: integer-nanosecond time, rates and sizes, packets,
 //! events and named random streams. Nothing here reads a clock or draws from a global generator.
 
+pub mod amount;
 pub mod dist;
 pub mod drop_cause;
 pub mod dscp;
@@ -10,6 +11,7 @@ pub mod rng;
 pub mod time;
 pub mod units;
 
+pub use amount::Amount;
 pub use dist::{Cut, Distribution, Quantity, Sampler};
 pub use drop_cause::{DropCause, DropCount, DropLabels, DropPlace};
 pub use dscp::Dscp;

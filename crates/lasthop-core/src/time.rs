@@ -154,7 +154,7 @@ impl Rate {
 }
 
 /// Units of a duration in nanoseconds, the smallest first.
-const UNITS: units::UnitTable = units::UnitTable {
+pub(crate) const UNITS: units::UnitTable = units::UnitTable {
     what: "a duration",
     example: "300 ms",
     finest: "nanosecond",

@@ -91,14 +91,14 @@ pub(crate) struct UnitTable {
     pub units: &'static [(&'static str, u64)],
 }
 
-const RATE_UNITS: UnitTable = UnitTable {
+pub(crate) const RATE_UNITS: UnitTable = UnitTable {
     what: "a rate",
     example: "64 kbit/s",
     finest: "bit per second",
     units: &[("bit/s", 1), ("kbit/s", 1_000), ("Mbit/s", 1_000_000), ("Gbit/s", 1_000_000_000)],
 };
 
-const BYTES_UNITS: UnitTable = UnitTable {
+pub(crate) const BYTES_UNITS: UnitTable = UnitTable {
     what: "a size",
     example: "9600 B",
     finest: "byte",
@@ -111,6 +111,13 @@ const BYTES_UNITS: UnitTable = UnitTable {
         ("MiB", 1 << 20),
         ("GiB", 1 << 30),
     ],
+};
+
+pub(crate) const PACKET_UNITS: UnitTable = UnitTable {
+    what: "a number of packets",
+    example: "20 packets",
+    finest: "packet",
+    units: &[("packet", 1), ("packets", 1)],
 };
 
 /// Packets and bytes share one table; which of the two a unit means is told by its name.

@@ -13,10 +13,11 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
+use lasthop_core::amount::Scale;
 use lasthop_core::{DropCause, DropLabels, Instant};
 use lasthop_host::run::needs_real_hosts;
 use lasthop_link::bad_periods;
-use lasthop_scenario::{Assumption, Scenario};
+use lasthop_scenario::{Assumption, Sample, Sampler, Scenario};
 use lasthop_trace::{
     Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, LeftOut, ObjectRow,
     PacketRow, SNAP_LENGTH, Span, StreamRecord, TcpRow,
@@ -95,6 +96,28 @@ impl Study {
     }
 
     #[getter]
+    fn space<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(space) = &self.study.space else { return Ok(None) };
+        let ranges = PyDict::new(py);
+        for range in &space.ranges {
+            let facts = PyDict::new(py);
+            let [from, to] = range.ends;
+            facts.set_item("unit", from.kind.unit())?;
+            facts.set_item("from", from.number())?;
+            facts.set_item("to", to.number())?;
+            facts.set_item("counts", from.kind.is_count())?;
+            facts.set_item("scale", if range.scale == Scale::Log { "log" } else { "linear" })?;
+            facts.set_item("sets", &range.sets)?;
+            ranges.set_item(&range.name, facts)?;
+        }
+        let facts = PyDict::new(py);
+        facts.set_item("method", space.method.name())?;
+        facts.set_item("points", space.points)?;
+        facts.set_item("ranges", ranges)?;
+        Ok(Some(facts))
+    }
+
+    #[getter]
     fn cells(&self) -> Vec<Cell> {
         self.study.cells.iter().map(|cell| Cell { cell: cell.clone() }).collect()
     }
@@ -149,6 +172,19 @@ impl Cell {
             levels.set_item(factor, level)?;
         }
         Ok(levels)
+    }
+
+    #[getter]
+    fn point<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let point = PyDict::new(py);
+        for (factor, amount) in &self.cell.point {
+            if amount.is_whole() {
+                point.set_item(factor, amount.number() as i64)?;
+            } else {
+                point.set_item(factor, amount.number())?;
+            }
+        }
+        Ok(point)
     }
 
     #[getter]
@@ -304,9 +340,17 @@ fn digest(text: &str) -> String {
 }
 
 #[pyfunction]
+#[pyo3(signature = (path, points = None, draw = None))]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
-fn load(path: PathBuf) -> PyResult<Study> {
-    let study = lasthop_scenario::Study::from_path(&path)
+fn load(path: PathBuf, points: Option<u32>, draw: Option<Bound<'_, PyAny>>) -> PyResult<Study> {
+    let drawn = |Sample { method, points, dimensions, seed }: Sample| {
+        let Some(draw) = &draw else {
+            return (Sampler::NONE.draw)(Sample { method, points, dimensions, seed });
+        };
+        let rows = draw.call1((method.name(), points, dimensions, seed)).and_then(|rows| rows.extract());
+        rows.map_err(|error| error.to_string())
+    };
+    let study = lasthop_scenario::Study::sampled(&path, &Sampler { points, draw: &drawn })
         .map_err(|error| ScenarioError::new_err(error.to_string()))?;
     Ok(Study { study })
 }

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Schema;
 
 use crate::error::{Problem, Span, close, suggest};
+use crate::range::End;
 use crate::tree::{Entry, Node, Value, quote};
 
 /// Something that the schema does not accept.
@@ -104,7 +105,8 @@ fn read<T: DeserializeOwned>(node: &Node) -> Result<(), String> {
 type Reader = fn(&Node) -> Result<(), String>;
 
 /// Types that read their own text, by the name of their definition.
-const READERS: [(&str, Reader); 9] = [
+const READERS: [(&str, Reader); 10] = [
+    ("End", read::<End>),
     ("Duration", read::<Duration>),
     ("Rate", read::<Rate>),
     ("Bytes", read::<Bytes>),
@@ -188,10 +190,14 @@ impl<'a> Checker<'a> {
         let (tables, others): (Vec<&Schema>, Vec<&Schema>) =
             stated.into_iter().partition(|choice| choice["type"] == "object");
         if node.table().is_none() {
-            return match others.first() {
+            let list = |other: &&&Schema| (other["type"] == "array") == node.items().is_some();
+            return match others.iter().find(list).or(others.first()) {
                 Some(other) => self.value(node, other),
                 None => Err(self.unexpected(node, "a table")),
             };
+        }
+        if let Some(table) = known_by_key(node, &tables) {
+            return self.value(node, table);
         }
         self.tagged(node, &tables)
     }
@@ -336,6 +342,9 @@ impl<'a> Checker<'a> {
             Some("number") => format!("a number from 0 to 1, {example} say"),
             Some(_) => format!("a text with a number and a unit, {example} say"),
             None if definition["type"].is_array() => format!("a name or a number, {example} say"),
+            None if definition.get("anyOf").is_some() => {
+                format!("a number, or a text with a unit, {example} say")
+            }
             None => format!("a text with a number and a unit, {example} say, or a table with a distribution"),
         }
     }
@@ -367,6 +376,18 @@ impl<'a> Checker<'a> {
     fn unexpected(&self, node: &Node, expected: &str) -> Problem {
         self.problem(node, &format!("found {}; write {expected}", node.describe()))
     }
+}
+
+/// Of tables that no tag tells apart, the first that has one of the keys with a value that is no table itself, or else
+/// the one of which any key is a table.
+fn known_by_key<'a>(node: &Node, tables: &[&'a Schema]) -> Option<&'a Schema> {
+    let (open, closed): (Vec<_>, Vec<_>) =
+        tables.iter().copied().partition(|table| table["additionalProperties"].is_object());
+    let plain = |entry: &&Entry| entry.node.table().is_none();
+    let mut keys = node.table()?.iter().filter(plain).map(|entry| entry.key.as_str());
+    let known = |key| closed.iter().find(|table| table["properties"].get(key).is_some()).copied();
+    let open = open.first().copied()?;
+    Some(keys.find_map(known).unwrap_or(open))
 }
 
 fn definition_name(schema: &Schema) -> Option<&str> {

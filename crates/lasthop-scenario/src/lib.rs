@@ -6,8 +6,8 @@
 //! 2. `tree`: text to a tree of values that know where they stand; merging of trees; `extends`: a file laid
 //!    over another;
 //! 3. `schema` and `check`: the tree against the JSON Schema derived from the types;
-//! 4. `matrix`: which combinations of levels are cells; `when`: what levels say beside other levels; `study`: the
-//!    whole;
+//! 4. `matrix`: which combinations of levels are cells; `range`: factors between two ends, and their points; `when`:
+//!    what levels say beside other levels; `study`: the whole;
 //! 5. `compose`: each cell's levels merged over the base, over the TCP profile; `assume`: what none of them says;
 //! 6. `validate` and `tcp`: what no type can say of the merged [`Scenario`]; `notes`: what is hardly meant.
 //!
@@ -23,6 +23,7 @@ mod findings;
 mod lan;
 mod matrix;
 mod notes;
+mod range;
 mod schema;
 mod source;
 mod study;
@@ -34,6 +35,7 @@ mod when;
 
 pub use assume::Assumption;
 pub use error::{ScenarioError, ScenarioErrors};
+pub use range::{Draw, Method, Sample, Sampler};
 pub use schema::json_schema;
-pub use study::{Cell, Study};
+pub use study::{Cell, RangeInfo, Space, Study};
 pub use types::{LanConfig, Roles, RouterConfig, RouterImplementation, Scenario, Topology};

@@ -6,8 +6,8 @@ use crate::error::{Problem, Span, suggest};
 use crate::findings::Findings;
 use crate::tree::{Entry, Node};
 
-/// Most cells of a study; a larger matrix is a mistake in one of its blocks.
-const CELLS_MAX: usize = 10_000;
+/// Most cells of a study, and so most points; a larger matrix is a mistake in one of its blocks.
+pub const CELLS_MAX: usize = 10_000;
 
 /// A factor and its levels, in the order of the file.
 pub struct Factor<'a> {
@@ -22,8 +22,13 @@ impl Factor<'_> {
 }
 
 /// For every cell the index of its level of every factor. Cells stand in the order of the blocks, the
-/// last factor varying fastest, each cell once. What a block lists and is not there is found, and left out.
-pub fn expand(factors: &[Factor<'_>], matrix: Option<&Node>, found: &mut Findings) -> Vec<Vec<usize>> {
+/// last factor varying fastest, each cell once. The `ranges` are no part of it. What a block lists and is not there is found, and left out.
+pub fn expand(
+    factors: &[Factor<'_>],
+    ranges: &[&str],
+    matrix: Option<&Node>,
+    found: &mut Findings,
+) -> Vec<Vec<usize>> {
     let all: Vec<Vec<usize>> = factors.iter().map(|factor| (0..factor.levels.len()).collect()).collect();
     let Some(blocks) = matrix.and_then(Node::items) else {
         return product(&all, None, found);
@@ -33,7 +38,11 @@ pub fn expand(factors: &[Factor<'_>], matrix: Option<&Node>, found: &mut Finding
     for block in blocks {
         let mut choice = all.clone();
         for entry in block.table().into_iter().flatten() {
-            if let Some((factor, levels)) = listed_levels(factors, entry, found) {
+            if ranges.contains(&entry.key.as_str()) {
+                let message =
+                    format!("`matrix`: factor `{}` is a range and has no levels; leave it out", entry.key);
+                found.add(Problem::new(entry.span, message));
+            } else if let Some((factor, levels)) = listed_levels(factors, entry, found) {
                 choice[factor] = levels;
             }
         }
@@ -93,9 +102,11 @@ fn product(choices: &[Vec<usize>], span: Option<Span>, found: &mut Findings) -> 
     cells
 }
 
-fn too_many(span: Option<Span>) -> Problem {
+pub fn too_many(span: Option<Span>) -> Problem {
     Problem::new(
         span,
-        format!("the factors make more than {CELLS_MAX} cells; list fewer levels in [[matrix]]"),
+        format!(
+            "the factors make more than {CELLS_MAX} cells; list fewer levels in [[matrix]], or sample fewer points"
+        ),
     )
 }

@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use schemars::schema_for;
 use serde_json::{Map, Value, json};
 
+use crate::matrix;
+use crate::range;
 use crate::tree;
 use crate::types::Scenario;
 use crate::when;
@@ -49,6 +51,11 @@ fn file_schema() -> Value {
         properties.insert(when::KEY.into(), when_schema());
     }
     definitions.insert("Level".into(), level.into());
+    let end = json!({
+        "description": "The end of a range: a number, or a text with a number and a unit",
+        "anyOf": [{ "type": "string", "examples": ["64 kbit/s"] }, { "type": "number" }],
+    });
+    definitions.insert("End".into(), end);
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "lasthop scenario file",
@@ -84,6 +91,31 @@ fn when_schema() -> Value {
     })
 }
 
+fn range_schema() -> Value {
+    json!({
+        "type": "object",
+        "description": "A factor that takes any level between two ends",
+        "minProperties": 1,
+        "properties": {
+            "from": { "$ref": "#/$defs/End" },
+            "to": { "$ref": "#/$defs/End" },
+            "scale": {
+                "description": "Whether equal differences or equal ratios are equally likely",
+                "oneOf": [{ "const": "linear" }, { "const": "log" }],
+                "default": "linear",
+            },
+            "sets": {
+                "description": "The key of the scenario that is given the level, such as down.link.rate, or several",
+                "anyOf": [
+                    { "type": "string", "examples": ["down.link.rate"] },
+                    { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+                ],
+            },
+        },
+        "additionalProperties": false,
+    })
+}
+
 fn study_properties() -> Map<String, Value> {
     let name = r"^[A-Za-z0-9][A-Za-z0-9._-]*$";
     let label = r"^[^\s,=]+$";
@@ -108,14 +140,35 @@ fn study_properties() -> Map<String, Value> {
         },
         "factor": {
             "type": "object",
-            "description": "Factors by name; of each its levels by name",
+            "description": "Factors by name; of each its levels by name, or the range of its levels",
             "propertyNames": { "pattern": label },
             "additionalProperties": {
-                "type": "object",
-                "minProperties": 1,
-                "propertyNames": { "pattern": label },
-                "additionalProperties": { "$ref": "#/$defs/Level" },
+                "anyOf": [
+                    range_schema(),
+                    {
+                        "type": "object",
+                        "minProperties": 1,
+                        "propertyNames": { "pattern": label },
+                        "additionalProperties": { "$ref": "#/$defs/Level" },
+                    },
+                ],
             },
+        },
+        "sample": {
+            "type": "object",
+            "description": "The points at which factors with a range are sampled",
+            "properties": {
+                "method": {
+                    "description": "How points are spread: a scrambled Sobol sequence, or a Latin hypercube",
+                    "oneOf": [{ "const": "sobol" }, { "const": "latin-hypercube" }],
+                    "default": "sobol",
+                },
+                "points": {
+                    "type": "integer", "minimum": 1, "maximum": matrix::CELLS_MAX, "default": range::POINTS,
+                    "description": "Number of points; for a Sobol sequence a power of two",
+                },
+            },
+            "additionalProperties": false,
         },
         "matrix": {
             "type": "array",

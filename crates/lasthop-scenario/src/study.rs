@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use lasthop_core::Amount;
+use lasthop_core::amount::Scale;
 use serde::Deserialize;
 
 use crate::assume::Assumption;
@@ -9,8 +11,10 @@ use crate::compose::{Chosen, Composed, compose};
 use crate::error::{Problem, ScenarioError, ScenarioErrors};
 use crate::extends::{self, Loaded};
 use crate::findings::Findings;
-use crate::matrix::{Factor, expand};
+use crate::matrix::{CELLS_MAX, Factor, expand, too_many};
+use crate::range::{self, Method, RangeFactor, Sample, Sampler};
 use crate::schema::{REPLICATIONS, SEED};
+use crate::source::Sources;
 use crate::tree::{Entry, Node, Value};
 use crate::types::Scenario;
 use crate::when;
@@ -28,9 +32,11 @@ pub struct Study {
     pub seed: u64,
     /// How often every cell is run; at least 1.
     pub replications: u32,
-    /// The factors and the levels of each, in the order of the file.
+    /// The factors with named levels and the levels of each, in the order of the file.
     pub factors: Vec<(String, Vec<String>)>,
-    /// The cells in the order of the matrix; at least one.
+    /// The factors that are ranges, and their points, if there are any.
+    pub space: Option<Space>,
+    /// The cells in the order of the matrix, at each point one after the other; at least one.
     pub cells: Vec<Cell>,
     /// What the file does not say of the study as a whole.
     pub assumed: Vec<Assumption>,
@@ -40,11 +46,37 @@ pub struct Study {
     pub notes: Vec<ScenarioError>,
 }
 
+/// Ranges, and how they are sampled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Space {
+    /// How points are spread.
+    pub method: Method,
+    /// How many points were drawn.
+    pub points: u32,
+    /// In the order of the file.
+    pub ranges: Vec<RangeInfo>,
+}
+
+/// A factor whose levels are numbers between two ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RangeInfo {
+    /// Its name.
+    pub name: String,
+    /// The ends, of one kind.
+    pub ends: [Amount; 2],
+    /// How levels are spread.
+    pub scale: Scale,
+    /// The keys of the scenario that it sets.
+    pub sets: Vec<String>,
+}
+
 /// One combination of levels and the scenario it makes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// Factor and level, in the order of the factors.
     pub levels: Vec<(String, String)>,
+    /// The levels of the factors that are ranges, in their order.
+    pub point: Vec<(String, Amount)>,
     /// What is run.
     pub scenario: Scenario,
     /// What the file does not say of it.
@@ -73,9 +105,9 @@ impl Study {
 }
 
 impl Cell {
-    /// A cell of a study that was loaded elsewhere, where the model engine accepted it.
+    /// A cell of a study that was loaded elsewhere, where the model engine accepted it; without its point.
     pub fn resolved(levels: Vec<(String, String)>, scenario: Scenario) -> Self {
-        Self { levels, scenario, assumed: Vec::new(), unmodelled: None }
+        Self { levels, point: Vec::new(), scenario, assumed: Vec::new(), unmodelled: None }
     }
 
     /// An error that names the place of what the model engine has no model of, if there is such a thing.
@@ -95,8 +127,8 @@ fn key(levels: &[(String, String)]) -> String {
 }
 
 /// Keys of a file that are not part of its base scenario.
-const STUDY_KEYS: [&str; 8] =
-    [extends::KEY, "name", "title", "description", "seed", "replications", "factor", "matrix"];
+const STUDY_KEYS: [&str; 9] =
+    [extends::KEY, "name", "title", "description", "seed", "replications", "factor", "matrix", range::SAMPLE];
 
 impl Study {
     /// Reads and checks a file, and those it extends.
@@ -109,57 +141,173 @@ impl Study {
     ///
     /// Everything that is wrong is told at once, an error in many cells once.
     pub fn from_path(path: &Path) -> Result<Self, ScenarioErrors> {
-        Self::from_loaded(Loaded::read(path)?, path)
+        Self::sampled(path, &Sampler::NONE)
+    }
+
+    /// Reads and checks a file as [`Study::from_path`] does, with the points of its ranges from `sampler`.
+    pub fn sampled(path: &Path, sampler: &Sampler<'_>) -> Result<Self, ScenarioErrors> {
+        Self::from_loaded(Loaded::read(path)?, path, sampler)
     }
 
     /// Reads and checks the bytes of a file; `file_name` is for error messages. `extends` is an error: bytes
     /// have no folder.
-    pub fn from_bytes(bytes: &[u8], file_name: &str) -> Result<Self, ScenarioErrors> {
-        Self::from_loaded(Loaded::read_alone(file_name, bytes)?, Path::new(file_name))
+    pub fn from_bytes(bytes: &[u8], file_name: &str, sampler: &Sampler<'_>) -> Result<Self, ScenarioErrors> {
+        Self::from_loaded(Loaded::read_alone(file_name, bytes)?, Path::new(file_name), sampler)
     }
 
-    /// Reads and checks the text of a file, as [`Study::from_bytes`] does.
+    /// Reads and checks the text of a file without ranges, as [`Study::from_bytes`] does.
     pub fn from_str(text: &str, file_name: &str) -> Result<Self, ScenarioErrors> {
-        Self::from_bytes(text.as_bytes(), file_name)
+        Self::from_bytes(text.as_bytes(), file_name, &Sampler::NONE)
     }
 
     /// `file_name` is that of the file, which gives the study its name if it states none.
-    fn from_loaded(loaded: Loaded, file_name: &Path) -> Result<Self, ScenarioErrors> {
+    fn from_loaded(loaded: Loaded, file_name: &Path, sampler: &Sampler<'_>) -> Result<Self, ScenarioErrors> {
         let Loaded { tree, sources, mut found, guessed } = loaded;
         let mut assumed = Vec::new();
         let header = Header::read(&tree, file_name, &mut found, &mut assumed);
-        let factors = factors(&tree, &mut found);
+        let (factors, ranges) = factors(&tree, &mut found);
         when::check(&factors, &mut found);
-        let combinations = expand(&factors, tree.get("matrix"), &mut found);
+        let names: Vec<_> = ranges.iter().map(|range| range.name).collect();
+        let combinations = expand(&factors, &names, tree.get("matrix"), &mut found);
+        let stated = tree.get("factor").map_or(&[][..], entries_of).iter();
+        let stated = stated.filter(|factor| range::is_range(&factor.node)).count();
+        if ranges.len() < stated {
+            // What the cells lack may be what this range sets.
+            return Err(found.all(&sources, 0));
+        }
+        let sample = range::sample(&tree, &ranges, header.seed, sampler.points);
         let guessed: Vec<String> = guessed.iter().map(|path| in_cell(path).to_owned()).collect();
-        let (base, total) = (base(&tree), combinations.len());
-        let mut cells = Vec::with_capacity(total);
-        let mut notes = Findings::default();
-        for combination in combinations {
-            let chosen = choose(&factors, &combination);
-            let levels: Vec<_> =
-                chosen.iter().map(|chosen| (chosen.factor.into(), chosen.level.into())).collect();
-            let name = key(&levels);
-            let composed = compose(&base, &chosen, &sources, &guessed);
-            for problem in composed.problems {
-                found.add_in(&name, problem);
+        let mut reading = Reading {
+            base: base(&tree),
+            factors: &factors,
+            ranges: &ranges,
+            sources: &sources,
+            guessed,
+            found,
+            notes: Findings::default(),
+        };
+        let mut points = vec![Vec::new()];
+        if stated > 0 {
+            // What is wrong with a key or an end is wrong at every point: an end tells it once.
+            for end in reading.ends() {
+                reading.cells(&combinations, &[end]);
+                if !reading.found.is_empty() {
+                    return Err(reading.found.all(&sources, combinations.len()));
+                }
             }
-            for note in composed.notes {
-                notes.add_in(&name, note);
-            }
-            let Composed { scenario: Some(scenario), assumed, unmodelled, .. } = composed else { continue };
-            let unmodelled = unmodelled.map(|problem| sources.locate(problem));
-            cells.push(Cell { levels, scenario, assumed, unmodelled });
+            points = reading.draw(&tree, sample, sampler, combinations.len());
+            assumed.extend(range::assumed(&tree, sample, sampler.points));
+        } else if let Some(stated) = tree.get(range::SAMPLE) {
+            let message = "`sample`: no factor is a range; give one from, to and sets, or leave [sample] out";
+            reading.found.add(Problem::new(stated.span, message));
         }
-        if !found.is_empty() {
-            return Err(found.all(&sources, total));
+        let total = combinations.len() * points.len();
+        let cells = reading.cells(&combinations, &points);
+        if !reading.found.is_empty() {
+            return Err(reading.found.all(&sources, total));
         }
+        let notes = reading.notes.located(&sources, total);
         let level_names = |factor: &Factor<'_>| factor.levels.iter().map(|level| level.key.clone()).collect();
         let factors = factors.iter().map(|factor| (factor.name.into(), level_names(factor))).collect();
-        let notes = notes.located(&sources, total);
+        let ranges: Vec<_> = ranges.iter().map(RangeInfo::of).collect();
+        let space = Space { method: sample.method, points: sample.points, ranges };
+        let space = Some(space).filter(|space| !space.ranges.is_empty());
         let file = file_name.display().to_string();
         let Header { name, title, description, seed, replications } = header;
-        Ok(Self { name, title, description, seed, replications, factors, cells, assumed, file, notes })
+        Ok(Self { name, title, description, seed, replications, factors, space, cells, assumed, file, notes })
+    }
+}
+
+/// A level of each range, and what it says of the scenario.
+type Point = Vec<(Amount, Node)>;
+
+/// A file on its way to cells.
+struct Reading<'a> {
+    base: Node,
+    factors: &'a [Factor<'a>],
+    ranges: &'a [RangeFactor<'a>],
+    sources: &'a Sources,
+    guessed: Vec<String>,
+    found: Findings,
+    notes: Findings,
+}
+
+impl Reading<'_> {
+    /// Composes every combination of named levels at every point. What is wrong is found, and the cell left out.
+    fn cells(&mut self, combinations: &[Vec<usize>], points: &[Point]) -> Vec<Cell> {
+        let mut cells = Vec::with_capacity(combinations.len() * points.len());
+        for point in points {
+            cells.extend(combinations.iter().filter_map(|combination| self.cell(combination, point)));
+        }
+        cells
+    }
+
+    fn cell(&mut self, combination: &[usize], point: &Point) -> Option<Cell> {
+        let texts: Vec<String> = point.iter().map(|(amount, _)| amount.to_string()).collect();
+        let mut chosen = choose(self.factors, combination);
+        for ((range, level), (_, node)) in self.ranges.iter().zip(&texts).zip(point) {
+            chosen.insert(range.place, Chosen { factor: range.name, level, node: node.clone() });
+        }
+        let levels: Vec<_> =
+            chosen.iter().map(|chosen| (chosen.factor.into(), chosen.level.into())).collect();
+        let name = key(&levels);
+        let composed = compose(&self.base, &chosen, self.sources, &self.guessed);
+        for problem in composed.problems {
+            self.found.add_in(&name, problem);
+        }
+        for note in composed.notes {
+            self.notes.add_in(&name, note);
+        }
+        let Composed { scenario: Some(scenario), assumed, unmodelled, .. } = composed else { return None };
+        let unmodelled = unmodelled.map(|problem| self.sources.locate(problem));
+        let named =
+            self.ranges.iter().zip(point).map(|(range, (amount, _))| (range.name.to_owned(), *amount));
+        let point = named.collect();
+        Some(Cell { levels, point, scenario, assumed, unmodelled })
+    }
+
+    /// The points at which every range is at its lower end, and at its upper one.
+    fn ends(&self) -> [Point; 2] {
+        [0, 1].map(|end| self.ranges.iter().map(|range| range.ends()[end].clone()).collect())
+    }
+
+    /// Draws the points; `file` says where they are asked for.
+    fn draw(
+        &mut self,
+        file: &Node,
+        sample: Sample,
+        sampler: &Sampler<'_>,
+        combinations: usize,
+    ) -> Vec<Point> {
+        let place = file.span_of("sample.points").filter(|_| file.get(range::SAMPLE).is_some());
+        if combinations.saturating_mul(sample.points as usize) > CELLS_MAX {
+            self.found.add(too_many(place));
+            return Vec::new();
+        }
+        match range::levels(self.ranges, sample, sampler.draw) {
+            Ok(points) => {
+                if let Some(note) = range::note(sample, points.len()) {
+                    self.notes.add(Problem::new(place, note));
+                }
+                let part = |(range, amount): (&RangeFactor<'_>, Amount)| (amount, range.level(amount));
+                points.into_iter().map(|point| self.ranges.iter().zip(point).map(part).collect()).collect()
+            }
+            Err(reason) => {
+                self.found.add(Problem::new(place.or(file.span_of("factor")), format!("`sample`: {reason}")));
+                Vec::new()
+            }
+        }
+    }
+}
+
+impl RangeInfo {
+    fn of(factor: &RangeFactor<'_>) -> Self {
+        Self {
+            name: factor.name.into(),
+            ends: factor.range.ends(),
+            scale: factor.range.scale(),
+            sets: factor.keys(),
+        }
     }
 }
 
@@ -260,10 +408,11 @@ fn entries_of(node: &Node) -> &[Entry] {
     node.table().map_or(&[], Vec::as_slice)
 }
 
-/// The factors, whose names and levels can stand in a cell's key.
-fn factors<'a>(file: &'a Node, found: &mut Findings) -> Vec<Factor<'a>> {
+/// The factors with named levels, and those that are ranges; names can stand in a cell's key.
+fn factors<'a>(file: &'a Node, found: &mut Findings) -> (Vec<Factor<'a>>, Vec<RangeFactor<'a>>) {
     let entries = file.get("factor").map_or(&[][..], entries_of);
-    for label in entries.iter().flat_map(|factor| std::iter::once(factor).chain(entries_of(&factor.node))) {
+    let named = entries.iter().filter(|factor| !range::is_range(&factor.node));
+    for label in entries.iter().chain(named.clone().flat_map(|factor| entries_of(&factor.node))) {
         let stray = |c: char| c.is_whitespace() || c.is_control() || ",=".contains(c);
         if label.key.is_empty() || label.key.contains(stray) {
             let message = format!(
@@ -274,7 +423,8 @@ fn factors<'a>(file: &'a Node, found: &mut Findings) -> Vec<Factor<'a>> {
             found.add(Problem::new(label.span, message));
         }
     }
-    entries.iter().map(|factor| Factor { name: &factor.key, levels: entries_of(&factor.node) }).collect()
+    let factors = named.map(|factor| Factor { name: &factor.key, levels: entries_of(&factor.node) });
+    (factors.collect(), range::read(entries, found))
 }
 
 /// The file without what belongs to the study.

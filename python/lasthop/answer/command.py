@@ -9,6 +9,7 @@ import click
 
 from lasthop.completion import complete_only
 from lasthop.options import quiet_option, table_out_option
+from lasthop.space import space_lines
 
 _ROWS = 24
 _SENTENCES = 4
@@ -71,7 +72,7 @@ def summary_command(
     if out is not None:
         captures.write_output(whole_table(sections, shown), out)
     if not quiet:
-        for line in [*answer_lines(sections, shown), *precision_lines(folder)]:
+        for line in [*answer_lines(sections, shown), *space_lines(folder), *precision_lines(folder)]:
             click.echo(line)
 
 
@@ -163,7 +164,7 @@ def compare_command(
     if plot is not None:
         write_forest(compared, plot)
     if not quiet:
-        for line in compare_lines(compared):
+        for line in [*compare_lines(compared), *space_lines(folder)]:
             click.echo(line)
 
 
@@ -178,4 +179,4 @@ def short_answer(folder: Path, *, study: bool) -> list[str]:
     if study:
         return [*precision, f"Medians of every cell, with intervals: {command}"]
     shown = Shown(rows=_ROWS, sentences=_SENTENCES, rest=command)
-    return ["", *answer_lines(read_sections(folder), shown), *precision, ""]
+    return ["", *answer_lines(read_sections(folder), shown), *space_lines(folder), *precision, ""]

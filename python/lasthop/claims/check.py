@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lasthop import _core
 from lasthop.campaign import finished
 from lasthop.catalogue import SCENARIO_FILE, find_study
 from lasthop.claims import NOT_UPHELD, UPHELD
@@ -14,6 +13,7 @@ from lasthop.claims.file import CLAIMS_FILE, claims_file, load_claims
 from lasthop.claims.records import Records
 from lasthop.claims.tables import place_text
 from lasthop.errors import InputError, nearest
+from lasthop.space import read_study
 
 _STYLES = {UPHELD: "green", NOT_UPHELD: "red"}
 
@@ -25,7 +25,7 @@ def check(folder: Path, scenario: Path | None) -> list[Outcome]:
     """
     identity = finished(folder)["identity"]
     file = scenario or find_study(identity["scenario"]) / SCENARIO_FILE
-    study = _core.load(str(file))
+    study = read_study(file)
     if study.digest != identity["scenario_digest"]:
         raise InputError(
             f"{folder} holds results of a different scenario than {file}, or of a different version of it. Run it "

@@ -16,7 +16,8 @@ from lasthop.kernel.engine import KERNEL
 from lasthop.kernel.store import Kernel, find_kernel
 from lasthop.live.engine import LIVE
 from lasthop.provenance import usable_cores
-from lasthop.selection import select_cells
+from lasthop.selection import all_levels, select_cells
+from lasthop.space import read_study
 
 
 @click.command("crosscheck")
@@ -87,10 +88,10 @@ def crosscheck_command(
     others = ([] if no_model else [MODEL]) + ([LIVE] if live else [])
     if not others:
         raise InputError("--no-model leaves nothing to compare with: give --live too.")
-    study = _core.load(str(find_scenario(scenario)))
+    study = read_study(find_scenario(scenario))
     plan = Plan(
         study=study,
-        cells=select_cells(study.cells, study.factors, only),
+        cells=select_cells(study.cells, all_levels(study), only),
         seed=study.seed if seed is None else seed,
         replications=replications,
     )

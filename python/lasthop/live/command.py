@@ -10,12 +10,12 @@ from typing import Any, NoReturn
 
 import click
 
-from lasthop import _core
 from lasthop.completion import complete_links, complete_only
 from lasthop.errors import InputError
 from lasthop.live.presets import find_link, presets
 from lasthop.live.process import SPIN_US, child_arguments
-from lasthop.selection import select_cell
+from lasthop.selection import all_levels, select_cell
+from lasthop.space import read_study
 
 _SPIN_MAX_US = 1000
 
@@ -106,8 +106,8 @@ def shell_command(
         raise InputError("Which last hop? Give --link PRESET or --link FILE; --list lists the presets.")
     if status and quiet:
         raise InputError("--status and --quiet contradict each other: give one of them.")
-    study = _core.load(str(find_link(link)))
-    cell = select_cell(study.cells, study.factors, key, only)
+    study = read_study(find_link(link))
+    cell = select_cell(study.cells, all_levels(study), key, only)
     request = {
         "scenario": json.loads(cell.scenario),
         "seed": study.seed if seed is None else seed,
@@ -130,7 +130,7 @@ def _list() -> None:
     files = presets()
     width = max(map(len, files))
     for name, file in files.items():
-        click.echo(f"{name:<{width}}  {_core.load(str(file)).title}")
+        click.echo(f"{name:<{width}}  {read_study(file).title}")
 
 
 def _style(status: bool, quiet: bool, *, interactive: bool) -> str:

@@ -1,9 +1,9 @@
-"""Pictures of many runs for papers, by matplotlib: boxes, distribution functions, means against a factor."""
+"""Pictures of many runs for papers, by matplotlib: boxes, distribution functions, means against a factor, bands."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,15 @@ import numpy as np
 
 from lasthop.pictures import levels
 from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS
-from lasthop.pictures.results import BOX, CDF, LINE, Chart, Group, ResultPanel
+from lasthop.pictures.results import BAND, BOX, CDF, LINE, Chart, Group, ResultPanel
 from lasthop.pictures.static import LEGEND, WIDTHS_IN, save, wrapped
 from lasthop.statistics import mean_intervals
-from lasthop.units import axis_title
+from lasthop.units import Scale, axis_title, scale
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 _PANEL_HEIGHT_IN = 1.75
@@ -77,7 +78,15 @@ def _across(panels: int, columns: int) -> int:
 
 
 def _x_title(chart: Chart) -> str:
+    if chart.over is not None:
+        unit = _range_scale(chart).unit
+        return f"{chart.x} ({unit})" if unit else chart.x
     return axis_title(chart.y, chart.scale) if chart.kind == CDF else chart.x
+
+
+def _range_scale(chart: Chart) -> Scale:
+    assert chart.over is not None
+    return scale(chart.over.unit, [chart.over.high])
 
 
 def _y_title(chart: Chart) -> str:
@@ -99,7 +108,7 @@ def _scaled(chart: Chart, group: Group) -> list[float]:
 
 
 def _draw_panel(axes: Axes, chart: Chart, panel: ResultPanel, width_in: float) -> None:
-    {BOX: _draw_boxes, LINE: _draw_lines, CDF: _draw_distributions}[chart.kind](axes, chart, panel)
+    {BOX: _draw_boxes, LINE: _draw_lines, CDF: _draw_distributions, BAND: _draw_bands}[chart.kind](axes, chart, panel)
     if panel.title:
         axes.set_title("\n".join(wrapped([panel.title], 0.85 * width_in)), fontsize=8)
 
@@ -110,6 +119,8 @@ def _lay_out_values(grid: Sequence[Axes], chart: Chart) -> None:
     for axes in grid:  # a row shares its axis: setting the first of them sets all
         if chart.kind == CDF:
             axes.set_ylim(0, 1.02)
+        elif chart.over is not None and chart.over.logarithmic and levels.is_logarithmic(values):
+            _make_logarithmic(axes.set_yscale, axes.yaxis)
         elif 0 <= min(values) <= _FROM_ZERO * max(values):
             top = axes.get_ylim()[1]
             axes.set_ylim(-0.02 * top, 1.04 * top)  # values of zero show above the edge
@@ -164,9 +175,35 @@ def _draw_distributions(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
         axes.ecdf(_scaled(chart, group), linewidth=1.1, **_look(chart, group.hue))
 
 
+def _draw_bands(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
+    factor = _range_scale(chart).factor
+    for group in panel.groups:
+        color = _look(chart, group.hue)["color"]
+        x, values = np.array(group.at, dtype=float) * factor, np.array(_scaled(chart, group))
+        axes.plot(x, values, ".", color=color, markersize=4, alpha=0.55, markeredgewidth=0)
+        if len(values) <= chart.window:
+            continue
+        neighbours = np.lib.stride_tricks.sliding_window_view(values, chart.window)
+        low, middle, high = np.percentile(neighbours, [10, 50, 90], axis=1)
+        centres = np.median(np.lib.stride_tricks.sliding_window_view(x, chart.window), axis=1)
+        axes.fill_between(centres, low, high, color=color, alpha=0.2, linewidth=0)
+        axes.plot(centres, middle, linewidth=1.2, **_look(chart, group.hue))
+    if chart.over is not None and chart.over.logarithmic:
+        _make_logarithmic(axes.set_xscale, axes.xaxis)
+
+
+def _make_logarithmic(set_scale: Callable[[str], object], axis: Axis) -> None:
+    """Make an axis logarithmic, with plain numbers at its ticks."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    set_scale("log")
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def _lay_out_levels(grid: Sequence[Axes], chart: Chart, width_in: float) -> None:
     """Put the levels under the axes: where their numbers are, or side by side; slanted if there is no room."""
-    if chart.kind == CDF:
+    if chart.kind in (CDF, BAND):
         return
     shown = [axes for axes in grid if axes.get_visible()]
     values = levels.numbers(chart.x_levels) if chart.kind == LINE else None

@@ -33,8 +33,8 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
     "--kind",
     "kinds",
     metavar="KIND,...",
-    help="One run: any of waterfall, sequence, cwnd, rtt, queue, throughput.  [default: all]  Results: box, cdf or "
-    "line.  [default: line over three or more numeric levels, otherwise box]",
+    help="One run: any of waterfall, sequence, cwnd, rtt, queue, throughput.  [default: all]  Results: band, box, "
+    "cdf or line.  [default: band over a range, line over three or more numeric levels, otherwise box]",
 )
 @click.option(
     "--flow",
@@ -57,7 +57,8 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
 @click.option(
     "--x",
     metavar="FACTOR",
-    help="Results: the factor on the horizontal axis; may be role.  [default: the last factor with several levels]",
+    help="Results: the factor on the horizontal axis; may be role.  [default: the first range, or else the last factor "
+    "with several levels]",
 )
 @click.option(
     "--hue",
@@ -97,6 +98,7 @@ def plot_command(context: click.Context, /, *, scenario: str, quiet: bool, **_: 
     Kinds of pictures of results, which draw a metric against a factor:
 
     \b
+      band        runs, running median, and 10th to 90th percentile over a range
       line        means with 95 % intervals
       box         quartiles and extremes over the replications at each level
       cdf         distribution functions of all values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,15 +13,17 @@ import polars as pl
 from lasthop import units
 from lasthop.answer.sections import with_counts, with_losses
 from lasthop.beside import Tables
-from lasthop.campaign import factor_column, finished
+from lasthop.campaign import RUNS, factor_column, finished
 from lasthop.errors import InputError, nearest
+from lasthop.folder import read_rows
 from lasthop.pictures import levels
 from lasthop.pictures.marks import FLOW_COLORS
 from lasthop.pictures.panels import KINDS
 from lasthop.selection import check_role, select_combinations
+from lasthop.space import AT, Range, Space, read_space
 
-BOX, CDF, LINE = "box", "cdf", "line"
-RESULT_KINDS = (BOX, CDF, LINE)
+BOX, CDF, LINE, BAND = "box", "cdf", "line", "band"
+RESULT_KINDS = (BAND, BOX, CDF, LINE)
 MOST_RESULT_PANELS = 12
 """So many combinations of the factors on neither axis have a panel."""
 MOST_HUES = 14
@@ -30,6 +33,7 @@ _HEADLINES = ("response_time_s", "fct_mean_s", "elapsed_s", "throughput_Bps", "e
 """What a table is drawn by, in order of preference, if it has a value in every row."""
 _NOT_DRAWN = frozenset({"start_s", *_REPLICATION})
 _TRANSFER = "is_transfer"
+_LEAST_WINDOW = 5
 _FEW_LEVELS = 3
 """From so many numeric levels on, a metric is drawn against them as a line."""
 
@@ -48,11 +52,15 @@ class ResultRequest:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Values of one level of `hue` at one level of `x`, in the unit of the records; one for each replication."""
+    """Values of one level of `hue` at one level of `x`, in the unit of the records; one for each replication.
+
+    Over a range they stand `at` its levels, in the order of these.
+    """
 
     x: str
     hue: str
     values: Sequence[float]
+    at: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,8 @@ class ResultPanel:
 class Chart:
     """Panels over the same levels, of the scenario `name`.
 
-    `x` and `hue` are the factors' names, or empty; `scale` is that of the values.
+    `x` and `hue` are the factors' names, or empty; `scale` is that of the values. `over` is the range on the horizontal
+    axis, if it is one.
     """
 
     name: str
@@ -80,6 +89,13 @@ class Chart:
     panels: list[ResultPanel]
     scale: units.Scale
     notes: list[str]
+    over: Range | None = None
+
+    @property
+    def window(self) -> int:
+        """How many neighbours a band is made of: an eighth of the values, and at least five."""
+        most = max(len(group.values) for panel in self.panels for group in panel.groups)
+        return max(_LEAST_WINDOW, math.ceil(most / 8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +130,31 @@ def result_kind(text: str | None) -> str | None:
 def read_chart(folder: Path, request: ResultRequest) -> Chart:
     """Read what to draw from finished results; raise InputError if there are none, or not what was asked for."""
     manifest = finished(folder)
+    axis = _range_axis(read_space(folder), request)
+    places = None if axis is None else read_space(folder).places(read_rows(folder / RUNS), axis)
     metric, rows = _choose_metric(_chosen(_all_rows(Tables.read(folder)), request), request.y)
     here = rows.frame.drop_nulls(metric)
     rows = replace(rows, frame=here, missing=rows.frame.height - here.height)
-    return _chart(str(manifest["identity"]["scenario"]), rows, metric, request)
+    name = str(manifest["identity"]["scenario"])
+    if axis is None or places is None:
+        return _chart(name, rows, metric, request)
+    return _band(name, rows, metric, request, (axis, places))
+
+
+def _range_axis(space: Space, request: ResultRequest) -> Range | None:
+    """Return the range on the horizontal axis: the one asked for, or the first where nothing else is."""
+    ranges = {one.name: one for one in space.ranges.values()}
+    if request.kind == BAND and not ranges:
+        raise InputError(f"--kind {BAND}: no factor of these results is a range; draw them as {BOX} or {LINE}.")
+    if request.x in ranges and request.kind not in (None, BAND):
+        raise InputError(
+            f"--kind {request.kind}: {request.x} is a range, drawn as {BAND}; choose a named factor with --x."
+        )
+    if request.kind == BAND and request.x is not None and request.x not in ranges:
+        raise InputError(f"--x {request.x}: a {BAND} is drawn over a range; choose one of {', '.join(ranges)}.")
+    if request.x is None and request.kind in (None, BAND):
+        return next(iter(ranges.values()), None)
+    return ranges.get(request.x or "")
 
 
 def _all_rows(tables: Tables) -> list[_Rows]:
@@ -205,19 +242,25 @@ def _factor(rows: _Rows, option: str, asked: str) -> str:
 
 def _axes(rows: _Rows, request: ResultRequest) -> tuple[str, str]:
     """Return the factors of the horizontal axis and of the colours; an empty name for none."""
+    if request.kind == BAND:
+        return "", _hue(rows, request, "")
     if request.kind == CDF and request.x is not None:
         raise InputError(f"--x {request.x}: a CDF has the metric on its horizontal axis; choose --y and --hue.")
     varied = rows.varied()
-    x = hue = ""
+    x = ""
     if request.x is not None:
         x = _factor(rows, "--x", request.x)
     elif request.kind != CDF:
         free = [name for name in varied if name not in (request.hue, rows.who)]
         x = (free or [rows.who if rows.who in varied and rows.who != request.hue else ""])[-1] or ""
+    return x, _hue(rows, request, x)
+
+
+def _hue(rows: _Rows, request: ResultRequest, x: str) -> str:
     if request.hue is not None:
         hue = _factor(rows, "--hue", request.hue)
     else:
-        free = [name for name in varied if name != x and len(rows.levels(name)) <= len(FLOW_COLORS)]
+        free = [name for name in rows.varied() if name != x and len(rows.levels(name)) <= len(FLOW_COLORS)]
         hue = rows.who if rows.who in free else (free or [""])[-1]
     if hue and hue == x:
         raise InputError(f"--hue {hue}: it is on the horizontal axis already; choose another factor.")
@@ -226,7 +269,7 @@ def _axes(rows: _Rows, request: ResultRequest) -> tuple[str, str]:
             f"--hue {hue}: it has {len(rows.levels(hue))} levels, but a reader can tell only {MOST_HUES} apart; choose "
             "some with --only."
         )
-    return x, hue or ""
+    return hue or ""
 
 
 def _chart(name: str, rows: _Rows, metric: str, request: ResultRequest) -> Chart:
@@ -244,15 +287,46 @@ def _chart(name: str, rows: _Rows, metric: str, request: ResultRequest) -> Chart
     return Chart(name, kind, metric, x, hue, x_levels, hue_levels, shown, scale, notes)
 
 
+def _band(name: str, rows: _Rows, metric: str, request: ResultRequest, over: tuple[Range, pl.DataFrame]) -> Chart:
+    """Return a chart over a range, whose level in each replication is in the column `AT` of `over`."""
+    axis, places = over
+    x, hue = _axes(rows, replace(request, kind=BAND))
+    rest = [name for name in rows.varied() if name != hue]
+    panels = _panels(rows, metric, (x, hue), rest, each_row=False, places=places)
+    shown = panels[:MOST_RESULT_PANELS]
+    drawn = [group for panel in shown for group in panel.groups]
+    hue_levels = [level for level in _levels(rows, hue) if level in {group.hue for group in drawn}]
+    scale = units.scale_of(metric, [value for group in drawn for value in group.values])
+    chart = Chart(name, BAND, metric, axis.name, hue, [""], hue_levels, shown, scale, [], axis)
+    least = min(len(group.values) for group in drawn)
+    method = (
+        f"Dots: runs. Line and band: running median and 10th to 90th percentile of {chart.window} neighbours."
+        if least > chart.window
+        else f"Dots: runs. A band takes more than {chart.window} of them."
+    )
+    return replace(chart, notes=[method, *_remarks(rows, metric, BAND, len(panels), rest)])
+
+
 def _levels(rows: _Rows, factor: str) -> list[str]:
     return rows.levels(factor) if factor else [""]
 
 
 def _panels(
-    rows: _Rows, metric: str, axes: tuple[str, str], rest: Sequence[str], *, each_row: bool
+    rows: _Rows,
+    metric: str,
+    axes: tuple[str, str],
+    rest: Sequence[str],
+    *,
+    each_row: bool,
+    places: pl.DataFrame | None = None,
 ) -> list[ResultPanel]:
-    """Return a panel for each combination of the levels of `rest` that has values."""
+    """Return a panel for each combination of the levels of `rest` that has values.
+
+    `places` has the level of a range in each replication, by which groups are ordered.
+    """
     values = rows.frame if each_row else _per_replication(rows, metric)
+    if places is not None:
+        values = values.join(places, on=_REPLICATION, how="left").sort(AT, *_REPLICATION)
     columns = [pl.col(name) if name else pl.lit("") for name in axes]
     keyed = values.with_columns(x_level=columns[0], hue_level=columns[1])
     pairs = list(itertools.product(*(_levels(rows, name) for name in axes)))
@@ -261,9 +335,14 @@ def _panels(
     for combination in itertools.product(*(rows.levels(name) for name in rest)):
         if (own := parts.get(combination)) is None:
             continue
-        groups = {pair: frame[metric].to_list() for pair, frame in own.group_by("x_level", "hue_level")}
+        groups = dict(own.group_by("x_level", "hue_level", maintain_order=True))
         title = ", ".join(f"{name}\u00a0=\u00a0{level}" for name, level in zip(rest, combination, strict=True))
-        panels.append(ResultPanel(title, [Group(a, b, groups[a, b]) for a, b in pairs if (a, b) in groups]))
+        found = [(a, b, groups[a, b]) for a, b in pairs if (a, b) in groups]
+        panels.append(
+            ResultPanel(
+                title, [Group(a, b, f[metric].to_list(), f[AT].to_list() if AT in f else []) for a, b, f in found]
+            )
+        )
     return panels
 
 

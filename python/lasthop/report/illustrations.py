@@ -33,12 +33,16 @@ def illustrated(results: Results) -> Iterator[tuple[FigureSpec, ChosenRun]]:
 
 def _median_run(results: Results) -> Iterator[FigureSpec]:
     """Choose a typical replication of the first set of the first cell: that with the median of the headline metric."""
-    first = results.campaign.plan.cells[0]
-    flows = results.flows if results.flows.is_empty() else results.flows.filter(in_cell(first.levels), set=1)
+    plan = results.campaign.plan
+    first = plan.cells[0]
+    # Of a space these are the replications of its first point.
+    named = in_cell({factor: level for factor, level in first.levels.items() if factor in results.factors})
+    own_runs = named & (pl.col("set") == 1) & (pl.col("replication") <= plan.replications)
+    flows = results.flows if results.flows.is_empty() else results.flows.filter(own_runs)
     if flows.is_empty() or flows.filter(replication=1).height > _MOST_FLOWS or not results.things:
         return
     thing = results.things[0]
-    own = thing.rows.filter(in_cell(first.levels), set=1)
+    own = thing.rows.filter(own_runs)
     # A replication in which something has no value, since it did not end, is worse than any that has all.
     ranked = (
         own.group_by("replication")
@@ -47,7 +51,7 @@ def _median_run(results: Results) -> Iterator[FigureSpec]:
     )
     middle = ranked.row((ranked.height - 1) // 2, named=True)
     number, value = int(middle["replication"]), middle[thing.metric]
-    of = "the only cell" if len(results.campaign.plan.cells) == 1 else f"the first cell ({first.key})"
+    of = "the only cell" if len(plan.cells) == 1 else f"the first cell ({first.key})"
     if ranked.height == 1:
         yield FigureSpec(first.key, f"The only replication of {of}", number)
         return

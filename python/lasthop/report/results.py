@@ -77,6 +77,7 @@ class Results:
     summary: pl.DataFrame
     pages: pl.DataFrame | None = None
     shorts: pl.DataFrame | None = None
+    runs: pl.DataFrame = field(default_factory=pl.DataFrame)
     assets: Assets | None = None
     comparison: pl.DataFrame | None = None
     agreement: Sequence[Agreement] = field(default_factory=list)
@@ -95,7 +96,7 @@ class Results:
     @functools.cached_property
     def tables(self) -> Tables:
         """All records."""
-        return Tables(self.flows, self.campaign.run_rows(), self.pages, self.shorts, looks_of(self.campaign.manifest))
+        return Tables(self.flows, self.runs, self.pages, self.shorts, looks_of(self.campaign.manifest))
 
     @functools.cached_property
     def things(self) -> list[Timed]:

@@ -1,7 +1,7 @@
 //! Every wrong file gets one paragraph with file, line, reason and suggestion.
 
 use crate::support::{BASE, FACTORS, base_with, error, errors, read};
-use lasthop_scenario::Study;
+use lasthop_scenario::{Sampler, Study};
 
 /// What to replace in the base, by what; the line blamed; texts the message must contain.
 type Case = (&'static str, &'static str, usize, &'static [&'static str]);
@@ -581,12 +581,14 @@ fn syntax_and_encoding() {
         let units = std::iter::once('\u{feff}' as u16).chain(BASE.encode_utf16());
         let bytes: Vec<u8> =
             units.flat_map(|u| if little_endian { u.to_le_bytes() } else { u.to_be_bytes() }).collect();
-        let error = Study::from_bytes(&bytes, "f.toml").unwrap_err().to_string();
+        let error = Study::from_bytes(&bytes, "f.toml", &Sampler::NONE).unwrap_err().to_string();
         assert!(error.starts_with("f.toml:1: the file is UTF-16") && error.contains("UTF-8"), "{error}");
     }
-    let latin = Study::from_bytes(b"name = \"a\"\ntitle = \"\xe9\"\n", "f.toml").unwrap_err().to_string();
+    let latin = Study::from_bytes(b"name = \"a\"\ntitle = \"\xe9\"\n", "f.toml", &Sampler::NONE)
+        .unwrap_err()
+        .to_string();
     assert!(latin.starts_with("f.toml:2: the file is not UTF-8"), "{latin}");
-    assert!(Study::from_bytes(format!("\u{feff}{BASE}").as_bytes(), "f.toml").is_ok());
+    assert!(Study::from_bytes(format!("\u{feff}{BASE}").as_bytes(), "f.toml", &Sampler::NONE).is_ok());
     let windows_lines = base_with("seed = 7", "seeds = 7").replace('\n', "\r\n");
     assert_eq!(error(&windows_lines).line, Some(3));
     assert!(errors("").iter().any(|error| error.message.contains("add a table [[flow]]")));

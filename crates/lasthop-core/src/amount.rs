@@ -1,0 +1,215 @@
+//! Numbers of any kind, with their unit, and ranges of them: what a numeric factor varies.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::time;
+use crate::units::{self, BYTES_UNITS, PACKET_UNITS, ParseError, RATE_UNITS, UnitTable};
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bits per second.
+    Rate,
+    /// Nanoseconds.
+    Duration,
+    /// Bytes.
+    Size,
+    /// Packets of a queue.
+    Packets,
+    /// A whole number without a unit.
+    Whole,
+    /// A number without a unit.
+    Real,
+}
+
+const TABLES: [(Kind, &UnitTable); 4] = [
+    (Kind::Rate, &RATE_UNITS),
+    (Kind::Duration, &time::UNITS),
+    (Kind::Size, &BYTES_UNITS),
+    (Kind::Packets, &PACKET_UNITS),
+];
+
+/// From here on not every whole number is a float.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
+impl Kind {
+    fn table(self) -> Option<&'static UnitTable> {
+        TABLES.iter().find(|(kind, _)| *kind == self).map(|(_, table)| *table)
+    }
+
+    /// With its article: "a rate".
+    pub fn what(self) -> &'static str {
+        self.table().map_or("a number", |table| table.what)
+    }
+
+    /// The unit of [`Amount::number`]; empty if there is none.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Rate => "bit/s",
+            Self::Duration => "s",
+            Self::Size => "B",
+            Self::Packets => "packets",
+            Self::Whole | Self::Real => "",
+        }
+    }
+
+    /// True for what is counted: every whole number between two others is a level of its own.
+    pub const fn is_count(self) -> bool {
+        matches!(self, Self::Packets | Self::Whole)
+    }
+}
+
+/// A number of some kind. Displays without blanks and to the last digit: "1.23457Mbit/s".
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Amount {
+    /// What it counts.
+    pub kind: Kind,
+    /// How many; a whole number for all kinds but [`Kind::Real`], and exact.
+    value: f64,
+}
+
+impl Amount {
+    /// A number without a unit; none if it is not finite.
+    pub fn real(value: f64) -> Option<Self> {
+        value.is_finite().then_some(Self { kind: Kind::Real, value })
+    }
+
+    /// A whole number without a unit; none if it is so large that floats skip some.
+    pub fn whole(value: i64) -> Option<Self> {
+        let value = value as f64;
+        (value.abs() < WHOLE_MAX).then_some(Self { kind: Kind::Whole, value })
+    }
+
+    /// The number in the unit of its kind.
+    pub fn number(self) -> f64 {
+        if self.kind == Kind::Duration { self.value / 1e9 } else { self.value }
+    }
+
+    /// True if the numbers of its kind are whole in their unit.
+    pub fn is_whole(self) -> bool {
+        !matches!(self.kind, Kind::Duration | Kind::Real)
+    }
+
+    /// The same number for one that may be real.
+    #[must_use]
+    pub fn as_real(self) -> Self {
+        Self { kind: if self.kind == Kind::Whole { Kind::Real } else { self.kind }, ..self }
+    }
+}
+
+impl FromStr for Amount {
+    type Err = ParseError;
+
+    /// Reads a number with a unit.
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let number = |c: char| c.is_ascii_digit() || "-\u{2212}.".contains(c);
+        let unit = text.trim().trim_start_matches(number).trim();
+        if unit.is_empty() {
+            return Err(ParseError::new(format!(
+                "{text:?} has no unit: write for example \"64 kbit/s\", or a number without quotation marks"
+            )));
+        }
+        let names = TABLES.iter().flat_map(|(_, table)| table.units.iter().map(|(name, _)| *name));
+        let meant = units::nearest(unit, names).unwrap_or_default();
+        let has_it = |(_, table): &&(Kind, &UnitTable)| table.units.iter().any(|(name, _)| *name == meant);
+        let (kind, table) = TABLES.iter().find(has_it).unwrap_or(&TABLES[0]);
+        let value = table.parse(text)? as f64;
+        if value >= WHOLE_MAX {
+            return Err(ParseError::new(format!("{text:?} is too large for {}", table.what)));
+        }
+        Ok(Self { kind: *kind, value })
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(table) = self.kind.table() else { return self.value.fmt(f) };
+        let value = self.value as u64;
+        let fits = |size: u64| size <= value && 10_u64.pow(size.ilog10()) == size;
+        let (name, size) = table.units.iter().rfind(|(_, size)| fits(*size)).unwrap_or(&table.units[0]);
+        write!(f, "{}", value / size)?;
+        if !value.is_multiple_of(*size) {
+            let digits = format!("{:0width$}", value % size, width = size.ilog10() as usize);
+            write!(f, ".{}", digits.trim_end_matches('0'))?;
+        }
+        f.write_str(name)
+    }
+}
+
+/// How the levels of a range are spread between its ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal differences are equally likely.
+    #[default]
+    Linear,
+    /// Equal ratios are equally likely.
+    Log,
+}
+
+/// Everything between two numbers of one kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    from: Amount,
+    to: Amount,
+    scale: Scale,
+}
+
+/// Levels are rounded to a decimal that is at most this share of the range away.
+const RESOLUTION: f64 = 1e-5;
+
+impl Range {
+    /// From `from` to `to`; none unless both are of one kind, the first is less, and above zero on a logarithmic scale.
+    pub fn new(from: Amount, to: Amount, scale: Scale) -> Option<Self> {
+        let ordered = from.kind == to.kind && from.value < to.value;
+        let drawn = scale == Scale::Linear || from.value > 0.0;
+        (ordered && drawn).then_some(Self { from, to, scale })
+    }
+
+    /// The ends.
+    pub const fn ends(&self) -> [Amount; 2] {
+        [self.from, self.to]
+    }
+
+    /// How levels are spread.
+    pub const fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// The level below which the share `share` of the range lies, `0.0..=1.0`, rounded to few digits. It depends on
+    /// nothing else.
+    pub fn at(&self, share: f64) -> Amount {
+        let Self { from, to, scale } = *self;
+        // Every whole number has as much of the range as any other: 1 to 3 is everything from 1 to less than 4.
+        let beyond = if from.kind.is_count() { to.value + 1.0 } else { to.value };
+        let (value, width) = match scale {
+            Scale::Linear => (from.value + share * (beyond - from.value), beyond - from.value),
+            Scale::Log => {
+                let width = libm::log(beyond / from.value);
+                let value = from.value * libm::exp(share * width);
+                (value, value * width)
+            }
+        };
+        let rounded = if from.kind.is_count() {
+            libm::floor(value)
+        } else {
+            round(value, width * RESOLUTION, from.kind == Kind::Real)
+        };
+        Amount { value: rounded.clamp(from.value, to.value), ..from }
+    }
+}
+
+/// Rounds to a power of ten no larger than `step`, or to a whole number if that may not be less than one.
+fn round(value: f64, step: f64, real: bool) -> f64 {
+    let digits = libm::floor(libm::log10(step));
+    if digits < 0.0 {
+        let decimals = if real { -digits as usize } else { 0 };
+        // Through the text: a product of powers of ten would not be the nearest float.
+        return format!("{value:.decimals$}").parse().unwrap_or(value);
+    }
+    let step = libm::pow(10.0, digits);
+    libm::round(value / step) * step
+}
+
+#[cfg(test)]
+mod tests;
