@@ -51,9 +51,10 @@ test: lint test-rust test-python ## build, check the style and run all tests but
 test-long: build test-tools kernel ## run the statistical checks that take minutes
 	$(BIN)/pytest -m long
 
+# Clippy takes the profile of the tests, which then need not compile build scripts and macros again.
 lint: build lint-tools ## formatting, strict lints, types, sans-IO, no circles of modules
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked --workspace --all-targets --profile test -- -D warnings
 	scripts/check-sans-io --self-test
 	scripts/check-sans-io
 	scripts/check-cycles --self-test
