@@ -308,6 +308,9 @@ pub enum CongestionControl {
     Reno,
     /// CUBIC (RFC 9438) with `HyStart`, as Linux has it. The model engine has it under the stack `linux-6` only.
     Cubic,
+    /// Vegas (Brakmo and Peterson 1995), as Linux has it: the window follows the delay, and losses as under Reno. The
+    /// model engine has it under the stack `linux-6` only.
+    Vegas,
     /// BBR, as Linux has it. Runs with real TCP only: not on the model engine.
     Bbr,
     /// What tests of pacing need.

@@ -11,6 +11,7 @@ mod pacer;
 mod rate;
 mod reno;
 mod segments;
+mod vegas;
 
 use lasthop_core::Rate;
 
@@ -238,6 +239,7 @@ macro_rules! algorithms {
 algorithms! {
     Reno(Reno<Segments>),
     Cubic(Cubic),
+    Vegas(vegas::Vegas),
     #[cfg(test)]
     Paced(paced::Paced),
 }
