@@ -284,9 +284,12 @@ impl Endpoint {
         if self.phase == Phase::Aborted {
             return None;
         }
-        let due = [self.sender.timer(), self.receiver.delayed_ack_due(), self.fin_wait];
-        let timer = due.into_iter().flatten().min().map(|tick| self.clock.begin(tick));
-        [timer, self.sender.release()].into_iter().flatten().min()
+        let [sender, receiver, peer] = [self.sender.timer(), self.receiver.delayed_ack_due(), self.fin_wait]
+            .map(|due| due.unwrap_or(Tick::MAX));
+        let due = sender.min(receiver).min(peer);
+        let timer = (due < Tick::MAX).then(|| self.clock.begin(due));
+        let Some(release) = self.sender.release() else { return timer };
+        Some(timer.map_or(release, |timer| timer.min(release)))
     }
 
     /// Runs the timers that are due.

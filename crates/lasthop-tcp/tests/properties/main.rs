@@ -54,7 +54,11 @@ fn config() -> impl Strategy<Value = TcpConfig> {
 
 /// As [`config`], of the sender of Linux 6.
 fn modern() -> impl Strategy<Value = TcpConfig> {
-    let growth = prop_oneof![Just(CongestionControl::Reno), Just(CongestionControl::Cubic)];
+    let growth = prop_oneof![
+        Just(CongestionControl::Reno),
+        Just(CongestionControl::Cubic),
+        Just(CongestionControl::Vegas)
+    ];
     (any::<[bool; 8]>(), growth, 1..12u32, 4..64u32).prop_map(
         |([sack, dsack, timestamps, eifel, ecn, rack, probe, frto], growth, window, receive_window)| {
             let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("complete");
