@@ -25,6 +25,8 @@ from lasthop.campaign import Campaign, Plan
 from lasthop.claims.records import Records
 from lasthop.cli import EXIT_INPUT, EXIT_OK, main
 from lasthop.errors import InputError, InterruptedCampaignError
+from lasthop.pictures.charts import chart_figure
+from lasthop.pictures.results import ResultRequest, read_chart
 from lasthop.runner import Threads
 from lasthop.statistics import CONFIDENCE, mean_intervals, quantile_intervals
 from lasthop.until.language import parse
@@ -356,6 +358,16 @@ def test_comparisons_and_analyses_of_variance_take_the_common_replications(
     assert main(anova) == EXIT_OK
     assert Records.read(precise, ["queue"]).confidence == pytest.approx(1 - 0.05 / 21)
     assert f"{least} replications" in capsys.readouterr().out
+
+
+def test_error_bars_hold_over_all_looks(precise: Path) -> None:
+    request = ResultRequest(y="elapsed_s", x="queue", role="download", kind="line")
+    chart = read_chart(precise, request)
+    figure = chart_figure(chart, 1)
+    (line,) = [bars.get_segments() for bars in figure.axes[0].collections]
+    values = pl.read_parquet(precise / "flows.parquet").filter(flow="download", queue="short")["elapsed_s"].to_numpy()
+    _, low, high = mean_intervals(values, 1 - 0.05 / 21)
+    assert sorted(line[chart.x_levels.index("short")][:, 1]) == pytest.approx([low, high])
 
 
 def test_progress_counts_chains_that_begin_anew(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from lasthop.pictures import levels
 from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS
 from lasthop.pictures.results import BAND, BOX, CDF, LINE, Chart, Group, ResultPanel
 from lasthop.pictures.static import LEGEND, WIDTHS_IN, save, wrapped
-from lasthop.statistics import mean_intervals
+from lasthop.statistics import CONFIDENCE, mean_intervals, shared
 from lasthop.units import Scale, axis_title, scale
 
 if TYPE_CHECKING:
@@ -163,7 +163,8 @@ def _draw_lines(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
         groups = [group for group in panel.groups if group.hue == hue]
         if not groups:
             continue
-        means, lows, highs = np.array([mean_intervals(_scaled(chart, group)) for group in groups]).T
+        confidence = shared(CONFIDENCE, chart.looks)
+        means, lows, highs = np.array([mean_intervals(_scaled(chart, group), confidence) for group in groups]).T
         x = [places[group.x] for group in groups]
         bars = np.nan_to_num(np.stack([means - lows, highs - means]))
         look = {**_look(chart, hue), "marker": _symbol(chart, hue), "markersize": 3, "linewidth": 1.1}

@@ -13,7 +13,7 @@ import polars as pl
 from lasthop import units
 from lasthop.answer.sections import with_counts, with_losses
 from lasthop.beside import Tables
-from lasthop.campaign import RUNS, factor_column, finished
+from lasthop.campaign import RUNS, factor_column, finished, looks_of
 from lasthop.errors import InputError, nearest
 from lasthop.folder import read_rows
 from lasthop.pictures import levels
@@ -90,6 +90,8 @@ class Chart:
     scale: units.Scale
     notes: list[str]
     over: Range | None = None
+    looks: int = 1
+    """How many looks the intervals hold over; see `lasthop.until`."""
 
     @property
     def window(self) -> int:
@@ -137,7 +139,7 @@ def read_chart(folder: Path, request: ResultRequest) -> Chart:
     rows = replace(rows, frame=here, missing=rows.frame.height - here.height)
     name = str(manifest["identity"]["scenario"])
     if axis is None or places is None:
-        return _chart(name, rows, metric, request)
+        return replace(_chart(name, rows, metric, request), looks=looks_of(manifest))
     return _band(name, rows, metric, request, (axis, places))
 
 
