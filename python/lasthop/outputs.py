@@ -46,7 +46,9 @@ def analyse(
     tables = Tables.read(campaign.out)
     results = replace(_statistics(campaign, tables, assets), curves=curves)
     if conditions := conditions_of(campaign.manifest):
-        results = replace(results, conditions=conditions, precision=precision_table(conditions, tables))
+        results = replace(
+            results, conditions=conditions, precision=precision_table(conditions, Tables.read_points(campaign.out))
+        )
     if beside:
         own = Side(campaign.plan.engine, campaign.out, campaign.manifest, tables)
         results = replace(results, beside=lay_beside([own, *beside], campaign.plan.study, assets))

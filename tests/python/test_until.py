@@ -370,6 +370,19 @@ def test_error_bars_hold_over_all_looks(precise: Path) -> None:
     assert sorted(line[chart.x_levels.index("short")][:, 1]) == pytest.approx([low, high])
 
 
+def test_each_sampled_point_is_a_cell_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (EXAMPLES / "space.toml").read_text(encoding="utf-8")
+    file = tmp_path / "space.toml"
+    file.write_text(text.replace("points = 128", "points = 4"), encoding="utf-8")
+    rule = ("--until", "median(throughput_Bps) within 5 %", "--replications", "16")
+    code, manifest = run(tmp_path / "out", *rule, file=file)
+    assert (code, len(manifest["until"]["replications"])) == (EXIT_OK, 8)
+    table = pl.read_csv(tmp_path / "out" / "precision.csv")
+    assert table.select("rate", "delay", "lan", "cc").n_unique() == table.height == 8
+    assert table["replications"].to_list() == manifest["until"]["replications"]
+    assert "8 of 8 cells are precise" in capsys.readouterr().out
+
+
 def test_progress_counts_chains_that_begin_anew(tmp_path: Path) -> None:
     study = _core.load(str(EXAMPLES / "two-flows.toml"))
     cells = [cell for cell in study.cells if cell.sequential]

@@ -61,8 +61,10 @@ def precision_table(conditions: Sequence[Condition], tables: Tables) -> pl.DataF
             own = (condition.text, condition.metric, condition.statistic, value, found.values.size)
             ends = (unit_of(condition.metric), low, high, reached if math.isfinite(reached) else None)
             rows.append([*found.levels, found.who[1], *own, *ends, met])
-    schema = dict.fromkeys(factors, pl.String) | _SCHEMA
-    return pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.col(pl.Float64).fill_nan(None))
+    levels = tables.runs.select(factors).schema
+    return pl.DataFrame(rows, schema={**levels, **_SCHEMA}, orient="row").with_columns(
+        pl.col(pl.Float64).fill_nan(None)
+    )
 
 
 def precision_lines(folder: Path, *, rows: int | None = None, rest: str = "") -> list[str]:
@@ -73,7 +75,7 @@ def precision_lines(folder: Path, *, rows: int | None = None, rest: str = "") ->
     manifest = finished(folder)
     if "until" not in manifest:
         return []
-    tables = Tables.read(folder)
+    tables = Tables.read_points(folder)
     conditions = conditions_of(manifest)
     table = precision_table(conditions, tables)
     names = sections(tables)[0].factors

@@ -20,6 +20,7 @@ from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication, met
 from lasthop.beside import Tables
 from lasthop.errors import InputError, nearest
 from lasthop.shorts import with_rates
+from lasthop.space import level_column
 from lasthop.until.looks import LOOKS, Condition, looks_up_to
 
 CAP = 1000
@@ -27,6 +28,7 @@ CAP = 1000
 _READ_AT_ONCE = 20_000
 _ELAPSED = "elapsed_s"
 
+Levels = tuple[str | float | None, ...]
 Read = Callable[[NDArray[np.bool_]], Mapping[str, pl.DataFrame]]
 """Returns the records of runs, chosen by cell and replication."""
 
@@ -38,7 +40,7 @@ class Values:
     `levels` are the cell's, in the order of the records' columns. `unfinished`: whether a flow did not do all its work.
     """
 
-    levels: tuple[str | None, ...]
+    levels: Levels
     who: tuple[str, str]
     values: NDArray[np.float64]
     unfinished: bool
@@ -58,6 +60,16 @@ def values_of(condition: Condition, tables: Tables) -> Iterator[Values]:
         elif condition.metric == _ELAPSED and "protocol" in rows.columns:
             rows = rows.filter(pl.col("protocol") != "udp")  # a stream lasts as long as its sender is told to
         yield from _by_flow(section, rows, condition.metric)
+
+
+def _by_levels(cells: Sequence[_core.Cell]) -> dict[Levels, list[int]]:
+    """Return which cells have which levels, as the records have them. Samples may be equal."""
+    factors = dict.fromkeys(factor for cell in cells for factor in cell.levels)
+    rows = pl.DataFrame([level_column(factor, factor, cells) for factor in factors]).rows() if factors else [()]
+    found: dict[Levels, list[int]] = {}
+    for number, levels in enumerate(rows):
+        found.setdefault(levels, []).append(number)
+    return found
 
 
 def _tables(records: Mapping[str, pl.DataFrame]) -> Tables:
@@ -87,8 +99,7 @@ class Stopping:
             )
         self.conditions = conditions
         self.looks = looks_up_to(cap)
-        factors = dict.fromkeys(factor for cell in cells for factor in cell.levels)
-        self._cells = {tuple(cell.levels.get(factor) for factor in factors): n for n, cell in enumerate(cells)}
+        self._cells = _by_levels(cells)
         self.counts = np.full(len(cells), self.looks[0])
         """How many replications each cell gets, as far as is known."""
         self._read = np.zeros(len(cells), dtype=np.int64)
@@ -123,7 +134,8 @@ class Stopping:
         tables = _tables(read(wanted))
         for number, condition in enumerate(self.conditions):
             for found in values_of(condition, tables):
-                self._values[self._cells[found.levels]].setdefault((number, found.who), []).append(found)
+                for cell in self._cells[found.levels]:
+                    self._values[cell].setdefault((number, found.who), []).append(found)
                 self._answered[number] |= found.unfinished or not np.isnan(found.values).all()
             for section in _sections(condition, tables):
                 self._flows[number] |= dict.fromkeys(section.rows[WHO].unique(maintain_order=True))
