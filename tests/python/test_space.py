@@ -12,9 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lasthop import _core
 from lasthop.answer.folder import read_sections
 from lasthop.beside import Tables
 from lasthop.cli import main
+from lasthop.errors import InputError
+from lasthop.pictures.charts import chart_figure
+from lasthop.pictures.results import ResultRequest, read_chart
 from lasthop.space import draw, read_space, read_study
 
 Main = Callable[..., int]
@@ -96,6 +100,20 @@ def test_levels_lie_where_the_points_are(results: Path, file: Path) -> None:
         assert np.abs(ranges[name].shares(levels) - column).max() <= step
 
 
+def test_a_file_that_extends_another_may_narrow_its_ranges(file: Path, tmp_path: Path) -> None:
+    narrow = tmp_path / "narrow.toml"
+    narrow.write_text(f'extends = "{file}"\n[factor.rate]\nto = "200 kbit/s"\n', encoding="utf-8")
+    study = read_study(narrow)
+    assert study.space is not None
+    assert study.space["ranges"]["rate"]["to"] == 200_000
+    assert max(cell.point["rate"] for cell in study.cells) <= 200_000
+    narrow.write_text(f'extends = "{file}"\n[factor.rate.slow]\nmtu = "576 B"\n', encoding="utf-8")
+    with pytest.raises(
+        _core.ScenarioError, match=r"narrow.toml:2: `factor.rate`: a range has no levels; leave out slow"
+    ):
+        read_study(narrow)
+
+
 def test_columns_of_ranges_hold_numbers(results: Path) -> None:
     runs = pl.read_parquet(results / "runs.parquet")
     kinds = [runs.schema[name] for name in ("rate", "cc", "window", "factor_role")]
@@ -158,6 +176,46 @@ def test_commands_work_on_a_space(
     assert pl.read_parquet(again / "runs.parquet")["rate"].unique().to_list() == [
         read_study(file).cells[3].point["rate"]
     ]
+
+
+def test_cells_of_a_space_run_until_they_are_precise(file: Path, tmp_path: Path, lasthop_main: Main) -> None:
+    out = tmp_path / "until"
+    words = ("--points", 2, "--until", "median(elapsed_s) within 50 %", "--out", out, "--quiet")
+    assert lasthop_main("run", file, *words) == 0
+    precision = pl.read_csv(out / "precision.csv")
+    assert precision.height == 4
+    assert precision["met"].all()
+    assert sorted(precision["rate"].unique()) == sorted(pl.read_parquet(out / "runs.parquet")["rate"].unique())
+    assert lasthop_main("summary", out) == 0
+
+
+def test_a_band_shows_every_run_at_its_level(results: Path) -> None:
+    chart = read_chart(results, ResultRequest(x="rate", y="elapsed_s", hue="cc"))
+    assert (chart.kind, chart.x, chart.hue_levels) == ("band", "rate", ["cubic", "reno"])
+    assert chart.window == 5
+    assert "5 neighbours" in chart.notes[0]
+    flows = pl.read_parquet(results / "flows.parquet")
+    (panel,) = chart.panels
+    for group in panel.groups:
+        own = flows.filter(cc=group.hue)
+        assert list(group.at) == sorted(own["rate"])
+        assert set(zip(group.at, group.values, strict=True)) == set(own.select("rate", "elapsed_s").iter_rows())
+    figure = chart_figure(chart, 2)
+    axes = figure.axes[0]
+    assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "rate (Mbit/s)")
+    lines = [line for line in axes.lines if line.get_linestyle() != "None"]
+    assert [len(line.get_xdata()) for line in lines] == [12, 12]
+    # The first point of a line is the median of the first five runs.
+    reno = next(group for group in panel.groups if group.hue == "reno")
+    first = np.median(reno.values[:5]) * chart.scale.factor
+    assert lines[1].get_ydata()[0] == pytest.approx(first)
+    delay = chart_figure(read_chart(results, ResultRequest(x="role", y="elapsed_s")), 1).axes[0]
+    assert (delay.get_xscale(), delay.get_xlabel()) == ("linear", "role (ms)")
+    assert read_chart(results, ResultRequest(y="elapsed_s")).x == "rate"
+    with pytest.raises(InputError, match="rate is a range, drawn as band"):
+        read_chart(results, ResultRequest(x="rate", kind="box"))
+    with pytest.raises(InputError, match="a band is drawn over a range; choose one of rate, window, role"):
+        read_chart(results, ResultRequest(x="cc", kind="band"))
 
 
 def test_what_is_wrong_is_told(
