@@ -11,8 +11,8 @@ import pytest
 
 from lasthop.comparison import RULES
 from lasthop.metrics import COMPUTED, dictionary, find
+from lasthop.presentation.read import load_presentation
 from lasthop.shorts import with_rates
-from lasthop.summary import TCP_METRICS, UDP_METRICS
 from lasthop.units import unit_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,9 +58,17 @@ def test_studies_and_comparisons_know_their_metrics() -> None:
     shorts = pl.DataFrame({name: [1] for name in dictionary()["shorts"]})
     computed = set(with_rates(shorts).columns) - set(shorts.columns)
     assert computed < set(dictionary()[COMPUTED])
-    for metric in [*TCP_METRICS, *UDP_METRICS]:
-        assert find(metric.name) is not None, metric
-        assert {unit_of(column) for column in metric.columns} <= {metric.unit, ""}
+    shown = [
+        number
+        for folder in sorted((ROOT / "studies").iterdir())
+        for rows in load_presentation(folder).rows.values()
+        for row in rows
+        for number in row.numbers
+    ]
+    assert {number.metric for number in shown} >= {"overall_time_s", "elapsed_s", "response_time_s"}
+    for number in shown:
+        assert find(number.metric) is not None, number
+        assert {unit_of(column) for column in number.columns} <= {unit_of(number.metric), ""}, number
     for name in RULES:
         assert find(name) is not None, name
 
