@@ -168,6 +168,7 @@ def test_commands_work_on_a_space(
     assert "16 replications" in said("anova", results, "--response", "elapsed_s", "--factors", "cc")
     validated = said("validate", file, "--points", 16)
     assert "32 cells x 1 replication" in validated
+    assert "8 points by sobol over rate, window, role; every point counts" in (results / "report.html").read_text()
     assert "rate from 100.0 kbit/s to 10.0 Mbit/s, log, sets down.link.rate" in validated
     level = read_study(file).cells[3].levels["rate"]
     assert "bulk-tcp" in said("explain", file, "--only", f"cc=reno,rate={level}")

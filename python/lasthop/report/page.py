@@ -82,12 +82,21 @@ def _facts(results: Results) -> list[tuple[str, str]]:
         ("Scenario", f"{identity['scenario']} (digest {identity['scenario_digest'][:16]})"),
         ("Cells", str(len(plan.cells))),
         ("Replications", f"{sets} per cell, {campaign.runs} runs in all"),
+        *_sample(campaign),
         ("Seed", str(plan.seed)),
         ("Engine", _engine(campaign)),
         ("lasthop", f"{identity['lasthop_version']} (commit {identity['lasthop_commit']})"),
         ("Simulation", f"{simulated.runs} runs in {simulated.wall_s:.2f} s of wall time, without analysis and report"),
         ("Host", f"{host['system']}; {host['processor']}, {host['cores']} cores; Python {host['python']}"),
     ]
+
+
+def _sample(campaign: Campaign) -> list[tuple[str, str]]:
+    if (space := campaign.plan.study.space) is None:
+        return []
+    ranges = ", ".join(space["ranges"])
+    what = f"{space['points']} points by {space['method']} over {ranges}; every point counts as a replication"
+    return [("Sample", what)]
 
 
 def _engine(campaign: Campaign) -> str:
