@@ -229,7 +229,7 @@ def test_local_processes_run_it_and_leave_nothing_behind(whole: Path, tmp_path: 
     children = [int(child) for child in children_of(process.pid)]
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     code, _, error = ended(process)
-    assert code == 130
+    assert code == 130, error
     assert error.startswith("Stopped: ")
     assert error.count("\n") == 1
     deadline = time.monotonic() + PATIENCE_S

@@ -10,13 +10,16 @@ import importlib.metadata
 import math
 import operator
 import pickle
+import signal
+import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
+from types import FrameType
 
 from distributed import Client, Future, KilledWorker
 
@@ -26,13 +29,16 @@ from lasthop.errors import InputError, PlaceLostError
 from lasthop.runner import Agenda, Assignment, Ledger, Work
 
 TASK_S = 1.0
-"""How long a task takes: long beside the millisecond that a scheduler needs for it, short beside a coffee."""
+"""How long a task takes: long beside the milliseconds that a scheduler needs for it."""
+TASKS_PER_S = 200
+"""How many tasks a scheduler gets in a second at most, half of what it can do: with many threads, tasks take longer."""
 LEAST_TASK_S = 0.1
 IN_FLIGHT = 3
 """Tasks per thread: one runs, one waits at the worker, one at the scheduler."""
 _LOOK_EVERY_S = 1.0
 _HEARTBEAT_S = 0.5
-_GATHERED = 100
+_LINGER_S = 0.05  # so that results come, and tasks go, many at a time
+_GATHERED = 500
 _LINES = 8
 
 Tasks = Sequence[Work]
@@ -105,8 +111,10 @@ class DaskPlace:
         self.look(assignment.plan)
         flight = _Flight(self, self._client, assignment, ledger)
         try:
-            with ledger.watch:
+            with ledger.watch, _ctrl_c() as stopped:
                 while flight.goes_on():
+                    if stopped.is_set():
+                        raise KeyboardInterrupt
                     self.look(assignment.plan)
                     flight.fill(self.threads)
                     advance(flight.land())
@@ -182,6 +190,25 @@ class DaskPlace:
         share.busy_s += sum(answer.seconds)
 
 
+@contextmanager
+def _ctrl_c() -> Iterator[threading.Event]:
+    """Yield an event that Ctrl-C sets. It raises as well, but what is raised in a destructor of Dask's is lost."""
+    stopped = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopped.set()
+        signal.default_int_handler(number, frame)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stopped
+        return
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
@@ -211,8 +238,9 @@ class _Flight:
         """Send tasks, so that every thread has enough to do. Towards the end they get shorter."""
         wanted = IN_FLIGHT * threads - len(self._flying)
         sent: list[list[Work]] = []
-        share_s = self._agenda.left_s() / (IN_FLIGHT * threads) if threads else TASK_S
-        while len(sent) < wanted and (task := self._agenda.bundle(max(LEAST_TASK_S, min(TASK_S, share_s)))):
+        share_s = self._agenda.left_s() / max(1, IN_FLIGHT * threads)
+        task_s = max(LEAST_TASK_S, min(share_s, max(TASK_S, threads / TASKS_PER_S)))
+        while len(sent) < wanted and (task := self._agenda.bundle(task_s)):
             sent.append(task)
         if not sent:
             return
@@ -229,6 +257,7 @@ class _Flight:
         landed = []
         with suppress(Empty):
             landed.append(self._news.get(timeout=_HEARTBEAT_S))
+            time.sleep(_LINGER_S)
             while len(landed) < _GATHERED:
                 landed.append(self._news.get_nowait())
         runs = 0
