@@ -67,12 +67,14 @@ class Table:
     """Values of a response, one per row.
 
     `candidates` are the columns that may be factors; their values are text. `advice` is for a response without value.
+    `ranges` are factors that are none here: their points are replications.
     """
 
     frame: pl.DataFrame
     response: str
     candidates: list[str]
     advice: str = ""
+    ranges: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,9 @@ def read_table(source: Path, response: str, only: Sequence[str] = (), role: str 
         table = from_folder(source, response, role)
         space = read_space(source)
         folded = space.folded(table.frame, read_rows(source / RUNS))
-        table = replace(table, frame=folded, candidates=[name for name in table.candidates if name not in space.ranges])
+        candidates = [name for name in table.candidates if name not in space.ranges]
+        names = tuple(one.name for one in space.ranges.values())
+        table = replace(table, frame=folded, candidates=candidates, ranges=names)
     elif role is not None:
         raise InputError(f"--role {role}: {source} is not a results folder; choose rows of a table with --only.")
     else:
@@ -306,6 +310,11 @@ def full_factorial(table: Table, factors: Sequence[str]) -> Design:
 
 
 def _factor(table: Table, factor: str) -> str:
+    if factor in table.ranges:
+        raise InputError(
+            f"--factors: '{factor}' is a range and has no levels to compare; 'lasthop sensitivity' tells how much it "
+            "matters."
+        )
     column = factor if factor in table.candidates else factor_column(factor)
     if column not in table.candidates:
         raise InputError(

@@ -236,7 +236,10 @@ def test_what_is_wrong_is_told(
         ),
         (("sensitivity", results, "--metric", "elapsed"), "--metric elapsed: "),
         (("sensitivity", without, "--metric", "elapsed_s"), "no factor is a range"),
-        (("anova", results, "--response", "elapsed_s", "--factors", "rate"), "there is no factor 'rate'"),
+        (
+            ("anova", results, "--response", "elapsed_s", "--factors", "rate"),
+            "'rate' is a range and has no levels to compare; 'lasthop sensitivity'",
+        ),
     ]:
         assert lasthop_main(*words) == 2, words
         assert part in " ".join(capsys.readouterr().err.split()), words
