@@ -79,14 +79,17 @@ def read_runs(store: Store, runs: Runs) -> dict[str, pl.DataFrame]:
 
 
 def _parts(store: Store, runs: Runs) -> Iterator[dict[str, pl.DataFrame]]:
+    stored: dict[int, dict[str, pl.DataFrame]] = {}
     for part in runs.places.iter_slices(_PART_RUNS):
+        batches = part[BATCH].unique(maintain_order=True)
         try:
-            stored = [(batch, store.tables(batch)) for batch in part[BATCH].unique(maintain_order=True)]
+            # The last batch of a part is often the first of the next.
+            stored = {batch: stored[batch] if batch in stored else store.tables(batch) for batch in batches}
         except DamagedBatchError:
             raise DamagedBatchesError(_damaged(store, runs.places)) from None
         labelled = {}
         for table in TABLES:
-            frames = [tables[table].with_columns(pl.lit(batch, pl.Int64).alias(BATCH)) for batch, tables in stored]
+            frames = [stored[batch][table].with_columns(pl.lit(batch, pl.Int64).alias(BATCH)) for batch in batches]
             labelled[table] = _labelled(part, frames, runs.levels)
         yield labelled
 
