@@ -21,7 +21,8 @@ BATCH = "_batch"
 CELL = "_cell"
 _OPTIONAL = ("pages", "shorts")
 """Left out if no run has a row."""
-_PART_RUNS = 2048
+_PART_ROWS = 65_536
+"""About so many rows of flows and runs make a part."""
 _KEYS = [BATCH, PIECE, "replication"]
 
 
@@ -80,7 +81,7 @@ def read_runs(store: Store, runs: Runs) -> dict[str, pl.DataFrame]:
 
 def _parts(store: Store, runs: Runs) -> Iterator[dict[str, pl.DataFrame]]:
     stored: dict[int, dict[str, pl.DataFrame]] = {}
-    for part in runs.places.iter_slices(_PART_RUNS):
+    for part in runs.places.iter_slices(_runs_in_part(store, runs.places)):
         batches = part[BATCH].unique(maintain_order=True)
         try:
             # The last batch of a part is often the first of the next.
@@ -92,6 +93,16 @@ def _parts(store: Store, runs: Runs) -> Iterator[dict[str, pl.DataFrame]]:
             frames = [stored[batch][table].with_columns(pl.lit(batch, pl.Int64).alias(BATCH)) for batch in batches]
             labelled[table] = _labelled(part, frames, runs.levels)
         yield labelled
+
+
+def _runs_in_part(store: Store, places: pl.DataFrame) -> int:
+    """Tell from the first run how many make a part."""
+    try:
+        flows = store.tables(places[BATCH][0])["flows"]
+    except DamagedBatchError:
+        return len(places)
+    own = [flows[key].cast(pl.Int64) == places[key][0] for key in _KEYS[1:]]
+    return max(1, _PART_ROWS // (1 + int((own[0] & own[1]).sum())))
 
 
 def _damaged(store: Store, places: pl.DataFrame) -> list[int]:
@@ -117,25 +128,34 @@ def _labelled(part: pl.DataFrame, frames: list[pl.DataFrame], levels: pl.DataFra
 
 @dataclass(slots=True)
 class _Table:
-    """A table that is being merged; its parts wait in files that begin with `path`."""
+    """A table that is being merged; if it has several parts, they wait in files that begin with `path`."""
 
     path: Path
     rows: int = 0
+    _only: pl.DataFrame | None = None
     _files: list[Path] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
     """Columns with a value."""
 
     def add(self, part: pl.DataFrame) -> None:
+        if self._only is not None:
+            self._put_off(self._only)
+        if self._files:
+            self._put_off(part)
+        self._only = None if self._files else part
+        self.rows += part.height
+        self._known |= _known(part)
+
+    def _put_off(self, part: pl.DataFrame) -> None:
         file = self.path.with_name(f"{self.path.name}-{len(self._files)}")
         with disk_errors():
             part.write_ipc(file, compression="lz4")
         self._files.append(file)
-        self.rows += part.height
-        self._known |= _known(part)
 
     def whole(self) -> pl.LazyFrame:
         """Return all parts, below each other."""
-        frame = pl.concat([pl.scan_ipc(file, glob=False) for file in self._files], how="diagonal_relaxed")
+        parts = [pl.scan_ipc(file, glob=False) for file in self._files]
+        frame = pl.concat(parts, how="diagonal_relaxed") if self._only is None else self._only.lazy()
         return frame.with_columns(_as_floats(frame.collect_schema(), self.rows, self._known))
 
 

@@ -76,11 +76,11 @@ def test_tables_that_are_merged_in_parts_are_the_same(
     engine: fake_core.Engine, study_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = {}
-    for runs in (10_000, 5):
-        monkeypatch.setattr(merge, "_PART_RUNS", runs)
-        out = tmp_path / str(runs)
+    for rows in (100_000, 20):
+        monkeypatch.setattr(merge, "_PART_ROWS", rows)
+        out = tmp_path / str(rows)
         Campaign(make_plan(engine, study_file), out).run(Threads(2), ignore)
-        tables[runs] = [pl.read_parquet(out / FLOWS) for name in (FLOWS, RUNS)]
+        tables[rows] = [pl.read_parquet(out / FLOWS) for name in (FLOWS, RUNS)]
         assert not (out / MERGING).exists()
     for whole, parts in zip(*tables.values(), strict=True):
         assert whole.height > 100
