@@ -77,7 +77,7 @@ __all__ = [
     "finished",
     "looks_of",
 ]
-_FORMAT = 2
+_FORMAT = 3
 MODEL = "model"
 _NOTES = "live"
 _UNTIL = "until"

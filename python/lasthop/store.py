@@ -3,8 +3,8 @@
 The results of a replication follow from its *source* (the resolved scenario, the seed, the engine with its kernel, and
 the version of lasthop) and its number. The store keeps them under both, so a changed plan runs only what is missing.
 Rows arrive in batches. Each batch is one transaction of an SQLite database, so a process that is killed leaves it whole
-or not at all. `meta` has facts about the store. `batch` has the rows: Arrow IPC streams, compressed by zlib, which
-detects damage. `piece` lists the replications `first` .. `first + count - 1` of a source and their place in a batch.
+or not at all. `meta` has facts about the store. `batch` has the rows: Arrow IPC streams, compressed by zstd, each
+behind its CRC-32. `piece` lists the replications `first` .. `first + count - 1` of a source and their place in a batch.
 `capture` lists the replications whose packets are in `traces`.
 """
 
@@ -48,7 +48,7 @@ CREATE TABLE capture (
 ) WITHOUT ROWID;
 """
 _BUSY_S = 10.0
-_LEVEL = 1  # of compression: fast, and columns of few values shrink all the same
+_CHECK_BYTES = 4
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -244,7 +244,7 @@ class Store:
         rows = self._rows(f"SELECT {', '.join(TABLES)} FROM batch WHERE id = ?", batch)
         try:
             return {table: _decode(blob) for table, blob in zip(TABLES, rows[0], strict=True)}
-        except (IndexError, TypeError, zlib.error, pl.exceptions.PolarsError) as error:
+        except (IndexError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
             raise DamagedBatchError(batch) from error
 
     def drop(self, batches: Sequence[int]) -> None:
@@ -323,9 +323,13 @@ def _frame(parts: Sequence[Columns]) -> pl.DataFrame:
 
 def _encode(frame: pl.DataFrame) -> bytes:
     stream = io.BytesIO()
-    frame.write_ipc_stream(stream, compression="uncompressed")
-    return zlib.compress(stream.getvalue(), _LEVEL)
+    frame.write_ipc_stream(stream, compression="zstd")
+    content = stream.getvalue()
+    return zlib.crc32(content).to_bytes(_CHECK_BYTES) + content
 
 
 def _decode(blob: bytes) -> pl.DataFrame:
-    return pl.read_ipc_stream(io.BytesIO(zlib.decompress(blob)))
+    check, content = blob[:_CHECK_BYTES], blob[_CHECK_BYTES:]
+    if zlib.crc32(content).to_bytes(_CHECK_BYTES) != check:
+        raise ValueError("wrong checksum")
+    return pl.read_ipc_stream(io.BytesIO(content))
