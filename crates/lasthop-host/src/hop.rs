@@ -9,7 +9,6 @@ use lasthop_core::{
     Body, Datagram, Direction, DropCause, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena,
     PacketEvent, PacketId, QueueDepth, Seed, Segment,
 };
-use lasthop_link::Schedule;
 use lasthop_scenario::{Scenario, Topology};
 pub use lasthop_sim::Entry;
 use lasthop_sim::{Component, Network};
@@ -131,19 +130,13 @@ pub fn needs_last_hop(scenario: &Scenario) -> Result<(), Error> {
 }
 
 impl<F: Flows, O: Observer> Hop<F, O> {
-    /// The network of `scenario`, which has a last hop (see [`needs_last_hop`]). A schedule takes the place of rate, queue, buffers and errors of its direction.
-    pub fn new(
-        scenario: &Scenario,
-        schedules: [Option<Schedule>; 2],
-        seed: Seed,
-        flows: F,
-        observer: O,
-    ) -> Self {
+    /// The network of `scenario`, which has a last hop (see [`needs_last_hop`]).
+    pub fn new(scenario: &Scenario, seed: Seed, flows: F, observer: O) -> Self {
         Self {
             arena: PacketArena::default(),
             frames: Vec::new(),
             mtu: scenario.mtu.0 as usize,
-            network: Network::new(scenario, 1, schedules, seed),
+            network: Network::new(scenario, 1, seed),
             routers: forwarded::routers(scenario),
             released: None,
             next_serial: 0,

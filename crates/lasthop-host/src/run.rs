@@ -237,7 +237,7 @@ fn run_once<O: Observer>(
         observer.announce(&info);
     }
     let workload = Workload::new(scenario, seed, in_chain, (server, client), (&waiter, FIRST_SOCKET))?;
-    let hop = Hop::new(scenario, [None, None], seed, workload, observer);
+    let hop = Hop::new(scenario, seed, workload, observer);
     let tuns = (&server.tun, &client.tun);
     let mut emulator = Emulator::new(hop, tuns, router, clock, scenario.mtu.0 as usize);
     waiter.watch(&server.tun, EpollFlags::EPOLLIN, SERVER_TUN)?;

@@ -51,7 +51,7 @@ const SIGNALS: u64 = 2;
 /// Runs the client's program until it ends; its exit code. The calling process must have one thread only, and is
 /// in other namespaces afterwards.
 pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
-    let schedules = schedules(spec)?;
+    let scenario = &with_traces(spec)?;
     let terminal = Terminal::take_note();
     let priority = Priority::acquire();
     acquire_rights()?;
@@ -62,7 +62,7 @@ pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
     let seed = Seed { study: spec.seed, replication: 1 };
     let clock = Clock::start()?;
     let mut programs = Programs::start(&server, &client, &commands)?;
-    let hop = Hop::new(&spec.scenario, schedules, seed, OneFlow, ());
+    let hop = Hop::new(scenario, seed, OneFlow, ());
     let mut emulator = Emulator::new(hop, (&server.tun, &client.tun), None, clock, mtu as usize);
     let before_s = processor_time()?;
     let waiter = Waiter::new(clock, Duration::from_micros(spec.spin_us), priority.real_time)?;
@@ -106,27 +106,26 @@ fn forward(
     }
 }
 
-/// The traces in place of the links of either direction, of a last hop that this engine has.
-fn schedules(spec: &ShellSpec) -> Result<[Option<Schedule>; 2], Error> {
+/// The scenario, which has a last hop of the models, with the traces in place of the rates of its links.
+fn with_traces(spec: &ShellSpec) -> Result<Scenario, Error> {
     needs_last_hop(&spec.scenario)?;
     needs_no_router(&spec.scenario)?;
-    for (trace, path, way) in [(&spec.down, &spec.scenario.down, "down"), (&spec.up, &spec.scenario.up, "up")]
-    {
-        if trace.is_some() && path.as_ref().is_some_and(|path| !path.link.change.is_empty()) {
+    let mut scenario = spec.scenario.clone();
+    for (trace, path, way) in [(&spec.down, &mut scenario.down, "down"), (&spec.up, &mut scenario.up, "up")] {
+        let (Some(trace), Some(path)) = (trace, path.as_mut()) else { continue };
+        if !path.link.change.is_empty() {
             return Err(Error::new(format!(
                 "--{way}: the scenario says itself how this link changes, in {way}.link.change; leave out one of the two"
             )));
         }
+        path.link.trace = Some(read_schedule(trace)?);
     }
-    Ok([read_schedule(spec.down.as_deref())?, read_schedule(spec.up.as_deref())?])
+    Ok(scenario)
 }
 
-fn read_schedule(path: Option<&Path>) -> Result<Option<Schedule>, Error> {
-    let read = |path: &Path| {
-        let text = fs::read_to_string(path).context(&format!("cannot read the trace {}", path.display()))?;
-        Schedule::parse(&text).context(&path.display().to_string())
-    };
-    path.map(read).transpose()
+fn read_schedule(path: &Path) -> Result<Schedule, Error> {
+    let text = fs::read_to_string(path).context(&format!("cannot read the trace {}", path.display()))?;
+    Schedule::parse(&text).context(&path.display().to_string())
 }
 
 /// Processor time of this process so far, in seconds.

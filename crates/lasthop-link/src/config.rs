@@ -13,6 +13,7 @@ pub(crate) mod linux;
 #[cfg(test)]
 mod tests;
 
+use crate::opportunities::Schedule;
 use htb::HtbConfig;
 
 /// One direction of the last hop: the router queue, then the link.
@@ -98,8 +99,13 @@ pub struct RedConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkConfig {
-    /// Bit rate, counted over IP packets.
+    /// Bit rate, counted over IP packets; the mean of the trace, if there is one and no rate.
     pub rate: Rate,
+    /// A file with a recorded schedule of opportunities to deliver 1500 bytes, as Mahimahi's `mm-link` has them, from the
+    /// folder of the scenario: a line for each, with its time in milliseconds. After the last line it starts again. The
+    /// link then follows it, and `rate` only says what the link is said to carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Schedule>,
     /// Propagation delay.
     pub delay: Duration,
     /// What becomes of rate and delay in the course of a run, in order of time.
@@ -289,8 +295,11 @@ impl LinkConfig {
                     "{at} is not after the change before it: write changes in order of time, one for each time"
                 )
             });
-            faults.check(rate.is_some() || delay.is_some(), place, || {
+            faults.check(rate.is_some() || delay.is_some(), &place, || {
                 "nothing changes: state a rate, a delay or both".to_owned()
+            });
+            faults.check(rate.is_none() || self.trace.is_none(), format!("{place}.rate"), || {
+                "the link follows its trace; leave out the rate here, or the trace".to_owned()
             });
             before = Some(*at);
         }

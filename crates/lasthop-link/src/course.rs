@@ -3,11 +3,12 @@
 use lasthop_core::{Duration, Instant, Rate};
 
 use crate::config::{LinkChange, LinkConfig};
+use crate::opportunities::Opportunities;
 
 /// What a link's rate and delay are, and will be. It is asked, never woken: a change takes no event.
 #[derive(Clone, Debug)]
 pub(crate) struct Course {
-    rate: Rate,
+    service: Service,
     delay: Duration,
     /// The shortest delay from now on.
     least_delay: Duration,
@@ -15,11 +16,22 @@ pub(crate) struct Course {
     changes: Vec<LinkChange>,
 }
 
+/// What takes packets along.
+#[derive(Clone, Debug)]
+enum Service {
+    Rate(Rate),
+    Trace(Opportunities),
+}
+
 impl Course {
     pub(crate) fn new(config: &LinkConfig) -> Self {
-        let LinkConfig { rate, delay, ref change, .. } = *config;
+        let LinkConfig { rate, delay, ref trace, ref change, .. } = *config;
         let changes = change.iter().rev().cloned().collect();
-        let mut course = Self { rate, delay, least_delay: delay, changes };
+        let service = match trace {
+            None => Service::Rate(rate),
+            Some(schedule) => Service::Trace(Opportunities::new(schedule.clone())),
+        };
+        let mut course = Self { service, delay, least_delay: delay, changes };
         course.look_ahead();
         course
     }
@@ -28,7 +40,11 @@ impl Course {
     /// at the new one.
     pub(crate) fn transmission_end(&mut self, now: Instant, ip_bytes: u32) -> Instant {
         self.advance(now);
-        let (mut rate, mut since) = (self.rate, now);
+        let mut rate = match &mut self.service {
+            Service::Rate(rate) => *rate,
+            Service::Trace(opportunities) => return opportunities.transmission_end(now, ip_bytes),
+        };
+        let mut since = now;
         let mut nanobits = u64::from(ip_bytes) * 8 * 1_000_000_000;
         for change in self.changes.iter().rev() {
             let at = Instant::ZERO + change.at;
@@ -42,6 +58,13 @@ impl Course {
             }
         }
         since + rate.time_of_nanobits(nanobits)
+    }
+
+    /// The link has had nothing to send until now.
+    pub(crate) fn rest(&mut self) {
+        if let Service::Trace(opportunities) = &mut self.service {
+            opportunities.rest();
+        }
     }
 
     /// The delay of what leaves the sending side at `now`.
@@ -58,7 +81,9 @@ impl Course {
     /// Time never runs backwards from call to call.
     fn advance(&mut self, now: Instant) {
         while let Some(change) = self.changes.pop_if(|change| Instant::ZERO + change.at <= now) {
-            self.rate = change.rate.unwrap_or(self.rate);
+            if let (Service::Rate(rate), Some(changed)) = (&mut self.service, change.rate) {
+                *rate = changed;
+            }
             self.delay = change.delay.unwrap_or(self.delay);
             self.look_ahead();
         }

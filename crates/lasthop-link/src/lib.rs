@@ -57,5 +57,5 @@ pub use config::{
     QueueConfig, RedConfig, Start, StateLookup,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
-pub use opportunities::{OpportunityLink, Schedule, ScheduleError};
+pub use opportunities::{Schedule, ScheduleError};
 pub use path::Path;

@@ -209,6 +209,13 @@ impl LinkDirection {
         self.occupied_bytes
     }
 
+    /// A packet arrives at the router. If the link has nothing to send, it rests until then.
+    pub(crate) fn note_arrival(&mut self) {
+        if self.service_end == Instant::MAX {
+            self.course.rest();
+        }
+    }
+
     fn start_serialising(&mut self, now: Instant) {
         if self.service_end < Instant::MAX {
             return;

@@ -1,12 +1,13 @@
 //! A link that carries what a recorded schedule of delivery opportunities lets it carry, as Mahimahi's `mm-link`
 //! (Netravali et al., USENIX ATC 2015).
 
-use std::collections::VecDeque;
+use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
-use lasthop_core::{Duration, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth};
-
-use crate::link::pop_if;
+use lasthop_core::{Duration, Instant, Rate};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 #[cfg(test)]
 mod tests;
@@ -14,10 +15,11 @@ mod tests;
 /// IP bytes that one opportunity delivers.
 const OPPORTUNITY_BYTES: u32 = 1500;
 
-/// When a link can deliver: instants after the start, in order, repeated for ever with the last one as the period.
+/// When a link can deliver: instants after the start, in order, repeated for ever with the last one as the period. In a
+/// whole scenario it is the text of the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    opportunities: Vec<Duration>,
+    opportunities: Arc<[Duration]>,
     period: Duration,
 }
 
@@ -59,89 +61,98 @@ impl Schedule {
             let message = "the last time is the length of the trace; it must be above 0".into();
             return Err(ScheduleError { line: opportunities.len().max(1), message });
         }
+        let opportunities = opportunities.into();
         Ok(Self { opportunities, period: Duration::from_millis(u64::from(latest)) })
     }
+
+    /// What the opportunities carry in the mean, if each is used whole.
+    pub fn mean_rate(&self) -> Rate {
+        let bits = self.opportunities.len() as u64 * u64::from(OPPORTUNITY_BYTES) * 8;
+        Rate::from_bits_per_second(((bits as f64 / self.period.as_secs_f64()).round() as u64).max(1))
+    }
 }
 
-/// One direction of a last hop with a schedule in place of a rate: a queue without limit, the opportunities, a
-/// propagation delay. Sans-IO, with the methods of [`Path`](crate::Path) and the same order of calls.
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.opportunities.iter().try_for_each(|at| writeln!(f, "{}", at.as_nanos() / 1_000_000))
+    }
+}
+
+impl Serialize for Schedule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Schedule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Schedule {
+    fn schema_name() -> Cow<'static, str> {
+        "Trace".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "A file with a Mahimahi trace, beside the scenario."
+        })
+    }
+}
+
+/// Opportunities as they are used. The link asks, it is never woken by one.
 ///
 /// An opportunity carries 1500 bytes: a packet, several small ones, or parts; what is left of a packet waits for
-/// the next one, and its last byte takes the packet along. An opportunity that finds the queue empty is lost, and so
-/// is the rest of one that empties it. A packet that arrives at the time of an opportunity comes too late for it.
+/// the next one, and its last byte takes the packet along. An opportunity that finds nothing to send is lost, and so
+/// is the rest of one that leaves nothing to send. A packet that arrives at the time of an opportunity comes too late
+/// for it.
 #[derive(Clone, Debug)]
-pub struct OpportunityLink {
+pub(crate) struct Opportunities {
     schedule: Schedule,
-    delay: Duration,
-    /// The next opportunity: its index, and the start of its round.
+    /// The next one: its index, and the start of its round.
     next: usize,
     round: Instant,
-    queue: VecDeque<(PacketId, u32)>,
-    queue_bytes: u32,
-    /// Partly delivered, and the bytes that are not.
-    in_transit: Option<(PacketId, u32)>,
-    travelling: VecDeque<(Instant, PacketId)>,
+    /// The one in use, and the bytes that it still carries.
+    current: Instant,
+    left: u32,
+    /// Nothing was sent since it.
+    idle: bool,
 }
 
-impl OpportunityLink {
-    /// An empty link whose schedule starts at the start of the run.
-    pub fn new(schedule: Schedule, delay: Duration) -> Self {
-        Self {
-            schedule,
-            delay,
-            next: 0,
-            round: Instant::ZERO,
-            queue: VecDeque::new(),
-            queue_bytes: 0,
-            in_transit: None,
-            travelling: VecDeque::new(),
+impl Opportunities {
+    /// The schedule starts at the start of the run.
+    pub(crate) fn new(schedule: Schedule) -> Self {
+        Self { schedule, next: 0, round: Instant::ZERO, current: Instant::ZERO, left: 0, idle: true }
+    }
+
+    /// The link had nothing to send until now.
+    pub(crate) fn rest(&mut self) {
+        self.idle = true;
+    }
+
+    /// When the last byte of a packet leaves that the link has at `now`.
+    pub(crate) fn transmission_end(&mut self, now: Instant, ip_bytes: u32) -> Instant {
+        if self.idle || self.current < now {
+            self.lose_unused(now);
         }
-    }
-
-    /// A packet arrives.
-    pub fn handle_packet<O: Observer>(
-        &mut self,
-        now: Instant,
-        id: PacketId,
-        arena: &PacketArena,
-        observer: &mut O,
-    ) {
-        self.lose_unused(now);
-        let packet = arena.get(id);
-        self.queue.push_back((id, packet.ip_bytes));
-        self.queue_bytes += packet.ip_bytes;
-        observer.packet(now, PacketEvent::Enqueued(self.queue_depth()), packet);
-    }
-
-    /// When [`OpportunityLink::handle_wakeup`] must be called or a delivery fetched next.
-    pub fn next_wakeup(&self) -> Option<Instant> {
-        let arrival = self.travelling.front().map(|&(at, _)| at);
-        let opportunity = self.is_busy().then(|| self.opportunity());
-        arrival.into_iter().chain(opportunity).min()
-    }
-
-    /// Uses the opportunities up to `now`.
-    pub fn handle_wakeup<O: Observer>(&mut self, now: Instant, arena: &PacketArena, observer: &mut O) {
-        while self.is_busy() && self.opportunity() <= now {
-            let at = self.opportunity();
-            self.turn_to_next();
-            self.deliver(at, arena, observer);
+        self.idle = false;
+        let mut bytes = ip_bytes;
+        loop {
+            if self.left == 0 {
+                self.current = self.opportunity();
+                self.left = OPPORTUNITY_BYTES;
+                self.turn_to_next();
+            }
+            let carried = bytes.min(self.left);
+            self.left -= carried;
+            bytes -= carried;
+            if bytes == 0 {
+                return self.current;
+            }
         }
-    }
-
-    /// The next packet that has reached the far side by `now`; the caller owns it from here on.
-    pub fn poll_delivery(&mut self, now: Instant) -> Option<PacketId> {
-        pop_if(&mut self.travelling, |&(at, _)| at <= now).map(|(_, id)| id)
-    }
-
-    /// Packets that wait, the one that is partly delivered not among them.
-    pub fn queue_depth(&self) -> QueueDepth {
-        let packets = self.queue.len() as u32;
-        QueueDepth { packets, bytes: self.queue_bytes, class: 0, class_packets: packets, average: f64::NAN }
-    }
-
-    fn is_busy(&self) -> bool {
-        self.in_transit.is_some() || !self.queue.is_empty()
     }
 
     fn opportunity(&self) -> Instant {
@@ -156,11 +167,9 @@ impl OpportunityLink {
         }
     }
 
-    /// Leaves behind the opportunities up to `now` that nobody waited for.
+    /// Leaves behind the opportunities up to `now`, and what is left of the last one.
     fn lose_unused(&mut self, now: Instant) {
-        if self.is_busy() {
-            return;
-        }
+        self.left = 0;
         let period = self.schedule.period.as_nanos();
         let whole_rounds = (now.saturating_since(self.round).as_nanos() / period).saturating_sub(1);
         if whole_rounds > 0 {
@@ -170,32 +179,5 @@ impl OpportunityLink {
         while self.opportunity() <= now {
             self.turn_to_next();
         }
-    }
-
-    fn deliver<O: Observer>(&mut self, now: Instant, arena: &PacketArena, observer: &mut O) {
-        let mut left = OPPORTUNITY_BYTES;
-        while left > 0 {
-            let waiting = self.in_transit.take().or_else(|| self.dequeue(now, arena, observer));
-            let Some((id, bytes)) = waiting else { return };
-            let carried = bytes.min(left);
-            left -= carried;
-            if carried < bytes {
-                self.in_transit = Some((id, bytes - carried));
-            } else {
-                self.travelling.push_back((now + self.delay, id));
-            }
-        }
-    }
-
-    fn dequeue<O: Observer>(
-        &mut self,
-        now: Instant,
-        arena: &PacketArena,
-        observer: &mut O,
-    ) -> Option<(PacketId, u32)> {
-        let (id, bytes) = self.queue.pop_front()?;
-        self.queue_bytes -= bytes;
-        observer.packet(now, PacketEvent::Dequeued(self.queue_depth()), arena.get(id));
-        Some((id, bytes))
     }
 }

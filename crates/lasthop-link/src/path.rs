@@ -64,6 +64,7 @@ impl Path {
         observer: &mut O,
     ) {
         debug_assert!(self.next_wakeup().is_none_or(|due| due >= now), "a wakeup was missed");
+        self.link.note_arrival();
         let mut packets = Packets { arena, observer };
         if let Some(depth) = self.router.enqueue(now, id, &mut packets) {
             packets.observer.packet(now, PacketEvent::Enqueued(depth), packets.arena.get(id));

@@ -23,6 +23,7 @@ pub(crate) fn studied_path() -> PathConfig {
         htb: None,
         link: LinkConfig {
             rate: Rate::from_bits_per_second(64_000),
+            trace: None,
             delay: Duration::from_millis(300),
             change: Vec::new(),
             overhead: Distribution::Static(Duration::from_micros(100)),

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use lasthop_core::{Bytes, Duration, Rate};
-use lasthop_link::PathConfig;
+use lasthop_link::{PathConfig, Schedule};
 use lasthop_tcp::Profile;
 use lasthop_traffic::FlowConfig;
 use serde::Serialize;
@@ -158,6 +158,11 @@ impl Assume<'_> {
             self.text("down.link.send_buffer", mtu, "one packet");
         }
         let up_is_stated = self.has("up");
+        for direction in ["down", "up"] {
+            if let Some(trace) = self.read::<Schedule>(&format!("{direction}.link.trace")) {
+                self.text(&format!("{direction}.link.rate"), trace.mean_rate(), "the mean of the trace");
+            }
+        }
         for key in LINK_KEYS.iter().filter(|_| up_is_stated) {
             self.up_as_down(&format!("link.{key}"));
         }

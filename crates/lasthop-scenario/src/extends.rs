@@ -8,6 +8,7 @@ use crate::error::{Problem, ScenarioErrors};
 use crate::findings::Findings;
 use crate::schema;
 use crate::source::{self, Sources};
+use crate::traces;
 use crate::tree::Node;
 
 /// Key by which a file names the one it extends.
@@ -82,6 +83,8 @@ impl Loaded {
             self.guessed.extend(fault.is_guess().then(|| fault.path()));
             self.found.add(fault.problem);
         }
+        let found = &mut self.found;
+        traces::read(&mut tree, path.parent(), &mut |problem| found.add(problem));
         assume::flow_names(&mut tree);
         Ok(tree)
     }

@@ -28,6 +28,7 @@ mod schema;
 mod source;
 mod study;
 mod tcp;
+mod traces;
 mod tree;
 mod types;
 mod validate;

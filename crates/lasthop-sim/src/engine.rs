@@ -86,7 +86,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         let mut engine = Self {
             agenda: Agenda::new(components),
             arena: PacketArena::default(),
-            network: Network::new(scenario, flows.len(), [None, None], seed),
+            network: Network::new(scenario, flows.len(), seed),
             hosts,
             applications,
             flows,

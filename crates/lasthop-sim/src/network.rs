@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use lasthop_core::{Direction, Host, Instant, Observer, PacketArena, PacketId, QueueDepth, Seed};
-use lasthop_link::{AtmSwitch, OpportunityLink, Path, PathConfig, Schedule};
+use lasthop_link::{AtmSwitch, Path, PathConfig};
 use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 
 use crate::wire::Wire;
@@ -93,31 +93,21 @@ struct Way {
 #[derive(Debug)]
 enum Link {
     Path(Path),
-    Opportunities(OpportunityLink),
     /// A router of the owner's: see [`Network::poll_entry`].
     Owner,
 }
 
 impl Network {
     /// The network of `scenario`. An ATM switch has `access_links`, one for each flow; packets of later flows share the
-    /// last one. A schedule takes the place of rate, queue, buffers and errors of its direction.
-    pub fn new(
-        scenario: &Scenario,
-        access_links: usize,
-        schedules: [Option<Schedule>; 2],
-        seed: Seed,
-    ) -> Self {
+    /// last one.
+    pub fn new(scenario: &Scenario, access_links: usize, seed: Seed) -> Self {
         let topology = match scenario.topology() {
             Topology::LastHop { lan, down, up } => {
-                let way = |config, schedule, direction| Way {
+                let way = |config, direction| Way {
                     lan: Wire::new(Some(lan.rate), lan.delay),
-                    link: Link::new(scenario, config, schedule, direction, seed),
+                    link: Link::new(scenario, config, direction, seed),
                 };
-                let [down_schedule, up_schedule] = schedules;
-                Between::LastHop {
-                    down: way(down, down_schedule, Direction::Down),
-                    up: way(up, up_schedule, Direction::Up),
-                }
+                Between::LastHop { down: way(down, Direction::Down), up: way(up, Direction::Up) }
             }
             Topology::Atm(config) => Between::Atm {
                 switch: AtmSwitch::new(config, access_links),
@@ -187,7 +177,6 @@ impl Network {
                 while let Some(id) = lan.poll_arrival(now) {
                     match link {
                         Link::Path(path) => path.handle_packet(now, id, arena, observer),
-                        Link::Opportunities(link) => link.handle_packet(now, id, arena, observer),
                         Link::Owner => self.entries.push_back(Entry { due: now, direction, id }),
                     }
                 }
@@ -239,7 +228,6 @@ impl Network {
         let way = if direction == Direction::Down { down } else { up };
         match &way.link {
             Link::Path(path) => Some(path.queue_depth()),
-            Link::Opportunities(link) => Some(link.queue_depth()),
             Link::Owner => None,
         }
     }
@@ -250,33 +238,24 @@ impl Way {
         let arrival = self.lan.next_wakeup();
         match &self.link {
             Link::Path(path) => path.earliest_delivery(arrival),
-            Link::Opportunities(link) => arrival.into_iter().chain(link.next_wakeup()).min(),
             Link::Owner => arrival,
         }
     }
 }
 
 impl Link {
-    fn new(
-        scenario: &Scenario,
-        config: &PathConfig,
-        schedule: Option<Schedule>,
-        direction: Direction,
-        seed: Seed,
-    ) -> Self {
-        match (schedule, scenario.router.implementation) {
-            (Some(schedule), _) => Self::Opportunities(OpportunityLink::new(schedule, config.link.delay)),
-            (None, RouterImplementation::Lasthop) => {
+    fn new(scenario: &Scenario, config: &PathConfig, direction: Direction, seed: Seed) -> Self {
+        match scenario.router.implementation {
+            RouterImplementation::Lasthop => {
                 Self::Path(Path::new(config, scenario.mtu, scenario.errors.as_ref(), direction, seed))
             }
-            (None, RouterImplementation::Linux) => Self::Owner,
+            RouterImplementation::Linux => Self::Owner,
         }
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
         match self {
             Self::Path(path) => path.next_wakeup(),
-            Self::Opportunities(link) => link.next_wakeup(),
             Self::Owner => None,
         }
     }
@@ -284,7 +263,6 @@ impl Link {
     fn handle_wakeup<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
         match self {
             Self::Path(path) => path.handle_wakeup(now, arena, observer),
-            Self::Opportunities(link) => link.handle_wakeup(now, arena, observer),
             Self::Owner => {}
         }
     }
@@ -292,7 +270,6 @@ impl Link {
     fn poll_delivery(&mut self, now: Instant) -> Option<PacketId> {
         match self {
             Self::Path(path) => path.poll_delivery(now),
-            Self::Opportunities(link) => link.poll_delivery(now),
             Self::Owner => None,
         }
     }

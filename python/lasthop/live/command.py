@@ -41,7 +41,7 @@ _SPIN_MAX_US = 1000
     "--down",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="TRACE",
-    help="Replace rate, queue and errors of the link to the client by a Mahimahi trace. The delay stays.",
+    help="Replace the rate of the link to the client by a Mahimahi trace. Delay, queue and errors stay.",
 )
 @click.option(
     "--up",

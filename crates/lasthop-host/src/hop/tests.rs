@@ -27,7 +27,7 @@ down.queue.red = { min = "1 B", max = "577 B", max_probability = 1.0, weight = 1
 
 fn hop(extra: &str) -> Hop<OneFlow, ()> {
     let study = Study::from_str(&format!("{SCENARIO}{extra}"), "test.toml").unwrap();
-    Hop::new(&study.cells[0].scenario, [None, None], Seed { study: 1, replication: 1 }, OneFlow, ())
+    Hop::new(&study.cells[0].scenario, Seed { study: 1, replication: 1 }, OneFlow, ())
 }
 
 fn frame(bytes: &[u8]) -> Frame {

@@ -3,7 +3,9 @@
 use lasthop_core::units::{Probability, QueueSize};
 use lasthop_core::{Bytes, Duration, Rate};
 
-use super::{BufferRelease, ConfigError, ErrorConfig, PathConfig, QueueConfig, can_be_positive, check};
+use super::{
+    BufferRelease, ConfigError, Discipline, ErrorConfig, PathConfig, QueueConfig, can_be_positive, check,
+};
 use crate::config::htb::{ClassConfig, HtbConfig, tc_burst};
 
 /// Most debt that HTB keeps (`htb_change_class`, `mbuffer`).
@@ -52,6 +54,9 @@ impl PathConfig {
         check(link.release == BufferRelease::Serialised, "link.release", || {
             "a Linux router has no link-layer acknowledgement; write \"serialised\"".into()
         })?;
+        check(link.trace.is_none(), "link.trace", || {
+            "a Linux router has a rate, no trace; leave it out".into()
+        })?;
         check(link.change.is_empty(), "link.change", || {
             "the rate and the delay of a Linux router stay as they are; leave it out".into()
         })?;
@@ -86,6 +91,10 @@ impl HtbConfig {
 impl QueueConfig {
     /// The limit in packets; otherwise the key and what is wrong with it.
     fn packets(&self, mtu: Bytes) -> Result<u32, (&'static str, String)> {
+        if self.discipline != Discipline::DropTail {
+            let reason = "the queue of a Linux router is netem's, which drops at the tail; leave it out";
+            return Err(("discipline", reason.into()));
+        }
         if self.red.is_some() {
             return Err(("red", "the queue of a Linux router is netem's, without RED; leave it out".into()));
         }

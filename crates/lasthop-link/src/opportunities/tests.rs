@@ -1,44 +1,37 @@
-use lasthop_core::{Body, Datagram, Direction, Dscp, Ecn, FlowId, Packet};
+use lasthop_core::{Direction, Ecn};
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::{BufferRelease, PathConfig};
+use crate::testing::{Lab, SEED, drop_tail, studied_path};
 
 fn millis(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
+/// A path that follows a trace. Its send buffer holds one packet of 4000 bytes, or several shorter ones.
+fn path(trace: &str, delay_ms: u64) -> PathConfig {
+    let mut path = PathConfig { queue: drop_tail(100), ..studied_path() };
+    path.link.trace = Some(Schedule::parse(trace).unwrap());
+    path.link.delay = Duration::from_millis(delay_ms);
+    path.link.overhead = lasthop_core::Distribution::Static(Duration::ZERO);
+    path.link.send_buffer = lasthop_core::Bytes(4000);
+    path.link.release = BufferRelease::Serialised;
+    path
+}
+
 /// Sends packets, each (arrival in ms, bytes), in order; what is delivered: (ms, number of the packet).
-fn run(trace: &str, delay_ms: u64, packets: &[(u64, u32)]) -> Vec<(u64, u64)> {
-    let schedule = Schedule::parse(trace).unwrap();
-    let mut link = OpportunityLink::new(schedule, Duration::from_millis(delay_ms));
-    let mut arena = PacketArena::default();
-    let mut delivered = Vec::new();
-    let mut run_until = |until: Instant, link: &mut OpportunityLink, arena: &mut PacketArena| {
-        while let Some(due) = link.next_wakeup().filter(|due| *due <= until) {
-            link.handle_wakeup(due, arena, &mut ());
-            while let Some(id) = link.poll_delivery(due) {
-                delivered.push((due.as_nanos() / 1_000_000, arena.remove(id).serial));
-            }
-        }
-    };
-    for (serial, &(at, ip_bytes)) in (0..).zip(packets) {
-        run_until(millis(at), &mut link, &mut arena);
-        let packet = Packet {
-            serial,
-            flow: FlowId(0),
-            direction: Direction::Down,
-            ip_bytes,
-            ecn: Ecn::NotEct,
-            dscp: Dscp::default(),
-            server_port: 0,
-            body: Body::Udp(Datagram::default()),
-        };
-        let id = arena.insert(packet);
-        link.handle_packet(millis(at), id, &arena, &mut ());
+fn run_over(path: &PathConfig, packets: &[(u64, u32)]) -> Vec<(u64, u64)> {
+    let mut lab = Lab::with(path, None, Direction::Down, SEED);
+    for &(at, ip_bytes) in packets {
+        lab.send(millis(at), ip_bytes, Ecn::NotEct);
     }
-    run_until(Instant::MAX, &mut link, &mut arena);
-    assert!(arena.is_empty());
-    delivered
+    lab.run();
+    lab.delivered().into_iter().map(|(at, serial)| (at.as_nanos() / 1_000_000, serial)).collect()
+}
+
+fn run(trace: &str, delay_ms: u64, packets: &[(u64, u32)]) -> Vec<(u64, u64)> {
+    run_over(&path(trace, delay_ms), packets)
 }
 
 #[test]
@@ -79,6 +72,22 @@ fn unused_opportunities_are_lost() {
 #[test]
 fn propagation_comes_after_the_opportunity() {
     assert_eq!(run("10", 35, &[(0, 1500), (0, 1500)]), [(45, 0), (55, 1)]);
+}
+
+/// The limit counts the packets behind the send buffer, which holds two of these.
+#[test]
+fn the_queue_discipline_stays_in_force() {
+    let mut path = path("10", 0);
+    path.queue = drop_tail(3);
+    assert_eq!(run_over(&path, &[(0, 1500); 9]), [(10, 0), (20, 1), (30, 2), (40, 3), (50, 4)]);
+}
+
+#[test]
+fn a_trace_is_told_as_its_text_and_carries_its_mean_rate() {
+    let schedule = Schedule::parse("0\n5\n5\n10").unwrap();
+    assert_eq!(schedule.mean_rate(), Rate::from_bits_per_second(4_800_000));
+    assert_eq!(schedule.to_string(), "0\n5\n5\n10\n");
+    assert_eq!(Schedule::parse(&schedule.to_string()), Ok(schedule));
 }
 
 #[test]

@@ -8,10 +8,10 @@ use lasthop_core::{QueueSize, Rate};
 use lasthop_scenario::{Cell, ScenarioError, Study};
 
 /// A folder of scenario files that is gone after the test.
-struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
-    fn with(test: &str, files: &[(&str, &str)]) -> Self {
+    pub fn with(test: &str, files: &[(&str, &str)]) -> Self {
         let path = std::env::temp_dir().join(format!("lasthop-extends-{test}-{}", std::process::id()));
         let folder = Self(path);
         for (name, text) in files {
@@ -22,12 +22,12 @@ impl Folder {
         folder
     }
 
-    fn read(&self, name: &str) -> Study {
+    pub fn read(&self, name: &str) -> Study {
         Study::from_path(&self.0.join(name)).unwrap_or_else(|error| panic!("{error}"))
     }
 
     #[track_caller]
-    fn error(&self, name: &str) -> ScenarioError {
+    pub fn error(&self, name: &str) -> ScenarioError {
         let errors = Study::from_path(&self.0.join(name)).expect_err("accepted");
         let [error] = errors.as_slice() else { panic!("{errors:#?}") };
         error.clone()

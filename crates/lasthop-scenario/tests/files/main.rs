@@ -7,3 +7,4 @@ mod range;
 mod short;
 mod study;
 mod support;
+mod traces;

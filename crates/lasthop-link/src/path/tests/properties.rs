@@ -41,6 +41,7 @@ prop_compose! {
             queue: QueueConfig { limit, red, ..drop_tail(1) },
             htb: None,
             link: LinkConfig {
+                trace: None,
                 rate: Rate::from_bits_per_second(rate),
                 delay: Duration::from_millis(delay_ms),
                 change: changes.into_iter().map(change).collect(),

@@ -144,6 +144,7 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
     };
     let link = (rate, millis(600), changes, overhead, send_buffer, release).prop_map(
         move |(rate, delay, changes, overhead, send_buffer, release)| LinkConfig {
+            trace: None,
             rate,
             delay,
             change: changes.into_iter().map(change).collect(),

@@ -64,6 +64,7 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
         htb: None,
         link: LinkConfig {
             rate: Rate::from_bits_per_second(rate),
+            trace: None,
             delay,
             change: Vec::new(),
             overhead: Distribution::Static(Duration::ZERO),
