@@ -29,6 +29,8 @@ mod tests;
 pub struct Path {
     router: Router,
     link: LinkDirection,
+    /// The router's, kept because it is asked for far more often than it changes.
+    router_wakeup: Instant,
 }
 
 impl Path {
@@ -51,6 +53,7 @@ impl Path {
         Self {
             router: Router::new(config, mtu, red, seed),
             link: LinkDirection::new(&config.link, errors, error, seed),
+            router_wakeup: Instant::MAX,
         }
     }
 
@@ -75,14 +78,14 @@ impl Path {
     /// When [`Path::handle_wakeup`] must be called next; none while nothing is under way. Packets queued
     /// behind a full send buffer need no wakeup of their own.
     pub fn next_wakeup(&self) -> Option<Instant> {
-        Some(self.link.next_wakeup().min(self.router.next_wakeup())).filter(|at| *at < Instant::MAX)
+        Some(self.link.next_wakeup().min(self.router_wakeup)).filter(|at| *at < Instant::MAX)
     }
 
     /// When the far side can release a packet at the earliest, if the next packet arrives at the router at
     /// `next_arrival`; none if neither that nor anything under way leads to one. An engine for which only deliveries
     /// count may leave everything else until then: see [`Path::handle_wakeup`] on late calls.
     pub fn earliest_delivery(&self, next_arrival: Option<Instant>) -> Option<Instant> {
-        let next = next_arrival.unwrap_or(Instant::MAX).min(self.router.next_wakeup());
+        let next = next_arrival.unwrap_or(Instant::MAX).min(self.router_wakeup);
         Some(self.link.earliest_delivery(next)).filter(|at| *at < Instant::MAX)
     }
 
@@ -127,5 +130,6 @@ impl Path {
             packets.observer.packet(now, PacketEvent::Dequeued(depth), packets.arena.get(id));
             self.link.accept(now, id, ip_bytes);
         }
+        self.router_wakeup = self.router.next_wakeup();
     }
 }

@@ -110,9 +110,14 @@ impl<'a, O: Observer> Engine<'a, O> {
         while let Some((id, host)) = self.network.poll_delivery(now, component) {
             self.deliver(now, id, host);
         }
-        for touched in Network::touched(component) {
-            self.agenda.schedule(touched as ComponentId, self.network.next_wakeup(touched));
+        self.schedule_network(component);
+        if let Some(behind) = component.behind() {
+            self.schedule_network(behind);
         }
+    }
+
+    fn schedule_network(&mut self, component: Component) {
+        self.agenda.schedule(component as ComponentId, self.network.next_wakeup(component));
     }
 
     /// An application's time has come, or an endpoint's timer.
@@ -331,7 +336,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.observer.packet(now, PacketEvent::Sent, &packet);
         let id = self.arena.insert(packet);
         let entered = self.network.send(now, host, id, &self.arena);
-        self.agenda.schedule(entered as ComponentId, self.network.next_wakeup(entered));
+        self.schedule_network(entered);
     }
 }
 

@@ -33,8 +33,8 @@ impl Component {
         }
     }
 
-    /// What packets enter next.
-    const fn behind(self) -> Option<Self> {
+    /// What packets enter next: its wakeup may have changed when this component was woken.
+    pub const fn behind(self) -> Option<Self> {
         match self {
             Self::LanDown => Some(Self::Down),
             Self::LanUp => Some(Self::Up),
@@ -152,11 +152,6 @@ impl Network {
             (Between::Atm { back, .. }, Component::Up) => back.next_wakeup(),
             (Between::Atm { .. }, Component::LanDown | Component::LanUp) => None,
         }
-    }
-
-    /// The components whose wakeups may have changed when `component` was woken.
-    pub fn touched(component: Component) -> impl Iterator<Item = Component> {
-        std::iter::once(component).chain(component.behind())
     }
 
     /// A component's time has come. [`Network::poll_delivery`] has what reached a host thereby.
