@@ -23,10 +23,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def lasthop(*arguments: str | Path) -> subprocess.Popen[str]:
+def lasthop(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
     """Start the command line in a process group of its own, as a shell does."""
     command = [sys.executable, "-m", "lasthop.cli", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **(environment or {})},
+    )
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:

@@ -394,6 +394,20 @@ def test_a_machine_without_the_batch_system_is_told(tmp_path: Path, monkeypatch:
         pass
 
 
+def test_a_job_that_is_refused_is_an_error(tmp_path: Path) -> None:
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text("#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n", encoding="utf-8")
+    sbatch.chmod(0o755)
+    file = tmp_path / "jobs.toml"
+    file.write_text("jobs = 1\ncores = 1\nmemory = '1 GB'\n", encoding="utf-8")
+    where = ("--cluster", f"slurm:{file}", "--out", tmp_path / "out")
+    code, _, error = ended(lasthop("run", EXAMPLE, *where, environment={"PATH": f"{tmp_path}:{os.environ['PATH']}"}))
+    assert code == 2
+    assert f"slurm refused the job of {file}: " in error
+    assert "invalid partition" in error
+    assert "Traceback" not in error
+
+
 def test_a_dry_run_needs_a_batch_system(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
     for options in ((), ("--cluster", "local:2")):
         assert lasthop_main("run", EXAMPLE, "--dry-run", *options) == 2

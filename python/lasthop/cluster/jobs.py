@@ -8,7 +8,7 @@ import shutil
 import signal
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,11 +62,15 @@ def submitted(system: str, file: Path) -> Iterator[Submitted]:
         )
     with _made(system, file, options) as cluster:
         batch = Submitted(cluster, count)
-        batch.renew()
+
+        async def submit() -> None:
+            batch.renew()
+            await cluster._correct_state()  # else a refusal is known to nobody but a log
+
         try:
-            cluster.sync(cluster._correct_state)  # else a refusal is known to nobody but a log
+            cluster.sync(submit)
         except (RuntimeError, ValueError) as error:
-            raise InputError(f"{system} refused the job of {file}: {error}") from error
+            raise InputError(f"{system} refused the job of {file}: {' '.join(str(error).split())}") from error
         yield batch
 
 
@@ -85,8 +89,11 @@ def _made(system: str, file: Path, options: dict[str, Any]) -> Iterator[Any]:
         cluster = _class(system)(**options, silence_logs=logging.CRITICAL)
     except (ValueError, TypeError, RuntimeError) as error:
         raise InputError(f"{file}: {error}") from error
-    with cluster:
+    try:
         yield cluster
+    finally:
+        with suppress(AssertionError):  # of jobs that have not ended: those that were refused never began
+            cluster.close()
 
 
 def _options(system: str, file: Path) -> dict[str, Any]:
