@@ -50,6 +50,19 @@ tcp.timestamps = true
 [[matrix]]
 link = ["e0"]
 """
+SPACE = """[factor.rate]
+from = "64 kbit/s"
+to = "10 Mbit/s"
+scale = "log"
+sets = "down.link.rate"
+[factor.length]
+from = "100 kB"
+to = "1 MB"
+sets = ["flow.bulk.bytes"]
+[sample]
+method = "sobol"
+points = 4
+"""
 FILES = sorted(ROOT.glob("examples/*.toml")) + sorted(ROOT.glob("studies/*/study.toml"))
 FAULTS = [
     ("seed = 7", "seeds = 7"),
@@ -113,3 +126,15 @@ def test_the_schema_rejects_structural_faults_as_the_reader_does(
     assert errors(validator, text) != []
     with pytest.raises(_core.ScenarioError):
         read(tmp_path, text)
+
+
+def test_the_schema_accepts_ranges(validator: Draft202012Validator) -> None:
+    assert errors(validator, SHORT + SPACE) == []
+    assert errors(validator, (SHORT + SPACE).replace('"100 kB"', "1.5")) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("from", "form"), ('"log"', '"lin"'), ("points = 4", "points = 0"), ('"100 kB"', "true")]
+)
+def test_the_schema_rejects_wrong_ranges(validator: Draft202012Validator, old: str, new: str) -> None:
+    assert errors(validator, SHORT + SPACE.replace(old, new, 1)) != []

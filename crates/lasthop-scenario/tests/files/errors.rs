@@ -469,19 +469,6 @@ fn tcp_switches_that_contradict_each_other() {
             27,
             &["`tcp.lost_by_age`", "does not know it", "lost_by_age = false"],
         ),
-        // What chose the stack before there was a key for it.
-        (
-            "sack = true",
-            "recovery = \"newreno\"",
-            26,
-            &["`tcp.recovery`", "the stack is \"linux-2\"", "write stack = \"classic\" too"],
-        ),
-        (
-            "sack = true",
-            "recovery = \"proportional-rate\"",
-            26,
-            &["`tcp.recovery`", "write stack = \"linux-6\" too, or recovery = \"linux-in-flight\""],
-        ),
         ("sack = true", "ack_every = 0", 26, &["`tcp.ack_every`", "the nearest is 1"]),
         ("sack = true", "initial_ssthresh = 56250", 26, &["`tcp.initial_ssthresh`", "missing unit"]),
         ("sack = true", "initial_ssthresh = \"64 kb\"", 26, &["`tcp.initial_ssthresh`", "\"64 kB\"?"]),
@@ -496,6 +483,24 @@ fn tcp_switches_that_contradict_each_other() {
             "receive_window_initial = 1",
             26,
             &["`tcp.receive_window_initial`", "the nearest is 2"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_rule_of_recovery_does_not_choose_the_stack() {
+    assert_each(&[
+        (
+            "sack = true",
+            "recovery = \"newreno\"",
+            26,
+            &["`tcp.recovery`", "the stack is \"linux-2\"", "write stack = \"classic\" too"],
+        ),
+        (
+            "sack = true",
+            "recovery = \"proportional-rate\"",
+            26,
+            &["`tcp.recovery`", "write stack = \"linux-6\" too, or recovery = \"linux-in-flight\""],
         ),
     ]);
 }
