@@ -32,7 +32,8 @@ Main = Callable[..., int]
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
 TABLES = ("flows.parquet", "runs.parquet")
-LONG = ("--only", "memory=none", "--replications", "1500", "--quiet")
+RUNS = 4000
+LONG = ("--only", "memory=none", "--replications", str(RUNS), "--quiet")
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +132,7 @@ def test_ctrl_c_keeps_what_is_done_and_frees_the_workers(cluster: Cluster, tmp_p
     process.send_signal(signal.SIGINT)
     code, output, error = ended(process)
     assert (code, output) == (130, "")
-    assert re.fullmatch(rf"Stopped: [1-9]\d* of 1500 runs are kept in {out}\. Repeat the command .*\n", error)
+    assert re.fullmatch(rf"Stopped: [1-9]\d* of {RUNS} runs are kept in {out}\. Repeat the command .*\n", error)
     # The workers are free: another campaign, here, gets all of them, and the folder goes on elsewhere.
     code, _, error = ended(
         lasthop("run", EXAMPLE, "--replications", "2", "--cluster", cluster.address, "--out", tmp_path / "x")
@@ -171,7 +172,8 @@ def test_a_worker_of_another_version_is_refused_with_both_versions(cluster: Clus
 def test_a_worker_of_another_version_that_comes_later_is_refused_too(cluster: Cluster, tmp_path: Path) -> None:
     place = other_version(tmp_path / "other")
     out = tmp_path / "out"
-    process = lasthop("run", EXAMPLE, *LONG, "--cluster", cluster.address, "--out", out)
+    # Far more runs than are done before a worker has started.
+    process = lasthop("run", EXAMPLE, "--replications", "100000", "--quiet", "--cluster", cluster.address, "--out", out)
     wait_for_results(process, out)
     worker = cluster.start_worker({"PYTHONPATH": str(place)})
     code, _, error = ended(process)
@@ -215,7 +217,7 @@ def test_a_folder_goes_on_here_when_the_scheduler_has_died(whole: Path, tmp_path
         code, _, error = ended(process)
     assert code == 2
     assert re.fullmatch(
-        rf"Error: The scheduler at {cluster.address} is gone\. [1-9]\d* of 1500 runs are kept in {out}\. Repeat .*\n",
+        rf"Error: The scheduler at {cluster.address} is gone\. [1-9]\d* of {RUNS} runs are kept in {out}\. Repeat .*\n",
         error,
     )
     assert ended(lasthop("run", EXAMPLE, *LONG, "--out", out)) == (0, "", "")
@@ -250,6 +252,10 @@ def survive(count: int, whole: Path, tmp_path: Path) -> None:
     folders = (tmp_path / f"out-{number}" for number in itertools.count())
     out, runner = next(folders), None
     with Cluster(tmp_path / "log") as cluster:
+        cluster.restart()
+        started = time.monotonic()
+        assert ended(lasthop("run", EXAMPLE, *LONG, "--cluster", cluster.address, "--out", tmp_path / "first"))[0] == 0
+        undisturbed_s = time.monotonic() - started  # on this machine, at the moment
         for _ in range(count):
             cluster.restart()
             if runner is None or runner.poll() is not None:
@@ -260,7 +266,7 @@ def survive(count: int, whole: Path, tmp_path: Path) -> None:
                         assert equal(out, whole)
                         out = next(folders)
                 runner = lasthop("run", EXAMPLE, *LONG, "--cluster", cluster.address, "--out", out)
-            time.sleep(moments.uniform(0.0, 3.0))
+            time.sleep(moments.uniform(0.0, 1.2 * undisturbed_s))
             victim = moments.choice([runner, cluster.scheduler, *cluster.workers])
             victim.kill()
             victim.communicate()

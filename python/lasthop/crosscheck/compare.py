@@ -12,7 +12,7 @@ from lasthop.crosscheck.cause import Cause, cause, differences, steps
 from lasthop.explain.packets import rows
 
 # What names a row, and the starting time, which is drawn and only told.
-_NO_METRICS = frozenset({"replication", "flow", "application", "protocol", "outcome", "start_s"})
+_NO_METRICS = frozenset({"replication", "flow", "application", "role", "protocol", "outcome", "start_s"})
 # Of these a distance is a share; counts are subtracted.
 _MEASURED = ("_s", "_ms", "_Bps")
 COUNTS = ("data_drops_queue", "data_drops_error", "retransmitted_packets")
