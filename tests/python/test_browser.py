@@ -242,6 +242,8 @@ def test_the_legend_hides_and_shows_a_kind_in_every_panel(browser: webdriver.Chr
             if entry.find_element(By.CSS_SELECTOR, ".legendtext").text == name
         ]
         was = shown(name)
+        # Plotly's tip for the first click covers the legend for a while.
+        WebDriverWait(browser, PATIENCE_S).until(lambda _: not browser.find_elements(By.CSS_SELECTOR, ".notifier-note"))
         ActionChains(browser).move_to_element(entry.find_element(By.CSS_SELECTOR, ".legendtoggle")).click().perform()
         WebDriverWait(browser, PATIENCE_S).until(lambda _: shown(name) != was)
 
