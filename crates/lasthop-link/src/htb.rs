@@ -258,6 +258,9 @@ impl Discipline for Htb {
         packets: &mut Packets<'_, O>,
     ) -> Option<Dequeued> {
         self.wakeup = Instant::MAX;
+        if self.packets == 0 {
+            return None;
+        }
         while let Some(turn) = self.next(now) {
             if u64::from(turn.room) > room {
                 return None;

@@ -162,24 +162,27 @@ impl Network {
         arena: &mut PacketArena,
         observer: &mut O,
     ) {
-        let direction = component.direction();
-        match &mut self.topology {
-            Between::LastHop { down, up } => {
-                let Way { lan, link } = if direction == Direction::Down { down } else { up };
-                if component.behind().is_none() {
-                    return link.handle_wakeup(now, arena, observer);
-                }
-                while let Some(id) = lan.poll_arrival(now) {
-                    match link {
-                        Link::Path(path) => path.handle_packet(now, id, arena, observer),
-                        Link::Owner => self.entries.push_back(Entry { due: now, direction, id }),
-                    }
+        let way = match (&mut self.topology, component) {
+            (Between::LastHop { down, .. }, Component::Down) => {
+                return down.link.handle_wakeup(now, arena, observer);
+            }
+            (Between::LastHop { up, .. }, Component::Up) => {
+                return up.link.handle_wakeup(now, arena, observer);
+            }
+            (Between::LastHop { down, .. }, Component::LanDown) => down,
+            (Between::LastHop { up, .. }, Component::LanUp) => up,
+            (Between::Atm { switch, .. }, Component::Down) => {
+                return switch.handle_wakeup(now, arena, observer);
+            }
+            (Between::Atm { .. }, _) => return,
+        };
+        while let Some(id) = way.lan.poll_arrival(now) {
+            match &mut way.link {
+                Link::Path(path) => path.handle_packet(now, id, arena, observer),
+                Link::Owner => {
+                    self.entries.push_back(Entry { due: now, direction: component.direction(), id });
                 }
             }
-            Between::Atm { switch, .. } if component == Component::Down => {
-                switch.handle_wakeup(now, arena, observer);
-            }
-            Between::Atm { .. } => {}
         }
     }
 
