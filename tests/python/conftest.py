@@ -27,6 +27,7 @@ LONGEST_FIRST = ("guests", "test_live_run", "test_analyze", "test_browser", "tes
 GUESTS = ("test_kernel", "test_crosscheck", "test_linux_router")
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "kulve2003"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
 
 
 def _room(file: str) -> str:
@@ -84,6 +85,15 @@ def scenario_file(tmp_path: Path) -> Path:
     """Return a scenario file that is no study."""
     file = tmp_path / "small.toml"
     file.write_text("small\n", encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    """Return a scenario whose runs take longer than anybody waits."""
+    file = tmp_path / "endless.toml"
+    text = EXAMPLE.read_text(encoding="utf-8").replace("64 kbit/s", "100000 kbit/s").replace('"10 min"', '"6000 min"')
+    file.write_text(text.replace('"188640 B"', '"90000 MB"'), encoding="utf-8")
     return file
 
 

@@ -21,6 +21,7 @@ import pytest
 
 import lasthop as package
 from clusters import PATIENCE_S, Cluster, ended, free_port, lasthop
+from conftest import EXAMPLE
 from lasthop import _core
 from lasthop.campaign import Unit
 from lasthop.cluster import jobs, where
@@ -30,7 +31,6 @@ from lasthop.runner import Agenda, Work
 
 Main = Callable[..., int]
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
 TABLES = ("flows.parquet", "runs.parquet")
 RUNS = 4000
 LONG = ("--only", "memory=none", "--replications", str(RUNS), "--quiet")
@@ -52,15 +52,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("whole") / "out"
     assert ended(lasthop("run", EXAMPLE, *LONG, "--out", out)) == (0, "", "")
     return out
-
-
-@pytest.fixture
-def endless(tmp_path: Path) -> Path:
-    """Return a scenario whose runs take longer than anybody waits."""
-    file = tmp_path / "endless.toml"
-    text = EXAMPLE.read_text(encoding="utf-8").replace("64 kbit/s", "100000 kbit/s").replace('"10 min"', '"6000 min"')
-    file.write_text(text.replace('"188640 B"', '"90000 MB"'), encoding="utf-8")
-    return file
 
 
 def equal(one: Path, other: Path) -> bool:

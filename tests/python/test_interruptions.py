@@ -15,9 +15,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from conftest import EXAMPLE
 from lasthop.atomic import write_parquet
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
 TABLES = ("flows.parquet", "runs.parquet")
 
 
@@ -125,15 +125,6 @@ def test_a_lock_that_a_killed_process_left_behind_does_not_hold(tmp_path: Path) 
     assert (out / ".lock").exists()
     assert run(out, "--quiet") == (0, "", "")
     assert not (out / ".lock").exists()
-
-
-@pytest.fixture
-def endless(tmp_path: Path) -> Path:
-    """Return a scenario whose runs take longer than anybody waits."""
-    file = tmp_path / "endless.toml"
-    text = EXAMPLE.read_text(encoding="utf-8").replace("64 kbit/s", "100000 kbit/s").replace('"10 min"', '"6000 min"')
-    file.write_text(text.replace('"188640 B"', '"90000 MB"'), encoding="utf-8")
-    return file
 
 
 def test_ctrl_c_does_not_wait_for_a_long_run(tmp_path: Path, endless: Path) -> None:

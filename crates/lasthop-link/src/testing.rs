@@ -16,6 +16,20 @@ const MTU: Bytes = Bytes(576);
 
 pub(crate) const SEED: Seed = Seed { study: 1, replication: 1 };
 
+/// A packet on its way down.
+pub(crate) fn datagram(serial: u64, ip_bytes: u32, ecn: Ecn) -> Packet {
+    Packet {
+        serial,
+        flow: FlowId(0),
+        direction: Direction::Down,
+        ip_bytes,
+        ecn,
+        dscp: Dscp::default(),
+        server_port: 30_001,
+        body: Body::Udp(Datagram::default()),
+    }
+}
+
 /// The link of kulve2003: 64 kbit/s, 300 ms, 20 packets, 9600 bytes; 72.1 ms per packet of 576 bytes.
 pub(crate) fn studied_path() -> PathConfig {
     PathConfig {
@@ -164,17 +178,7 @@ impl Lab {
     /// The same, of the flow with the server's port `server_port`.
     pub(crate) fn send_to(&mut self, at: Instant, ip_bytes: u32, ecn: Ecn, server_port: u16) {
         self.run_until(at);
-        let body = Body::Udp(Datagram::default());
-        let packet = Packet {
-            serial: self.sent,
-            flow: FlowId(0),
-            direction: Direction::Down,
-            ip_bytes,
-            ecn,
-            dscp: Dscp::default(),
-            server_port,
-            body,
-        };
+        let packet = Packet { server_port, ..datagram(self.sent, ip_bytes, ecn) };
         self.sent += 1;
         let id = self.arena.insert(packet);
         self.path.handle_packet(at, id, &mut self.arena, &mut self.log);

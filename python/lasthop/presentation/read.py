@@ -73,7 +73,7 @@ def _contradictions(found: Presentation) -> Iterator[tuple[_Place, str]]:
     for kind, rows in found.rows.items():
         for place, row in enumerate(rows):
             columns = dictionary()[row.of]
-            for column in (column for own in row.numbers for column in own.columns or (own.metric,)):
+            for column in (column for own in row.numbers for column in own.summed):
                 if column not in columns:
                     yield ("rows", kind, place, "numbers"), _unknown("column", column, columns)
 

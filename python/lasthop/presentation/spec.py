@@ -38,6 +38,11 @@ class NumberSpec:
     called: Mapping[str, Statistic] = field(default_factory=dict)
     change: str | None = None
 
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """The columns that the number is the sum of."""
+        return self.columns or (self.metric,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSpec:

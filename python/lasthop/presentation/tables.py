@@ -122,7 +122,7 @@ class Cell:
         """Yield a line of each statistic, with its interval."""
         names = number.called or {name: name for name in number.statistics or row.statistics}
         meant = {word: self.study.not_stated if name == NOT_STATED else name for word, name in names.items()}
-        sample = Sample.of(records, number.columns or (number.metric,), shared(CONFIDENCE, self.looks))
+        sample = Sample.of(records, number.summed, shared(CONFIDENCE, self.looks))
         found = sample.statistics(list(meant.values()), self.table.percentiles or self.study.percentiles)
         count = sample.count
         if row.replications == "runs":
@@ -139,8 +139,10 @@ class Cell:
         (reference,) = self._statistics(row, number, self.reference)
         change = 100 * (line.value / reference.value - 1)
         low = high = math.nan
-        jackknife = _jackknife_of_change(records, self.reference, number.columns or (number.metric,))
-        if jackknife is not None and self.study.not_stated == "mean":
+        # The jackknife is that of a mean.
+        if self.study.not_stated == "mean" and (
+            jackknife := _jackknife_of_change(records, self.reference, number.summed)
+        ):
             interval = jackknife.interval(shared(CONFIDENCE, self.looks))
             low, high = interval.low, interval.high
         return replace(line, metric=number.change, value=change, unit="percent", ci_low=low, ci_high=high)

@@ -1,11 +1,11 @@
 //! The pseudocode of RFC 8289 by hand: packets of 1500 bytes, of which the link takes one every 12 ms (1 Mbit/s).
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Body, Datagram, Direction, Dscp, FlowId, Packet, PacketArena, Rate};
+use lasthop_core::{PacketArena, Rate};
 
 use super::*;
 use crate::discipline::Outlet;
-use crate::testing::{Log, Seen};
+use crate::testing::{Log, Seen, datagram};
 
 const TARGET: Duration = Duration::from_millis(5);
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -32,16 +32,7 @@ impl Lab {
 
     fn arrive(&mut self, at_ms: u64, count: u32, ip_bytes: u32, ecn: Ecn) {
         for _ in 0..count {
-            let id = self.arena.insert(Packet {
-                serial: self.sent,
-                flow: FlowId(0),
-                direction: Direction::Down,
-                ip_bytes,
-                ecn,
-                dscp: Dscp::default(),
-                server_port: 30_001,
-                body: Body::Udp(Datagram::default()),
-            });
+            let id = self.arena.insert(datagram(self.sent, ip_bytes, ecn));
             self.sent += 1;
             let packets = &mut Packets { arena: &mut self.arena, observer: &mut self.log };
             self.codel.enqueue(ms(at_ms), id, packets);
