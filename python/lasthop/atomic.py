@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import io
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
 
 import polars as pl
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 _ROW_GROUP = 16_384
 """Rows that a Parquet file is written, and can be read, by."""
@@ -40,14 +44,32 @@ def write_parquet(
 
         plain = Table.from_arrow(lazy.collect_schema().to_frame()).schema
         schema = Schema([field.with_metadata(columns.get(field.name, {})) for field in map(plain.field, plain.names)])
-    with disk_errors():
-        lazy.sink_parquet(path, metadata=metadata, arrow_schema=schema, row_group_size=_ROW_GROUP)
+    with path.open("wb", buffering=0) as file:
+        output = _Output(file)
+        try:
+            target = cast("IO[bytes]", output)
+            lazy.sink_parquet(target, metadata=metadata, arrow_schema=schema, row_group_size=_ROW_GROUP)
+        except pl.exceptions.PolarsError:
+            if output.failure is None:
+                raise
+            raise output.failure from None
 
 
-@contextmanager
-def disk_errors() -> Iterator[None]:
-    """Raise OSError for what polars sometimes passes on from the operating system as an error of its own."""
-    try:
-        yield
-    except pl.exceptions.ComputeError as error:
-        raise OSError(str(error)) from error
+class _Output(io.RawIOBase):
+    """A file that remembers why it could not be written. Of a footer that does not fit, polars does not tell it."""
+
+    def __init__(self, file: io.FileIO) -> None:
+        self.failure: OSError | None = None
+        self._file = file
+
+    def writable(self) -> bool:
+        """Say that it can be written."""
+        return True
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        """Write as much as the file system takes at once, and return how many bytes that is."""
+        try:
+            return self._file.write(content)
+        except OSError as error:
+            self.failure = error
+            raise

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from lasthop.atomic import disk_errors, write_parquet
+from lasthop.atomic import write_parquet
 from lasthop.folder import FLOWS, PAGES, RUNS, SHORTS
 from lasthop.store import PIECE, TABLES, DamagedBatchError, Store
 
@@ -148,8 +148,7 @@ class _Table:
 
     def _put_off(self, part: pl.DataFrame) -> None:
         file = self.path.with_name(f"{self.path.name}-{len(self._files)}")
-        with disk_errors():
-            part.write_ipc(file, compression="lz4")
+        part.write_ipc(file, compression="lz4")
         self._files.append(file)
 
     def whole(self) -> pl.LazyFrame:

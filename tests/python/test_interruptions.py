@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -180,6 +181,19 @@ def remount(disk: Path, options: str) -> None:
 def test_a_table_that_does_not_fit_is_an_error_of_the_disk() -> None:
     with pytest.raises(OSError, match="No space left"):
         write_parquet(pl.DataFrame({"a": range(100_000)}), Path("/dev/full"))
+
+
+def test_an_error_of_the_disk_stays_one_wherever_in_a_table_it_comes(tmp_path: Path) -> None:
+    frame, file = pl.DataFrame({f"column_{number}": [number] for number in range(100)}), tmp_path / "table.parquet"
+    write_parquet(frame, file)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        for size in range(0, file.stat().st_size, 997):  # so that data, then the footer do not fit
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+            with pytest.raises(OSError, match="File too large"):
+                write_parquet(frame, file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_full_disk_and_a_read_only_folder_lose_nothing_that_was_done(
