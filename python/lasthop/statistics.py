@@ -32,8 +32,8 @@ ROUNDING = 1e-9
 """Relative size of values that rounding errors may reach."""
 
 _RESAMPLES = 2000
-_EXACT = 13
-"""Up to so many pairs all signs of the ranks are tried: 2^13 of them are fewer than scipy's 9999 permutations."""
+_EXACT, _EXACT_WITH_TIES = 50, 13
+"""Up to so many pairs the signed-rank test is exact. scipy.stats.wilcoxon draws the same lines."""
 
 
 def percentiles(
@@ -156,17 +156,10 @@ def median_interval(values: ArrayLike, seed: int, confidence: float = 0.95) -> I
     middle = float(np.median(array))
     if array.size == 1 or np.all(array == array[0]):
         return Interval(middle, middle, middle)
-    from scipy import stats  # loaded late: it costs 50 MB that a mere `validate` need not pay
-
-    result = stats.bootstrap(
-        (array,),
-        np.median,
-        n_resamples=_RESAMPLES,
-        confidence_level=confidence,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    )
-    return Interval(middle, float(result.confidence_interval.low), float(result.confidence_interval.high))
+    resamples = array[np.random.default_rng(seed).integers(0, array.size, (_RESAMPLES, array.size))]
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(np.median(resamples, axis=-1), [tail, 1 - tail])
+    return Interval(middle, float(low), float(high))
 
 
 def shared(confidence: float, looks: int) -> float:
@@ -205,17 +198,36 @@ def paired_difference(variant: ArrayLike, reference: ArrayLike, seed: int, looks
     changed = difference[difference != 0]
     if changed.size == 0:
         return PairedDifference(int(difference.size), interval, 1.0, 0.0)
-    from scipy import stats
-
-    ranks = np.sign(changed) * stats.rankdata(np.abs(changed))
-    if 1 < changed.size <= difference.size <= _EXACT:
-        # wilcoxon does the same, but takes up to a second if some differences are equal.
-        exact = stats.permutation_test((ranks,), np.sum, permutation_type="samples", vectorized=True)
-        p_value = float(exact.pvalue)
-    else:
-        p_value = float(stats.wilcoxon(difference).pvalue)
+    ranks = np.sign(changed) * _mean_ranks(np.abs(changed))
+    p_value = _signed_rank_p(ranks, int(difference.size))
     p_value = min(1.0, p_value * looks)
     return PairedDifference(int(difference.size), interval, p_value, float(np.sum(ranks) / np.sum(np.abs(ranks))))
+
+
+def _mean_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rank the values from 1; equal ones get the mean of their ranks."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[place]
+
+
+def _signed_rank_p(ranks: NDArray[np.float64], pairs: int) -> float:
+    """Two-sided p value of the Wilcoxon signed-rank test; `ranks` are those of the differences that are not zero.
+
+    It is that of scipy.stats.wilcoxon, which takes longer to load than a short run takes in all.
+    """
+    from scipy import special
+
+    sizes, positive = np.abs(ranks), float(ranks[ranks > 0].sum())
+    plain = np.unique(sizes).size == pairs  # neither ties nor zeros
+    if pairs > (_EXACT if plain else _EXACT_WITH_TIES):
+        deviation = math.sqrt(np.sum(sizes**2)) / 2
+        return float(2 * special.ndtr(-abs(positive - sizes.sum() / 2) / deviation))
+    # ways[s] is how many choices of signs give positive ranks a sum of s / 2. Doubled, mean ranks are whole.
+    ways = np.ones(1)
+    for size in (2 * sizes).astype(int):
+        ways = np.pad(ways, (0, size)) + np.pad(ways, (size, 0))
+    found = round(2 * positive)
+    return min(1.0, 2 * float(min(ways[: found + 1].sum(), ways[found:].sum()) / ways.sum()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,16 @@ def test_interval_is_seeded_and_contains_the_median() -> None:
     assert min(data) <= first.low < first.estimate < first.high <= max(data)
 
 
+@pytest.mark.parametrize("confidence", [0.9, 0.99])
+def test_the_interval_is_that_of_scipys_bootstrap(confidence: float) -> None:
+    data = np.random.default_rng(3).exponential(size=17)
+    resampling = {"n_resamples": 2000, "method": "percentile", "rng": np.random.default_rng(5)}
+    expected = stats.bootstrap((data,), np.median, confidence_level=confidence, **resampling).confidence_interval
+    found = median_interval(data, 5, confidence)
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx(tuple(expected))
+
+
 def test_constant_data_have_a_point_interval() -> None:
     interval = median_interval([18.0] * 20, seed=1)
     assert interval is not None
@@ -94,7 +104,7 @@ def test_equal_pairs_show_no_difference() -> None:
     assert (found.median.estimate, found.p_value) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 7, 9, 13, 14, 20])
+@pytest.mark.parametrize("count", [1, 2, 5, 7, 9, 13, 14, 20, 50, 51])
 @pytest.mark.parametrize("decimals", [0, 6])
 def test_the_signed_rank_test_is_that_of_scipy(count: int, decimals: int) -> None:
     """Rounded differences tie, and some are zero."""
