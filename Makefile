@@ -16,7 +16,7 @@ BIN := .venv/bin
 STUDY := results/kulve2003
 EXTENSION := target/release/lib_core.so
 # What a guest kernel starts; made by `make kernel`, and kept up to date from then on.
-GUEST := python/lasthop/kernel/guest
+GUEST := python/lasthop/engines/kernel/guest
 
 # maturin, clippy and the tests share one environment, so that none of them rebuilds what another has built. pyo3 reads
 # a file instead of asking Python, so that .venv and the extension can be made at the same time.

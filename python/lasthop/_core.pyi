@@ -10,7 +10,7 @@ RULES: str
 CAPTURE_FILES: list[str]
 """Names of a capture's files: a pcapng for each capture point, and last the table of drops."""
 DROP_CAUSES: list[dict[str, str]]
-"""Why packets are lost; see `lasthop.labels.DropCause` for the keys."""
+"""Why packets are lost; see `lasthop.metrics.labels.DropCause` for the keys."""
 SNAP_LENGTH: int
 """Bytes captured of a packet unless less is asked for."""
 
@@ -57,8 +57,8 @@ def load(
 ) -> Study:
     """Read, validate and expand a scenario file. Raises `ScenarioError`.
 
-    `draw` is called as `lasthop.space.draw` if a factor is a range; `points` is the number of points if the file's does
-    not hold. Use `lasthop.space.read_study`, which gives both.
+    `draw` is called as `lasthop.scenario.points.draw` if a factor is a range; `points` is the number of points if the
+    file's does not hold. Use `lasthop.scenario.points.read_study`, which gives both.
     """
 
 def schema() -> str:

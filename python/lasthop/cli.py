@@ -14,25 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lasthop import _core
-from lasthop.answer.command import compare_command, summary_command
-from lasthop.campaign import MODEL, TRACES, Campaign, Plan
-from lasthop.catalogue import (
-    SCENARIO_FILE,
-    find_study,
-    list_studies,
-)
-from lasthop.claims import VERDICTS
+from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.plan import MODEL, Plan
+from lasthop.campaign.provenance import usable_cores
+from lasthop.campaign.runner import Threads
 from lasthop.cluster import check_cluster, job_script, opened
-from lasthop.completion import complete_files, complete_only, complete_studies
-from lasthop.crosscheck.command import crosscheck_command
-from lasthop.errors import InputError, InterruptedCampaignError, OutputError
-from lasthop.folder import check_folder, empty, locked
-from lasthop.kernel.command import kernel_group
-from lasthop.live.command import shell_command
-from lasthop.live.engine import LIVE
-from lasthop.loading import Loaded, file_to_run, load
-from lasthop.metrics_command import metrics_command
-from lasthop.options import (
+from lasthop.commands.answer import compare_command, summary_command
+from lasthop.commands.completion import complete_files, complete_only, complete_studies
+from lasthop.commands.crosscheck import crosscheck_command
+from lasthop.commands.kernel import kernel_group
+from lasthop.commands.metrics import metrics_command
+from lasthop.commands.options import (
     OneRunOptions,
     engine_option,
     kernel_of,
@@ -44,20 +36,26 @@ from lasthop.options import (
     seed_option,
     table_out_option,
 )
-from lasthop.output import guarded_output
-from lasthop.pictures.command import plot_command
-from lasthop.progress import progress
-from lasthop.provenance import usable_cores
-from lasthop.query import query_command
-from lasthop.results import results_group
-from lasthop.runner import Threads
-from lasthop.selection import all_levels, select_cells
-from lasthop.sensitivity.command import sensitivity_command
-from lasthop.space import read_study
-from lasthop.validation import validate_command
+from lasthop.commands.output import guarded_output
+from lasthop.commands.plot import plot_command
+from lasthop.commands.progress import progress
+from lasthop.commands.query import query_command
+from lasthop.commands.results import results_group
+from lasthop.commands.sensitivity import sensitivity_command
+from lasthop.commands.shell import shell_command
+from lasthop.commands.table_file import check_output, write_output
+from lasthop.commands.validate import validate_command
+from lasthop.engines.live.engine import LIVE
+from lasthop.errors import InputError, InterruptedCampaignError, OutputError
+from lasthop.results.folder import TRACES, check_folder, empty, locked
+from lasthop.scenario.points import read_study
+from lasthop.scenario.selection import all_levels, select_cells
+from lasthop.studies.catalogue import SCENARIO_FILE, find_study, list_studies
+from lasthop.studies.claims import VERDICTS
+from lasthop.studies.loading import Loaded, file_to_run, load
 
 if TYPE_CHECKING:
-    from lasthop.beside import Side
+    from lasthop.studies.beside import Side
     from lasthop.until.stopping import Stopping
 
 EXIT_OK = 0
@@ -359,7 +357,7 @@ def trace(context: click.Context, /, *, out: Path, snaplen: int | None, quiet: b
 
     Example: lasthop trace kulve2003 --only link=r1,workload=2tcp0udp,variant=dsack --replication 3 --out /tmp/r1
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
-    from lasthop.capture import write_captures
+    from lasthop.campaign.capture import write_captures
 
     run = OneRunOptions.of(context).choose()
     files = write_captures(run, out, snaplen or _core.SNAP_LENGTH)
@@ -401,13 +399,13 @@ def analyze(*, files: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
 
     Example: lasthop analyze server.pcapng --out flows.csv
     """
-    from lasthop import analyze as captures
+    from lasthop.commands import analyze as captures
 
     if out is not None:
-        captures.check_output(out)
+        check_output(out)
     frame, remarks = captures.analyze(files)
     if out is not None:
-        captures.write_output(frame, out)
+        write_output(frame, out)
     if not quiet:
         captures.show(frame)
     for remark in remarks:
@@ -462,15 +460,14 @@ def claims_command(
 
     Example: lasthop claims results/balekaki2012 --verdict 'not upheld' --out failed.csv
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
-    from lasthop import analyze as captures
-    from lasthop.claims import check, tables
+    from lasthop.studies.claims import check, tables
 
     if out is not None:
-        captures.check_output(out)
+        check_output(out)
     outcomes = check.check(folder, scenario)
     chosen = check.choose(outcomes, only, verdicts)
     if out is not None:
-        captures.write_output(tables.claims_frame(chosen), out)
+        write_output(tables.claims_frame(chosen), out)
     if not quiet:
         check.show(chosen)
         for line in tables.verdict_lines(outcomes):
@@ -538,15 +535,14 @@ def anova_command(
 
     Example: lasthop anova results/my --response duration_s --factors link,variant --out anova.csv
     """
-    from lasthop import analyze as captures
-    from lasthop import anova
+    from lasthop.statistics import anova
 
     if out is not None:
-        captures.check_output(out)
+        check_output(out)
     table = anova.read_table(source, response, only, role)
     analysis = anova.analyse(anova.full_factorial(table, [factor.strip() for factor in factors.split(",")]), confidence)
     if out is not None:
-        captures.write_output(analysis.frame(), out)
+        write_output(analysis.frame(), out)
     if not quiet:
         anova.show(analysis)
 
@@ -585,7 +581,7 @@ def _run(file: Path, options: RunOptions) -> None:
     if options.dry_run:
         click.echo(job_script(options.cluster), nl=False)
         return
-    from lasthop.beside import read_side
+    from lasthop.studies.beside import read_side
 
     beside = [read_side(folder, plan) for folder in options.beside]
     say = (lambda _: None) if options.quiet else click.echo
@@ -692,10 +688,10 @@ def _conclude(
     say: Callable[[str], object],
 ) -> None:
     # Imported here: `validate` and error messages need none of it.
-    from lasthop.answer.command import short_answer
-    from lasthop.claims.tables import verdict_lines
-    from lasthop.comparison import agreement_lines
-    from lasthop.outputs import analyse, write_outputs
+    from lasthop.commands.answer import short_answer
+    from lasthop.report.outputs import analyse, write_outputs
+    from lasthop.studies.claims.tables import verdict_lines
+    from lasthop.studies.comparison import agreement_lines
 
     results = analyse(campaign, loaded.assets, loaded.claims, loaded.curves, beside)
     report = write_outputs(results)

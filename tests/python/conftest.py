@@ -14,8 +14,8 @@ from xdist.scheduler import LoadScopeScheduling
 import fake_core
 from lasthop import _core
 from lasthop.cli import main
+from lasthop.engines.kernel.store import Kernel, find_kernel
 from lasthop.errors import InputError
-from lasthop.kernel.store import Kernel, find_kernel
 
 # A slow machine is no failure.
 settings.register_profile("lasthop", deadline=None)

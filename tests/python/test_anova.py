@@ -22,12 +22,24 @@ from scipy import stats
 
 import fake_core
 from conftest import copy_study
-from lasthop import _core, catalogue
-from lasthop.anova import Analysis, Component, Design, Effect, Table, analyse, full_factorial, read_table, show
-from lasthop.campaign import Campaign, Plan
+from lasthop import _core
+from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.plan import Plan
+from lasthop.campaign.runner import Threads
 from lasthop.cli import main
 from lasthop.errors import InputError
-from lasthop.runner import Threads
+from lasthop.statistics.anova import (
+    Analysis,
+    Component,
+    Design,
+    Effect,
+    Table,
+    analyse,
+    full_factorial,
+    read_table,
+    show,
+)
+from lasthop.studies import catalogue
 
 Main = Callable[..., int]
 Row = dict[str, Any]
@@ -549,5 +561,5 @@ def test_a_folder_of_numbers_without_a_scenario_is_no_study(study_file: Path, mo
     root = study_file.parent.parent
     (root / "atmf1998").mkdir()
     (root / "atmf1998" / "published.csv").write_text("study,table\n", encoding="utf-8")
-    monkeypatch.setattr(catalogue, "_roots", lambda: [root])
+    monkeypatch.setattr(catalogue, "PUBLISHED", root)
     assert list(catalogue.list_studies()) == ["kulve2003"]

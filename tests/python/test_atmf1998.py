@@ -13,11 +13,11 @@ import polars as pl
 import pytest
 
 from lasthop import _core
-from lasthop.catalogue import Assets, load_assets
 from lasthop.cli import main
-from lasthop.comparison import agreement, agreement_lines, compare
 from lasthop.report.interactions import factorial_figures
-from lasthop.summary import key_columns, study_summary
+from lasthop.studies.catalogue import Assets, load_assets
+from lasthop.studies.comparison import agreement, agreement_lines, compare
+from lasthop.studies.summary import key_columns, study_summary
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "atmf1998"
 PATHS = ("wan", "meo", "geo")

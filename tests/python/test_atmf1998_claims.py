@@ -8,9 +8,9 @@ from pathlib import Path
 import polars as pl
 
 from claims_tools import Cell, Scenario
-from lasthop.claims.evaluate import evaluate
-from lasthop.claims.file import load_claims
-from lasthop.claims.records import Records
+from lasthop.studies.claims.evaluate import evaluate
+from lasthop.studies.claims.file import load_claims
+from lasthop.studies.claims.records import Records
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "atmf1998"
 FACTORS = {

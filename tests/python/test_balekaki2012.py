@@ -10,8 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from lasthop.catalogue import load_curves
-from lasthop.shorts import with_rates
+from lasthop.results.shorts import with_rates
+from lasthop.studies.catalogue import load_curves
 from test_report import read
 
 Main = Callable[..., int]

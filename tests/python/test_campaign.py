@@ -16,12 +16,13 @@ import pytest
 
 import fake_core
 from lasthop import _core
-from lasthop.campaign import FLOWS, MANIFEST, RUNS, TRACES, Campaign, Outlook, Plan
+from lasthop.campaign.campaign import Campaign, Outlook
+from lasthop.campaign.plan import Plan
+from lasthop.campaign.runner import Threads
+from lasthop.commands.progress import progress
 from lasthop.errors import InputError, InterruptedCampaignError
-from lasthop.folder import empty, locked
-from lasthop.progress import progress
-from lasthop.runner import Threads
-from lasthop.store import STORE, UNBORN
+from lasthop.results.folder import FLOWS, MANIFEST, RUNS, TRACES, empty, locked
+from lasthop.results.store import STORE, UNBORN
 
 
 def make_plan(engine: fake_core.Engine, file: Path, *, replications: int = 3, sets: int = 1, seed: int = 1) -> Plan:
@@ -328,7 +329,8 @@ def test_a_store_that_is_none_is_an_error(
 def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with locked(out):
-        program = f"from lasthop.folder import locked\nfrom pathlib import Path\nwith locked(Path({str(out)!r})): pass"
+        use = f"with locked(Path({str(out)!r})): pass"
+        program = f"from lasthop.results.folder import locked\nfrom pathlib import Path\n{use}"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
         assert f"is in use by process {os.getpid()} on " in done.stderr
     assert not out.exists()

@@ -15,7 +15,7 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
-from lasthop.provenance import usable_cores
+from lasthop.campaign.provenance import usable_cores
 from tools import require_tools, tool, tshark
 
 Main = Callable[..., int]
@@ -241,7 +241,7 @@ def test_a_failure_leaves_nothing(
             (Path(target[0]) / "server.pcapng").write_bytes(b"half")
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lasthop.options.select_cell", lambda *_: FullDisk())
+    monkeypatch.setattr("lasthop.commands.options.select_cell", lambda *_: FullDisk())
     assert lasthop_main("trace", "kulve2003", "--replication", 1, "--out", "out") == 2
     assert "No space left on device" in capsys.readouterr().err
     assert not Path("out").exists()

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 from claims_tools import ORDERS, check, one, rows, scenario
-from lasthop.claims import NOT_UPHELD, UNDECIDED, UPHELD
-from lasthop.claims.evaluate import Outcome
-from lasthop.claims.tables import cells_frame, claims_frame, contradictions, summary_lines, verdict_lines
+from lasthop.studies.claims import NOT_UPHELD, UNDECIDED, UPHELD
+from lasthop.studies.claims.evaluate import Outcome
+from lasthop.studies.claims.tables import cells_frame, claims_frame, contradictions, summary_lines, verdict_lines
 
 VARIANTS = {"variant": ["a", "b", "c"]}
 LOADS = {"load": ["60", "70", "80", "90"]}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from claims_tools import scenario
-from lasthop.claims.file import load_claims
+from lasthop.studies.claims.file import load_claims
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
 STUDY = scenario(

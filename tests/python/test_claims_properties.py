@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from claims_tools import ORDERS, one, rows, scenario
-from lasthop.claims.evaluate import Outcome
+from lasthop.studies.claims.evaluate import Outcome
 
 STUDY = scenario(ORDERS)
 CELLS = list(itertools.product(*ORDERS.values()))

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 import fake_core
-from lasthop import catalogue, folder
+from lasthop.results import folder
+from lasthop.studies import catalogue
 
 Main = Callable[..., int]
 
@@ -199,7 +200,7 @@ def test_several_levels_of_a_factor_are_alternatives(
 @pytest.fixture
 def shipped(study_file: Path, monkeypatch: pytest.MonkeyPatch, engine: fake_core.Engine) -> None:
     del engine
-    monkeypatch.setattr(catalogue, "_roots", lambda: [study_file.parent.parent])
+    monkeypatch.setattr(catalogue, "PUBLISHED", study_file.parent.parent)
 
 
 @pytest.mark.usefixtures("shipped")

@@ -23,11 +23,11 @@ import lasthop as package
 from clusters import PATIENCE_S, Cluster, ended, free_port, lasthop
 from conftest import EXAMPLE
 from lasthop import _core
-from lasthop.campaign import Unit
+from lasthop.campaign.plan import Unit
+from lasthop.campaign.runner import Agenda, Work
 from lasthop.cluster import jobs, where
+from lasthop.commands.progress import progress
 from lasthop.errors import InputError
-from lasthop.progress import progress
-from lasthop.runner import Agenda, Work
 
 Main = Callable[..., int]
 
@@ -136,7 +136,7 @@ def test_ctrl_c_keeps_what_is_done_and_frees_the_workers(cluster: Cluster, tmp_p
 def other_version(folder: Path) -> Path:
     """Copy the package and change the rules that it was built with; return its place."""
     copy = folder / "lasthop"
-    shutil.copytree(Path(package.__file__).parent, copy, ignore=shutil.ignore_patterns("studies", "__pycache__"))
+    shutil.copytree(Path(package.__file__).parent, copy, ignore=shutil.ignore_patterns("published", "__pycache__"))
     extension = next(copy.glob("_core*.so"))
     code = extension.read_bytes()
     assert code.count(_core.RULES.encode()) == 1
@@ -440,7 +440,7 @@ def test_a_bundle_holds_few_cells_of_unknown_cost() -> None:
 
 
 def test_progress_shows_what_workers_do(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lasthop.progress._LINE_EVERY_S", 0.0)
+    monkeypatch.setattr("lasthop.commands.progress._LINE_EVERY_S", 0.0)
     with progress(4, 1, quiet=False, detail=lambda: ["2 workers, 2 threads"]) as advance:
         advance(1)
     assert re.fullmatch(r"2 of 4 runs, .* left\n2 workers, 2 threads\n", capsys.readouterr().err)

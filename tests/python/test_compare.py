@@ -20,7 +20,7 @@ from lasthop.answer.paired import NONE, Compare, Request, compare_results
 from lasthop.answer.paired_show import compare_lines
 from lasthop.cli import main
 from lasthop.pictures.forest import forest_figure
-from lasthop.statistics import paired_difference
+from lasthop.statistics.estimates import paired_difference
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 Main = Callable[..., int]

@@ -13,14 +13,14 @@ import polars as pl
 import pytest
 
 from lasthop import _core
-from lasthop.campaign import ChosenRun, Plan
+from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.crosscheck.align import State, history, parting
 from lasthop.crosscheck.cause import Kind, cause, differences, steps
 from lasthop.crosscheck.compare import Distance, FlowComparison
 from lasthop.crosscheck.tell import tell_all
-from lasthop.kernel.engine import KERNEL
-from lasthop.kernel.store import Kernel
-from lasthop.live.engine import LiveTrace
+from lasthop.engines.kernel.engine import KERNEL
+from lasthop.engines.kernel.store import Kernel
+from lasthop.engines.live.engine import LiveTrace
 
 ROOT = Path(__file__).resolve().parents[2]
 Main = Callable[..., int]

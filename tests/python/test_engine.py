@@ -16,9 +16,11 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
-from lasthop.campaign import FLOWS, PAGES, RUNS, SHORTS, Campaign, Plan
+from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.plan import Plan
+from lasthop.campaign.runner import Threads
 from lasthop.report.trace import trace_figure
-from lasthop.runner import Threads
+from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS
 
 Main = Callable[..., int]
 

@@ -12,8 +12,9 @@ import polars as pl
 import pytest
 
 import fake_core
-from lasthop import _core, campaign
-from lasthop.live.engine import LiveResults
+from lasthop import _core
+from lasthop.campaign import plan
+from lasthop.engines.live.engine import LiveResults
 
 Main = Callable[..., int]
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
@@ -87,7 +88,7 @@ def test_live_runs_that_are_too_late_have_an_exit_code(
         facts = {"priority": "ordinary", "differences": []}
         return LiveResults(results.flows, results.pages, results.shorts, runs, facts, None)
 
-    monkeypatch.setattr(campaign, "run_cell", late_cell)
+    monkeypatch.setattr(plan, "run_cell", late_cell)
     assert lasthop_main("run", scenario_file, "--engine", "live", "--quiet") == 3
     assert "INVALID: in 2 of 8 runs" in capsys.readouterr().err
     assert Path("results/small/report.html").is_file()

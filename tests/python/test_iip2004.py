@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from lasthop import _core
-from lasthop.catalogue import load_assets
 from lasthop.cli import main
+from lasthop.studies.catalogue import load_assets
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "iip2004"
 

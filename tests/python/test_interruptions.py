@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from conftest import EXAMPLE
-from lasthop.atomic import write_parquet
+from lasthop.results.atomic import write_parquet
 
 TABLES = ("flows.parquet", "runs.parquet")
 

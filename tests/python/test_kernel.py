@@ -18,12 +18,12 @@ import pytest
 
 from clusters import Cluster
 from lasthop import _core
+from lasthop.engines.kernel import engine as kernel_engine
+from lasthop.engines.kernel.build import build
+from lasthop.engines.kernel.engine import KernelEngine
+from lasthop.engines.kernel.source import find_source
+from lasthop.engines.kernel.store import Kernel, kernels, store
 from lasthop.errors import InputError
-from lasthop.kernel import engine as kernel_engine
-from lasthop.kernel.build import build
-from lasthop.kernel.engine import KernelEngine
-from lasthop.kernel.source import find_source
-from lasthop.kernel.store import Kernel, kernels, store
 from test_live_run import DOWNLOAD, PAGE, SCENARIO, STREAM
 from tools import require_tools, tshark
 
@@ -155,8 +155,8 @@ def test_an_ordinary_user_without_capabilities_gets_the_same_bytes(kernel: Kerne
         pytest.skip("this whole run is an ordinary user's")
     cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
     program = (
-        "import json, sys\nfrom lasthop import _core\nfrom lasthop.kernel.engine import KernelEngine\n"
-        "from lasthop.kernel.store import Info, Kernel\nfrom pathlib import Path\n"
+        "import json, sys\nfrom lasthop import _core\nfrom lasthop.engines.kernel.engine import KernelEngine\n"
+        "from lasthop.engines.kernel.store import Info, Kernel\nfrom pathlib import Path\n"
         "name, folder, info, file = json.load(sys.stdin)\n"
         "kernel = Kernel(name, Path(folder), Info(**info))\n"
         "print(json.dumps(KernelEngine(kernel).run_cell(_core.load(file).cells[0], 1, 1, 2).flows))\n"
@@ -237,7 +237,7 @@ def test_a_guest_that_hangs_is_ended_and_reported(
 
 
 def test_what_a_guest_cannot_run_is_said(kernel: Kernel) -> None:
-    clients = Path(_core.__file__).parent / "studies" / "atmf1998" / "study.toml"
+    clients = Path(_core.__file__).parent / "studies" / "published" / "atmf1998" / "study.toml"
     cell = _core.load(str(clients)).cells[0]
     with pytest.raises(InputError, match="an ATM switch runs on the model engine only"):
         KernelEngine(kernel).run_cell(cell, 1, 1, 1)

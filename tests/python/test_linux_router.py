@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from lasthop import _core
+from lasthop.engines.kernel.engine import KernelEngine
+from lasthop.engines.kernel.store import Kernel
+from lasthop.engines.live.engine import LiveResults, run_cell
 from lasthop.errors import InputError
-from lasthop.kernel.engine import KernelEngine
-from lasthop.kernel.store import Kernel
-from lasthop.live.engine import LiveResults, run_cell
 
 LASTHOP = Path(sys.executable).with_name("lasthop")
 

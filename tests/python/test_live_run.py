@@ -17,8 +17,8 @@ import polars as pl
 import pytest
 
 from lasthop import _core
+from lasthop.engines.live.engine import CaptureTarget, run_cell
 from lasthop.errors import InputError
-from lasthop.live.engine import CaptureTarget, run_cell
 from tools import IN_ORDER, require_tools, tool, tshark
 
 SCENARIO = """

@@ -9,11 +9,11 @@ import polars as pl
 import pyarrow.parquet
 import pytest
 
-from lasthop.comparison import RULES
-from lasthop.metrics import COMPUTED, dictionary, find
-from lasthop.presentation.read import load_presentation
-from lasthop.shorts import with_rates
-from lasthop.units import unit_of
+from lasthop.metrics.dictionary import COMPUTED, dictionary, find
+from lasthop.metrics.units import unit_of
+from lasthop.results.shorts import with_rates
+from lasthop.studies.comparison import RULES
+from lasthop.studies.presentation.read import load_presentation
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = ("flows", "pages", "shorts", "runs")

@@ -215,7 +215,8 @@ def test_nothing_is_said_beside_the_answer_without_pyarrow(ask: Ask) -> None:
 
 ANNOUNCED = """
 import sys
-from lasthop import cli, query
+from lasthop import cli
+from lasthop.commands import query
 def announced(*arguments, answer=query._answer):
     print("asked", flush=True)
     return answer(*arguments)

@@ -14,8 +14,8 @@ import fake_core
 from lasthop import _core
 from lasthop.answer.differences import differences, sentences
 from lasthop.answer.sections import sections
-from lasthop.beside import Tables
 from lasthop.report.levels import level_views
+from lasthop.results.tables import Tables
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import fake_core
-from lasthop.folder import FLOWS
-from lasthop.store import STORE, Store
+from lasthop.results.folder import FLOWS
+from lasthop.results.store import STORE, Store
 
 Main = Callable[..., int]
 OUT = Path("results/kulve2003")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lasthop.sensitivity.chaos import Functions, of_levels, of_range, products, sobol_indices
-from lasthop.space import draw
+from lasthop.scenario.points import draw
+from lasthop.statistics.chaos import Functions, of_levels, of_range, products, sobol_indices
 
 Floats = NDArray[np.float64]
 

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from lasthop import _core
 from lasthop.answer.folder import read_sections
-from lasthop.beside import Tables
 from lasthop.cli import main
 from lasthop.errors import InputError
 from lasthop.pictures.charts import chart_figure
 from lasthop.pictures.results import ResultRequest, read_chart
-from lasthop.space import draw, read_space, read_study
+from lasthop.results.space import read_space
+from lasthop.results.tables import Tables
+from lasthop.scenario.points import draw, read_study
 
 Main = Callable[..., int]
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "space.toml"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from lasthop.statistics import (
+from lasthop.statistics.estimates import (
     QUANTILES,
     Jackknife,
     PercentileMethod,

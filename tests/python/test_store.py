@@ -11,12 +11,14 @@ import pytest
 
 import fake_core
 from conftest import STUDY
-from lasthop import _core, merge
-from lasthop.campaign import FLOWS, RUNS, Campaign, Plan
+from lasthop import _core
+from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.plan import Plan
+from lasthop.campaign.runner import Threads
 from lasthop.errors import InputError
-from lasthop.folder import MERGING
-from lasthop.runner import Threads
-from lasthop.store import PIECE, STORE, TABLES, Batch, BatchBuilder, Store
+from lasthop.results import merge
+from lasthop.results.folder import FLOWS, MERGING, RUNS
+from lasthop.results.store import PIECE, STORE, TABLES, Batch, BatchBuilder, Store
 from test_campaign import ignore, make_plan, records
 
 EXAMPLES = STUDY.parents[1] / "examples"

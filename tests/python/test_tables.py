@@ -8,10 +8,8 @@ from typing import cast
 import polars as pl
 import pytest
 
-from lasthop import progress
 from lasthop.answer.differences import Difference
-from lasthop.catalogue import Assets
-from lasthop.presentation.spec import CompareSpec, Presentation, TableSpec
+from lasthop.commands import progress
 from lasthop.report.boxes import BoxAxes, BoxPanel, box_figure
 from lasthop.report.comparisons import against_references, forests, place
 from lasthop.report.distributions import box_sections
@@ -19,7 +17,9 @@ from lasthop.report.results import Results, telling, timed
 from lasthop.report.scatter import published_figure
 from lasthop.report.study_tables import study_tables
 from lasthop.report.tables import generic_table, number, unfinished_table
-from lasthop.summary import generic_summary
+from lasthop.statistics.summary import generic_summary
+from lasthop.studies.catalogue import Assets
+from lasthop.studies.presentation.spec import CompareSpec, Presentation, TableSpec
 
 FACTORS = ["link", "variant"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lasthop.units import axis_title, human, label, scale, scale_of
+from lasthop.metrics.units import axis_title, human, label, scale, scale_of
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,15 @@ from numpy.typing import NDArray
 
 from lasthop import _core
 from lasthop.answer.differences import tested as paired_t
-from lasthop.campaign import Campaign, Plan
-from lasthop.claims.records import Records
+from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.plan import Plan
+from lasthop.campaign.runner import Threads
 from lasthop.cli import EXIT_INPUT, EXIT_OK, main
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.pictures.charts import chart_figure
 from lasthop.pictures.results import ResultRequest, read_chart
-from lasthop.runner import Threads
-from lasthop.statistics import CONFIDENCE, mean_intervals, quantile_intervals
+from lasthop.statistics.estimates import CONFIDENCE, mean_intervals, quantile_intervals
+from lasthop.studies.claims.records import Records
 from lasthop.until.language import parse
 from lasthop.until.looks import LOOKS, Condition, looks_up_to
 from lasthop.until.stopping import Stopping

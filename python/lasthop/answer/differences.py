@@ -18,8 +18,8 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from lasthop.answer.sections import REPLICATION, WHO, Compared, Section
-from lasthop.statistics import CONFIDENCE, ROUNDING, shared, student
-from lasthop.units import label, scale_of
+from lasthop.metrics.units import label, scale_of
+from lasthop.statistics.estimates import CONFIDENCE, ROUNDING, shared, student
 
 SIGNIFICANT = 1 - CONFIDENCE
 _TIMES = frozenset({"response_time_s", "elapsed_s", "fct_mean_s", "fct_median_s", "fct_p95_s", "duration_s"})

@@ -9,9 +9,9 @@ import polars as pl
 
 from lasthop.answer.sections import Section, sections
 from lasthop.answer.show import STATISTICS, Shown, statistics
-from lasthop.beside import Tables
-from lasthop.campaign import finished
 from lasthop.errors import InputError, nearest
+from lasthop.results.manifest import finished
+from lasthop.results.tables import Tables
 
 
 def read_sections(folder: Path, metrics: Sequence[str] = ()) -> list[Section]:

@@ -17,11 +17,11 @@ import polars as pl
 from lasthop.answer.differences import Difference, Pairs, against, holm, pairs_of
 from lasthop.answer.folder import read_sections
 from lasthop.answer.sections import WHO, Compared, Section
-from lasthop.campaign import finished
 from lasthop.errors import InputError
-from lasthop.selection import check_role, parse_levels, select_combinations
-from lasthop.statistics import ROUNDING, Interval, PairedDifference, paired_difference
-from lasthop.units import label, unit_of
+from lasthop.metrics.units import label, unit_of
+from lasthop.results.manifest import finished
+from lasthop.scenario.selection import check_role, parse_levels, select_combinations
+from lasthop.statistics.estimates import ROUNDING, Interval, PairedDifference, paired_difference
 
 HOLM, NONE = "holm", "none"
 CORRECTIONS = (HOLM, NONE)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from lasthop.answer.differences import sentences
 from lasthop.answer.paired import Compare, Comparison, method, remarks
 from lasthop.answer.show import bulleted, laid_out, table_width, unfinished, width
-from lasthop.units import Scale, axis_title, scale_of
+from lasthop.metrics.units import Scale, axis_title, scale_of
 
 _DROPPED_FIRST = ("median [95 %]", "rank p", "d_z", "pairs")
 """What a narrow terminal does not show, in this order, and last the reference's mean."""

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from lasthop.beside import Tables
-from lasthop.campaign import factor_column
 from lasthop.errors import InputError, nearest
+from lasthop.results.tables import Tables, factor_column
 
 WHO = "flow"
 """The column of a section's rows that names the page load, hosts or role."""

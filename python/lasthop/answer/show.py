@@ -12,9 +12,9 @@ import polars as pl
 
 from lasthop.answer.differences import differences, sentences
 from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication
-from lasthop.statistics import QUANTILES
-from lasthop.summary import describe
-from lasthop.units import Scale, axis_title, label, scale_of
+from lasthop.metrics.units import Scale, axis_title, label, scale_of
+from lasthop.statistics.estimates import QUANTILES
+from lasthop.statistics.summary import describe
 
 STATISTICS = (*QUANTILES, "mean")
 _WIDTH = 100

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
+from lasthop.campaign.runner import Place
+from lasthop.engines.live.engine import LIVE
 from lasthop.errors import InputError
-from lasthop.live.engine import LIVE
-from lasthop.runner import Place
 
 
 def _where() -> ModuleType:

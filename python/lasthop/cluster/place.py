@@ -23,10 +23,10 @@ from types import FrameType
 
 from distributed import Client, Future, KilledWorker
 
-from lasthop.campaign import Plan
+from lasthop.campaign.plan import Plan
+from lasthop.campaign.runner import Agenda, Assignment, Ledger, Work
 from lasthop.cluster.worker import Answer, Simulator, introduce, version, version_text
 from lasthop.errors import InputError, PlaceLostError
-from lasthop.runner import Agenda, Assignment, Ledger, Work
 
 TASK_S = 1.0
 """How long a task takes: long beside the milliseconds that a scheduler needs for it."""

@@ -18,11 +18,11 @@ from typing import Any
 from distributed import get_worker
 
 from lasthop import _core
+from lasthop.campaign.outcome import outcome_of
+from lasthop.engines.kernel.engine import KernelEngine, guest_program
+from lasthop.engines.kernel.store import Kernel, kernels
 from lasthop.errors import InputError
-from lasthop.kernel.engine import KernelEngine, guest_program
-from lasthop.kernel.store import Kernel, kernels
-from lasthop.outcome import outcome_of
-from lasthop.store import Batch, BatchBuilder
+from lasthop.results.store import Batch, BatchBuilder
 
 Piece = tuple[int, str, int, int]
 """Index of a cell, source, first replication, count."""

@@ -14,10 +14,10 @@ from enum import StrEnum
 from itertools import takewhile, zip_longest
 from typing import Any, NamedTuple
 
-from lasthop.campaign import Trace
+from lasthop.campaign.plan import Trace
 from lasthop.crosscheck.align import AT_ONCE_NS
 from lasthop.explain.packets import rows
-from lasthop.labels import DROP_EVENTS
+from lasthop.metrics.labels import DROP_EVENTS
 
 # Packets of the kernel engine are so much later than those of the model, at most: its hosts' system calls take time.
 _LATENESS_NS = 5_000

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lasthop.campaign import Trace
+from lasthop.campaign.plan import Trace
 from lasthop.crosscheck.align import Parting, history, parting
 from lasthop.crosscheck.cause import Cause, cause, differences, steps
 from lasthop.explain.packets import rows

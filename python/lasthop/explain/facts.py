@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from lasthop.explain.packets import ACK, FIN, RST, SYN, Moment, Packet, Packets, rows
-from lasthop.labels import DROP_CAUSES
+from lasthop.metrics.labels import DROP_CAUSES
 
 # Losses and marks of one kind that follow each other within this time are told together.
 _BURST_GAP_NS = 1_000_000_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
-from lasthop.labels import DROP_EVENTS
+from lasthop.metrics.labels import DROP_EVENTS
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
@@ -49,7 +49,7 @@ class Packet:
     sent: Moment
     delivered: Moment | None = None
     dropped: Moment | None = None
-    cause: str | None = None  # its name in `lasthop.labels.DROP_CAUSES`
+    cause: str | None = None  # its name in `lasthop.metrics.labels.DROP_CAUSES`
     marked: Moment | None = None
     enqueued: Moment | None = None
     dequeued: Moment | None = None

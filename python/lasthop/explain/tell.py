@@ -10,7 +10,7 @@ from lasthop.explain import facts
 from lasthop.explain.facts import Burst, Episode, Phase, Probe, Recovery, TcpFacts, Timeout, Window
 from lasthop.explain.packets import SYN, Moment, Packet, Packets, Place
 from lasthop.explain.words import byte_ranges, clock, count, length, listed, paragraph, plain, rate, tries
-from lasthop.labels import DROP_CAUSES, DROP_COUNTS
+from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS
 
 _UNDO_CAUSES = {
     "timestamps": "an echoed timestamp older than the first retransmission (Eifel detection, RFC 3522)",

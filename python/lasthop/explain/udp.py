@@ -10,7 +10,7 @@ from typing import Any
 from lasthop.explain.facts import BadPeriod, bad_periods
 from lasthop.explain.packets import Packet, Packets
 from lasthop.explain.words import clock, count, length, listed, paragraph, plain, rate, tries
-from lasthop.labels import DROP_CAUSES, DROP_COUNTS
+from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS
 
 _RUNS_SHOWN = 12
 _ALWAYS_TOLD = ("drops_queue", "drops_red", "drops_error")

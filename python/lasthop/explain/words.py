@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from lasthop.explain.packets import Packet
-from lasthop.units import scale_of
+from lasthop.metrics.units import scale_of
 
 WIDTH = 100
 _TIME_WIDTH = 11

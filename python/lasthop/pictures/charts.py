@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lasthop.metrics.units import Scale, axis_title, scale
 from lasthop.pictures import levels
 from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS
 from lasthop.pictures.results import BAND, BOX, CDF, LINE, Chart, Group, ResultPanel
 from lasthop.pictures.static import LEGEND, WIDTHS_IN, save, wrapped
-from lasthop.statistics import CONFIDENCE, mean_intervals, shared
-from lasthop.units import Scale, axis_title, scale
+from lasthop.statistics.estimates import CONFIDENCE, mean_intervals, shared
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

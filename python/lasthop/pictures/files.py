@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lasthop.answer.paired import Compare
-from lasthop.atomic import replace_atomically
-from lasthop.campaign import ChosenRun
+from lasthop.campaign.plan import ChosenRun
 from lasthop.errors import InputError, nearest
 from lasthop.pictures.cast import Cast
 from lasthop.pictures.charts import draw_chart
@@ -21,6 +20,7 @@ from lasthop.pictures.results import RESULT_KINDS, ResultRequest, read_chart
 from lasthop.pictures.shapes import Panel
 from lasthop.pictures.static import FORMATS, draw
 from lasthop.pictures.tables import FlowOf, TraceTables
+from lasthop.results.atomic import replace_atomically
 
 _NAMED_AT_MOST = 12
 

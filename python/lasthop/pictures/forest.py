@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from lasthop.answer.paired import HOLM, Compare, Comparison
 from lasthop.answer.paired_show import bracketed, telling_cases
+from lasthop.metrics.units import Scale, label, scale_of
 from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS, GREY
 from lasthop.pictures.static import LEGEND, WIDTHS_IN, save, wrapped
-from lasthop.units import Scale, label, scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

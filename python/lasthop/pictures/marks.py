@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from lasthop.labels import DROP_EVENTS
+from lasthop.metrics.labels import DROP_EVENTS
 
 BLACK, DARK, GREY, PALE = "#000000", "#41474f", "#7d8690", "#bcc2c9"
 BLUE, SKY, GREEN = "#0072B2", "#56B4E9", "#009E73"

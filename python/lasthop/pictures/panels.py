@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import polars as pl
 
+from lasthop.metrics.units import scale
 from lasthop.pictures import marks
 from lasthop.pictures.cast import Cast
 from lasthop.pictures.marks import Look, Mark
 from lasthop.pictures.shapes import Layer, Panel, filled
 from lasthop.pictures.tables import FlowOf, TraceTables
 from lasthop.pictures.waterfall import waterfall_panels
-from lasthop.units import scale
 
 KINDS = ("waterfall", "sequence", "cwnd", "rtt", "queue", "throughput")
 _NANO = 1e9

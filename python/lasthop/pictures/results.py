@@ -10,17 +10,17 @@ from pathlib import Path
 
 import polars as pl
 
-from lasthop import units
 from lasthop.answer.sections import with_counts, with_losses
-from lasthop.beside import Tables
-from lasthop.campaign import RUNS, factor_column, finished, looks_of
 from lasthop.errors import InputError, nearest
-from lasthop.folder import read_rows
+from lasthop.metrics import units
 from lasthop.pictures import levels
 from lasthop.pictures.marks import FLOW_COLORS
 from lasthop.pictures.panels import KINDS
-from lasthop.selection import check_role, select_combinations
-from lasthop.space import AT, Range, Space, read_space
+from lasthop.results.folder import RUNS, read_rows
+from lasthop.results.manifest import finished, looks_of
+from lasthop.results.space import AT, Range, Space, read_space
+from lasthop.results.tables import Tables, factor_column
+from lasthop.scenario.selection import check_role, select_combinations
 
 BOX, CDF, LINE, BAND = "box", "cdf", "line", "band"
 RESULT_KINDS = (BAND, BOX, CDF, LINE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lasthop.report import style
 from lasthop.report.style import Figure
-from lasthop.statistics import FIVE_NUMBERS, PercentileMethod, summarise
+from lasthop.statistics.estimates import FIVE_NUMBERS, PercentileMethod, summarise
 
 _OFFSET_MEASURED = -0.14
 _OFFSET_PUBLISHED = 0.26

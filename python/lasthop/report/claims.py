@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lasthop.claims import NOT_UPHELD, UNDECIDED, UPHELD
-from lasthop.claims.evaluate import Outcome, Part
-from lasthop.claims.tables import contradictions, place_text, summary_lines
 from lasthop.report.intervals import Axis, IntervalView, minus
-from lasthop.statistics import Interval
+from lasthop.statistics.estimates import Interval
+from lasthop.studies.claims import NOT_UPHELD, UNDECIDED, UPHELD
+from lasthop.studies.claims.evaluate import Outcome, Part
+from lasthop.studies.claims.tables import contradictions, place_text, summary_lines
 
 _CSS = {UPHELD: "good", NOT_UPHELD: "bad", UNDECIDED: "open"}
 

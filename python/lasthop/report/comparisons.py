@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 import polars as pl
 
-from lasthop import units
 from lasthop.answer.differences import Difference, Pairs, against, differences, holm, pairs_of
 from lasthop.answer.sections import REPLICATION, WHO, Compared, Section, sections
-from lasthop.campaign import factor_column
-from lasthop.presentation.spec import Presentation
+from lasthop.metrics import units
 from lasthop.report.intervals import Axis, IntervalView, minus
 from lasthop.report.results import Results, Timed, telling
-from lasthop.statistics import Interval, PairedDifference, paired_difference
+from lasthop.results.tables import factor_column
+from lasthop.statistics.estimates import Interval, PairedDifference, paired_difference
+from lasthop.studies.presentation.spec import Presentation
 
 _MOST_ROWS = 50
 """So many rows of forest plots are open; further plots are folded."""

@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from lasthop import units
-from lasthop.campaign import factor_column
-from lasthop.presentation.spec import CurvesSpec
+from lasthop.metrics import units
 from lasthop.report import style
 from lasthop.report.style import Figure
-from lasthop.statistics import mean_interval, shared
+from lasthop.results.tables import factor_column
+from lasthop.statistics.estimates import mean_interval, shared
+from lasthop.studies.presentation.spec import CurvesSpec
 
 _ROW_PX = 190
 _AROUND_PX = 150

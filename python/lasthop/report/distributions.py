@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from lasthop import units
-from lasthop.campaign import factor_column
-from lasthop.comparison import misprinted
-from lasthop.presentation.spec import NOT_STATED
+from lasthop.metrics import units
 from lasthop.report.boxes import BoxAxes, BoxPanel, box_figure
 from lasthop.report.results import Results, Timed, telling
 from lasthop.report.style import Figure
+from lasthop.results.tables import factor_column
+from lasthop.studies.comparison import misprinted
+from lasthop.studies.presentation.spec import NOT_STATED
 
 _MOST_FIGURES = 24
 _FEW_PANELS = 6

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from lasthop.beside import Beside, Side
-from lasthop.campaign import MODEL, Difference
-from lasthop.catalogue import Assets
-from lasthop.comparison import CENTRES, Agreement, judge
+from lasthop.campaign.plan import MODEL
 from lasthop.report.results import Results
 from lasthop.report.tables import HEADLINE, CellView, Row, TableView, metric_label, number
+from lasthop.results.manifest import Difference
+from lasthop.studies.beside import Beside, Side
+from lasthop.studies.catalogue import Assets
+from lasthop.studies.comparison import CENTRES, Agreement, judge
 
 _TIMES = ("elapsed_s", "response_time_s", "overall_time_s", "fct_mean_s")
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from lasthop.factorial import EFFECT, SHARE, SQUARES, STANDARD_ERROR, VALUE
-from lasthop.presentation.spec import FactorialSpec
 from lasthop.report.tables import CellView, Row, TableView, number
+from lasthop.studies.factorial import EFFECT, SHARE, SQUARES, STANDARD_ERROR, VALUE
+from lasthop.studies.presentation.spec import FactorialSpec
 
 Record = Mapping[str, object]
 Field = Callable[[Record], CellView]

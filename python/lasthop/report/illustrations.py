@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from lasthop import units
-from lasthop.campaign import ChosenRun
-from lasthop.live.engine import LIVE
-from lasthop.presentation.spec import FigureSpec
+from lasthop.campaign.plan import ChosenRun
+from lasthop.engines.live.engine import LIVE
+from lasthop.metrics import units
 from lasthop.report.results import Results
-from lasthop.summary import in_cell
+from lasthop.statistics.summary import in_cell
+from lasthop.studies.presentation.spec import FigureSpec
 
 _MOST_FLOWS = 20
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from lasthop.catalogue import Assets
-from lasthop.factorial import SHARE, VALUE
-from lasthop.presentation.spec import FactorialSpec
 from lasthop.report import style
 from lasthop.report.results import telling
 from lasthop.report.style import Figure
-from lasthop.summary import key_columns
+from lasthop.studies.catalogue import Assets
+from lasthop.studies.factorial import SHARE, VALUE
+from lasthop.studies.presentation.spec import FactorialSpec
+from lasthop.studies.summary import key_columns
 
 _ROW_PX = 232
 _BAR_PX = 34

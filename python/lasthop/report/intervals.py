@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from lasthop.statistics import Interval
+from lasthop.statistics.estimates import Interval
 
 _TICKS = 5
 _MARGIN = 0.06

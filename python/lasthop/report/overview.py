@@ -9,12 +9,8 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from lasthop import units
 from lasthop.answer.differences import Difference, sentences
-from lasthop.campaign import factor_column
-from lasthop.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD
-from lasthop.claims.evaluate import Outcome
-from lasthop.comparison import Agreement
+from lasthop.metrics import units
 from lasthop.report import style
 from lasthop.report.comparisons import first_place, place
 from lasthop.report.curves import curve_figures
@@ -22,6 +18,10 @@ from lasthop.report.intervals import minus
 from lasthop.report.precision import times
 from lasthop.report.results import Results
 from lasthop.report.style import Figure
+from lasthop.results.tables import factor_column
+from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD
+from lasthop.studies.claims.evaluate import Outcome
+from lasthop.studies.comparison import Agreement
 
 _SENTENCES = 3
 _CHART_PX = 330

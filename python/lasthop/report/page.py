@@ -11,11 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from lasthop import units
 from lasthop.answer.differences import Difference
-from lasthop.campaign import MODEL, Campaign
-from lasthop.catalogue import Assets
-from lasthop.comparison import RULES, Agreement
+from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.plan import MODEL
+from lasthop.metrics import units
 from lasthop.report.claims import claims_view
 from lasthop.report.comparisons import compared, forests
 from lasthop.report.curves import curve_figures
@@ -32,7 +31,10 @@ from lasthop.report.study_tables import levels_table, study_tables
 from lasthop.report.style import Figure
 from lasthop.report.tables import HEADLINE, TableGroup, generic_table, unfinished_table
 from lasthop.report.trace import trace_figure
-from lasthop.summary import extra_columns, generic_summary, in_cell, table_levels
+from lasthop.statistics.summary import generic_summary, in_cell
+from lasthop.studies.catalogue import Assets
+from lasthop.studies.comparison import RULES, Agreement
+from lasthop.studies.summary import extra_columns, table_levels
 
 _ONE_PANEL_PX, _PANEL_PX = 420, 260
 _PLOTLY_HERE = "/* plotly.js */"

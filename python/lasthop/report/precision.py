@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from lasthop.answer.sections import WHO
+from lasthop.metrics.units import axis_title, scale_of
 from lasthop.report.results import Results
 from lasthop.report.tables import CellView, TableView
-from lasthop.units import axis_title, scale_of
 from lasthop.until.looks import Condition
 from lasthop.until.show import interval_text, precision_text, verdict
 

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from lasthop.answer.sections import WHO, sections
-from lasthop.beside import Beside, Tables
-from lasthop.campaign import Campaign, looks_of
-from lasthop.catalogue import Assets
-from lasthop.claims.evaluate import Outcome
-from lasthop.comparison import Agreement
-from lasthop.presentation.spec import CompareSpec, CurvesSpec, Presentation
+from lasthop.campaign.campaign import Campaign
+from lasthop.results.manifest import looks_of
+from lasthop.results.tables import Tables
+from lasthop.studies.beside import Beside
+from lasthop.studies.catalogue import Assets
+from lasthop.studies.claims.evaluate import Outcome
+from lasthop.studies.comparison import Agreement
+from lasthop.studies.presentation.spec import CompareSpec, CurvesSpec, Presentation
 from lasthop.until.looks import Condition
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import polars as pl
 
-from lasthop import units
-from lasthop.comparison import CENTRES, RATIO, RULES, misprinted
+from lasthop.metrics import units
 from lasthop.report import style
 from lasthop.report.style import Figure
+from lasthop.studies.comparison import CENTRES, RATIO, RULES, misprinted
 
 _ZERO_AT = 0.5
 _COUNT_TICKS = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500]

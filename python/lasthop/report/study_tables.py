@@ -8,14 +8,14 @@ from typing import TypeVar
 
 import polars as pl
 
-from lasthop.catalogue import Assets
-from lasthop.comparison import MIDDLES, RATIO, RULES, judge
-from lasthop.presentation.spec import FACTORIAL_KINDS, NOT_STATED, FactorialSpec, TableSpec
 from lasthop.report.factorial_tables import factorial_view
 from lasthop.report.results import telling
 from lasthop.report.tables import CellView, Row, TableGroup, TableView, metric_label, number
-from lasthop.statistics import FIVE_NUMBERS
-from lasthop.summary import key_columns
+from lasthop.statistics.estimates import FIVE_NUMBERS
+from lasthop.studies.catalogue import Assets
+from lasthop.studies.comparison import MIDDLES, RATIO, RULES, judge
+from lasthop.studies.presentation.spec import FACTORIAL_KINDS, NOT_STATED, FactorialSpec, TableSpec
+from lasthop.studies.summary import key_columns
 
 Record = Mapping[str, object]
 Column = TypeVar("Column", bound=Hashable)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from lasthop import units
 from lasthop.answer.sections import COMPLETED
-from lasthop.campaign import factor_column
+from lasthop.metrics import units
+from lasthop.results.tables import factor_column
 
 HEADLINE = [
     "response_time_s",

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 import polars as pl
 
 from lasthop.answer.sections import metrics_of
-from lasthop.beside import Tables
 from lasthop.errors import InputError, nearest
-from lasthop.metrics import dictionary
-from lasthop.shorts import with_rates
-from lasthop.statistics import CONFIDENCE
-from lasthop.units import units_for
+from lasthop.metrics.dictionary import dictionary
+from lasthop.metrics.units import units_for
+from lasthop.results.shorts import with_rates
+from lasthop.results.tables import Tables
+from lasthop.statistics.estimates import CONFIDENCE
 from lasthop.until.looks import STATISTICS, Condition
 
 _FORM = re.compile(

@@ -8,10 +8,10 @@ bound (Darling and Robbins, Confidence sequences for mean, variance, and median,
 error (Lan and DeMets, Discrete sequential boundaries for clinical trials, Biometrika 70, 1983) equally over the looks.
 The looks are five to a decade. A cap between two looks takes the place of the later one.
 
-Intervals are those of `lasthop.statistics`. That of a percentile holds for every distribution. That of a mean is
-Student's, which needs a mean that is nearly normal: it counts only after 28 + 25 g^2 values of skewness g (Cochran's
-rule, as revised by Sugden, Smith and Jones, J. R. Statist. Soc. B 62, 2000), and values that are all equal bound no
-mean.
+Intervals are those of `lasthop.statistics.estimates`. That of a percentile holds for every distribution. That of a
+mean is Student's, which needs a mean that is nearly normal: it counts only after 28 + 25 g^2 values of skewness g
+(Cochran's rule, as revised by Sugden, Smith and Jones, J. R. Statist. Soc. B 62, 2000), and values that are all equal
+bound no mean.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lasthop.statistics import CONFIDENCE, QUANTILES, mean_intervals, quantile_intervals, shared
+from lasthop.statistics.estimates import CONFIDENCE, QUANTILES, mean_intervals, quantile_intervals, shared
 
 LOOKS = tuple(round(10 ** (1 + step / 5)) for step in range(21))
 """After how many replications there is a look: 10, 16, 25, 40, 63, 100, ... 100 000."""

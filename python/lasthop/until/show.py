@@ -12,9 +12,9 @@ import polars as pl
 
 from lasthop.answer.sections import WHO, sections
 from lasthop.answer.show import laid_out, width
-from lasthop.beside import Tables
-from lasthop.campaign import finished
-from lasthop.units import Scale, axis_title, scale_of, unit_of
+from lasthop.metrics.units import Scale, axis_title, scale_of, unit_of
+from lasthop.results.manifest import finished
+from lasthop.results.tables import Tables
 from lasthop.until.language import parse
 from lasthop.until.looks import Condition
 from lasthop.until.stopping import values_of

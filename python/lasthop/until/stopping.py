@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from lasthop import _core
 from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication, metrics_of, sections
-from lasthop.beside import Tables
 from lasthop.errors import InputError, nearest
-from lasthop.shorts import with_rates
-from lasthop.space import level_column
+from lasthop.results.shorts import with_rates
+from lasthop.results.tables import Tables
+from lasthop.scenario.points import level_column
 from lasthop.until.looks import LOOKS, Condition, looks_up_to
 
 CAP = 1000

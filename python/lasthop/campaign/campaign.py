@@ -1,0 +1,571 @@
+"""Running the cells of a scenario: what is done, what is left, and the record of it.
+
+Results are kept in the folder's store (`lasthop.results.store`) and found by their content, so a plan runs only what is
+missing. The records of a plan are merged from the store in a fixed order: set, cell, replication. Their bytes depend
+neither on the number of threads nor on interruptions. The manifest is written last. A folder without one, or with that
+of another plan, is not finished.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from lasthop import _core
+from lasthop.campaign.outcome import Outcome, outcome_of
+from lasthop.campaign.plan import FORMAT, MODEL, ChosenRun, Plan, Unit
+from lasthop.campaign.provenance import host_facts
+from lasthop.campaign.runner import Assignment, Ledger, Place, Work
+from lasthop.engines.live.engine import CaptureTarget, LiveResults
+from lasthop.errors import InputError, InterruptedCampaignError, PlaceLostError
+from lasthop.metrics.dictionary import dictionary
+from lasthop.results.atomic import replace_atomically
+from lasthop.results.folder import (
+    FLOWS,
+    MANIFEST,
+    MERGING,
+    PAGES,
+    RUNS,
+    SHORTS,
+    TRACES,
+    check_folder,
+    digest,
+    forget_tables,
+    read_manifest,
+    read_rows,
+    tables_are_whole,
+)
+from lasthop.results.manifest import NOTES, UNTIL, Difference, differences_of
+from lasthop.results.merge import BATCH, CELL, DamagedBatchesError, Runs, merge_tables, read_runs
+from lasthop.results.store import PIECE, STORE, TABLES, Piece, Store
+from lasthop.results.tables import factor_column
+from lasthop.scenario.assumptions import for_manifest
+from lasthop.scenario.points import for_manifest as space_for_manifest
+from lasthop.scenario.points import level_column
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """How much was simulated, and how long the engine was busy (wall time, any number of threads)."""
+
+    runs: int
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is there of a plan before it runs, as numbers of runs.
+
+    `again` are runs of chains that are there in part and start anew; `others` are in the store and not asked for.
+    """
+
+    there: int
+    missing: int
+    again: int
+    others: int
+
+
+class Stopping(Protocol):
+    """Decides, while a campaign of one set runs, how many replications each cell gets."""
+
+    undecided: NDArray[np.bool_]
+    """The cells that may yet get more than `counts`."""
+    counts: NDArray[np.int64]
+    """How many replications each cell gets, as far as is known."""
+
+    def judge(self, cells: NDArray[np.bool_], read: Callable[[NDArray[np.bool_]], Mapping[str, pl.DataFrame]]) -> None:
+        """Decide on `cells`, which have all of `counts`; `read` returns the records of runs, by cell and number."""
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What the manifest says about it."""
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Take over what a manifest says."""
+
+
+class Campaign:
+    """A plan together with its output folder."""
+
+    def __init__(self, plan: Plan, out: Path, snap_length: int | None = None, stopping: Stopping | None = None) -> None:
+        """Prepare the campaign; nothing is run before `run`.
+
+        `stopping` decides how many replications the cells get. Without it they all get those of the plan.
+
+        With `snap_length` every run is captured too, that many bytes of each packet. Captures are no part of the
+        records: a folder may get them later, from the same runs made once more, or do without.
+        """
+        self.plan = plan
+        self.out = out
+        self.snap_length = snap_length
+        self.stopping = stopping
+        self.damaged = 0
+        """How many runs of the store were found damaged, and run again."""
+        self.assigned = 0
+        """How many runs this session was asked for; chains that go on begin anew."""
+        self.units = [Unit(s, c) for s in range(1, plan.sets + 1) for c in range(len(plan.cells))]
+        self._planned = np.full(len(self.units), plan.replications, dtype=np.int64)
+        digests = [cell.digest for cell in plan.cells]
+        self._sources = [
+            plan.source(
+                digests[unit.cell], plan.first(unit.set_number) if plan.chained(plan.cells[unit.cell]) else None
+            )
+            for unit in self.units
+        ]
+        check_folder(out)
+        self._manifest = read_manifest(out) if out.exists() else None
+        self._whole = self._manifest is not None and tables_are_whole(out, self._manifest)
+        self.existed = (out / STORE).is_file()
+        self._found: dict[str, Any] = {}
+        self._holdings: list[Piece] = []
+        self._captures: dict[str, tuple[str, int]] = {}
+        if stopping is not None and self.complete:
+            stopping.restore((self._manifest or {})[UNTIL])
+        if self.existed:
+            with Store(out, read_only=True) as store:
+                self._look(store)
+                with suppress(DamagedBatchesError):  # they are run again
+                    self._settled(store)
+        self._check_found()
+        self._check_captures()
+
+    def _look(self, store: Store) -> None:
+        """See what the store holds."""
+        self._found = store.facts()
+        self._holdings, self._captures = store.pieces(), store.captures()
+
+    def _check_found(self) -> None:
+        """Refuse results that this plan cannot go on from."""
+        found = self._found.get("identity")
+        if found is None and self._manifest is not None:
+            found = self._manifest["identity"]
+        if found is None:
+            return
+        wanted = self.plan.identity()
+        remedy = "Start afresh in this folder with --overwrite, or choose another place with --out DIR."
+        if any(found.get(key) != value for key, value in self.plan.version().items()):
+            raise InputError(
+                f"{self.out} holds results of {_version_text(found)}, and this is {_version_text(wanted)}; nothing was "
+                f"changed. Results of different versions are never mixed. {remedy}"
+            )
+        for key in ("scenario", "engine", "kernel"):
+            if found.get(key) != wanted.get(key):
+                raise InputError(
+                    f"{self.out} holds results of the {key} {found.get(key)}, not of {wanted.get(key)}; nothing was "
+                    f"changed. {remedy}"
+                )
+        if not self.existed and not self.complete:
+            raise InputError(
+                f"{self.out} has lost its {STORE}. Without it lasthop can neither extend the results nor make damaged "
+                f"tables again. {remedy}"
+            )
+
+    def _check_captures(self) -> None:
+        """Refuse to leave captures of other runs beside the results of these."""
+        traces = self.out / TRACES
+        if not traces.exists():
+            return
+        kept = self._found.get("snap_length")
+        if self.snap_length not in (None, kept):
+            raise InputError(
+                f"{traces} holds captures of {kept} bytes of each packet, not of {self.snap_length}; nothing was "
+                f"changed. Ask for --snaplen {kept}, or remove that folder."
+            )
+        if self.snap_length is None and any(
+            self._captures.get(folder, wanted) != wanted and (traces / folder).is_dir()
+            for unit, source in zip(self.units, self._sources, strict=True)
+            for folder, wanted in self._capture_folders(unit, source)
+        ):
+            raise InputError(
+                f"{traces} holds captures of runs that this command does not ask for; nothing was changed. Give "
+                "--pcap to replace them by captures of its runs, or remove that folder."
+            )
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many replications each unit gets, as far as is known."""
+        return self._planned if self.stopping is None else self.stopping.counts
+
+    @property
+    def runs(self) -> int:
+        """Number of runs, as far as is known."""
+        return int(self.counts.sum())
+
+    @property
+    def runs_text(self) -> str:
+        """Number of runs in words, with how far it is known."""
+        return f"{self.runs} runs" if self.stopping is None else f"{self.runs} runs up to the next look"
+
+    def _asked(self) -> NDArray[np.bool_]:
+        """Tell of each unit and replication whether it is asked for."""
+        counts = self.counts
+        return np.arange(counts.max()) < counts[:, None]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the merged records are there, as they were written."""
+        manifest = self._manifest or {}
+        told = self.stopping is None or UNTIL in manifest
+        return self._whole and told and manifest.get("identity") == self.plan.identity()
+
+    def _capture_folders(self, unit: Unit, source: str) -> Iterator[tuple[str, tuple[str, int]]]:
+        """Yield the folder of each replication's captures, below `traces`, and what they should be of."""
+        # A level may be called anything; a file may not.
+        cell = quote(self.plan.cells[unit.cell].key, safe="=,+ ") or "cell"
+        first = self.plan.first(unit.set_number)
+        for replication in range(1, int(self.counts[self._row(unit)]) + 1):
+            yield f"{cell}/set-{unit.set_number}/replication-{replication}", (source, first + replication - 1)
+
+    def _row(self, unit: Unit) -> int:
+        return (unit.set_number - 1) * len(self.plan.cells) + unit.cell
+
+    def _owners(self) -> NDArray[np.int64]:
+        """Return for each unit and replication the index of the stored piece that holds it, or -1.
+
+        What is not asked for is -1, too.
+        """
+        plan, asked = self.plan, self._asked()
+        by_source: dict[str, list[tuple[int, Piece]]] = {}
+        for index, piece in enumerate(self._holdings):
+            by_source.setdefault(piece.source, []).append((index, piece))
+        owners = np.full(asked.shape, -1, dtype=np.int64)
+        for row, (unit, source) in enumerate(zip(self.units, self._sources, strict=True)):
+            first = plan.first(unit.set_number)
+            for index, piece in by_source.get(source, ()):
+                start = piece.first - first
+                owners[row, max(0, start) : max(0, start + piece.count)] = index
+        return np.where(asked, owners, -1)
+
+    def _missing_captures(self) -> NDArray[np.bool_]:
+        missing = np.zeros_like(self._asked())
+        if self.snap_length is not None:
+            for row, (unit, source) in enumerate(zip(self.units, self._sources, strict=True)):
+                for column, (folder, wanted) in enumerate(self._capture_folders(unit, source)):
+                    there = self._captures.get(folder) == wanted and (self.out / TRACES / folder).is_dir()
+                    missing[row, column] = not there
+        return missing
+
+    def pending(self) -> list[Work]:
+        """Return what is still to be run, in order."""
+        if self.complete and self.snap_length is None:
+            return []
+        uncaptured = self._missing_captures()
+        unrecorded = np.zeros_like(uncaptured) if self.complete else (self._owners() < 0) & self._asked()
+        work: list[Work] = []
+        asked: set[tuple[str, int]] = set()  # two cells that are the same run once
+        for row, (unit, source) in enumerate(zip(self.units, self._sources, strict=True)):
+            first = self.plan.first(unit.set_number)
+            if self.snap_length is None and (source, first) in asked:
+                continue
+            asked.add((source, first))
+            chained = self.plan.chained(self.plan.cells[unit.cell])
+            count = int(self.counts[row])
+            missing = unrecorded[row, :count], uncaptured[row, :count]
+            work += _stretches(unit, source, first, missing, chained=chained)
+        return work
+
+    def outlook(self) -> Outlook:
+        """Return what is there and what is missing."""
+        there = (self.counts if self.complete else (self._owners() >= 0).sum(axis=1)).tolist()
+        chained = [self.plan.chained(self.plan.cells[unit.cell]) for unit in self.units]
+        again = sum(own for own, count, chain in zip(there, self.counts, chained, strict=True) if chain and own < count)
+        asked = {
+            (source, self.plan.first(unit.set_number)): own
+            for unit, source, own in zip(self.units, self._sources, there, strict=True)
+        }
+        others = max(0, _distinct(self._holdings) - sum(asked.values()))
+        return Outlook(sum(there), self.runs - sum(there), again, others)
+
+    @property
+    def simulated(self) -> Simulated:
+        """How much was simulated for this folder so far, over all sessions."""
+        data = self._found.get("simulation") or (self._manifest or {}).get("simulation", {})
+        return Simulated(int(data.get("runs", 0)), float(data.get("wall_s", 0.0)))
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest of the merged records, or what it would be without a run."""
+        if self._manifest is not None and self.complete:
+            return self._manifest
+        host = host_facts()
+        if (kernel := self.plan.kernel) is not None:
+            host["guest"] = f"Linux {kernel.info.version} (User-Mode Linux)"
+        assumed = for_manifest(self.plan.study, self.plan.cells)
+        space = space_for_manifest(self.plan.study, self.plan.cells, factor_column)
+        return {"identity": self.plan.identity(), "assumed": assumed, **space, "host": host}
+
+    def run(self, place: Place, advance: Callable[[int], None]) -> Simulated:
+        """Run what is pending at `place`, merge, and return what this session simulated.
+
+        `advance` is called from the calling thread with the number of runs just finished, with 0 now and then. A Ctrl-C
+        raises `InterruptedCampaignError` within a second.
+        """
+        if self.complete and not self.pending():
+            return Simulated(0, 0.0)
+        self.out.mkdir(parents=True, exist_ok=True)
+        with Store(self.out) as store:
+            self._look(store)
+            total = Simulated(0, 0.0)
+            while not self.complete or self.pending():
+                done = self._run_pending(store, place, advance)
+                total = Simulated(total.runs + done.runs, total.wall_s + done.wall_s)
+                if not self.complete:
+                    self._conclude(store)
+            return total
+
+    def _conclude(self, store: Store) -> None:
+        """Merge what is there, unless cells need more or batches cannot be read; these are forgotten."""
+        try:
+            if self._settled(store):
+                self._merge(store)
+        except DamagedBatchesError as error:
+            self.damaged += sum(piece.count for piece in self._holdings if piece.batch in error.numbers)
+            store.drop(error.numbers)
+            self._look(store)
+
+    def _settled(self, store: Store) -> bool:
+        """Let cells be judged by what is there; return whether none needs more."""
+        if self.stopping is None:
+            return True
+        while self.stopping.undecided.any():
+            ready = self.stopping.undecided & ((self._owners() >= 0).sum(axis=1) == self.counts)
+            if not ready.any():
+                return False
+            self.stopping.judge(ready, functools.partial(self._records, store))
+        return bool(((self._owners() >= 0).sum(axis=1) == self.counts).all())
+
+    def _run_pending(self, store: Store, place: Place, advance: Callable[[int], None]) -> Simulated:
+        work = self.pending()
+        places = zip(self.units, self._sources, strict=True)
+        asked = [[source, self.plan.first(unit.set_number)] for unit, source in places]
+        store.note(identity=self.plan.identity(), asked=asked, counts=self.counts.tolist())
+        if self.snap_length is not None:
+            store.note(snap_length=self.snap_length)
+        before = self.simulated
+        assignment = Assignment(self.plan, work, functools.partial(self._run_work, store))
+        ledger = Ledger(store, before.runs, before.wall_s)
+        self.assigned += assignment.runs
+        try:
+            place.run(assignment, ledger, advance)
+        except KeyboardInterrupt:
+            raise InterruptedCampaignError(f"Stopped: {self._kept_text(store)}") from None
+        except PlaceLostError as lost:
+            raise InputError(f"{lost} {self._kept_text(store)}") from lost
+        finally:
+            self._look(store)
+        return Simulated(assignment.runs, ledger.watch.total_s)
+
+    def _kept_text(self, store: Store) -> str:
+        self._look(store)
+        return f"{self.outlook().there} of {self.runs_text} are kept in {self.out}. Repeat the command to continue."
+
+    def _run_work(self, store: Store, work: Work) -> Outcome:
+        with self._capturing(store, work) as captures:
+            results = self._run_engine(work, captures)
+        return outcome_of(results)
+
+    def live_differences(self) -> list[Difference]:
+        """Return what the scenario asks of TCP and Linux did otherwise; nothing for the model."""
+        return differences_of(self.manifest)
+
+    def late_runs(self) -> int:
+        """Return how many runs of the live engine were too late to be valid."""
+        return self.run_rows().filter(~pl.col("valid")).height
+
+    @contextmanager
+    def _capturing(self, store: Store, work: Work) -> Iterator[dict[int, CaptureTarget]]:
+        """Yield where to capture each replication of some work; a replication's are there whole or not at all."""
+        if not work.capture:
+            yield {}
+            return
+        numbers = range(work.first, work.first + work.count)
+        targets = {}
+        folders = [(f, number) for f, (_, number) in self._capture_folders(work.unit, work.source) if number in numbers]
+        try:
+            for folder, number in folders:
+                temporary = self.out / TRACES / f"{folder}.tmp"
+                shutil.rmtree(temporary, ignore_errors=True)
+                temporary.mkdir(parents=True)
+                replication = number - self.plan.first(work.unit.set_number) + 1
+                run = ChosenRun(self.plan, self.plan.cells[work.unit.cell], work.unit.set_number, replication)
+                targets[number] = CaptureTarget(temporary, run.provenance(), self.snap_length or _core.SNAP_LENGTH)
+            yield targets
+            for folder, number in folders:
+                final = self.out / TRACES / folder
+                shutil.rmtree(final, ignore_errors=True)
+                targets[number].folder.rename(final)
+                store.add_capture(folder, work.source, number)
+        except BaseException:
+            for target in targets.values():
+                shutil.rmtree(target.folder, ignore_errors=True)
+            raise
+
+    def _run_engine(self, work: Work, captures: Mapping[int, CaptureTarget]) -> _core.Results | LiveResults:
+        """Run some work, and capture the replications with a number in `captures`: all of it or none."""
+        cell, seed = self.plan.cells[work.unit.cell], self.plan.seed
+        if self.plan.engine != MODEL:
+            return self.plan.run_cell(cell, seed, work.first, work.count, captures=captures)
+        if not captures:
+            return cell.run(seed, work.first, work.count)
+        targets = [(str(target.folder), target.comment) for target in captures.values()]
+        return cell.run(seed, work.first, work.count, targets, self.snap_length or _core.SNAP_LENGTH)
+
+    def _merge(self, store: Store) -> None:
+        """Make the records of the plan from the store."""
+        facts = {f"lasthop.{key}": str(value) for key, value in self.plan.identity().items() if key != "cells"}
+        meanings = {table: self._meanings(table) for table in TABLES}
+        merging = self.out / MERGING
+        shutil.rmtree(merging, ignore_errors=True)
+        merging.mkdir()
+        try:
+            files = merge_tables(store, self._stored(self._asked()), merging, facts, meanings)
+            tables = {name: digest(merging / name) for name in files}
+            manifest = {**self._new_manifest(self._owners()), "tables": tables}
+            # From here on the folder is not finished until it has a manifest again.
+            forget_tables(self.out)
+            for name in files:
+                (merging / name).rename(self.out / name)
+        finally:
+            shutil.rmtree(merging, ignore_errors=True)
+        text = json.dumps(manifest, indent=2) + "\n"
+        replace_atomically(self.out / MANIFEST, lambda path: path.write_text(text, encoding="utf-8"))
+        self._manifest, self._whole = manifest, True
+
+    def _records(self, store: Store, chosen: NDArray[np.bool_]) -> dict[str, pl.DataFrame]:
+        """Return the records of stored runs; raise `DamagedBatchesError` if some cannot be read."""
+        return read_runs(store, self._stored(chosen))
+
+    def _stored(self, chosen: NDArray[np.bool_]) -> Runs:
+        """Return where each chosen run of the plan is stored."""
+        pieces = [(piece.batch, piece.position) for piece in self._holdings]
+        places = np.array(pieces, dtype=np.int64)[self._owners()[chosen]]
+        rows, columns = np.nonzero(chosen)
+        sets = np.array([unit.set_number for unit in self.units])
+        cells = np.array([unit.cell for unit in self.units])
+        wanted = {
+            BATCH: places[:, 0],
+            PIECE: places[:, 1],
+            "replication": (sets[rows] - 1) * self.plan.replications + 1 + columns,
+            "set": sets[rows],
+            CELL: cells[rows],
+        }
+        return Runs(pl.DataFrame(wanted, schema_overrides=dict.fromkeys(wanted, pl.Int64)), self._levels())
+
+    def _levels(self) -> pl.DataFrame:
+        """Return a row per cell with the level of each factor."""
+        factors = dict.fromkeys(factor for cell in self.plan.cells for factor in cell.levels)
+        return pl.DataFrame([level_column(factor_column(factor), factor, self.plan.cells) for factor in factors])
+
+    def _meanings(self, table: str) -> dict[str, dict[str, str]]:
+        """Return unit and definition of the columns of a table."""
+        factors = dict.fromkeys(factor for cell in self.plan.cells for factor in cell.levels)
+        units = {
+            name: {"unit": facts["unit"]} for name, facts in (self.plan.study.space or {}).get("ranges", {}).items()
+        }
+        levels = {
+            factor_column(factor): {**units.get(factor, {}), "description": f"Level of the factor {factor}."}
+            for factor in factors
+        }
+        measured = {
+            metric.name: {"unit": metric.unit, "description": metric.definition}
+            for metric in dictionary()[table].values()
+        }
+        return levels | measured
+
+    def _new_manifest(self, owners: NDArray[np.int64]) -> dict[str, Any]:
+        simulated = self.simulated
+        manifest = {
+            **self.manifest,
+            "simulation": {"runs": simulated.runs, "wall_s": simulated.wall_s},
+        }
+        if self.snap_length is not None:
+            manifest["snap_length"] = self.snap_length
+        if self.stopping is not None:
+            manifest[UNTIL] = self.stopping.record
+        notes: dict[str, Any] = {}
+        for unit, row in zip(self.units, owners, strict=True):
+            if (facts := self._holdings[row[0]].facts) is not None:
+                found = json.loads(facts)
+                notes.setdefault("priority", found["priority"])
+                notes.setdefault("differences", {})[self.plan.cells[unit.cell].key] = found["differences"]
+        return manifest | ({NOTES: notes} if notes else {})
+
+    def flows(self) -> pl.DataFrame:
+        """Return one row per flow and replication."""
+        return read_rows(self.out / FLOWS)
+
+    def pages(self) -> pl.DataFrame | None:
+        """Return one row per page load and replication; `None` if the scenario loads no pages."""
+        file = self.out / PAGES
+        return read_rows(file) if file.is_file() else None
+
+    def shorts(self) -> pl.DataFrame | None:
+        """Return one row per kind of short flows and replication; `None` if the scenario has none."""
+        file = self.out / SHORTS
+        return read_rows(file) if file.is_file() else None
+
+    def traces_bytes(self) -> int:
+        """Return the size of all captures."""
+        return sum(file.stat().st_size for file in (self.out / TRACES).rglob("*") if file.is_file())
+
+    def silent(self) -> str | None:
+        """Say in which runs no packet was sent; `None` if there is no such run."""
+        rows = self.run_rows()
+        sent = pl.col("packets_sent") if "packets_sent" in rows.columns else pl.lit(1)
+        silent = rows.filter(sent == 0)
+        if silent.is_empty():
+            return None
+        count = f"any of the {rows.height} runs" if silent.height == rows.height else f"{silent.height} runs"
+        return f"No packet was sent in {count}. Do the flows start before time_limit?"
+
+    def run_rows(self) -> pl.DataFrame:
+        """Return one row per replication."""
+        return read_rows(self.out / RUNS)
+
+
+def _distinct(holdings: Sequence[Piece]) -> int:
+    """Return the number of different replications in pieces that may overlap."""
+    total = 0
+    source, end = "", 0
+    for piece in sorted(holdings, key=lambda piece: (piece.source, piece.first)):
+        if piece.source != source:
+            source, end = piece.source, 0
+        stop = piece.first + piece.count
+        total += max(0, stop - max(end, piece.first))
+        end = max(end, stop)
+    return total
+
+
+def _version_text(identity: Mapping[str, Any]) -> str:
+    rules = str(identity.get("lasthop_rules"))[:8]
+    form = "" if identity.get("format") == FORMAT else f", format {identity.get('format')} of the folder"
+    return f"lasthop {identity.get('lasthop_version')} (commit {identity.get('lasthop_commit')}, rules {rules}{form})"
+
+
+def _stretches(
+    unit: Unit, source: str, first: int, missing: tuple[NDArray[np.bool_], NDArray[np.bool_]], *, chained: bool
+) -> Iterator[Work]:
+    """Yield the stretches of a unit's replications that lack the same: records, captures."""
+    unrecorded, uncaptured = missing
+    if chained:
+        if unrecorded.any() or uncaptured.any():
+            yield Work(unit, source, first, len(unrecorded), bool(unrecorded.any()), bool(uncaptured.any()), whole=True)
+        return
+    state = unrecorded * 2 + uncaptured
+    bounds = [0, *(np.flatnonzero(np.diff(state)) + 1).tolist(), len(state)]
+    for start, stop in itertools.pairwise(bounds):
+        if state[start]:
+            record, capture = bool(unrecorded[start]), bool(uncaptured[start])
+            yield Work(unit, source, first + start, stop - start, record, capture, whole=False)

@@ -1,0 +1,31 @@
+"""Packet captures of one replication."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from lasthop import _core
+from lasthop.campaign.plan import ChosenRun
+from lasthop.errors import InputError
+
+
+def write_captures(run: ChosenRun, out: Path, snap_length: int = _core.SNAP_LENGTH) -> list[Path]:
+    """Run it and write its captures into the new folder `out`; return the files. Nothing is left of a failure.
+
+    The first `snap_length` bytes of each packet are kept.
+    """
+    try:
+        out.mkdir(parents=True)
+    except FileExistsError as error:
+        raise InputError(f"{out} exists, and nothing is overwritten: name a folder that does not.") from error
+    except OSError as error:
+        raise InputError(f"Cannot make the folder {out}: {error}.") from error
+    try:
+        run.capture(out, snap_length)
+    except BaseException as error:
+        shutil.rmtree(out)
+        if isinstance(error, OSError):
+            raise InputError(f"Cannot write the captures to {out}: {error}.") from error
+        raise
+    return [out / name for name in _core.CAPTURE_FILES]

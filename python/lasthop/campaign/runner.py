@@ -1,0 +1,309 @@
+"""Running what is left, and storing what is done. `Threads` run it here; a `Place` may run it elsewhere.
+
+A thread takes a slice of replications at a time and commits its results to the store every quarter of a second. If the
+process is killed, it loses at most what its threads did in that time. Ctrl-C stops between two slices. It does not wait
+for a thread whose replication takes longer.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Protocol
+
+from lasthop.campaign.outcome import Outcome
+from lasthop.errors import InputError
+from lasthop.results.store import Batch, BatchBuilder, Store
+
+if TYPE_CHECKING:
+    from lasthop.campaign.plan import Plan, Unit
+
+_SLICE_S = 0.1
+_LEAST_S = 1e-6  # no replication takes less
+_UNKNOWN_CELLS = 50  # of a bundle, lest it take far too long
+_COMMIT_EVERY_S = 0.25
+_HEARTBEAT_S = 0.5
+_GRACE_S = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Replications `first` .. `first + count - 1` of a unit, all of them still to be recorded, or captured, or both.
+
+    `whole` work is a chain: it is run in one go.
+    """
+
+    unit: Unit
+    source: str
+    first: int
+    count: int
+    record: bool
+    capture: bool
+    whole: bool
+
+
+class Agenda:
+    """The work that is left, handed out by how long it will take."""
+
+    def __init__(self, work: Iterable[Work]) -> None:
+        """Take over `work`, in order."""
+        self._left = deque(work)
+        self._cost_s: dict[int, float] = {}  # of a replication, by cell
+        self._costs_s = 0.0  # of all these cells together
+        self._runs = sum(work.count for work in self._left)
+        self._lock = threading.Lock()
+
+    def take(self, seconds: float = _SLICE_S) -> Work | None:
+        """Return a slice that takes about so long, of one replication if nobody knows; `None` if there is no more."""
+        with self._lock:
+            if not self._left:
+                return None
+            cost_s = self._cost_s.get(self._left[0].unit.cell)
+            return self._cut(1 if cost_s is None else int(seconds / max(cost_s, _LEAST_S)))
+
+    def bundle(self, seconds: float) -> list[Work]:
+        """Return slices, perhaps of many cells, that take about so long together; none if there is no more.
+
+        A cell of unknown cost counts as an average one, and gives one replication.
+        """
+        with self._lock:
+            average_s = self._costs_s / len(self._cost_s) if self._cost_s else seconds
+            bundle: list[Work] = []
+            later: list[Work] = []
+            unknown = 0
+            while self._left and seconds > 0 and unknown < _UNKNOWN_CELLS:
+                cost_s = self._cost_s.get(self._left[0].unit.cell)
+                unknown += cost_s is None
+                each_s = max(average_s if cost_s is None else cost_s, _LEAST_S)
+                if bundle and each_s > seconds:
+                    break
+                work = self._cut(1 if cost_s is None else int(seconds / each_s))
+                seconds -= work.count * each_s
+                bundle.append(work)
+                if cost_s is None and self._left and self._left[0].source == work.source:
+                    later.append(self._left.popleft())
+            self._left.extendleft(reversed(later))
+            return bundle
+
+    def _cut(self, count: int) -> Work:
+        """Remove up to `count` replications, at least one, from the front."""
+        work = self._left.popleft()
+        count = work.count if work.whole else min(work.count, max(1, count))
+        if count < work.count:
+            self._left.appendleft(replace(work, first=work.first + count, count=work.count - count))
+        self._runs -= count
+        return replace(work, count=count)
+
+    def left(self) -> bool:
+        """Whether there is more to hand out."""
+        return bool(self._left)
+
+    def left_s(self) -> float:
+        """Return about how long the rest takes; infinity as long as nobody knows."""
+        with self._lock:
+            return self._runs * self._costs_s / len(self._cost_s) if self._cost_s else math.inf
+
+    def took(self, work: Work, seconds: float) -> None:
+        """Learn how long a slice has taken."""
+        with self._lock:
+            cost_s = seconds / work.count
+            self._costs_s += cost_s - self._cost_s.get(work.unit.cell, 0.0)
+            self._cost_s[work.unit.cell] = cost_s
+
+
+@dataclass
+class Stopwatch:
+    """Wall time during which at least one thread was inside the engine."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _active: int = 0
+    _since: float = 0.0
+    _total_s: float = 0.0
+
+    @property
+    def total_s(self) -> float:
+        """The time so far."""
+        with self._lock:
+            running = time.perf_counter() - self._since if self._active else 0.0
+            return self._total_s + running
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._active == 0:
+                self._since = time.perf_counter()
+            self._active += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._active -= 1
+            if self._active == 0:
+                self._total_s += time.perf_counter() - self._since
+
+
+class Ledger:
+    """Takes what is done into the store, with how much was simulated until then. Any thread may call it."""
+
+    def __init__(self, store: Store, runs: int, wall_s: float) -> None:
+        """Open it with what earlier sessions have simulated."""
+        self.watch = Stopwatch()
+        self.runs = 0
+        """Number of runs stored in this session."""
+        self._store = store
+        self._before = (runs, wall_s)
+        self._lock = threading.Lock()
+
+    def commit(self, batch: Batch) -> None:
+        """Store a batch."""
+        with self._lock:
+            self.runs += batch.runs
+            runs, wall_s = self._before
+            simulation = {"runs": runs + self.runs, "wall_s": round(wall_s + self.watch.total_s, 3)}
+            self._store.add(batch, simulation=simulation)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a place is asked to run, in order; `run_here` runs some of it in the thread that calls it."""
+
+    plan: Plan
+    work: Sequence[Work]
+    run_here: Callable[[Work], Outcome]
+
+    @property
+    def runs(self) -> int:
+        """Number of runs in it."""
+        return sum(work.count for work in self.work)
+
+
+class Place(Protocol):
+    """Where replications are run."""
+
+    def run(self, assignment: Assignment, ledger: Ledger, advance: Callable[[int], None]) -> None:
+        """Run it all and commit the results.
+
+        `advance` is called from this thread with the number of runs just finished, with 0 now and then. Errors and
+        Ctrl-C end it; what is done by then is kept.
+        """
+
+    def detail(self) -> Sequence[str]:
+        """Say in a few lines who is running what, for the progress. Any thread may call it."""
+
+    def summary(self) -> Sequence[str]:
+        """Say in a few lines who has run what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """At most so many threads of this process."""
+
+    jobs: int
+
+    def run(self, assignment: Assignment, ledger: Ledger, advance: Callable[[int], None]) -> None:
+        """Run it all; what ends a thread ends all."""
+        _Runner(assignment, ledger).run(min(self.jobs, assignment.runs), advance)
+
+    def detail(self) -> Sequence[str]:
+        """Say nothing: threads are all alike."""
+        return ()
+
+    def summary(self) -> Sequence[str]:
+        """Say nothing either."""
+        return ()
+
+
+class _Runner:
+    """Threads that work off an agenda."""
+
+    def __init__(self, assignment: Assignment, ledger: Ledger) -> None:
+        self.agenda = Agenda(assignment.work)
+        self.run_work = assignment.run_here
+        self.ledger = ledger
+        self.stop = threading.Event()
+        self.news: SimpleQueue[int | BaseException | None] = SimpleQueue()
+
+    def run(self, jobs: int, advance: Callable[[int], None]) -> None:
+        """Work off the agenda on `jobs` threads."""
+        threads: list[_Thread] = []
+        try:
+            while len(threads) < jobs:
+                threads.append(_Thread(self))
+                threads[-1].start()
+            working = jobs
+            while working:
+                try:
+                    news = self.news.get(timeout=_HEARTBEAT_S)
+                except Empty:
+                    news = 0
+                if isinstance(news, BaseException):
+                    raise news
+                if news is None:
+                    working -= 1
+                else:
+                    advance(news)
+        finally:
+            self.stop.set()
+            self._part_from(threads)
+
+    def _part_from(self, threads: Iterable[_Thread]) -> None:
+        """Keep what the threads have done, and wait a little for what they are doing."""
+        deadline = time.monotonic() + _GRACE_S
+        failure: InputError | None = None
+        for thread in threads:
+            if thread.ident is not None:  # a Ctrl-C may come before it starts
+                thread.join(max(0.0, deadline - time.monotonic()))
+            try:
+                thread.leave()
+            except InputError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+
+class _Thread(threading.Thread):
+    def __init__(self, runner: _Runner) -> None:
+        super().__init__(daemon=True)
+        self._runner = runner
+        self._lock = threading.Lock()
+        self._builder = BatchBuilder()
+        self._committed = time.monotonic()
+        self._left = False
+
+    def run(self) -> None:
+        runner = self._runner
+        try:
+            while not runner.stop.is_set() and (work := runner.agenda.take()) is not None:
+                started = time.perf_counter()
+                with runner.ledger.watch:
+                    outcome = runner.run_work(work)
+                runner.agenda.took(work, time.perf_counter() - started)
+                self._keep(work, outcome)
+                runner.news.put(work.count)
+            self._commit()
+            runner.news.put(None)
+        except BaseException as error:  # it is raised in the thread that waits for this one
+            runner.news.put(error)
+
+    def _keep(self, work: Work, outcome: Outcome) -> None:
+        with self._lock:
+            if work.record and not self._left:
+                self._builder.add(work.source, work.first, work.count, outcome.facts, outcome.results)
+        if time.monotonic() - self._committed >= _COMMIT_EVERY_S:
+            self._commit()
+
+    def _commit(self) -> None:
+        with self._lock:
+            builder, self._builder = self._builder, BatchBuilder()
+            self._committed = time.monotonic()
+            if builder.pieces:
+                self._runner.ledger.commit(builder.build())
+
+    def leave(self) -> None:
+        """Commit what is done; what the thread does from now on is lost."""
+        self._commit()
+        with self._lock:
+            self._left = True

@@ -1,0 +1,108 @@
+"""Shell completion of studies, presets, scenario files, factors and their levels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class, split_arg_string
+
+from lasthop import _core
+from lasthop.engines.live.presets import find_link, presets
+from lasthop.errors import InputError
+from lasthop.results.folder import read_manifest
+from lasthop.scenario.points import read_study
+from lasthop.studies.catalogue import find_scenario, list_studies
+
+
+def complete_studies(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a study."""
+    del context, parameter
+    return [CompletionItem(name) for name in list_studies() if name.startswith(incomplete)]
+
+
+def complete_files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a scenario file."""
+    del context, parameter
+    return _or_files((), incomplete)
+
+
+def complete_scenarios(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a study or of a scenario file."""
+    del context, parameter
+    return _or_files(list_studies(), incomplete)
+
+
+def complete_links(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a preset or of a scenario file."""
+    del context, parameter
+    return _or_files(presets(), incomplete)
+
+
+def _or_files(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    """Return the names and scenario files that fit, or let the shell complete any path."""
+    files = sorted(str(file) for file in Path().glob("*.toml"))
+    found = [CompletionItem(name) for name in (*names, *files) if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+def complete_only(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete FACTOR=LEVEL,... with what the scenario or results folder has that stands before it."""
+    del parameter
+    before, comma, last = incomplete.rpartition(",")
+    factor, equals, _ = last.partition("=")
+    factors = _factors(context)
+    words = [f"{factor}={level}" for level in factors.get(factor, ())] if equals else [f"{name}=" for name in factors]
+    return [CompletionItem(before + comma + word) for word in words if word.startswith(last)]
+
+
+def _factors(context: click.Context) -> dict[str, list[str]]:
+    try:
+        if (link := context.params.get("link")) is not None:
+            return read_study(find_link(link)).factors
+        # The command line ends in an option without its value, so click has not given the arguments their names.
+        if context.args:
+            source = Path(context.args[0])
+            return _factors_in(source) if source.is_dir() else read_study(find_scenario(str(source))).factors
+    except (InputError, _core.ScenarioError):
+        pass  # running the command will say what is wrong
+    return {}
+
+
+def _factors_in(folder: Path) -> dict[str, list[str]]:
+    """Return the factors and levels of finished results."""
+    factors: dict[str, dict[str, None]] = {}
+    for cell in (read_manifest(folder) or {"identity": {"cells": []}})["identity"]["cells"]:
+        for word in filter(None, cell.split(",")):
+            factor, _, level = word.partition("=")
+            factors.setdefault(factor, {})[level] = None
+    return {factor: list(levels) for factor, levels in factors.items()}
+
+
+@add_completion_class
+class _Bash(BashComplete):
+    """Bash takes `=` for a word of its own: put FACTOR=LEVEL together again, and answer with the part behind it."""
+
+    name = "bash"
+    _kept = ""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the cursor and the one under it."""
+        words = split_arg_string(os.environ["COMP_WORDS"])
+        cursor = int(os.environ["COMP_CWORD"])
+        typed = [*words[1:cursor], words[cursor] if cursor < len(words) else ""]
+        joined: list[str] = []
+        for number, word in enumerate(typed):
+            if joined and (word == "=" or typed[number - 1] == "="):
+                joined[-1] += word
+            else:
+                joined.append(word)
+        incomplete = joined.pop() if joined else ""
+        self._kept = incomplete[: incomplete.rindex("=") + 1] if "=" in incomplete else ""
+        return joined, incomplete
+
+    def format_completion(self, item: CompletionItem) -> str:
+        """Return what takes the place of the word under the cursor."""
+        return f"{item.type},{item.value.removeprefix(self._kept)}"

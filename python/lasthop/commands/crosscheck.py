@@ -1,0 +1,134 @@
+"""The command `lasthop crosscheck`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from lasthop import _core
+from lasthop.campaign.plan import MODEL, ChosenRun, Plan
+from lasthop.campaign.provenance import usable_cores
+from lasthop.commands.completion import complete_only, complete_scenarios
+from lasthop.commands.table_file import check_output, write_output
+from lasthop.crosscheck.compare import FlowComparison
+from lasthop.engines.kernel.engine import KERNEL
+from lasthop.engines.kernel.store import Kernel, find_kernel
+from lasthop.engines.live.engine import LIVE
+from lasthop.scenario.points import read_study
+from lasthop.scenario.selection import all_levels, select_cells
+from lasthop.studies.catalogue import find_scenario
+
+
+@click.command("crosscheck")
+@click.argument("scenario", metavar="FILE", shell_complete=complete_scenarios)
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="FACTOR=LEVEL,...",
+    shell_complete=complete_only,
+    help="Compare only these cells, as in 'lasthop run'.",
+)
+@click.option(
+    "--replications", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Runs per cell."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0, max=2**64 - 1),
+    metavar="N",
+    help="Seed of all random streams.  [default: the scenario's]",
+)
+@click.option("--kernel", metavar="NAME", help="The guest kernel.  [default: the newest release]")
+@click.option("--live", is_flag=True, help="Also run it live: this machine's TCP, in real time.")
+@click.option("--no-model", is_flag=True, help="Leave out the model; compare only kernel and live.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Runs at once. Live runs mostly wait, so N may exceed the number of cores.  [default: one per core]",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write a row per flow to this new file: .csv, .json or .parquet.",
+)
+@click.option("--quiet", is_flag=True, help="Print only the totals, not each flow.")
+def crosscheck_command(
+    *,
+    scenario: str,
+    only: tuple[str, ...],
+    replications: int,
+    seed: int | None,
+    kernel: str | None,
+    live: bool,
+    no_model: bool,
+    jobs: int | None,
+    out: Path | None,
+    quiet: bool,
+) -> None:
+    """Compare engines on a scenario, ACK by ACK.
+
+    FILE is a scenario file or the name of a study. The guest kernel is the reference. At every ACK, lasthop compares
+    what each flow's sender has seen acknowledged, its cwnd and ssthresh, and what it sent. It reports the first
+    difference with both histories and its cause, and the difference in every metric. To model that kernel's TCP, set
+    [tcp] profile = "linux-6".
+
+    Example: lasthop crosscheck examples/two-flows.toml --live
+    """
+    import polars as pl
+
+    from lasthop.commands.progress import progress
+    from lasthop.crosscheck.tell import tell_all, tell_flow
+    from lasthop.errors import InputError
+
+    if out is not None:
+        check_output(out)
+    others = ([] if no_model else [MODEL]) + ([LIVE] if live else [])
+    if not others:
+        raise InputError("--no-model leaves nothing to compare with: give --live too.")
+    study = read_study(find_scenario(scenario))
+    plan = Plan(
+        study=study,
+        cells=select_cells(study.cells, all_levels(study), only),
+        seed=study.seed if seed is None else seed,
+        replications=replications,
+    )
+    found = []
+    with progress(plan.runs, 0, quiet=quiet, doing="comparing") as advance:
+        for comparisons in _comparisons(plan, others, find_kernel(kernel), jobs or usable_cores()):
+            advance(1)
+            found += comparisons
+            if not quiet:
+                click.echo("\n".join(line for each in comparisons for line in tell_flow(each)))
+    click.echo("\n".join(tell_all(found)))
+    if out is not None:
+        write_output(pl.DataFrame([comparison.row() for comparison in found], infer_schema_length=None), out)
+
+
+def _comparisons(plan: Plan, others: Sequence[str], kernel: Kernel, jobs: int) -> Iterator[list[FlowComparison]]:
+    """Yield the flows of each run, in order."""
+    from concurrent.futures import ThreadPoolExecutor
+    from dataclasses import replace
+
+    from lasthop.crosscheck.compare import compare
+
+    plans = {
+        KERNEL: replace(plan, engine=KERNEL, kernel=kernel),
+        **{name: replace(plan, engine=name) for name in others},
+    }
+
+    def compare_run(cell: _core.Cell, replication: int) -> list[FlowComparison]:
+        traces = {name: ChosenRun(each, cell, 1, replication).trace() for name, each in plans.items()}
+        pairs = [((KERNEL, other), (traces[KERNEL], traces[other])) for other in others]
+        return [each for names, two in pairs for each in compare(cell.key, replication, names, two)]
+
+    if MODEL in others:
+        plan.study.needs_engine(MODEL, [cell.key for cell in plan.cells])
+    runs = [(cell, replication) for cell in plan.cells for replication in range(1, plan.replications + 1)]
+    pool = ThreadPoolExecutor(max_workers=jobs)
+    try:
+        yield from pool.map(compare_run, *zip(*runs, strict=True))
+    finally:
+        pool.shutdown(cancel_futures=True)

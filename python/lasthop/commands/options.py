@@ -1,0 +1,161 @@
+"""Options of all commands that run a scenario, and of those that look at one of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from lasthop.campaign.plan import MODEL, ChosenRun, Plan
+from lasthop.commands.completion import complete_only, complete_scenarios
+from lasthop.engines.kernel.engine import KERNEL
+from lasthop.engines.kernel.store import Kernel, find_kernel
+from lasthop.engines.live.engine import LIVE
+from lasthop.errors import InputError
+from lasthop.scenario.points import read_study
+from lasthop.scenario.selection import all_levels, select_cell
+from lasthop.studies.catalogue import find_scenario
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(min=0, max=2**64 - 1),
+    metavar="N",
+    help="Seed of all random streams.  [default: the scenario's]",
+)
+points_option = click.option(
+    "--points",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of points at which factors with a range are sampled.  [default: the scenario's, or 64]",
+)
+engine_option = click.option(
+    "--engine",
+    type=click.Choice([MODEL, LIVE, KERNEL]),
+    default=MODEL,
+    show_default=True,
+    help="What runs the TCP of the hosts; the last hop is the same. model: lasthop's own TCP. live: this machine's "
+    "TCP, in real time; runs mostly wait, so --jobs may exceed the number of cores. kernel: a guest kernel's TCP, in "
+    "virtual time.",
+)
+kernel_option = click.option(
+    "--kernel",
+    metavar="NAME",
+    help="For --engine kernel: the guest kernel, by its name in 'lasthop kernel list'.  [default: the newest release]",
+)
+table_out_option = click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write every column, unrounded, to this new file: .csv, .json or .parquet.",
+)
+quiet_option = click.option("--quiet", is_flag=True, help="Print only errors.")
+
+
+@dataclass(frozen=True, slots=True)
+class OneRunOptions:
+    """The options of the commands that look at one run."""
+
+    scenario: str
+    key: str | None
+    only: tuple[str, ...]
+    points: int | None
+    replication: int
+    set_number: int
+    replications: int | None
+    seed: int | None
+    engine: str
+    kernel: str | None
+
+    @classmethod
+    def of(cls, context: click.Context) -> OneRunOptions:
+        """Take them from a command's parameters."""
+        return cls(**{field.name: context.params[field.name] for field in fields(cls)})
+
+    def choose(self) -> ChosenRun:
+        """Load the scenario and find the run in it."""
+        study = read_study(find_scenario(self.scenario), self.points)
+        cell = select_cell(study.cells, all_levels(study), self.key, self.only)
+        plan = Plan(
+            study=study,
+            cells=[cell],
+            seed=study.seed if self.seed is None else self.seed,
+            replications=self.replications or study.replications,
+            sets=self.set_number,
+            engine=self.engine,
+            kernel=kernel_of(self.engine, self.kernel),
+        )
+        return ChosenRun(plan, cell, self.set_number, self.replication)
+
+
+def one_run_options(source: str = "FILE") -> Callable[[F], F]:
+    """Give a command the options of `OneRunOptions`; `source` is what its help calls the argument."""
+    options = [
+        click.argument("scenario", metavar=source, shell_complete=complete_scenarios),
+        click.option(
+            "--cell", "key", metavar="KEY", help="Choose the cell by its full key, such as link=e0,variant=eifel."
+        ),
+        click.option(
+            "--only",
+            multiple=True,
+            metavar="FACTOR=LEVEL,...",
+            shell_complete=complete_only,
+            help="Choose the cell by enough of its levels to identify it. Not needed if the scenario has one cell.",
+        ),
+        points_option,
+        click.option(
+            "--replication",
+            type=click.IntRange(min=1),
+            default=1,
+            show_default=True,
+            metavar="N",
+            help="Choose the replication. Numbers start at 1 within each set.",
+        ),
+        click.option(
+            "--set",
+            "set_number",
+            type=click.IntRange(min=1),
+            default=1,
+            show_default=True,
+            metavar="S",
+            help="Choose the set.",
+        ),
+        click.option(
+            "--replications",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Replications per set, if you ran it with this option.  [default: the scenario's]",
+        ),
+        seed_option,
+        engine_option,
+        kernel_option,
+    ]
+
+    def give(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return give
+
+
+def list_files(run: ChosenRun, files: Sequence[Path]) -> None:
+    """Print which files were made of a run."""
+    click.echo(f"{run.title}:")
+    for path in files:
+        click.echo(f"  {path}")
+
+
+def kernel_of(engine: str, name: str | None) -> Kernel | None:
+    """Find what the kernel engine runs on."""
+    if engine == KERNEL:
+        return find_kernel(name)
+    if name is not None:
+        raise InputError(
+            "--kernel names the guest kernel for the kernel engine: give '--engine kernel' too, or leave it out."
+        )
+    return None

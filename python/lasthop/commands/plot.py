@@ -1,0 +1,165 @@
+"""The command `lasthop plot`."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lasthop.commands.options import OneRunOptions, list_files, one_run_options, quiet_option
+from lasthop.errors import InputError
+from lasthop.results.folder import is_results
+
+_OF_ONE_RUN = {
+    "key": "--cell",
+    "replication": "--replication",
+    "set_number": "--set",
+    "replications": "--replications",
+    "seed": "--seed",
+    "engine": "--engine",
+    "kernel": "--kernel",
+    "flows": "--flow",
+    "start": "--from",
+    "stop": "--to",
+}
+_OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
+
+
+@click.command("plot")
+@one_run_options("SOURCE")
+@click.option(
+    "--kind",
+    "kinds",
+    metavar="KIND,...",
+    help="One run: any of waterfall, sequence, cwnd, rtt, queue, throughput.  [default: all]  Results: band, box, "
+    "cdf or line.  [default: band over a range, line over three or more numeric levels, otherwise box]",
+)
+@click.option(
+    "--flow",
+    "flows",
+    multiple=True,
+    metavar="F",
+    help="One run: show only this flow or page load, over the time it took. Repeat for more.  [default: all]",
+)
+@click.option(
+    "--from", "start", type=click.FloatRange(min=0), metavar="T", help="One run: start the time axis at T seconds."
+)
+@click.option(
+    "--to", "stop", type=click.FloatRange(min=0), metavar="T", help="One run: end the time axis at T seconds."
+)
+@click.option(
+    "--y",
+    metavar="METRIC",
+    help="Results: the column to draw.  [default: the time that page loads, short flows or transfers took]",
+)
+@click.option(
+    "--x",
+    metavar="FACTOR",
+    help="Results: the factor on the horizontal axis; may be role.  [default: the first range, or else the last factor "
+    "with several levels]",
+)
+@click.option(
+    "--hue",
+    metavar="FACTOR",
+    help="Results: the factor shown by colour. Each combination of the remaining factors gets a panel.  [default: "
+    "role, or the last remaining factor with several levels]",
+)
+@click.option("--role", metavar="ROLE", help="Results: draw only flows with this role.  [default: all]")
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(["png", "svg", "pdf"]),
+    help="File format, unless --out ends in one.  [default: png]",
+)
+@click.option(
+    "--columns",
+    type=click.IntRange(1, 2),
+    default=2,
+    show_default=True,
+    help="Width of the picture: one or two columns of a two-column paper.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE|DIR",
+    help="A new file that ends in .png, .svg or .pdf. For one run, also a new folder, which gets a file per panel. "
+    "Nothing is overwritten.  [default: NAME.png in the working folder, or NAME-METRIC.png for results; NAME-2.png if "
+    "that exists]",
+)
+@quiet_option
+@click.pass_context
+def plot_command(context: click.Context, /, *, scenario: str, quiet: bool, **_: object) -> None:
+    """Draw results, or one run over time, for a paper.
+
+    SOURCE is a folder of finished results, a scenario file, or the name of a study.
+
+    Kinds of pictures of results, which draw a metric against a factor:
+
+    \b
+      band        runs, running median, and 10th to 90th percentile over a range
+      line        means with 95 % intervals
+      box         quartiles and extremes over the replications at each level
+      cdf         distribution functions of all values
+
+    Kinds of pictures of one run of a scenario, which is simulated again:
+
+    \b
+      waterfall   page loads: when each object was connecting, waiting, receiving
+      sequence    segments, ACKs, retransmissions by kind, drops by cause
+      cwnd        congestion window and ssthresh
+      rtt         samples, timeout, expiries
+      queue       router queue by class, RED's average, drops, marks
+      throughput  goodput of each flow
+
+    Bad periods of the link are shaded. With many flows, only those with the most losses and timeouts get colours and
+    panels; the picture says how many it leaves out.
+
+    Example: lasthop plot results/kulve2003 --y throughput_Bps --x variant --only link=r6
+
+    Example: lasthop plot kulve2003 --only link=r6,workload=2tcp0udp,variant=frto --replication 12 --out frto.pdf
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
+    folder = Path(scenario)
+    if folder.is_dir() and (is_results(folder) or not _is_study(scenario)):
+        _refuse(context, _OF_ONE_RUN, f"chooses within one run, and {folder} is a folder of results")
+        files, notes = _plot_results(folder, context.params)
+        if not quiet:
+            click.echo("\n".join([*map(str, files), *notes]))
+        return
+    _refuse(context, _OF_RESULTS, f"is for results, and {scenario} is a scenario: give the folder that 'run' has left")
+    _plot_run(context, quiet=quiet)
+
+
+def _plot_run(context: click.Context, *, quiet: bool) -> None:
+    from lasthop.pictures.files import PictureRequest, write_pictures
+
+    run = OneRunOptions.of(context).choose()
+    request = PictureRequest(**{field.name: context.params[field.name] for field in fields(PictureRequest)})
+    files, notes = write_pictures(run, request)
+    if not quiet:
+        list_files(run, files)
+        for note in notes:
+            click.echo(note)
+
+
+def _plot_results(folder: Path, options: dict[str, Any]) -> tuple[list[Path], list[str]]:
+    from lasthop.pictures.files import write_chart
+    from lasthop.pictures.results import ResultRequest, result_kind
+
+    names = ("x", "y", "hue", "only", "role")
+    request = ResultRequest(**{name: options[name] for name in names}, kind=result_kind(options["kinds"]))
+    return write_chart(folder, request, options["out"], options["file_format"], options["columns"])
+
+
+def _is_study(name: str) -> bool:
+    from lasthop.studies.catalogue import list_studies
+
+    return name in list_studies()
+
+
+def _refuse(context: click.Context, options: dict[str, str], why: str) -> None:
+    """Refuse options that were given and are for the other sort of source."""
+    for parameter, option in options.items():
+        if context.get_parameter_source(parameter) is click.core.ParameterSource.COMMANDLINE:
+            raise InputError(f"{option} {why}.")

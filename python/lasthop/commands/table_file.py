@@ -1,0 +1,34 @@
+"""The file of every column that a command writes beside what it prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+from lasthop.errors import InputError, nearest
+from lasthop.results.atomic import replace_atomically, write_parquet
+
+WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
+    ".csv": lambda frame, path: frame.write_csv(path),
+    ".json": lambda frame, path: frame.write_json(path),
+    ".parquet": write_parquet,
+}
+
+
+def check_output(out: Path) -> None:
+    """Refuse a file that cannot be written, before the work is done."""
+    if out.suffix not in WRITERS:
+        meant = out.with_suffix(nearest(out.suffix, WRITERS)).name
+        raise InputError(f"--out {out}: the suffix says the format, {', '.join(WRITERS)}; did you mean '{meant}'?")
+    if out.exists():
+        raise InputError(f"{out} exists, and nothing is overwritten: name a file that does not.")
+
+
+def write_output(frame: pl.DataFrame, out: Path) -> None:
+    """Write every column into the new file `out`."""
+    try:
+        replace_atomically(out, lambda path: WRITERS[out.suffix](frame, path))
+    except OSError as error:
+        raise InputError(f"Cannot write {out}: {error}.") from error

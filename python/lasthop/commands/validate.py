@@ -1,0 +1,117 @@
+"""The command `lasthop validate`: what would run, what is assumed, and every error."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lasthop import _core
+from lasthop.commands.completion import complete_scenarios
+from lasthop.commands.options import engine_option, points_option
+from lasthop.errors import InputError
+from lasthop.metrics.units import scale
+from lasthop.scenario.assumptions import Assumption, assumptions
+from lasthop.studies.catalogue import find_scenario
+from lasthop.studies.loading import load
+
+_VALUES_AT_MOST = 4
+
+
+@click.command("validate")
+@click.argument("names", metavar="FILE|STUDY...", nargs=-1, required=True, shell_complete=complete_scenarios)
+@points_option
+@engine_option
+def validate_command(*, names: Sequence[str], points: int | None, engine: str) -> None:
+    """Check scenario files without running them.
+
+    For each FILE or STUDY, lasthop says what it would run. It also says which values it assumes for what the file
+    leaves out, and why. It reports all errors at once, with file, line and remedy, and refuses what --engine cannot
+    run, as 'lasthop run' does. The exit code is 2 if anything is wrong.
+
+    Example: lasthop validate kulve2003 examples/two-flows.toml
+    """
+    wrong = False
+    for name in names:
+        try:
+            file = find_scenario(name)
+            study = load(file, points).study
+            study.needs_engine(engine, [cell.key for cell in study.cells])
+        except (InputError, _core.ScenarioError) as error:
+            wrong = True
+            for line in str(error).splitlines():
+                click.echo(f"Error: {line}", err=True)
+        else:
+            for line in _lines(file, study, engine):
+                click.echo(line)
+    if wrong:
+        raise click.exceptions.Exit(2)
+
+
+def _lines(file: Path, study: _core.Study, engine: str) -> Iterator[str]:
+    cells, replications = len(study.cells), study.replications
+    yield (
+        f"{file}: {study.name}, {_count(cells, 'cell')} x {_count(replications, 'replication')} = "
+        f"{_count(cells * replications, 'run')} on the {engine} engine"
+    )
+    scenarios = [json.loads(cell.scenario) for cell in study.cells]
+    if study.space is not None:
+        ranges = study.space["ranges"]
+        yield f"  {'sample':<11}{_count(study.space['points'], 'point')} by {study.space['method']}"
+        for title, (name, facts) in zip(["ranges", *[""] * len(ranges)], ranges.items(), strict=False):
+            yield f"  {title:<11}{_range(name, facts)}"
+    for title, values in (
+        ("flows", [_flows(scenario) for scenario in scenarios]),
+        ("queues", [_queues(scenario) for scenario in scenarios]),
+        ("time limit", [scenario.get("time_limit", "") for scenario in scenarios]),
+    ):
+        if told := _distinct(values):
+            yield f"  {title:<11}{told}"
+    for title, told in zip(itertools.chain(["assumed"], itertools.repeat("")), _assumed(study), strict=False):
+        yield f"  {title:<11}{told}"
+    for note in study.notes:
+        yield f"  {'note':<11}{note}"
+
+
+def _assumed(study: _core.Study) -> Iterator[str]:
+    """Tell what is assumed, of a key with many values the first."""
+    cells = len(study.cells)
+    by_key: dict[str, list[Assumption]] = {}
+    for each in assumptions(study, study.cells):
+        by_key.setdefault(each.key, []).append(each)
+    for key, found in by_key.items():
+        for each in found if len(found) <= _VALUES_AT_MOST else found[:1]:
+            where = "" if each.cells == cells else f", in {each.cells} of {cells} cells"
+            yield f"{key} = {each.value} ({each.why}{where})"
+        if len(found) > _VALUES_AT_MOST:
+            yield f"{key} has {len(found) - 1} more values, by the same rule in other cells"
+
+
+def _range(name: str, facts: dict[str, Any]) -> str:
+    ends = [scale(facts["unit"], [facts[end]]).text(facts[end]) for end in ("from", "to")]
+    return f"{name} from {ends[0]} to {ends[1]}, {facts['scale']}, sets {', '.join(facts['sets'])}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _flows(scenario: dict[str, Any]) -> str:
+    kinds = Counter(flow["kind"] for flow in scenario.get("flow", []))
+    return " and ".join(f"{number} {kind}" for kind, number in kinds.items())
+
+
+def _queues(scenario: dict[str, Any]) -> str:
+    limits = [f"{scenario[way]['queue']['limit']} {way}" for way in ("down", "up") if scenario.get(way)]
+    return ", ".join(limits)
+
+
+def _distinct(values: Sequence[str]) -> str:
+    distinct = [value for value in dict.fromkeys(values) if value]
+    more = f"; {len(distinct) - _VALUES_AT_MOST} more" if len(distinct) > _VALUES_AT_MOST else ""
+    return "; ".join(distinct[:_VALUES_AT_MOST]) + more

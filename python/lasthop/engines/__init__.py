@@ -1,0 +1,1 @@
+"""What runs the hosts of a scenario."""

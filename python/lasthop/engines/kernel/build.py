@@ -1,0 +1,188 @@
+"""Building a guest kernel: unpack, change two lines, configure, compile."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from lasthop.engines.kernel.source import Source, find_source
+from lasthop.engines.kernel.store import CONFIG, RANDOM, Info, Kernel, keep, recipe, store
+from lasthop.errors import InputError
+
+# Program, and the Debian package that has it.
+_TOOLS = {
+    "make": "make",
+    "gcc": "gcc",
+    "ld": "binutils",
+    "flex": "flex",
+    "bison": "bison",
+    "bc": "bc",
+    "xz": "xz-utils",
+    "tar": "tar",
+    "perl": "perl",
+}
+# Lines that make prints, about: one for each file. Only the progress bar depends on it.
+STEPS = 1120
+# As Debian's kernels tick; User-Mode Linux has 100.
+_HZ = 250
+_TIMEOUT_S = 1800
+
+
+def build(wanted: str, jobs: int, advance: Callable[[str, int], None]) -> Kernel:
+    """Build a kernel and keep it.
+
+    `wanted` is a release or a path, `advance` is told the stage and how many of `STEPS` it has come on. Raises
+    `InputError` if something is missing or fails; nothing is left behind then but the compiler's messages.
+    """
+    _check_tools()
+    begun = time.monotonic()
+    store().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="build-", dir=store().parent) as folder:
+        advance("fetching the source", 0)
+        source = find_source(wanted, Path(folder))
+        advance("unpacking", 0)
+        tree = _unpack(source, Path(folder))
+        version = _make_says(tree, "kernelversion")
+        _change(tree)
+        advance("configuring", 0)
+        _configure(tree)
+        _compile(tree, jobs, lambda: advance("compiling", 1))
+        program = tree / "linux"
+        info = Info(
+            version=version,
+            source=source.origin,
+            source_sha256=source.sha256,
+            recipe=recipe(),
+            compiler=_says(["gcc", "--version"]).splitlines()[0],
+            build_s=round(time.monotonic() - begun, 1),
+            seccomp="seccomp=" in _says([str(program), "--help"]),
+        )
+        name = wanted if re.fullmatch(r"\d+\.\d+", wanted) else version
+        return keep(name, program, info)
+
+
+def _check_tools() -> None:
+    missing = [package for tool, package in _TOOLS.items() if shutil.which(tool) is None]
+    if "gcc" not in missing and not _links_statically():
+        missing.append("libc6-dev")
+    if missing:
+        raise InputError(
+            "Packages for building a kernel are missing. As root, run "
+            f"'apt-get install {' '.join(missing)}' (Debian's names), then try again."
+        )
+
+
+def _links_statically() -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["gcc", "-static", "-x", "c", "-", "-o", f"{folder}/program"]
+        return (
+            subprocess.run(command, input=b"int main(void) { return 0; }", capture_output=True, check=False).returncode
+            == 0
+        )
+
+
+def _says(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout.strip()
+
+
+def _unpack(source: Source, folder: Path) -> Path:
+    """Return a tree of our own: the user's may not be changed."""
+    tree = folder / "tree"
+    if source.path.is_dir():
+        shutil.copytree(source.path, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        return tree
+    tree.mkdir()
+    done = subprocess.run(
+        ["tar", "--extract", "--file", source.path, "--directory", tree, "--strip-components=1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0 or not (tree / "arch" / "um").is_dir():
+        raise InputError(f"{source.path} is not an archive of a kernel's source. {done.stderr.strip()}")
+    return tree
+
+
+def _change(tree: Path) -> None:
+    """Make what the guest draws follow from a seed, and its ticks as frequent as those of common kernels."""
+    util = tree / "arch" / "um" / "os-Linux" / "util.c"
+    shutil.copy2(RANDOM, util.parent)
+    _replace(util, r"\bgetrandom\(buf, len, flags\)", "seeded_random(buf, len, flags)")
+    _replace(util, r"#include <os\.h>", f'#include <os.h>\n#include "{RANDOM.name}"')
+    _replace(tree / "arch" / "um" / "Kconfig", r"(?m)(?<=^config HZ\n\tint\n\tdefault )\d+", str(_HZ))
+
+
+def _replace(file: Path, pattern: str, text: str) -> None:
+    before = file.read_text(encoding="utf-8") if file.is_file() else ""
+    after, count = re.subn(pattern, text, before)
+    if count != 1:
+        raise InputError(
+            f"This kernel's {file.name} differs from those that lasthop knows (6.1 to 7.2): it has '{pattern}' {count} "
+            "times."
+        )
+    file.write_text(after, encoding="utf-8")
+
+
+def _make(tree: Path, *targets: str) -> list[str]:
+    return ["make", "-C", str(tree), "ARCH=um", *targets]
+
+
+def _environment() -> dict[str, str]:
+    # Nothing of the machine or the moment gets into the program.
+    fixed = {"KBUILD_BUILD_TIMESTAMP": "2000-01-01", "KBUILD_BUILD_USER": "lasthop", "KBUILD_BUILD_HOST": "lasthop"}
+    inherited = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    return {**inherited, **fixed, "LC_ALL": "C"}
+
+
+def _make_says(tree: Path, target: str) -> str:
+    done = subprocess.run(_make(tree, "-s", target), capture_output=True, text=True, check=False, env=_environment())
+    if done.returncode != 0:
+        raise InputError(f"make {target} failed in the kernel's source: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def _configure(tree: Path) -> None:
+    _make_says(tree, "tinyconfig")
+    wanted = CONFIG.read_text(encoding="utf-8")
+    with (tree / ".config").open("a", encoding="utf-8") as config:
+        config.write(wanted)
+    _make_says(tree, "olddefconfig")
+    got = set((tree / ".config").read_text(encoding="utf-8").splitlines())
+    lacking = [line for line in wanted.splitlines() if line.startswith("CONFIG_") and line not in got]
+    if lacking:
+        raise InputError(f"This kernel cannot be configured as a guest: it has no {', '.join(lacking)}.")
+
+
+def _compile(tree: Path, jobs: int, step: Callable[[], None]) -> None:
+    log = []
+    process = subprocess.Popen(
+        _make(tree, f"-j{jobs}", "linux"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=_environment(),
+    )
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            log.append(line)
+            if len(log) <= STEPS:
+                step()
+        code = process.wait(_TIMEOUT_S)
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    if code != 0 or not (tree / "linux").is_file():
+        kept = store().parent / "build.log"
+        kept.write_text("".join(log), encoding="utf-8")
+        errors = [line.strip() for line in log if "error" in line.lower()]
+        raise InputError(
+            f"The kernel's compilation failed: {(errors or log or ['no message'])[0].strip()} (all messages: {kept})"
+        )

@@ -1,0 +1,243 @@
+"""Running replications inside a guest kernel, whose clock stops while anything computes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import queue
+import select
+import signal
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lasthop import _core
+from lasthop.engines.kernel.store import Kernel
+from lasthop.engines.live.engine import CaptureTarget, LiveResults, request_of, results_of
+from lasthop.errors import InputError
+
+KERNEL = "kernel"
+_GUEST = Path(__file__).with_name("guest")
+# So much memory that the limits of sockets are those of a common machine; only what is touched is used.
+_MEMORY = "1G"
+_MEMORY_BYTES = 1 << 30
+# Any time will do, as long as it is the same in every boot.
+_START_NS = 1_000_000_000
+# A guest that has used no processor for so long waits for what never comes.
+_IDLE_LIMIT_S = 30.0
+# A replication that computes for longer than this is stuck.
+_REPLICATION_LIMIT_S = 300.0
+_LOOK_EVERY_MS = 1000
+_CONSOLE_LINES = 40
+
+
+class _GuestFailureError(Exception):
+    """A guest ended without an answer; the text says how, and what its console said."""
+
+
+@dataclass(frozen=True)
+class KernelEngine:
+    """A guest kernel, one instance of it on each core at most: on those that this process may use, or on `cores`."""
+
+    kernel: Kernel
+    cores: Iterable[int] = field(default_factory=lambda: sorted(os.sched_getaffinity(0)))
+    _free: queue.SimpleQueue[int] = field(default_factory=queue.SimpleQueue)
+
+    def __post_init__(self) -> None:
+        for core in self.cores:
+            self._free.put(core)
+
+    def run_cell(
+        self,
+        cell: _core.Cell,
+        seed: int,
+        first: int,
+        count: int,
+        *,
+        captures: Mapping[int, CaptureTarget] | None = None,
+        record: int | None = None,
+        overview: tuple[int, int] | None = None,
+    ) -> LiveResults:
+        """Run replications `first` .. `first + count - 1` of a cell in one boot.
+
+        Those with a number in `captures` are captured; the one called `record` is recorded: whole, or as an overview
+        with all details between two times in nanoseconds. What the guest draws
+        follows from `seed` and `first`, so that a boot like this one gives the same results to the byte.
+        """
+        captures = captures or {}
+        inside = {
+            number: CaptureTarget(Path("/captures") / str(number), target.comment, target.snap_length)
+            for number, target in captures.items()
+        }
+        wanted = request_of(cell, inside, seed=seed, first=first, count=count, record=record, overview=overview)
+        spec = {**wanted, "spin_us": 0}
+        try:
+            archive = self._boot(json.dumps(spec), seed, first, count)
+        except _GuestFailureError:
+            # Whatever the machine did to it (memory, a signal) may not happen again; a fault of the kernel will.
+            try:
+                archive = self._boot(json.dumps(spec), seed, first, count)
+            except _GuestFailureError as failure:
+                raise InputError(
+                    f"The guest kernel failed twice at {cell.key or 'the scenario'}: {failure}"
+                ) from failure
+        with tarfile.open(fileobj=io.BytesIO(archive)) as answers:
+            answer = json.loads(_content(answers, "answer.json"))
+            if (reason := answer.get("error")) is not None:
+                raise InputError(f"The kernel engine cannot run {cell.key or 'the scenario'}: {reason}")
+            for member in answers.getmembers():
+                if member.isfile() and member.name.startswith("captures/"):
+                    _, number, name = member.name.split("/")
+                    (captures[int(number)].folder / name).write_bytes(_content(answers, member.name))
+        return results_of(answer, record)
+
+    def _boot(self, spec: str, seed: int, first: int, count: int) -> bytes:
+        """Boot, run and power off; return what the guest sent."""
+        guest = _core.initial_file_system(guest_program(), spec)
+        core = self._free.get()
+        try:
+            with _memory("initrd", guest) as initrd, _memory("answer") as answer, _memory("console") as console:
+                process = self._start(core, (initrd, answer, console), seed ^ first << 32)
+                try:
+                    code = _watch(process, _REPLICATION_LIMIT_S * count)
+                finally:
+                    _kill(process)
+                sent = _read(answer)
+                if code != 0 or not sent:
+                    text = _read(console).decode(errors="replace").strip().splitlines()
+                    reason = "it hung" if code is None else f"it ended with code {code}"
+                    raise _GuestFailureError(
+                        "\n  ".join([f"{reason}. The end of its console:", *text[-_CONSOLE_LINES:]])
+                    )
+                return sent
+        finally:
+            self._free.put(core)
+
+    def _start(self, core: int, files: tuple[int, int, int], seed: int) -> subprocess.Popen[bytes]:
+        initrd, answer, console = files
+        arguments = [
+            f"mem={_MEMORY}",
+            f"initrd=/proc/self/fd/{initrd}",
+            "rdinit=/init",
+            "time-travel=inf-cpu",
+            f"time-travel-start={_START_NS}",
+            "con=null",
+            "con0=fd:0,fd:1",
+            f"ssl0=null,fd:{answer}",
+            # It would keep a socket there for a debugger; nothing can be made in this folder.
+            "uml_dir=/proc/",
+            "quiet",
+            *(["seccomp=on"] if self.kernel.info.seccomp else []),
+        ]
+        environment = {
+            "PATH": os.defpath,
+            "TMPDIR": _memory_folder(),
+            # The host's C library would register an area that a guest's processes must not inherit.
+            "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
+            "LASTHOP_SEED": str(seed % 2**64),
+        }
+        # It dies with the thread that started it: nothing is left behind, however this process ends.
+        tied = ["setpriv", "--pdeathsig", "KILL", "taskset", "--cpu-list", str(core), str(self.kernel.program)]
+        try:
+            return subprocess.Popen(
+                [*tied, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                pass_fds=[initrd, answer],
+                env=environment,
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            raise InputError("The kernel engine needs setpriv and taskset (package util-linux).") from error
+
+
+def guest_program() -> bytes:
+    """Return what the guest starts."""
+    try:
+        return _GUEST.read_bytes()
+    except FileNotFoundError as error:
+        raise InputError(
+            f"The program that runs in the guest is missing: {_GUEST}. Build it with 'make kernel'."
+        ) from error
+
+
+def _watch(process: subprocess.Popen[bytes], limit_s: float) -> int | None:
+    """Wait for the end of a guest; return its exit code, or none if it hangs."""
+    deadline = time.monotonic() + limit_s
+    used, since = -1.0, time.monotonic()
+    end = os.pidfd_open(process.pid)
+    try:
+        poll = select.poll()
+        poll.register(end, select.POLLIN)
+        while not poll.poll(_LOOK_EVERY_MS):
+            now = time.monotonic()
+            if (using := _processor_s(process.pid)) != used:
+                used, since = using, now
+            if now > deadline or now - since > _IDLE_LIMIT_S:
+                return None
+    finally:
+        os.close(end)
+    return process.wait()
+
+
+def _processor_s(session: int) -> float:
+    """Return the processor time of all processes of a session so far."""
+    total = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) == session:
+                total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a guest with all its processes; those of older kernels outlive their first."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _memory_folder() -> str:
+    """Return where a guest's memory lies, as a file that is unlinked at once: in memory, if there is room."""
+    shared = "/dev/shm"
+    try:
+        state = os.statvfs(shared)
+    except OSError:
+        return tempfile.gettempdir()
+    roomy = state.f_bavail * state.f_frsize > _MEMORY_BYTES and not state.f_flag & os.ST_NOEXEC
+    return shared if roomy and os.access(shared, os.W_OK) else tempfile.gettempdir()
+
+
+@contextmanager
+def _memory(name: str, content: bytes = b"") -> Iterator[int]:
+    """Yield a file without a place in any file system, which a guest inherits."""
+    descriptor = os.memfd_create(name, 0)
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(content)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int) -> bytes:
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        file.seek(0)
+        return file.read()
+
+
+def _content(archive: tarfile.TarFile, name: str) -> bytes:
+    file = archive.extractfile(name)
+    assert file is not None
+    return file.read()

@@ -1,0 +1,23 @@
+"""Starting the process that becomes the emulator."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+SPIN_US = 20
+"""How near a deadline is awaited in a busy loop unless said otherwise: nearer than a timer could wake the emulator."""
+
+
+def child_arguments(request: Mapping[str, Any]) -> tuple[list[str], int]:
+    """Return the command line of a process that carries out `request`, and the descriptor that it reads it from.
+
+    The descriptor is open and inheritable. The request is no argument, so that `ps` stays readable.
+    """
+    descriptor = os.memfd_create("request", 0)
+    os.write(descriptor, json.dumps(request).encode())
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return [sys.executable, "-P", "-m", "lasthop.engines.live.child", str(descriptor)], descriptor

@@ -1,0 +1,1 @@
+"""What is measured: names, units, definitions and wording."""

@@ -1,0 +1,172 @@
+"""A results folder as a place: who it belongs to, who works in it, and how to empty it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from lasthop.errors import InputError
+from lasthop.results.store import STORE, UNBORN, Store
+
+MANIFEST = "manifest.json"
+FLOWS = "flows.parquet"
+RUNS = "runs.parquet"
+PAGES = "pages.parquet"
+SHORTS = "shorts.parquet"
+TRACES = "traces"
+LOCK = ".lock"
+MERGING = ".merging"
+"""Where tables are made; a kill may leave it behind."""
+_PARTS = "parts"  # of versions without a store
+_OTHERS = (
+    "summary.csv",
+    "comparison.csv",
+    "engines.csv",
+    "precision.csv",
+    "claims.csv",
+    "claims_cells.csv",
+    "report.html",
+)
+"""What a campaign leaves besides its records, see `lasthop.report.outputs`."""
+_OWN = (MANIFEST, STORE, f"{STORE}-wal", f"{STORE}-shm", FLOWS, RUNS, PAGES, SHORTS, TRACES, MERGING, _PARTS, *_OTHERS)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a place that is no folder, or that holds something other than results of lasthop."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InputError(f"{folder} is a file, not a folder; choose another place with --out DIR.")
+    if is_results(folder):
+        return
+    if any(entry.name not in (LOCK, UNBORN) for entry in folder.iterdir()):
+        raise InputError(
+            f"{folder} exists and holds something other than results of lasthop; nothing was changed. "
+            "Choose another place with --out DIR."
+        )
+
+
+def is_results(folder: Path) -> bool:
+    """Whether lasthop has left results in a folder, finished or not."""
+    return (folder / STORE).is_file() or (folder / MANIFEST).is_file()
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Return the manifest of a folder's merged tables; `None` if there is none that can be read beside a store."""
+    file = folder / MANIFEST
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(manifest["identity"], dict):
+            return dict(manifest)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        pass
+    if (folder / STORE).is_file():
+        return None  # all that it says can be made again
+    raise InputError(f"{file} cannot be read as a manifest of lasthop; nothing was changed.")
+
+
+def empty(folder: Path) -> None:
+    """Remove the results of lasthop from a folder, and nothing else; leave an empty store in it."""
+    check_folder(folder)
+    if not is_results(folder):
+        return
+    if (folder / MANIFEST).is_file():
+        read_manifest(folder)
+    # The marks of a results folder go last: a removal that is cut short can be repeated.
+    for name in reversed(_OWN):
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    with Store(folder):
+        pass
+
+
+def read_rows(file: Path) -> pl.DataFrame:
+    """Read a table of a results folder; raise `InputError` if it cannot be read."""
+    try:
+        return pl.read_parquet(file, glob=False)
+    except OSError as error:
+        raise InputError(f"Cannot read {file}: {error.strerror or error}.") from error
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise InputError(
+            f"{file} is damaged ({str(error).splitlines()[0]}). Repeat the command that made it: what is in {STORE} is "
+            "not run again."
+        ) from error
+
+
+def digest(file: Path) -> str:
+    """Return what a file is known by."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def tables_are_whole(folder: Path, manifest: Mapping[str, Any]) -> bool:
+    """Whether all tables that a manifest names are there as they were written."""
+    tables = manifest.get("tables", {})
+    return bool(tables) and all(
+        (folder / name).is_file() and digest(folder / name) == known for name, known in tables.items()
+    )
+
+
+def forget_tables(folder: Path) -> None:
+    """Remove the merged records and all that was made of them; what is in the store stays."""
+    for name in (MANIFEST, FLOWS, RUNS, PAGES, SHORTS, *_OTHERS):
+        (folder / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Make a folder if need be and keep other processes out of it; raise `InputError` if one is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / LOCK
+    descriptor = _lock(file)
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+        os.close(descriptor)
+        with suppress(OSError):  # it holds something, as it should
+            folder.rmdir()
+
+
+def _lock(file: Path) -> int:
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held it may have removed it meanwhile; then the lock is on no file.
+            if file.exists() and os.fstat(descriptor).st_ino == file.stat().st_ino:
+                os.truncate(descriptor, 0)
+                os.write(descriptor, _holder().encode())
+                return descriptor
+        except BlockingIOError:
+            holder = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
+            os.close(descriptor)
+            raise InputError(
+                f"{file.parent} is in use by {holder}. Wait until it has finished, or choose another place with "
+                "--out DIR."
+            ) from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _holder() -> str:
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    return f"process {os.getpid()} on {socket.gethostname()} ({command})\n"

@@ -1,0 +1,57 @@
+"""What the manifest of finished results says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lasthop.errors import InputError
+from lasthop.results.folder import FLOWS, MANIFEST, RUNS
+
+NOTES = "live"
+"""The key of what an engine says of its runs."""
+UNTIL = "until"
+"""The key of what ended the cells, if no given number did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What Linux does otherwise than a scenario asks of TCP, the likely effect, and the cells that it is true of."""
+
+    what: str
+    effect: str
+    cells: Sequence[str]
+
+
+def finished(folder: Path) -> dict[str, Any]:
+    """Return the manifest of finished results; raise `InputError` if `folder` holds none."""
+    absent = [name for name in (MANIFEST, RUNS, FLOWS) if not (folder / name).is_file()]
+    if absent:
+        raise InputError(
+            f"{folder} holds no {' and no '.join(absent)}: give a folder that 'lasthop run' or 'lasthop study "
+            "run' made. To finish a run that was stopped, repeat its command."
+        )
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if {"scenario", "scenario_digest", "engine", "cells"} <= manifest["identity"].keys():
+            return manifest
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    raise InputError(f"{folder / MANIFEST} cannot be read as a manifest of lasthop.")
+
+
+def looks_of(manifest: Mapping[str, Any] | None) -> int:
+    """Return by how many looks the error of a campaign's intervals is shared: one, if it had a given number of runs."""
+    return int((manifest or {}).get(UNTIL, {}).get("shares", 1))
+
+
+def differences_of(manifest: Mapping[str, Any]) -> list[Difference]:
+    """Return what a manifest says that Linux did otherwise than the scenario asks of TCP."""
+    cells: dict[tuple[str, str], list[str]] = {}
+    for cell, found in manifest.get(NOTES, {}).get("differences", {}).items():
+        for difference in found:
+            cells.setdefault((difference["what"], difference["effect"]), []).append(cell)
+    return [Difference(what, effect, named) for (what, effect), named in cells.items()]

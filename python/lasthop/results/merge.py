@@ -1,0 +1,169 @@
+"""Merging stored results into the tables of a plan.
+
+They are merged part by part, so that memory does not grow with the number of runs. The parts follow from the plan alone
+and so do the bytes of the tables, in whatever batches the results have come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from lasthop.results.atomic import write_parquet
+from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS
+from lasthop.results.store import PIECE, TABLES, DamagedBatchError, Store
+
+FILES = {"flows": FLOWS, "pages": PAGES, "shorts": SHORTS, "runs": RUNS}
+BATCH = "_batch"
+CELL = "_cell"
+_OPTIONAL = ("pages", "shorts")
+"""Left out if no run has a row."""
+_PART_ROWS = 65_536
+"""About so many rows of flows and runs make a part."""
+_KEYS = [BATCH, PIECE, "replication"]
+
+
+class DamagedBatchesError(Exception):
+    """Batches of the store cannot be read; `numbers` says which."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        super().__init__(numbers)
+        self.numbers = numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Stored runs, in the order in which their rows are wanted.
+
+    `places` has a row per run: its batch, piece and replication in the store, the set and the index of the cell.
+    `levels` has a row per cell and a column per factor.
+    """
+
+    places: pl.DataFrame
+    levels: pl.DataFrame
+
+
+def merge_tables(
+    store: Store,
+    runs: Runs,
+    folder: Path,
+    metadata: Mapping[str, str],
+    meanings: Mapping[str, Mapping[str, dict[str, str]]],
+) -> list[str]:
+    """Write the tables of some runs as Parquet files into `folder`, and return the files' names.
+
+    `metadata` and `meanings`, those of each table's columns, go into the files. Raises `DamagedBatchesError`.
+    """
+    merging = {table: _Table(folder / table) for table in TABLES}
+    for part in _parts(store, runs):
+        for table, merged in merging.items():
+            merged.add(part[table])
+    written = []
+    for table, merged in merging.items():
+        if merged.rows or table not in _OPTIONAL:
+            write_parquet(merged.whole(), folder / FILES[table], dict(metadata), meanings[table])
+            written.append(FILES[table])
+    return written
+
+
+def read_runs(store: Store, runs: Runs) -> dict[str, pl.DataFrame]:
+    """Return the tables of some runs, as `merge_tables` would write them."""
+    parts = list(_parts(store, runs))
+    tables = {}
+    for table in TABLES:
+        frame = pl.concat([part[table] for part in parts], how="diagonal_relaxed")
+        tables[table] = frame.with_columns(_as_floats(frame.schema, frame.height, _known(frame)))
+    return tables
+
+
+def _parts(store: Store, runs: Runs) -> Iterator[dict[str, pl.DataFrame]]:
+    stored: dict[int, dict[str, pl.DataFrame]] = {}
+    for part in runs.places.iter_slices(_runs_in_part(store, runs.places)):
+        batches = part[BATCH].unique(maintain_order=True)
+        try:
+            # The last batch of a part is often the first of the next.
+            stored = {batch: stored[batch] if batch in stored else store.tables(batch) for batch in batches}
+        except DamagedBatchError:
+            raise DamagedBatchesError(_damaged(store, runs.places)) from None
+        labelled = {}
+        for table in TABLES:
+            frames = [stored[batch][table].with_columns(pl.lit(batch, pl.Int64).alias(BATCH)) for batch in batches]
+            labelled[table] = _labelled(part, frames, runs.levels)
+        yield labelled
+
+
+def _runs_in_part(store: Store, places: pl.DataFrame) -> int:
+    """Tell from the first run how many make a part."""
+    try:
+        flows = store.tables(places[BATCH][0])["flows"]
+    except DamagedBatchError:
+        return len(places)
+    own = [flows[key].cast(pl.Int64) == places[key][0] for key in _KEYS[1:]]
+    return max(1, _PART_ROWS // (1 + int((own[0] & own[1]).sum())))
+
+
+def _damaged(store: Store, places: pl.DataFrame) -> list[int]:
+    """Return all batches that cannot be read, so that their runs are run again at once."""
+    damaged = []
+    for batch in places[BATCH].unique().sort():
+        try:
+            store.tables(batch)
+        except DamagedBatchError:
+            damaged.append(batch)
+    return damaged
+
+
+def _labelled(part: pl.DataFrame, frames: list[pl.DataFrame], levels: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of the runs in `part`, in their order, behind their factors' levels."""
+    filled = [frame for frame in frames if frame.height] or frames[:1]
+    rows = pl.concat(filled, how="diagonal_relaxed").with_columns(pl.col(*_KEYS).cast(pl.Int64))
+    found = part.join(rows, on=_KEYS, how="inner", maintain_order="left_right")
+    front = [*levels.columns, "set", "replication", *(name for name in ("flow", "role") if "role" in rows.columns)]
+    labels = [column.gather(found[CELL]) for column in levels]
+    return found.drop(BATCH, PIECE, CELL).with_columns(labels).select(*front, pl.exclude(*front))
+
+
+@dataclass(slots=True)
+class _Table:
+    """A table that is being merged; if it has several parts, they wait in files that begin with `path`."""
+
+    path: Path
+    rows: int = 0
+    _only: pl.DataFrame | None = None
+    _files: list[Path] = field(default_factory=list)
+    _known: set[str] = field(default_factory=set)
+    """Columns with a value."""
+
+    def add(self, part: pl.DataFrame) -> None:
+        if self._only is not None:
+            self._put_off(self._only)
+        if self._files:
+            self._put_off(part)
+        self._only = None if self._files else part
+        self.rows += part.height
+        self._known |= _known(part)
+
+    def _put_off(self, part: pl.DataFrame) -> None:
+        file = self.path.with_name(f"{self.path.name}-{len(self._files)}")
+        part.write_ipc(file, compression="lz4")
+        self._files.append(file)
+
+    def whole(self) -> pl.LazyFrame:
+        """Return all parts, below each other."""
+        parts = [pl.scan_ipc(file, glob=False) for file in self._files]
+        frame = pl.concat(parts, how="diagonal_relaxed") if self._only is None else self._only.lazy()
+        return frame.with_columns(_as_floats(frame.collect_schema(), self.rows, self._known))
+
+
+def _known(frame: pl.DataFrame) -> set[str]:
+    """Return the columns with a value."""
+    return {column.name for column in frame if column.null_count() < len(column)}
+
+
+def _as_floats(schema: Mapping[str, pl.DataType], rows: int, known: Collection[str]) -> pl.Expr:
+    """Make floats of the columns without a value: there is nothing to count."""
+    hollow = [name for name, kind in schema.items() if kind == pl.Null or (rows and name not in known)]
+    return pl.col(hollow).cast(pl.Float64)

@@ -1,0 +1,114 @@
+"""Factors whose levels are numbers between two ends, in the records.
+
+The records hold the levels as numbers, in bit/s, s, B, packets or without a unit, in columns named after the factors.
+What compares named levels takes the points for replications: see `Space.folded`.
+"""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from lasthop import _core
+from lasthop.scenario.points import KEY
+from lasthop.results.folder import RUNS, read_manifest, read_rows
+
+LOG = "log"
+_POINT = "_point"
+AT = "_at"
+"""The column of the level of a range at a point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A factor between two ends, which are in `unit`.
+
+    It `counts` if every whole number is a level of its own. `levels` are those that were run, by their names.
+    """
+
+    name: str
+    unit: str
+    low: float
+    high: float
+    counts: bool
+    scale: str
+    levels: Mapping[str, float]
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether equal ratios are equally likely."""
+        return self.scale == LOG
+
+    def shares(self, values: pl.Series) -> NDArray[np.float64]:
+        """Return which share of the range lies below each level, 0 to 1."""
+        numbers = values.cast(pl.Float64).to_numpy()
+        low, high = self.low, self.high
+        if self.counts:  # a level stands for everything up to the next one
+            numbers, high = numbers + 0.5, high + 1
+        if self.logarithmic:
+            return np.asarray(np.log(numbers / low) / np.log(high / low))
+        return np.asarray((numbers - low) / (high - low))
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The ranges of finished results, by the column that holds their levels; none if the scenario has none."""
+
+    ranges: Mapping[str, Range]
+
+    def folded(self, frame: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+        """Return records in which every point is a replication, for what compares named levels.
+
+        Replications count over all points, so that those of a number met the same point.
+        """
+        columns = [name for name in self.ranges if name in frame.columns]
+        if not columns:
+            return frame
+        if frame.is_empty():
+            return frame.drop(columns)
+        points = runs.select(columns).unique(maintain_order=True).with_row_index(_POINT)
+        found = frame.join(points, on=columns, how="left", maintain_order="left", nulls_equal=True)
+        number = pl.col(_POINT).cast(pl.Int64) * runs["replication"].max() + pl.col("replication")
+        return found.with_columns(replication=number).drop(_POINT, *columns)
+
+    def places(self, runs: pl.DataFrame, over: Range) -> pl.DataFrame:
+        """Return the level `AT` of a range for each `set` and `replication` of the folded records."""
+        column = next(name for name, one in self.ranges.items() if one.name == over.name)
+        known = self.folded(runs.with_columns(pl.col(column).alias(AT)), runs)
+        return known.select("set", "replication", AT).unique(maintain_order=True)
+
+
+def read_space(folder: Path) -> Space:
+    """Return what the manifest of a results folder says of ranges."""
+    manifest = read_manifest(folder) or {}
+    found = manifest.get(KEY, {}).get("ranges", {})
+    return Space({facts["column"]: _range(name, facts) for name, facts in found.items()})
+
+
+def _range(name: str, facts: Mapping[str, Any]) -> Range:
+    return Range(name, facts["unit"], facts["from"], facts["to"], facts["counts"], facts["scale"], facts["levels"])
+
+
+def space_lines(folder: Path) -> list[str]:
+    """Return what a comparison of named levels has to say of the points that it takes for replications."""
+    ranges = read_space(folder).ranges
+    if not ranges:
+        return []
+    runs = read_rows(folder / RUNS).select(list(ranges))
+    place = shlex.quote(str(folder))
+    first = next(iter(ranges.values())).name
+    said = (
+        f"Each of the {runs.n_unique()} points in the space of {', '.join(one.name for one in ranges.values())} counts "
+        f"as a replication here. See 'lasthop sensitivity {place} --metric NAME' and 'lasthop plot {place} --x "
+        f"{first}'."
+    )
+    return ["", *textwrap.wrap(said, 100, break_on_hyphens=False)]

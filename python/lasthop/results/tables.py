@@ -1,0 +1,53 @@
+"""The tables of finished results: flows, runs, page loads, short flows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, read_manifest, read_rows
+from lasthop.results.manifest import looks_of
+from lasthop.results.shorts import with_rates
+from lasthop.results.space import read_space
+
+_OWN_COLUMNS = frozenset({"set", "replication", "flow", "application", "page", "role", "protocol", "outcome"})
+
+
+def factor_column(factor: str) -> str:
+    """Return the column that holds a factor's level; a factor named like a measured column gets a prefix."""
+    return f"factor_{factor}" if factor in _OWN_COLUMNS else factor
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The records of a campaign."""
+
+    flows: pl.DataFrame
+    runs: pl.DataFrame
+    pages: pl.DataFrame | None
+    shorts: pl.DataFrame | None
+    looks: int = 1
+    """By how many looks the error of an interval is shared: more than one of a campaign that stopped when precise."""
+
+    @classmethod
+    def read(cls, folder: Path) -> Tables:
+        """Read them from a results folder; of a space, every point is a replication."""
+        tables, space = cls.read_points(folder), read_space(folder)
+        runs = tables.runs
+        pages, shorts = (None if t is None else space.folded(t, runs) for t in (tables.pages, tables.shorts))
+        flows, folded = space.folded(tables.flows, runs), space.folded(runs, runs)
+        return cls(flows, folded, pages, shorts, tables.looks)
+
+    @classmethod
+    def read_points(cls, folder: Path) -> Tables:
+        """Read them from a results folder as they are."""
+        pages, shorts = (read_rows(folder / name) if (folder / name).is_file() else None for name in (PAGES, SHORTS))
+        return cls(
+            read_rows(folder / FLOWS),
+            read_rows(folder / RUNS),
+            pages,
+            None if shorts is None else with_rates(shorts),
+            looks_of(read_manifest(folder)),
+        )

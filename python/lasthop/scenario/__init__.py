@@ -1,0 +1,1 @@
+"""A scenario file: its points, its cells and what it leaves out."""

@@ -1,0 +1,68 @@
+"""Reading a scenario, and drawing the points of its ranges: factors whose levels are numbers between two ends.
+
+A point gives each range one level. Its cells cross it with the named levels of the other factors.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from lasthop import _core
+from lasthop.errors import InputError
+
+KEY = "space"
+"""The key of a manifest."""
+
+
+def draw(method: str, points: int, dimensions: int, seed: int) -> list[list[float]]:
+    """Draw points: rows of numbers from 0 to 1, by scipy's quasi-Monte Carlo engines.
+
+    `method` is `sobol`, a scrambled sequence of which more points keep those there are, or `latin-hypercube`.
+    """
+    from scipy.stats import qmc  # loaded late: it costs 50 MB that files without ranges need not pay
+
+    generator = np.random.default_rng(seed)
+    engine = qmc.Sobol if method == "sobol" else qmc.LatinHypercube
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a number that is no power of two has a note of the scenario's
+        rows: list[list[float]] = engine(dimensions, rng=generator).random(points).tolist()
+    return rows
+
+
+def read_study(file: Path, points: int | None = None) -> _core.Study:
+    """Read a scenario file and draw the points of its ranges; `points` if the file's number does not hold.
+
+    The file's seed decides the points. Raises `ScenarioError`, or `InputError` for points without a range.
+    """
+    study = _core.load(str(file), points, draw)
+    if points is not None and study.space is None:
+        raise InputError(f"--points {points}: no factor of {file} is a range; give one from, to and sets.")
+    return study
+
+
+def level_column(name: str, factor: str, cells: Sequence[_core.Cell]) -> pl.Series:
+    """Return the level of a factor in each cell: numbers of a range, otherwise names."""
+    points = [cell.point for cell in cells]
+    if any(factor in point for point in points):
+        return pl.Series(name, [point.get(factor) for point in points])
+    return pl.Series(name, [cell.levels.get(factor) for cell in cells], dtype=pl.String)
+
+
+def for_manifest(study: _core.Study, cells: Sequence[_core.Cell], column: Callable[[str], str]) -> dict[str, Any]:
+    """Return what a manifest says of ranges: the sample, and of each range its column and its levels by their names.
+
+    Nothing without ranges. `column` returns the column of a factor.
+    """
+    if (space := study.space) is None:
+        return {}
+    named = {
+        name: {cell.levels[name]: cell.point[name] for cell in cells if name in cell.point} for name in space["ranges"]
+    }
+    ranges = {name: {"column": column(name), **facts, "levels": named[name]} for name, facts in space["ranges"].items()}
+    return {KEY: {**space, "ranges": ranges}}

@@ -1,1 +1,0 @@
-"""How much of a metric's variance each factor explains over a space: Sobol indices."""

@@ -1,0 +1,1 @@
+"""Published studies: their files, their tables and claims, and other results beside them."""

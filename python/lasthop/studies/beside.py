@@ -1,0 +1,112 @@
+"""Results of the same scenario from other engines, number by number beside those of a campaign.
+
+`engines.csv` has the key columns of `summary.csv`, `published` if there are published numbers, and one column per
+folder of results, named after its engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from lasthop import _core
+from lasthop.campaign.plan import Plan
+from lasthop.errors import InputError
+from lasthop.results.manifest import Difference, differences_of, finished
+from lasthop.results.tables import Tables
+from lasthop.studies.catalogue import Assets
+from lasthop.studies.comparison import Agreement, agreement, compare
+from lasthop.studies.summary import extra_columns, key_columns, summary_of
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One column: results of one engine in one folder. `name` tells it from the others."""
+
+    name: str
+    folder: Path
+    manifest: dict[str, Any]
+    tables: Tables
+
+    @property
+    def engine(self) -> str:
+        """What ran the hosts."""
+        return str(self.manifest["identity"]["engine"])
+
+    @property
+    def differences(self) -> list[Difference]:
+        """What Linux did otherwise than the scenario asks of TCP."""
+        return differences_of(self.manifest)
+
+    @property
+    def late_runs(self) -> int:
+        """How many runs were too late to be valid."""
+        runs = self.tables.runs
+        return runs.filter(~pl.col("valid")).height if "valid" in runs.columns else 0
+
+
+def read_side(folder: Path, plan: Plan) -> Side:
+    """Read finished results of the scenario of `plan` that have some of its cells."""
+    manifest = finished(folder)
+    identity = manifest["identity"]
+    if identity["scenario_digest"] != plan.study.digest:
+        raise InputError(
+            f"--beside {folder}: these results are of another scenario, '{identity['scenario']}', or of an older "
+            f"version of '{plan.study.name}'. Run the present one into another folder."
+        )
+    if not {cell.key for cell in plan.cells} & set(identity["cells"]):
+        raise InputError(f"--beside {folder}: these results have none of the cells that you asked for.")
+    return Side(str(identity["engine"]), folder, manifest, Tables.read(folder))
+
+
+def named(sides: Sequence[Side]) -> list[Side]:
+    """Tell sides of the same engine apart by their folders."""
+    engines = [side.engine for side in sides]
+    return [
+        side if engines.count(side.engine) == 1 else replace(side, name=f"{side.engine} ({side.folder})")
+        for side in sides
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The sides, and their numbers in one table: the `keys`, `published` if it is a study, a column per side."""
+
+    sides: Sequence[Side]
+    keys: Sequence[str]
+    numbers: pl.DataFrame
+    agreement: dict[str, list[Agreement]]
+
+
+def lay_beside(sides: Sequence[Side], study: _core.Study, assets: Assets | None) -> Beside:
+    """Join the statistics of all sides to those of the first."""
+    factors = list(study.factors)
+    sides = named(sides)
+    summaries = {side.name: summary_of(side.tables, factors, assets) for side in sides}
+    first = summaries[sides[0].name]
+    if assets is None:
+        keys = first.columns[: first.columns.index("statistic") + 1]
+        numbers, met = first.select(*keys, "unit"), {}
+    else:
+        extra = extra_columns(factors, assets)
+        keys = [*extra, *key_columns(assets)]
+        cells = keys[: keys.index("flow")]
+        own = first.select(cells).unique()
+        here = {name: part.join(own, on=cells, how="semi", nulls_equal=True) for name, part in summaries.items()}
+        comparisons = {name: compare(part, assets, extra) for name, part in here.items()}
+        met = {
+            name: agreement(comparison, extra, assets.presentation.misprints, assets.presentation.not_stated)
+            for name, comparison in comparisons.items()
+        }
+        published = comparisons[sides[0].name].select(*keys, "published")
+        numbers = first.select(*keys, "unit").join(
+            published, on=keys, how="left", nulls_equal=True, maintain_order="left"
+        )
+    for name, part in summaries.items():
+        values = part.select(*keys, pl.col("value").alias(name))
+        numbers = numbers.join(values, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return Beside(sides, keys, numbers, met)

@@ -1,0 +1,92 @@
+"""The claims of a study on a finished results folder, for the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lasthop.errors import InputError, nearest
+from lasthop.results.manifest import finished
+from lasthop.scenario.points import read_study
+from lasthop.studies.catalogue import SCENARIO_FILE, find_study
+from lasthop.studies.claims import NOT_UPHELD, UPHELD
+from lasthop.studies.claims.evaluate import Outcome, evaluate
+from lasthop.studies.claims.file import CLAIMS_FILE, claims_file, load_claims
+from lasthop.studies.claims.records import Records
+from lasthop.studies.claims.tables import place_text
+
+_STYLES = {UPHELD: "green", NOT_UPHELD: "red"}
+
+
+def check(folder: Path, scenario: Path | None) -> list[Outcome]:
+    """Evaluate the claims that stand beside a scenario file, by default that of the study that was run.
+
+    Raises InputError if the folder is none of finished results, or of another scenario.
+    """
+    identity = finished(folder)["identity"]
+    file = scenario or find_study(identity["scenario"]) / SCENARIO_FILE
+    study = read_study(file)
+    if study.digest != identity["scenario_digest"]:
+        raise InputError(
+            f"{folder} holds results of a different scenario than {file}, or of a different version of it. Run it "
+            "again into another folder, or name the right file with --scenario FILE."
+        )
+    if not claims_file(file).is_file():
+        raise InputError(f"There are no claims on {file}: its folder has no {CLAIMS_FILE}.")
+    claims = load_claims(claims_file(file), study)
+    return evaluate(claims, Records.read(folder, claims.factors))
+
+
+def choose(outcomes: Sequence[Outcome], only: Sequence[str], verdicts: Sequence[str]) -> list[Outcome]:
+    """Return the outcomes with these ids and these verdicts; without ids or verdicts, with any."""
+    known = [outcome.claim.id for outcome in outcomes]
+    wanted = [name.strip() for text in only for name in text.split(",")]
+    for name in wanted:
+        if name not in known:
+            raise InputError(f"--only {name}: there is no such claim; did you mean '{nearest(name, known)}'?")
+    return [
+        outcome
+        for outcome in outcomes
+        if (not wanted or outcome.claim.id in wanted) and (not verdicts or outcome.verdict in verdicts)
+    ]
+
+
+def show(outcomes: Sequence[Outcome]) -> None:
+    """Print a line per claim, with the numbers of its decisive part."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("claim", "verdict"):
+        table.add_column(title, no_wrap=True)
+    for title in ("left", "right", "difference", "95 % interval", "cells upheld"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("statement", no_wrap=True)
+    for outcome in outcomes:
+        part, style = outcome.decisive, _STYLES.get(outcome.verdict, "")
+        verdict = Text(outcome.verdict, style=style)
+        if part is None:
+            table.add_row(outcome.claim.id, verdict, "", "", "", "", "", Text(outcome.reason))
+            continue
+        interval = part.difference
+        upheld = sum(cell.verdict == UPHELD for cell in outcome.cells)
+        place = f" at {place_text(part)}" if part.place else ""
+        about = f" [{outcome.claim.where}]" if outcome.claim.where else ""
+        table.add_row(
+            outcome.claim.id,
+            verdict,
+            _figure(part.left),
+            _figure(part.right),
+            _figure(interval.estimate) if interval else "-",
+            f"{_figure(interval.low)} .. {_figure(interval.high)}" if interval else "-",
+            f"{upheld} of {len(outcome.cells)}",
+            Text(f"{part.statement}{place}{about}"),
+        )
+    # Wider than any terminal: a line that is too long for the terminal wraps.
+    Console(width=1000, highlight=False).print(table)
+
+
+def _figure(value: float | None) -> str:
+    """Write a number with four digits; a dash if there is none."""
+    return "-" if value is None else f"{value:.4g}"

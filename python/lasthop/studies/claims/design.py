@@ -1,0 +1,148 @@
+"""The cells that a statement compares, and those that it covers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from lasthop.studies.claims.language import (
+    FLOW,
+    ClaimError,
+    Comparison,
+    Expression,
+    Levels,
+    Statement,
+    Term,
+    bound_terms,
+    rewritten,
+    sides,
+)
+
+Place = Mapping[str, str]
+"""Level of each factor that tells the cells of a claim apart."""
+Key = tuple[str, ...]
+
+
+class Scenario(Protocol):
+    """What must be known of a scenario."""
+
+    @property
+    def factors(self) -> dict[str, list[str]]:
+        """The factors, each with its levels."""
+
+    @property
+    def cells(self) -> Sequence[HasLevels]:
+        """The combinations of levels that it has."""
+
+
+class HasLevels(Protocol):
+    """A combination of levels."""
+
+    @property
+    def levels(self) -> dict[str, str]:
+        """Level of every factor."""
+
+
+def combinations(factors: Iterable[str], levels: Levels) -> Iterator[Key]:
+    """Yield every combination of levels of the factors, in their order."""
+    yield from itertools.product(*(levels[factor] for factor in factors))
+
+
+@dataclass(frozen=True)
+class Design:
+    """The factors of a scenario and the combinations of their levels that it has."""
+
+    factors: Mapping[str, Sequence[str]]
+    cells: frozenset[Key]
+    ordered: tuple[Key, ...]
+
+    @classmethod
+    def of(cls, study: Scenario) -> Design:
+        """Take them from a scenario."""
+        keys = tuple(tuple(cell.levels.get(factor, "") for factor in study.factors) for cell in study.cells)
+        return cls(study.factors, frozenset(keys), keys)
+
+
+@dataclass(frozen=True)
+class Laid:
+    """A statement laid out over a design: `places` are its cells, told apart by `dimensions`."""
+
+    statement: Statement
+    dimensions: tuple[str, ...]
+    places: tuple[Place, ...]
+    needed: frozenset[Key]
+    """The cells of the scenario that take part."""
+
+    def groups(self, factors: Sequence[str], places: Sequence[Place] | None = None) -> list[tuple[Place, list[Place]]]:
+        """Split places by their levels of `factors`."""
+        split: dict[Key, list[Place]] = {}
+        for place in self.places if places is None else places:
+            split.setdefault(tuple(place[factor] for factor in factors), []).append(place)
+        return [(dict(zip(factors, key, strict=True)), members) for key, members in split.items()]
+
+
+def lay_out(statement: Statement, where: Levels, design: Design) -> Laid:
+    """Find the cells of a statement.
+
+    A factor that any of its terms names, or that a function goes through, is chosen by the terms; a term that does not
+    name it takes the levels of `where`. The other factors tell the cells apart. A cell belongs to the claim if the
+    scenario has all that the terms name in it.
+    """
+    terms = [pair for side in sides(statement) for pair in bound_terms(side)]
+    if not terms:
+        raise ClaimError(f"'{statement.text}' names no metric.")
+    chosen = {factor for term, bound in terms for factor in (*term.levels, *bound)}
+    for term, bound in terms:
+        twice = sorted(set(term.levels) & set(bound))
+        if twice:
+            raise ClaimError(f"'{term.text}' names {twice[0]}, which the function around it goes through.")
+        missing = sorted(chosen - set(term.levels) - set(bound) - set(where) - {FLOW})
+        if missing:
+            raise ClaimError(f"'{term.text}' does not say which {missing[0]}; another term does. Name it in both.")
+    statement = _completed(statement, chosen, where)
+    dimensions = tuple(factor for factor in design.factors if factor not in chosen)
+    position = [list(design.factors).index(factor) for factor in dimensions]
+    candidates = [
+        dict(zip(dimensions, levels, strict=True))
+        for levels in dict.fromkeys(tuple(key[i] for i in position) for key in design.ordered)
+        if all(level in where.get(factor, (level,)) for factor, level in zip(dimensions, levels, strict=True))
+    ]
+    if FLOW in where and FLOW not in chosen:
+        dimensions = (*dimensions, FLOW)
+        candidates = [{**place, FLOW: flow} for place in candidates for flow in where[FLOW]]
+    places, needed = [], set()
+    for place in candidates:
+        keys = set(_keys(statement, place, design))
+        if keys <= design.cells:
+            places.append(place)
+            needed |= keys
+    if not places:
+        asked = "; ".join(f"{factor}: {', '.join(levels)}" for factor, levels in where.items())
+        raise ClaimError(f"the scenario has no cell for '{statement.text}'{f' with {asked}' if asked else ''}.")
+    return Laid(statement, dimensions, tuple(places), frozenset(needed))
+
+
+def _completed(statement: Statement, chosen: set[str], where: Levels) -> Statement:
+    def side(node: Expression) -> Expression:
+        bound = {id(term): bound for term, bound in bound_terms(node)}
+
+        def complete(term: Term) -> Expression:
+            absent = {f: where[f] for f in chosen if f in where and f not in term.levels and f not in bound[id(term)]}
+            return replace(term, levels={**term.levels, **absent})
+
+        return rewritten(node, complete)
+
+    if isinstance(statement, Comparison):
+        return replace(statement, left=side(statement.left), right=side(statement.right))
+    whole = sides(statement)[0]
+    inner = side(whole)
+    return replace(statement, inner=inner.inner)  # type: ignore[union-attr]
+
+
+def _keys(statement: Statement, place: Place, design: Design) -> Iterator[Key]:
+    here = {factor: (level,) for factor, level in place.items()}
+    for side in sides(statement):
+        for term, bound in bound_terms(side):
+            yield from combinations(design.factors, {**here, **bound, **term.levels})

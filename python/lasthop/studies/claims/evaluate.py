@@ -1,0 +1,316 @@
+"""Whether the records bear a claim out.
+
+The two sides of a statement are computed from means over replications in each cell, and averaged over cells. What is
+tested is their difference d, from replications of the same number, that is of the same conditions: with d(i) computed
+without replication i of n, the jackknife's standard error is
+
+    s = sqrt((n - 1) / n sum (d(i) - mean of d(.))^2)
+
+and the interval d +- t[(1 + confidence) / 2; n - 1] s (Tukey 1958; Efron and Tibshirani, An Introduction to the
+Bootstrap, ch. 11). For differences of means it is the paired t interval; ratios, slopes and absolute values get one by
+the same rule. `a > b` is upheld if the interval of a - b lies above 0, not upheld if it lies at or below 0, and
+undecided otherwise. A tolerance w moves the bound: `a >= b` asks for a >= b - w |b|, and `a == b` for a <= b + w |b|
+as well.
+
+A claim of several parts (statements, levels of `every`) is upheld if each part is, and not upheld if one part is not.
+The latter is a search for one among k parts, so the interval's confidence is then 1 - (1 - confidence) / k, after
+Bonferroni. Where m of k levels must uphold it (one of `some`, four fifths of `most`), it is 1 - (1 - confidence) /
+(k - m + 1) for them, and 1 - (1 - confidence) / m for the k - m + 1 levels that refute it (Benjamini and Heller 2008).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lasthop.errors import InputError
+from lasthop.statistics.estimates import CONFIDENCE, Interval, Jackknife
+from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD
+from lasthop.studies.claims.design import Laid, Place, combinations
+from lasthop.studies.claims.file import Claim, Claims
+from lasthop.studies.claims.language import (
+    FLOW,
+    WEAK,
+    Absolute,
+    ClaimError,
+    Comparison,
+    Expression,
+    Number,
+    Operation,
+    Over,
+    Term,
+    Trend,
+    bound_terms,
+    sides,
+)
+from lasthop.studies.claims.records import Records, Values
+
+_MOST = 0.8
+"""Share of the levels of `most` that must uphold a claim."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What must be above 0, or at least 0 if `weak`. A `step` of a trend must only not be seen to be below."""
+
+    value: Jackknife
+    weak: bool = False
+    step: str = ""
+
+    def holds(self, confidence: float) -> bool:
+        """Whether the interval says so."""
+        if self.step:
+            return not self.fails(confidence)
+        low = self.value.interval(confidence).low
+        return low >= 0 if self.weak else low > 0
+
+    def fails(self, confidence: float) -> bool:
+        """Whether the interval says the opposite."""
+        high = self.value.interval(confidence).high
+        return high < 0 if self.weak or self.step else high <= 0
+
+
+@dataclass(frozen=True)
+class Part:
+    """A statement, at the levels of `place`, on the mean over `cells` cells.
+
+    `left` and `right` are its sides, `difference` that of left to right with its interval; of a trend the values at the
+    last and the first level. `None` where there is no value. `pairs` counts the replications that have all values.
+    """
+
+    statement: str
+    place: Place
+    cells: int
+    pairs: int
+    left: float | None
+    right: float | None
+    difference: Interval | None
+    bounds: tuple[Bound, ...]
+    confidence: float = CONFIDENCE
+
+    def holds(self, confidence: float) -> bool:
+        """Whether the part is upheld."""
+        return bool(self.bounds) and all(bound.holds(self._among(bound, confidence)) for bound in self.bounds)
+
+    def fails(self, confidence: float) -> bool:
+        """Whether the part is not upheld."""
+        return any(bound.fails(self._among(bound, confidence)) for bound in self.bounds)
+
+    def _among(self, bound: Bound, confidence: float) -> float:
+        """Return the confidence that is needed to find one among the steps of a trend."""
+        return 1 - (1 - confidence) / sum(bool(b.step) for b in self.bounds) if bound.step else confidence
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on this part alone."""
+        return _verdict(holds=self.holds(self.confidence), fails=self.fails(self.confidence))
+
+    @property
+    def backward(self) -> list[Bound]:
+        """The steps of a trend that are seen to go the other way."""
+        return [bound for bound in self.bounds if bound.step and bound.fails(self._among(bound, self.confidence))]
+
+    @property
+    def strength(self) -> float:
+        """How clearly it holds: the least distance of a bound to 0 in standard errors."""
+        telling = [bound for bound in self.bounds if not bound.step] + self.backward
+        return min((bound.value.distance for bound in telling), default=-math.inf)
+
+    @property
+    def remark(self) -> str:
+        """What its numbers do not show."""
+        if not self.bounds:
+            few = self.pairs < 2
+            return "fewer than two replications have values of all its terms" if few else "a side has no finite value"
+        steps = ", ".join(bound.step for bound in self.backward)
+        return f"goes the other way {steps}" if steps else ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The verdict on a claim. `decisive` is the part nearest to failing; `cells` has a part for each cell."""
+
+    claim: Claim
+    verdict: str
+    decisive: Part | None = None
+    cells: Sequence[Part] = field(default_factory=list)
+    reason: str = ""
+
+
+def _verdict(*, holds: bool, fails: bool) -> str:
+    return UPHELD if holds else NOT_UPHELD if fails else UNDECIDED
+
+
+def evaluate(claims: Claims, records: Records) -> list[Outcome]:
+    """Evaluate every claim. Raises InputError if one names a metric or a flow that the records do not have."""
+    outcomes = []
+    for claim in claims.claims:
+        try:
+            outcomes.append(_outcome(claim, records))
+        except ClaimError as error:
+            raise InputError(f"{claims.file}: claim {claim.id}: {error}") from None
+    return outcomes
+
+
+def _outcome(claim: Claim, records: Records) -> Outcome:
+    if not claim.statements:
+        return Outcome(claim, UNCOMPUTABLE, reason=claim.uncomputable)
+    needed = frozenset[tuple[str, ...]]().union(*(laid.needed for laid in claim.statements))
+    absent = needed - records.cells
+    if absent:
+        return Outcome(claim, NOT_RUN, reason=f"{len(absent)} of its {len(needed)} cells were not run")
+    whole: list[list[Part]] = []
+    cells: list[Part] = []
+    for laid in claim.statements:
+        cells += [_part(laid, place, [place], claim.within, records) for place in laid.places]
+        for place, members in laid.groups(claim.every):
+            several = laid.groups(claim.most or claim.some, members)
+            whole.append([_part(laid, {**place, **one}, group, claim.within, records) for one, group in several])
+    return _conclude(claim, whole, cells, 1 - records.confidence)
+
+
+def _conclude(claim: Claim, whole: Sequence[Sequence[Part]], cells: Sequence[Part], chance: float) -> Outcome:
+    """Combine the parts: every element of `whole` must hold, and it does if enough of its levels do.
+
+    `chance` is the probability of error that a verdict may have.
+    """
+    holds, fails, decisive = True, False, []
+    for parts in whole:
+        needed = math.ceil(_MOST * len(parts)) if claim.most else 1
+        spare = len(parts) - needed
+        holds &= sum(part.holds(1 - chance / (spare + 1)) for part in parts) >= needed
+        fails |= sum(part.fails(1 - chance / needed / len(whole)) for part in parts) > spare
+        decisive.append(sorted(parts, key=lambda part: part.strength)[spare])
+    weakest = min(decisive, key=lambda part: part.strength)
+    return Outcome(claim, _verdict(holds=holds, fails=fails), weakest, cells, weakest.remark)
+
+
+def _part(laid: Laid, place: Place, places: Sequence[Place], within: float, records: Records) -> Part:
+    return _Evaluation(laid, places, within, records).part(place)
+
+
+class _Evaluation:
+    """One statement over some of its cells.
+
+    Values are arrays: first that of all replications, then those without each one of them.
+    """
+
+    def __init__(self, laid: Laid, places: Sequence[Place], within: float, records: Records) -> None:
+        self._statement = laid.statement
+        self._places = places
+        self._within = within
+        self._records = records
+        raw = [
+            values
+            for place in places
+            for side in sides(laid.statement)
+            for term, bound in bound_terms(side)
+            for values in self._raw(term, {**{f: (level,) for f, level in place.items()}, **bound})
+        ]
+        self._kept = np.isfinite(np.stack(raw)).all(axis=0)
+        self._pairs = int(np.count_nonzero(self._kept))
+
+    def _raw(self, term: Term, here: Mapping[str, tuple[str, ...]]) -> Iterator[Values]:
+        """Yield a term's values in each of its cells."""
+        levels = {**here, **term.levels}
+        flows = levels.get(FLOW)
+        yield from (
+            self._records.values(term.column, flows, key) for key in combinations(self._records.factors, levels)
+        )
+
+    def part(self, place: Place) -> Part:
+        """Compute the sides and what must be above 0."""
+        text, cells, pairs = self._text(), len(self._places), self._pairs
+        confidence = self._records.confidence
+        if pairs == 0:
+            return Part(text, place, cells, 0, None, None, None, (), confidence)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left, right, checks = self._sides()
+            scale = float(max(abs(left[0]), abs(right[0])))
+            shown = Jackknife.of(left - right, scale)
+            bounds = tuple(Bound(Jackknife.of(values, scale), weak, step) for values, weak, step in checks)
+        interval = shown.interval(confidence) if shown.defined else None
+        defined = all(bound.value.defined for bound in bounds)
+        return Part(
+            text,
+            place,
+            cells,
+            pairs,
+            _finite(left[0]),
+            _finite(right[0]),
+            interval,
+            bounds if defined else (),
+            confidence,
+        )
+
+    def _text(self) -> str:
+        """Return the statement with its tolerance."""
+        statement = self._statement
+        tolerant = self._within and isinstance(statement, Comparison) and statement.relation in WEAK
+        return f"{statement.text} within {100 * self._within:g} %" if tolerant else statement.text
+
+    def _sides(self) -> tuple[Values, Values, list[tuple[Values, bool, str]]]:
+        """Return left and right, and each value that must be above 0, as in `Bound`."""
+        statement = self._statement
+        if isinstance(statement, Trend):
+            steps = [self._mean(statement.at(level)) for level in statement.levels]
+            checks = [(statement.sign * (steps[-1] - steps[0]), False, "")]
+            names = [f"from {a} to {b}" for a, b in itertools.pairwise(statement.levels)]
+            differences = [statement.sign * (b - a) for a, b in itertools.pairwise(steps)]
+            checks += [(value, False, name) for value, name in zip(differences, names, strict=True)]
+            return steps[-1], steps[0], checks
+        left, right = self._mean(statement.left), self._mean(statement.right)
+        margin = self._within * self._mean(Absolute(statement.right)) if self._within else np.zeros_like(right)
+        above, below = left - right, right - left
+        match statement.relation:
+            case ">":
+                return left, right, [(above, False, "")]
+            case "<":
+                return left, right, [(below, False, "")]
+            case ">=":
+                return left, right, [(above + margin, True, "")]
+            case "<=":
+                return left, right, [(below + margin, True, "")]
+        return left, right, [(above + margin, True, ""), (below + margin, True, "")]
+
+    def _mean(self, node: Expression) -> Values:
+        """Average an expression over the cells."""
+        total = sum(self._value(node, {f: (level,) for f, level in place.items()}) for place in self._places)
+        return np.asarray(total / len(self._places))
+
+    def _value(self, node: Expression, here: Mapping[str, tuple[str, ...]]) -> Values:
+        """Compute an expression in one cell."""
+        match node:
+            case Number(value):
+                return np.float64(value) * np.ones(self._pairs + 1 if self._pairs > 1 else 1)
+            case Term():
+                raw = np.mean(np.stack(list(self._raw(node, here))), axis=0)[self._kept]
+                without = (raw.sum() - raw) / (raw.size - 1) if raw.size > 1 else raw[:0]
+                return np.concatenate(([raw.mean()], without))
+            case Operation(operator, left, right):
+                return _OPERATORS[operator](self._value(left, here), self._value(right, here))
+            case Absolute(inner):
+                return np.abs(self._value(inner, here))
+            case Over(function, inner, factor, levels):
+                values = np.stack([self._value(inner, {**here, factor: (level,)}) for level in levels])
+                if function == "slope":
+                    at = np.array([float(level) for level in levels])
+                    at -= at.mean()
+                    return np.asarray(at @ values / (at @ at))
+                return np.asarray(values.min(axis=0) if function == "least" else values.max(axis=0))
+
+
+_OPERATORS: Mapping[str, Callable[[Values, Values], Values]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+}
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,249 @@
+"""Reading `claims.toml`, which is in the folder of a study's scenario. `docs/claims.md` describes it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lasthop.errors import InputError, nearest
+from lasthop.studies.claims.design import Design, Laid, Scenario, lay_out
+from lasthop.studies.claims.language import FLOW, WEAK, ClaimError, Comparison, Levels, Parser, Vocabulary, parse_metric
+
+CLAIMS_FILE = "claims.toml"
+_TOP = ("where", "select", "metrics", "elsewhere", "claim")
+_TEXTS = ("id", "text", "section", "reading", "explanation", "uncomputable")
+_QUANTIFIERS = ("every", "most", "some")
+_KEYS = (*_TEXTS, *_QUANTIFIERS, "holds", "where", "within", "contradicts")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of a study.
+
+    `statements` must all hold, on the mean over their cells, but for each level of the factors `every`, and there for
+    four fifths of the levels of the factors `most`, or for one of the factors `some`. `where` names the levels that it
+    is about. `within` is the tolerance of `==`, `<=` and `>=`, a share of the right side. `reading` says how the words
+    were understood, `explanation` why the records do not bear them out. Without statements `uncomputable` says why
+    there are none.
+    """
+
+    id: str
+    text: str
+    section: str = ""
+    statements: tuple[Laid, ...] = ()
+    every: tuple[str, ...] = ()
+    most: tuple[str, ...] = ()
+    some: tuple[str, ...] = ()
+    within: float = 0.0
+    contradicts: tuple[str, ...] = ()
+    where: str = ""
+    reading: str = ""
+    explanation: str = ""
+    uncomputable: str = ""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """All claims of a study, in the order of the file. `elsewhere` are ids that the source has and the file has not."""
+
+    file: Path
+    claims: tuple[Claim, ...]
+    elsewhere: tuple[str, ...] = ()
+    factors: Sequence[str] = field(default_factory=list)
+
+
+def claims_file(scenario_file: Path) -> Path:
+    """Return where the claims on a scenario stand."""
+    return scenario_file.resolve().parent / CLAIMS_FILE
+
+
+def load_claims(file: Path, study: Scenario) -> Claims:
+    """Read claims on a scenario. Raises InputError with file, line, claim, reason and the nearest valid thing."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"Cannot read {file}: {error}.") from error
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{file}: {error}.") from error
+    return _Reader(file, text, Design.of(study)).read(data)
+
+
+class _Reader:
+    def __init__(self, file: Path, text: str, design: Design) -> None:
+        self._file = file
+        self._lines = text.splitlines()
+        self._design = design
+        self._where: Levels = {}
+        self._words = Vocabulary(design.factors)
+
+    def read(self, data: Mapping[str, Any]) -> Claims:
+        for key in data:
+            if key not in _TOP:
+                raise self._error("", f"there is no key '{key}'; did you mean '{nearest(key, _TOP)}'?")
+        entries = data.get("claim", [])
+        if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
+            raise self._error("", "there is no claim; each begins with a line [[claim]].")
+        metrics = {}
+        for name, formula in self._table(data, "metrics").items():
+            with self._reading("[metrics]", name):
+                metrics[name] = parse_metric(name, _text(formula))
+        selections = {}
+        for name, chosen in self._table(data, "select").items():
+            selections[name] = self._levels("[select]", name, chosen)
+        self._where = self._levels("[where]", "", self._table(data, "where"))
+        self._words = Vocabulary(self._design.factors, metrics, selections)
+        claims = tuple(self._claim(number, entry) for number, entry in enumerate(entries, 1))
+        elsewhere = self._list("", "elsewhere", data.get("elsewhere", []))
+        self._check_ids(claims, elsewhere)
+        return Claims(self._file, claims, elsewhere, list(self._design.factors))
+
+    def _error(self, place: str, reason: str) -> InputError:
+        """Say where: a table, or the id of a claim, whose line is looked for."""
+        pattern = re.compile(rf"\s*id\s*=\s*[\"']{re.escape(place)}[\"']" if place[:1] != "[" else re.escape(place))
+        line = next((n for n, line in enumerate(self._lines, 1) if place and pattern.match(line)), None)
+        what = place if place[:1] in ("", "[") else f"claim {place}"
+        return InputError(": ".join(filter(None, (f"{self._file}:{line}" if line else str(self._file), what, reason))))
+
+    @contextmanager
+    def _reading(self, place: str, key: str) -> Iterator[None]:
+        """Say of an error in what is read meanwhile where it is."""
+        try:
+            yield
+        except ClaimError as error:
+            reason = str(error)
+        except RecursionError:
+            reason = "the expression is nested too deeply."
+        else:
+            return
+        raise self._error(place, ": ".join(filter(None, (key, reason))))
+
+    def _table(self, data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+        table = data.get(key, {})
+        if not isinstance(table, dict):
+            raise self._error("", f"{key} is no table.")
+        return table
+
+    def _levels(self, place: str, name: str, chosen: object) -> Levels:
+        with self._reading(place, name):
+            if not isinstance(chosen, dict):
+                raise ClaimError('give a table such as { window = "iw10" }.')
+            return self._words.selection(chosen)
+
+    def _list(self, place: str, key: str, value: object) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._error(place, f"{key} is no list of texts.")
+        return tuple(value)
+
+    def _claim(self, number: int, entry: Mapping[str, Any]) -> Claim:
+        name = entry.get("id")
+        if not isinstance(name, str) or not name or name.startswith("["):
+            raise self._error("", f'the {number}. [[claim]] has no id; give it one, such as id = "C{number}".')
+        for key in entry:
+            if key not in _KEYS:
+                raise self._error(name, f"there is no key '{key}'; did you mean '{nearest(key, _KEYS)}'?")
+        for key in _TEXTS:
+            if not isinstance(entry.get(key, ""), str):
+                raise self._error(name, f"{key} is no text.")
+        if not entry.get("text"):
+            raise self._error(name, "text is missing: the statement in the words of its source.")
+        if ("holds" in entry) == bool(entry.get("uncomputable")):
+            raise self._error(name, "give either holds, what must hold, or uncomputable, why nothing can be computed.")
+        texts = {key: entry[key] for key in _TEXTS if key in entry}
+        contradicts = self._list(name, "contradicts", entry.get("contradicts", []))
+        if "holds" not in entry:
+            return Claim(**texts, contradicts=contradicts)
+        statements = self._statements(name, entry)
+        quantified = {key: self._quantified(name, key, entry, statements) for key in _QUANTIFIERS}
+        factors = [factor for chosen in quantified.values() for factor in chosen]
+        twice = next((factor for factor in factors if factors.count(factor) > 1), None)
+        if twice is not None:
+            raise self._error(name, f"{twice} is named twice in {', '.join(_QUANTIFIERS)}.")
+        if quantified["most"] and quantified["some"]:
+            raise self._error(name, "give either most or some.")
+        within = self._within(name, entry, statements)
+        return Claim(
+            **texts,
+            statements=statements,
+            every=quantified["every"],
+            most=quantified["most"],
+            some=quantified["some"],
+            within=within,
+            contradicts=contradicts,
+            where=_levels_text(entry.get("where", {})),
+        )
+
+    def _statements(self, name: str, entry: Mapping[str, Any]) -> tuple[Laid, ...]:
+        where = {**self._where, **self._levels(name, "where", entry.get("where", {}))}
+        holds = entry["holds"]
+        parser = Parser(self._words)
+        laid = []
+        for text in [holds] if isinstance(holds, str) else self._list(name, "holds", holds):
+            with self._reading(name, "holds"):
+                laid += [lay_out(statement, where, self._design) for statement in parser.statements(text)]
+        if not laid:
+            raise self._error(name, "holds is empty.")
+        return tuple(laid)
+
+    def _quantified(self, name: str, key: str, entry: Mapping[str, Any], statements: Sequence[Laid]) -> tuple[str, ...]:
+        factors = self._list(name, key, entry.get(key, []))
+        known = [*self._design.factors, FLOW]
+        for factor in factors:
+            if factor not in known:
+                raise self._error(
+                    name, f"{key}: there is no factor '{factor}'; did you mean '{nearest(factor, known)}'?"
+                )
+            fixed = next((laid for laid in statements if factor not in laid.dimensions), None)
+            if fixed is not None:
+                reason = "where does not name it" if factor == FLOW else "its terms choose it themselves"
+                raise self._error(name, f"{key}: '{fixed.statement.text}' does not vary {factor}: {reason}.")
+        return factors
+
+    def _within(self, name: str, entry: Mapping[str, Any], statements: Sequence[Laid]) -> float:
+        relations = {laid.statement.relation for laid in statements if isinstance(laid.statement, Comparison)}
+        within = entry.get("within")
+        if within is None:
+            if "==" in relations:
+                raise self._error(name, "== needs a tolerance, such as within = 0.1 for a tenth of the right side.")
+            return 0.0
+        if isinstance(within, bool) or not isinstance(within, int | float) or not 0 < within < 1:
+            raise self._error(name, f"within is '{within}'; it is a share of the right side, between 0 and 1.")
+        if not relations & set(WEAK):
+            raise self._error(name, "within is the tolerance of ==, <= or >=, and there is none in holds.")
+        return float(within)
+
+    def _check_ids(self, claims: Sequence[Claim], elsewhere: Sequence[str]) -> None:
+        ids = [claim.id for claim in claims]
+        twice = next((name for name in ids if ids.count(name) > 1 or name in elsewhere), None)
+        if twice is not None:
+            raise self._error(twice, "the id is given twice.")
+        known = {*ids, *elsewhere}
+        for claim in claims:
+            for other in claim.contradicts:
+                if other not in known:
+                    raise self._error(
+                        claim.id,
+                        f"contradicts: there is no claim '{other}'; did you mean '{nearest(other, known)}'? "
+                        "A claim of the source that is not in this file belongs in elsewhere.",
+                    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ClaimError("give a text such as 'lost_packets / sent_packets'.")
+    return value
+
+
+def _levels_text(where: Mapping[str, Any]) -> str:
+    """Write chosen levels as on the command line."""
+    return ",".join(
+        f"{factor}={level}"
+        for factor, levels in where.items()
+        for level in (levels if isinstance(levels, list) else [levels])
+    )

@@ -1,0 +1,122 @@
+"""One view of a results folder's tables: a column's value in each cell, replication by replication."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from lasthop.errors import nearest
+from lasthop.results.folder import FLOWS, PAGES, RUNS, read_manifest, read_rows
+from lasthop.results.manifest import looks_of
+from lasthop.results.shorts import with_rates
+from lasthop.results.tables import factor_column
+from lasthop.statistics.estimates import CONFIDENCE, shared
+from lasthop.studies.claims.design import Key
+from lasthop.studies.claims.language import ClaimError
+
+_FILES = {"runs": RUNS, "pages": PAGES, "shorts": "shorts.parquet", "flows": FLOWS}
+_WHO = {"pages": "page", "shorts": "application", "flows": "role"}
+"""The column that tells the rows of a replication apart."""
+_PAIRED_BY = ["set", "replication"]
+
+Values = NDArray[np.float64]
+
+
+class Records:
+    """The tables of a campaign.
+
+    A column is looked for in `runs`, `pages`, `shorts` and `flows`, in this order. Where flows are named, it is that of
+    the first table that has them. A replication's value is the mean over its rows.
+    """
+
+    def __init__(self, tables: Mapping[str, pl.DataFrame], factors: Sequence[str], looks: int = 1) -> None:
+        """Take tables by the names above; `factors` in the scenario's order. Intervals must hold over all `looks`."""
+        self.factors = list(factors)
+        self.confidence = shared(CONFIDENCE, looks)
+        self._tables = {name: self._own(tables[name]) for name in _FILES if name in tables}
+        pairs = pl.concat([table.select(_PAIRED_BY) for table in self._tables.values()]).unique().sort(_PAIRED_BY)
+        self._pairs = {pair: number for number, pair in enumerate(pairs.rows())}
+        self.cells = frozenset(
+            key
+            for table in self._tables.values()
+            for key in (table.select(self.factors).unique().rows() if self.factors else [()])
+        )
+        self._columns: dict[tuple[str, tuple[str, ...] | None], dict[Key, Values]] = {}
+
+    @classmethod
+    def read(cls, folder: Path, factors: Sequence[str]) -> Records:
+        """Read the tables that a results folder has."""
+        files = {name: folder / file for name, file in _FILES.items()}
+        tables = {name: read_rows(file) for name, file in files.items() if file.is_file()}
+        if "shorts" in tables:
+            tables["shorts"] = with_rates(tables["shorts"])
+        return cls(tables, factors, looks_of(read_manifest(folder)))
+
+    def _own(self, table: pl.DataFrame) -> pl.DataFrame:
+        # A column of its own name, such as `protocol` of flows, is not the factor.
+        prefixed = {f"factor_{f}": f for f in self.factors if f"factor_{f}" in table.columns}
+        others = {f for f in self.factors if f in prefixed.values() or factor_column(f) != f}
+        table = table.drop(others, strict=False).rename(prefixed)
+        absent = [pl.lit("").alias(f) for f in self.factors if f not in table.columns]
+        numbers = [] if "set" in table.columns else [pl.lit(1, pl.Int64).alias("set")]
+        return table.with_columns(*absent, *numbers).with_columns(pl.col(_PAIRED_BY).cast(pl.Int64))
+
+    def values(self, column: str, flows: tuple[str, ...] | None, key: Key) -> Values:
+        """Return a column's values in one cell of the scenario, one for each pair of set and replication; NaN if none.
+
+        `flows` names roles, page loads or applications, or patterns such as `tcp-*`; `None` takes all rows. Raises
+        ClaimError if no table has the column, or the flows.
+        """
+        if (column, flows) not in self._columns:
+            self._columns[column, flows] = self._collect(column, flows)
+        absent = np.full(len(self._pairs), np.nan)
+        return self._columns[column, flows].get(key, absent)
+
+    def _collect(self, column: str, flows: tuple[str, ...] | None) -> dict[Key, Values]:
+        table = self._rows(column, flows)
+        means = (
+            table.group_by([*self.factors, *_PAIRED_BY], maintain_order=True)
+            .agg(pl.when(pl.col(column).is_not_null().all()).then(pl.col(column).cast(pl.Float64).mean()))
+            .rows()
+        )
+        found: dict[Key, Values] = {}
+        for row in means:
+            *key, set_number, replication, value = row
+            cell = found.setdefault(tuple(key), np.full(len(self._pairs), np.nan))
+            cell[self._pairs[set_number, replication]] = np.nan if value is None else value
+        return found
+
+    def _rows(self, column: str, flows: tuple[str, ...] | None) -> pl.DataFrame:
+        having = {name: table for name, table in self._tables.items() if _is_metric(table, column)}
+        if not having:
+            known = {c for table in self._tables.values() for c in table.columns if _is_metric(table, c)}
+            raise ClaimError(
+                f"no table of the results has a metric '{column}'; did you mean '{nearest(column, known)}'?"
+            )
+        if flows is None:
+            return next(iter(having.values()))
+        known_flows: set[str] = set()
+        for name, table in having.items():
+            if name not in _WHO:
+                continue
+            names = table[_WHO[name]].unique().to_list()
+            known_flows |= set(names)
+            chosen = [flow for flow in names if any(fnmatchcase(flow, pattern) for pattern in flows)]
+            if chosen and all(any(fnmatchcase(flow, pattern) for flow in chosen) for pattern in flows):
+                return table.filter(pl.col(_WHO[name]).is_in(chosen))
+        if not known_flows:
+            raise ClaimError(f"'{column}' is a metric of whole runs; leave flow out.")
+        absent = next((f for f in flows if not any(fnmatchcase(k, f) for k in known_flows)), flows[0])
+        raise ClaimError(
+            f"no flow '{absent}' has a metric '{column}'; did you mean '{nearest(absent, known_flows)}'? "
+            f"Known: {', '.join(sorted(known_flows))}."
+        )
+
+
+def _is_metric(table: pl.DataFrame, column: str) -> bool:
+    return column in table.columns and column not in _PAIRED_BY and table.schema[column].is_numeric()

@@ -1,0 +1,121 @@
+"""Outcomes of claims as tables and in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import polars as pl
+
+from lasthop.studies.claims import NOT_UPHELD, UNDECIDED, UPHELD, VERDICTS
+from lasthop.studies.claims.evaluate import Outcome, Part
+
+_NUMBERS = dict.fromkeys(("left", "right", "difference", "low", "high"), pl.Float64())
+_COUNTS = dict.fromkeys(("cells", "cells_upheld", "cells_not_upheld", "replications"), pl.Int64())
+_TEXTS = ("where", "contradicts", "text", "reading", "reason", "explanation")
+_ALWAYS = (UPHELD, NOT_UPHELD, UNDECIDED)
+_NAMED_AT_MOST = 6
+_CLAIM = ("id", "section", "verdict", "statement", "levels")
+
+
+def place_text(part: Part) -> str:
+    """Name the levels that a part is about."""
+    return ",".join(f"{factor}={level}" for factor, level in part.place.items())
+
+
+def _numbers(part: Part) -> dict[str, object]:
+    interval = part.difference
+    values = (part.left, part.right, *((interval.estimate, interval.low, interval.high) if interval else [None] * 3))
+    return {
+        "statement": part.statement,
+        "levels": place_text(part),
+        **dict(zip(_NUMBERS, values, strict=True)),
+        "replications": part.pairs,
+    }
+
+
+def claims_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
+    """Return one row per claim. Numbers are those of its decisive part; `difference` is left less right.
+
+    `where`, `text`, `reading` and `explanation` are the file's; `reason` says why there is no verdict, or what the
+    numbers do not show.
+    """
+    rows = []
+    for outcome in outcomes:
+        claim, own = outcome.claim, Counter(part.verdict for part in outcome.cells)
+        row: dict[str, object] = {"id": claim.id, "section": claim.section, "verdict": outcome.verdict}
+        if outcome.decisive is not None:
+            row |= _numbers(outcome.decisive)
+            row |= {"cells": len(outcome.cells), "cells_upheld": own[UPHELD], "cells_not_upheld": own[NOT_UPHELD]}
+        row |= {
+            "where": claim.where,
+            "contradicts": ";".join(claim.contradicts),
+            "text": claim.text,
+            "reading": claim.reading,
+            "reason": outcome.reason,
+            "explanation": claim.explanation,
+        }
+        rows.append(row)
+    texts = dict.fromkeys(_CLAIM, pl.String()), dict.fromkeys(_TEXTS, pl.String())
+    return _frame(rows, {**texts[0], **_NUMBERS, **_COUNTS, **texts[1]})
+
+
+def cells_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
+    """Return one row per claim, statement and cell: the verdict on that cell alone, and its numbers."""
+    rows = [
+        {"id": outcome.claim.id, "verdict": part.verdict, **_numbers(part)}
+        for outcome in outcomes
+        for part in outcome.cells
+    ]
+    texts = dict.fromkeys(("id", "statement", "levels", "verdict"), pl.String())
+    return _frame(rows, {**texts, **_NUMBERS, "replications": pl.Int64()})
+
+
+def _frame(rows: Sequence[dict[str, object]], schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    """Make a table in which an empty text is no value."""
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    return frame.with_columns(pl.col(pl.String).replace("", None))
+
+
+def contradictions(outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
+    """Return the pairs of ids that cannot both hold, each once; a claim that contradicts itself is a pair too."""
+    pairs = [(outcome.claim.id, other) for outcome in outcomes for other in outcome.claim.contradicts]
+    return [pair for number, pair in enumerate(pairs) if pair[::-1] not in pairs[:number]]
+
+
+def disputed(outcomes: Sequence[Outcome]) -> set[str]:
+    """Return the ids of claims that another claim, or they themselves, contradict."""
+    return {claim for pair in contradictions(outcomes) for claim in pair}
+
+
+def summary_lines(outcomes: Sequence[Outcome]) -> list[str]:
+    """Count the verdicts: over all claims, and over those that are not contradicted where some are."""
+    lines = [f"claims: {_counted(outcomes)}"]
+    contradicted = disputed(outcomes)
+    sound = [outcome for outcome in outcomes if outcome.claim.id not in contradicted]
+    if sound and len(sound) < len(outcomes):
+        lines.append(f"  of those that no other contradicts: {_counted(sound)}")
+    return lines
+
+
+def verdict_lines(outcomes: Sequence[Outcome]) -> list[str]:
+    """Count the verdicts, and say plainly what they mean for the study."""
+    lines = summary_lines(outcomes)
+    undecided = [outcome.claim.id for outcome in outcomes if outcome.verdict == UNDECIDED]
+    refuted = any(outcome.verdict == NOT_UPHELD for outcome in outcomes)
+    if all(outcome.verdict == UPHELD for outcome in outcomes):
+        lines.append("  Every claim of the study holds.")
+    elif undecided:
+        none = "" if refuted else "No claim fails, but "
+        first, more = undecided[:_NAMED_AT_MOST], len(undecided) - _NAMED_AT_MOST
+        named = ", ".join(first) + (f" and {more} more" if more > 0 else "")
+        verb = "is" if len(undecided) == 1 else "are"
+        lines.append(f"  {none}{len(undecided)} {verb} undecided: {named}.")
+        lines.append("  Their intervals reach to both sides. More replications narrow them, for example --sets 10.")
+    return lines
+
+
+def _counted(outcomes: Sequence[Outcome]) -> str:
+    counts = Counter(outcome.verdict for outcome in outcomes)
+    named = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] or verdict in _ALWAYS]
+    return f"{', '.join(named)} of {len(outcomes)}"

@@ -1,0 +1,52 @@
+"""A scenario file together with the files beside it that a run needs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lasthop import _core
+from lasthop.errors import InputError
+from lasthop.scenario.points import read_study
+from lasthop.studies.catalogue import SCENARIO_FILE, Assets, list_studies, load_assets, load_curves
+from lasthop.studies.claims.file import Claims, claims_file, load_claims
+from lasthop.studies.presentation.spec import CurvesSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A scenario, and what its folder says of its results."""
+
+    study: _core.Study
+    assets: Assets | None
+    claims: Claims | None
+    curves: Sequence[CurvesSpec]
+
+
+def load(file: Path, points: int | None = None) -> Loaded:
+    """Read a scenario file and all beside it; raise `InputError` or `ScenarioError` if something is wrong.
+
+    `points` is how many points its ranges have, if the file's number does not hold.
+    """
+    study = read_study(file, points)
+    return Loaded(study, load_assets(file, study.factors), _claims(file, study), load_curves(file, study.factors))
+
+
+def _claims(file: Path, study: _core.Study) -> Claims | None:
+    """Read the claims on a study. Other scenario files of its folder vary what the claims do not speak of."""
+    place = claims_file(file)
+    return load_claims(place, study) if file.name == SCENARIO_FILE and place.is_file() else None
+
+
+def file_to_run(file: Path) -> Path:
+    """Return the file; raise `InputError` if what is named is a study, which another command runs."""
+    if file.exists() or file.suffix:
+        return file
+    studies = list_studies()
+    if str(file) in studies:
+        raise InputError(f"{file} is a published study, not a file: run it with 'lasthop study run {file}'.")
+    if near := difflib.get_close_matches(str(file), studies, n=1):
+        raise InputError(f"There is no file {file}; did you mean the study: 'lasthop study run {near[0]}'?")
+    return file

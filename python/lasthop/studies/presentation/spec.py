@@ -1,0 +1,192 @@
+"""The contents of `report.toml`. Field names are the keys; `docs/report.md` describes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, TypeAlias
+
+from lasthop.statistics.estimates import PercentileMethod
+
+NOT_STATED = "not stated"
+"""Statistic of a printed number whose study does not say which one over the replications it is."""
+FACTORIAL_KINDS = ("run-metrics", "variation", "effects")
+"""Kinds of tables of a full-factorial study: metrics of runs, and the two halves of their analysis of variance."""
+EACH = "each"
+"""As a row's `flow`: a row for each role."""
+Statistic: TypeAlias = Literal["min", "p25", "median", "p75", "max", "mean", "not stated"]
+_STRICT = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberSpec:
+    """Numbers of a row of a table: statistics of the sum of `columns`.
+
+    `columns` are by default the one called `metric`. `protocol` restricts them to flows of one. `statistics` are those
+    of the row unless given; `called` gives them names (the study's word: ours). `change` is a name under which the
+    change against the table's reference follows, in per cent.
+    """
+
+    __pydantic_config__: ClassVar = _STRICT
+    metric: str
+    columns: tuple[str, ...] = ()
+    direction: Literal["data", "ack"] = "data"
+    unit: str | None = None
+    protocol: Literal["tcp", "udp"] | None = None
+    statistics: tuple[Statistic, ...] = ()
+    called: Mapping[str, Statistic] = field(default_factory=dict)
+    change: str | None = None
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """The columns that the number is the sum of."""
+        return self.columns or (self.metric,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSpec:
+    """A row of a table: its numbers, and the records that they are computed from.
+
+    `flow` is what the table calls it, or `each` for a row of each role in its own name. `role` restricts the records to
+    a role: of several called `inline-1`, `inline-2` and so on, `inline-first` and `inline-last` are the ends. `cells`
+    restricts the row to cells with these levels, `aborted = false` leaves out flows that were aborted. `over` says what
+    is made of the roles' numbers: all records are taken together, or the numbers of the worst role are shown, or the
+    sum over the roles. `replications` counts values, or runs.
+    """
+
+    __pydantic_config__: ClassVar = _STRICT
+    flow: str
+    numbers: tuple[NumberSpec, ...]
+    of: Literal["flows", "pages"] = "flows"
+    role: str | None = None
+    protocol: Literal["tcp", "udp"] | None = None
+    cells: Mapping[str, str] = field(default_factory=dict)
+    aborted: bool = True
+    over: Literal["all", "worst role", "sum of roles"] = "all"
+    statistics: tuple[Statistic, ...] = ("median",)
+    replications: Literal["values", "runs"] = "values"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSpec:
+    """What some of a study's tables show; `ids` are table numbers as in `tables.csv`, such as `T7 T26-T72`.
+
+    `kind` names rows in `[[rows.KIND]]`, or is one of the `FACTORIAL_KINDS`. `roles` says what the tables call roles,
+    `levels` what they call levels of a factor (their word: ours); `reference` is the cell, by the factor's level in
+    `tables.csv`, that changes are relative to. `percentiles` overrides the study's.
+    """
+
+    __pydantic_config__: ClassVar = _STRICT
+    kind: str
+    ids: tuple[str, ...]
+    title: str
+    percentiles: PercentileMethod | None = None
+    roles: Mapping[str, str] = field(default_factory=dict)
+    levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    reference: Mapping[str, str] = field(default_factory=dict)
+
+    def own_levels(self, levels: Mapping[str, str]) -> dict[str, str]:
+        """Return levels in the scenario's words."""
+        return {factor: self.levels.get(factor, {}).get(level, level) for factor, level in levels.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class FactorSpec:
+    """A factor of a design in the study's words: its name, and its levels (our word: theirs)."""
+
+    __pydantic_config__: ClassVar = _STRICT
+    name: str
+    levels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FactorialSpec:
+    """A full-factorial study of metrics of runs.
+
+    `metrics` are columns of `runs.parquet` (our word: the study's). `factors` are those of the analysis of variance. A
+    figure has a line per level of the first of them, over the levels of the second, in a panel per level of the third.
+    """
+
+    __pydantic_config__: ClassVar = _STRICT
+    metrics: Mapping[str, str]
+    factors: Mapping[str, FactorSpec]
+
+    @property
+    def cells(self) -> int:
+        """Number of combinations of levels."""
+        return math.prod(len(factor.levels) for factor in self.factors.values())
+
+
+@dataclass(frozen=True, slots=True)
+class FigureSpec:
+    """One illustrated replication."""
+
+    __pydantic_config__: ClassVar = _STRICT
+    cell: str
+    title: str
+    replication: int = 1
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CurvesSpec:
+    """Metrics of short flows over the levels of factor `x`, as small multiples.
+
+    A figure has a row of panels per metric (column of `shorts.parquet` or rate of its events: its name, to which the
+    unit is added) and a panel per level of factor `panels`, or per pair of them in `quotients`, of which the metric's
+    quotient is shown; without `panels`, a panel per metric. `lines` gives of each line its levels and, as `flow`, the
+    name of its hosts. `where` restricts the cells. There is a figure for each combination of levels of the other
+    factors.
+    """
+
+    __pydantic_config__: ClassVar = _STRICT
+    title: str
+    x: str
+    x_title: str
+    metrics: Mapping[str, str]
+    lines: Mapping[str, Mapping[str, str]]
+    panels: str | None = None
+    quotients: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    connected: bool = True
+
+    @property
+    def factors(self) -> list[str]:
+        """The factors that a figure shows, in no order."""
+        of_lines = {factor for levels in self.lines.values() for factor in levels} - {"flow"}
+        return [self.x, *([self.panels] if self.panels else []), *of_lines]
+
+
+@dataclass(frozen=True, slots=True)
+class CompareSpec:
+    """The factor whose levels are compared in pairs, and the reference levels in order of preference."""
+
+    __pydantic_config__: ClassVar = _STRICT
+    factor: str | None = None
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """How a study's results are summarised and shown.
+
+    `not_stated` is the statistic that is compared where the study does not state one. `misprints` lists phrases; a
+    published number whose note has one of them is left out of the agreement.
+    """
+
+    __pydantic_config__: ClassVar = _STRICT
+    percentiles: PercentileMethod = "linear"
+    not_stated: Literal["median", "mean"] = "median"
+    misprints: tuple[str, ...] = ()
+    compare: CompareSpec = field(default_factory=CompareSpec)
+    tables: tuple[TableSpec, ...] = ()
+    rows: Mapping[str, tuple[RowSpec, ...]] = field(default_factory=dict)
+    figure: tuple[FigureSpec, ...] = ()
+    factorial: FactorialSpec | None = None
+    curves: tuple[CurvesSpec, ...] = ()
+
+    @property
+    def of_runs(self) -> bool:
+        """Whether every table is of runs as wholes, so that single flows have no part in it."""
+        return bool(self.tables) and all(spec.kind in FACTORIAL_KINDS for spec in self.tables)
