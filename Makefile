@@ -68,9 +68,9 @@ lint: build lint-tools ## formatting, strict lints, types, sans-IO, no circles o
 test-rust: build lint test-tools
 	cargo test --locked --workspace --exclude lasthop-py --tests
 
-# One process more than there are cores, because many tests wait: for a browser, or for live runs in real time.
+# Two processes more than there are cores, because many tests wait: for a browser, a cluster, or live runs in real time.
 test-python: build test-rust test-tools kernel
-	$(BIN)/pytest --numprocesses $$(($$(nproc) + 1)) --no-loadscope-reorder --durations 10
+	$(BIN)/pytest --numprocesses $$(($$(nproc) + 2)) --durations 10
 
 clean: ## remove everything that was built and every result
 	rm -rf .venv results python/lasthop/_core*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis

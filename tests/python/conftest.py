@@ -9,7 +9,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 from hypothesis import settings
-from xdist.scheduler import LoadScopeScheduling
 
 import fake_core
 from lasthop import _core
@@ -21,8 +20,21 @@ from lasthop.errors import InputError
 settings.register_profile("lasthop", deadline=None)
 settings.load_profile("lasthop")
 
-# Several processes share the tests. They start the longest files first, so that none is left with one at the end.
-LONGEST_FIRST = ("guests", "test_live_run", "test_analyze", "test_browser", "test_live", "test_iip2004")
+# Several processes share the tests. These groups and single tests take longest. They start first, so that no process is
+# left with one at the end.
+LONGEST_FIRST = (
+    "guests",
+    "test_cluster",
+    "test_random_kills_of_runner_workers_and_scheduler_change_nothing",
+    "test_a_campaign_that_is_killed_again_and_again_ends_with_the_rows_of_an_undisturbed_one",
+    "test_browser",
+    "test_analyze",
+    "test_iip2004",
+    "test_kulve2003",
+    "test_saarto2003",
+    "test_counts_verdicts_and_times_equal_the_records",
+    "test_capture",
+)
 # These files look for guests that are left over. Side by side, they would find each other's.
 GUESTS = ("test_kernel", "test_crosscheck", "test_linux_router")
 
@@ -30,29 +42,25 @@ STUDY = Path(__file__).resolve().parents[2] / "studies" / "kulve2003"
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
 
 
-def _room(file: str) -> str:
-    """Return what the tests of a file share a process with: the file, or all that count guests."""
-    stem = Path(file).stem
-    return "guests" if stem in GUESTS else stem
+def _group(item: pytest.Function) -> str | None:
+    """Return what the test shares a process with: tests that use a module's fixture, or that look for guests."""
+    if item.path.stem in GUESTS:
+        return "guests"
+    fixtures = item._fixtureinfo.name2fixturedefs.values()
+    return item.path.stem if any(definitions[-1].scope == "module" for definitions in fixtures) else None
 
 
-class Rooms(LoadScopeScheduling):  # type: ignore[misc]
-    """Keeps the tests of a file in one process: they share the results of a study, say."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return _room(nodeid.partition("::")[0])
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Rooms:
-    """Share the files out to the processes of `--numprocesses`."""
-    return Rooms(config, log)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the files that take longest."""
-    order = {room: place for place, room in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: order.get(_room(item.path.name), len(order)))
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Group the tests, and start with what takes longest."""
+    order = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    places = {}
+    for item in items:
+        group = _group(item)
+        if group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
+        places[item] = order.get(group or item.originalname, len(order))
+    items.sort(key=places.__getitem__)
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # so that tests that need no more may run in other processes
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return what an undisturbed run on threads leaves of `LONG`."""
     out = tmp_path_factory.mktemp("whole") / "out"
