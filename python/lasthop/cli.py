@@ -701,7 +701,7 @@ def _conclude(
             say(f"  {line}")
     for line in verdict_lines(results.claims) if results.claims else ():
         say(line)
-    for line in short_answer(campaign.out, study=bool(results.assets or results.claims)):
+    for line in short_answer(campaign.out, None if results.assets or results.claims else results.sections):
         say(line)
     say(f"report: {report}")
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import fake_core
-from conftest import copy_study
+from conftest import copy_study, replace_table
 from lasthop import _core
 from lasthop.campaign.campaign import Campaign
 from lasthop.campaign.plan import Plan
@@ -473,7 +473,7 @@ def test_a_results_folder_gives_a_metric_of_flows_by_role_or_in_the_mean(results
 def test_a_results_folder_gives_a_metric_of_runs(results: Path) -> None:
     file = results / "runs.parquet"
     frame = pl.read_parquet(file).with_columns(efficiency=pl.col("set") + pl.col("replication") * 0.5)
-    frame.with_columns(efficiency=pl.col("efficiency") + (pl.col("link") == "e0") * 8.0).write_parquet(file)
+    replace_table(file, frame.with_columns(efficiency=pl.col("efficiency") + (pl.col("link") == "e0") * 8.0))
     table = read_table(results, "efficiency", ["workload=2tcp0udp,variant=baseline,variant=eifel"])
     found = analyse(full_factorial(table, ["link", "variant"]))
     assert [effect(found, link).effect for link in ("e0", "r1", "r3", "r6")] == pytest.approx([6, -2, -2, -2])

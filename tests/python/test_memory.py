@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import STUDY
+from conftest import EXAMPLE, STUDY
 from lasthop import _core
 from lasthop.pictures.tables import TraceTables
 
@@ -124,3 +124,12 @@ def test_the_two_commands_that_took_gigabytes(long_run: Path, tmp_path: Path) ->
     assert _peak_mb("run", long_run, "--out", tmp_path / "long", "--quiet") < 300
     busy = (EXAMPLES / "short-flows.toml", "--only", "load=busy", "--replication", 1)
     assert _peak_mb("plot", *busy, "--out", tmp_path / "s.png") < 500
+
+
+def test_memory_hardly_grows_with_the_number_of_runs(tmp_path: Path) -> None:
+    """Records, statistics and report of 10 000 runs take at most a fifth more than those of 500."""
+    few, many = (
+        _peak_mb("run", EXAMPLE, "--only", "memory=none", "--replications", n, "--out", tmp_path / str(n), "--quiet")
+        for n in (500, 10_000)
+    )
+    assert many < 1.2 * few

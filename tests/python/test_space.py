@@ -143,10 +143,12 @@ def test_more_points_run_only_the_new_ones(file: Path, tmp_path: Path, lasthop_m
 
 def test_points_are_replications_where_named_levels_are_compared(results: Path) -> None:
     tables, points = Tables.read(results), Tables.read_points(results)
-    assert tables.runs.columns[0] == "cc"
-    assert sorted(tables.runs.filter(cc="reno")["replication"]) == list(range(1, 17))
+    runs = tables.runs.collect()
+    assert runs.columns[0] == "cc"
+    assert sorted(runs.filter(cc="reno")["replication"]) == list(range(1, 17))
     # Replications of a number met the same point.
-    rates = points.flows.select("rate", "replication").with_columns(folded=tables.flows["replication"])
+    folded = tables.flows.collect()["replication"]
+    rates = points.flows.select("rate", "replication").collect().with_columns(folded=folded)
     assert rates.group_by("folded").agg(pl.col("rate").n_unique())["rate"].max() == 1
     assert rates.group_by("rate", "replication").agg(pl.col("folded").n_unique())["folded"].max() == 1
     (section,) = read_sections(results)

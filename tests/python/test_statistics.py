@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
+from lasthop.statistics import estimates
 from lasthop.statistics.estimates import (
     QUANTILES,
     Jackknife,
@@ -191,3 +192,10 @@ def test_intervals_of_means_are_students_and_cover_as_often_as_they_say() -> Non
     assert np.allclose(mean, experiments.mean(axis=1))
     assert 0.94 <= np.mean((low <= 3.0) & (high >= 3.0)) <= 0.96
     assert np.array_equal(mean_intervals([7.0]), [7.0, math.nan, math.nan], equal_nan=True)
+
+
+def test_resamples_are_the_same_however_many_are_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(5).normal(size=301)
+    whole = median_interval(values, seed=7)
+    monkeypatch.setattr(estimates, "_DRAWN_AT_ONCE", 10_000)
+    assert median_interval(values, seed=7) == whole

@@ -261,7 +261,7 @@ def test_rows_of_a_study_have_the_ends_that_four_replications_bound(measured: Me
 
 def test_generic_summary_has_all_numeric_metrics(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
     flows = run(engine, scenario_file, tmp_path / "out").flows()
-    summary = generic_summary(flows, None, ["queue"])
+    summary = generic_summary(flows.lazy(), None, ["queue"])
     numbers = ["value", "replications", "unit", "ci_low", "ci_high"]
     assert summary.columns == ["queue", "flow", "metric", "statistic", *numbers]
     assert {"elapsed_s", "ack_drops_error", "timeouts"} <= set(summary["metric"])

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -97,12 +98,12 @@ def test_without_a_compared_factor_there_are_no_pairs() -> None:
 
 
 def test_unfinished_flows_are_counted_not_hidden() -> None:
-    found = unfinished_table(flows({("e0", "a"): [1.0, None, None], ("r1", "a"): [1.0]}), None, FACTORS)
+    found = unfinished_table(flows({("e0", "a"): [1.0, None, None], ("r1", "a"): [1.0]}).lazy(), None, FACTORS)
     assert found is not None
     assert [(labels, cells[0].measured) for labels, cells in found.rows] == [
         (("e0", "a", "tcp-faster", "aborted"), "2")
     ]
-    assert unfinished_table(flows({("e0", "a"): [1.0]}), None, FACTORS) is None
+    assert unfinished_table(flows({("e0", "a"): [1.0]}).lazy(), None, FACTORS) is None
 
 
 def pages(times: dict[tuple[str, str], list[float | None]]) -> pl.DataFrame:
@@ -113,7 +114,7 @@ def pages(times: dict[tuple[str, str], list[float | None]]) -> pl.DataFrame:
 
 def test_unfinished_page_loads_are_listed_as_well() -> None:
     loads = pages({("e0", "a"): [1.0, None], ("r1", "b"): [1.0]})
-    found = unfinished_table(flows({("e0", "a"): [1.0]}), loads, FACTORS)
+    found = unfinished_table(flows({("e0", "a"): [1.0]}).lazy(), loads.lazy(), FACTORS)
     assert found is not None
     assert [labels for labels, _ in found.rows] == [("e0", "a", "home (page load)", "aborted")]
 
@@ -267,7 +268,7 @@ def test_the_scatter_has_a_panel_per_kind_of_number_and_no_misprints() -> None:
 
 def test_page_loads_stand_in_the_summary_and_the_table_of_a_plain_scenario() -> None:
     connections = flows({("e0", "a"): [1.0, 2.0, 4.0]}).with_columns(role=pl.lit("main"))
-    summary = generic_summary(connections, pages({("e0", "a"): [3.0, 5.0, 4.0]}), FACTORS)
+    summary = generic_summary(connections.lazy(), pages({("e0", "a"): [3.0, 5.0, 4.0]}).lazy(), FACTORS)
     found = summary.filter(flow="home", metric="response_time_s", statistic="median")
     assert found.select("link", "variant", "value", "replications", "unit").rows() == [("e0", "a", 4.0, 3, "s")]
     (view,) = generic_table(summary, FACTORS).tables
@@ -296,7 +297,7 @@ def test_numbers_are_short(value: float | None, unit: str, text: str) -> None:
 
 def test_boxes_span_the_stated_quartiles() -> None:
     panel = BoxPanel(
-        "tcp", {"a": [1.0, 2.0, 3.0, 10.0]}, {"a": dict.fromkeys(["min", "p25", "median", "p75", "max"], 5.0)}
+        "tcp", {"a": np.array([1.0, 2.0, 3.0, 10.0])}, {"a": dict.fromkeys(["min", "p25", "median", "p75", "max"], 5.0)}
     )
     measured, points, published = box_figure([panel], BoxAxes(["a", "b"], "variant", "elapsed time (s)"), "lower")[
         "data"
@@ -307,8 +308,16 @@ def test_boxes_span_the_stated_quartiles() -> None:
     assert published["median"] == [5.0]
 
 
+def test_a_box_of_many_replications_has_as_many_dots_as_can_be_told_apart() -> None:
+    panel = BoxPanel("tcp", {"a": np.arange(50_000.0)})
+    box, dots = box_figure([panel], BoxAxes(["a"], "variant", "s"), "linear")["data"]
+    assert (box["lowerfence"], box["upperfence"]) == ([0.0], [49_999.0])
+    assert len(dots["x"]) == len(dots["y"]) == 1000
+    assert (dots["y"][0], dots["y"][-1]) == (0.0, 49_999.0)
+
+
 def test_a_published_median_alone_is_a_line_and_panels_wrap() -> None:
-    panel = BoxPanel("s+2s", {"a": [4.0, 5.0]}, {"a": {"median": 4.4}})
+    panel = BoxPanel("s+2s", {"a": np.array([4.0, 5.0])}, {"a": {"median": 4.4}})
     figure = box_figure([panel] * 4, BoxAxes(["a"], "variant", "response time (ms)", 1000.0), "linear")
     lines = [trace for trace in figure["data"] if trace["name"] == "published median"]
     assert [line["y"] for line in lines] == [[4400.0]] * 4
@@ -319,7 +328,7 @@ def test_a_published_median_alone_is_a_line_and_panels_wrap() -> None:
 
 
 def test_a_published_mean_alone_is_a_line_of_its_own_name() -> None:
-    panel = BoxPanel("s+2s", {"a": [4.0, 5.0]}, {"a": {"mean": 4.6}})
+    panel = BoxPanel("s+2s", {"a": np.array([4.0, 5.0])}, {"a": {"mean": 4.6}})
     figure = box_figure([panel], BoxAxes(["a"], "variant", "s"), "linear")
     (line,) = [trace for trace in figure["data"] if "published" in trace["name"]]
     assert (line["name"], line["y"]) == ("published mean", [4.6])
@@ -341,7 +350,11 @@ def results(
 ) -> Results:
     presentation = Presentation(compare=CompareSpec("variant", ("a",)))
     made = SimpleNamespace(
-        flows=flows, things=timed(flows, pages), factors=levels, presentation=presentation, assets=assets
+        tables=SimpleNamespace(flows=flows.lazy()),
+        things=timed(flows, pages),
+        factors=levels,
+        presentation=presentation,
+        assets=assets,
     )
     return cast("Results", made)
 

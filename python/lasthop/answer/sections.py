@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from lasthop.errors import InputError, nearest
-from lasthop.results.tables import Tables, factor_column
+from lasthop.results.tables import Tables, factor_column, is_empty
 
 WHO = "flow"
 """The column of a section's rows that names the page load, hosts or role."""
 REPLICATION = ["set", "replication"]
 COMPLETED = "closed"
 """Outcome of a flow that did all its work."""
+_TOLD = ("protocol", "outcome")
+"""What else is asked of a section's rows."""
 _LOST = "lost_packets"
 _PAGES = ["response_time_s", _LOST, "retransmitted_packets", "timeouts"]
 _SHORTS = [
@@ -50,8 +52,8 @@ class Compared:
 class Section:
     """One table of an answer: its rows, one per replication and `flow`, and the metrics that it shows.
 
-    `rows` has a column per factor, then `set`, `replication`, `flow` and the metrics. `factors` names the factor
-    of each such column.
+    `rows` has a column per factor, then `set`, `replication`, `flow`, of flows and page loads their `protocol` and
+    `outcome`, and the metrics. `factors` names the factor of each such column.
     """
 
     title: str
@@ -71,7 +73,7 @@ class Section:
 @dataclass(frozen=True, slots=True)
 class _Kind:
     title: str
-    rows: pl.DataFrame
+    rows: pl.LazyFrame
     who: str | None
     headline: Sequence[str]
 
@@ -88,10 +90,11 @@ def sections(tables: Tables, metrics: Sequence[str] = ()) -> list[Section]:
         found = [_section(kind, names, own, compared=own) for kind, own in chosen if own]
         return [replace(section, looks=tables.looks) for section in found]
     # Runs as wholes are told of only where nothing else is.
-    shown = [kind for kind in kinds[:-1] if not kind.rows.is_empty()] or kinds[-1:]
+    shown = [kind for kind in kinds[:-1] if not is_empty(kind.rows)] or kinds[-1:]
     found = []
     for kind in shown:
-        own = [metric for metric in kind.headline if metric in kind.rows.columns]
+        columns = kind.rows.collect_schema()
+        own = [metric for metric in kind.headline if metric in columns]
         found.append(_section(kind, names, own))
     return [replace(section, looks=tables.looks) for section in found]
 
@@ -104,15 +107,20 @@ def metrics_of(tables: Tables) -> list[str]:
 
 def by_replication(section: Section, by: Sequence[str]) -> pl.DataFrame:
     """Average over the flows and cells of each replication; a metric that is missing in one of them has no mean."""
-    values = (pl.col(metric).cast(pl.Float64) for metric in section.metrics)
-    return section.rows.group_by([*by, WHO, *REPLICATION], maintain_order=True).agg(
+    values = [pl.col(metric).cast(pl.Float64) for metric in section.metrics]
+    keys = [*by, WHO, *REPLICATION]
+    # With a row for each there is nothing to average, and tens of thousands of groups would take much memory.
+    numbers = section.rows.group_by([*by, WHO, "set"]).agg(pl.len(), several=pl.col("replication").n_unique())
+    if (numbers["len"] == numbers["several"]).all():
+        return section.rows.select(*keys, *values)
+    return section.rows.group_by(keys, maintain_order=True).agg(
         pl.when(value.is_not_null().all()).then(value.mean()) for value in values
     )
 
 
 def _factors(tables: Tables) -> dict[str, str]:
     """Return the columns of the factors, each with its factor."""
-    columns = tables.runs.columns
+    columns = tables.runs.collect_schema().names()
     return {column: _factor_name(column) for column in columns[: columns.index("set")]}
 
 
@@ -123,8 +131,7 @@ def _factor_name(column: str) -> str:
 
 def _kinds(tables: Tables) -> list[_Kind]:
     """Return what the tables are about, runs last."""
-    # Without any row the columns have no types.
-    flows = tables.flows if tables.flows.is_empty() else with_losses(tables.flows)
+    flows = tables.flows if is_empty(tables.flows) else with_losses(tables.flows)
     kinds = []
     if tables.pages is not None:
         kinds.append(_Kind("Page loads", with_counts(tables.pages, flows), "page", _PAGES))
@@ -132,30 +139,31 @@ def _kinds(tables: Tables) -> list[_Kind]:
         flows = flows.filter(pl.col("application") == pl.col("flow"))
     if tables.shorts is not None:
         kinds.append(_Kind("Short flows", tables.shorts, "application", _SHORTS))
-    if not flows.is_empty():
+    if not is_empty(flows):
         kinds.append(_Kind("Flows", flows, "role", _FLOWS))
     return [*kinds, _Kind("Runs", tables.runs, None, _RUNS)]
 
 
-def with_losses(flows: pl.DataFrame) -> pl.DataFrame:
+def with_losses(flows: pl.LazyFrame) -> pl.LazyFrame:
     """Add the packets that were lost on the way, whatever the cause, and their share of those sent."""
-    drops = [name for name in flows.columns if name.startswith("data_drops_")]
+    drops = [name for name in flows.collect_schema() if name.startswith("data_drops_")]
     lost = pl.sum_horizontal(pl.lit(0), *drops)
     return flows.with_columns(lost.alias(_LOST)).with_columns(
         pl.when(pl.col("sent_packets") > 0).then(pl.col(_LOST) / pl.col("sent_packets")).alias("lost_per_packet")
     )
 
 
-def with_counts(pages: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
+def with_counts(pages: pl.LazyFrame, flows: pl.LazyFrame) -> pl.LazyFrame:
     """Add what the connections of each page load lost, sent again and waited for."""
-    keys = pages.columns[: pages.columns.index("replication") + 1]
+    columns = pages.collect_schema().names()
+    keys = columns[: columns.index("replication") + 1]
     sums = flows.group_by([*keys, "application"]).agg(pl.col(_SUMMED).sum()).rename({"application": "page"})
     return pages.join(sums, on=[*keys, "page"], how="left", maintain_order="left")
 
 
-def _numeric(rows: pl.DataFrame, names: Mapping[str, str]) -> list[str]:
+def _numeric(rows: pl.LazyFrame, names: Mapping[str, str]) -> list[str]:
     skip = {*names, *REPLICATION, "start_s"}
-    return [name for name, kind in rows.schema.items() if kind.is_numeric() and name not in skip]
+    return [name for name, kind in rows.collect_schema().items() if kind.is_numeric() and name not in skip]
 
 
 def _check(metrics: Sequence[str], tables: Tables) -> None:
@@ -171,7 +179,9 @@ def _check(metrics: Sequence[str], tables: Tables) -> None:
 def _section(
     kind: _Kind, names: Mapping[str, str], metrics: Sequence[str], compared: Sequence[str] | None = None
 ) -> Section:
-    rows = kind.rows.with_columns(pl.lit("all").alias(WHO) if kind.who is None else pl.col(kind.who).alias(WHO))
+    who = pl.lit("all").alias(WHO) if kind.who is None else pl.col(kind.who).alias(WHO)
+    told = [name for name in _TOLD if name in kind.rows.collect_schema()]
+    rows = kind.rows.with_columns(who).select(*names, *REPLICATION, WHO, *told, *metrics).collect()
     if compared is not None:
         return Section(kind.title, rows, names, metrics, [Compared(metric, rows) for metric in compared])
     if kind.title == "Flows":
@@ -184,7 +194,8 @@ def _section(
 
 def _of_flows(rows: pl.DataFrame) -> list[Compared]:
     """Compare transfers by their time, or by throughput where the time limit ends some; streams by loss and delay."""
-    tcp, udp = (rows.filter(pl.col("protocol") == protocol) for protocol in ("tcp", "udp"))
+    own = {protocol: rows["protocol"] == protocol for protocol in ("tcp", "udp")}
+    tcp, udp = (rows if held.all() else rows.filter(held) for held in own.values())
     whole = tcp["elapsed_s"].null_count() == 0 and bool((tcp["outcome"] == COMPLETED).all())
     found = [Compared("elapsed_s" if whole else "throughput_Bps", tcp)]
     found += [Compared(metric, udp) for metric in ("lost_per_packet", "queue_delay_p95_s")]

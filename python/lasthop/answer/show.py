@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections import Counter
@@ -14,7 +15,7 @@ from lasthop.answer.differences import differences, sentences
 from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication
 from lasthop.metrics.units import Scale, axis_title, label, scale_of
 from lasthop.statistics.estimates import QUANTILES
-from lasthop.statistics.summary import describe
+from lasthop.statistics.summary import by_group, describe
 
 STATISTICS = (*QUANTILES, "mean")
 _WIDTH = 100
@@ -48,13 +49,11 @@ def statistics(section: Section, by: Sequence[str] | None = None) -> pl.DataFram
     factors, `flow`, `metric`, `statistic`, `value`, `replications`, `unit`, `ci_low`, `ci_high`.
     """
     factors = list(section.factors if by is None else by)
-    rows = by_replication(section, factors)
+    rows, keys = by_replication(section, factors).lazy(), [*factors, WHO]
     parts = []
-    for group, own in rows.partition_by([*factors, WHO], as_dict=True, maintain_order=True).items():
-        labels = [
-            pl.lit(value, dtype=pl.String).alias(name) for name, value in zip([*factors, WHO], group, strict=True)
-        ]
-        parts.append(describe(own, section.metrics, looks=section.looks).select(*labels, pl.all()))
+    for group, lines in by_group(rows, keys, section.metrics, functools.partial(describe, looks=section.looks)):
+        labels = [pl.lit(value, dtype=pl.String).alias(name) for name, value in zip(keys, group, strict=True)]
+        parts.append(lines.select(*labels, pl.all()))
     return pl.concat(parts).with_columns(pl.col("value", "ci_low", "ci_high").fill_nan(None))
 
 

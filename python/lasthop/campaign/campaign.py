@@ -45,6 +45,7 @@ from lasthop.results.folder import (
     forget_tables,
     read_manifest,
     read_rows,
+    scan_rows,
     tables_are_whole,
 )
 from lasthop.results.manifest import NOTES, UNTIL, Difference, differences_of
@@ -382,7 +383,7 @@ class Campaign:
 
     def late_runs(self) -> int:
         """Return how many runs of the live engine were too late to be valid."""
-        return self.run_rows().filter(~pl.col("valid")).height
+        return int(scan_rows(self.out / RUNS).select((~pl.col("valid")).sum()).collect().item())
 
     @contextmanager
     def _capturing(self, store: Store, work: Work) -> Iterator[dict[int, CaptureTarget]]:
@@ -522,12 +523,12 @@ class Campaign:
 
     def silent(self) -> str | None:
         """Say in which runs no packet was sent; `None` if there is no such run."""
-        rows = self.run_rows()
-        sent = pl.col("packets_sent") if "packets_sent" in rows.columns else pl.lit(1)
-        silent = rows.filter(sent == 0)
-        if silent.is_empty():
+        rows = scan_rows(self.out / RUNS)
+        sent = pl.col("packets_sent") if "packets_sent" in rows.collect_schema() else pl.lit(1)
+        silent, every = rows.select((sent == 0).sum().alias("silent"), pl.len().alias("runs")).collect().row(0)
+        if not silent:
             return None
-        count = f"any of the {rows.height} runs" if silent.height == rows.height else f"{silent.height} runs"
+        count = f"any of the {every} runs" if silent == every else f"{silent} runs"
         return f"No packet was sent in {count}. Do the flows start before time_limit?"
 
     def run_rows(self) -> pl.DataFrame:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +13,9 @@ from lasthop.commands.completion import complete_only
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
 from lasthop.results.space import space_lines
+
+if TYPE_CHECKING:
+    from lasthop.answer.sections import Section
 
 _ROWS = 24
 _SENTENCES = 4
@@ -167,15 +172,14 @@ def compare_command(
             click.echo(line)
 
 
-def short_answer(folder: Path, *, study: bool) -> list[str]:
-    """Return what to print after a run: the start of the answer. A study's is the comparison with what it printed."""
-    from lasthop.answer.folder import read_sections
+def short_answer(folder: Path, sections: Sequence[Section] | None) -> list[str]:
+    """Return what to print after a run: the start of the answer. `None` for a study, which printed its comparison."""
     from lasthop.answer.show import Shown, answer_lines
     from lasthop.until.show import precision_lines
 
     command = f"lasthop summary {shlex.quote(str(folder))}"
     precision = precision_lines(folder, rows=_ROWS, rest=command)
-    if study:
+    if sections is None:
         return [*precision, f"Medians of every cell, with intervals: {command}"]
     shown = Shown(rows=_ROWS, sentences=_SENTENCES, rest=command)
-    return ["", *answer_lines(read_sections(folder), shown), *space_lines(folder), *precision, ""]
+    return ["", *answer_lines(sections, shown), *space_lines(folder), *precision, ""]

@@ -22,7 +22,7 @@ from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.units import label
-from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS
+from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, check_table
 from lasthop.results.manifest import finished
 
 if TYPE_CHECKING:
@@ -114,6 +114,9 @@ def _connected(folders: Sequence[Path]) -> Iterator[DuckDBPyConnection]:
 
     for folder in folders:
         finished(folder)
+        for name in _FILES.values():
+            if (folder / name).is_file():
+                check_table(folder / name)
     with duckdb.connect(":memory:", config=_SHUT_OFF) as connection:
         try:
             for table, name in _FILES.items():

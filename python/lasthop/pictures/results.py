@@ -16,10 +16,10 @@ from lasthop.metrics import units
 from lasthop.pictures import levels
 from lasthop.pictures.marks import FLOW_COLORS
 from lasthop.pictures.panels import KINDS
-from lasthop.results.folder import RUNS, read_rows
+from lasthop.results.folder import RUNS, scan_rows
 from lasthop.results.manifest import finished, looks_of
 from lasthop.results.space import AT, Range, Space, read_space
-from lasthop.results.tables import Tables, factor_column
+from lasthop.results.tables import Tables, factor_column, is_empty
 from lasthop.scenario.selection import check_role, select_combinations
 
 BOX, CDF, LINE, BAND = "box", "cdf", "line", "band"
@@ -133,7 +133,7 @@ def read_chart(folder: Path, request: ResultRequest) -> Chart:
     """Read what to draw from finished results; raise InputError if there are none, or not what was asked for."""
     manifest = finished(folder)
     axis = _range_axis(read_space(folder), request)
-    places = None if axis is None else read_space(folder).places(read_rows(folder / RUNS), axis)
+    places = None if axis is None else read_space(folder).places(scan_rows(folder / RUNS), axis)
     metric, rows = _choose_metric(_chosen(_all_rows(Tables.read(folder)), request), request.y)
     here = rows.frame.drop_nulls(metric)
     rows = replace(rows, frame=here, missing=rows.frame.height - here.height)
@@ -161,14 +161,14 @@ def _range_axis(space: Space, request: ResultRequest) -> Range | None:
 
 def _all_rows(tables: Tables) -> list[_Rows]:
     """Return the tables in the order in which a metric is looked for."""
-    columns = tables.runs.columns
+    columns = tables.runs.collect_schema().names()
     factors = columns[: columns.index("set")]
-    flows = tables.flows if tables.flows.is_empty() else with_losses(tables.flows)
+    flows = tables.flows if is_empty(tables.flows) else with_losses(tables.flows)
     pages = None if tables.pages is None else with_counts(tables.pages, flows)
     kinds = [(pages, "page"), (tables.shorts, "application"), (flows, "role"), (tables.runs, None)]
     found = []
-    for frame, who in kinds:
-        if frame is None or frame.is_empty():
+    for rows, who in kinds:
+        if rows is None or (frame := rows.collect()).is_empty():
             continue
         transfers = [(pl.col("protocol") == "tcp").alias(_TRANSFER)] if who == "role" else []
         names = {column: _factor_name(column) for column in factors}

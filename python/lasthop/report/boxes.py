@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lasthop.report import style
 from lasthop.report.style import Figure
 from lasthop.statistics.estimates import FIVE_NUMBERS, PercentileMethod, summarise
 
 _OFFSET_MEASURED = -0.14
 _OFFSET_PUBLISHED = 0.26
+_MOST_DOTS = 1000
 _FITS_CHARACTERS = 140
 _IN_A_ROW = 3
 _ROW_PX = 246
@@ -23,7 +27,7 @@ class BoxPanel:
     """One panel: a role's values for every level, and the published five numbers of the levels that have them."""
 
     title: str
-    values: Mapping[str, Sequence[float]]
+    values: Mapping[str, NDArray[np.float64]]
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
@@ -44,13 +48,18 @@ class BoxAxes:
         return [round(value * self.factor, 4) for value in values]
 
 
+def _dots(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the values that have a dot: all, or as many as can be told apart, evenly chosen."""
+    return values[np.linspace(0, values.size - 1, _MOST_DOTS).astype(int)] if values.size > _MOST_DOTS else values
+
+
 def _jitter(count: int) -> list[float]:
     # A fixed low-discrepancy spread instead of random jitter: the same data give the same picture.
     return [((i * 0.6180339887) % 1.0 - 0.5) * 0.24 for i in range(count)]
 
 
 def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod, index: int) -> list[Figure]:
-    rows = [(i, level, summarise(panel.values.get(level, []), method)) for i, level in enumerate(axes.levels)]
+    rows = [(i, level, summarise(panel.values.get(level, ()), method)) for i, level in enumerate(axes.levels)]
     offset = _OFFSET_MEASURED if panel.published else 0.0
     boxes = [(i, level, s) for i, level, s in rows if s is not None]
     ref = style.axis_number(index)
@@ -76,8 +85,8 @@ def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod, index: i
         "mode": "markers",
         "name": "replications",
         "legendgroup": "replications",
-        "x": [round(i + offset + j, 3) for i, lv, s in boxes for j in _jitter(s.count)],
-        "y": axes.scaled(v for _, level, _ in boxes for v in panel.values[level]),
+        "x": [round(i + offset + j, 3) for i, level, _ in boxes for j in _jitter(len(_dots(panel.values[level])))],
+        "y": axes.scaled(value for _, level, _ in boxes for value in _dots(panel.values[level]).tolist()),
         "marker": {"size": 4.5, "color": style.MEASURED, "opacity": 0.6},
         "hovertemplate": "%{y:.2f}<extra></extra>",
         **place,
@@ -157,7 +166,7 @@ def box_figure(panels: Sequence[BoxPanel], shown: BoxAxes, method: PercentileMet
 
 def _range(panels: Sequence[BoxPanel], shown: BoxAxes) -> list[float]:
     """Return the least and the greatest value of all panels, with some room."""
-    measured = (value for panel in panels for values in panel.values.values() for value in values)
+    measured = (end for panel in panels for values in panel.values.values() for end in (values.min(), values.max()))
     published = (value for panel in panels for five in panel.published.values() for value in five.values())
     every = shown.scaled([*measured, *published])
     low, high = min(every), max(every)

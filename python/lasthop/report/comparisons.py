@@ -10,7 +10,7 @@ from typing import TypeAlias
 import polars as pl
 
 from lasthop.answer.differences import Difference, Pairs, against, differences, holm, pairs_of
-from lasthop.answer.sections import REPLICATION, WHO, Compared, Section, sections
+from lasthop.answer.sections import REPLICATION, WHO, Compared, Section
 from lasthop.metrics import units
 from lasthop.report.intervals import Axis, IntervalView, minus
 from lasthop.report.results import Results, Timed, telling
@@ -25,7 +25,7 @@ _MOST_ROWS = 50
 def compared(results: Results) -> list[Difference]:
     """Compare levels as the study does; without published numbers, those of every factor with the factor's first."""
     if results.assets is None:
-        return differences(sections(results.tables))
+        return differences(results.sections)
     return against_references(results.things, list(results.factors), results.presentation, results.tables.looks)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from lasthop.metrics import units
 from lasthop.report.boxes import BoxAxes, BoxPanel, box_figure
@@ -128,7 +130,7 @@ def _published(results: Results, thing: Timed) -> pl.DataFrame | None:
     )
     rows = rows.with_columns(pl.col("statistic").replace(NOT_STATED, assets.presentation.not_stated))
     columns = {factor: factor_column(factor) for factor in results.factors}
-    cells = results.flows.select(list(columns.values())).unique()
+    cells = results.tables.flows.select(list(columns.values())).unique().collect()
     known = [factor for factor in columns if factor in rows.columns]
     # Response times are those of whole page loads.
     who = [] if thing.metric == "response_time_s" else [pl.col("flow").alias("role")]
@@ -145,11 +147,11 @@ def _published(results: Results, thing: Timed) -> pl.DataFrame | None:
     return pl.concat(found, how="diagonal") if found else None
 
 
-def values_by_level(rows: pl.DataFrame, column: str, metric: str) -> dict[str, list[float]]:
+def values_by_level(rows: pl.DataFrame, column: str, metric: str) -> dict[str, NDArray[np.float64]]:
     """Collect a metric's values by the level in `column`, replications in order, missing ones left out."""
     kept = rows.filter(pl.col(metric).is_not_null())
     return {
-        str(level): part[metric].cast(pl.Float64).to_list()
+        str(level): part[metric].cast(pl.Float64).to_numpy()
         for (level,), part in kept.partition_by(column, as_dict=True, maintain_order=True).items()
     }
 

@@ -11,6 +11,7 @@ from lasthop.campaign.plan import MODEL
 from lasthop.report.results import Results
 from lasthop.report.tables import HEADLINE, CellView, Row, TableView, metric_label, number
 from lasthop.results.manifest import Difference
+from lasthop.results.tables import height
 from lasthop.studies.beside import Beside, Side
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.comparison import CENTRES, Agreement, judge
@@ -79,7 +80,7 @@ def _sides(sides: Sequence[Side]) -> TableView:
     def row(side: Side) -> Row:
         identity, host = side.manifest["identity"], side.manifest["host"]
         sets = f"{identity['sets']} × " if identity["sets"] > 1 else ""
-        late = "–" if side.engine == MODEL else f"{side.late_runs} of {side.tables.runs.height}"
+        late = "–" if side.engine == MODEL else f"{side.late_runs} of {height(side.tables.runs)}"
         texts = [f"{sets}{identity['replications']}", str(identity["seed"]), late]
         labels = (side.name, str(side.folder), host.get("guest", host["system"]), identity["lasthop_commit"])
         return labels, [CellView(text) for text in texts]

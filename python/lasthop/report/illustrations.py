@@ -10,6 +10,7 @@ from lasthop.campaign.plan import ChosenRun
 from lasthop.engines.live.engine import LIVE
 from lasthop.metrics import units
 from lasthop.report.results import Results
+from lasthop.results.tables import height, is_empty
 from lasthop.statistics.summary import in_cell
 from lasthop.studies.presentation.spec import FigureSpec
 
@@ -38,8 +39,9 @@ def _median_run(results: Results) -> Iterator[FigureSpec]:
     # Of a space these are the replications of its first point.
     named = in_cell({factor: level for factor, level in first.levels.items() if factor in results.factors})
     own_runs = named & (pl.col("set") == 1) & (pl.col("replication") <= plan.replications)
-    flows = results.flows if results.flows.is_empty() else results.flows.filter(own_runs)
-    if flows.is_empty() or flows.filter(replication=1).height > _MOST_FLOWS or not results.things:
+    flows = results.tables.flows
+    first_flows = 0 if is_empty(flows) else height(flows.filter(own_runs, pl.col("replication") == 1))
+    if not 0 < first_flows <= _MOST_FLOWS or not results.things:
         return
     thing = results.things[0]
     own = thing.rows.filter(own_runs)

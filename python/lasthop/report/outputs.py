@@ -62,20 +62,11 @@ def _statistics(campaign: Campaign, tables: Tables, assets: Assets | None) -> Re
     factors = list(campaign.plan.study.factors)
     summary = summary_of(tables, factors, assets)
     if assets is None:
-        return Results(campaign, tables.flows, summary, tables.pages, tables.shorts, tables.runs)
+        return Results(campaign, tables, summary)
     extra = extra_columns(factors, assets)
     comparison = compare(summary, assets, extra)
     met = agreement(comparison, extra, assets.presentation.misprints, assets.presentation.not_stated)
-    return Results(
-        campaign,
-        tables.flows,
-        summary,
-        tables.pages,
-        runs=tables.runs,
-        assets=assets,
-        comparison=comparison,
-        agreement=met,
-    )
+    return Results(campaign, replace(tables, shorts=None), summary, assets=assets, comparison=comparison, agreement=met)
 
 
 def _summary_of_points(results: Results) -> pl.DataFrame:

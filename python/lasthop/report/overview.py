@@ -121,7 +121,7 @@ def _spread(results: Results, metric: str, rows: pl.DataFrame) -> str:
 def nothing_sent(results: Results) -> bool:
     """Tell whether no run ever sent a packet."""
     runs = results.tables.runs
-    return "packets_sent" in runs.columns and not runs["packets_sent"].sum()
+    return "packets_sent" in runs.collect_schema() and not runs.select(pl.sum("packets_sent")).collect().item()
 
 
 def badges(results: Results) -> Iterator[Badge]:
@@ -159,11 +159,13 @@ def exceptions(claims: Sequence[Outcome]) -> list[tuple[str, str, str]]:
 
 def first_curve(results: Results) -> tuple[str, Figure] | None:
     """Return the first metric of the first curves as a figure with its title."""
-    for spec in results.curves if results.shorts is not None else ():
+    if results.tables.shorts is None:
+        return None
+    for spec in results.curves:
         metric = next(iter(spec.metrics))
         one = replace(spec, metrics={metric: spec.metrics[metric]})
-        assert results.shorts is not None
-        for title, figure in curve_figures(results.shorts, one, results.factors, results.tables.looks):
+        shorts = results.tables.shorts.collect()
+        for title, figure in curve_figures(shorts, one, results.factors, results.tables.looks):
             return title, figure
     return None
 

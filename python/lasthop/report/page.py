@@ -25,12 +25,13 @@ from lasthop.report.interactions import factorial_figures
 from lasthop.report.levels import level_views
 from lasthop.report.overview import asked, badges, change_chart, exceptions, first_curve, nothing_sent, outcome
 from lasthop.report.precision import precision_view, times
-from lasthop.report.results import Results, transfers
+from lasthop.report.results import TRANSFERS, Results
 from lasthop.report.scatter import published_figure
 from lasthop.report.study_tables import levels_table, study_tables
 from lasthop.report.style import Figure
 from lasthop.report.tables import HEADLINE, TableGroup, generic_table, unfinished_table
 from lasthop.report.trace import trace_figure
+from lasthop.results.tables import is_empty
 from lasthop.statistics.summary import generic_summary, in_cell
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.comparison import RULES, Agreement
@@ -142,7 +143,7 @@ def _agreement_tables(agreement: Sequence[Agreement]) -> list[tuple[str, list[tu
 def _without_published(results: Results, assets: Assets) -> list[TableGroup]:
     """Lay out the medians of the cells that no table of the study has."""
     factors = list(results.factors)
-    flows, pages = transfers(results.flows), results.pages
+    flows, pages = results.tables.flows.filter(TRANSFERS), results.tables.pages
     kinds = {table: spec for spec in assets.presentation.tables for table in spec.ids}
     tabled = [
         in_cell(kinds[row["table"]].own_levels(table_levels(row, factors)))
@@ -151,7 +152,7 @@ def _without_published(results: Results, assets: Assets) -> list[TableGroup]:
     ]
     other = ~pl.any_horizontal(pl.lit(value=False), *tabled)
     flows, pages = flows.filter(other), None if pages is None else pages.filter(other)
-    if flows.is_empty() and (pages is None or pages.is_empty()):
+    if is_empty(flows) and (pages is None or is_empty(pages)):
         return []
     method, looks = results.presentation.percentiles, results.tables.looks
     summary = generic_summary(flows, pages, factors, method, HEADLINE, looks=looks)
@@ -160,8 +161,9 @@ def _without_published(results: Results, assets: Assets) -> list[TableGroup]:
 
 def _groups(results: Results) -> list[TableGroup]:
     factors = list(results.factors)
-    if results.shorts is not None:
-        of_hosts = pl.col("flow").is_in(results.shorts["application"].unique().implode())
+    if results.tables.shorts is not None:
+        hosts = results.tables.shorts.select("application").unique().collect()["application"]
+        of_hosts = pl.col("flow").is_in(hosts.implode())
         background = results.summary.filter(~of_hosts)
         tables = [generic_table(results.summary.filter(of_hosts), factors, "Short flows, medians over replications")]
         return tables if background.is_empty() else [*tables, generic_table(background, factors, "Background")]
@@ -197,7 +199,7 @@ class _Sections:
         # With levels that the study does not know, each is a design of its own: a table has them side by side.
         known = results.assets is not None and not extra_columns(list(results.factors), results.assets)
         factorial = factorial_figures(results.summary, results.assets) if results.assets and known else ()
-        curves = () if results.shorts is None else _curves(results.shorts, results)
+        curves = () if results.tables.shorts is None else _curves(results.tables.shorts.collect(), results)
         single = _of_single_flows(results)
         boxes = [
             (section.title, [FigureView(title, "", figure) for title, figure in section.figures], section.left_out)
@@ -231,7 +233,7 @@ _FACTORIAL_CAPTION = "Parallel lines: each factor acts on its own. Lines that cr
 _CURVES_CAPTION = "Marks are means over the replications, bars their 90 % intervals."
 _BOXES_CAPTION = (
     "Boxes span the quartiles over the replications, whiskers reach to the least and the greatest value, "
-    "dots are the replications."
+    "dots are the replications, at most 1000 for each box."
 )
 _CHANGES_CAPTION = (
     "A mark for each combination of the other factors and each flow: the mean difference in replications of the same "
@@ -270,15 +272,15 @@ def _context(results: Results) -> dict[str, Any]:
         "exceptions": exceptions(results.claims),
         "chart": chart,
         "levels": level_views(cells, results.factors),
-        "unfinished": unfinished_table(results.flows, results.pages, factors)
-        if single and results.shorts is None
+        "unfinished": unfinished_table(results.tables.flows, results.tables.pages, factors)
+        if single and results.tables.shorts is None
         else None,
         "claims": claims_view(results.claims),
         "forests": forests(sections.found, results.things, campaign.plan.seed),
         "boxes": sections.boxes,
         "curves": sections.curves,
         "factorial": sections.factorial,
-        "traces": list(trace_figures(results)) if single and results.shorts is None else [],
+        "traces": list(trace_figures(results)) if single and results.tables.shorts is None else [],
         "cells": cells,
         "first_scenario": json.dumps(json.loads(cells[0].scenario), indent=2),
         "facts": _facts(results),
@@ -289,7 +291,7 @@ def _context(results: Results) -> dict[str, Any]:
         "percentiles": presentation.percentiles,
         "compared": results.assets is not None,
         "of_runs": presentation.of_runs,
-        "pages": results.pages is not None,
+        "pages": results.tables.pages is not None,
         "agreement": _agreement_tables(results.agreement),
         "rms": [f"{row.what} {row.rms:.3f}" for row in results.agreement if row.rms is not None],
         "misprints": bool(presentation.misprints),

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from lasthop.answer.sections import WHO, sections
+from lasthop.answer.sections import REPLICATION, WHO, Section, sections
 from lasthop.campaign.campaign import Campaign
-from lasthop.results.manifest import looks_of
 from lasthop.results.tables import Tables
 from lasthop.studies.beside import Beside
 from lasthop.studies.catalogue import Assets
@@ -29,9 +28,8 @@ class Timed:
     rows: pl.DataFrame
 
 
-def transfers(flows: pl.DataFrame) -> pl.DataFrame:
-    """Return the flows that stand for themselves: all but the connections of page loads."""
-    return flows.filter(pl.col("application") == pl.col("flow"))
+TRANSFERS = pl.col("application") == pl.col("flow")
+"""True of the flows that stand for themselves: all but the connections of page loads."""
 
 
 def timed(flows: pl.DataFrame, pages: pl.DataFrame | None) -> list[Timed]:
@@ -42,15 +40,19 @@ def timed(flows: pl.DataFrame, pages: pl.DataFrame | None) -> list[Timed]:
     if pages is not None:
         loads = pages.with_columns(role=pl.col("page"))
         found.append(Timed("Page loads", "response_time_s", loads))
-    tcp = transfers(flows).filter(pl.col("protocol") == "tcp")
+    tcp = flows.filter(TRANSFERS, pl.col("protocol") == "tcp")
     return _with_values([*found, Timed("Transfers", "elapsed_s", tcp)])
 
 
-def headlines(tables: Tables) -> list[Timed]:
+def headlines(found: Sequence[Section]) -> list[Timed]:
     """Return what levels are compared by where nothing else is asked for, as `lasthop summary` does."""
     things = [
-        Timed(section.title, one.metric, one.rows.with_columns(role=pl.col(WHO)))
-        for section in sections(tables)
+        Timed(
+            section.title,
+            one.metric,
+            one.rows.select(*section.factors, *REPLICATION, pl.col(WHO).alias("role"), one.metric),
+        )
+        for section in found
         for one in section.compared
     ]
     return _with_values(things)
@@ -75,11 +77,8 @@ class Results:
     """The records of a campaign and what was made of them; `comparison` and `assets` belong to a published study."""
 
     campaign: Campaign
-    flows: pl.DataFrame
+    tables: Tables
     summary: pl.DataFrame
-    pages: pl.DataFrame | None = None
-    shorts: pl.DataFrame | None = None
-    runs: pl.DataFrame = field(default_factory=pl.DataFrame)
     assets: Assets | None = None
     comparison: pl.DataFrame | None = None
     agreement: Sequence[Agreement] = field(default_factory=list)
@@ -96,18 +95,21 @@ class Results:
         return self.campaign.plan.study.factors
 
     @functools.cached_property
-    def tables(self) -> Tables:
-        """All records."""
-        return Tables(self.flows, self.runs, self.pages, self.shorts, looks_of(self.campaign.manifest))
+    def sections(self) -> list[Section]:
+        """The headline metrics."""
+        return sections(self.tables)
 
     @functools.cached_property
     def things(self) -> list[Timed]:
         """What is shown of levels: what the study prints, or else the headline metrics."""
         factorial = self.presentation.factorial
         if self.presentation.of_runs and factorial is not None:
-            rows = self.tables.runs.with_columns(role=pl.lit("all"))
+            rows = self.tables.runs.with_columns(role=pl.lit("all")).collect()
             return [Timed("Runs", metric, rows) for metric in factorial.metrics]
-        return timed(self.flows, self.pages) if self.assets is not None else headlines(self.tables)
+        if self.assets is None:
+            return headlines(self.sections)
+        pages = None if self.tables.pages is None else self.tables.pages.collect()
+        return timed(self.tables.flows.collect(), pages)
 
     @property
     def presentation(self) -> Presentation:

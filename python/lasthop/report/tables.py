@@ -128,13 +128,13 @@ def generic_table(
     return TableGroup(title, [TableView("Medians", head, len(factors) + 1, fields)])
 
 
-def unfinished_table(flows: pl.DataFrame, pages: pl.DataFrame | None, factors: Sequence[str]) -> TableView | None:
+def unfinished_table(flows: pl.LazyFrame, pages: pl.LazyFrame | None, factors: Sequence[str]) -> TableView | None:
     """List page loads and flows that did not complete, counted by cell, role and outcome; `None` if all did."""
     columns = [factor_column(factor) for factor in factors]
     rows = []
     frames = [] if pages is None else [pages.with_columns(role=pl.format("{} (page load)", "page"))]
     for frame in (*frames, flows):
         unfinished = frame.filter(pl.col("outcome") != COMPLETED)
-        counts = unfinished.group_by([*columns, "role", "outcome"], maintain_order=True).len()
+        counts = unfinished.group_by([*columns, "role", "outcome"], maintain_order=True).len().collect()
         rows += [(tuple(str(v) for v in row[:-1]), [CellView(str(row[-1]))]) for row in counts.iter_rows()]
     return TableView("", [*factors, "flow", "outcome", "number"], len(factors) + 2, rows) if rows else None

@@ -96,17 +96,43 @@ def empty(folder: Path) -> None:
         pass
 
 
+def scan_rows(file: Path) -> pl.LazyFrame:
+    """Return a table of a results folder, to read parts of it; raise `InputError` if it is not as it was written."""
+    check_table(file)
+    with _failures_told(file):
+        rows = pl.scan_parquet(file, glob=False)
+        rows.collect_schema()
+        return rows
+
+
 def read_rows(file: Path) -> pl.DataFrame:
-    """Read a table of a results folder; raise `InputError` if it cannot be read."""
+    """Read a table of a results folder; raise `InputError` if it is not as it was written."""
+    with _failures_told(file):
+        return scan_rows(file).collect()
+
+
+def check_table(file: Path) -> None:
+    """Raise `InputError` if a table is not what the manifest beside it says."""
+    known = (read_manifest(file.parent) or {}).get("tables", {}).get(file.name)
+    with _failures_told(file):
+        if known not in (None, digest(file)):
+            raise _damaged(file, "its SHA-256 is not that in the manifest")
+
+
+@contextmanager
+def _failures_told(file: Path) -> Iterator[None]:
     try:
-        return pl.read_parquet(file, glob=False)
+        yield
     except OSError as error:
         raise InputError(f"Cannot read {file}: {error.strerror or error}.") from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise InputError(
-            f"{file} is damaged ({str(error).splitlines()[0]}). Repeat the command that made it: what is in {STORE} is "
-            "not run again."
-        ) from error
+        raise _damaged(file, str(error).splitlines()[0]) from error
+
+
+def _damaged(file: Path, reason: str) -> InputError:
+    return InputError(
+        f"{file} is damaged ({reason}). Repeat the command that made it: what is in {STORE} is not run again."
+    )
 
 
 def digest(file: Path) -> str:

@@ -17,7 +17,7 @@ _RATES = {
 }
 
 
-def with_rates(shorts: pl.DataFrame) -> pl.DataFrame:
+def with_rates(shorts: pl.LazyFrame) -> pl.LazyFrame:
     """Add the rates of events as columns; null where nothing was sent."""
     return shorts.with_columns(
         pl.when(pl.col(whole) > 0).then(pl.col(events) / pl.col(whole)).alias(rate)

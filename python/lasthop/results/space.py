@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lasthop import _core
 from lasthop.scenario.points import KEY
-from lasthop.results.folder import RUNS, read_manifest, read_rows
+from lasthop.results.folder import RUNS, read_manifest, scan_rows
 
 LOG = "log"
 _POINT = "_point"
@@ -65,26 +65,27 @@ class Space:
 
     ranges: Mapping[str, Range]
 
-    def folded(self, frame: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    def folded(self, frame: pl.LazyFrame, runs: pl.LazyFrame) -> pl.LazyFrame:
         """Return records in which every point is a replication, for what compares named levels.
 
         Replications count over all points, so that those of a number met the same point.
         """
-        columns = [name for name in self.ranges if name in frame.columns]
+        columns = [name for name in self.ranges if name in frame.collect_schema()]
         if not columns:
             return frame
-        if frame.is_empty():
+        if frame.head(1).collect().is_empty():  # then the columns have no types
             return frame.drop(columns)
         points = runs.select(columns).unique(maintain_order=True).with_row_index(_POINT)
+        most = runs.select(pl.max("replication")).collect().item()
         found = frame.join(points, on=columns, how="left", maintain_order="left", nulls_equal=True)
-        number = pl.col(_POINT).cast(pl.Int64) * runs["replication"].max() + pl.col("replication")
+        number = pl.col(_POINT).cast(pl.Int64) * most + pl.col("replication")
         return found.with_columns(replication=number).drop(_POINT, *columns)
 
-    def places(self, runs: pl.DataFrame, over: Range) -> pl.DataFrame:
+    def places(self, runs: pl.LazyFrame, over: Range) -> pl.DataFrame:
         """Return the level `AT` of a range for each `set` and `replication` of the folded records."""
         column = next(name for name, one in self.ranges.items() if one.name == over.name)
         known = self.folded(runs.with_columns(pl.col(column).alias(AT)), runs)
-        return known.select("set", "replication", AT).unique(maintain_order=True)
+        return known.select("set", "replication", AT).unique(maintain_order=True).collect()
 
 
 def read_space(folder: Path) -> Space:
@@ -103,11 +104,11 @@ def space_lines(folder: Path) -> list[str]:
     ranges = read_space(folder).ranges
     if not ranges:
         return []
-    runs = read_rows(folder / RUNS).select(list(ranges))
+    points = scan_rows(folder / RUNS).select(list(ranges)).unique().collect()
     place = shlex.quote(str(folder))
     first = next(iter(ranges.values())).name
     said = (
-        f"Each of the {runs.n_unique()} points in the space of {', '.join(one.name for one in ranges.values())} counts "
+        f"Each of the {points.height} points in the space of {', '.join(one.name for one in ranges.values())} counts "
         f"as a replication here. See 'lasthop sensitivity {place} --metric NAME' and 'lasthop plot {place} --x "
         f"{first}'."
     )

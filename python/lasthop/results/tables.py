@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, read_manifest, read_rows
+from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, read_manifest, scan_rows
 from lasthop.results.manifest import looks_of
 from lasthop.results.shorts import with_rates
 from lasthop.results.space import read_space
@@ -22,18 +22,18 @@ def factor_column(factor: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The records of a campaign."""
+    """The records of a campaign. They may be larger than memory, so take only the columns that are needed."""
 
-    flows: pl.DataFrame
-    runs: pl.DataFrame
-    pages: pl.DataFrame | None
-    shorts: pl.DataFrame | None
+    flows: pl.LazyFrame
+    runs: pl.LazyFrame
+    pages: pl.LazyFrame | None
+    shorts: pl.LazyFrame | None
     looks: int = 1
     """By how many looks the error of an interval is shared: more than one of a campaign that stopped when precise."""
 
     @classmethod
     def read(cls, folder: Path) -> Tables:
-        """Read them from a results folder; of a space, every point is a replication."""
+        """Open those of a results folder; of a space, every point is a replication."""
         tables, space = cls.read_points(folder), read_space(folder)
         runs = tables.runs
         pages, shorts = (None if t is None else space.folded(t, runs) for t in (tables.pages, tables.shorts))
@@ -42,12 +42,22 @@ class Tables:
 
     @classmethod
     def read_points(cls, folder: Path) -> Tables:
-        """Read them from a results folder as they are."""
-        pages, shorts = (read_rows(folder / name) if (folder / name).is_file() else None for name in (PAGES, SHORTS))
+        """Open those of a results folder as they are."""
+        pages, shorts = (scan_rows(folder / name) if (folder / name).is_file() else None for name in (PAGES, SHORTS))
         return cls(
-            read_rows(folder / FLOWS),
-            read_rows(folder / RUNS),
+            scan_rows(folder / FLOWS),
+            scan_rows(folder / RUNS),
             pages,
             None if shorts is None else with_rates(shorts),
             looks_of(read_manifest(folder)),
         )
+
+
+def height(rows: pl.LazyFrame) -> int:
+    """Return the number of rows."""
+    return int(rows.select(pl.len()).collect().item())
+
+
+def is_empty(rows: pl.LazyFrame) -> bool:
+    """Tell whether there is no row. Then the columns have no types."""
+    return rows.head(1).collect().is_empty()

@@ -38,7 +38,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop.errors import InputError, nearest
-from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, read_manifest, read_rows
+from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, read_manifest, read_rows, scan_rows
 from lasthop.results.manifest import looks_of
 from lasthop.results.shorts import with_rates
 from lasthop.results.space import read_space
@@ -161,7 +161,7 @@ def read_table(source: Path, response: str, only: Sequence[str] = (), role: str 
     if source.is_dir():
         table = from_folder(source, response, role)
         space = read_space(source)
-        folded = space.folded(table.frame, read_rows(source / RUNS))
+        folded = space.folded(table.frame.lazy(), scan_rows(source / RUNS)).collect()
         candidates = [name for name in table.candidates if name not in space.ranges]
         names = tuple(one.name for one in space.ranges.values())
         table = replace(table, frame=folded, candidates=candidates, ranges=names)
@@ -190,7 +190,7 @@ def from_folder(folder: Path, response: str, role: str | None, option: str = "--
         )
     tables = {name: _read_parquet(folder / name) for name in _WHO if (folder / name).is_file()}
     if SHORTS in tables:
-        tables[SHORTS] = with_rates(tables[SHORTS])
+        tables[SHORTS] = with_rates(tables[SHORTS].lazy()).collect()
     runs = tables[RUNS]
     factors = runs.columns[: runs.columns.index("set")]
     keys = [*factors, *REPLICATION_COLUMNS]

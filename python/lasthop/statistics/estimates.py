@@ -32,6 +32,8 @@ ROUNDING = 1e-9
 """Relative size of values that rounding errors may reach."""
 
 _RESAMPLES = 2000
+_DRAWN_AT_ONCE = 250_000
+"""Values that are resampled together."""
 _EXACT, _EXACT_WITH_TIES = 50, 13
 """Up to so many pairs the signed-rank test is exact. scipy.stats.wilcoxon draws the same lines."""
 
@@ -156,9 +158,11 @@ def median_interval(values: ArrayLike, seed: int, confidence: float = 0.95) -> I
     middle = float(np.median(array))
     if array.size == 1 or np.all(array == array[0]):
         return Interval(middle, middle, middle)
-    resamples = array[np.random.default_rng(seed).integers(0, array.size, (_RESAMPLES, array.size))]
+    random, medians = np.random.default_rng(seed), np.empty(_RESAMPLES)
+    for some in np.array_split(medians, math.ceil(_RESAMPLES * array.size / _DRAWN_AT_ONCE)):
+        some[:] = np.median(array[random.integers(0, array.size, (some.size, array.size))], axis=-1)
     tail = (1 - confidence) / 2
-    low, high = np.quantile(np.median(resamples, axis=-1), [tail, 1 - tail])
+    low, high = np.quantile(medians, [tail, 1 - tail])
     return Interval(middle, float(low), float(high))
 
 

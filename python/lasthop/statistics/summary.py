@@ -16,8 +16,9 @@ statistics. See `lasthop.statistics.estimates`.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -45,6 +46,9 @@ NUMBERS: dict[str, pl.DataType] = {
     **dict.fromkeys(INTERVAL, pl.Float64()),
 }
 _NOT_METRICS = {"set", "replication", "start_s"}
+_ROW = "_row"
+_READ_AT_ONCE = 250_000
+"""Values that are in memory together."""
 _HOSTS = "application"
 """The column of `shorts.parquet` that names the hosts."""
 
@@ -75,20 +79,20 @@ def for_each_level(
     )
 
 
-def metric_columns(flows: pl.DataFrame, factors: Sequence[str]) -> list[str]:
+def metric_columns(flows: pl.LazyFrame, factors: Sequence[str]) -> list[str]:
     """Return the numeric columns that are measurements."""
     skip = _NOT_METRICS | {factor_column(factor) for factor in factors}
-    return [name for name, dtype in flows.schema.items() if dtype.is_numeric() and name not in skip]
+    return [name for name, dtype in flows.collect_schema().items() if dtype.is_numeric() and name not in skip]
 
 
 def generic_summary(
-    flows: pl.DataFrame,
-    pages: pl.DataFrame | None,
+    flows: pl.LazyFrame,
+    pages: pl.LazyFrame | None,
     factors: Sequence[str],
     method: PercentileMethod = "linear",
     only: Collection[str] | None = None,
     *,
-    shorts: pl.DataFrame | None = None,
+    shorts: pl.LazyFrame | None = None,
     looks: int = 1,
 ) -> pl.DataFrame:
     """Compute the statistics of every metric for every page, short flow and role in every cell.
@@ -99,13 +103,13 @@ def generic_summary(
     parts: list[pl.DataFrame] = []
     frames = [(frame, who) for frame, who in ((pages, "page"), (shorts, _HOSTS), (flows, "role")) if frame is not None]
     names = [*factors, "flow"]
-    numeric = {c: kind for frame, _ in frames for c, kind in frame.schema.items() if c in columns and kind.is_numeric()}
+    schemas = [frame.collect_schema() for frame, _ in frames]
+    numeric = {c: kind for schema in schemas for c, kind in schema.items() if c in columns and kind.is_numeric()}
     kinds = [numeric.get(column, pl.String()) for column in (*columns, "flow")]
     for frame, who in frames:
         metrics = [metric for metric in metric_columns(frame, factors) if only is None or metric in only]
-        groups = frame.partition_by([*columns, who], as_dict=True, maintain_order=True)
-        for group, rows in groups.items() if metrics else ():
-            lines = describe(rows, metrics, method, ends_of_mean=who == _HOSTS, looks=looks)
+        described = functools.partial(describe, method=method, ends_of_mean=who == _HOSTS, looks=looks)
+        for group, lines in by_group(frame, [*columns, who], metrics, described):
             labels = [
                 pl.lit(level, dtype=kind).alias(name) for name, kind, level in zip(names, kinds, group, strict=True)
             ]
@@ -114,6 +118,23 @@ def generic_summary(
     whole = pl.concat([pl.DataFrame(schema=schema), *parts])
     rounded = [pl.Series(name, [round(value, DIGITS) for value in whole[name]]) for name in FLOATS]
     return whole.with_columns(rounded).with_columns(pl.col(FLOATS).fill_nan(None))
+
+
+def by_group(
+    frame: pl.LazyFrame, keys: Sequence[str], metrics: Sequence[str], described: Callable[..., pl.DataFrame]
+) -> Iterator[tuple[tuple[object, ...], pl.DataFrame]]:
+    """Yield what is `described` of the metrics in each group of rows with equal `keys`; read few columns at a time."""
+    groups = frame.select(keys).collect().with_row_index(_ROW).group_by(keys, maintain_order=True).agg(pl.col(_ROW))
+    at_once = max(1, _READ_AT_ONCE // max(1, int(groups[_ROW].list.len().sum())))
+    found: list[list[pl.DataFrame]] = [[] for _ in range(groups.height)]
+    for start in range(0, len(metrics), at_once):
+        metrics_read = metrics[start : start + at_once]
+        rows = frame.select("set", *metrics_read).collect()
+        for lines, places in zip(found, groups[_ROW], strict=True):
+            lines.append(described(rows[places], metrics_read))
+    for group, lines in zip(groups.select(keys).iter_rows(), found, strict=True):
+        if lines:
+            yield group, pl.concat(lines)
 
 
 def describe(

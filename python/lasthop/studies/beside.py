@@ -17,7 +17,7 @@ from lasthop import _core
 from lasthop.campaign.plan import Plan
 from lasthop.errors import InputError
 from lasthop.results.manifest import Difference, differences_of, finished
-from lasthop.results.tables import Tables
+from lasthop.results.tables import Tables, height
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.comparison import Agreement, agreement, compare
 from lasthop.studies.summary import extra_columns, key_columns, summary_of
@@ -46,7 +46,7 @@ class Side:
     def late_runs(self) -> int:
         """How many runs were too late to be valid."""
         runs = self.tables.runs
-        return runs.filter(~pl.col("valid")).height if "valid" in runs.columns else 0
+        return height(runs.filter(~pl.col("valid"))) if "valid" in runs.collect_schema() else 0
 
 
 def read_side(folder: Path, plan: Plan) -> Side:

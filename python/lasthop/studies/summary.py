@@ -77,7 +77,8 @@ def summary_of(tables: Tables, factors: Sequence[str], assets: Assets | None) ->
     """Compute the statistics of finished results: those of a study's tables, or of every metric."""
     if assets is None:
         return generic_summary(tables.flows, tables.pages, factors, shorts=tables.shorts, looks=tables.looks)
-    return study_summary(tables.flows, tables.pages, factors, assets, tables.runs, looks=tables.looks)
+    pages = None if tables.pages is None else tables.pages.collect()
+    return study_summary(tables.flows.collect(), pages, factors, assets, tables.runs.collect(), looks=tables.looks)
 
 
 class _Cells:

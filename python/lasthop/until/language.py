@@ -37,8 +37,8 @@ _RANGE = (50.0, 99.99)
 def known_metrics() -> Sequence[str]:
     """Return the metrics that records may have."""
 
-    def row(table: str) -> pl.DataFrame:
-        return pl.DataFrame({name: ["-"] if name in _TEXTS else [0.0] for name in dictionary()[table]})
+    def row(table: str) -> pl.LazyFrame:
+        return pl.LazyFrame({name: ["-"] if name in _TEXTS else [0.0] for name in dictionary()[table]})
 
     return metrics_of(Tables(row("flows"), row("runs"), row("pages"), with_rates(row("shorts"))))
 

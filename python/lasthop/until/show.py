@@ -47,7 +47,8 @@ def precision_table(conditions: Sequence[Condition], tables: Tables) -> pl.DataF
     the interval is that of the last look. `precision` is the distance of the value to the farther end of its interval:
     as a share of the value if the condition is relative, else in the metric's unit; null if it is unknown.
     """
-    factors = tables.runs.columns[: tables.runs.columns.index("set")]
+    columns = tables.runs.collect_schema()
+    factors = columns.names()[: columns.names().index("set")]
     rows = []
     for condition in conditions:
         for found in values_of(condition, tables):
@@ -61,7 +62,7 @@ def precision_table(conditions: Sequence[Condition], tables: Tables) -> pl.DataF
             own = (condition.text, condition.metric, condition.statistic, value, found.values.size)
             ends = (unit_of(condition.metric), low, high, reached if math.isfinite(reached) else None)
             rows.append([*found.levels, found.who[1], *own, *ends, met])
-    levels = tables.runs.select(factors).schema
+    levels = {name: columns[name] for name in factors}
     return pl.DataFrame(rows, schema={**levels, **_SCHEMA}, orient="row").with_columns(
         pl.col(pl.Float64).fill_nan(None)
     )

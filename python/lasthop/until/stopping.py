@@ -73,8 +73,9 @@ def _by_levels(cells: Sequence[_core.Cell]) -> dict[Levels, list[int]]:
 
 
 def _tables(records: Mapping[str, pl.DataFrame]) -> Tables:
-    pages, shorts = (None if (frame := records[name]).is_empty() else frame for name in ("pages", "shorts"))
-    return Tables(records["flows"], records["runs"], pages, None if shorts is None else with_rates(shorts))
+    pages, shorts = (None if (frame := records[name]).is_empty() else frame.lazy() for name in ("pages", "shorts"))
+    flows, runs = records["flows"].lazy(), records["runs"].lazy()
+    return Tables(flows, runs, pages, None if shorts is None else with_rates(shorts))
 
 
 def _by_flow(section: Section, rows: pl.DataFrame, metric: str) -> Iterator[Values]:

@@ -54,7 +54,7 @@ class Records:
         files = {name: folder / file for name, file in _FILES.items()}
         tables = {name: read_rows(file) for name, file in files.items() if file.is_file()}
         if "shorts" in tables:
-            tables["shorts"] = with_rates(tables["shorts"])
+            tables["shorts"] = with_rates(tables["shorts"].lazy()).collect()
         return cls(tables, factors, looks_of(read_manifest(folder)))
 
     def _own(self, table: pl.DataFrame) -> pl.DataFrame:
