@@ -1,11 +1,12 @@
-//! What every part of lasthop speaks: integer-nanosecond time, rates and sizes, packets,
-//! events and named random streams. Nothing here reads a clock or draws from a global generator.
+//! What every part of lasthop speaks: integer-nanosecond time, rates and sizes, packets, events, named random streams
+//! and faults of configurations. Nothing here reads a clock or draws from a global generator.
 
 pub mod amount;
 pub mod dist;
 pub mod drop_cause;
 pub mod dscp;
 pub mod event;
+pub mod faults;
 pub mod packet;
 pub mod rng;
 pub mod time;
@@ -18,6 +19,7 @@ pub use dscp::Dscp;
 pub use event::{
     FlowInfo, HttpEvent, Observer, PacketEvent, Protocol, QueueDepth, RetransmissionKind, TcpEvent, UndoCause,
 };
+pub use faults::{Fault, Faults};
 pub use packet::{
     Body, Datagram, Direction, Ecn, Flags, FlowId, Host, Packet, PacketArena, PacketId, SackBlock, SackList,
     Segment, Timestamps,

@@ -277,6 +277,8 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// Largest window in segments: more than any real path holds, and far from overflow.
+    pub const WINDOW_MAX: u32 = 1_000_000;
     /// IPv4 and TCP headers without options.
     pub const BASE_HEADER_BYTES: u32 = 40;
     /// The timestamps option with its two no-operation bytes.

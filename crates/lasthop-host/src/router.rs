@@ -11,14 +11,11 @@ use crate::netlink::{Destination, Netlink};
 use crate::qdisc;
 use crate::tun::Tun;
 use lasthop_core::{Host, Seed};
-use lasthop_link::{ErrorConfig, PathConfig};
+use lasthop_link::PathConfig;
 use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 use nix::net::if_::if_nametoindex;
 use std::fs;
 use std::io;
-
-/// What precedes the key that a scenario ought not to have.
-const REFUSED: &str = "router.implementation = \"linux\"";
 
 /// Linux between the hosts; it is gone when this is dropped.
 #[derive(Debug)]
@@ -59,7 +56,7 @@ impl LinuxRouter {
         new_network()?;
         sysctl("ipv4/ip_forward", "1")?;
         let netlink = Netlink::open().context("cannot open a netlink socket")?;
-        let loss = scenario.errors.as_ref().map(ErrorConfig::linux_loss).transpose().context(REFUSED)?;
+        let loss = scenario.errors.as_ref().map(|errors| errors.packet_error_probability);
         let side = |host, name, path: &PathConfig, stream| -> Result<Side, Error> {
             let tun = Tun::create(name).context("cannot make a TUN device of the router")?;
             let index = if_nametoindex(name).context("cannot find a TUN device of the router")?;
@@ -68,7 +65,7 @@ impl LinuxRouter {
                 // Hosts of a run speak IPv4; with IPv6 Linux would send packets of its own.
                 sysctl(&format!("{device}/disable_ipv6"), "1")?;
             }
-            let queues = path.linux_queues(scenario.mtu).context(REFUSED)?;
+            let queues = path.linux_queues(scenario.mtu);
             let drawn_from = seed.stream(stream).bits();
             let set_up = || {
                 netlink.configure(index, scenario.mtu.0 as u32)?;

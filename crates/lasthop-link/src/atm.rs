@@ -9,11 +9,12 @@
 
 use std::collections::VecDeque;
 
-use lasthop_core::{Bytes, DropCause, Duration, Instant, Observer, PacketArena, PacketId, Probability, Rate};
+use lasthop_core::{
+    Bytes, DropCause, Duration, Faults, Instant, Observer, PacketArena, PacketId, Probability, Rate,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ConfigError, Faults};
 use crate::link::discard;
 
 #[cfg(test)]
@@ -81,23 +82,18 @@ impl AtmConfig {
         self.rate.bits_per_second() as f64 * f64::from(ip_bytes) * 8.0 / wire_bits as f64
     }
 
-    /// Checks what would make the switch useless: a buffer that holds no packet of `mtu` bytes, a rate at
-    /// which a cell takes no time.
-    pub fn validate(&self, mtu: Bytes) -> Result<(), Vec<ConfigError>> {
-        let mut faults = Faults::default();
-        let cells = self.cells(mtu.0 as u32);
-        faults.check(self.buffer_cells >= cells, "buffer_cells", || {
-            format!(
-                "{} cells never hold a packet of {mtu}, which has {cells}; give room for one",
-                self.buffer_cells
-            )
+    /// Finds what would make the switch useless: a buffer that holds no packet of `mtu` bytes, a rate at which a cell
+    /// takes no time.
+    pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
+        let (buffer, cells) = (self.buffer_cells, self.cells(mtu.0 as u32));
+        faults.require(buffer >= cells, "buffer_cells", || {
+            format!("{buffer} cells never hold a packet of {mtu}, which has {cells}; give room for one")
         });
         for (key, rate) in [("rate", self.rate), ("access_rate", self.access_rate)] {
-            faults.check(cell_time(rate) > 0, key, || {
+            faults.require(cell_time(rate) > 0, key, || {
                 format!("\"{rate}\" is too fast for cells to take time; lower it")
             });
         }
-        faults.result()
     }
 }
 
@@ -213,7 +209,7 @@ impl Owners {
 
 impl AtmSwitch {
     /// A switch with an access link for each of `connections`. `config` must have passed
-    /// [`AtmConfig::validate`].
+    /// [`AtmConfig::check`].
     pub fn new(config: &AtmConfig, connections: usize) -> Self {
         let owners = matches!(config.discard, Discard::Selective { .. }).then(|| Owners {
             order: VecDeque::with_capacity(config.buffer_cells as usize),

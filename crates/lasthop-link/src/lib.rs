@@ -34,7 +34,7 @@
 
 mod atm;
 mod codel;
-pub mod config;
+mod config;
 mod course;
 mod discipline;
 mod drop_tail;
@@ -50,11 +50,9 @@ mod router;
 mod testing;
 
 pub use atm::{AtmConfig, AtmSwitch, Discard};
-pub use config::htb::{ClassConfig, HtbConfig, MatchConfig, Transport};
-pub use config::linux::LinuxQueues;
 pub use config::{
-    ArqConfig, BufferRelease, ConfigError, Discipline, ErrorConfig, LinkChange, LinkConfig, PathConfig,
-    QueueConfig, RedConfig, Start, StateLookup,
+    ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, HtbConfig, LinkChange, LinkConfig,
+    LinuxQueues, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup, Transport,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use opportunities::{Schedule, ScheduleError};

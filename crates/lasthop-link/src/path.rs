@@ -34,8 +34,8 @@ pub struct Path {
 }
 
 impl Path {
-    /// An empty path for packets of up to `mtu` bytes. `config` must have passed [`PathConfig::validate`] and `errors`
-    /// [`ErrorConfig::validate`]. Random numbers come from the streams `link.state.good` and
+    /// An empty path for packets of up to `mtu` bytes. `config` must have passed [`PathConfig::check`] and `errors`
+    /// [`ErrorConfig::check`]. Random numbers come from the streams `link.state.good` and
     /// `link.state.bad` (the same states in both directions), `link.overhead` (the same in both),
     /// `link.down.error` and `red.down`, or `link.up.error` and `red.up`; with classes from `red.down.<class>`
     /// for each.

@@ -4,10 +4,10 @@ use std::fmt::Display;
 
 use lasthop_core::{Bytes, Duration, Rate};
 use lasthop_link::{PathConfig, Schedule};
-use lasthop_tcp::Profile;
+use lasthop_tcp::{Profile, RULES, TcpConfig};
 use lasthop_traffic::FlowConfig;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::tree::{Entry, NAME, Node, Value};
 use crate::types;
@@ -102,6 +102,26 @@ pub fn complete(tree: &mut Node) -> Vec<Assumption> {
         assume.time_limit();
     }
     assume.list
+}
+
+/// Lets the switches that only the profile sets follow those that are stated: without SACK there are no D-SACKs.
+pub fn switches(scenario: &mut Node) -> Vec<Assumption> {
+    let read = |scenario: &Node| TcpConfig::deserialize(scenario.get("tcp")?.to_toml()).ok();
+    let mut followed = Vec::new();
+    let Some(mut tcp) = read(scenario) else { return followed };
+    for rule in &RULES {
+        let key = format!("tcp.{}", rule.key);
+        let is_stated = scenario.at(&key).is_some_and(|switch| switch.span.is_some());
+        let Some(off) = Node::literal(rule.off).filter(|_| rule.is_broken(&tcp) && !is_stated) else {
+            continue;
+        };
+        let cause = rule.cause();
+        let value = scenario.at(&format!("tcp.{cause}")).map(Node::shown).unwrap_or_default();
+        followed.push(Assumption::new(key, off.shown(), format!("follows {cause} = {value}")));
+        scenario.set(&["tcp", rule.key], off);
+        tcp = read(scenario).unwrap_or(tcp);
+    }
+    followed
 }
 
 struct Assume<'a> {

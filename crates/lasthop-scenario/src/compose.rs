@@ -1,5 +1,6 @@
 //! The scenario of a cell: profile, then base, then the levels.
 
+use lasthop_core::Fault;
 use lasthop_tcp::Profile;
 use serde::Deserialize;
 
@@ -9,7 +10,6 @@ use crate::error::Problem;
 use crate::notes::notes;
 use crate::schema;
 use crate::source::Sources;
-use crate::tcp;
 use crate::tree::{Node, Value};
 use crate::types::Scenario;
 use crate::validate::validate;
@@ -61,21 +61,21 @@ pub fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources, guessed: &
         }
         guessed.extend(fault.is_guess().then_some(path));
     }
-    composed.assumed.extend(tcp::follow(&mut merged));
+    composed.assumed.extend(assume::switches(&mut merged));
     let problem_at =
-        |(path, reason): (String, String)| Problem::new(merged.span_of(&path), format!("`{path}`: {reason}"));
+        |Fault { key, message }| Problem::new(merged.span_of(&key), format!("`{key}`: {message}"));
     let scenario: Scenario = match serde_path_to_error::deserialize(merged.to_toml()) {
         Ok(scenario) => scenario,
         Err(error) if guessed.is_empty() => {
-            let (path, reason) = (error.path().to_string(), error.inner().message().to_owned());
-            composed.problems.push(problem_at((path, reason)));
+            let (key, message) = (error.path().to_string(), error.inner().message().to_owned());
+            composed.problems.push(problem_at(Fault { key, message }));
             return composed;
         }
         Err(_) => return composed,
     };
     let faults = validate(&scenario).into_iter();
     let own = |path: &str| !is_copy(path) && !guessed.iter().any(|faulty| may_come_of(path, faulty));
-    composed.problems.extend(faults.filter(|(path, _)| own(path)).map(problem_at));
+    composed.problems.extend(faults.filter(|fault| own(&fault.key)).map(problem_at));
     if composed.problems.is_empty() && guessed.is_empty() {
         composed.notes = notes(&scenario).into_iter().map(problem_at).collect();
         composed.unmodelled = scenario.unmodelled().map(problem_at);

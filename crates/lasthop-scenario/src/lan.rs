@@ -1,13 +1,13 @@
 //! Streams of datagrams that a host offers its network: more than it can carry would wait there without end.
 
 use lasthop_core::packet::Datagram;
-use lasthop_core::{Distribution, Duration, Rate};
+use lasthop_core::{Distribution, Duration, Faults, Rate};
 use lasthop_traffic::{ConstantUdpConfig, FlowConfig};
 
 use crate::types::{Scenario, Topology};
 
 /// Checks that the streams fit the network of the host that sends them, each by itself and all that may send at once.
-pub fn streams_fit(scenario: &Scenario) -> Result<(), (String, String)> {
+pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
     let (rate, key, shared) = match scenario.topology() {
         Topology::LastHop { lan, .. } => (lan.rate, "lan.rate", true),
         Topology::Atm(atm) => (atm.access_rate, "atm.access_rate", false),
@@ -21,19 +21,21 @@ pub fn streams_fit(scenario: &Scenario) -> Result<(), (String, String)> {
         });
         let at_once: Vec<_> = at_once.collect();
         let load: f64 = at_once.iter().map(|stream| stream.load(rate)).sum();
-        if load > 1.0 {
+        let place = format!("flow[{}].rate", stream.index);
+        faults.require(load <= 1.0, &place, || {
             let others =
                 if at_once.len() > 1 { " with the streams that may send at the same time" } else { "" };
-            let reason = format!(
+            format!(
                 "\"{}\" of payload and its headers would take {:.0} % of {key} = \"{rate}\"{others}, and datagrams \
                  would pile up in the host; lower it, or raise {key}",
                 stream.config.rate,
                 100.0 * load
-            );
-            return Err((format!("flow[{}].rate", stream.index), reason));
+            )
+        });
+        if load > 1.0 {
+            return;
         }
     }
-    Ok(())
 }
 
 struct Stream<'a> {

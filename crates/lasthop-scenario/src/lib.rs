@@ -9,7 +9,8 @@
 //! 4. `matrix`: which combinations of levels are cells; `range`: factors between two ends, and their points; `when`:
 //!    what levels say beside other levels; `study`: the whole;
 //! 5. `compose`: each cell's levels merged over the base, over the TCP profile; `assume`: what none of them says;
-//! 6. `validate` and `tcp`: what no type can say of the merged [`Scenario`]; `notes`: what is hardly meant.
+//! 6. `validate`: what the parts of the merged [`Scenario`] find wrong with themselves, and what several of them say
+//!    together; `notes`: what is hardly meant.
 //!
 //! A step repairs what it finds wrong, so that the next ones find what else is.
 
@@ -18,7 +19,6 @@ mod check;
 mod compose;
 mod error;
 mod extends;
-mod faults;
 mod findings;
 mod lan;
 mod matrix;
@@ -27,7 +27,6 @@ mod range;
 mod schema;
 mod source;
 mod study;
-mod tcp;
 mod traces;
 mod tree;
 mod types;

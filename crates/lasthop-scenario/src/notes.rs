@@ -1,14 +1,15 @@
 //! What can be run, but is hardly meant.
 
+use lasthop_core::Fault;
 use lasthop_traffic::FlowConfig;
 
-use crate::faults::Invalid;
 use crate::types::{Scenario, Topology};
 
 /// Flows of which nothing will be seen, and why.
-pub fn notes(scenario: &Scenario) -> Vec<Invalid> {
-    let flows = scenario.flow.iter().enumerate();
-    flows.filter_map(|(index, flow)| Some((format!("flow[{index}].start"), note(scenario, flow)?))).collect()
+pub fn notes(scenario: &Scenario) -> Vec<Fault> {
+    let of_flow =
+        |(index, flow)| Some(Fault { key: format!("flow[{index}].start"), message: note(scenario, flow)? });
+    scenario.flow.iter().enumerate().filter_map(of_flow).collect()
 }
 
 fn note(scenario: &Scenario, flow: &FlowConfig) -> Option<String> {

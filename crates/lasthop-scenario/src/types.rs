@@ -1,6 +1,6 @@
 //! What a complete scenario says.
 
-use lasthop_core::{Bytes, Duration, Host, Instant, Rate, Seed, Segment};
+use lasthop_core::{Bytes, Duration, Fault, Host, Instant, Rate, Seed, Segment};
 use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::{FlowConfig, HttpConfig, ShortFlows, ShortFlowsConfig};
@@ -119,15 +119,17 @@ impl Scenario {
     }
 
     /// What the model engine has no model of: the key, and what to do instead.
-    pub(crate) fn unmodelled(&self) -> Option<(String, String)> {
+    pub(crate) fn unmodelled(&self) -> Option<Fault> {
         let router = match self.router.implementation {
             RouterImplementation::Lasthop => None,
             RouterImplementation::Linux => {
-                let reason = "\"linux\": the model has no Linux queue disciplines; use --engine kernel, or write \"lasthop\"";
-                Some(("router.implementation".into(), reason.into()))
+                let message = "\"linux\": the model has no Linux queue disciplines; use --engine kernel, or write \"lasthop\"";
+                Some(Fault { key: "router.implementation".into(), message: message.into() })
             }
         };
-        router.or_else(|| self.tcp.unmodelled().map(|(key, reason)| (format!("tcp.{key}"), reason)))
+        router.or_else(|| {
+            self.tcp.unmodelled().map(|(key, message)| Fault { key: format!("tcp.{key}"), message })
+        })
     }
 
     /// True if replications depend on each other and must run in order: cached metrics carry over from

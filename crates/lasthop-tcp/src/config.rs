@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{TickClock, WHEEL_TURN};
 
+mod rules;
+
+pub use rules::{RULES, Rule};
+
 /// Every switch of a TCP endpoint. In a scenario only `profile` is needed; the profile supplies the
 /// rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -62,7 +62,7 @@ mod sender;
 pub use clock::{TickClock, WHEEL_TURN};
 pub use common::metrics::CachedMetrics;
 pub use config::{
-    CachedInitialWindow, CongestionControl, FRtoMode, InitialSsthresh, Profile, RecoveryRules, Stack,
-    TcpConfig,
+    CachedInitialWindow, CongestionControl, FRtoMode, InitialSsthresh, Profile, RULES, RecoveryRules, Rule,
+    Stack, TcpConfig,
 };
 pub use endpoint::{Endpoint, Phase};

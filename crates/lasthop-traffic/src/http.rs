@@ -7,12 +7,17 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
 
-use lasthop_core::{Bytes, Distribution, Dscp, Duration, Host, HttpEvent, Instant};
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Host, HttpEvent, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::{COUNT_MAX, OBJECT_MAX};
+
 #[cfg(test)]
 mod tests;
+
+/// A request or response header with the fields that a capture shows has room in so much.
+const MESSAGE_MIN: Bytes = Bytes(100);
 
 /// How browser and server speak.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +41,20 @@ pub struct HttpConfig {
     /// messages have the same sizes.
     #[serde(default, skip_serializing_if = "HttpServer::is_built_in")]
     pub server: HttpServer,
+}
+
+impl HttpConfig {
+    /// Finds messages without room for their header, and keys that contradict each other.
+    pub fn check(&self, faults: &mut Faults) {
+        faults.in_range(self.request, MESSAGE_MIN..=OBJECT_MAX, "request");
+        if self.response_header != Bytes(0) {
+            faults.in_range(self.response_header, MESSAGE_MIN..=OBJECT_MAX, "response_header");
+        }
+        faults.in_range(self.connections, 1..=COUNT_MAX, "connections");
+        faults.require(self.protocol.persistent() || self.close_after.is_zero(), "close_after", || {
+            "has no meaning with protocol = \"http1.0\", where the server closes; leave it out".into()
+        });
+    }
 }
 
 /// A web server.
@@ -105,6 +124,12 @@ impl HttpProtocol {
 }
 
 impl HttpPageConfig {
+    pub(crate) fn check(&self, faults: &mut Faults) {
+        faults.in_range(self.main, Bytes(1)..=OBJECT_MAX, "main");
+        faults.in_range(self.inline, Bytes(1)..=OBJECT_MAX, "inline");
+        faults.in_range(self.inline_count, 0..=COUNT_MAX, "inline_count");
+    }
+
     /// Number of objects, the main one included.
     pub fn objects(&self) -> u32 {
         1 + self.inline_count

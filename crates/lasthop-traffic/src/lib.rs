@@ -13,13 +13,20 @@ pub use web::{CutPoisson, WebClass, WebClients, WebClientsConfig};
 use std::num::NonZeroU16;
 
 use lasthop_core::{
-    Bytes, Distribution, Dscp, Duration, FlowId, FlowInfo, Host, Instant, Protocol, Rate, Seed,
+    Bytes, Distribution, Dscp, Duration, Faults, FlowId, FlowInfo, Host, Instant, Protocol, Rate, Seed,
+    Segment,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Port of the first flow: in a range that no analyser takes for an application's.
 const FIRST_PORT: u16 = 30_001;
+/// Most bytes of one transfer; sums with headers and sequence numbers stay far from overflow.
+const TRANSFER_MAX: Bytes = Bytes(1_000_000_000_000_000);
+/// Largest object or message, far from overflow when many are summed.
+const OBJECT_MAX: Bytes = Bytes(1_000_000_000);
+/// Most clients, objects, connections and the like.
+const COUNT_MAX: u32 = 1000;
 /// Flows whose ports differ if the scenario states none.
 const DEFAULT_PORTS: usize = 10_000;
 
@@ -86,7 +93,32 @@ const fn at_once() -> Distribution<Duration> {
     Distribution::Static(Duration::ZERO)
 }
 
+impl BulkConfig {
+    fn check(&self, mtu: Bytes, faults: &mut Faults) {
+        faults.not_zero(&self.bytes, "bytes", "100 kB");
+        faults.require(self.bytes <= TRANSFER_MAX, "bytes", || {
+            format!("\"{}\" is too much for one transfer; write at most \"{TRANSFER_MAX}\"", self.bytes)
+        });
+        if let Some(write) = self.write {
+            let segment = mtu.0 - u64::from(Segment::BASE_HEADER_BYTES);
+            faults.not_zero(&write, "write", &format!("{segment} B"));
+        }
+    }
+}
+
 impl FlowConfig {
+    /// Finds what no flow with packets of up to `mtu` bytes can be.
+    pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
+        faults.require(!self.name().is_empty(), "name", || "the name is empty; write \"tcp-1\", say".into());
+        match self {
+            Self::BulkTcp(bulk) => bulk.check(mtu, faults),
+            Self::ConstantUdp(udp) => udp.check(mtu, faults),
+            Self::HttpPage(page) => page.check(faults),
+            Self::WebClients(clients) => clients.check(faults),
+            Self::ShortFlows(short) => short.check(faults),
+        }
+    }
+
     /// Bytes of application data that are known to be sent over TCP, headers apart.
     pub fn offered_bytes(&self) -> u64 {
         match self {

@@ -1,9 +1,13 @@
 //! Short transfers: the mobile host asks, the fixed host answers with some full segments and closes. One after
 //! another, or at random times whatever is under way.
 
-use lasthop_core::{Bytes, Distribution, Duration, FlowId, Instant, Probability, RandomStream, Sampler};
+use lasthop_core::{
+    Bytes, Distribution, Duration, Faults, FlowId, Instant, Probability, RandomStream, Sampler, Segment,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::{COUNT_MAX, OBJECT_MAX};
 
 #[cfg(test)]
 mod tests;
@@ -53,6 +57,35 @@ pub struct ShortHosts {
     pub initial_window: u32,
     /// Advertised window at first, in segments.
     pub receive_window_initial: u32,
+}
+
+impl ShortFlowsConfig {
+    pub(crate) fn check(&self, faults: &mut Faults) {
+        faults.in_range(self.packets, 1..=COUNT_MAX, "packets");
+        faults.in_range(self.request, Bytes(1)..=OBJECT_MAX, "request");
+        if let Arrivals::Poisson { load } = self.arrivals {
+            faults
+                .require(load.get() > 0.0, "arrivals.load", || "nothing ever starts; write 0.5, say".into());
+        }
+        faults.require(!self.hosts.is_empty(), "hosts", || {
+            "is empty; add { name = \"iw3\", initial_window = 3, receive_window_initial = 4 }, say".into()
+        });
+        for (index, hosts) in self.hosts.iter().enumerate() {
+            faults.below(&format!("hosts[{index}]"), |faults| hosts.check(&self.hosts[..index], faults));
+        }
+    }
+}
+
+impl ShortHosts {
+    fn check(&self, earlier: &[Self], faults: &mut Faults) {
+        let Self { name, initial_window, receive_window_initial } = self;
+        let is_taken = earlier.iter().any(|other| other.name == *name);
+        faults.require(!is_taken && !name.is_empty(), "name", || {
+            format!("{name:?} is empty or taken; write \"iw{initial_window}\", say")
+        });
+        faults.in_range(*initial_window, 1..=Segment::WINDOW_MAX, "initial_window");
+        faults.in_range(*receive_window_initial, 2..=Segment::WINDOW_MAX, "receive_window_initial");
+    }
 }
 
 /// The transfers at work.

@@ -1,8 +1,8 @@
 //! A constant-bit-rate UDP source.
 
-use lasthop_core::{Datagram, Duration, Instant};
+use lasthop_core::{Bytes, Datagram, Duration, Faults, Instant};
 
-use crate::ConstantUdpConfig;
+use crate::{ConstantUdpConfig, TRANSFER_MAX};
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +27,37 @@ impl ConstantUdpConfig {
     pub fn total_bytes(&self) -> u64 {
         let datagrams = self.duration.as_nanos().div_ceil(self.interval().as_nanos());
         datagrams.saturating_mul(self.payload.0)
+    }
+
+    pub(crate) fn check(&self, mtu: Bytes, faults: &mut Faults) {
+        let room = mtu.0 - u64::from(Datagram::HEADER_BYTES);
+        let payload = self.payload.0;
+        let fits = (1..=room).contains(&payload);
+        faults.require(fits, "payload", || {
+            format!(
+                "a datagram of {payload} bytes of payload does not fit mtu = \"{mtu}\"; \
+                 write from \"1 B\" to \"{room} B\""
+            )
+        });
+        if fits {
+            self.check_rate(faults);
+        }
+        faults.not_zero(&self.duration, "duration", "60 s");
+    }
+
+    /// Finds a rate at which datagrams take no time, or too many are sent.
+    fn check_rate(&self, faults: &mut Faults) {
+        let Self { rate, payload, duration, .. } = self;
+        let takes_time = !self.interval().is_zero();
+        faults.require(takes_time, "rate", || {
+            format!(
+                "at \"{rate}\" datagrams of {} bytes of payload follow each other without any time between; lower it",
+                payload.0
+            )
+        });
+        faults.require(!takes_time || self.total_bytes() <= TRANSFER_MAX.0, "duration", || {
+            format!("\"{duration}\" at \"{rate}\" makes more than \"{TRANSFER_MAX}\"; shorten it, or lower the rate")
+        });
     }
 }
 

@@ -7,12 +7,19 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use lasthop_core::{Bytes, Distribution, Duration, Instant, Probability, RandomStream, Sampler, Seed};
+use lasthop_core::{
+    Bytes, Distribution, Duration, Faults, Instant, Probability, RandomStream, Sampler, Seed,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::{COUNT_MAX, OBJECT_MAX};
+
 #[cfg(test)]
 mod tests;
+
+/// Largest cut of a Poisson distribution; beyond, drawing would be slow.
+const POISSON_MAX: u32 = 100;
 
 /// Web clients and their servers, one each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -63,7 +70,32 @@ pub struct CutPoisson {
     pub max: u32,
 }
 
+impl WebClientsConfig {
+    pub(crate) fn check(&self, faults: &mut Faults) {
+        faults.in_range(self.clients, 1..=COUNT_MAX, "clients");
+        faults.in_range(self.batches, 1..=COUNT_MAX, "batches");
+        faults.not_zero(&self.interval, "interval", "10 s");
+        self.requests.check("requests", faults);
+        self.multiple.check("multiple", faults);
+        for (index, class) in self.others.iter().enumerate() {
+            faults.in_range(class.unit, Bytes(1)..=OBJECT_MAX, &format!("others[{index}].unit"));
+        }
+        faults.in_range(self.first_unit, Bytes(1)..=OBJECT_MAX, "first_unit");
+        faults.require(self.others.iter().any(|class| class.share.get() > 0.0), "others", || {
+            "no class has a share; add { unit = \"1 kB\", share = 0.35 }, say".into()
+        });
+    }
+}
+
 impl CutPoisson {
+    fn check(self, key: &str, faults: &mut Faults) {
+        let Self { mean, min, max } = self;
+        let is_ordered = min >= 1 && min <= mean && mean <= max && max <= POISSON_MAX;
+        faults.require(is_ordered, key, || {
+            format!("from {min} to {max} with mean {mean}; write 1 <= min <= mean <= max <= {POISSON_MAX}")
+        });
+    }
+
     fn sample(self, stream: &mut RandomStream) -> u32 {
         loop {
             let draw = poisson(f64::from(self.mean), stream);

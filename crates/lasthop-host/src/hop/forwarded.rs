@@ -16,10 +16,7 @@ pub(super) struct Forwarded {
 pub(super) fn routers(scenario: &Scenario) -> Option<[Forwarded; 2]> {
     let Topology::LastHop { down, up, .. } = scenario.topology() else { return None };
     let linux = scenario.router.implementation == RouterImplementation::Linux;
-    linux.then(|| {
-        [down, up]
-            .map(|path| Forwarded::new(path.linux_queues(scenario.mtu).expect("a valid scenario").limit))
-    })
+    linux.then(|| [down, up].map(|path| Forwarded::new(path.linux_queues(scenario.mtu).limit)))
 }
 
 impl Forwarded {

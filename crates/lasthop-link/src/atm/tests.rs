@@ -151,12 +151,14 @@ fn selective_drop_spares_a_connection_below_its_share() {
 
 #[test]
 fn a_buffer_that_holds_no_packet_is_refused() {
+    let faults =
+        |config: &AtmConfig| Faults::found_by(|faults| config.check(Bytes(u64::from(MSS_1024)), faults));
     let mut config = wan(22, Discard::EarlyPacket);
-    let fault = config.validate(Bytes(u64::from(MSS_1024))).unwrap_err().remove(0);
+    let fault = faults(&config).remove(0);
     assert_eq!(fault.key, "buffer_cells");
     assert!(fault.message.contains("23"), "{}", fault.message);
     config.buffer_cells = 23;
-    assert_eq!(config.validate(Bytes(u64::from(MSS_1024))), Ok(()));
+    assert_eq!(faults(&config), []);
 }
 
 /// The same switch with an event for every cell's arrival and departure, and nothing kept but the cells.

@@ -1,8 +1,9 @@
-//! What a scenario says about CoDel, and what of it is impossible.
+//! CoDel: the keys of a queue that are its own, their defaults and what they must be.
 
-use lasthop_core::Duration;
+use lasthop_core::{Duration, Faults};
 
-use super::{Discipline, Faults, QueueConfig};
+/// The keys.
+pub(super) const KEYS: [&str; 3] = ["target", "interval", "ecn"];
 
 /// A CoDel queue's parameters, by the names of RFC 8289.
 #[derive(Clone, Copy, Debug)]
@@ -12,38 +13,25 @@ pub(crate) struct CoDelConfig {
     pub(crate) ecn: bool,
 }
 
-impl QueueConfig {
-    /// The parameters, with the values that RFC 8289 recommends (sections 4.2 and 4.3) for those that are not stated.
-    pub(crate) fn codel(&self) -> CoDelConfig {
-        CoDelConfig {
-            target: self.target.unwrap_or(Duration::from_millis(5)),
-            interval: self.interval.unwrap_or(Duration::from_millis(100)),
-            ecn: self.ecn,
+impl CoDelConfig {
+    /// What is stated, with the values that RFC 8289 recommends (sections 4.2 and 4.3) for what is not.
+    pub(super) fn new(target: Option<Duration>, interval: Option<Duration>, ecn: bool) -> Self {
+        Self {
+            target: target.unwrap_or(Duration::from_millis(5)),
+            interval: interval.unwrap_or(Duration::from_millis(100)),
+            ecn,
         }
     }
 
-    pub(super) fn validate_codel(&self, faults: &mut Faults, place: &str) {
-        let is_codel = self.discipline == Discipline::Codel;
-        let stated =
-            [("target", self.target.is_some()), ("interval", self.interval.is_some()), ("ecn", self.ecn)];
-        for (key, stated) in stated {
-            faults.check(is_codel || !stated, format!("{place}.{key}"), || {
-                let red = if key == "ecn" { "; RED's is red.ecn" } else { "" };
-                format!("belongs to CoDel{red}; leave it out, or add discipline = \"codel\"")
-            });
-        }
-        if !is_codel {
-            return;
-        }
-        faults.check(self.red.is_none(), format!("{place}.red"), || {
-            "CoDel stands in place of RED; leave out this table, or discipline = \"codel\"".into()
+    pub(super) fn check(self, faults: &mut Faults) {
+        let Self { target, interval, .. } = self;
+        faults.require(!target.is_zero(), "target", || {
+            "must be above zero; write \"5 ms\", say, or the time that a packet takes on a slower link".into()
         });
-        let CoDelConfig { target, interval, .. } = self.codel();
-        faults.check(!target.is_zero(), format!("{place}.target"), || {
-            "must be above zero: \"5 ms\", say, or the time that a packet takes on a slower link".into()
-        });
-        faults.check(interval > target, format!("{place}.interval"), || {
-            format!("\"{interval}\" must be above target = \"{target}\": a round-trip time, \"100 ms\" say")
+        faults.require(interval > target, "interval", || {
+            format!(
+                "\"{interval}\" must be above target = \"{target}\"; write a round-trip time, \"100 ms\" say"
+            )
         });
     }
 }

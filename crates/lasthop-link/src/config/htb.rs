@@ -2,11 +2,11 @@
 
 use std::num::NonZeroU16;
 
-use lasthop_core::{Bytes, Dscp, Duration, Rate};
+use lasthop_core::{Bytes, Dscp, Duration, Faults, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Faults, QueueConfig};
+use super::QueueConfig;
 
 /// Most classes of one router.
 const CLASSES_MAX: usize = 64;
@@ -121,41 +121,25 @@ impl HtbConfig {
         rate * f64::from(ip_bytes) / (f64::from(ip_bytes) + self.overhead.0 as f64)
     }
 
-    /// Checks the classes for packets of up to `mtu` bytes; their queues like `queue`, the router's.
-    pub(super) fn validate(&self, faults: &mut Faults, queue: &QueueConfig, mtu: Bytes) {
+    /// Finds what is wrong with the classes, for packets of up to `mtu` bytes.
+    pub(super) fn check(&self, mtu: Bytes, faults: &mut Faults) {
         let classes = self.class.len();
-        faults.check((1..=CLASSES_MAX).contains(&classes), "htb.class", || {
+        faults.require((1..=CLASSES_MAX).contains(&classes), "class", || {
             format!("{classes} classes; write from 1 to {CLASSES_MAX} tables [[htb.class]]")
         });
-        faults.check(self.burst <= BURST_MAX, "htb.burst", || too_large(self.burst));
-        faults.check(self.overhead <= OVERHEAD_MAX, "htb.overhead", || {
-            format!("\"{}\" is out of range; write at most \"{OVERHEAD_MAX}\"", self.overhead)
-        });
+        faults.at_most(self.burst, BURST_MAX, "burst");
+        faults.at_most(self.overhead, OVERHEAD_MAX, "overhead");
         for (index, class) in self.class.iter().enumerate() {
-            let place = format!("htb.class[{index}]");
-            let earlier = self.class[..index].iter().any(|other| other.name == class.name);
-            faults.check(!class.name.is_empty(), format!("{place}.name"), || {
-                "the name is empty; write \"tcp\", say".into()
+            faults.below(&format!("class[{index}]"), |faults| {
+                class.check_among(&self.class[..index], faults);
+                class.check(mtu, faults);
+                if let Some(queue) = &class.queue {
+                    faults.below("queue", |faults| queue.check(mtu, classes, faults));
+                }
             });
-            faults.check(!earlier, format!("{place}.name"), || {
-                let name = &class.name;
-                format!(
-                    "two classes are called {name:?}; give each its own name, \"{name}-{}\" say",
-                    index + 1
-                )
-            });
-            let second = class.default && self.class[..index].iter().any(|other| other.default);
-            faults.check(!second, format!("{place}.default"), || {
-                "a second class is the default; leave default = true to one".into()
-            });
-            class.validate(faults, &place, mtu);
-            match &class.queue {
-                Some(queue) => queue.validate(faults, &format!("{place}.queue"), mtu, classes),
-                None => queue.validate(faults, "queue", mtu, classes),
-            }
         }
         if let Some(last) = self.class.last() {
-            faults.check(self.class.iter().any(|class| class.default), "htb.class", || {
+            faults.require(self.class.iter().any(|class| class.default), "class", || {
                 format!(
                     "no class takes the packets that none matches; add default = true to one, to {:?} say",
                     last.name
@@ -166,41 +150,44 @@ impl HtbConfig {
 }
 
 impl ClassConfig {
-    fn validate(&self, faults: &mut Faults, place: &str, mtu: Bytes) {
+    /// Finds what it may not have because `earlier` classes have it.
+    fn check_among(&self, earlier: &[Self], faults: &mut Faults) {
+        let name = &self.name;
+        faults.require(!name.is_empty(), "name", || "the name is empty; write \"tcp\", say".into());
+        faults.require(earlier.iter().all(|other| other.name != *name), "name", || {
+            let number = earlier.len() + 1;
+            format!("two classes are called {name:?}; give each its own name, \"{name}-{number}\" say")
+        });
+        faults.require(!self.default || earlier.iter().all(|other| !other.default), "default", || {
+            "a second class is the default; leave default = true to one".into()
+        });
+    }
+
+    fn check(&self, mtu: Bytes, faults: &mut Faults) {
         let time = self.rate.transmission_time(mtu.0 as u32);
-        faults.check(time < Duration::from_secs(60), format!("{place}.rate"), || {
+        faults.require(time < Duration::from_secs(60), "rate", || {
+            let rate = self.rate;
             format!(
-                "a packet of {mtu} takes {time} at \"{}\", more than the 60 s of debt that are kept",
-                self.rate
+                "a packet of {mtu} takes {time} at \"{rate}\", more than the 60 s of debt that are kept; raise it"
             )
         });
         let (rate, ceil) = (self.rate, self.ceil.unwrap_or(self.rate));
-        faults.check(ceil >= rate, format!("{place}.ceil"), || {
+        faults.require(ceil >= rate, "ceil", || {
             format!("\"{ceil}\" is below rate = \"{rate}\"; write at least \"{rate}\"")
         });
-        faults.check(usize::from(self.priority) < PRIORITIES, format!("{place}.priority"), || {
-            let last = PRIORITIES - 1;
-            format!("{} is out of range; write from 0 to {last}, the nearest is {last}", self.priority)
-        });
+        faults.in_range(self.priority, 0..=PRIORITIES as u8 - 1, "priority");
         if let Some(quantum) = self.quantum {
-            faults.check((mtu..=BURST_MAX).contains(&quantum), format!("{place}.quantum"), || {
-                if quantum > mtu {
-                    return too_large(quantum);
-                }
+            faults.require(quantum >= mtu, "quantum", || {
                 format!("\"{quantum}\" is below the largest packet; write at least \"{mtu}\"")
             });
+            faults.at_most(quantum, BURST_MAX, "quantum");
         }
-        for (key, burst) in [("burst", self.burst), ("cburst", self.cburst)] {
-            faults.check(burst <= BURST_MAX, format!("{place}.{key}"), || too_large(burst));
-        }
+        faults.at_most(self.burst, BURST_MAX, "burst");
+        faults.at_most(self.cburst, BURST_MAX, "cburst");
         let empty = self.matches.iter().position(|matching| *matching == MatchConfig::default());
-        faults.check(empty.is_none(), format!("{place}.match[{}]", empty.unwrap_or_default()), || {
+        faults.require(empty.is_none(), &format!("match[{}]", empty.unwrap_or_default()), || {
             "it would take every packet; state dscp, port or protocol, or write default = true for the class"
                 .into()
         });
     }
-}
-
-fn too_large(size: Bytes) -> String {
-    format!("\"{size}\" is out of range; write at most \"{BURST_MAX}\"")
 }

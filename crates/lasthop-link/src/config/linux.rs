@@ -1,12 +1,12 @@
 //! A direction as queue disciplines of Linux: what of a scenario they can be, and what they cannot.
 
-use lasthop_core::units::{Probability, QueueSize};
-use lasthop_core::{Bytes, Duration, Rate};
+use lasthop_core::{Bytes, Duration, Faults, QueueSize, Rate};
 
+use super::errors::can_be_positive;
+use super::htb::tc_burst;
 use super::{
-    BufferRelease, ConfigError, Discipline, ErrorConfig, PathConfig, QueueConfig, can_be_positive, check,
+    BufferRelease, ClassConfig, Discipline, ErrorConfig, HtbConfig, LinkConfig, PathConfig, QueueConfig,
 };
-use crate::config::htb::{ClassConfig, HtbConfig, tc_burst};
 
 /// Most debt that HTB keeps (`htb_change_class`, `mbuffer`).
 const DEBT_MAX: Duration = Duration::from_secs(60);
@@ -32,118 +32,137 @@ pub struct LinuxQueues {
 }
 
 impl PathConfig {
-    /// This direction as Linux' queue disciplines, for packets of up to `mtu` bytes; an error names what they have no
-    /// counterpart of. The send buffer is not looked at: behind them nothing holds a packet back.
-    pub fn linux_queues(&self, mtu: Bytes) -> Result<LinuxQueues, ConfigError> {
-        let link = &self.link;
-        let class = self.htb.as_ref().map(HtbConfig::lone_class).transpose()?;
-        let rate = class.map_or(link.rate, |class| class.rate);
-        check(link.rate >= rate, "link.rate", || {
+    /// This direction as Linux' queue disciplines; it must have passed [`PathConfig::check_linux`]. The send buffer is not
+    /// looked at: behind them nothing holds a packet back.
+    pub fn linux_queues(&self, mtu: Bytes) -> LinuxQueues {
+        let class = self.lone_class();
+        let queue = class.and_then(|class| class.queue.as_ref()).unwrap_or(&self.queue);
+        LinuxQueues {
+            rate: class.map_or(self.link.rate, |class| class.rate),
+            burst: class.map_or(tc_burst(), |class| class.burst),
+            cburst: class.map_or(tc_burst(), |class| class.cburst),
+            overhead: self.htb.as_ref().map_or(Bytes(0), |htb| htb.overhead),
+            delay: self.link.delay,
+            limit: packets(queue.limit, mtu),
+        }
+    }
+
+    fn lone_class(&self) -> Option<&ClassConfig> {
+        self.htb.as_ref()?.class.first()
+    }
+
+    /// Finds what Linux' queue disciplines have no counterpart of, for packets of up to `mtu` bytes.
+    pub fn check_linux(&self, mtu: Bytes, faults: &mut Faults) {
+        if let Some(htb) = &self.htb {
+            faults.below("htb", |faults| htb.check_linux(faults));
+        }
+        let class = self.lone_class();
+        let LinuxQueues { rate, burst, cburst, .. } = self.linux_queues(mtu);
+        faults.require(self.link.rate >= rate, "link.rate", || {
             format!(
                 "a Linux router has one rate, that of its HTB class, but \"{}\" is below it; write at least \"{rate}\"",
-                link.rate
+                self.link.rate
             )
-        })?;
-        let burst = class.map_or(tc_burst(), |class| class.burst);
-        let cburst = class.map_or(tc_burst(), |class| class.cburst);
+        });
         let rate_key = if class.is_some() { "htb.class[0].rate" } else { "link.rate" };
-        rate_fits(rate, mtu, burst.max(cburst)).map_err(|reason| fault(rate_key, reason))?;
-        check(!can_be_positive(&link.overhead), "link.overhead", || {
-            "a Linux router needs no time of its own for a packet; leave it out".into()
-        })?;
-        check(link.release == BufferRelease::Serialised, "link.release", || {
-            "a Linux router has no link-layer acknowledgement; write \"serialised\"".into()
-        })?;
-        check(link.trace.is_none(), "link.trace", || {
-            "a Linux router has a rate, no trace; leave it out".into()
-        })?;
-        check(link.change.is_empty(), "link.change", || {
-            "the rate and the delay of a Linux router stay as they are; leave it out".into()
-        })?;
+        faults.below(rate_key, |faults| check_rate(rate, mtu, burst.max(cburst), faults));
+        faults.below("link", |faults| self.link.check_linux(faults));
         let own = class.and_then(|class| class.queue.as_ref());
         let (place, queue) = own.map_or(("queue", &self.queue), |queue| ("htb.class[0].queue", queue));
-        let limit = queue.packets(mtu).map_err(|(key, reason)| fault(&format!("{place}.{key}"), reason))?;
-        let overhead = self.htb.as_ref().map_or(Bytes(0), |htb| htb.overhead);
-        Ok(LinuxQueues { rate, burst, cburst, overhead, delay: link.delay, limit })
+        faults.below(place, |faults| queue.check_linux(mtu, faults));
     }
 }
 
 impl HtbConfig {
-    /// The class, if there is nothing that only several of them are for.
-    fn lone_class(&self) -> Result<&ClassConfig, ConfigError> {
-        let [class] = &self.class[..] else {
-            let message = "a Linux router has one class for all packets; leave the others out";
-            return Err(fault("htb.class", message.into()));
-        };
-        check(self.rate.is_none(), "htb.rate", || {
+    /// Finds what only several classes are for.
+    fn check_linux(&self, faults: &mut Faults) {
+        faults.require(self.class.len() == 1, "class", || {
+            "a Linux router has one class for all packets; leave the others out".into()
+        });
+        faults.require(self.rate.is_none(), "rate", || {
             "a Linux router has one class, which nobody lends to; leave it out".into()
-        })?;
-        check(class.ceil.is_none_or(|ceil| ceil == class.rate), "htb.class[0].ceil", || {
-            format!(
-                "a class that nobody lends to never passes its rate; write \"{}\" or leave it out",
-                class.rate
-            )
-        })?;
-        Ok(class)
+        });
+        for (index, class) in self.class.iter().enumerate() {
+            let rate = class.rate;
+            faults.require(
+                class.ceil.is_none_or(|ceil| ceil == rate),
+                &format!("class[{index}].ceil"),
+                || {
+                    format!(
+                        "a class that nobody lends to never passes its rate; write \"{rate}\" or leave it out"
+                    )
+                },
+            );
+        }
+    }
+}
+
+impl LinkConfig {
+    fn check_linux(&self, faults: &mut Faults) {
+        faults.require(!can_be_positive(&self.overhead), "overhead", || {
+            "a Linux router needs no time of its own for a packet; leave it out".into()
+        });
+        faults.require(self.release == BufferRelease::Serialised, "release", || {
+            "a Linux router has no link-layer acknowledgement; write \"serialised\"".into()
+        });
+        faults.require(self.trace.is_none(), "trace", || {
+            "a Linux router has a rate, no trace; leave it out".into()
+        });
+        faults.require(self.change.is_empty(), "change", || {
+            "the rate and the delay of a Linux router stay as they are; leave it out".into()
+        });
     }
 }
 
 impl QueueConfig {
-    /// The limit in packets; otherwise the key and what is wrong with it.
-    fn packets(&self, mtu: Bytes) -> Result<u32, (&'static str, String)> {
-        if self.discipline != Discipline::DropTail {
-            let reason = "the queue of a Linux router is netem's, which drops at the tail; leave it out";
-            return Err(("discipline", reason.into()));
-        }
-        if self.red.is_some() {
-            return Err(("red", "the queue of a Linux router is netem's, without RED; leave it out".into()));
-        }
-        match self.limit {
-            QueueSize::Packets(packets) => Ok(packets),
-            QueueSize::Bytes(bytes) => {
-                let packets = u64::from(bytes) / mtu.0;
-                Err(("limit", format!("netem counts packets; write \"{packets} packets\", say")))
-            }
-        }
+    fn check_linux(&self, mtu: Bytes, faults: &mut Faults) {
+        faults.require(self.discipline == Discipline::DropTail, "discipline", || {
+            "the queue of a Linux router is netem's, which drops at the tail; leave it out".into()
+        });
+        faults.require(self.red.is_none(), "red", || {
+            "the queue of a Linux router is netem's, without RED; leave it out".into()
+        });
+        faults.require(matches!(self.limit, QueueSize::Packets(_)), "limit", || {
+            format!("netem counts packets; write \"{} packets\", say", packets(self.limit, mtu))
+        });
     }
 }
 
 impl ErrorConfig {
-    /// The probability by which netem loses packets, each by its own chance; an error names what it has no counterpart
-    /// of.
-    pub fn linux_loss(&self) -> Result<Probability, ConfigError> {
-        check(self.arq.is_none(), "arq", || {
+    /// Finds what netem, which loses each packet by its own chance, has no counterpart of.
+    pub fn check_linux(&self, faults: &mut Faults) {
+        faults.require(self.arq.is_none(), "arq", || {
             "what the netem of a Linux router loses nobody sends again; leave it out".into()
-        })?;
+        });
         let steady = !can_be_positive(&self.good) || self.packet_error_probability.get() == 0.0;
-        check(steady, "good", || {
+        faults.require(steady, "good", || {
             "netem loses every packet by the same chance, it has no good states; write \"0 s\"".into()
-        })?;
-        Ok(self.packet_error_probability)
+        });
     }
 }
 
-/// What is wrong with a rate for HTB, with packets and buckets of this size.
-fn rate_fits(rate: Rate, mtu: Bytes, bucket: Bytes) -> Result<(), String> {
+/// A limit as netem counts.
+fn packets(limit: QueueSize, mtu: Bytes) -> u32 {
+    match limit {
+        QueueSize::Packets(packets) => packets,
+        QueueSize::Bytes(bytes) => (u64::from(bytes) / mtu.0) as u32,
+    }
+}
+
+/// Finds what is wrong with a rate for HTB, with packets and buckets of this size.
+fn check_rate(rate: Rate, mtu: Bytes, bucket: Bytes, faults: &mut Faults) {
     let bits = rate.bits_per_second();
     let time = |bytes: Bytes| u128::from(bytes.0) * 8 * 1_000_000_000 / u128::from(bits);
-    let nearest = (bits / 8).max(1) * 8;
-    if !bits.is_multiple_of(8) {
-        return Err(format!("Linux counts a rate in whole bytes per second; write \"{nearest} bit/s\""));
-    }
-    if time(mtu) >= u128::from(DEBT_MAX.as_nanos()) {
-        return Err(format!(
-            "a packet of {mtu} takes more than {DEBT_MAX} at \"{rate}\", which HTB cannot count"
-        ));
-    }
-    if time(bucket) > u128::from(BUCKET_MAX.as_nanos()) {
-        return Err(format!(
-            "a bucket of {bucket} lasts more than {BUCKET_MAX} at \"{rate}\"; make it smaller"
-        ));
-    }
-    Ok(())
-}
-
-fn fault(key: &str, message: String) -> ConfigError {
-    ConfigError { key: key.into(), message }
+    faults.require(bits.is_multiple_of(8), "", || {
+        let nearest = (bits / 8).max(1) * 8;
+        format!("Linux counts a rate in whole bytes per second; write \"{nearest} bit/s\"")
+    });
+    faults.require(time(mtu) < u128::from(DEBT_MAX.as_nanos()), "", || {
+        format!(
+            "a packet of {mtu} takes more than {DEBT_MAX} at \"{rate}\", which HTB cannot count; raise it"
+        )
+    });
+    faults.require(time(bucket) <= u128::from(BUCKET_MAX.as_nanos()), "", || {
+        format!("a bucket of {bucket} lasts more than {BUCKET_MAX} at \"{rate}\"; raise the rate, or make the bucket smaller")
+    });
 }

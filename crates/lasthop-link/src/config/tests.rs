@@ -1,17 +1,19 @@
-use lasthop_core::Bytes;
-use lasthop_core::units::{Probability, QueueSize};
-use lasthop_core::{Duration, Rate};
+use lasthop_core::{Bytes, Duration, Fault, Faults, Probability, QueueSize, Rate};
 
-use super::{PathConfig, RedConfig};
+use super::{ClassConfig, Discipline, HtbConfig, PathConfig, RedConfig};
 use crate::testing::{errors, red, studied_path};
 
 const MTU: Bytes = Bytes(576);
 
+fn faults(config: &PathConfig) -> Vec<Fault> {
+    Faults::found_by(|faults| config.check(MTU, faults))
+}
+
 fn refused(change: impl FnOnce(&mut PathConfig)) -> (String, String) {
     let mut config = studied_path();
     change(&mut config);
-    let error = config.validate(MTU).unwrap_err().remove(0);
-    (error.key, error.message)
+    let fault = faults(&config).remove(0);
+    (fault.key, fault.message)
 }
 
 fn refused_red(change: impl FnOnce(&mut RedConfig)) -> String {
@@ -23,10 +25,10 @@ fn refused_red(change: impl FnOnce(&mut RedConfig)) -> String {
 #[test]
 fn the_studied_path_is_possible() {
     let mut config = studied_path();
-    assert_eq!(config.validate(MTU), Ok(()));
+    assert_eq!(faults(&config), []);
     config.queue.red = Some(red(2, 7, 0.1, 0.002));
     config.link.rate = Rate::from_bits_per_second(1);
-    assert_eq!(config.validate(MTU), Ok(()));
+    assert_eq!(faults(&config), []);
 }
 
 #[test]
@@ -42,7 +44,7 @@ fn a_queue_whose_bytes_cannot_be_counted_is_refused() {
     let most = u32::MAX / 576;
     let mut config = studied_path();
     config.queue.limit = QueueSize::Packets(most);
-    assert_eq!(config.validate(MTU), Ok(()));
+    assert_eq!(faults(&config), []);
     let (key, message) = refused(|config| config.queue.limit = QueueSize::Packets(most + 1));
     assert_eq!(key, "queue.limit");
     assert!(message.contains(&format!("{most} at most")), "{message}");
@@ -79,7 +81,51 @@ fn the_idle_time_of_red_is_given_once() {
 
 #[test]
 fn error_states_must_take_time() {
-    assert_eq!(errors(0, 1, None).validate(), Ok(()));
-    assert_eq!(errors(1, 0, None).validate(), Ok(()));
-    assert_eq!(errors(0, 0, None).validate().unwrap_err().key, "good");
+    let faults = |good, bad| Faults::found_by(|faults| errors(good, bad, None).check(faults));
+    assert_eq!(faults(0, 1), []);
+    assert_eq!(faults(1, 0), []);
+    assert_eq!(faults(0, 0)[0].key, "good");
+}
+
+#[test]
+fn keys_of_another_discipline_are_refused() {
+    let (key, message) = refused(|config| config.queue.target = Some(Duration::from_millis(5)));
+    assert_eq!(key, "queue.target");
+    assert!(message.contains("belongs to discipline = \"codel\""), "{message}");
+    let codel_and_red = |config: &mut PathConfig| {
+        config.queue.discipline = Discipline::Codel;
+        config.queue.red = Some(red(2, 7, 0.1, 0.002));
+    };
+    let (key, message) = refused(codel_and_red);
+    assert_eq!(key, "queue.red");
+    assert!(message.contains("belongs to discipline = \"drop-tail\""), "{message}");
+    let (key, message) = refused(|config| {
+        config.queue.red = Some(red(2, 7, 0.1, 0.002));
+        config.queue.ecn = true;
+    });
+    assert_eq!(key, "queue.ecn");
+    assert!(message.ends_with("that of RED is red.ecn"), "{message}");
+}
+
+#[test]
+fn a_queue_that_classes_share_is_checked_once_for_all_of_them() {
+    let class = |name: &str, default| ClassConfig {
+        name: name.into(),
+        rate: Rate::from_bits_per_second(32_000),
+        ceil: None,
+        priority: 0,
+        quantum: None,
+        burst: Bytes(1600),
+        cburst: Bytes(1600),
+        matches: Vec::new(),
+        default,
+        queue: None,
+    };
+    let class = vec![class("a", true), class("b", false)];
+    let htb = HtbConfig { rate: None, burst: Bytes(1600), overhead: Bytes(0), class };
+    let mut config = PathConfig { htb: Some(htb), ..studied_path() };
+    config.queue.limit = QueueSize::Packets(u32::MAX / 576);
+    let [fault] = &faults(&config)[..] else { panic!("{:?}", faults(&config)) };
+    assert_eq!(fault.key, "queue.limit");
+    assert!(fault.message.starts_with("2 queues of"), "{}", fault.message);
 }

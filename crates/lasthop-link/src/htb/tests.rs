@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU16;
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Bytes, Direction, DropCause, Ecn, PacketArena, Seed};
+use lasthop_core::{Bytes, Direction, DropCause, Ecn, Faults, PacketArena, Seed};
 use proptest::prelude::*;
 
 use super::*;
@@ -48,7 +48,7 @@ fn path(htb: HtbConfig) -> PathConfig {
     path.link.send_buffer = Bytes(576);
     path.link.release = BufferRelease::Serialised;
     path.link.overhead = lasthop_core::Distribution::Static(Duration::ZERO);
-    assert_eq!(path.validate(Bytes(576)), Ok(()));
+    assert_eq!(Faults::found_by(|faults| path.check(Bytes(576), faults)), []);
     path
 }
 

@@ -357,8 +357,8 @@ fn page_loads_that_nobody_can_run() {
         }
     }
     let nobody_says_how = error(base.split("[http]").next().unwrap());
-    assert_eq!(nobody_says_how.line, Some(27));
-    assert!(nobody_says_how.to_string().contains("add a table [http] with protocol"), "{nobody_says_how}");
+    assert_eq!(nobody_says_how.line, Some(28));
+    assert!(nobody_says_how.to_string().contains("`flow[0].kind`: the flow loads a web page, but nothing says how; add a table [http] with protocol"), "{nobody_says_how}");
 }
 
 #[test]

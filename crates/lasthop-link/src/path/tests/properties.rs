@@ -2,7 +2,7 @@
 
 use lasthop_core::dist::Cut;
 use lasthop_core::units::{Probability, QueueSize};
-use lasthop_core::{Bytes, Direction, Distribution, Duration, Ecn, Rate, Seed};
+use lasthop_core::{Bytes, Direction, Distribution, Duration, Ecn, Faults, Rate, Seed};
 use proptest::prelude::*;
 
 use crate::config::{
@@ -103,7 +103,8 @@ proptest! {
     fn packets_are_delivered_in_order_or_dropped_once_or_inside(
         arrivals in arrivals(), config in paths(), errors in prop::option::of(errors()),
     ) {
-        prop_assert_eq!(config.validate(Bytes(u64::from(LARGEST))), Ok(()));
+        let faults = Faults::found_by(|faults| config.check(Bytes(u64::from(LARGEST)), faults));
+        prop_assert_eq!(faults, []);
         let mut lab = Lab::new(&config, errors.as_ref());
         feed(&mut lab, &arrivals);
         conserves(&lab)?;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use lasthop_core::{Bytes, Distribution, Dscp, Duration, Probability, QueueSize, Rate};
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Probability, QueueSize, Rate};
 use lasthop_link::{
     ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, HtbConfig,
     LinkChange, LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup, Transport,
@@ -48,11 +48,19 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
 }
 
 fn assert_valid(scenario: &Scenario) {
-    for path in scenario.down.iter().chain(&scenario.up) {
-        path.validate(scenario.mtu).expect("a valid path");
-    }
-    scenario.atm.iter().for_each(|atm| atm.validate(scenario.mtu).expect("a valid switch"));
-    scenario.errors.iter().for_each(|errors| errors.validate().expect("valid errors"));
+    let Scenario { mtu, down, up, atm, errors, .. } = scenario;
+    let faults = Faults::found_by(|faults| {
+        for path in down.iter().chain(up) {
+            path.check(*mtu, faults);
+        }
+        if let Some(atm) = atm {
+            atm.check(*mtu, faults);
+        }
+        if let Some(errors) = errors {
+            errors.check(faults);
+        }
+    });
+    assert_eq!(faults, []);
 }
 
 /// The part of a scenario that lies between the hosts.

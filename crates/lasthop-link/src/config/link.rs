@@ -1,0 +1,105 @@
+//! The link behind the router.
+
+use lasthop_core::{Bytes, Distribution, Duration, Faults, Rate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::opportunities::Schedule;
+
+/// One direction of the link: send buffer, serialiser, propagation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkConfig {
+    /// Bit rate, counted over IP packets; the mean of the trace, if there is one and no rate.
+    pub rate: Rate,
+    /// A file with a recorded schedule of opportunities to deliver 1500 bytes, as Mahimahi's `mm-link` has them, from the
+    /// folder of the scenario: a line for each, with its time in milliseconds. After the last line it starts again. The
+    /// link then follows it, and `rate` only says what the link is said to carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Schedule>,
+    /// Propagation delay.
+    pub delay: Duration,
+    /// What becomes of rate and delay in the course of a run, in order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub change: Vec<LinkChange>,
+    /// Extra time the emulator needs for each packet, added to its serialisation: the next packet
+    /// begins after it. Drawn once per run and alike in both directions: it belongs to the state of the
+    /// machine, not to the packet.
+    #[serde(default = "no_overhead")]
+    pub overhead: Distribution<Duration>,
+    /// Send buffer, counted over IP packets; the packet being serialised is in it. Holds at least one packet
+    /// of the largest size, which is what it holds if absent, unless `release` is "acknowledged".
+    pub send_buffer: Bytes,
+    /// When a packet's bytes leave the send buffer.
+    #[schemars(default = "serialised")]
+    pub release: BufferRelease,
+}
+
+/// A change of the link: another cell, another technology, a train in a tunnel. What is not stated stays as it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkChange {
+    /// When, from the start of the run.
+    pub at: Duration,
+    /// The new bit rate. What is left of a packet on the link goes on at it.
+    pub rate: Option<Rate>,
+    /// The new propagation delay, of packets that leave the sending side from then on. None overtakes an earlier one.
+    pub delay: Option<Duration>,
+}
+
+const fn serialised() -> BufferRelease {
+    BufferRelease::Serialised
+}
+
+const fn no_overhead() -> Distribution<Duration> {
+    Distribution::Static(Duration::ZERO)
+}
+
+/// When a packet's bytes leave the link's send buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BufferRelease {
+    /// When the packet is serialised.
+    Serialised,
+    /// When the link-layer acknowledgement returns: one propagation delay after the receiving side
+    /// released the packet in order. A lost packet counts as one that travels on from the moment of its loss
+    /// and is released in order without being delivered: its bytes leave two propagation delays after the
+    /// loss, or later if it waits behind others.
+    Acknowledged,
+}
+
+impl LinkConfig {
+    /// Finds a send buffer without room for a packet of `mtu` bytes, and changes that change nothing or stand out of
+    /// order.
+    pub(super) fn check(&self, mtu: Bytes, faults: &mut Faults) {
+        let mut before = None;
+        for (index, change) in self.change.iter().enumerate() {
+            faults.below(&format!("change[{index}]"), |faults| {
+                change.check(before, self.trace.is_some(), faults);
+            });
+            before = Some(change.at);
+        }
+        let buffer = self.send_buffer;
+        faults.require(buffer >= mtu, "send_buffer", || {
+            format!("a send buffer of {buffer} never takes a packet of {mtu}; give it room for one at least")
+        });
+    }
+}
+
+impl LinkChange {
+    /// `before` is when the earlier change comes, if there is one.
+    fn check(&self, before: Option<Duration>, has_trace: bool, faults: &mut Faults) {
+        let Self { at, rate, delay } = self;
+        faults.require(before.is_none_or(|before| before < *at), "at", || {
+            format!(
+                "{at} is not after the change before it; write changes in order of time, one for each time"
+            )
+        });
+        faults.require(rate.is_some() || delay.is_some(), "", || {
+            "nothing changes; state a rate, a delay or both".to_owned()
+        });
+        faults.require(rate.is_none() || !has_trace, "rate", || {
+            "the link follows its trace; leave out the rate here, or the trace".to_owned()
+        });
+    }
+}

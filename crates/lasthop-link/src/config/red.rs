@@ -1,0 +1,75 @@
+//! Random early detection: its keys and what they must be.
+
+use lasthop_core::{Bytes, Duration, Faults, Probability, QueueSize, Rate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Random early detection (Floyd and Jacobson 1993). Both thresholds must have the same unit, which is
+/// the unit the average is kept in. It judges a packet at its arrival, before the limit is looked at; the
+/// average covers the router queue without the link's send buffer and without the arriving packet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedConfig {
+    /// Average below which nothing is dropped.
+    pub min: QueueSize,
+    /// Average from which everything is dropped.
+    pub max: QueueSize,
+    /// Probability of a drop just below `max`, before the correction by the count.
+    pub max_probability: Probability,
+    /// Weight of one sample in the exponential average.
+    pub weight: Probability,
+    /// While the queue is empty the average decays as if a packet left every `idle_packet_time`: by the
+    /// factor (1 - weight)^(idle time / `idle_packet_time`), with a real exponent. Either this or `avpkt`.
+    pub idle_packet_time: Option<Duration>,
+    /// Length of a typical packet: `idle_packet_time` is the time it takes at the link's rate.
+    pub avpkt: Option<Bytes>,
+    /// Mark ECN-capable packets instead of dropping them while the average is below `max` (RFC 3168,
+    /// section 7); a marked packet can still meet a full queue. Others are dropped.
+    #[serde(default)]
+    pub ecn: bool,
+}
+
+impl RedConfig {
+    /// The time of a packet that could have left while the queue was empty, in front of a link of `rate`.
+    pub(crate) fn idle_packet_time(&self, rate: Rate) -> Duration {
+        let typical = self.avpkt.map(|length| rate.transmission_time(length.0 as u32));
+        self.idle_packet_time.or(typical).unwrap_or(Duration::ZERO)
+    }
+
+    /// Finds thresholds in different units or out of order, an early detection that never hits, and an idle decay
+    /// without a packet time.
+    pub(super) fn check(&self, faults: &mut Faults) {
+        let ordered = match (self.min, self.max) {
+            (QueueSize::Packets(min), QueueSize::Packets(max))
+            | (QueueSize::Bytes(min), QueueSize::Bytes(max)) => Some(min < max),
+            _ => None,
+        };
+        let (min, max) = (self.min, self.max);
+        faults.require(ordered.is_some(), "max", || {
+            format!("min = \"{min}\" and max = \"{max}\" must have the same unit, packets or bytes")
+        });
+        faults.require(ordered != Some(false), "max", || {
+            format!("max = \"{max}\" must be above min = \"{min}\"")
+        });
+        faults.require(self.max_probability.get() > 0.0, "max_probability", || {
+            "must be above zero; leave out the red table to switch RED off".to_owned()
+        });
+        faults.require(self.weight.get() > 0.0, "weight", || {
+            "must be above zero, else the average stays at zero; write 0.002, say".to_owned()
+        });
+        let (time, avpkt) = (self.idle_packet_time, self.avpkt);
+        faults.require(time.is_some() || avpkt.is_some(), "", || {
+            "the idle time is counted in packets; add avpkt = \"500 B\" or idle_packet_time = \"72 ms\", say"
+                .into()
+        });
+        faults.require(time.is_none() || avpkt.is_none(), "avpkt", || {
+            "idle_packet_time says the same; leave out one of the two".to_owned()
+        });
+        if let Some(time) = time {
+            faults.not_zero(&time, "idle_packet_time", "72 ms");
+        }
+        if let Some(length) = avpkt {
+            faults.in_range(length, Bytes(1)..=Bytes(65_535), "avpkt");
+        }
+    }
+}
