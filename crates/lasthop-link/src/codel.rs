@@ -7,7 +7,7 @@
 use lasthop_core::{Bytes, DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth};
 
 use crate::config::codel::CoDelConfig;
-use crate::discipline::{Dequeued, Discipline, Packets};
+use crate::discipline::{Dequeued, Discipline, Packets, Wait};
 use crate::drop_tail::{DropTail, Waiting};
 
 #[cfg(test)]
@@ -151,22 +151,23 @@ impl Discipline for CoDel {
         now: Instant,
         room: u64,
         packets: &mut Packets<'_, O>,
-    ) -> Option<Dequeued> {
+    ) -> Result<Dequeued, Wait> {
         let fits = |ip_bytes| u64::from(ip_bytes) <= room;
-        self.room_needed().filter(|front| fits(*front))?;
-        let chosen = if self.front_is_due { self.queue.pop() } else { self.choose(now, packets) }?;
-        self.front_is_due = !fits(chosen.ip_bytes);
+        if let Some(bytes) = self.room_needed()
+            && !fits(bytes)
+        {
+            return Err(Wait::Room(bytes));
+        }
+        let chosen = if self.front_is_due { self.queue.pop() } else { self.choose(now, packets) };
+        let chosen = chosen.ok_or(Wait::ARRIVAL)?;
+        let Waiting { id, ip_bytes, .. } = chosen;
+        self.front_is_due = !fits(ip_bytes);
         if self.front_is_due {
             // Those before it were shorter, and are dropped.
             self.queue.put_back(chosen);
-            return None;
+            return Err(Wait::Room(ip_bytes));
         }
-        let Waiting { id, ip_bytes, .. } = chosen;
-        Some(Dequeued { id, ip_bytes, depth: self.depth() })
-    }
-
-    fn next_wakeup(&self) -> Instant {
-        self.queue.next_wakeup()
+        Ok(Dequeued { id, ip_bytes, depth: self.depth() })
     }
 
     fn depth(&self) -> QueueDepth {

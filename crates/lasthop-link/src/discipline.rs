@@ -17,16 +17,14 @@ pub(crate) trait Discipline {
         packets: &mut Packets<'_, O>,
     ) -> Option<QueueDepth>;
 
-    /// Hands out the packet that goes next, if one may go at `now` and the link has `room` bytes for it.
+    /// Hands out the packet that goes next, if one may go at `now` and the link has `room` bytes for it. Otherwise it
+    /// says what to wait for; to ask again before that, or before an arrival, changes nothing.
     fn dequeue<O: Observer>(
         &mut self,
         now: Instant,
         room: u64,
         packets: &mut Packets<'_, O>,
-    ) -> Option<Dequeued>;
-
-    /// When to ask for a packet again; `Instant::MAX` if that takes an arrival or room on the link.
-    fn next_wakeup(&self) -> Instant;
+    ) -> Result<Dequeued, Wait>;
 
     /// What waits; of a discipline with classes, with the first of them.
     fn depth(&self) -> QueueDepth;
@@ -39,6 +37,36 @@ pub(crate) struct Dequeued {
     pub(crate) ip_bytes: u32,
     /// The queue without it.
     pub(crate) depth: QueueDepth,
+}
+
+/// What a discipline that has handed out nothing waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// This time, or an arrival.
+    Until(Instant),
+    /// Room for so many bytes on the link, or an arrival.
+    Room(u32),
+}
+
+impl Wait {
+    /// Only an arrival helps.
+    pub(crate) const ARRIVAL: Self = Self::Until(Instant::MAX);
+
+    /// True if a packet may go at `now` if the link has `room` bytes for it.
+    pub(crate) fn is_over(self, now: Instant, room: u64) -> bool {
+        match self {
+            Self::Until(at) => at <= now,
+            Self::Room(bytes) => u64::from(bytes) <= room,
+        }
+    }
+
+    /// When it is over by itself; `Instant::MAX` if that takes an arrival or room on the link.
+    pub(crate) fn end(self) -> Instant {
+        match self {
+            Self::Until(at) => at,
+            Self::Room(_) => Instant::MAX,
+        }
+    }
 }
 
 /// The packets that a discipline decides about, and who is told of it.

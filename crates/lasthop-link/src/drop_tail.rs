@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use lasthop_core::units::QueueSize;
 use lasthop_core::{DropCause, Instant, Observer, PacketId, QueueDepth};
 
-use crate::discipline::{Dequeued, Discipline, Outlet, Packets};
+use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 
 /// A packet in the queue.
 #[derive(Clone, Copy, Debug)]
@@ -79,17 +79,15 @@ impl Discipline for DropTail {
         now: Instant,
         room: u64,
         _packets: &mut Packets<'_, O>,
-    ) -> Option<Dequeued> {
-        if u64::from(self.room_needed()?) > room {
-            return None;
+    ) -> Result<Dequeued, Wait> {
+        if let Some(bytes) = self.room_needed()
+            && u64::from(bytes) > room
+        {
+            return Err(Wait::Room(bytes));
         }
-        let Waiting { id, ip_bytes, since } = self.pop()?;
+        let Waiting { id, ip_bytes, since } = self.pop().ok_or(Wait::ARRIVAL)?;
         debug_assert!(since <= now, "time runs backwards");
-        Some(Dequeued { id, ip_bytes, depth: self.depth() })
-    }
-
-    fn next_wakeup(&self) -> Instant {
-        Instant::MAX
+        Ok(Dequeued { id, ip_bytes, depth: self.depth() })
     }
 
     fn depth(&self) -> QueueDepth {

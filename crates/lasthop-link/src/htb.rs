@@ -15,7 +15,7 @@ use lasthop_core::{Body, Duration, Instant, Observer, Packet, PacketId, QueueDep
 
 use crate::config::QueueConfig;
 use crate::config::htb::{ClassConfig, HtbConfig, MatchConfig, PRIORITIES, Transport};
-use crate::discipline::{Dequeued, Discipline, Outlet, Packets};
+use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 use crate::queue::Queue;
 
 #[cfg(test)]
@@ -70,6 +70,9 @@ struct Class {
     rate: Bucket,
     ceil: Bucket,
     charged: Instant,
+    /// When neither its rate nor its ceiling is in debt, and when its ceiling is not.
+    own_from: Instant,
+    ceil_from: Instant,
     quantum: i64,
     /// What is left of its turn, per level.
     deficit: [i64; 2],
@@ -84,13 +87,11 @@ impl Class {
             rate: Bucket::full(config.rate, config.burst.0),
             ceil: Bucket::full(config.ceil.unwrap_or(config.rate), config.cburst.0),
             charged: Instant::ZERO,
+            own_from: Instant::ZERO,
+            ceil_from: Instant::ZERO,
             quantum: config.quantum_bytes().cast_signed(),
             deficit: [0; 2],
         }
-    }
-
-    fn own_from(&self) -> Instant {
-        self.rate.ready(self.charged).max(self.ceil.ready(self.charged))
     }
 
     fn charge(&mut self, now: Instant, level: Level, length: u32) {
@@ -101,6 +102,8 @@ impl Class {
         }
         self.ceil.charge(pause, length);
         self.charged = now;
+        self.ceil_from = self.ceil.ready(now);
+        self.own_from = self.rate.ready(now).max(self.ceil_from);
     }
 }
 
@@ -122,12 +125,9 @@ pub(crate) struct Htb {
     overhead: u32,
     /// Its bucket, and when it was last charged.
     root: Option<(Bucket, Instant)>,
-    /// The class whose turn it is, per level and priority; if it has none, the next one in order.
+    /// The class whose turn it is, per level and priority, or the number behind the last; if it has none, the next one
+    /// in order.
     turns: [[usize; PRIORITIES]; 2],
-    packets: u32,
-    bytes: u32,
-    /// When a packet may go; `Instant::MAX` if it waits for an arrival or for room on the link.
-    wakeup: Instant,
 }
 
 impl Htb {
@@ -150,9 +150,6 @@ impl Htb {
             overhead: htb.overhead.0 as u32,
             root: htb.rate.map(|rate| (Bucket::full(rate, htb.burst.0), Instant::ZERO)),
             turns: [[0; PRIORITIES]; 2],
-            packets: 0,
-            bytes: 0,
-            wakeup: Instant::MAX,
         }
     }
 
@@ -164,39 +161,36 @@ impl Htb {
 
     /// The queue of a class, with what waits in all of them.
     fn with_all(&self, class: usize, depth: QueueDepth) -> QueueDepth {
-        QueueDepth { packets: self.packets, bytes: self.bytes, class: class as u8, ..depth }
+        let (mut packets, mut bytes) = (0, 0);
+        for class in &self.classes {
+            let depth = class.queue.depth();
+            packets += depth.packets;
+            bytes += depth.bytes;
+        }
+        QueueDepth { packets, bytes, class: class as u8, ..depth }
     }
 
-    /// Lets the queue of a class act, and counts what it holds then.
-    fn act<T>(&mut self, class: usize, action: impl FnOnce(&mut Queue) -> T) -> T {
-        let queue = &mut self.classes[class].queue;
-        let before = queue.depth();
-        let result = action(queue);
-        let after = queue.depth();
-        self.packets = self.packets - before.packets + after.packets;
-        self.bytes = self.bytes - before.bytes + after.bytes;
-        result
-    }
-
-    /// Whose packet goes next, if one may go at `now`.
-    fn next(&self, now: Instant) -> Option<Turn> {
-        let root_lends = self.root_from() <= now;
-        let count = self.classes.len();
-        let candidate = |(index, class): (usize, &Class)| {
-            let room = class.queue.room_needed()?;
-            let level = if class.own_from() <= now {
-                Level::Own
-            } else if root_lends && class.ceil.ready(class.charged) <= now {
-                Level::Borrowed
-            } else {
-                return None;
-            };
+    /// Whose packet goes next, if one may go at `now`; else when one may.
+    fn next(&self, now: Instant) -> Result<Turn, Instant> {
+        let root_from = self.root.as_ref().map_or(Instant::MAX, |(bucket, charged)| bucket.ready(*charged));
+        let mut first = None;
+        let mut ready = Instant::MAX;
+        for (index, class) in self.classes.iter().enumerate() {
+            let Some(room) = class.queue.room_needed() else { continue };
+            let from = class.own_from.min(class.ceil_from.max(root_from));
+            if from > now {
+                ready = ready.min(from);
+                continue;
+            }
+            let level = if class.own_from <= now { Level::Own } else { Level::Borrowed };
             let turn = self.turns[level as usize][usize::from(class.priority)];
-            let distance = (index + count - turn) % count;
-            Some(((level, class.priority, distance), Turn { class: index, level, room }))
-        };
-        let candidates = self.classes.iter().enumerate().filter_map(candidate);
-        candidates.min_by_key(|(rank, _)| *rank).map(|(_, turn)| turn)
+            // Those before the one whose turn it is come after the last one.
+            let rank = (level, class.priority, index < turn);
+            if first.is_none_or(|(least, _)| rank < least) {
+                first = Some((rank, Turn { class: index, level, room }));
+            }
+        }
+        first.map(|(_, turn)| turn).ok_or(ready)
     }
 
     /// Charges a class, whose turn it was, for a packet that has left its queue.
@@ -217,25 +211,8 @@ impl Htb {
         }
         // A class that leaves the row of those within their rates passes its turn on; a borrower's is kept, as
         // Linux keeps the place of a child in its parent's row.
-        let leaves = level == Level::Own && (class.queue.room_needed().is_none() || class.own_from() > now);
-        let following = if used_up || leaves { (index + 1) % self.classes.len() } else { index };
-        self.turns[level as usize][usize::from(self.classes[index].priority)] = following;
-    }
-
-    /// When a packet may go, if none may go now; `Instant::MAX` with nothing queued.
-    fn ready(&self) -> Instant {
-        let root = self.root_from();
-        let class = |class: &Class| {
-            let borrowed = class.ceil.ready(class.charged).max(root);
-            class.own_from().min(borrowed)
-        };
-        let waiting = self.classes.iter().filter(|class| class.queue.room_needed().is_some());
-        waiting.map(class).min().unwrap_or(Instant::MAX)
-    }
-
-    /// When the root lends.
-    fn root_from(&self) -> Instant {
-        self.root.as_ref().map_or(Instant::MAX, |(bucket, charged)| bucket.ready(*charged))
+        let leaves = level == Level::Own && (class.queue.room_needed().is_none() || class.own_from > now);
+        self.turns[level as usize][usize::from(class.priority)] = index + usize::from(used_up || leaves);
     }
 }
 
@@ -247,7 +224,7 @@ impl Discipline for Htb {
         packets: &mut Packets<'_, O>,
     ) -> Option<QueueDepth> {
         let class = self.classify(packets.arena.get(id));
-        let depth = self.act(class, |queue| queue.enqueue(now, id, packets))?;
+        let depth = self.classes[class].queue.enqueue(now, id, packets)?;
         Some(self.with_all(class, depth))
     }
 
@@ -256,27 +233,20 @@ impl Discipline for Htb {
         now: Instant,
         room: u64,
         packets: &mut Packets<'_, O>,
-    ) -> Option<Dequeued> {
-        self.wakeup = Instant::MAX;
-        if self.packets == 0 {
-            return None;
-        }
-        while let Some(turn) = self.next(now) {
+    ) -> Result<Dequeued, Wait> {
+        loop {
+            let turn = self.next(now).map_err(Wait::Until)?;
             if u64::from(turn.room) > room {
-                return None;
+                // By the time there is more, it may be another class's turn.
+                let waiting = self.classes.iter().filter_map(|class| class.queue.room_needed());
+                return Err(Wait::Room(waiting.fold(turn.room, u32::min)));
             }
             // A queue may have dropped all that it held.
-            if let Some(dequeued) = self.act(turn.class, |queue| queue.dequeue(now, room, packets)) {
+            if let Ok(dequeued) = self.classes[turn.class].queue.dequeue(now, room, packets) {
                 self.charge(now, turn, dequeued.ip_bytes);
-                return Some(Dequeued { depth: self.with_all(turn.class, dequeued.depth), ..dequeued });
+                return Ok(Dequeued { depth: self.with_all(turn.class, dequeued.depth), ..dequeued });
             }
         }
-        self.wakeup = self.ready();
-        None
-    }
-
-    fn next_wakeup(&self) -> Instant {
-        self.wakeup
     }
 
     fn depth(&self) -> QueueDepth {

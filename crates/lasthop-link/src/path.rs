@@ -5,7 +5,7 @@ use lasthop_core::{
 };
 
 use crate::config::{ErrorConfig, PathConfig};
-use crate::discipline::{Dequeued, Discipline, Packets};
+use crate::discipline::{Dequeued, Discipline, Packets, Wait};
 use crate::link::LinkDirection;
 use crate::router::Router;
 
@@ -29,8 +29,8 @@ mod tests;
 pub struct Path {
     router: Router,
     link: LinkDirection,
-    /// The router's, kept because it is asked for far more often than it changes.
-    router_wakeup: Instant,
+    /// What the router waits for.
+    wait: Wait,
 }
 
 impl Path {
@@ -53,7 +53,7 @@ impl Path {
         Self {
             router: Router::new(config, mtu, red, seed),
             link: LinkDirection::new(&config.link, errors, error, seed),
-            router_wakeup: Instant::MAX,
+            wait: Wait::ARRIVAL,
         }
     }
 
@@ -78,14 +78,14 @@ impl Path {
     /// When [`Path::handle_wakeup`] must be called next; none while nothing is under way. Packets queued
     /// behind a full send buffer need no wakeup of their own.
     pub fn next_wakeup(&self) -> Option<Instant> {
-        Some(self.link.next_wakeup().min(self.router_wakeup)).filter(|at| *at < Instant::MAX)
+        Some(self.link.next_wakeup().min(self.wait.end())).filter(|at| *at < Instant::MAX)
     }
 
     /// When the far side can release a packet at the earliest, if the next packet arrives at the router at
     /// `next_arrival`; none if neither that nor anything under way leads to one. An engine for which only deliveries
     /// count may leave everything else until then: see [`Path::handle_wakeup`] on late calls.
     pub fn earliest_delivery(&self, next_arrival: Option<Instant>) -> Option<Instant> {
-        let next = next_arrival.unwrap_or(Instant::MAX).min(self.router_wakeup);
+        let next = next_arrival.unwrap_or(Instant::MAX).min(self.wait.end());
         Some(self.link.earliest_delivery(next)).filter(|at| *at < Instant::MAX)
     }
 
@@ -99,7 +99,9 @@ impl Path {
     pub fn handle_wakeup<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
         while let Some(due) = self.next_wakeup().filter(|due| *due <= now) {
             self.link.handle_wakeup(due, arena, observer);
-            self.fill_send_buffer(due, &mut Packets { arena, observer });
+            if self.wait.is_over(due, self.link.room()) {
+                self.fill_send_buffer(due, &mut Packets { arena, observer });
+            }
         }
     }
 
@@ -125,11 +127,14 @@ impl Path {
     }
 
     fn fill_send_buffer<O: Observer>(&mut self, now: Instant, packets: &mut Packets<'_, O>) {
-        while let Some(Dequeued { id, ip_bytes, depth }) = self.router.dequeue(now, self.link.room(), packets)
-        {
-            packets.observer.packet(now, PacketEvent::Dequeued(depth), packets.arena.get(id));
-            self.link.accept(now, id, ip_bytes);
-        }
-        self.router_wakeup = self.router.next_wakeup();
+        self.wait = loop {
+            match self.router.dequeue(now, self.link.room(), packets) {
+                Ok(Dequeued { id, ip_bytes, depth }) => {
+                    packets.observer.packet(now, PacketEvent::Dequeued(depth), packets.arena.get(id));
+                    self.link.accept(now, id, ip_bytes);
+                }
+                Err(wait) => break wait,
+            }
+        };
     }
 }

@@ -4,7 +4,7 @@ use lasthop_core::{Instant, Observer, PacketId, QueueDepth, RandomStream};
 
 use crate::codel::CoDel;
 use crate::config::{self, QueueConfig};
-use crate::discipline::{Dequeued, Discipline, Outlet, Packets};
+use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 use crate::drop_tail::DropTail;
 use crate::red::RedQueue;
 
@@ -61,12 +61,8 @@ impl Discipline for Queue {
         now: Instant,
         room: u64,
         packets: &mut Packets<'_, O>,
-    ) -> Option<Dequeued> {
+    ) -> Result<Dequeued, Wait> {
         each!(self, discipline => discipline.dequeue(now, room, packets))
-    }
-
-    fn next_wakeup(&self) -> Instant {
-        each!(self, discipline => discipline.next_wakeup())
     }
 
     fn depth(&self) -> QueueDepth {

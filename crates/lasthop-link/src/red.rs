@@ -10,7 +10,7 @@ use lasthop_core::units::QueueSize;
 use lasthop_core::{DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth, RandomStream, Rate};
 
 use crate::config::RedConfig;
-use crate::discipline::{Dequeued, Discipline, Packets};
+use crate::discipline::{Dequeued, Discipline, Packets, Wait};
 use crate::drop_tail::DropTail;
 
 #[cfg(test)]
@@ -59,17 +59,13 @@ impl Discipline for RedQueue {
         now: Instant,
         room: u64,
         packets: &mut Packets<'_, O>,
-    ) -> Option<Dequeued> {
+    ) -> Result<Dequeued, Wait> {
         let mut dequeued = self.queue.dequeue(now, room, packets)?;
         if dequeued.depth.packets == 0 {
             self.red.queue_emptied(now);
         }
         dequeued.depth.average = self.red.average();
-        Some(dequeued)
-    }
-
-    fn next_wakeup(&self) -> Instant {
-        self.queue.next_wakeup()
+        Ok(dequeued)
     }
 
     fn depth(&self) -> QueueDepth {

@@ -3,7 +3,7 @@
 use lasthop_core::{Bytes, Instant, Observer, PacketId, QueueDepth, Seed};
 
 use crate::config::PathConfig;
-use crate::discipline::{Dequeued, Discipline, Outlet, Packets};
+use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 use crate::htb::Htb;
 use crate::queue::Queue;
 
@@ -49,17 +49,10 @@ impl Discipline for Router {
         now: Instant,
         room: u64,
         packets: &mut Packets<'_, O>,
-    ) -> Option<Dequeued> {
+    ) -> Result<Dequeued, Wait> {
         match self {
             Self::Plain(queue) => queue.dequeue(now, room, packets),
             Self::Classes(htb) => htb.dequeue(now, room, packets),
-        }
-    }
-
-    fn next_wakeup(&self) -> Instant {
-        match self {
-            Self::Plain(queue) => queue.next_wakeup(),
-            Self::Classes(htb) => htb.next_wakeup(),
         }
     }
 

@@ -15,22 +15,22 @@ pub(crate) const NETWORK_COMPONENTS: ComponentId = Component::ALL.len() as Compo
 
 /// The agenda of a run, in the total order (time, component).
 ///
-/// The first [`SCANNED`] components, which nearly every event concerns, have no entry in the heap: looking at all
-/// of them is cheaper. For the others entries are never cancelled: a component whose wakeup moved earlier gets a
-/// second entry, and an entry that no longer is the component's earliest is skipped when its time comes.
+/// Nearly every event concerns the components of the network. They have no entry in the heap: looking at all of them is
+/// cheaper. For the others entries are never cancelled: a component whose wakeup moved earlier gets a second entry, and
+/// an entry that no longer is the component's earliest is skipped when its time comes.
 #[derive(Debug)]
 pub(crate) struct Agenda {
+    network: [Instant; Component::ALL.len()],
     heap: BinaryHeap<Reverse<(Instant, ComponentId)>>,
+    /// Of the components behind the network's, as stated in the heap.
     earliest: Vec<Instant>,
 }
 
-/// Components of the network, that is.
-const SCANNED: usize = NETWORK_COMPONENTS as usize;
-
 impl Agenda {
-    pub fn new(components: u32) -> Self {
-        let components = (components as usize).max(SCANNED);
-        Self { heap: BinaryHeap::new(), earliest: vec![Instant::MAX; components] }
+    /// An agenda of the network's components, and so many `others`.
+    pub fn new(others: u32) -> Self {
+        let network = [Instant::MAX; Component::ALL.len()];
+        Self { network, heap: BinaryHeap::new(), earliest: vec![Instant::MAX; others as usize] }
     }
 
     /// Makes room for further components, which rank last.
@@ -38,39 +38,43 @@ impl Agenda {
         self.earliest.resize(self.earliest.len() + components as usize, Instant::MAX);
     }
 
-    /// Makes sure that `component` is woken at `wakeup`, or earlier.
+    /// Makes sure that a component of the network is woken at `wakeup`, or earlier.
+    #[inline]
+    pub fn schedule_network(&mut self, component: Component, wakeup: Option<Instant>) {
+        let earliest = &mut self.network[component as usize];
+        *earliest = wakeup.unwrap_or(Instant::MAX).min(*earliest);
+    }
+
+    /// The same for another component.
     pub fn schedule(&mut self, component: ComponentId, wakeup: Option<Instant>) {
         let Some(wakeup) = wakeup else { return };
-        let earliest = &mut self.earliest[component as usize];
+        let earliest = &mut self.earliest[(component - NETWORK_COMPONENTS) as usize];
         if wakeup < *earliest {
             *earliest = wakeup;
-            if component as usize >= SCANNED {
-                self.heap.push(Reverse((wakeup, component)));
-            }
+            self.heap.push(Reverse((wakeup, component)));
         }
     }
 
     /// The next live entry.
     pub fn pop(&mut self) -> Option<(Instant, ComponentId)> {
-        let (scanned, others) = self.earliest.split_at_mut(SCANNED);
-        let (mut first, mut time) = (0, scanned[0]);
-        for (component, earliest) in scanned.iter().enumerate().skip(1) {
+        let (mut first, mut time) = (0, self.network[0]);
+        for (component, earliest) in self.network.iter().enumerate().skip(1) {
             if *earliest < time {
                 (first, time) = (component, *earliest);
             }
         }
-        // At the same instant a scanned component comes first.
+        // At the same instant a component of the network comes first.
         while let Some(&Reverse((queued, component))) = self.heap.peek()
             && queued < time
         {
             self.heap.pop();
-            let earliest = &mut others[component as usize - SCANNED];
+            let earliest = &mut self.earliest[(component - NETWORK_COMPONENTS) as usize];
             if *earliest == queued {
                 *earliest = Instant::MAX;
                 return Some((queued, component));
             }
         }
-        scanned[first] = Instant::MAX;
+        self.network[first] = Instant::MAX;
         (time < Instant::MAX).then_some((time, first as ComponentId))
     }
 }
@@ -82,7 +86,11 @@ mod tests {
     use super::*;
 
     fn schedule(agenda: &mut Agenda, component: ComponentId, nanos: u64) {
-        agenda.schedule(component, Some(Instant::from_nanos(nanos)));
+        let wakeup = Some(Instant::from_nanos(nanos));
+        match Component::ALL.get(component as usize) {
+            Some(component) => agenda.schedule_network(*component, wakeup),
+            None => agenda.schedule(component, wakeup),
+        }
     }
 
     fn drain(agenda: &mut Agenda) -> Vec<(u64, ComponentId)> {
@@ -91,7 +99,7 @@ mod tests {
 
     #[test]
     fn simultaneous_entries_come_in_the_order_of_their_components() {
-        let mut agenda = Agenda::new(7);
+        let mut agenda = Agenda::new(3);
         for component in [6, 2, 0, 5, 1] {
             schedule(&mut agenda, component, 5);
         }
@@ -101,7 +109,7 @@ mod tests {
     #[test]
     fn an_earlier_wakeup_replaces_a_later_one() {
         for component in [0, 5] {
-            let mut agenda = Agenda::new(6);
+            let mut agenda = Agenda::new(2);
             for nanos in [9, 4, 7] {
                 schedule(&mut agenda, component, nanos);
             }
@@ -112,17 +120,19 @@ mod tests {
     #[test]
     fn nothing_scheduled_is_nothing_due() {
         let mut agenda = Agenda::new(1);
-        agenda.schedule(0, None);
+        agenda.schedule_network(Component::Down, None);
+        agenda.schedule(NETWORK_COMPONENTS, None);
         assert_eq!(agenda.pop(), None);
     }
 
     proptest! {
         #[test]
         fn the_earliest_entry_comes_next(
-            components in 1..20_u32,
+            others in 0..16_u32,
             steps in prop::collection::vec((any::<bool>(), 0..20_u32, 0..50_u64), 0..200),
         ) {
-            let mut agenda = Agenda::new(components);
+            let components = NETWORK_COMPONENTS + others;
+            let mut agenda = Agenda::new(others);
             let mut earliest = vec![None; components as usize];
             for (pop, component, nanos) in steps {
                 if pop {

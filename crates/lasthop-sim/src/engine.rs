@@ -82,9 +82,8 @@ impl<'a, O: Observer> Engine<'a, O> {
         let hosts = Hosts::new(scenario, seed);
         let applications = applications(scenario, seed);
         let flows = hosts.flows(scenario, observer);
-        let components = FIRST_APPLICATION + (applications.len() + 2 * flows.len()) as ComponentId;
         let mut engine = Self {
-            agenda: Agenda::new(components),
+            agenda: Agenda::new((applications.len() + 2 * flows.len()) as ComponentId),
             arena: PacketArena::default(),
             network: Network::new(scenario, flows.len(), seed),
             hosts,
@@ -117,7 +116,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 
     fn schedule_network(&mut self, component: Component) {
-        self.agenda.schedule(component as ComponentId, self.network.next_wakeup(component));
+        self.agenda.schedule_network(component, self.network.next_wakeup(component));
     }
 
     /// An application's time has come, or an endpoint's timer.

@@ -142,6 +142,7 @@ impl Network {
     }
 
     /// When a component must be woken next; none while nothing is under way in it.
+    #[inline]
     pub fn next_wakeup(&self, component: Component) -> Option<Instant> {
         match (&self.topology, component) {
             (Between::LastHop { down, .. }, Component::Down) => down.link.next_wakeup(),

@@ -42,7 +42,7 @@ impl Lab {
     /// The serial number of the packet that leaves, if one does.
     fn leave(&mut self, at_ms: u64, room: u64) -> Option<u64> {
         let packets = &mut Packets { arena: &mut self.arena, observer: &mut self.log };
-        let left = self.codel.dequeue(ms(at_ms), room, packets)?;
+        let left = self.codel.dequeue(ms(at_ms), room, packets).ok()?;
         Some(self.arena.remove(left.id).serial)
     }
 

@@ -222,14 +222,17 @@ fn departures(config: &HtbConfig, arrivals: &[Arrival], link: Rate) -> Vec<Depar
         }
         let next_arrival = due.front().map_or(Instant::MAX, |arrival| arrival.0);
         let packets = &mut Packets { arena: &mut arena, observer: &mut () };
-        if let Some(Dequeued { ip_bytes, depth, .. }) = htb.dequeue(now, u64::MAX, packets) {
-            departures.push((now, usize::from(depth.class), ip_bytes));
-            now += link.transmission_time(ip_bytes);
-        } else {
-            now = htb.next_wakeup().min(next_arrival);
-            if now == Instant::MAX {
-                assert_eq!((htb.depth().packets, htb.depth().bytes), (0, 0));
-                return departures;
+        match htb.dequeue(now, u64::MAX, packets) {
+            Ok(Dequeued { ip_bytes, depth, .. }) => {
+                departures.push((now, usize::from(depth.class), ip_bytes));
+                now += link.transmission_time(ip_bytes);
+            }
+            Err(wait) => {
+                now = wait.end().min(next_arrival);
+                if now == Instant::MAX {
+                    assert_eq!((htb.depth().packets, htb.depth().bytes), (0, 0));
+                    return departures;
+                }
             }
         }
     }
