@@ -6,10 +6,12 @@ and so do the bytes of the tables, in whatever batches the results have come.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from lasthop.results.atomic import write_parquet
@@ -21,7 +23,7 @@ BATCH = "_batch"
 CELL = "_cell"
 _OPTIONAL = ("pages", "shorts")
 """Left out if no run has a row."""
-_PART_ROWS = 4096
+_PART_ROWS = 8192
 """About so many rows of flows and runs make a part."""
 _KEYS = [BATCH, PIECE, "replication"]
 
@@ -90,8 +92,8 @@ def _parts(store: Store, runs: Runs) -> Iterator[dict[str, pl.DataFrame]]:
             raise DamagedBatchesError(_damaged(store, runs.places)) from None
         labelled = {}
         for table in TABLES:
-            frames = [stored[batch][table].with_columns(pl.lit(batch, pl.Int64).alias(BATCH)) for batch in batches]
-            labelled[table] = _labelled(part, frames, runs.levels)
+            rows = _below_each_other({batch: stored[batch][table] for batch in batches})
+            labelled[table] = _labelled(part, rows, runs.levels)
         yield labelled
 
 
@@ -116,14 +118,24 @@ def _damaged(store: Store, places: pl.DataFrame) -> list[int]:
     return damaged
 
 
-def _labelled(part: pl.DataFrame, frames: list[pl.DataFrame], levels: pl.DataFrame) -> pl.DataFrame:
+def _below_each_other(frames: Mapping[int, pl.DataFrame]) -> pl.DataFrame:
+    """Return the rows of several batches, with the numbers of these in a column."""
+    filled = {batch: frame for batch, frame in frames.items() if frame.height} or dict(itertools.islice(frames.items(), 1))
+    alike = len({tuple(frame.schema.items()) for frame in filled.values()}) == 1
+    # Of many small frames, what polars does lazily takes longer than all the rest of a merge.
+    rows = pl.concat(filled.values(), how="vertical" if alike else "diagonal_relaxed")
+    numbers = np.repeat(list(filled), [frame.height for frame in filled.values()])
+    return rows.hstack([pl.Series(BATCH, numbers, dtype=pl.Int64)])
+
+
+def _labelled(part: pl.DataFrame, rows: pl.DataFrame, levels: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of the runs in `part`, in their order, behind their factors' levels."""
-    filled = [frame for frame in frames if frame.height] or frames[:1]
-    rows = pl.concat(filled, how="diagonal_relaxed").with_columns(pl.col(*_KEYS).cast(pl.Int64))
+    rows = rows.with_columns(pl.col(*_KEYS).cast(pl.Int64))
     found = part.join(rows, on=_KEYS, how="inner", maintain_order="left_right")
     front = [*levels.columns, "set", "replication", *(name for name in ("flow", "role") if "role" in rows.columns)]
     labels = [column.gather(found[CELL]) for column in levels]
-    return found.drop(BATCH, PIECE, CELL).with_columns(labels).select(*front, pl.exclude(*front))
+    own = [name for name in found.columns if name not in (*front, BATCH, PIECE, CELL)]
+    return found.hstack(labels).select(*front, *own)
 
 
 @dataclass(slots=True)

@@ -288,24 +288,28 @@ def _frames(results: Sequence[Results]) -> dict[str, pl.DataFrame]:
     """Put the tables of several results below each other."""
     ours = [each for each in results if isinstance(each, _core.Results)]
     if len(ours) == len(results):
-        gathered = _core.gather(ours, PIECE)
-        return {
-            table: pl.DataFrame([_series(name, column) for name, column in columns.items()])
-            for table, columns in gathered.items()
-        }
+        return {table: _gathered(columns) for table, columns in _core.gather(ours, PIECE).items()}
     return {table: _frame([getattr(each, table) for each in results]) for table in TABLES}
 
 
-def _series(name: str, column: list[str] | tuple[str, bytes, bytes]) -> pl.Series:
-    """Make a series of what `_core.gather` hands over."""
-    if isinstance(column, list):
-        return pl.Series(name, column, dtype=pl.String)
-    kind, values, known = column
-    series = pl.Series(name, np.frombuffer(values, dtype=kind))
-    missing = ~np.frombuffer(known, dtype=bool)
-    if missing.any():
-        series = series.set(pl.Series(missing), None)
-    return series.cast(pl.Int64) if kind == "uint64" else series
+def _gathered(columns: Mapping[str, list[str] | tuple[str, bytes, bytes]]) -> pl.DataFrame:
+    """Make a table of what `_core.gather` hands over."""
+    series = {name: pl.Series(name, own, dtype=pl.String) for name, own in columns.items() if isinstance(own, list)}
+    numbers: dict[str, dict[str, tuple[bytes, bytes]]] = {}
+    for name, own in columns.items():
+        if isinstance(own, tuple):
+            numbers.setdefault(own[0], {})[name] = own[1:]
+    for kind, several in numbers.items():
+        # All columns of a type in one: to make a series from numpy costs as much as to write it.
+        whole = pl.Series(np.frombuffer(b"".join(values for values, _ in several.values()), dtype=kind))
+        missing = ~np.frombuffer(b"".join(known for _, known in several.values()), dtype=bool)
+        if missing.any():
+            whole = whole.set(pl.Series(missing), None)
+        if kind == "uint64":
+            whole = whole.cast(pl.Int64)
+        rows = len(whole) // len(several)
+        series |= {name: whole.slice(place * rows, rows).alias(name) for place, name in enumerate(several)}
+    return pl.DataFrame([series[name] for name in columns])
 
 
 def _frame(parts: Sequence[Columns]) -> pl.DataFrame:
