@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -11,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claims_tools import ORDERS, one, rows, scenario
-from lasthop.studies.claims.evaluate import Outcome
+from claims_tools import ORDERS, rows, scenario
+from lasthop.studies.claims.evaluate import Outcome, evaluate
+from lasthop.studies.claims.file import Claims, load_claims
+from lasthop.studies.claims.records import Records
 
 STUDY = scenario(ORDERS)
 CELLS = list(itertools.product(*ORDERS.values()))
@@ -27,9 +30,17 @@ def records(draw: st.DrawFn) -> pl.DataFrame:
     return rows({key: draw(cell) for key in CELLS}, ORDERS)
 
 
-def verdict(body: str, table: pl.DataFrame) -> Outcome:
+@cache
+def claim(body: str) -> Claims:
     with tempfile.TemporaryDirectory() as folder:
-        return one(Path(folder), body, STUDY, runs=table)
+        file = Path(folder) / "claims.toml"
+        file.write_text(f'[[claim]]\nid = "C"\ntext = "said"\n{body}\n', encoding="utf-8")
+        return load_claims(file, STUDY)
+
+
+def verdict(body: str, table: pl.DataFrame) -> Outcome:
+    (outcome,) = evaluate(claim(body), Records({"runs": table}, claim(body).factors))
+    return outcome
 
 
 SIDES = ("time_s(variant=a)", "time_s(variant=b)")
