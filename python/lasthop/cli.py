@@ -531,7 +531,8 @@ def anova_command(
     (how much the effect of one depends on the level of the other), and the rest. The rest is the error between
     replications; without replications it is the interactions of three and more factors. F, p and the intervals are
     relative to it. The effect of a level is the difference of its mean from the overall mean. If its interval contains
-    0, the effect may be chance. After Jain, The Art of Computer Systems Performance Analysis, chapters 20 to 23.
+    0, the effect may be chance. After 'lasthop run --until', p and the intervals hold over all looks. After Jain, The
+    Art of Computer Systems Performance Analysis, chapters 20 to 23.
 
     Example: lasthop anova results/my --response duration_s --factors link,variant --out anova.csv
     """

@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
 from lasthop import _core
 from lasthop.answer.differences import tested as paired_t
@@ -28,7 +29,7 @@ from lasthop.cli import EXIT_INPUT, EXIT_OK, main
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.pictures.charts import chart_figure
 from lasthop.pictures.results import ResultRequest, read_chart
-from lasthop.statistics.estimates import CONFIDENCE, mean_intervals, quantile_intervals
+from lasthop.statistics.estimates import CONFIDENCE, mean_intervals, quantile_intervals, student
 from lasthop.studies.claims.records import Records
 from lasthop.until.language import parse
 from lasthop.until.looks import LOOKS, Condition, looks_up_to
@@ -356,9 +357,18 @@ def test_comparisons_and_analyses_of_variance_take_the_common_replications(
     _, low, high = mean_intervals(difference, 1 - 0.05 / 21)
     assert (row["mean_ci_low"], row["mean_ci_high"]) == pytest.approx((low, high))
     anova = ["anova", str(precise), "--response", "throughput_Bps", "--role", "download", "--factors", "queue"]
-    assert main(anova) == EXIT_OK
+    assert main([*anova, "--out", str(tmp_path / "anova.csv")]) == EXIT_OK
+    said = capsys.readouterr().out
+    assert f"{least} replications" in said
+    assert "p and intervals hold over its 21 looks" in said
+    rows = pl.read_csv(tmp_path / "anova.csv")
+    (rest,) = rows.filter(kind="rest")["degrees_of_freedom"]
+    effect, *_ = rows.filter(pl.col("effect").is_not_null(), kind="main effect").to_dicts()
+    reach = (effect["ci_high"] - effect["effect"]) / effect["standard_error"]
+    assert reach == pytest.approx(student(1 - 0.10 / 21, rest))
+    plain = stats.f_oneway(pairs["long"], pairs["short"]).pvalue
+    assert rows.filter(kind="main effect")["p"].drop_nulls().to_list() == pytest.approx([min(1.0, 21 * plain)])
     assert Records.read(precise, ["queue"]).confidence == pytest.approx(1 - 0.05 / 21)
-    assert f"{least} replications" in capsys.readouterr().out
 
 
 def test_error_bars_hold_over_all_looks(precise: Path) -> None:

@@ -44,6 +44,7 @@ from lasthop.results.shorts import with_rates
 from lasthop.results.space import read_space
 from lasthop.results.tables import factor_column
 from lasthop.scenario.selection import select_cells
+from lasthop.statistics.estimates import shared
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -76,6 +77,8 @@ class Table:
     candidates: list[str]
     advice: str = ""
     ranges: tuple[str, ...] = ()
+    looks: int = 1
+    """As in `Tables`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,8 @@ class Design:
     response: str
     factors: dict[str, list[str]]
     replications: int
+    looks: int = 1
+    """As in `Tables`."""
 
     @property
     def cells(self) -> int:
@@ -170,7 +175,8 @@ def read_table(source: Path, response: str, only: Sequence[str] = (), role: str 
     else:
         table = _from_csv(source, response)
     table = keep(table, only)
-    return _balanced(table) if source.is_dir() and looks_of(read_manifest(source)) > 1 else table
+    looks = looks_of(read_manifest(source)) if source.is_dir() else 1
+    return replace(_balanced(table), looks=looks) if looks > 1 else table
 
 
 def _balanced(table: Table) -> Table:
@@ -307,7 +313,7 @@ def full_factorial(table: Table, factors: Sequence[str]) -> Design:
     _check_duplicates(table, columns, keys)
     _check_missing(table.frame, levels, keys)
     frame = table.frame.select(*columns, *keys, numbers_of(table, [*columns, *keys]))
-    return Design(frame, table.response, levels, frame.height // math.prod(map(len, levels.values())))
+    return Design(frame, table.response, levels, frame.height // math.prod(map(len, levels.values())), table.looks)
 
 
 def _factor(table: Table, factor: str) -> str:
@@ -382,7 +388,7 @@ def numbers_of(table: Table, names: Sequence[str]) -> pl.Series:
 def analyse(design: Design, confidence: float = 0.90) -> Analysis:
     """Fit the model and allocate the variation; `confidence` is that of the intervals.
 
-    Raises InputError if the response does not vary.
+    Intervals and p values hold over all looks of the design. Raises InputError if the response does not vary.
     """
     fit = _Fit(design)
     if not fit.is_more_than_rounding(fit.model.centered_tss):
@@ -446,7 +452,7 @@ def _components(fit: _Fit) -> list[Component]:
         f = p = None
         if fit.has_error:
             test = model.f_test(np.eye(len(fit.columns))[[column in terms for column in fit.columns]])
-            f, p = float(test.fvalue), float(test.pvalue)
+            f, p = float(test.fvalue), min(1.0, fit.design.looks * float(test.pvalue))
         return Component(kind, name, squares, 100 * squares / total, df, squares / df, f, p)
 
     mean = float(model.params.iloc[0])
@@ -480,7 +486,8 @@ def _effects(fit: _Fit, confidence: float) -> list[Effect]:
     if not fit.has_error:
         return [Effect(*label, float(effect)) for label, effect in zip(labels, matrix @ fit.model.params, strict=True)]
     test = fit.model.t_test(matrix)
-    numbers = zip(test.effect, test.sd.flat, *test.conf_int(alpha=1 - confidence).T, strict=True)
+    ends = test.conf_int(alpha=1 - shared(confidence, fit.design.looks)).T
+    numbers = zip(test.effect, test.sd.flat, *ends, strict=True)
     return [Effect(*label, *map(float, row)) for label, row in zip(labels, numbers, strict=True)]
 
 
@@ -498,6 +505,8 @@ def show(analysis: Analysis) -> None:
     mean, *effects = analysis.effects
     decimals = _decimals(max(analysis.standard_error or 0.0, *(abs(effect.effect) for effect in effects)))
     console.print(f"\nOverall mean {mean.effect:.{decimals}f}; {_error_text(analysis, decimals)}", markup=False)
+    if design.looks > 1:
+        console.print(f"The campaign ran until it was precise: p and intervals hold over its {design.looks} looks.")
     for kind, title in (("main effect", "Main effects"), ("interaction", "First-order interactions")):
         chosen = [effect for effect in effects if effect.kind == kind]
         if chosen:
