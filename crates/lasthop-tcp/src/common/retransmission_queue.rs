@@ -26,6 +26,8 @@ pub(crate) struct SentSegment<T> {
     pub retransmitted: bool,
     /// Was retransmitted at some time.
     pub ever_retransmitted: bool,
+    /// If it is SACKed: so many segments from here on are known to be.
+    sacked_run: u32,
 }
 
 impl<T> SentSegment<T> {
@@ -43,6 +45,7 @@ impl<T> SentSegment<T> {
             lost: false,
             retransmitted: false,
             ever_retransmitted: false,
+            sacked_run: 0,
         }
     }
 
@@ -59,11 +62,13 @@ pub(crate) struct RetransmissionQueue<T> {
     pub sacked_out: u32,
     lost_out: u32,
     retransmitted_out: u32,
+    /// No segment before this index is lost without a retransmission in flight.
+    first_lost: usize,
 }
 
 impl<T> Default for RetransmissionQueue<T> {
     fn default() -> Self {
-        Self { segments: VecDeque::new(), sacked_out: 0, lost_out: 0, retransmitted_out: 0 }
+        Self { segments: VecDeque::new(), sacked_out: 0, lost_out: 0, retransmitted_out: 0, first_lost: 0 }
     }
 }
 
@@ -119,6 +124,21 @@ impl<T: Copy> RetransmissionQueue<T> {
         first..last.max(first)
     }
 
+    /// Index of the first segment at or after `index` that is not SACKed. Runs of SACKed segments are leapt over, and
+    /// known as one run from then on, so that an ACK costs what is new in it, whatever the window.
+    pub fn next_unsacked(&mut self, index: usize) -> usize {
+        let mut found = index;
+        while let Some(segment) = self.segments.get(found).filter(|segment| segment.sacked) {
+            found += segment.sacked_run as usize;
+        }
+        let mut at = index;
+        while at < found {
+            let run = std::mem::replace(&mut self.segments[at].sacked_run, (found - at) as u32);
+            at += run as usize;
+        }
+        found
+    }
+
     /// Adds a segment that was just sent for the first time.
     pub fn push(&mut self, segment: SentSegment<T>) {
         self.segments.push_back(segment);
@@ -139,6 +159,7 @@ impl<T: Copy> RetransmissionQueue<T> {
             return None;
         }
         self.segments.pop_front();
+        self.first_lost = self.first_lost.saturating_sub(1);
         self.retransmitted_out -= u32::from(segment.retransmitted);
         self.sacked_out -= u32::from(segment.sacked);
         self.lost_out -= u32::from(segment.lost);
@@ -154,6 +175,7 @@ impl<T: Copy> RetransmissionQueue<T> {
             self.lost_out -= 1;
         }
         self.segments[index].sacked = true;
+        self.segments[index].sacked_run = 1;
         self.sacked_out += 1;
     }
 
@@ -161,12 +183,14 @@ impl<T: Copy> RetransmissionQueue<T> {
     pub fn mark_lost(&mut self, index: usize) {
         self.segments[index].lost = true;
         self.lost_out += 1;
+        self.first_lost = self.first_lost.min(index);
     }
 
     /// No retransmission of this segment is in flight: it has arrived, or is lost itself.
     pub fn retransmission_is_gone(&mut self, index: usize) {
         let segment = &mut self.segments[index];
         self.retransmitted_out -= u32::from(std::mem::take(&mut segment.retransmitted));
+        self.first_lost = self.first_lost.min(index);
     }
 
     /// Takes back all loss marks.
@@ -184,6 +208,7 @@ impl<T: Copy> RetransmissionQueue<T> {
             segment.ever_retransmitted &= !forget;
         }
         self.retransmitted_out = 0;
+        self.first_lost = 0;
     }
 
     /// Notes that a segment is sent again. `counted`: the retransmission is in flight (a probe's is not counted).
@@ -198,7 +223,82 @@ impl<T: Copy> RetransmissionQueue<T> {
     }
 
     /// Index of the first segment at or after `from` that is lost and whose retransmission is not in flight.
-    pub fn next_lost(&self, from: usize) -> Option<usize> {
-        (from..self.segments.len()).find(|&i| self.segments[i].lost && !self.segments[i].retransmitted)
+    pub fn next_lost(&mut self, from: usize) -> Option<usize> {
+        let start = from.max(self.first_lost);
+        let found =
+            (start..self.segments.len()).find(|&i| self.segments[i].lost && !self.segments[i].retransmitted);
+        if from <= self.first_lost {
+            self.first_lost = found.unwrap_or(self.segments.len());
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SEGMENTS: u64 = 40;
+
+    fn queue() -> RetransmissionQueue<()> {
+        let mut queue = RetransmissionQueue::default();
+        for number in 0..SEGMENTS {
+            let new = NewSegment { payload_bytes: 10, fin: false, push: false };
+            queue.push(SentSegment::new(number * 10..number * 10 + 10, new, false, ()));
+        }
+        queue
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Sack(usize),
+        Lose(usize),
+        Retransmit(usize),
+        RetransmissionGone(usize),
+        Acknowledge,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let index = 0..SEGMENTS as usize;
+        prop_oneof![
+            4 => index.clone().prop_map(Step::Sack),
+            3 => index.clone().prop_map(Step::Lose),
+            3 => index.clone().prop_map(Step::Retransmit),
+            1 => index.prop_map(Step::RetransmissionGone),
+            1 => Just(Step::Acknowledge),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn leaps_lead_where_steps_would(steps in prop::collection::vec(step(), 0..200), from in 0..SEGMENTS as usize) {
+            let mut queue = queue();
+            for step in steps {
+                let len = queue.outstanding() as usize;
+                match step {
+                    Step::Sack(i) if i < len && !queue.get(i).sacked => queue.mark_sacked(i),
+                    Step::Lose(i) if i < len && !queue.get(i).sacked && !queue.get(i).lost => queue.mark_lost(i),
+                    Step::Retransmit(i) if queue.next_lost(i).is_some() => {
+                        let index = queue.next_lost(i).expect("just seen");
+                        queue.note_retransmission(index, (), true);
+                    }
+                    Step::RetransmissionGone(i) if i < len => queue.retransmission_is_gone(i),
+                    Step::Acknowledge => {
+                        let una = queue.head().map_or(0, |head| head.end);
+                        queue.pop_acknowledged(una);
+                    }
+                    _ => {}
+                }
+                let len = queue.outstanding() as usize;
+                let from = from.min(len);
+                let unsacked = (from..len).find(|&i| !queue.get(i).sacked).unwrap_or(len);
+                prop_assert_eq!(queue.next_unsacked(from), unsacked);
+                let lost = (from..len).find(|&i| queue.get(i).lost && !queue.get(i).retransmitted);
+                prop_assert_eq!(queue.next_lost(from), lost);
+                prop_assert!(queue.is_balanced());
+            }
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The receiving half: reassembly, when to acknowledge, SACK and D-SACK blocks, window, echoes.
 
+use std::collections::VecDeque;
+
 use lasthop_core::{Ecn, Flags, SackBlock, SackList, Segment};
 
 use super::delayed_ack::DelayedAck;
@@ -31,8 +33,8 @@ pub(crate) struct Receiver {
     pub nxt: u64,
     /// Highest ACK number sent.
     acked: u64,
-    /// Received out of order, disjoint; the most recently touched first.
-    ranges: Vec<SackBlock>,
+    /// Received out of order: disjoint, and in the order of sequence numbers.
+    ranges: VecDeque<SackBlock>,
     /// What the SACK option tells of them, the most recent first (RFC 2018, section 4).
     told: Vec<SackBlock>,
     /// Duplicate to report in the next ACK (RFC 2883).
@@ -53,7 +55,7 @@ impl Receiver {
         Self {
             nxt: 0,
             acked: 0,
-            ranges: Vec::new(),
+            ranges: VecDeque::new(),
             told: Vec::new(),
             duplicate: None,
             fin: None,
@@ -206,17 +208,31 @@ impl Receiver {
             self.note_duplicate(config, block);
             return;
         }
-        let overlap = |r: &SackBlock| (r.start < block.end && block.start < r.end).then_some(*r);
-        if let Some(known) = self.ranges.iter().filter_map(overlap).min_by_key(|r| r.start) {
+        let first = self.ranges.partition_point(|range| range.end <= block.start);
+        if let Some(known) = self.ranges.get(first).filter(|range| range.start < block.end).copied() {
             // Only the first duplicate part is reported (RFC 2883, section 4.2.2).
             let start = known.start.max(block.start);
             self.note_duplicate(config, SackBlock { start, end: known.end.min(block.end) });
         }
-        merge(&mut self.ranges, block);
+        self.add_range(block);
         // Linux remembers four blocks: one that is forgotten comes back with what arrives next to it only, and without
         // the rest (tcp_sack_new_ofo_skb).
         merge(&mut self.told, block);
         self.told.truncate(SackList::CAPACITY);
+    }
+
+    /// Adds a range, together with those that it touches.
+    fn add_range(&mut self, block: SackBlock) {
+        let first = self.ranges.partition_point(|range| range.end < block.start);
+        let after = self.ranges.partition_point(|range| range.start <= block.end);
+        if first == after {
+            self.ranges.insert(first, block);
+            return;
+        }
+        let (start, end) =
+            (self.ranges[first].start.min(block.start), self.ranges[after - 1].end.max(block.end));
+        self.ranges[first] = SackBlock { start, end };
+        self.ranges.drain(first + 1..after);
     }
 
     fn note_duplicate(&mut self, config: &TcpConfig, block: SackBlock) {
@@ -228,8 +244,9 @@ impl Receiver {
     /// Moves the left edge to `end` and over everything that is now in order.
     fn advance(&mut self, end: u64) {
         self.nxt = end;
-        while let Some(index) = self.ranges.iter().position(|r| r.start <= self.nxt) {
-            self.nxt = self.nxt.max(self.ranges.remove(index).end);
+        while let Some(range) = self.ranges.front().filter(|range| range.start <= self.nxt) {
+            self.nxt = self.nxt.max(range.end);
+            self.ranges.pop_front();
         }
         self.told.retain(|block| block.start > self.nxt);
     }

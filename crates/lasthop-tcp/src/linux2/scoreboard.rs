@@ -212,7 +212,7 @@ impl Scoreboard {
     }
 
     /// Index of the first segment at or after `from` that is lost and not yet retransmitted.
-    pub fn next_lost(&self, from: usize) -> Option<usize> {
+    pub fn next_lost(&mut self, from: usize) -> Option<usize> {
         if self.queue.lost_out() == 0 { None } else { self.queue.next_lost(from) }
     }
 

@@ -148,7 +148,8 @@ mod tests {
     #[test]
     fn an_answer_faster_than_any_is_of_the_original() {
         let mut rack = Rack::default();
-        let again = SentSegment { ever_retransmitted: true, ..segment(3) };
+        let mut again = segment(3);
+        again.ever_retransmitted = true;
         rack.advance(10_000, &again, 90_000);
         assert!(!rack.advanced);
     }

@@ -1,5 +1,7 @@
 //! What SACK and D-SACK blocks say (RFC 2018, RFC 2883).
 
+use std::ops::Range;
+
 use lasthop_core::{SackBlock, Segment};
 
 use super::Sender;
@@ -70,38 +72,64 @@ impl Sender {
         samples: &mut Samples,
         lowest: &mut u64,
     ) {
-        for index in self.board.queue.within(block.start, block.end) {
-            let segment = *self.board.queue.get(index);
-            let duplicate = duplicate.is_some_and(|d| d.start <= segment.seq && segment.end <= d.end);
-            if duplicate && segment.ever_retransmitted {
-                if self.episode.covers(segment.end) && self.episode.retransmissions > 0 {
-                    self.episode.retransmissions -= 1;
-                }
-                if segment.sacked {
+        let within = self.board.queue.within(block.start, block.end);
+        let duplicates = duplicate.map_or(0..0, |d| self.board.queue.within(d.start, d.end));
+        let mut index = self.next_told(within.start, &duplicates);
+        while index < within.end {
+            let duplicate = duplicates.contains(&index);
+            self.apply_to_segment(now_us, index, duplicate, facts, samples, lowest);
+            index = self.next_told(index + 1, &duplicates);
+        }
+    }
+
+    /// The first segment at or after `index` of which a block tells something: it is not SACKed yet, or is a duplicate.
+    fn next_told(&mut self, index: usize, duplicates: &Range<usize>) -> usize {
+        if duplicates.contains(&index) {
+            return index;
+        }
+        let unsacked = self.board.queue.next_unsacked(index);
+        let duplicate = !duplicates.is_empty() && (index..unsacked).contains(&duplicates.start);
+        if duplicate { duplicates.start } else { unsacked }
+    }
+
+    fn apply_to_segment(
+        &mut self,
+        now_us: u64,
+        index: usize,
+        duplicate: bool,
+        facts: &mut AckFacts,
+        samples: &mut Samples,
+        lowest: &mut u64,
+    ) {
+        let segment = *self.board.queue.get(index);
+        if duplicate && segment.ever_retransmitted {
+            if self.episode.covers(segment.end) && self.episode.retransmissions > 0 {
+                self.episode.retransmissions -= 1;
+            }
+            if segment.sacked {
+                *lowest = segment.seq.min(*lowest);
+            }
+        }
+        if segment.end <= self.queue.una {
+            return;
+        }
+        if !segment.sacked {
+            self.rack.advance(now_us, &segment, self.rtt.least_us());
+            samples.note_delivered(&segment);
+            if !segment.ever_retransmitted {
+                if segment.seq < self.board.highest_sacked(self.queue.una) {
                     *lowest = segment.seq.min(*lowest);
                 }
+                facts.original_acked |= segment.end <= self.recovery.point;
+                samples.note_sacked(segment.sent.us);
             }
-            if segment.end <= self.queue.una {
-                continue;
-            }
-            if !segment.sacked {
-                self.rack.advance(now_us, &segment, self.rtt.least_us());
-                samples.note_delivered(&segment);
-                if !segment.ever_retransmitted {
-                    if segment.seq < self.board.highest_sacked(self.queue.una) {
-                        *lowest = segment.seq.min(*lowest);
-                    }
-                    facts.original_acked |= segment.end <= self.recovery.point;
-                    samples.note_sacked(segment.sent.us);
-                }
-                self.board.mark_sacked(index);
-                self.rates.on_sacked(index);
-                facts.data_sacked = true;
-                self.counts.delivered += 1;
-            }
-            if duplicate {
-                self.board.queue.retransmission_is_gone(index);
-            }
+            self.board.mark_sacked(index);
+            self.rates.on_sacked(index);
+            facts.data_sacked = true;
+            self.counts.delivered += 1;
+        }
+        if duplicate {
+            self.board.queue.retransmission_is_gone(index);
         }
     }
 }

@@ -91,7 +91,7 @@ impl Scoreboard {
     }
 
     /// The first segment that is lost and whose retransmission is not in flight, at or after `from`.
-    pub fn next_lost(&self, from: usize) -> Option<usize> {
+    pub fn next_lost(&mut self, from: usize) -> Option<usize> {
         let all_out = self.queue.retransmitted_out() >= self.queue.lost_out();
         if all_out { None } else { self.queue.next_lost(from) }
     }
