@@ -20,6 +20,7 @@ from conftest import EXAMPLE
 from lasthop.results.atomic import write_parquet
 
 TABLES = ("flows.parquet", "runs.parquet")
+KILLS = int(os.environ.get("LASTHOP_KILLS", "1000"))
 
 
 def start(out: Path, *options: str, file: Path = EXAMPLE) -> subprocess.Popen[str]:
@@ -42,7 +43,7 @@ def run(out: Path, *options: str, file: Path = EXAMPLE) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     ("kills", "replications", "cells"),
     # A chain of cached metrics, memory=cbi, is lost as a whole, so no long one survives so many kills.
-    [(20, 1000, ()), pytest.param(1000, 50_000, ("--only", "memory=none"), marks=pytest.mark.long)],
+    [(20, 1000, ()), pytest.param(KILLS, 50_000, ("--only", "memory=none"), marks=pytest.mark.long)],
 )
 def test_a_campaign_that_is_killed_again_and_again_ends_with_the_rows_of_an_undisturbed_one(
     tmp_path: Path, kills: int, replications: int, cells: tuple[str, ...]
