@@ -25,7 +25,7 @@ from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.kernel.source import find_source
 from lasthop.engines.kernel.store import Kernel, kernels, store
 from lasthop.errors import InputError
-from test_live_run import DOWNLOAD, PAGE, SCENARIO, STREAM
+from test_live_run import ATM, DOWNLOAD, PAGE, SCENARIO, STREAM
 from tools import require_tools, tshark
 
 Main = Callable[..., int]
@@ -242,10 +242,21 @@ def test_a_guest_that_hangs_is_ended_and_reported(
     assert_no_guests()
 
 
+def test_an_atm_switch_treats_real_tcp_as_the_model_treats_its_own(kernel: Kernel, tmp_path: Path) -> None:
+    file = tmp_path / "atm.toml"
+    file.write_text(ATM, encoding="utf-8")
+    (cell,) = _core.load(str(file)).cells
+    guest, model = KernelEngine(kernel).run_cell(cell, 1, 1, 1), cell.run(1, 1, 1)
+    assert sum(guest.flows["data_drops_selective"]) > 0
+    for column in ("outcome", "sent_packets", "received_packets", "data_drops_selective", "data_drops_queue"):
+        assert guest.flows[column] == model.flows[column], column
+    assert guest.flows["elapsed_s"] == pytest.approx(model.flows["elapsed_s"], rel=1e-3)
+
+
 def test_what_a_guest_cannot_run_is_said(kernel: Kernel) -> None:
-    clients = Path(_core.__file__).parent / "studies" / "published" / "atmf1998" / "study.toml"
-    cell = _core.load(str(clients)).cells[0]
-    with pytest.raises(InputError, match="an ATM switch runs on the model engine only"):
+    study = Path(_core.__file__).parent / "studies" / "published" / "atmf1998" / "study.toml"
+    cell = _core.load(str(study)).cells[0]
+    with pytest.raises(InputError, match='stack = "classic" runs on the model engine only'):
         KernelEngine(kernel).run_cell(cell, 1, 1, 1)
 
 

@@ -70,6 +70,36 @@ inline_count = 5
 """
 
 
+ATM = """
+name = "switch"
+replications = 1
+mtu = "1064 B"
+time_limit = "20 s"
+tcp.profile = "linux-6"
+
+[atm]
+access_rate = "20 Mbit/s"
+access_delay = "5 us"
+rate = "2 Mbit/s"
+delay = "20 ms"
+buffer_cells = 300
+threshold = 0.8
+overhead = "16 B"
+discard = { policy = "selective", share = 0.8 }
+
+[[flow]]
+kind = "bulk-tcp"
+name = "early"
+bytes = "200 kB"
+
+[[flow]]
+kind = "bulk-tcp"
+name = "late"
+bytes = "200 kB"
+start = "100 ms"
+"""
+
+
 def cell_of(folder: Path, flows: str, **replaced: str) -> _core.Cell:
     """Return the cell of the scenario with these flows and, for `queue` and `buffer`, other sizes."""
     text = (SCENARIO + flows).replace("20 packets", replaced.get("queue", "20 packets"))
@@ -114,6 +144,26 @@ def test_a_link_changes_when_the_scenario_says_so(tmp_path: Path) -> None:
         assert flows["received_packets"].to_list() == [100]
         # 10 ms between datagrams, and once 150 ms of delay more.
         assert flows["spacing_max_ms"].to_list() == pytest.approx([160], abs=5)
+
+
+def test_real_tcp_crosses_an_atm_switch_and_every_packet_is_accounted_for(tmp_path: Path) -> None:
+    file = tmp_path / "atm.toml"
+    file.write_text(ATM + STREAM, encoding="utf-8")
+    (cell,) = _core.load(str(file)).cells
+    live, model = (results(cell, 1, 1, 1) for results in (run_cell, _core.Cell.run))
+    flows, expected = pl.DataFrame(live.flows), pl.DataFrame(model.flows)
+    assert flows["flow"].to_list() == ["early", "late", "stream"]
+    assert flows["outcome"].to_list() == ["closed"] * 3
+    assert flows["received_packets"].to_list() == expected["received_packets"].to_list()
+    # Whole packets go, of those that hold more than their share of the buffer; never of the stream, which is slow.
+    drops = flows["data_drops_queue"] + flows["data_drops_selective"]
+    assert (flows["sent_packets"] - flows["received_packets"] == drops).all()
+    assert flows["data_drops_selective"].to_list()[2] == 0 < flows["data_drops_selective"].sum()
+    (run,) = pl.DataFrame(live.runs).to_dicts()
+    assert run["packets_sent"] == run["packets_delivered"] + run["packets_dropped"]
+    assert run["packets_dropped"] == drops.sum()
+    # Cells have a tenth more than what they carry; nothing is faster than the port.
+    assert 0.5 < run["utilisation"] <= 1
 
 
 def test_losses_are_seen_and_repaired(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_every_study_and_example_is_valid_and_all_wrong_ones_are_told(
     [
         ("model", 'tcp.congestion_control = "bbr"\n', "`tcp.congestion_control`"),
         ("live", 'router.implementation = "linux"\n', "runs on the kernel engine only"),
+        ("live", 'tcp.profile = "ns-1998"\n', 'no switch for recovery = "reno" and clocks of "100 ms"'),
     ],
 )
 def test_it_refuses_what_run_refuses(

@@ -150,6 +150,19 @@ fn differences(tcp: &TcpConfig) -> Vec<Difference> {
     list
 }
 
+/// Refuses a TCP from before Linux: nothing of it can be switched on.
+pub fn needs_linux(tcp: &TcpConfig) -> Result<(), Error> {
+    if tcp.stack != Stack::Classic {
+        return Ok(());
+    }
+    Err(Error::new(format!(
+        "tcp.stack = \"classic\" runs on the model engine only: Linux has no switch for recovery = {} and clocks of \"{}\"; \
+         use --engine model, or profile = \"linux-6\"",
+        word(tcp.recovery),
+        tcp.tick
+    )))
+}
+
 /// Why hosts cannot have the algorithm of congestion control, if it is that which this kernel lacks.
 pub fn missing_algorithm(tcp: &TcpConfig) -> Option<Error> {
     let offered = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").ok()?;

@@ -1,4 +1,5 @@
-//! The network between the two hosts: LAN wires, and the last hop's models, fed with the bytes of real packets.
+//! The network between the two hosts: LAN wires and the last hop's models, or an ATM switch, fed with the bytes of real
+//! packets.
 //! Sans-IO like the models; the same objects and the same order of events as in the model engine.
 
 use crate::counters::Counters;
@@ -9,7 +10,7 @@ use lasthop_core::{
     Body, Datagram, Direction, DropCause, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena,
     PacketEvent, PacketId, QueueDepth, Seed, Segment,
 };
-use lasthop_scenario::{Scenario, Topology};
+use lasthop_scenario::Scenario;
 pub use lasthop_sim::Entry;
 use lasthop_sim::{Component, Network};
 
@@ -119,24 +120,16 @@ pub struct Hop<F, O> {
     seen: (Counters, O),
 }
 
-/// Refuses a scenario without a last hop.
-pub fn needs_last_hop(scenario: &Scenario) -> Result<(), Error> {
-    match scenario.topology() {
-        Topology::LastHop { .. } => Ok(()),
-        Topology::Atm(_) => Err(Error::new(
-            "an ATM switch runs on the model engine only; use a scenario with [down] and [up]",
-        )),
-    }
-}
-
 impl<F: Flows, O: Observer> Hop<F, O> {
-    /// The network of `scenario`, which has a last hop (see [`needs_last_hop`]).
+    /// The network of `scenario`. At an ATM switch each of its flows has an access link and a connection of its own;
+    /// packets of no flow share those of the last.
     pub fn new(scenario: &Scenario, seed: Seed, flows: F, observer: O) -> Self {
+        let known = lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref()).len();
         Self {
             arena: PacketArena::default(),
             frames: Vec::new(),
             mtu: scenario.mtu.0 as usize,
-            network: Network::new(scenario, 1, seed),
+            network: Network::new(scenario, known.max(1), seed),
             routers: forwarded::routers(scenario),
             released: None,
             next_serial: 0,
@@ -269,7 +262,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         self.network.earliest_delivery()
     }
 
-    /// Packets on the LANs and in the last hop.
+    /// Packets on the LANs and in the last hop, or on the way through the switch and back.
     pub fn packets_inside(&self) -> usize {
         self.arena.len()
     }

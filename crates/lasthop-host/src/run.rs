@@ -4,8 +4,8 @@ use crate::clock::{Clock, Waiter};
 use crate::counters::Counters;
 use crate::emulator::Emulator;
 use crate::error::{Context, Error};
-use crate::features::{Difference, Features, missing_algorithm};
-use crate::hop::{Hop, needs_last_hop};
+use crate::features::{Difference, Features, missing_algorithm, needs_linux};
+use crate::hop::Hop;
 use crate::lateness::LatenessSummary;
 use crate::namespace::{HostNamespace, acquire_rights};
 use crate::priority::Priority;
@@ -151,7 +151,7 @@ type Hosts = (HostNamespace, HostNamespace, Option<Nginx>);
 
 /// Checks that hosts with a real TCP can run a scenario, in a guest or on this machine.
 pub fn needs_real_hosts(scenario: &Scenario, in_guest: bool) -> Result<(), Error> {
-    needs_last_hop(scenario)?;
+    needs_linux(&scenario.tcp)?;
     needs_sockets(scenario)?;
     if in_guest { Ok(()) } else { needs_no_router(scenario) }
 }

@@ -3,7 +3,7 @@
 use crate::clock::{Clock, Waiter};
 use crate::emulator::Emulator;
 use crate::error::{Context, Error};
-use crate::hop::{Hop, OneFlow, needs_last_hop};
+use crate::hop::{Hop, OneFlow};
 use crate::namespace::{HostConfig, HostNamespace, acquire_rights};
 use crate::priority::Priority;
 use crate::programs::{Commands, Programs};
@@ -106,13 +106,18 @@ fn forward(
     }
 }
 
-/// The scenario, which has a last hop of the models, with the traces in place of the rates of its links.
+/// The scenario, whose network is one of the models, with the traces in place of the rates of its links.
 fn with_traces(spec: &ShellSpec) -> Result<Scenario, Error> {
-    needs_last_hop(&spec.scenario)?;
     needs_no_router(&spec.scenario)?;
     let mut scenario = spec.scenario.clone();
     for (trace, path, way) in [(&spec.down, &mut scenario.down, "down"), (&spec.up, &mut scenario.up, "up")] {
-        let (Some(trace), Some(path)) = (trace, path.as_mut()) else { continue };
+        let Some(trace) = trace else { continue };
+        let Some(path) = path else {
+            return Err(Error::new(format!(
+                "--{way}: an ATM switch has cells, no link that follows a trace; leave --{way} out, or use a scenario \
+                 with [down]"
+            )));
+        };
         if !path.link.change.is_empty() {
             return Err(Error::new(format!(
                 "--{way}: the scenario says itself how this link changes, in {way}.link.change; leave out one of the two"

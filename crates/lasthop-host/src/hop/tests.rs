@@ -25,9 +25,19 @@ const RED: &str = r#"
 down.queue.red = { min = "1 B", max = "577 B", max_probability = 1.0, weight = 1.0, idle_packet_time = "72 ms", ecn = true }
 "#;
 
+/// The base with further keys; with a switch in place of the last hop if these have one, with their flows if they say.
+fn scenario_with(extra: &str) -> Scenario {
+    let is_hop = |line: &&str| ["lan", "down", "up"].iter().any(|part| line.starts_with(part));
+    let replaced = |line: &&str| {
+        extra.contains("[atm]") && is_hop(line) || extra.contains("flow =") && line.starts_with("flow =")
+    };
+    let base: Vec<_> = SCENARIO.lines().filter(|line| !replaced(line)).collect();
+    let study = Study::from_str(&format!("{}\n{extra}", base.join("\n")), "test.toml").unwrap();
+    study.cells[0].scenario.clone()
+}
+
 fn hop(extra: &str) -> Hop<OneFlow, ()> {
-    let study = Study::from_str(&format!("{SCENARIO}{extra}"), "test.toml").unwrap();
-    Hop::new(&study.cells[0].scenario, Seed { study: 1, replication: 1 }, OneFlow, ())
+    Hop::new(&scenario_with(extra), Seed { study: 1, replication: 1 }, OneFlow, ())
 }
 
 fn frame(bytes: &[u8]) -> Frame {
@@ -140,9 +150,9 @@ proptest! {
             ),
             0..60,
         ),
-        red in any::<bool>(),
+        extra in prop::sample::select(&["", RED, CONGESTED_ATM]),
     ) {
-        let mut hop = hop(if red { RED } else { "" });
+        let mut hop = hop(extra);
         let mut now = Instant::ZERO;
         let (mut sent, mut arrived) = (0, 0);
         for (gap, down, bytes) in packets {
@@ -175,7 +185,7 @@ proptest! {
     #[test]
     fn who_comes_back_at_the_next_wakeup_is_never_late(
         packets in prop::collection::vec((0..200_000_u64, any::<bool>()), 1..60),
-        extra in prop::sample::select(&["", RED, ARQ]),
+        extra in prop::sample::select(&["", RED, ARQ, CONGESTED_ATM]),
     ) {
         let mut hop = hop(extra);
         let mut now = Instant::ZERO;
@@ -207,19 +217,95 @@ proptest! {
     }
 }
 
+/// Cells take 1 ms on an access link and 0.1 ms behind the switch; a packet of 576 bytes has 13.
+const ATM: &str = r#"
+[atm]
+access_rate = "424 kbit/s"
+access_delay = "1 ms"
+rate = "4240 kbit/s"
+delay = "50 ms"
+buffer_cells = 40
+threshold = 0.5
+overhead = "16 B"
+discard = { policy = "early-packet" }
+"#;
+
+/// Cells arrive ten times as fast as they leave.
+const CONGESTED_ATM: &str = r#"
+[atm]
+access_rate = "4240 kbit/s"
+access_delay = "1 ms"
+rate = "424 kbit/s"
+delay = "50 ms"
+buffer_cells = 40
+threshold = 0.5
+overhead = "16 B"
+discard = { policy = "early-packet" }
+"#;
+
+/// Tells flows by the client's port.
+struct ByPort;
+
+impl Flows for ByPort {
+    fn identify<O: Observer>(
+        &mut self,
+        now: Instant,
+        sender: Host,
+        transport: &Transport<'_>,
+        observer: &mut O,
+    ) -> (FlowId, u16, Body) {
+        let (_, server_port, body) = OneFlow.identify(now, sender, transport, observer);
+        let (_, client_port) = transport.server_and_client_port(sender);
+        (FlowId(u32::from(client_port) - 6000), server_port, body)
+    }
+}
+
 #[test]
-fn a_scenario_without_a_last_hop_is_refused() {
-    let (head, _) = SCENARIO.split_once("lan =").unwrap();
-    let atm = format!(
-        "{head}tcp.profile = \"ns-1998\"\nflow = [{{ kind = \"bulk-tcp\", name = \"tcp\", bytes = \"1 kB\", start = \"0 s\" }}]\n\
-         [atm]\naccess_rate = \"150 Mbit/s\"\naccess_delay = \"5 us\"\nrate = \"45 Mbit/s\"\ndelay = \"5 ms\"\n\
-         buffer_cells = 500\nthreshold = 0.8\noverhead = \"16 B\"\ndiscard = {{ policy = \"early-packet\" }}\n"
+fn each_flow_has_an_access_link_to_the_switch_and_packets_of_none_share_the_last() {
+    let two =
+        "flow = [{ kind = \"bulk-tcp\", bytes = \"1 kB\" }, { kind = \"bulk-tcp\", bytes = \"1 kB\" }]\n";
+    let scenario = scenario_with(&format!("{two}{ATM}"));
+    let mut hop = Hop::new(&scenario, Seed { study: 1, replication: 1 }, ByPort, ());
+    for id in 0..3 {
+        let mut bytes = datagram(id, 0);
+        // The client's port: of flow 0, of flow 1, of none.
+        bytes[23] += id;
+        hop.send(Instant::ZERO, Host::Server, &mut frame(&bytes));
+    }
+    let mut arrived = Vec::new();
+    while let Some(delivery) = hop.poll_delivery(at_us(1_000_000)) {
+        arrived.push((delivery.due, *hop.frame(delivery).last().unwrap()));
+        hop.finish(delivery);
+    }
+    // 13 cells, the two first packets' in turn; the third packet waits for the access link.
+    assert_eq!(arrived, [(at_us(64_100), 0), (at_us(64_200), 1), (at_us(77_100), 2)]);
+    assert_eq!(hop.packets_inside(), 0);
+}
+
+#[test]
+fn a_switch_above_its_threshold_drops_whole_packets() {
+    let mut hop = hop(CONGESTED_ATM);
+    for id in 0..6 {
+        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0)));
+    }
+    let ids: Vec<_> = arrivals(&mut hop, at_us(9_000_000)).iter().map(|arrival| arrival.2).collect();
+    // More than 20 cells are above the threshold: the packets find 0, 12, 24, 23, 21 and 20.
+    assert_eq!(ids, [0, 1, 5]);
+    let down = hop.counters().down;
+    assert_eq!((down.sent, down.delivered, down.drops_red), (6, 3, 3));
+}
+
+#[test]
+fn the_way_back_from_the_switch_is_delay_alone() {
+    let mut hop = Hop::new(&scenario_with(ATM), Seed { study: 1, replication: 1 }, OneFlow, ());
+    for id in 0..3 {
+        hop.send(Instant::ZERO, Host::Client, &mut frame(&datagram(id, 0)));
+    }
+    let due = at_us(51_000);
+    assert_eq!(
+        arrivals(&mut hop, at_us(1_000_000)),
+        [(due, Host::Server, 0), (due, Host::Server, 1), (due, Host::Server, 2)]
     );
-    let study = Study::from_str(&atm, "test.toml").unwrap();
-    let error = needs_last_hop(&study.cells[0].scenario).expect_err("refused").to_string();
-    assert!(error.contains("model engine only"), "{error}");
-    let study = Study::from_str(SCENARIO, "test.toml").unwrap();
-    assert!(needs_last_hop(&study.cells[0].scenario).is_ok());
 }
 
 #[test]
