@@ -123,6 +123,7 @@ def test_a_download_and_a_stream_fare_as_in_the_model(tmp_path: Path) -> None:
         assert mine == pytest.approx(theirs, abs=0.25)
     runs = pl.DataFrame(live.runs)
     assert (runs["packets_sent"] == runs["packets_delivered"]).all()
+    assert runs["fairness_maxmin"].to_list() == [1.0, 1.0]  # of a single transfer; it counts what was written
     assert runs["lateness_p50_us"].max() < 5000  # type: ignore[operator]
 
 

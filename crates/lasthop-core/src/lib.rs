@@ -10,6 +10,7 @@ pub mod faults;
 pub mod packet;
 pub mod rng;
 pub mod time;
+pub mod transport;
 pub mod units;
 
 pub use amount::Amount;
@@ -26,4 +27,5 @@ pub use packet::{
 };
 pub use rng::{RandomStream, Seed};
 pub use time::{Duration, Instant};
+pub use transport::{News, Outgoing, Transport};
 pub use units::{Bytes, ParseError, Probability, QueueSize, Rate};

@@ -6,7 +6,7 @@ use crate::namespace::HostConfig;
 use lasthop_core::Duration;
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{FRtoMode, InitialSsthresh, Stack, TcpConfig};
-use lasthop_traffic::{FlowConfig, HttpServer, ShortHosts};
+use lasthop_traffic::{HttpServer, ShortHosts};
 use netlink_packet_route::route::RouteMetric;
 use serde::Serialize;
 use std::fs;
@@ -67,10 +67,7 @@ impl Features {
 
 /// The hosts of all short flows, which have addresses of their own: windows are metrics of routes.
 pub fn short_hosts(scenario: &Scenario) -> impl Iterator<Item = &ShortHosts> {
-    scenario.flow.iter().flat_map(|flow| match flow {
-        FlowConfig::ShortFlows(short) => &short.hosts[..],
-        _ => &[],
-    })
+    scenario.flow.iter().flat_map(|flow| flow.traffic().later_flows())
 }
 
 fn metrics(

@@ -235,8 +235,8 @@ impl Assume<'_> {
         let rates = paths.iter().flat_map(|path| path.ip_rates(packet)).map(|(_, rate)| rate);
         let slowest = rates.fold(f64::INFINITY, f64::min);
         let flows: Vec<FlowConfig> = self.read("flow").unwrap_or_default();
-        let bits: f64 = flows.iter().map(|flow| flow.offered_bytes() as f64 * 8.0).sum();
-        let begun = flows.iter().map(FlowConfig::latest_begin).max().unwrap_or_default();
+        let bits: f64 = flows.iter().map(|flow| flow.traffic().offered_bytes() as f64 * 8.0).sum();
+        let begun = flows.iter().map(|flow| flow.traffic().latest_begin()).max().unwrap_or_default();
         let seconds = begun.as_secs_f64()
             + TIME_LIMIT_S
             + TIME_LIMIT_ROUND_TRIPS * self.round_trip().as_secs_f64()

@@ -13,7 +13,7 @@ pub fn notes(scenario: &Scenario) -> Vec<Fault> {
 }
 
 fn note(scenario: &Scenario, flow: &FlowConfig) -> Option<String> {
-    let (start, limit, name) = (flow.start().least(), scenario.time_limit, flow.name());
+    let (start, limit, name) = (flow.traffic().start().least(), scenario.time_limit, flow.traffic().name());
     if start >= limit {
         return Some(format!(
             "{name} sends nothing: it starts after \"{start}\" at the earliest, and the run ends after time_limit = \
@@ -22,7 +22,7 @@ fn note(scenario: &Scenario, flow: &FlowConfig) -> Option<String> {
     }
     let Topology::LastHop { lan, down, up } = scenario.topology() else { return None };
     let round_trip = lan.delay + lan.delay + down.link.delay + up.link.delay;
-    let opens = !matches!(flow, FlowConfig::ConstantUdp(_));
+    let opens = flow.traffic().stream_bytes().is_none();
     (opens && start + round_trip >= limit).then(|| {
         format!(
             "{name} transfers nothing: the run ends after time_limit = \"{limit}\", before the first round trip of \

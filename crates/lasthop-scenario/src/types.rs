@@ -3,7 +3,7 @@
 use lasthop_core::{Bytes, Duration, Fault, Host, Instant, Rate, Seed, Segment};
 use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
 use lasthop_tcp::TcpConfig;
-use lasthop_traffic::{FlowConfig, HttpConfig, ShortFlows, ShortFlowsConfig};
+use lasthop_traffic::{FlowConfig, HttpConfig, Program, Surroundings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -103,19 +103,25 @@ impl Scenario {
     }
 
     /// Propagation delay from the mobile host to the fixed host.
-    pub fn propagation_up(&self) -> Duration {
+    fn propagation_up(&self) -> Duration {
         match self.topology() {
             Topology::LastHop { lan, up, .. } => lan.delay + up.link.delay,
             Topology::Atm(atm) => atm.one_way_delay(),
         }
     }
 
-    /// The short flows that `config`, an entry of this scenario, asks for, of which the first may start at `start`.
-    pub fn short_flows(&self, config: &ShortFlowsConfig, start: Instant, seed: Seed) -> ShortFlows {
-        let bits = f64::from(config.packets) * self.mtu.0 as f64 * 8.0;
-        let (_, rate) = self.bottleneck_rates()[0];
-        let response_time = Duration::from_nanos((bits / rate * 1e9) as u64);
-        ShortFlows::new(config, start, response_time, seed.stream(&format!("short.{}", config.name)))
+    /// The applications at work, in the order of the scenario, with the starts of this replication.
+    pub fn programs(&self, seed: Seed) -> Vec<Program> {
+        let (_, bottleneck_bps) = self.bottleneck_rates()[0];
+        let around = Surroundings {
+            http: self.http.as_ref(),
+            mtu: self.mtu,
+            segment_bytes: self.segment_bytes(),
+            bottleneck_bps,
+            propagation_up: self.propagation_up(),
+            seed,
+        };
+        lasthop_traffic::begin(&self.flow, &around)
     }
 
     /// What the model engine has no model of: the key, and what to do instead.

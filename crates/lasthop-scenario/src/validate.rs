@@ -104,8 +104,8 @@ fn flows(flows: &[FlowConfig], mtu: Bytes, faults: &mut Faults) {
     });
     for (index, flow) in flows.iter().enumerate() {
         faults.below(&format!("flow[{index}]"), |faults| {
-            let name = flow.name();
-            let is_taken = flows[..index].iter().any(|other| other.name() == name);
+            let name = flow.traffic().name();
+            let is_taken = flows[..index].iter().any(|other| other.traffic().name() == name);
             faults.require(!is_taken, "name", || {
                 format!("two flows are called {name:?}; give each its own name, \"{name}-{}\" say", index + 1)
             });

@@ -11,17 +11,23 @@
 //! Events are handled in the total order (time, component); components rank down path, up path, LANs, the
 //! applications in the order of the scenario, then the flows as announced, each with its server and client.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use lasthop_core::{
-    Body, Bytes, Datagram, Direction, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena, PacketEvent,
-    PacketId, Seed,
+    Direction, FlowId, FlowInfo, Host, Instant, Observer, Outgoing, Packet, PacketArena, PacketEvent,
+    PacketId, Seed, Transport,
 };
 use lasthop_scenario::Scenario;
-use lasthop_tcp::{CachedMetrics, Endpoint, Phase};
-use lasthop_traffic::Action;
+use lasthop_tcp::CachedMetrics;
+use lasthop_traffic::{Action, Application, ShortHosts};
 
 use crate::agenda::{Agenda, ComponentId, NETWORK_COMPONENTS};
-use crate::application::{Application, Flow, Hosts, Kind, News, applications};
+use crate::flows::{Flow, Hosts, Running, ScenarioHosts};
 use crate::network::{Component, Network};
+
+#[cfg(test)]
+mod tests;
 
 /// What the hosts remember from one replication to the next, if the scenario lets them.
 #[derive(Clone, Debug, Default)]
@@ -41,16 +47,17 @@ pub struct RunEnd {
 
 const FIRST_APPLICATION: ComponentId = NETWORK_COMPONENTS;
 
-struct Engine<'a, O> {
+struct Engine<'a, H: Hosts, A, O> {
+    scenario: &'a Scenario,
     agenda: Agenda,
     arena: PacketArena,
     network: Network,
-    hosts: Hosts,
-    applications: Vec<Application>,
-    flows: Vec<Flow>,
+    hosts: H,
+    applications: Vec<Running<A>>,
+    flows: Vec<Flow<H::End>>,
+    /// The ends that an application has just done something with.
+    touched: Vec<(FlowId, Host)>,
     next_serial: u64,
-    caching: bool,
-    memory: &'a mut HostMemory,
     observer: &'a mut O,
 }
 
@@ -63,41 +70,71 @@ pub fn run<O: Observer>(
     memory: &mut HostMemory,
     observer: &mut O,
 ) -> RunEnd {
-    let mut engine = Engine::new(scenario, seed, memory, observer);
-    let limit = Instant::ZERO + scenario.time_limit;
-    let mut end = Instant::ZERO;
-    while let Some((now, component)) = engine.agenda.pop() {
-        if now > limit {
-            end = limit;
-            break;
-        }
-        engine.wake(now, component);
-        end = now;
+    let metrics = scenario.tcp.cached_metrics.then(|| Rc::new(Cell::new(memory.metrics)));
+    let hosts = ScenarioHosts::new(scenario, seed, metrics.clone());
+    let end = Engine::new(scenario, seed, hosts, scenario.programs(seed), observer).run();
+    if let Some(metrics) = metrics {
+        memory.metrics = metrics.get();
     }
-    RunEnd { time: end, packets_inside: engine.arena.len() }
+    end
 }
 
-impl<'a, O: Observer> Engine<'a, O> {
-    fn new(scenario: &Scenario, seed: Seed, memory: &'a mut HostMemory, observer: &'a mut O) -> Self {
-        let hosts = Hosts::new(scenario, seed);
-        let applications = applications(scenario, seed);
-        let flows = hosts.flows(scenario, observer);
+impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
+    /// An engine for the flows and the network of `scenario`, between these hosts, with one of `programs` for each of
+    /// its entries.
+    fn new(scenario: &'a Scenario, seed: Seed, hosts: H, programs: Vec<A>, observer: &'a mut O) -> Self {
+        let known = lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref());
+        let running = |program| Running { program, flows: Vec::new() };
+        let components = programs.len() + 2 * known.len();
         let mut engine = Self {
-            agenda: Agenda::new((applications.len() + 2 * flows.len()) as ComponentId),
+            scenario,
+            agenda: Agenda::new(components as ComponentId),
             arena: PacketArena::default(),
-            network: Network::new(scenario, flows.len(), seed),
+            network: Network::new(scenario, known.len(), seed),
             hosts,
-            applications,
-            flows,
+            applications: programs.into_iter().map(running).collect(),
+            flows: Vec::with_capacity(known.len()),
+            touched: Vec::new(),
             next_serial: 0,
-            caching: scenario.tcp.cached_metrics,
-            memory,
             observer,
         };
+        for info in &known {
+            engine.announce(info, None);
+            if scenario.flow[info.application as usize].traffic().is_open_at_first() {
+                let flow = engine.flows.last_mut().expect("just announced");
+                for host in [Host::Server, Host::Client] {
+                    flow.end(host).expect("no flow has gone yet").open(Instant::ZERO, engine.observer);
+                }
+            }
+        }
         for index in 0..engine.applications.len() {
             engine.schedule_application(index);
         }
         engine
+    }
+
+    fn run(mut self) -> RunEnd {
+        let limit = Instant::ZERO + self.scenario.time_limit;
+        let mut end = Instant::ZERO;
+        while let Some((now, component)) = self.agenda.pop() {
+            if now > limit {
+                end = limit;
+                break;
+            }
+            self.wake(now, component);
+            end = now;
+        }
+        RunEnd { time: end, packets_inside: self.arena.len() }
+    }
+
+    /// Makes a flow known, with both its ends.
+    fn announce(&mut self, info: &FlowInfo, later: Option<&ShortHosts>) {
+        self.observer.announce(info);
+        let id = FlowId(self.flows.len() as u32);
+        let ends = self.hosts.ends(id, info, later);
+        let flows = &mut self.applications[info.application as usize].flows;
+        self.flows.push(Flow::new(info, flows.len() as u32, ends));
+        flows.push(id);
     }
 
     fn wake(&mut self, now: Instant, component: ComponentId) {
@@ -119,214 +156,119 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.agenda.schedule_network(component, self.network.next_wakeup(component));
     }
 
-    /// An application's time has come, or an endpoint's timer.
+    /// An application's time has come, or a timer of a flow's end.
     fn wake_host(&mut self, now: Instant, component: ComponentId) {
         let index = (component - FIRST_APPLICATION) as usize;
         if index < self.applications.len() {
-            return self.wake_application(now, index);
+            self.applications[index].program.handle_wakeup(now);
+            return self.carry_out(now, index);
         }
         let index = index - self.applications.len();
         let flow = FlowId((index / 2) as u32);
         let host = if index.is_multiple_of(2) { Host::Server } else { Host::Client };
-        let Some(endpoint) = self.flows[flow.0 as usize].endpoint(host) else { return };
-        if endpoint.next_wakeup().is_some_and(|due| due <= now) {
-            endpoint.handle_wakeup(now, self.observer);
+        let Some(end) = self.flows[flow.0 as usize].end(host) else { return };
+        if end.next_wakeup().is_some_and(|due| due <= now) {
+            end.handle_wakeup(now, self.observer);
         }
-        self.tell_application(now, flow, host);
-        self.flush(now, flow, host);
-        self.retire(now, flow);
-    }
-
-    fn wake_application(&mut self, now: Instant, index: usize) {
-        let Application { first, kind } = &mut self.applications[index];
-        let first = *first;
-        match kind {
-            Kind::Bulk(config, start) => {
-                if start.take_if(|start| *start <= now).is_some() {
-                    let server = endpoint(&mut self.flows, first, Host::Server);
-                    let write = config.write.map_or(u64::from(server.mss()), |write| write.0);
-                    server.connect(now, self.observer);
-                    self.observer.written(now, first, Host::Server, config.bytes.0);
-                    server.write(now, config.bytes.0, write, self.observer);
-                    server.close(now, self.observer);
-                    self.flush(now, first, Host::Server);
-                }
-            }
-            Kind::Udp(source) => {
-                if let Some(datagram) = source.poll_transmit(now) {
-                    let ip_bytes = Datagram::HEADER_BYTES + datagram.payload_bytes;
-                    self.send(now, first, Host::Server, ip_bytes, Ecn::NotEct, Body::Udp(datagram));
-                }
-            }
-            Kind::Page(page) => {
-                page.handle_wakeup(now);
-                self.carry_out(now, index, first);
-            }
-            Kind::Web(clients) => {
-                if let Some((client, Bytes(bytes))) = clients.poll_response(now) {
-                    let flow = FlowId(first.0 + client);
-                    self.observer.written(now, flow, Host::Server, bytes);
-                    endpoint(&mut self.flows, flow, Host::Server).write(now, bytes, bytes, self.observer);
-                    self.flush(now, flow, Host::Server);
-                }
-            }
-            Kind::Short(short) => {
-                let flow = FlowId(self.flows.len() as u32);
-                if let Some(hosts) = short.flows.poll_start(now, flow) {
-                    let request = short.request;
-                    self.flows.push(self.hosts.short_flow(flow, index, &short.hosts[hosts], self.observer));
-                    self.agenda.grow(2);
-                    let client = endpoint(&mut self.flows, flow, Host::Client);
-                    client.connect(now, self.observer);
-                    self.observer.written(now, flow, Host::Client, request);
-                    client.write(now, request, request, self.observer);
-                    self.flush(now, flow, Host::Client);
-                }
-            }
-        }
-        self.schedule_application(index);
+        self.react(now, flow, host);
     }
 
     fn schedule_application(&mut self, index: usize) {
         let component = FIRST_APPLICATION + index as ComponentId;
-        self.agenda.schedule(component, self.applications[index].next_wakeup());
+        self.agenda.schedule(component, self.applications[index].program.next_wakeup());
     }
 
     /// A packet reached the host it was sent to.
     fn deliver(&mut self, now: Instant, id: PacketId, host: Host) {
         let packet = self.arena.remove(id);
         self.observer.packet(now, PacketEvent::Delivered, &packet);
-        let Body::Tcp(segment) = &packet.body else { return };
-        let Some(endpoint) = self.flows[packet.flow.0 as usize].endpoint(host) else { return };
-        let cache = (self.caching && host == Host::Server).then_some(&mut self.memory.metrics);
-        let before = endpoint.phase();
-        endpoint.handle_segment(now, segment, packet.ecn, cache.as_deref(), self.observer);
-        if let Some(cache) = cache
-            && before != Phase::Closed
-            && endpoint.phase() == Phase::Closed
-        {
-            endpoint.store_metrics(cache);
-        }
-        self.tell_application(now, packet.flow, host);
-        self.flush(now, packet.flow, host);
-        self.retire(now, packet.flow);
+        let Some(end) = self.flows[packet.flow.0 as usize].end(host) else { return };
+        end.handle_packet(now, &packet, self.observer);
+        self.react(now, packet.flow, host);
     }
 
-    /// Tells the application at one end of a connection what is new there, and does what it wants done.
-    fn tell_application(&mut self, now: Instant, flow: FlowId, host: Host) {
-        let Flow { application, connection, .. } = &mut self.flows[flow.0 as usize];
-        let Some(connection) = connection else { return };
-        let peer = connection.peer(host);
-        let News { received, ended } = peer.news();
-        let index = *application;
-        let Application { first, kind } = &mut self.applications[index];
-        match kind {
-            Kind::Bulk(..) if ended && host == Host::Client => peer.endpoint.close(now, self.observer),
-            Kind::Page(page) if ended || received.is_some() => {
-                let connection = flow.0 - first.0;
-                if let Some(bytes) = received {
-                    match host {
-                        Host::Server => page.handle_requests(connection, bytes),
-                        Host::Client => page.handle_responses(now, connection, bytes),
-                    }
-                }
-                if ended {
-                    match host {
-                        Host::Server => page.handle_browser_closed(connection),
-                        Host::Client => page.handle_server_closed(now, connection),
-                    }
-                }
-                self.carry_out(now, index, flow);
-                self.schedule_application(index);
+    /// Something has happened at one end of a flow: tells the application what is new there, does what it wants done,
+    /// and sends what came of both.
+    fn react(&mut self, now: Instant, id: FlowId, host: Host) {
+        let flow = &mut self.flows[id.0 as usize];
+        let Some(end) = flow.end(host) else { return };
+        let news = end.news();
+        if news.is_none() {
+            self.flush(now, id, host);
+        } else {
+            let (index, number) = (flow.application, flow.number);
+            self.applications[index].program.handle_news(now, number, host, news);
+            self.touched.push((id, host));
+            self.carry_out(now, index);
+        }
+        if self.flows[id.0 as usize].go() {
+            self.observer.retired(now, id);
+        }
+    }
+
+    /// Does what an application wants done, then sends what came of it. All is done before anything is sent, so that
+    /// a FIN can ride on the data before it; and the ACK of what brought the news leaves before the SYNs of further
+    /// connections, as from a host whose TCP is faster than its browser.
+    fn carry_out(&mut self, now: Instant, index: usize) {
+        while let Some(action) = self.applications[index].program.poll_action() {
+            self.act(now, index, action);
+        }
+        if let [(flow, host)] = self.touched[..] {
+            self.touched.clear();
+            self.flush(now, flow, host);
+        } else {
+            let mut touched = std::mem::take(&mut self.touched);
+            touched.sort_unstable();
+            touched.dedup();
+            touched.drain(..).for_each(|(flow, host)| self.flush(now, flow, host));
+            self.touched = touched;
+        }
+        self.schedule_application(index);
+    }
+
+    fn act(&mut self, now: Instant, index: usize, action: Action) {
+        let id = |flow: u32| self.applications[index].flows[flow as usize];
+        let (flow, host) = match action {
+            Action::Open { hosts, .. } => {
+                let hosts = &self.scenario.flow[index].traffic().later_flows()[hosts];
+                let info = lasthop_traffic::later_flow(self.flows.len(), index as u32, hosts);
+                self.agenda.grow(2);
+                return self.announce(&info, Some(hosts));
             }
-            Kind::Short(short) => {
-                match host {
-                    Host::Server if received == Some(short.request) => {
-                        self.observer.written(now, flow, host, short.response);
-                        let mss = u64::from(peer.endpoint.mss());
-                        peer.endpoint.write(now, short.response, mss, self.observer);
-                        peer.endpoint.close(now, self.observer);
-                    }
-                    Host::Client if received == Some(short.response) => {
-                        self.observer.completed(now, flow);
-                        short.flows.handle_over(now, flow);
-                    }
-                    _ => {}
-                }
-                if ended {
-                    // The response has ended, or an end has given up.
-                    short.flows.handle_over(now, flow);
-                    peer.endpoint.close(now, self.observer);
-                }
-                self.schedule_application(index);
+            Action::Report { flow, event } => return self.observer.http(now, id(flow), event),
+            Action::Complete { flow } => return self.observer.completed(now, id(flow)),
+            Action::Connect { flow, host }
+            | Action::Write { flow, host, .. }
+            | Action::Close { flow, host } => (id(flow), host),
+        };
+        let Some(end) = self.flows[flow.0 as usize].end(host) else { return };
+        match action {
+            Action::Connect { .. } => end.connect(now, self.observer),
+            Action::Write { bytes, write_bytes, .. } => {
+                self.observer.written(now, flow, host, bytes);
+                end.write(now, bytes, write_bytes, self.observer);
             }
-            _ => {}
+            _ => end.close(now, self.observer),
         }
+        self.touched.push((flow, host));
     }
 
-    /// Forgets a connection of short life that both ends are done with.
-    fn retire(&mut self, now: Instant, flow: FlowId) {
-        let Flow { application, connection, .. } = &mut self.flows[flow.0 as usize];
-        let short = matches!(self.applications[*application].kind, Kind::Short(_));
-        if connection.take_if(|connection| short && connection.is_over()).is_some() {
-            self.observer.retired(now, flow);
-        }
-    }
-
-    /// Does what a page load wants done after news on `flow`, then sends what came of it. All is done before
-    /// anything is sent, so that a FIN can ride on the data before it; and the ACK of what brought the news
-    /// leaves before the SYNs of further connections, as from a host whose TCP is faster than its browser.
-    fn carry_out(&mut self, now: Instant, index: usize, flow: FlowId) {
-        let Application { first, kind: Kind::Page(page) } = &mut self.applications[index] else { return };
-        let flow_of = |connection: u32| FlowId(first.0 + connection);
-        let mut touched = (flow.0, flow.0);
-        while let Some(action) = page.poll_action() {
-            let connection = match action {
-                Action::Report { connection, event } => {
-                    self.observer.http(now, flow_of(connection), event);
-                    continue;
-                }
-                Action::Connect { connection } => {
-                    let client = endpoint(&mut self.flows, flow_of(connection), Host::Client);
-                    client.connect(now, self.observer);
-                    connection
-                }
-                Action::Write { connection, host, bytes } => {
-                    let writer = endpoint(&mut self.flows, flow_of(connection), host);
-                    self.observer.written(now, flow_of(connection), host, bytes);
-                    writer.write(now, bytes, bytes, self.observer);
-                    connection
-                }
-                Action::Close { connection, host } => {
-                    endpoint(&mut self.flows, flow_of(connection), host).close(now, self.observer);
-                    connection
-                }
-            };
-            let FlowId(flow) = flow_of(connection);
-            touched = (touched.0.min(flow), touched.1.max(flow));
-        }
-        for flow in (touched.0..=touched.1).map(FlowId) {
-            self.flush(now, flow, Host::Server);
-            self.flush(now, flow, Host::Client);
-        }
-    }
-
-    /// Puts everything an endpoint has to send on its LAN, and notes its next timer.
+    /// Puts everything that an end has to send on its LAN, and notes its next timer.
     fn flush(&mut self, now: Instant, flow: FlowId, host: Host) {
-        loop {
-            let endpoint = endpoint(&mut self.flows, flow, host);
-            let Some((segment, ecn)) = endpoint.poll_transmit(now) else {
+        while let Some(end) = self.flows[flow.0 as usize].end(host) {
+            let Some(outgoing) = end.poll_transmit(now) else {
                 let side = u32::from(host == Host::Client);
                 let component =
                     FIRST_APPLICATION + self.applications.len() as ComponentId + 2 * flow.0 + side;
-                self.agenda.schedule(component, endpoint.next_wakeup());
+                self.agenda.schedule(component, end.next_wakeup());
                 return;
             };
-            self.send(now, flow, host, segment.ip_bytes(), ecn, Body::Tcp(segment));
+            self.send(now, flow, host, outgoing);
         }
     }
 
-    fn send(&mut self, now: Instant, flow: FlowId, host: Host, ip_bytes: u32, ecn: Ecn, body: Body) {
+    fn send(&mut self, now: Instant, flow: FlowId, host: Host, outgoing: Outgoing) {
+        let Outgoing { ip_bytes, ecn, body } = outgoing;
         let direction = Direction::from(host);
         let Flow { dscp, server_port, .. } = self.flows[flow.0 as usize];
         let serial = self.next_serial;
@@ -337,9 +279,4 @@ impl<'a, O: Observer> Engine<'a, O> {
         let entered = self.network.send(now, host, id, &self.arena);
         self.schedule_network(entered);
     }
-}
-
-/// One end of a TCP flow that its application still uses.
-fn endpoint(flows: &mut [Flow], flow: FlowId, host: Host) -> &mut Endpoint {
-    flows[flow.0 as usize].endpoint(host).expect("a TCP flow")
 }

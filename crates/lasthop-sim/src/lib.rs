@@ -1,9 +1,10 @@
 //! Model engine: event queue, topology, virtual clock.
 
 mod agenda;
-mod application;
 mod engine;
+mod flows;
 mod network;
+mod transport;
 mod wire;
 
 pub use engine::{HostMemory, RunEnd, run};

@@ -3,6 +3,7 @@
 //! | room | holds |
 //! | --- | --- |
 //! | `endpoint` | one end of a connection: handshake, options, close, abort; `receiver`, `delayed_ack` |
+//! | `transport` | the connection's end as an engine drives it |
 //! | `sender` | which of the three stacks sends |
 //! | `common` | what the stacks share: what is still to be sent, what is sent and unacknowledged, episodes that may be undone, the states and the filter of Linux, cached metrics |
 //! | `linux2` | Linux up to 2.6: windows in segments, time in ticks. It sends; `ack` takes ACKs in; `scoreboard`, `recovery`, `frto`, `rto` have state of their own |
@@ -58,6 +59,7 @@ mod endpoint;
 mod linux2;
 mod linux6;
 mod sender;
+mod transport;
 
 pub use clock::{TickClock, WHEEL_TURN};
 pub use common::metrics::CachedMetrics;
@@ -66,3 +68,4 @@ pub use config::{
     Stack, TcpConfig,
 };
 pub use endpoint::{Endpoint, Phase};
+pub use transport::Tcp;

@@ -11,7 +11,6 @@
 use crate::records::{FlowRecord, Outcome};
 use lasthop_core::Protocol;
 use lasthop_scenario::{Roles, Scenario};
-use lasthop_traffic::FlowConfig;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -30,7 +29,7 @@ pub(crate) struct Rule {
 impl Rule {
     /// The rule of `scenario`.
     pub fn of(scenario: &Scenario) -> Self {
-        let pages = scenario.flow.iter().filter(|flow| matches!(flow, FlowConfig::HttpPage(_))).count();
+        let pages = scenario.flow.iter().filter(|flow| flow.traffic().objects().is_some()).count();
         Self { roles: scenario.roles, several_pages: pages > 1 }
     }
 

@@ -55,17 +55,10 @@ impl Analysis {
 impl Overview {
     /// An overview of one run of `scenario`, on whichever engine, in detail within `span`.
     pub fn of(scenario: &Scenario, span: Span) -> Self {
-        Self::new(scenario.flow.iter().map(|flow| flow.name().to_owned()).collect(), span)
+        Self::new(scenario.flow.iter().map(|flow| flow.traffic().name().to_owned()).collect(), span)
     }
 }
 
 fn application_info(flow: &FlowConfig) -> ApplicationInfo {
-    let objects = match flow {
-        FlowConfig::HttpPage(page) => Some(page.objects()),
-        FlowConfig::BulkTcp(_)
-        | FlowConfig::ConstantUdp(_)
-        | FlowConfig::WebClients(_)
-        | FlowConfig::ShortFlows(_) => None,
-    };
-    ApplicationInfo { name: flow.name().to_owned(), objects }
+    ApplicationInfo { name: flow.traffic().name().to_owned(), objects: flow.traffic().objects() }
 }

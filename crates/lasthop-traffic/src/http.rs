@@ -7,73 +7,17 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
 
-use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Host, HttpEvent, Instant};
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Host, HttpEvent, Instant, News};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{COUNT_MAX, OBJECT_MAX};
+use crate::{
+    Action, Application, COUNT_MAX, Content, HttpConfig, HttpProtocol, OBJECT_MAX, Program, Surroundings,
+    Traffic,
+};
 
 #[cfg(test)]
 mod tests;
-
-/// A request or response header with the fields that a capture shows has room in so much.
-const MESSAGE_MIN: Bytes = Bytes(100);
-
-/// How browser and server speak.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct HttpConfig {
-    /// How objects share connections.
-    pub protocol: HttpProtocol,
-    /// Connections of a page load open at once at most.
-    pub connections: u32,
-    /// Size of each request; every request is written on its own.
-    pub request: Bytes,
-    /// Size of the header in front of every object; zero if the objects' sizes are those of whole responses.
-    pub response_header: Bytes,
-    /// How much of the main object (header apart) the browser has when it asks for the in-line objects;
-    /// the whole of it if absent, or if it is smaller.
-    pub inline_after: Option<Bytes>,
-    /// HTTP/1.1: how long the browser keeps its connections once it has everything.
-    #[serde(default)]
-    pub close_after: Duration,
-    /// What answers where hosts are real. The model engine's server is a state machine, whatever stands here; its
-    /// messages have the same sizes.
-    #[serde(default, skip_serializing_if = "HttpServer::is_built_in")]
-    pub server: HttpServer,
-}
-
-impl HttpConfig {
-    /// Finds messages without room for their header, and keys that contradict each other.
-    pub fn check(&self, faults: &mut Faults) {
-        faults.in_range(self.request, MESSAGE_MIN..=OBJECT_MAX, "request");
-        if self.response_header != Bytes(0) {
-            faults.in_range(self.response_header, MESSAGE_MIN..=OBJECT_MAX, "response_header");
-        }
-        faults.in_range(self.connections, 1..=COUNT_MAX, "connections");
-        faults.require(self.protocol.persistent() || self.close_after.is_zero(), "close_after", || {
-            "has no meaning with protocol = \"http1.0\", where the server closes; leave it out".into()
-        });
-    }
-}
-
-/// A web server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum HttpServer {
-    /// The one that comes with the engine.
-    #[default]
-    BuiltIn,
-    /// The program nginx of this machine.
-    Nginx,
-}
-
-impl HttpServer {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-    fn is_built_in(&self) -> bool {
-        *self == Self::BuiltIn
-    }
-}
 
 /// A web page load by the mobile host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -102,34 +46,7 @@ const fn http_port() -> NonZeroU16 {
     NonZeroU16::new(80).unwrap()
 }
 
-/// How objects share connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum HttpProtocol {
-    /// One object per connection, which the server closes.
-    #[serde(rename = "http1.0")]
-    Http10,
-    /// Persistent connections, one request under way on each.
-    #[serde(rename = "http1.1")]
-    Http11,
-    /// Persistent connections; all requests are sent at once, spread evenly.
-    #[serde(rename = "http1.1-pipelined")]
-    Http11Pipelined,
-}
-
-impl HttpProtocol {
-    /// True if a connection stays open after an answer.
-    pub fn persistent(self) -> bool {
-        self != Self::Http10
-    }
-}
-
 impl HttpPageConfig {
-    pub(crate) fn check(&self, faults: &mut Faults) {
-        faults.in_range(self.main, Bytes(1)..=OBJECT_MAX, "main");
-        faults.in_range(self.inline, Bytes(1)..=OBJECT_MAX, "inline");
-        faults.in_range(self.inline_count, 0..=COUNT_MAX, "inline_count");
-    }
-
     /// Number of objects, the main one included.
     pub fn objects(&self) -> u32 {
         1 + self.inline_count
@@ -158,41 +75,53 @@ impl HttpPageConfig {
     }
 }
 
-/// What the owner of a [`PageLoad`] has to do. Connections are numbered in the order of
-/// [`HttpPageConfig::connection_names`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// The browser opens a connection.
-    Connect {
-        /// Number of the connection.
-        connection: u32,
-    },
-    /// An application writes.
-    Write {
-        /// Number of the connection.
-        connection: u32,
-        /// Whose application.
-        host: Host,
-        /// How much, in one write.
-        bytes: u64,
-    },
-    /// An application has nothing more to write.
-    Close {
-        /// Number of the connection.
-        connection: u32,
-        /// Whose application.
-        host: Host,
-    },
-    /// Something to tell the observer.
-    Report {
-        /// Number of the connection.
-        connection: u32,
-        /// What.
-        event: HttpEvent,
-    },
+impl Traffic for HttpPageConfig {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn start(&self) -> &Distribution<Duration> {
+        &self.start
+    }
+
+    fn check(&self, _mtu: Bytes, faults: &mut Faults) {
+        faults.in_range(self.main, Bytes(1)..=OBJECT_MAX, "main");
+        faults.in_range(self.inline, Bytes(1)..=OBJECT_MAX, "inline");
+        faults.in_range(self.inline_count, 0..=COUNT_MAX, "inline_count");
+    }
+
+    fn offered_bytes(&self) -> u64 {
+        self.main.0.saturating_add(self.inline.0.saturating_mul(u64::from(self.inline_count)))
+    }
+
+    fn flow_names(&self, http: Option<&HttpConfig>) -> Vec<String> {
+        let connections = http.map(|http| self.connection_names(http)).unwrap_or_default();
+        connections.iter().map(|connection| format!("{}/{connection}", self.name)).collect()
+    }
+
+    fn dscp(&self) -> Dscp {
+        self.dscp
+    }
+
+    fn port(&self) -> Option<NonZeroU16> {
+        Some(self.port)
+    }
+
+    fn caller(&self) -> Host {
+        Host::Client
+    }
+
+    fn objects(&self) -> Option<u32> {
+        Some(HttpPageConfig::objects(self))
+    }
+
+    fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
+        let http = around.http.expect("a valid scenario says how pages are loaded");
+        Program::HttpPage(PageLoad::new(http, self, start))
+    }
 }
 
-/// One page load under way.
+/// One page load under way. Its flows are its connections, in the order of [`HttpPageConfig::connection_names`].
 #[derive(Clone, Debug)]
 pub struct PageLoad {
     http: HttpConfig,
@@ -238,31 +167,8 @@ impl PageLoad {
         }
     }
 
-    /// When [`PageLoad::handle_wakeup`] wants to be called, if at all.
-    pub fn next_wakeup(&self) -> Option<Instant> {
-        self.start.or(self.close_at)
-    }
-
-    /// Starts the page load, or closes its connections, when that is due.
-    pub fn handle_wakeup(&mut self, now: Instant) {
-        if self.start.take_if(|start| *start <= now).is_some() {
-            let connection = self.connect();
-            self.request(connection, 0);
-        }
-        if self.close_at.take_if(|close_at| *close_at <= now).is_some() {
-            for connection in 0..self.connections.len() as u32 {
-                self.close(connection);
-            }
-        }
-    }
-
-    /// What to do next.
-    pub fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
-    }
-
     /// The server has received `bytes` in order so far on a connection: it answers every whole request.
-    pub fn handle_requests(&mut self, connection: u32, bytes: u64) {
+    fn handle_requests(&mut self, connection: u32, bytes: u64) {
         let state = &mut self.connections[connection as usize];
         let requests = (bytes / self.http.request.0) as usize;
         while state.answered < requests.min(state.objects.len()) {
@@ -270,24 +176,28 @@ impl PageLoad {
             state.answered += 1;
             let (header, body) = (self.http.response_header.0, self.page.object_bytes(object).0);
             let event = HttpEvent::Response { object, header_bytes: header, body_bytes: body };
-            let bytes = header + body;
-            self.actions.push_back(Action::Report { connection, event });
-            self.actions.push_back(Action::Write { connection, host: Host::Server, bytes });
+            self.actions.push_back(Action::Report { flow: connection, event });
+            self.actions.push_back(whole_write(
+                connection,
+                Host::Server,
+                header + body,
+                Content::Response(object),
+            ));
             if !self.http.protocol.persistent() {
-                self.actions.push_back(Action::Close { connection, host: Host::Server });
+                self.actions.push_back(Action::Close { flow: connection, host: Host::Server });
             }
         }
     }
 
     /// The browser has closed its side: so does the server.
-    pub fn handle_browser_closed(&mut self, connection: u32) {
+    fn handle_browser_closed(&mut self, connection: u32) {
         if self.http.protocol.persistent() {
-            self.actions.push_back(Action::Close { connection, host: Host::Server });
+            self.actions.push_back(Action::Close { flow: connection, host: Host::Server });
         }
     }
 
     /// The browser has received `bytes` in order so far on a connection.
-    pub fn handle_responses(&mut self, now: Instant, connection: u32, bytes: u64) {
+    fn handle_responses(&mut self, now: Instant, connection: u32, bytes: u64) {
         loop {
             let state = &mut self.connections[connection as usize];
             let Some(&object) = state.objects.get(state.complete) else { break };
@@ -334,7 +244,7 @@ impl PageLoad {
 
     /// The browser has seen the end of the server's stream, or lost the connection: it closes. HTTP/1.0 takes
     /// the free place for the next object; HTTP/1.1 closes all once nothing more can come.
-    pub fn handle_server_closed(&mut self, now: Instant, connection: u32) {
+    fn handle_server_closed(&mut self, now: Instant, connection: u32) {
         self.close(connection);
         if !self.http.protocol.persistent() {
             return self.fill_places();
@@ -352,7 +262,7 @@ impl PageLoad {
     fn connect(&mut self) -> u32 {
         let connection = self.connections.len() as u32;
         self.connections.push(Connection::default());
-        self.actions.push_back(Action::Connect { connection });
+        self.actions.push_back(Action::Connect { flow: connection, host: Host::Client });
         connection
     }
 
@@ -361,17 +271,17 @@ impl PageLoad {
         let bytes = self.http.request.0;
         let persistent = self.http.protocol.persistent();
         self.report(connection, HttpEvent::Request { object, bytes, persistent });
-        self.actions.push_back(Action::Write { connection, host: Host::Client, bytes });
+        self.actions.push_back(whole_write(connection, Host::Client, bytes, Content::Request(object)));
     }
 
     fn close(&mut self, connection: u32) {
         if !std::mem::replace(&mut self.connections[connection as usize].closed, true) {
-            self.actions.push_back(Action::Close { connection, host: Host::Client });
+            self.actions.push_back(Action::Close { flow: connection, host: Host::Client });
         }
     }
 
     fn report(&mut self, connection: u32, event: HttpEvent) {
-        self.actions.push_back(Action::Report { connection, event });
+        self.actions.push_back(Action::Report { flow: connection, event });
     }
 
     /// True once so much of the main object's response has arrived that its references are read.
@@ -419,4 +329,47 @@ impl PageLoad {
             self.request(connection, object);
         }
     }
+}
+
+impl Application for PageLoad {
+    #[inline]
+    fn next_wakeup(&self) -> Option<Instant> {
+        self.start.or(self.close_at)
+    }
+
+    /// Starts the page load, or closes its connections, when that is due.
+    fn handle_wakeup(&mut self, now: Instant) {
+        if self.start.take_if(|start| *start <= now).is_some() {
+            let connection = self.connect();
+            self.request(connection, 0);
+        }
+        if self.close_at.take_if(|close_at| *close_at <= now).is_some() {
+            for connection in 0..self.connections.len() as u32 {
+                self.close(connection);
+            }
+        }
+    }
+
+    fn handle_news(&mut self, now: Instant, flow: u32, host: Host, news: News) {
+        match (host, news.received) {
+            (Host::Server, Some(bytes)) => self.handle_requests(flow, bytes),
+            (Host::Client, Some(bytes)) => self.handle_responses(now, flow, bytes),
+            (_, None) => {}
+        }
+        match host {
+            Host::Server if news.ended => self.handle_browser_closed(flow),
+            Host::Client if news.ended => self.handle_server_closed(now, flow),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+}
+
+/// A message that is written at once.
+fn whole_write(flow: u32, host: Host, bytes: u64, content: Content) -> Action {
+    Action::Write { flow, host, bytes, write_bytes: bytes, content }
 }

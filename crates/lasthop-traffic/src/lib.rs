@@ -1,21 +1,29 @@
 //! Applications: bulk TCP, constant-bit-rate UDP, web page loads, web clients by the hundred, short flows.
+//!
+//! A kind of traffic has a file of its own with its configuration ([`Traffic`]) and the application at work
+//! ([`Application`]), and a line in `kinds!` below.
 
+mod application;
+mod bulk;
 mod http;
+mod http_config;
 mod short;
+mod traffic;
 mod udp;
 mod web;
 
-pub use http::{Action, HttpConfig, HttpPageConfig, HttpProtocol, HttpServer, PageLoad};
-pub use short::{Arrivals, ShortFlows, ShortFlowsConfig, ShortHosts};
-pub use udp::ConstantUdp;
+pub use application::{Action, Application, Content};
+pub use bulk::{Bulk, BulkConfig};
+pub use http::{HttpPageConfig, PageLoad};
+pub use http_config::{HttpConfig, HttpProtocol, HttpServer};
+pub use short::{Arrivals, ShortFlows, ShortFlowsConfig};
+pub use traffic::{ShortHosts, Surroundings, Traffic};
+pub use udp::{ConstantUdp, ConstantUdpConfig};
 pub use web::{CutPoisson, WebClass, WebClients, WebClientsConfig};
 
 use std::num::NonZeroU16;
 
-use lasthop_core::{
-    Bytes, Distribution, Dscp, Duration, Faults, FlowId, FlowInfo, Host, Instant, Protocol, Rate, Seed,
-    Segment,
-};
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, FlowInfo, Host, Instant, News, Protocol};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,62 +38,83 @@ const COUNT_MAX: u32 = 1000;
 /// Flows whose ports differ if the scenario states none.
 const DEFAULT_PORTS: usize = 10_000;
 
-/// One application of the scenario; its data go from the fixed host to the mobile host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum FlowConfig {
+/// The kinds of traffic: configuration, and the application at work.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident($config:ty) => $application:ty;)*) => {
+        /// One application of the scenario; its data go from the fixed host to the mobile host.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "kind", rename_all = "kebab-case")]
+        pub enum FlowConfig {
+            $($(#[$doc])* $kind($config),)*
+        }
+
+        impl FlowConfig {
+            /// What is known of it before it runs.
+            pub fn traffic(&self) -> &dyn Traffic {
+                match self {
+                    $(Self::$kind(config) => config,)*
+                }
+            }
+
+            /// Finds what no flow with packets of up to `mtu` bytes can be.
+            pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
+                let traffic = self.traffic();
+                faults.require(!traffic.name().is_empty(), "name", || {
+                    "the name is empty; write \"tcp-1\", say".into()
+                });
+                traffic.check(mtu, faults);
+            }
+        }
+
+        /// An application at work: one of these.
+        #[allow(clippy::large_enum_variant, reason = "one per entry of the scenario")]
+        #[derive(Clone, Debug)]
+        pub enum Program {
+            $($(#[$doc])* $kind($application),)*
+        }
+
+        impl Application for Program {
+            #[inline]
+            fn next_wakeup(&self) -> Option<Instant> {
+                match self {
+                    $(Self::$kind(application) => application.next_wakeup(),)*
+                }
+            }
+
+            fn handle_wakeup(&mut self, now: Instant) {
+                match self {
+                    $(Self::$kind(application) => application.handle_wakeup(now),)*
+                }
+            }
+
+            #[inline]
+            fn handle_news(&mut self, now: Instant, flow: u32, host: Host, news: News) {
+                match self {
+                    $(Self::$kind(application) => application.handle_news(now, flow, host, news),)*
+                }
+            }
+
+            #[inline]
+            fn poll_action(&mut self) -> Option<Action> {
+                match self {
+                    $(Self::$kind(application) => application.poll_action(),)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
     /// A bulk TCP transfer over its own connection, opened and closed by the sender.
-    BulkTcp(BulkConfig),
+    BulkTcp(BulkConfig) => Bulk;
     /// A constant-bit-rate UDP stream.
-    ConstantUdp(ConstantUdpConfig),
+    ConstantUdp(ConstantUdpConfig) => ConstantUdp;
     /// A web page load by the mobile host, over one TCP connection or several.
-    HttpPage(HttpPageConfig),
+    HttpPage(HttpPageConfig) => PageLoad;
     /// Many mobile hosts, each with a server and a connection of its own that is open from the beginning.
-    WebClients(WebClientsConfig),
+    WebClients(WebClientsConfig) => WebClients;
     /// Short transfers to the mobile host, each over a connection of its own, for as long as the run lasts.
-    ShortFlows(ShortFlowsConfig),
-}
-
-/// A bulk TCP transfer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BulkConfig {
-    /// Name of the flow in the records.
-    pub name: String,
-    /// Application bytes to transfer.
-    pub bytes: Bytes,
-    /// Size of each write; segments do not span writes. One maximum segment if absent.
-    pub write: Option<Bytes>,
-    /// When the sender connects.
-    #[schemars(default = "crate::at_once")]
-    pub start: Distribution<Duration>,
-    /// Code point of the flow's packets, in both directions; best effort if absent.
-    #[serde(default)]
-    pub dscp: Dscp,
-    /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
-    pub port: Option<NonZeroU16>,
-}
-
-/// A constant-bit-rate UDP stream.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ConstantUdpConfig {
-    /// Name of the flow in the records.
-    pub name: String,
-    /// Rate of the payload, without headers.
-    pub rate: Rate,
-    /// Payload of each datagram.
-    pub payload: Bytes,
-    /// How long datagrams are sent.
-    pub duration: Duration,
-    /// When the first datagram leaves.
-    #[schemars(default = "crate::at_once")]
-    pub start: Distribution<Duration>,
-    /// Code point of the flow's packets, in both directions; best effort if absent.
-    #[serde(default)]
-    pub dscp: Dscp,
-    /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
-    pub port: Option<NonZeroU16>,
+    ShortFlows(ShortFlowsConfig) => ShortFlows;
 }
 
 /// When a flow starts that does not state it.
@@ -93,140 +122,42 @@ const fn at_once() -> Distribution<Duration> {
     Distribution::Static(Duration::ZERO)
 }
 
-impl BulkConfig {
-    fn check(&self, mtu: Bytes, faults: &mut Faults) {
-        faults.not_zero(&self.bytes, "bytes", "100 kB");
-        faults.require(self.bytes <= TRANSFER_MAX, "bytes", || {
-            format!("\"{}\" is too much for one transfer; write at most \"{TRANSFER_MAX}\"", self.bytes)
-        });
-        if let Some(write) = self.write {
-            let segment = mtu.0 - u64::from(Segment::BASE_HEADER_BYTES);
-            faults.not_zero(&write, "write", &format!("{segment} B"));
-        }
-    }
-}
-
-impl FlowConfig {
-    /// Finds what no flow with packets of up to `mtu` bytes can be.
-    pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
-        faults.require(!self.name().is_empty(), "name", || "the name is empty; write \"tcp-1\", say".into());
-        match self {
-            Self::BulkTcp(bulk) => bulk.check(mtu, faults),
-            Self::ConstantUdp(udp) => udp.check(mtu, faults),
-            Self::HttpPage(page) => page.check(faults),
-            Self::WebClients(clients) => clients.check(faults),
-            Self::ShortFlows(short) => short.check(faults),
-        }
-    }
-
-    /// Bytes of application data that are known to be sent over TCP, headers apart.
-    pub fn offered_bytes(&self) -> u64 {
-        match self {
-            Self::BulkTcp(bulk) => bulk.bytes.0,
-            Self::HttpPage(page) => {
-                page.main.0.saturating_add(page.inline.0.saturating_mul(u64::from(page.inline_count)))
-            }
-            Self::ConstantUdp(_) | Self::WebClients(_) | Self::ShortFlows(_) => 0,
-        }
-    }
-
-    /// When the flow starts at the latest (see [`Distribution::most`]), or when its stream ends then.
-    pub fn latest_begin(&self) -> Duration {
-        match self {
-            Self::ConstantUdp(udp) => udp.start.most() + udp.duration,
-            _ => self.start().most(),
-        }
-    }
-
-    /// Name of the flow in the records.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::BulkTcp(bulk) => &bulk.name,
-            Self::ConstantUdp(udp) => &udp.name,
-            Self::HttpPage(page) => &page.name,
-            Self::WebClients(clients) => &clients.name,
-            Self::ShortFlows(short) => &short.name,
-        }
-    }
-
-    /// When the flow starts.
-    pub fn start(&self) -> &Distribution<Duration> {
-        match self {
-            Self::BulkTcp(bulk) => &bulk.start,
-            Self::ConstantUdp(udp) => &udp.start,
-            Self::HttpPage(page) => &page.start,
-            Self::WebClients(clients) => &clients.start,
-            Self::ShortFlows(short) => &short.start,
-        }
-    }
-
-    /// Names of the flows that are known before the run; of page loads their connections.
-    fn flow_names(&self, http: Option<&HttpConfig>) -> Vec<String> {
-        match self {
-            Self::BulkTcp(BulkConfig { name, .. }) | Self::ConstantUdp(ConstantUdpConfig { name, .. }) => {
-                vec![name.clone()]
-            }
-            Self::HttpPage(page) => {
-                let connections = http.map(|http| page.connection_names(http)).unwrap_or_default();
-                connections.iter().map(|connection| format!("{}/{connection}", page.name)).collect()
-            }
-            Self::WebClients(WebClientsConfig { name, clients, .. }) => {
-                (1..=*clients).map(|number| format!("{name}-{number}")).collect()
-            }
-            Self::ShortFlows(_) => Vec::new(),
-        }
-    }
-}
-
-/// The flows that these applications may open, in the order of their [`lasthop_core::FlowId`]; page loads need
-/// `http`. Short flows come later, one by one: see [`short_flow`].
+/// The flows that these applications may open and that are known before the run, in the order of their
+/// [`lasthop_core::FlowId`]; page loads need `http`. Others come later, one by one: see [`later_flow`].
 pub fn flows(applications: &[FlowConfig], http: Option<&HttpConfig>) -> Vec<FlowInfo> {
     let mut flows = Vec::new();
     for (application, config) in (0..).zip(applications) {
-        let (protocol, offered_bytes, dscp, port) = match config {
-            FlowConfig::BulkTcp(bulk) => (Protocol::Tcp, None, bulk.dscp, bulk.port),
-            FlowConfig::ConstantUdp(udp) => (Protocol::Udp, Some(udp.total_bytes()), udp.dscp, udp.port),
-            FlowConfig::HttpPage(page) => (Protocol::Tcp, None, page.dscp, Some(page.port)),
-            FlowConfig::WebClients(_) | FlowConfig::ShortFlows(_) => {
-                (Protocol::Tcp, None, Dscp::default(), None)
-            }
-        };
-        for name in config.flow_names(http) {
-            let server_port = port.map_or(default_port(flows.len()), NonZeroU16::get);
-            let (sender, group) = (Host::Server, None);
+        let traffic = config.traffic();
+        for name in traffic.flow_names(http) {
             flows.push(FlowInfo {
                 name,
                 application,
-                group,
-                protocol,
-                sender,
-                offered_bytes,
-                dscp,
-                server_port,
+                group: None,
+                protocol: traffic.protocol(),
+                sender: Host::Server,
+                offered_bytes: traffic.stream_bytes(),
+                dscp: traffic.dscp(),
+                server_port: traffic.port().map_or(default_port(flows.len()), NonZeroU16::get),
             });
         }
     }
     flows
 }
 
-/// What every engine has to know of each application: the first of its flows in `flows`, which are those of
-/// [`flows`], and when it starts. Starts are drawn from the streams "start.flow0", "start.flow1", ... of `seed`, so
-/// that all engines begin alike.
-pub fn beginnings<'a>(
-    applications: &'a [FlowConfig],
-    flows: &'a [FlowInfo],
-    seed: Seed,
-) -> impl Iterator<Item = (&'a FlowConfig, FlowId, Instant)> {
-    applications.iter().enumerate().map(move |(index, config)| {
-        let first = flows.iter().take_while(|info| (info.application as usize) < index).count();
-        let mut stream = seed.stream(&format!("start.flow{index}"));
-        let start = Instant::ZERO + config.start().sampler().sample(&mut stream);
-        (config, FlowId(first as u32), start)
-    })
+/// The applications at work, each with its start, which is drawn from the streams "start.flow0", "start.flow1", ... of
+/// the seed, so that all engines begin alike.
+pub fn begin(applications: &[FlowConfig], around: &Surroundings<'_>) -> Vec<Program> {
+    let begin = |(index, config): (usize, &FlowConfig)| {
+        let traffic = config.traffic();
+        let mut stream = around.seed.stream(&format!("start.flow{index}"));
+        let start = Instant::ZERO + traffic.start().sampler().sample(&mut stream);
+        traffic.begin(start, around)
+    };
+    applications.iter().enumerate().map(begin).collect()
 }
 
-/// The short flow with this number among all flows of the run, which `application` opens between these hosts.
-pub fn short_flow(number: usize, application: u32, hosts: &ShortHosts) -> FlowInfo {
+/// The flow with this number among all flows of the run, which `application` opens between these hosts.
+pub fn later_flow(number: usize, application: u32, hosts: &ShortHosts) -> FlowInfo {
     FlowInfo {
         name: format!("{}-{number}", hosts.name),
         application,

@@ -1,13 +1,18 @@
 //! Short transfers: the mobile host asks, the fixed host answers with some full segments and closes. One after
 //! another, or at random times whatever is under way.
 
+use std::collections::VecDeque;
+
 use lasthop_core::{
-    Bytes, Distribution, Duration, Faults, FlowId, Instant, Probability, RandomStream, Sampler, Segment,
+    Bytes, Distribution, Duration, Faults, Host, Instant, News, Probability, RandomStream, Sampler,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{COUNT_MAX, OBJECT_MAX};
+use crate::{
+    Action, Application, COUNT_MAX, Content, HttpConfig, OBJECT_MAX, Program, ShortHosts, Surroundings,
+    Traffic,
+};
 
 #[cfg(test)]
 mod tests;
@@ -47,20 +52,16 @@ pub enum Arrivals {
     },
 }
 
-/// What the hosts of some of the short transfers do other than `[tcp]` says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ShortHosts {
-    /// What results of these are called.
-    pub name: String,
-    /// Initial congestion window in segments.
-    pub initial_window: u32,
-    /// Advertised window at first, in segments.
-    pub receive_window_initial: u32,
-}
+impl Traffic for ShortFlowsConfig {
+    fn name(&self) -> &str {
+        &self.name
+    }
 
-impl ShortFlowsConfig {
-    pub(crate) fn check(&self, faults: &mut Faults) {
+    fn start(&self) -> &Distribution<Duration> {
+        &self.start
+    }
+
+    fn check(&self, _mtu: Bytes, faults: &mut Faults) {
         faults.in_range(self.packets, 1..=COUNT_MAX, "packets");
         faults.in_range(self.request, Bytes(1)..=OBJECT_MAX, "request");
         if let Arrivals::Poisson { load } = self.arrivals {
@@ -74,17 +75,24 @@ impl ShortFlowsConfig {
             faults.below(&format!("hosts[{index}]"), |faults| hosts.check(&self.hosts[..index], faults));
         }
     }
-}
 
-impl ShortHosts {
-    fn check(&self, earlier: &[Self], faults: &mut Faults) {
-        let Self { name, initial_window, receive_window_initial } = self;
-        let is_taken = earlier.iter().any(|other| other.name == *name);
-        faults.require(!is_taken && !name.is_empty(), "name", || {
-            format!("{name:?} is empty or taken; write \"iw{initial_window}\", say")
-        });
-        faults.in_range(*initial_window, 1..=Segment::WINDOW_MAX, "initial_window");
-        faults.in_range(*receive_window_initial, 2..=Segment::WINDOW_MAX, "receive_window_initial");
+    fn flow_names(&self, _http: Option<&HttpConfig>) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn caller(&self) -> Host {
+        Host::Client
+    }
+
+    fn later_flows(&self) -> &[ShortHosts] {
+        &self.hosts
+    }
+
+    fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
+        let bits = f64::from(self.packets) * around.mtu.0 as f64 * 8.0;
+        let response_time = Duration::from_nanos((bits / around.bottleneck_bps * 1e9) as u64);
+        let stream = around.seed.stream(&format!("short.{}", self.name));
+        Program::ShortFlows(ShortFlows::new(self, start, response_time, around.segment_bytes, stream))
     }
 }
 
@@ -94,19 +102,26 @@ pub struct ShortFlows {
     arrivals: Sampler<Duration>,
     sequential: bool,
     hosts: u32,
+    request: u64,
+    response: u64,
+    segment_bytes: u64,
     stream: RandomStream,
     next: Option<Instant>,
+    /// How many have been started.
+    started: u32,
     /// The one that the next one waits for.
-    current: Option<FlowId>,
+    current: Option<u32>,
+    actions: VecDeque<Action>,
 }
 
 impl ShortFlows {
     /// Transfers of which the first starts at `start`, or in a Poisson process the mean interval later on average;
-    /// `response_time` is how long the bottleneck takes for one response.
+    /// `response_time` is how long the bottleneck takes for one response, in segments of `segment_bytes`.
     pub fn new(
         config: &ShortFlowsConfig,
         start: Instant,
         response_time: Duration,
+        segment_bytes: u32,
         mut stream: RandomStream,
     ) -> Self {
         let (mut arrivals, sequential) = match &config.arrivals {
@@ -114,31 +129,78 @@ impl ShortFlows {
             Arrivals::Poisson { load } => (poisson_interval(response_time, *load).sampler(), false),
         };
         let first = if sequential { start } else { start + arrivals.sample(&mut stream) };
-        let hosts = config.hosts.len() as u32;
-        Self { arrivals, sequential, hosts, stream, next: Some(first), current: None }
+        let segment_bytes = u64::from(segment_bytes);
+        Self {
+            arrivals,
+            sequential,
+            hosts: config.hosts.len() as u32,
+            request: config.request.0,
+            response: u64::from(config.packets) * segment_bytes,
+            segment_bytes,
+            stream,
+            next: Some(first),
+            started: 0,
+            current: None,
+            actions: VecDeque::new(),
+        }
     }
 
-    /// When the next one starts, as far as is known.
-    pub fn next_wakeup(&self) -> Option<Instant> {
+    fn write(&mut self, flow: u32, host: Host, bytes: u64, write_bytes: u64) {
+        let content = Content::Filler;
+        self.actions.push_back(Action::Write { flow, host, bytes, write_bytes, content });
+    }
+
+    /// The response on `flow` is there, or its connection is given up.
+    fn handle_over(&mut self, now: Instant, flow: u32) {
+        if self.current.take_if(|current| *current == flow).is_some() {
+            self.next = Some(now + self.arrivals.sample(&mut self.stream));
+        }
+    }
+}
+
+impl Application for ShortFlows {
+    #[inline]
+    fn next_wakeup(&self) -> Option<Instant> {
         self.next
     }
 
-    /// Starts the one that is due by `now`, as `flow`; returns the index of its hosts.
-    pub fn poll_start(&mut self, now: Instant, flow: FlowId) -> Option<usize> {
-        let due = self.next.take_if(|next| *next <= now)?;
+    /// Starts the transfer that is due.
+    fn handle_wakeup(&mut self, now: Instant) {
+        let Some(due) = self.next.take_if(|next| *next <= now) else { return };
+        let flow = self.started;
+        self.started += 1;
         if self.sequential {
             self.current = Some(flow);
         } else {
             self.next = Some(due + self.arrivals.sample(&mut self.stream));
         }
-        Some((self.stream.unit() * f64::from(self.hosts)) as usize)
+        let hosts = (self.stream.unit() * f64::from(self.hosts)) as usize;
+        self.actions.extend([Action::Open { flow, hosts }, Action::Connect { flow, host: Host::Client }]);
+        self.write(flow, Host::Client, self.request, self.request);
     }
 
-    /// The response of `flow` is there, or its connection is given up.
-    pub fn handle_over(&mut self, now: Instant, flow: FlowId) {
-        if self.current.take_if(|current| *current == flow).is_some() {
-            self.next = Some(now + self.arrivals.sample(&mut self.stream));
+    fn handle_news(&mut self, now: Instant, flow: u32, host: Host, news: News) {
+        match host {
+            Host::Server if news.received == Some(self.request) => {
+                self.write(flow, host, self.response, self.segment_bytes);
+                self.actions.push_back(Action::Close { flow, host });
+            }
+            Host::Client if news.received == Some(self.response) => {
+                self.actions.push_back(Action::Complete { flow });
+                self.handle_over(now, flow);
+            }
+            _ => {}
         }
+        if news.ended {
+            // The response has ended, or an end has given up.
+            self.handle_over(now, flow);
+            self.actions.push_back(Action::Close { flow, host });
+        }
+    }
+
+    #[inline]
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
     }
 }
 

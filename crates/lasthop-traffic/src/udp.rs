@@ -1,20 +1,38 @@
 //! A constant-bit-rate UDP source.
 
-use lasthop_core::{Bytes, Datagram, Duration, Faults, Instant};
+use std::num::NonZeroU16;
 
-use crate::{ConstantUdpConfig, TRANSFER_MAX};
+use lasthop_core::{
+    Bytes, Datagram, Distribution, Dscp, Duration, Faults, Host, Instant, News, Protocol, Rate,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Action, Application, Content, Program, Surroundings, TRANSFER_MAX, Traffic};
 
 #[cfg(test)]
 mod tests;
 
-/// Sends one datagram every interval; the payload rate sets the interval.
-#[derive(Clone, Debug)]
-pub struct ConstantUdp {
-    next: Instant,
-    end: Instant,
-    interval: Duration,
-    number: u64,
-    payload_bytes: u32,
+/// A constant-bit-rate UDP stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConstantUdpConfig {
+    /// Name of the flow in the records.
+    pub name: String,
+    /// Rate of the payload, without headers.
+    pub rate: Rate,
+    /// Payload of each datagram.
+    pub payload: Bytes,
+    /// How long datagrams are sent.
+    pub duration: Duration,
+    /// When the first datagram leaves.
+    #[schemars(default = "crate::at_once")]
+    pub start: Distribution<Duration>,
+    /// Code point of the flow's packets, in both directions; best effort if absent.
+    #[serde(default)]
+    pub dscp: Dscp,
+    /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
+    pub port: Option<NonZeroU16>,
 }
 
 impl ConstantUdpConfig {
@@ -27,22 +45,6 @@ impl ConstantUdpConfig {
     pub fn total_bytes(&self) -> u64 {
         let datagrams = self.duration.as_nanos().div_ceil(self.interval().as_nanos());
         datagrams.saturating_mul(self.payload.0)
-    }
-
-    pub(crate) fn check(&self, mtu: Bytes, faults: &mut Faults) {
-        let room = mtu.0 - u64::from(Datagram::HEADER_BYTES);
-        let payload = self.payload.0;
-        let fits = (1..=room).contains(&payload);
-        faults.require(fits, "payload", || {
-            format!(
-                "a datagram of {payload} bytes of payload does not fit mtu = \"{mtu}\"; \
-                 write from \"1 B\" to \"{room} B\""
-            )
-        });
-        if fits {
-            self.check_rate(faults);
-        }
-        faults.not_zero(&self.duration, "duration", "60 s");
     }
 
     /// Finds a rate at which datagrams take no time, or too many are sent.
@@ -61,6 +63,67 @@ impl ConstantUdpConfig {
     }
 }
 
+impl Traffic for ConstantUdpConfig {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn start(&self) -> &Distribution<Duration> {
+        &self.start
+    }
+
+    fn check(&self, mtu: Bytes, faults: &mut Faults) {
+        let room = mtu.0 - u64::from(Datagram::HEADER_BYTES);
+        let payload = self.payload.0;
+        let fits = (1..=room).contains(&payload);
+        faults.require(fits, "payload", || {
+            format!(
+                "a datagram of {payload} bytes of payload does not fit mtu = \"{mtu}\"; \
+                 write from \"1 B\" to \"{room} B\""
+            )
+        });
+        if fits {
+            self.check_rate(faults);
+        }
+        faults.not_zero(&self.duration, "duration", "60 s");
+    }
+
+    fn latest_begin(&self) -> Duration {
+        self.start.most() + self.duration
+    }
+
+    fn protocol(&self) -> Protocol {
+        Protocol::Udp
+    }
+
+    fn stream_bytes(&self) -> Option<u64> {
+        Some(self.total_bytes())
+    }
+
+    fn dscp(&self) -> Dscp {
+        self.dscp
+    }
+
+    fn port(&self) -> Option<NonZeroU16> {
+        self.port
+    }
+
+    fn begin(&self, start: Instant, _around: &Surroundings<'_>) -> Program {
+        Program::ConstantUdp(ConstantUdp::new(self, start))
+    }
+}
+
+/// Sends one datagram every interval; the payload rate sets the interval.
+#[derive(Clone, Debug)]
+pub struct ConstantUdp {
+    next: Instant,
+    end: Instant,
+    interval: Duration,
+    payload_bytes: u64,
+    /// Datagrams that are due and not handed out yet.
+    due: u32,
+}
+
 impl ConstantUdp {
     /// A source whose first datagram leaves at `start`.
     pub fn new(config: &ConstantUdpConfig, start: Instant) -> Self {
@@ -68,24 +131,32 @@ impl ConstantUdp {
             next: start,
             end: start + config.duration,
             interval: config.interval(),
-            number: 0,
-            payload_bytes: config.payload.0 as u32,
+            payload_bytes: config.payload.0,
+            due: 0,
         }
     }
+}
 
-    /// When the next datagram leaves, if there is one.
-    pub fn next_wakeup(&self) -> Option<Instant> {
+impl Application for ConstantUdp {
+    #[inline]
+    fn next_wakeup(&self) -> Option<Instant> {
         (self.next < self.end).then_some(self.next)
     }
 
-    /// The datagram that is due at `now`, if any.
-    pub fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
-        if self.next > now || self.next >= self.end {
-            return None;
+    fn handle_wakeup(&mut self, now: Instant) {
+        while self.next <= now && self.next < self.end {
+            self.due += 1;
+            self.next += self.interval;
         }
-        let datagram = Datagram { number: self.number, payload_bytes: self.payload_bytes };
-        self.number += 1;
-        self.next += self.interval;
-        Some(datagram)
+    }
+
+    #[inline]
+    fn handle_news(&mut self, _now: Instant, _flow: u32, _host: Host, _news: News) {}
+
+    #[inline]
+    fn poll_action(&mut self) -> Option<Action> {
+        self.due = self.due.checked_sub(1)?;
+        let (bytes, write_bytes) = (self.payload_bytes, self.payload_bytes);
+        Some(Action::Write { flow: 0, host: Host::Server, bytes, write_bytes, content: Content::Filler })
     }
 }

@@ -8,12 +8,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use lasthop_core::{
-    Bytes, Distribution, Duration, Faults, Instant, Probability, RandomStream, Sampler, Seed,
+    Bytes, Distribution, Duration, Faults, Host, Instant, News, Probability, RandomStream, Sampler, Seed,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{COUNT_MAX, OBJECT_MAX};
+use crate::{
+    Action, Application, COUNT_MAX, Content, HttpConfig, OBJECT_MAX, Program, Surroundings, Traffic,
+};
 
 #[cfg(test)]
 mod tests;
@@ -70,23 +72,6 @@ pub struct CutPoisson {
     pub max: u32,
 }
 
-impl WebClientsConfig {
-    pub(crate) fn check(&self, faults: &mut Faults) {
-        faults.in_range(self.clients, 1..=COUNT_MAX, "clients");
-        faults.in_range(self.batches, 1..=COUNT_MAX, "batches");
-        faults.not_zero(&self.interval, "interval", "10 s");
-        self.requests.check("requests", faults);
-        self.multiple.check("multiple", faults);
-        for (index, class) in self.others.iter().enumerate() {
-            faults.in_range(class.unit, Bytes(1)..=OBJECT_MAX, &format!("others[{index}].unit"));
-        }
-        faults.in_range(self.first_unit, Bytes(1)..=OBJECT_MAX, "first_unit");
-        faults.require(self.others.iter().any(|class| class.share.get() > 0.0), "others", || {
-            "no class has a share; add { unit = \"1 kB\", share = 0.35 }, say".into()
-        });
-    }
-}
-
 impl CutPoisson {
     fn check(self, key: &str, faults: &mut Faults) {
         let Self { mean, min, max } = self;
@@ -126,6 +111,7 @@ pub struct WebClients {
     clients: Vec<Client>,
     /// Next response of each client that has one.
     due: BinaryHeap<Reverse<(Instant, u32)>>,
+    response: Option<Action>,
 }
 
 #[derive(Clone, Debug)]
@@ -156,32 +142,12 @@ impl WebClients {
             config: config.clone(),
             one_way,
             due: BinaryHeap::with_capacity(config.clients as usize),
+            response: None,
         };
         for client in 0..config.clients {
             clients.schedule(client, start);
         }
         clients
-    }
-
-    /// When the next request reaches its server.
-    pub fn next_wakeup(&self) -> Option<Instant> {
-        self.due.peek().map(|Reverse((at, _))| *at)
-    }
-
-    /// A client, from 0, whose request has reached its server by `now`, and the size of the response.
-    pub fn poll_response(&mut self, now: Instant) -> Option<(u32, Bytes)> {
-        let &Reverse((at, number)) = self.due.peek()?;
-        if at > now {
-            return None;
-        }
-        self.due.pop();
-        let client = &mut self.clients[number as usize];
-        let first = std::mem::take(&mut client.first);
-        let unit = if first { self.config.first_unit } else { self.config.draw_unit(&mut client.stream) };
-        let multiple = self.config.multiple.sample(&mut client.stream);
-        // The next gap begins when this request was made.
-        self.schedule(number, Instant::from_nanos(at.as_nanos() - self.one_way.as_nanos()));
-        Some((number, Bytes(u64::from(multiple) * unit.0)))
     }
 
     /// Notes the request that follows what a client did at `now`.
@@ -202,6 +168,75 @@ impl WebClients {
         client.requests_left -= 1;
         let at = now + client.gap.sample(&mut client.stream) + self.one_way;
         self.due.push(Reverse((at, number)));
+    }
+}
+
+/// The servers answer one after the other, also those whose requests come at the same instant.
+impl Application for WebClients {
+    #[inline]
+    fn next_wakeup(&self) -> Option<Instant> {
+        self.due.peek().map(|Reverse((at, _))| *at)
+    }
+
+    fn handle_wakeup(&mut self, now: Instant) {
+        let Some(&Reverse((at, number))) = self.due.peek() else { return };
+        if at > now {
+            return;
+        }
+        self.due.pop();
+        let client = &mut self.clients[number as usize];
+        let first = std::mem::take(&mut client.first);
+        let unit = if first { self.config.first_unit } else { self.config.draw_unit(&mut client.stream) };
+        let multiple = self.config.multiple.sample(&mut client.stream);
+        // The next gap begins when this request was made.
+        self.schedule(number, Instant::from_nanos(at.as_nanos() - self.one_way.as_nanos()));
+        let bytes = u64::from(multiple) * unit.0;
+        let (host, content) = (Host::Server, Content::Filler);
+        self.response = Some(Action::Write { flow: number, host, bytes, write_bytes: bytes, content });
+    }
+
+    fn handle_news(&mut self, _now: Instant, _flow: u32, _host: Host, _news: News) {}
+
+    #[inline]
+    fn poll_action(&mut self) -> Option<Action> {
+        self.response.take()
+    }
+}
+
+impl Traffic for WebClientsConfig {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn start(&self) -> &Distribution<Duration> {
+        &self.start
+    }
+
+    fn check(&self, _mtu: Bytes, faults: &mut Faults) {
+        faults.in_range(self.clients, 1..=COUNT_MAX, "clients");
+        faults.in_range(self.batches, 1..=COUNT_MAX, "batches");
+        faults.not_zero(&self.interval, "interval", "10 s");
+        self.requests.check("requests", faults);
+        self.multiple.check("multiple", faults);
+        for (index, class) in self.others.iter().enumerate() {
+            faults.in_range(class.unit, Bytes(1)..=OBJECT_MAX, &format!("others[{index}].unit"));
+        }
+        faults.in_range(self.first_unit, Bytes(1)..=OBJECT_MAX, "first_unit");
+        faults.require(self.others.iter().any(|class| class.share.get() > 0.0), "others", || {
+            "no class has a share; add { unit = \"1 kB\", share = 0.35 }, say".into()
+        });
+    }
+
+    fn flow_names(&self, _http: Option<&HttpConfig>) -> Vec<String> {
+        (1..=self.clients).map(|number| format!("{}-{number}", self.name)).collect()
+    }
+
+    fn is_open_at_first(&self) -> bool {
+        true
+    }
+
+    fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
+        Program::WebClients(WebClients::new(self, start, around.propagation_up, around.seed))
     }
 }
 

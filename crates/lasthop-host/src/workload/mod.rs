@@ -2,10 +2,10 @@
 
 mod diag;
 mod http;
+mod later;
 mod peer;
 mod segments;
 mod sender;
-mod short;
 
 use crate::clock::Waiter;
 use crate::error::{Context, Error};
@@ -18,14 +18,14 @@ use http::Site;
 use http::client::Answers;
 pub use http::nginx::Nginx;
 use lasthop_core::{
-    Body, Datagram, Dscp, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, Protocol, Seed,
+    Body, Datagram, Dscp, FlowId, FlowInfo, Host, Instant, News, Observer, Packet, Protocol, Seed,
 };
 use lasthop_scenario::Scenario;
-use lasthop_traffic::{Action, BulkConfig, ConstantUdp, FlowConfig, HttpServer, PageLoad};
+use lasthop_traffic::{Action, Application as _, Content, FlowConfig, HttpServer, Program};
+use later::Later;
 use nix::sys::epoll::EpollFlags;
-use peer::{News, Peer};
+use peer::Peer;
 use segments::Segments;
-use short::Short;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
 use std::io;
@@ -36,8 +36,6 @@ use std::rc::Rc;
 const CLIENT_PORT: u16 = 20_001;
 /// Ports of the mobile host that runs of a chain take in turn: those of the last are still in TIME-WAIT.
 const CLIENT_PORTS: u32 = 10_000;
-/// Below the fixed host's ports for short flows, a port for each entry of the scenario.
-const SHORT_PORT: u16 = 10_000;
 /// Packets of no flow of the scenario.
 pub const STRANGER: FlowId = FlowId(u32::MAX);
 /// What sockets are watched for; told when it changes.
@@ -56,31 +54,31 @@ enum Watched {
 
 /// An entry of the scenario's list of flows.
 struct Application {
-    first: FlowId,
-    kind: Kind,
-}
-
-enum Kind {
-    /// When it starts, unless it has.
-    Bulk(BulkConfig, Option<Instant>),
-    Udp(ConstantUdp),
-    Page(PageLoad, Rc<Site>),
-    Short(Box<Short>),
+    program: Program,
+    /// Its flows, by the numbers that it gives them.
+    flows: Vec<FlowId>,
+    later: Later,
+    /// What is asked for in a page load.
+    site: Option<Rc<Site>>,
 }
 
 /// One flow of the run.
 struct Flow {
+    /// Index of its application, and its number there.
     application: usize,
-    server_port: u16,
-    client_port: u16,
+    number: u32,
+    server: SocketAddr,
+    client: SocketAddr,
+    /// It came while the run lasted, and goes once it is over.
+    passes: bool,
     ends: Ends,
 }
 
 enum Ends {
     Tcp(Box<Connection>),
-    /// The server's socket; the client's only reads.
-    Udp(Socket),
-    /// A short flow that is over.
+    /// The server's socket, and how many datagrams it has sent; the client's only reads.
+    Udp(Socket, u64),
+    /// A flow that has passed.
     Gone,
 }
 
@@ -91,19 +89,19 @@ struct Connection {
     /// Its first SYN was asked for.
     opened: bool,
     /// What the browser reads, and who answers, of a page load.
-    answers: Answers,
+    answers: Option<Answers>,
     served: Option<http::server::Connection>,
 }
 
 impl Connection {
     /// Ends without sockets, which advertise windows of so many bytes at most.
-    fn new(flow: FlowId, receive_window_max: u32) -> Self {
+    fn new(flow: FlowId, receive_window_max: u32, of_page: bool) -> Self {
         Self {
             server: Peer::new(flow, Host::Server, receive_window_max),
             client: Peer::new(flow, Host::Client, receive_window_max),
             segments: Segments::default(),
             opened: false,
-            answers: Answers::default(),
+            answers: of_page.then(Answers::default),
             served: None,
         }
     }
@@ -135,7 +133,6 @@ pub struct Workload {
     first_name: u64,
     /// Of earlier runs of a chain.
     flows_before: usize,
-    segment_bytes: u64,
     receive_window_max: u32,
     server: HttpServer,
 }
@@ -156,7 +153,7 @@ impl Workload {
             return Err(Error::new(format!("the live engine has ports for {CLIENT_PORTS} flows")));
         }
         let mut workload = Self {
-            applications: applications(scenario, seed, &infos)?,
+            applications: applications(scenario, seed)?,
             flows: Vec::new(),
             ports: BTreeMap::new(),
             listeners: Vec::new(),
@@ -165,18 +162,16 @@ impl Workload {
             first_name,
             server: scenario.http.as_ref().map(|http| http.server).unwrap_or_default(),
             flows_before: run as usize * infos.len(),
-            segment_bytes: u64::from(scenario.segment_bytes()),
             receive_window_max: receive_window_max(scenario),
         };
         for (flow, info) in infos.iter().enumerate() {
-            let client_port = workload.client_port(flow);
-            workload.add(FlowId(flow as u32), info, client_port, hosts, waiter)?;
+            workload.add(FlowId(flow as u32), info, caller(scenario, info), hosts, waiter)?;
         }
         hosts.0.enter()?;
         for index in 0..workload.applications.len() {
-            workload.listen_short(index, waiter)?;
+            workload.listen_later(index, waiter)?;
         }
-        // Where short flows come from.
+        // Where later flows come from.
         hosts.1.enter()?;
         Ok(workload)
     }
@@ -190,13 +185,12 @@ impl Workload {
         &mut self,
         id: FlowId,
         info: &FlowInfo,
-        client_port: u16,
+        caller: Host,
         (server, client): (&HostNamespace, &HostNamespace),
         waiter: &Waiter,
     ) -> Result<(), Error> {
         let server_address = SocketAddr::from((addresses(Host::Server).0, info.server_port));
-        let client_address = SocketAddr::from((addresses(Host::Client).0, client_port));
-        let application = info.application as usize;
+        let client_address = SocketAddr::from((addresses(Host::Client).0, self.client_port(id.0 as usize)));
         let cannot = format!("cannot make the sockets of flow {:?}", info.name);
         let ends = if info.protocol == Protocol::Udp {
             client.enter()?;
@@ -207,29 +201,34 @@ impl Workload {
             server.enter()?;
             let socket = datagram_socket(server_address, info).context(&cannot)?;
             socket.connect(&SockAddr::from(client_address)).context(&cannot)?;
-            Ends::Udp(socket)
+            Ends::Udp(socket, 0)
         } else {
-            let mut connection = Connection::new(id, self.receive_window_max);
-            // Who connects, and where the other listens.
-            let (host, from, to) = match self.applications[application].kind {
-                Kind::Page(..) => (Host::Client, client_address, server_address),
-                _ => (Host::Server, server_address, client_address),
+            let of_page = self.applications[info.application as usize].site.is_some();
+            let mut connection = Connection::new(id, self.receive_window_max, of_page);
+            let (from, to) = match caller {
+                Host::Server => (server_address, client_address),
+                Host::Client => (client_address, server_address),
             };
-            let (own, other) = if host == Host::Server { (server, client) } else { (client, server) };
+            let (own, other) = if caller == Host::Server { (server, client) } else { (client, server) };
             other.enter()?;
-            if host == Host::Client && self.server == HttpServer::Nginx {
+            if of_page && self.server == HttpServer::Nginx {
                 let diag = Rc::new(Diag::open().context("cannot ask the kernel about nginx' connections")?);
                 connection.server.leave_to_another(diag, to, from);
             } else {
-                self.listen(host, to, info.dscp, waiter).context(&cannot)?;
+                self.listen(caller, to, info.dscp, waiter).context(&cannot)?;
             }
             own.enter()?;
             let socket = peer::socket(from, info.dscp).context(&cannot)?;
-            connection.peer(host).open(socket);
+            connection.peer(caller).open(socket);
             Ends::Tcp(Box::new(connection))
         };
-        self.ports.insert(client_port, id);
-        self.flows.push(Flow { application, server_port: info.server_port, client_port, ends });
+        self.ports.insert(client_address.port(), id);
+        let application = info.application as usize;
+        let flows = &mut self.applications[application].flows;
+        let number = flows.len() as u32;
+        flows.push(id);
+        let (server, client) = (server_address, client_address);
+        self.flows.push(Flow { application, number, server, client, passes: false, ends });
         Ok(())
     }
 
@@ -255,20 +254,14 @@ impl Workload {
 
     /// When an application wants to act next.
     pub fn next_wakeup(&self) -> Option<Instant> {
-        let wakeup = |application: &Application| match &application.kind {
-            Kind::Bulk(_, start) => *start,
-            Kind::Udp(source) => source.next_wakeup(),
-            Kind::Page(page, _) => page.next_wakeup(),
-            Kind::Short(short) => short.flows.next_wakeup(),
-        };
-        self.applications.iter().filter_map(wakeup).min()
+        self.applications.iter().filter_map(|application| application.program.next_wakeup()).min()
     }
 
     /// Whether no application has anything left to do, and no connection is open.
     pub fn is_done(&self) -> bool {
         let over = |flow: &Flow| match &flow.ends {
             Ends::Tcp(tcp) => !tcp.opened || tcp.is_over(),
-            Ends::Udp(_) | Ends::Gone => true,
+            Ends::Udp(..) | Ends::Gone => true,
         };
         self.next_wakeup().is_none() && self.flows.iter().all(over)
     }
@@ -281,32 +274,10 @@ impl Workload {
         observer: &mut O,
     ) -> Result<(), Error> {
         for index in 0..self.applications.len() {
-            let Application { first, kind } = &mut self.applications[index];
-            let first = *first;
-            match kind {
-                Kind::Bulk(config, start) => {
-                    if start.take_if(|start| *start <= now).is_some() {
-                        let (bytes, write) = (config.bytes.0, config.write.map(|write| write.0));
-                        self.connect(first, Host::Server, waiter)?;
-                        let write = write.unwrap_or(self.segment_bytes);
-                        let server = self.peer(first, Host::Server);
-                        server.write(bytes, write);
-                        server.close();
-                    }
-                }
-                Kind::Udp(source) => {
-                    let Ends::Udp(socket) = &self.flows[first.0 as usize].ends else { continue };
-                    while let Some(datagram) = source.poll_transmit(now) {
-                        send_datagram(socket, datagram).context("cannot send a datagram")?;
-                    }
-                }
-                Kind::Page(page, _) => {
-                    if page.next_wakeup().is_some_and(|due| due <= now) {
-                        page.handle_wakeup(now);
-                        self.carry_out(now, index, waiter, observer)?;
-                    }
-                }
-                Kind::Short(_) => self.start_short(now, index, waiter, observer)?,
+            let program = &mut self.applications[index].program;
+            if program.next_wakeup().is_some_and(|due| due <= now) {
+                program.handle_wakeup(now);
+                self.carry_out(now, index, waiter, observer)?;
             }
         }
         Ok(())
@@ -369,7 +340,7 @@ impl Workload {
             let Ends::Tcp(connection) = ends else { continue };
             let socket = connection.peer(host).open(socket);
             waiter.watch(socket, SOCKET_EVENTS, name)?;
-            if let Kind::Page(_, site) = &self.applications[*application].kind {
+            if let Some(site) = &self.applications[*application].site {
                 connection.served = Some(http::server::Connection::new(Rc::clone(site), Rc::clone(socket)));
             }
             connection.peer(host).look(now, observer);
@@ -377,29 +348,10 @@ impl Workload {
         Ok(())
     }
 
-    fn connect(&mut self, flow: FlowId, host: Host, waiter: &Waiter) -> Result<(), Error> {
-        let Flow { server_port, client_port, .. } = self.flows[flow.0 as usize];
-        let to = match host {
-            Host::Server => SocketAddr::from((addresses(Host::Client).0, client_port)),
-            Host::Client => SocketAddr::from((addresses(Host::Server).0, server_port)),
-        };
-        self.connect_to(flow, host, to, waiter)
-    }
-
-    fn connect_to(&mut self, flow: FlowId, host: Host, to: SocketAddr, waiter: &Waiter) -> Result<(), Error> {
-        let name = self.name(Watched::Peer(flow, host));
-        let Ends::Tcp(connection) = &mut self.flows[flow.0 as usize].ends else { return Ok(()) };
-        connection.opened = true;
-        let peer = connection.peer(host);
-        peer.connect(to)?;
-        let socket = peer.socket().expect("it is connecting");
-        Ok(waiter.watch(socket, SOCKET_EVENTS, name)?)
-    }
-
     fn peer(&mut self, flow: FlowId, host: Host) -> &mut Peer {
         match &mut self.flows[flow.0 as usize].ends {
             Ends::Tcp(connection) => connection.peer(host),
-            Ends::Udp(_) | Ends::Gone => unreachable!("only open TCP flows have peers"),
+            Ends::Udp(..) | Ends::Gone => unreachable!("only open TCP flows have peers"),
         }
     }
 
@@ -411,38 +363,19 @@ impl Workload {
         waiter: &Waiter,
         observer: &mut O,
     ) -> Result<(), Error> {
-        let Flow { application, ends, .. } = &mut self.flows[flow.0 as usize];
+        let Flow { application, number, ends, .. } = &mut self.flows[flow.0 as usize];
         let (index, Ends::Tcp(connection)) = (*application, ends) else { return Ok(()) };
-        if let Kind::Short(_) = self.applications[index].kind {
-            return self.tell_short(now, flow, host, observer);
-        }
-        let Application { first, kind } = &mut self.applications[index];
         let Connection { client, server, answers, .. } = &mut **connection;
         let peer = if host == Host::Client { client } else { server };
-        match kind {
-            Kind::Bulk(..) => {
-                let News { ended, .. } = peer.news(|_| Ok(()))?;
-                if ended && host == Host::Client {
-                    peer.close();
-                }
-            }
-            Kind::Page(page, _) => {
-                let News { received, ended } = peer.news(|bytes| answers.read(bytes))?;
-                let connection = flow.0 - first.0;
-                if let Some(bytes) = received {
-                    page.handle_responses(now, connection, bytes);
-                }
-                if ended {
-                    page.handle_server_closed(now, connection);
-                }
-                self.carry_out(now, index, waiter, observer)?;
-            }
-            Kind::Udp(_) | Kind::Short(_) => {}
+        let news = peer.news(|bytes| answers.as_mut().map_or(Ok(()), |answers| answers.read(bytes)))?;
+        if news.is_none() {
+            return Ok(());
         }
-        Ok(())
+        self.applications[index].program.handle_news(now, *number, host, news);
+        self.carry_out(now, index, waiter, observer)
     }
 
-    /// Does what a page load wants done.
+    /// Does what an application wants done.
     fn carry_out<O: Observer>(
         &mut self,
         now: Instant,
@@ -450,46 +383,91 @@ impl Workload {
         waiter: &Waiter,
         observer: &mut O,
     ) -> Result<(), Error> {
-        let mut asked = 0;
-        loop {
-            let Application { first, kind: Kind::Page(page, site) } = &mut self.applications[index] else {
-                return Ok(());
-            };
-            let first = first.0;
-            let Some(action) = page.poll_action() else { return Ok(()) };
+        while let Some(action) = self.applications[index].program.poll_action() {
+            self.tell(now, index, action, observer);
             match action {
-                Action::Report { connection, event } => {
-                    if let HttpEvent::Request { object, .. } = event {
-                        asked = object;
-                    }
-                    observer.http(now, FlowId(first + connection), event);
+                Action::Open { hosts, .. } => self.open(index, hosts, observer)?,
+                Action::Connect { flow, host } => self.connect(self.flow_of(index, flow), host, waiter)?,
+                Action::Write { flow, host, bytes, write_bytes, content } => {
+                    self.write(self.flow_of(index, flow), host, (bytes, write_bytes), content)?;
                 }
-                Action::Connect { connection } => {
-                    self.connect(FlowId(first + connection), Host::Client, waiter)?;
-                }
-                Action::Write { connection, .. } => {
-                    let answer = site.answers[asked as usize].clone();
-                    let flow = &mut self.flows[(first + connection) as usize];
-                    if let Ends::Tcp(connection) = &mut flow.ends {
-                        connection.client.write_text(answer.request.clone());
-                        connection.answers.expect(answer);
-                    }
-                }
-                Action::Close { connection, host } => self.peer(FlowId(first + connection), host).close(),
+                Action::Close { flow, host } => self.peer(self.flow_of(index, flow), host).close(),
+                Action::Report { .. } | Action::Complete { .. } => {}
             }
         }
+        Ok(())
+    }
+
+    /// Tells the observer what there is to tell of an action.
+    fn tell<O: Observer>(&self, now: Instant, index: usize, action: Action, observer: &mut O) {
+        match action {
+            Action::Write { flow, host, bytes, .. } => {
+                observer.written(now, self.flow_of(index, flow), host, bytes);
+            }
+            Action::Report { flow, event } => observer.http(now, self.flow_of(index, flow), event),
+            Action::Complete { flow } => observer.completed(now, self.flow_of(index, flow)),
+            Action::Open { .. } | Action::Connect { .. } | Action::Close { .. } => {}
+        }
+    }
+
+    /// The flow that an application calls by this number.
+    fn flow_of(&self, index: usize, number: u32) -> FlowId {
+        self.applications[index].flows[number as usize]
+    }
+
+    fn connect(&mut self, flow: FlowId, host: Host, waiter: &Waiter) -> Result<(), Error> {
+        let name = self.name(Watched::Peer(flow, host));
+        let Flow { server, client, ends, .. } = &mut self.flows[flow.0 as usize];
+        let to = if host == Host::Server { *client } else { *server };
+        let Ends::Tcp(connection) = ends else { return Ok(()) };
+        connection.opened = true;
+        let peer = connection.peer(host);
+        peer.connect(to)?;
+        let socket = peer.socket().expect("it is connecting");
+        Ok(waiter.watch(socket, SOCKET_EVENTS, name)?)
+    }
+
+    /// Writes so many bytes, in writes of so many; the whole text of a request.
+    fn write(
+        &mut self,
+        flow: FlowId,
+        host: Host,
+        (bytes, write_bytes): (u64, u64),
+        content: Content,
+    ) -> Result<(), Error> {
+        let Flow { application, ends, .. } = &mut self.flows[flow.0 as usize];
+        match (ends, content, &self.applications[*application].site) {
+            (Ends::Tcp(connection), Content::Request(object), Some(site)) => {
+                let answer = site.answers[object as usize].clone();
+                connection.peer(host).write_text(answer.request.clone());
+                connection.answers.get_or_insert_default().expect(answer);
+            }
+            (Ends::Tcp(connection), ..) => connection.peer(host).write(bytes, write_bytes),
+            (Ends::Udp(socket, sent), ..) => {
+                for start in (0..bytes).step_by(write_bytes as usize) {
+                    let payload_bytes = write_bytes.min(bytes - start) as u32;
+                    let datagram = Datagram { number: *sent, payload_bytes };
+                    send_datagram(socket, datagram).context("cannot send a datagram")?;
+                    *sent += 1;
+                }
+            }
+            (Ends::Gone, ..) => {}
+        }
+        Ok(())
     }
 
     /// The server has the first `bytes` of the requests on a connection. It writes and closes by itself; the observer
     /// is told what it answers, before any packet of the answer is seen.
     fn tell_answers<O: Observer>(&mut self, now: Instant, flow: FlowId, bytes: u64, observer: &mut O) {
-        let Application { first, kind } = &mut self.applications[self.flows[flow.0 as usize].application];
-        let Kind::Page(page, _) = kind else { return };
-        page.handle_requests(flow.0 - first.0, bytes);
-        while let Some(action) = page.poll_action() {
-            if let Action::Report { connection, event } = action {
-                observer.http(now, FlowId(first.0 + connection), event);
-            }
+        let Flow { application: index, number, .. } = self.flows[flow.0 as usize];
+        let application = &mut self.applications[index];
+        if application.site.is_none() {
+            return;
+        }
+        let news = News { received: Some(bytes), ended: false };
+        application.program.handle_news(now, number, Host::Server, news);
+        while let Some(action) = self.applications[index].program.poll_action() {
+            self.tell(now, index, action, observer);
         }
     }
 }
@@ -516,10 +494,14 @@ impl Flows for Workload {
                 }
                 Body::Tcp(segment)
             }
-            (Ends::Udp(_), Transport::Udp(_, payload)) => Body::Udp(datagram(payload)),
+            (Ends::Udp(..), Transport::Udp(_, payload)) => Body::Udp(datagram(payload)),
             _ => return stranger,
         };
-        if server_port == self.flows[id.0 as usize].server_port { (id, server_port, body) } else { stranger }
+        if server_port == self.flows[id.0 as usize].server.port() {
+            (id, server_port, body)
+        } else {
+            stranger
+        }
     }
 
     fn arrived<O: Observer>(&mut self, now: Instant, host: Host, packet: &Packet, observer: &mut O) {
@@ -530,40 +512,35 @@ impl Flows for Workload {
     }
 }
 
-/// Refuses flows for which there are no sockets here.
+/// Refuses flows that sockets cannot make.
 pub fn needs_sockets(scenario: &Scenario) -> Result<(), Error> {
-    let model_only = |flow: &&FlowConfig| matches!(flow, FlowConfig::WebClients(_));
+    let model_only = |flow: &&FlowConfig| flow.traffic().is_open_at_first();
     scenario.flow.iter().find(model_only).map_or(Ok(()), |flow| {
-        let kinds = "bulk-tcp, constant-udp, http-page and short-flows";
         Err(Error::new(format!(
-            "the flow {:?} runs on the model engine only; engines with a real TCP have {kinds}",
-            flow.name()
+            "the flow {:?} runs on the model engine only: its connections are open from the beginning, which a real \
+             TCP cannot do",
+            flow.traffic().name()
         )))
     })
 }
 
-fn applications(scenario: &Scenario, seed: Seed, infos: &[FlowInfo]) -> Result<Vec<Application>, Error> {
+fn applications(scenario: &Scenario, seed: Seed) -> Result<Vec<Application>, Error> {
     let mut pair = 1;
-    let application = |(config, first, start): (&FlowConfig, FlowId, Instant)| {
-        let kind = match config {
-            FlowConfig::BulkTcp(bulk) => Kind::Bulk(bulk.clone(), Some(start)),
-            FlowConfig::ConstantUdp(udp) => Kind::Udp(ConstantUdp::new(udp, start)),
-            FlowConfig::HttpPage(page) => {
-                let http = scenario.http.as_ref().expect("a valid scenario says how pages are loaded");
-                Kind::Page(PageLoad::new(http, page, start), Rc::new(Site::new(http, page)?))
-            }
-            FlowConfig::ShortFlows(config) => {
-                let flows = scenario.short_flows(config, start, seed);
-                let port = SHORT_PORT + pair;
-                let short = Short::new(scenario, config, flows, pair as u8, port);
-                pair += config.hosts.len() as u16;
-                Kind::Short(Box::new(short))
-            }
-            FlowConfig::WebClients(_) => unreachable!("refused before"),
+    let application = |(config, program): (&FlowConfig, Program)| {
+        let site = match (config, &scenario.http) {
+            (FlowConfig::HttpPage(page), Some(http)) => Some(Rc::new(Site::new(http, page)?)),
+            _ => None,
         };
-        Ok(Application { first, kind })
+        let later = Later::new(config.traffic().later_flows(), pair);
+        pair += config.traffic().later_flows().len() as u16;
+        Ok(Application { program, flows: Vec::new(), later, site })
     };
-    lasthop_traffic::beginnings(&scenario.flow, infos, seed).map(application).collect()
+    scenario.flow.iter().zip(scenario.programs(seed)).map(application).collect()
+}
+
+/// The host that connects.
+fn caller(scenario: &Scenario, info: &FlowInfo) -> Host {
+    scenario.flow[info.application as usize].traffic().caller()
 }
 
 fn datagram_socket(address: SocketAddr, info: &FlowInfo) -> io::Result<Socket> {

@@ -3,7 +3,7 @@
 use super::diag::Diag;
 use super::sender::{Sender, TcpInfo};
 use crate::error::{Context, Error};
-use lasthop_core::{Dscp, FlowId, Host, Instant, Observer, Segment};
+use lasthop_core::{Dscp, FlowId, Host, Instant, News, Observer, Segment};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read};
@@ -17,15 +17,6 @@ const WRITE_BYTES: usize = 1 << 16;
 const READ_BYTES: usize = 1 << 14;
 /// What applications send.
 static ZEROS: [u8; WRITE_BYTES] = [0; WRITE_BYTES];
-
-/// What is new for the application.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct News {
-    /// Bytes received so far, if there are more than last time.
-    pub received: Option<u64>,
-    /// The other side's stream has ended, or the connection is lost; told once.
-    pub ended: bool,
-}
 
 /// Bytes to be written, in writes of one size.
 #[derive(Clone, Debug)]

@@ -85,7 +85,7 @@ fn flows_without_names_are_called_after_their_kind_and_levels_find_them() {
                        name = \"bulk-tcp-2\"\nbytes = \"1 B\"\n"
     );
     let names = |study: &Study| -> Vec<String> {
-        study.cells[0].scenario.flow.iter().map(|flow| flow.name().to_owned()).collect()
+        study.cells[0].scenario.flow.iter().map(|flow| flow.traffic().name().to_owned()).collect()
     };
     assert_eq!(
         names(&read(&two)),
@@ -93,7 +93,7 @@ fn flows_without_names_are_called_after_their_kind_and_levels_find_them() {
         "a stated name is left to its flow"
     );
     let level = read(&format!("{SHORT}[factor.size.small]\nflow.bulk-tcp.bytes = \"10 kB\"\n"));
-    assert_eq!(level.cells[0].scenario.flow[0].offered_bytes(), 10_000);
+    assert_eq!(level.cells[0].scenario.flow[0].traffic().offered_bytes(), 10_000);
     assert_eq!(level.cells[0].scenario.flow.len(), 1);
 }
 

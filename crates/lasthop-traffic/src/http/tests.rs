@@ -3,6 +3,7 @@
 mod properties;
 
 use super::*;
+use crate::HttpServer;
 
 const REQUEST: u64 = 100;
 
@@ -57,11 +58,11 @@ impl Trace {
         let mut done = Vec::new();
         while let Some(action) = self.load.poll_action() {
             let line = match action {
-                Action::Connect { connection } => format!("open {connection}"),
-                Action::Close { connection, host: Host::Client } => format!("{connection}: browser closes"),
-                Action::Close { connection, host: Host::Server } => format!("{connection}: server closes"),
-                Action::Report { connection, event } => self.told(connection, event),
-                write @ Action::Write { .. } => panic!("nothing said what this is: {write:?}"),
+                Action::Connect { flow, host: Host::Client } => format!("open {flow}"),
+                Action::Close { flow, host: Host::Client } => format!("{flow}: browser closes"),
+                Action::Close { flow, host: Host::Server } => format!("{flow}: server closes"),
+                Action::Report { flow, event } => self.told(flow, event),
+                other => panic!("nothing said what this is: {other:?}"),
             };
             done.push(line);
         }
@@ -73,19 +74,20 @@ impl Trace {
         let (line, write) = match event {
             HttpEvent::Request { object, bytes, persistent } => {
                 assert_eq!(persistent, self.load.http.protocol != HttpProtocol::Http10);
-                (format!("{connection}: GET {}", name(object)), Some((Host::Client, bytes)))
+                let request = (Host::Client, bytes, Content::Request(object));
+                (format!("{connection}: GET {}", name(object)), Some(request))
             }
             HttpEvent::Response { object, header_bytes, body_bytes } => (
                 format!("{connection}: 200 {}", name(object)),
-                Some((Host::Server, header_bytes + body_bytes)),
+                Some((Host::Server, header_bytes + body_bytes, Content::Response(object))),
             ),
             HttpEvent::FirstByte { object } => {
                 (format!("{connection}: first byte of {}", name(object)), None)
             }
             HttpEvent::LastByte { object } => (format!("{connection}: has {}", name(object)), None),
         };
-        if let Some((host, bytes)) = write {
-            assert_eq!(self.load.poll_action(), Some(Action::Write { connection, host, bytes }));
+        if let Some((host, bytes, content)) = write {
+            assert_eq!(self.load.poll_action(), Some(whole_write(connection, host, bytes, content)));
         }
         line
     }

@@ -25,8 +25,12 @@ fn responses(config: &WebClientsConfig, one_way: Duration, replication: u64) -> 
     let mut clients = WebClients::new(config, Instant::ZERO, one_way, seed);
     let mut all = Vec::new();
     while let Some(now) = clients.next_wakeup() {
-        let (client, Bytes(bytes)) = clients.poll_response(now).unwrap();
-        all.push((now, client, bytes));
+        clients.handle_wakeup(now);
+        let Some(Action::Write { flow, host: Host::Server, bytes, .. }) = clients.poll_action() else {
+            panic!("a response is due");
+        };
+        assert_eq!(clients.poll_action(), None, "one after the other");
+        all.push((now, flow, bytes));
     }
     all
 }
@@ -86,5 +90,6 @@ fn requests_take_the_one_way_delay_and_nothing_else_depends_on_it() {
 fn nothing_is_due_before_its_time() {
     let mut clients =
         WebClients::new(&config(), Instant::ZERO, Duration::ZERO, Seed { study: 1, replication: 1 });
-    assert_eq!(clients.poll_response(Instant::ZERO), None);
+    clients.handle_wakeup(Instant::ZERO);
+    assert_eq!(clients.poll_action(), None);
 }

@@ -28,21 +28,22 @@ impl World {
     fn carry_out(&mut self, load: &mut PageLoad) {
         while let Some(action) = load.poll_action() {
             match action {
-                Action::Connect { connection } => {
-                    assert_eq!(connection as usize, self.connections.len());
+                Action::Connect { flow, .. } => {
+                    assert_eq!(flow as usize, self.connections.len());
                     self.connections.push(Default::default());
                     self.objects.push(Default::default());
                 }
-                Action::Write { connection, host, bytes } => {
-                    let stream = &mut self.connections[connection as usize][side(host)];
+                Action::Write { flow, host, bytes, .. } => {
+                    let stream = &mut self.connections[flow as usize][side(host)];
                     assert!(!stream.closed, "written after the end");
                     stream.written += bytes;
                 }
-                Action::Close { connection, host } => {
-                    let stream = &mut self.connections[connection as usize][side(host)];
+                Action::Close { flow, host } => {
+                    let stream = &mut self.connections[flow as usize][side(host)];
                     assert!(!std::mem::replace(&mut stream.closed, true), "closed twice");
                 }
-                Action::Report { connection, event } => self.note(connection, event),
+                Action::Report { flow, event } => self.note(flow, event),
+                Action::Open { .. } | Action::Complete { .. } => panic!("a page load does not {action:?}"),
             }
             let open = self.connections.iter().filter(|[browser, _]| !browser.closed).count();
             self.most_open = self.most_open.max(open);
@@ -74,20 +75,10 @@ impl World {
         };
         let stream = &mut self.connections[index][side(sender)];
         let arrived = stream.written.min(stream.arrived + u64::from(piece) + 1);
-        let news = std::mem::replace(&mut stream.arrived, arrived) < arrived;
-        stream.end_seen = stream.closed && arrived == stream.written;
-        let ended = stream.end_seen;
-        let connection = index as u32;
-        match sender {
-            Host::Client if news => load.handle_requests(connection, arrived),
-            Host::Server if news => load.handle_responses(now, connection, arrived),
-            _ => {}
-        }
-        match sender {
-            Host::Client if ended => load.handle_browser_closed(connection),
-            Host::Server if ended => load.handle_server_closed(now, connection),
-            _ => {}
-        }
+        let received = (std::mem::replace(&mut stream.arrived, arrived) < arrived).then_some(arrived);
+        let ended = stream.closed && arrived == stream.written;
+        stream.end_seen = ended;
+        load.handle_news(now, index as u32, sender.other(), News { received, ended });
         true
     }
 

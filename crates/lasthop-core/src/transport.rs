@@ -1,0 +1,71 @@
+//! One end of a flow: what stands between an application and the network.
+
+use crate::{Body, Ecn, Instant, Observer, Packet};
+
+/// What is new for the application at one end of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// Bytes received so far, in order where the transport keeps order; absent unless there are more than last time.
+    pub received: Option<u64>,
+    /// The other end will send no more, or the flow is lost. Told once.
+    pub ended: bool,
+}
+
+impl News {
+    /// True if nothing is new.
+    pub const fn is_none(&self) -> bool {
+        self.received.is_none() && !self.ended
+    }
+}
+
+/// A packet that an end wants to send; whoever sends it adds flow, code point and port.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// Length of the IP packet in bytes, IP header included.
+    pub ip_bytes: u32,
+    /// ECN field of the IP header.
+    pub ecn: Ecn,
+    /// What the IP packet carries.
+    pub body: Body,
+}
+
+/// One end of a flow. Sans-IO: its owner
+///
+/// 1. calls [`Transport::connect`], [`Transport::write`] and [`Transport::close`] for the application,
+///    [`Transport::handle_packet`] for the network, and [`Transport::handle_wakeup`] at [`Transport::next_wakeup`];
+/// 2. then passes [`Transport::news`] on to the application, which may write or close;
+/// 3. then sends what [`Transport::poll_transmit`] returns, until there is nothing.
+///
+/// Time never runs backwards.
+pub trait Transport {
+    /// Begins a handshake; the other end waits for it.
+    fn connect<O: Observer>(&mut self, now: Instant, observer: &mut O);
+
+    /// Skips the handshake, as if the flow had been open for long. Both ends must be opened.
+    fn open<O: Observer>(&mut self, now: Instant, observer: &mut O);
+
+    /// Takes `bytes` of application data, written `write_bytes` at a time. A transport that keeps the bounds of
+    /// messages sends each write on its own.
+    fn write<O: Observer>(&mut self, now: Instant, bytes: u64, write_bytes: u64, observer: &mut O);
+
+    /// The application will write no more.
+    fn close<O: Observer>(&mut self, now: Instant, observer: &mut O);
+
+    /// Takes in a packet that the network has delivered.
+    fn handle_packet<O: Observer>(&mut self, now: Instant, packet: &Packet, observer: &mut O);
+
+    /// When [`Transport::handle_wakeup`] wants to be called, if at all.
+    fn next_wakeup(&self) -> Option<Instant>;
+
+    /// Runs the timers that are due.
+    fn handle_wakeup<O: Observer>(&mut self, now: Instant, observer: &mut O);
+
+    /// The next packet to send; none when all is sent.
+    fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing>;
+
+    /// What the application has not been told yet.
+    fn news(&mut self) -> News;
+
+    /// True once nothing can happen here any more, apart from answers to stray packets.
+    fn is_over(&self) -> bool;
+}

@@ -1,0 +1,64 @@
+//! UDP (RFC 768): every write is a datagram, and nobody answers.
+
+use std::collections::VecDeque;
+
+use lasthop_core::{Body, Datagram, Ecn, Instant, News, Observer, Outgoing, Packet, Transport};
+
+/// One end of a UDP flow.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Udp {
+    waiting: VecDeque<Datagram>,
+    written: u64,
+    received_bytes: u64,
+    /// Bytes that the application knows of.
+    read_bytes: u64,
+    is_closed: bool,
+}
+
+impl Transport for Udp {
+    fn connect<O: Observer>(&mut self, _now: Instant, _observer: &mut O) {}
+
+    fn open<O: Observer>(&mut self, _now: Instant, _observer: &mut O) {}
+
+    fn write<O: Observer>(&mut self, _now: Instant, bytes: u64, write_bytes: u64, _observer: &mut O) {
+        let mut left = bytes;
+        while left > 0 {
+            let payload = left.min(write_bytes);
+            self.waiting.push_back(Datagram { number: self.written, payload_bytes: payload as u32 });
+            self.written += 1;
+            left -= payload;
+        }
+    }
+
+    fn close<O: Observer>(&mut self, _now: Instant, _observer: &mut O) {
+        self.is_closed = true;
+    }
+
+    fn handle_packet<O: Observer>(&mut self, _now: Instant, packet: &Packet, _observer: &mut O) {
+        if let Body::Udp(datagram) = &packet.body {
+            self.received_bytes += u64::from(datagram.payload_bytes);
+        }
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        None
+    }
+
+    fn handle_wakeup<O: Observer>(&mut self, _now: Instant, _observer: &mut O) {}
+
+    fn poll_transmit(&mut self, _now: Instant) -> Option<Outgoing> {
+        let datagram = self.waiting.pop_front()?;
+        let ip_bytes = Datagram::HEADER_BYTES + datagram.payload_bytes;
+        Some(Outgoing { ip_bytes, ecn: Ecn::NotEct, body: Body::Udp(datagram) })
+    }
+
+    fn news(&mut self) -> News {
+        let received = self.received_bytes;
+        let is_more = std::mem::replace(&mut self.read_bytes, received) < received;
+        News { received: is_more.then_some(received), ended: false }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_closed
+    }
+}

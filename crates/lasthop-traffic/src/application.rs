@@ -1,0 +1,83 @@
+//! What applications do, whichever engine carries it out.
+
+use lasthop_core::{Host, HttpEvent, Instant, News};
+
+/// What an application wants done. It numbers its flows itself, from 0: first those known before the run
+/// ([`crate::Traffic::flow_names`]), then those that it opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A flow comes to be that was not known before the run.
+    Open {
+        /// Number of the flow: the next one.
+        flow: u32,
+        /// Which of [`crate::Traffic::later_flows`] it is one of.
+        hosts: usize,
+    },
+    /// A host connects.
+    Connect {
+        /// Number of the flow.
+        flow: u32,
+        /// Which host.
+        host: Host,
+    },
+    /// A host writes.
+    Write {
+        /// Number of the flow.
+        flow: u32,
+        /// Which host.
+        host: Host,
+        /// How much.
+        bytes: u64,
+        /// Size of each write; one datagram each, where the flow carries datagrams.
+        write_bytes: u64,
+        /// What these bytes are.
+        content: Content,
+    },
+    /// A host has nothing more to write.
+    Close {
+        /// Number of the flow.
+        flow: u32,
+        /// Which host.
+        host: Host,
+    },
+    /// Something to tell the observer.
+    Report {
+        /// Number of the flow.
+        flow: u32,
+        /// What.
+        event: HttpEvent,
+    },
+    /// Who asked for something on a flow has all of it.
+    Complete {
+        /// Number of the flow.
+        flow: u32,
+    },
+}
+
+/// What is written. The model engine only counts bytes; real hosts write real messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Anything.
+    Filler,
+    /// The HTTP request for this object of a page.
+    Request(u32),
+    /// The HTTP response with this object.
+    Response(u32),
+}
+
+/// An application at work. Sans-IO: its owner calls [`Application::handle_wakeup`] at [`Application::next_wakeup`] and
+/// [`Application::handle_news`] when there is news, and each time then does what [`Application::poll_action`] returns,
+/// until there is nothing.
+pub trait Application {
+    /// When it wants to act next without being told anything.
+    fn next_wakeup(&self) -> Option<Instant>;
+
+    /// Does what is due by `now`.
+    fn handle_wakeup(&mut self, now: Instant);
+
+    /// Something is new at the end of a flow at `host`.
+    fn handle_news(&mut self, now: Instant, flow: u32, host: Host, news: News);
+
+    /// What to do next.
+    fn poll_action(&mut self) -> Option<Action>;
+}

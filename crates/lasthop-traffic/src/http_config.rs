@@ -1,0 +1,87 @@
+//! How browser and server speak, whichever page is loaded.
+
+use lasthop_core::{Bytes, Duration, Faults};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{COUNT_MAX, OBJECT_MAX};
+
+/// A request or response header with the fields that a capture shows has room in so much.
+const MESSAGE_MIN: Bytes = Bytes(100);
+
+/// How browser and server speak.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HttpConfig {
+    /// How objects share connections.
+    pub protocol: HttpProtocol,
+    /// Connections of a page load open at once at most.
+    pub connections: u32,
+    /// Size of each request; every request is written on its own.
+    pub request: Bytes,
+    /// Size of the header in front of every object; zero if the objects' sizes are those of whole responses.
+    pub response_header: Bytes,
+    /// How much of the main object (header apart) the browser has when it asks for the in-line objects;
+    /// the whole of it if absent, or if it is smaller.
+    pub inline_after: Option<Bytes>,
+    /// HTTP/1.1: how long the browser keeps its connections once it has everything.
+    #[serde(default)]
+    pub close_after: Duration,
+    /// What answers where hosts are real. The model engine's server is a state machine, whatever stands here; its
+    /// messages have the same sizes.
+    #[serde(default, skip_serializing_if = "HttpServer::is_built_in")]
+    pub server: HttpServer,
+}
+
+impl HttpConfig {
+    /// Finds messages without room for their header, and keys that contradict each other.
+    pub fn check(&self, faults: &mut Faults) {
+        faults.in_range(self.request, MESSAGE_MIN..=OBJECT_MAX, "request");
+        if self.response_header != Bytes(0) {
+            faults.in_range(self.response_header, MESSAGE_MIN..=OBJECT_MAX, "response_header");
+        }
+        faults.in_range(self.connections, 1..=COUNT_MAX, "connections");
+        faults.require(self.protocol.persistent() || self.close_after.is_zero(), "close_after", || {
+            "has no meaning with protocol = \"http1.0\", where the server closes; leave it out".into()
+        });
+    }
+}
+
+/// A web server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HttpServer {
+    /// The one that comes with the engine.
+    #[default]
+    BuiltIn,
+    /// The program nginx of this machine.
+    Nginx,
+}
+
+impl HttpServer {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    fn is_built_in(&self) -> bool {
+        *self == Self::BuiltIn
+    }
+}
+
+/// How objects share connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum HttpProtocol {
+    /// One object per connection, which the server closes.
+    #[serde(rename = "http1.0")]
+    Http10,
+    /// Persistent connections, one request under way on each.
+    #[serde(rename = "http1.1")]
+    Http11,
+    /// Persistent connections; all requests are sent at once, spread evenly.
+    #[serde(rename = "http1.1-pipelined")]
+    Http11Pipelined,
+}
+
+impl HttpProtocol {
+    /// True if a connection stays open after an answer.
+    pub fn persistent(self) -> bool {
+        self != Self::Http10
+    }
+}

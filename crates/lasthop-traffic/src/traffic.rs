@@ -1,0 +1,120 @@
+//! What is known of an application before it runs.
+
+use std::num::NonZeroU16;
+
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Host, Instant, Protocol, Seed, Segment};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{HttpConfig, Program};
+
+/// What the hosts of some of the short transfers do other than `[tcp]` says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShortHosts {
+    /// What results of these are called.
+    pub name: String,
+    /// Initial congestion window in segments.
+    pub initial_window: u32,
+    /// Advertised window at first, in segments.
+    pub receive_window_initial: u32,
+}
+
+impl ShortHosts {
+    pub(crate) fn check(&self, earlier: &[Self], faults: &mut Faults) {
+        let Self { name, initial_window, receive_window_initial } = self;
+        let is_taken = earlier.iter().any(|other| other.name == *name);
+        faults.require(!is_taken && !name.is_empty(), "name", || {
+            format!("{name:?} is empty or taken; write \"iw{initial_window}\", say")
+        });
+        faults.in_range(*initial_window, 1..=Segment::WINDOW_MAX, "initial_window");
+        faults.in_range(*receive_window_initial, 2..=Segment::WINDOW_MAX, "receive_window_initial");
+    }
+}
+
+/// What an application may know of the scenario around it.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// How web pages are loaded, if the scenario says.
+    pub http: Option<&'a HttpConfig>,
+    /// Largest IP packet.
+    pub mtu: Bytes,
+    /// Payload of a full TCP segment.
+    pub segment_bytes: u32,
+    /// What the bottleneck carries at first, in bit/s of full IP packets.
+    pub bottleneck_bps: f64,
+    /// Propagation delay from the mobile host to the fixed host.
+    pub propagation_up: Duration,
+    /// Of the replication's random streams.
+    pub seed: Seed,
+}
+
+/// An entry of the scenario's list of flows: what is known of an application before it runs.
+pub trait Traffic {
+    /// Name in the records.
+    fn name(&self) -> &str;
+
+    /// When it starts.
+    fn start(&self) -> &Distribution<Duration>;
+
+    /// Finds what no application with packets of up to `mtu` bytes can be.
+    fn check(&self, mtu: Bytes, faults: &mut Faults);
+
+    /// When it starts at the latest (see [`Distribution::most`]), or when its stream ends then.
+    fn latest_begin(&self) -> Duration {
+        self.start().most()
+    }
+
+    /// Bytes of application data that are known to be sent over a transport that waits for the network.
+    fn offered_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Transport protocol of its flows.
+    fn protocol(&self) -> Protocol {
+        Protocol::Tcp
+    }
+
+    /// Names of the flows that are known before the run.
+    fn flow_names(&self, _http: Option<&HttpConfig>) -> Vec<String> {
+        vec![self.name().to_owned()]
+    }
+
+    /// See [`lasthop_core::FlowInfo::offered_bytes`].
+    fn stream_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Code point of its flows' packets.
+    fn dscp(&self) -> Dscp {
+        Dscp::default()
+    }
+
+    /// Port of the fixed host, if one is stated.
+    fn port(&self) -> Option<NonZeroU16> {
+        None
+    }
+
+    /// The host that connects.
+    fn caller(&self) -> Host {
+        Host::Server
+    }
+
+    /// Its flows are open from the beginning, without a handshake. Only a model can do that.
+    fn is_open_at_first(&self) -> bool {
+        false
+    }
+
+    /// What the flows are like that it opens while it runs.
+    fn later_flows(&self) -> &[ShortHosts] {
+        &[]
+    }
+
+    /// Objects of a page load.
+    fn objects(&self) -> Option<u32> {
+        None
+    }
+
+    /// The application at work, from `start` on.
+    fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program;
+}
