@@ -381,9 +381,7 @@ impl Flow {
 
     /// Forgets a packet in the router queue; when it came, if it was there.
     fn leave_queue(&mut self, data: bool, serial: u64) -> Option<Instant> {
-        let waiting = &mut self.waiting[usize::from(!data)];
-        let index = waiting.iter().position(|(waiting, _)| *waiting == serial)?;
-        waiting.remove(index).map(|(_, since)| since)
+        take(&mut self.waiting[usize::from(!data)], serial)
     }
 
     fn drops(&mut self, data: bool, cause: DropCause) -> &mut u64 {
@@ -476,6 +474,15 @@ impl TcpLoad {
         let ratios: Vec<f64> = brought.iter().zip(&shares).map(|(brought, share)| brought / share).collect();
         if self.capacity > 0.0 { jain(&ratios) } else { None }
     }
+}
+
+/// Takes the entry with this number out of a ring, and tells its time. Nearly always it is the first.
+fn take(ring: &mut VecDeque<(u64, Instant)>, number: u64) -> Option<Instant> {
+    if ring.front().is_some_and(|(first, _)| *first == number) {
+        return ring.pop_front().map(|(_, at)| at);
+    }
+    let index = ring.iter().position(|(other, _)| *other == number)?;
+    ring.remove(index).map(|(_, at)| at)
 }
 
 /// Bytes per second from one time to another; 0 if no time passed.

@@ -71,9 +71,11 @@ impl Copies {
     ) {
         let mut missing = Vec::new();
         if let Some(data) = retransmitted {
-            missing.push(data);
+            missing.push(data.clone());
             subtract(&mut missing, &(0..self.acknowledged));
-            let arrived = self.queue.iter().filter(|copy| copy.fate == Fate::Arrived);
+            let arrived = self.queue.iter().filter(|copy| {
+                copy.fate == Fate::Arrived && copy.sequence.start < data.end && data.start < copy.sequence.end
+            });
             arrived.for_each(|copy| subtract(&mut missing, &copy.sequence));
             if missing.is_empty() {
                 self.unnecessary += 1;

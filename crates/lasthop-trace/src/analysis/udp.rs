@@ -1,6 +1,6 @@
 //! A UDP flow: losses, spacing and jitter at the receiver.
 
-use super::{closed_if, rate};
+use super::{closed_if, rate, take};
 use crate::records::FlowRecord;
 use crate::samples::Samples;
 use lasthop_core::{Datagram, Duration, Instant, PacketEvent};
@@ -62,8 +62,7 @@ impl UdpFlow {
 
     /// Forgets a datagram whose fate is known; when it was sent.
     fn settle(&mut self, number: u64) -> Option<Instant> {
-        let index = self.on_the_way.iter().position(|(sent, _)| *sent == number)?;
-        self.on_the_way.remove(index).map(|(_, sent_at)| sent_at)
+        take(&mut self.on_the_way, number)
     }
 
     fn arrived(&mut self, arrival: Arrival) {
