@@ -316,8 +316,9 @@ impl Endpoint {
             return Some((reset, Ecn::NotEct));
         }
         if std::mem::take(&mut self.ack_due) {
-            let pure = Segment { seq: self.transmitted, ..Segment::default() };
-            return Some((self.stamp(pure, now), Ecn::NotEct));
+            let mut pure = Segment { seq: self.transmitted, ..Segment::default() };
+            self.stamp(&mut pure, now);
+            return Some((pure, Ecn::NotEct));
         }
         let Transmission { seq, payload_bytes, syn, fin, ecn, cwr, push } = self.sender.out().pop_front()?;
         let mut segment = Segment { seq, payload_bytes, ..Segment::default() };
@@ -344,15 +345,15 @@ impl Endpoint {
             segment.flags = segment.flags.with(Flags::PSH);
         }
         self.transmitted = self.transmitted.max(segment.end());
-        let stamped = self.stamp(segment, now);
+        self.stamp(&mut segment, now);
         if payload_bytes > 0 {
             self.receiver.on_data_sent(self.clock.at(now));
         }
-        Some((stamped, ecn))
+        Some((segment, ecn))
     }
 
     /// Adds acknowledgment, window, timestamps, SACK and ECN echo.
-    fn stamp(&mut self, mut segment: Segment, now: Instant) -> Segment {
+    fn stamp(&mut self, segment: &mut Segment, now: Instant) {
         if self.config.timestamps {
             let value = timestamp(self.stamps.at(now));
             segment.timestamps = Some(Timestamps { value, echo: self.receiver.echo() });
@@ -371,7 +372,6 @@ impl Endpoint {
                 segment.flags = segment.flags.with(Flags::ECE);
             }
         }
-        segment
     }
 
     /// The window that the header can express (RFC 7323, section 2.2), rounded up as Linux does
@@ -383,13 +383,13 @@ impl Endpoint {
 
     fn window_shift(&self) -> u8 {
         let largest = u64::from(self.config.receive_window_max) * u64::from(self.mss);
-        let fits = |shift: &u8| u16::try_from(largest >> shift).is_ok();
-        (0..WINDOW_SHIFT_MAX).find(fits).unwrap_or(WINDOW_SHIFT_MAX)
+        let bits = u64::BITS - largest.leading_zeros();
+        bits.saturating_sub(u16::BITS).min(WINDOW_SHIFT_MAX) as u8
     }
 }
 
 /// Largest shift (RFC 7323, section 2.3).
-const WINDOW_SHIFT_MAX: u8 = 14;
+const WINDOW_SHIFT_MAX: u32 = 14;
 
 /// What a host without the connection answers (RFC 9293, section 3.10.7.1).
 fn reset_for(segment: &Segment) -> Segment {
