@@ -11,6 +11,10 @@ CAPTURE_FILES: list[str]
 """Names of a capture's files: a pcapng for each capture point, and last the table of drops."""
 DROP_CAUSES: list[dict[str, str]]
 """Why packets are lost; see `lasthop.metrics.labels.DropCause` for the keys."""
+EVENT_KINDS: list[dict[str, str]]
+"""What may happen in a run, apart from drops; see `lasthop.metrics.labels.EventKind` for the keys."""
+PROTOCOLS: dict[str, bool]
+"""The transport protocols by name, and whether their flows are transfers, not streams."""
 SNAP_LENGTH: int
 """Bytes captured of a packet unless less is asked for."""
 

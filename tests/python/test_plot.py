@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import statistics
 import struct
 import zlib
@@ -22,7 +21,7 @@ from hypothesis import strategies as st
 
 from conftest import STUDY
 from lasthop import _core
-from lasthop.pictures import marks
+from lasthop.pictures import marks, static
 from lasthop.pictures.cast import MOST_COLOURS, MOST_PANELS, Cast
 from lasthop.pictures.marks import Mark, Shape
 from lasthop.pictures.panels import KINDS, panels, rate_window_s, sliding_rate
@@ -278,10 +277,15 @@ def test_what_shares_a_panel_differs_in_more_than_colour() -> None:
 
 
 def test_every_drop_retransmission_and_undo_of_the_engine_has_a_mark() -> None:
-    source = (Path(__file__).resolve().parents[2] / "crates/lasthop-trace/src/recorder.rs").read_text(encoding="utf-8")
-    recorded = set(re.findall(r'"((?:retransmitted|undone)-[a-z-]+)"', source))
-    assert recorded == {*marks.RETRANSMISSIONS, *marks.UNDOS}
+    kinds = {kind["name"]: kind["role"] for kind in _core.EVENT_KINDS}
+    assert {name for name, role in kinds.items() if role == "retransmission"} == set(marks.RETRANSMISSIONS)
+    assert {name for name, role in kinds.items() if role == "undo"} == set(marks.UNDOS)
     assert {cause["event"] for cause in _core.DROP_CAUSES} == set(marks.DROPS)
+
+
+def test_paper_plots_have_every_symbol_of_the_engine() -> None:
+    named = [*_core.EVENT_KINDS, *_core.DROP_CAUSES]
+    assert {row["symbol"] for row in named} - {""} <= set(static._SYMBOLS)
 
 
 # Files

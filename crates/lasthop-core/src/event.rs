@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{DropCause, Dscp, Duration, FlowId, Host, Instant, Packet};
 
-/// Transport protocol of a flow.
+/// Transport protocol of a flow: one line for each, here and below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -15,6 +15,28 @@ pub enum Protocol {
     Tcp,
     /// User Datagram Protocol.
     Udp,
+}
+
+impl Protocol {
+    /// Every protocol.
+    pub const ALL: [Self; 2] = [Self::Tcp, Self::Udp];
+
+    /// What it is called in the records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+
+    /// True if its flows are transfers: what is written arrives whole, and the sender adapts to the network. Others are
+    /// streams, which last as long as their application sends.
+    pub const fn is_transfer(self) -> bool {
+        match self {
+            Self::Tcp => true,
+            Self::Udp => false,
+        }
+    }
 }
 
 /// What is known of a flow when it is announced.
@@ -30,7 +52,7 @@ pub struct FlowInfo {
     pub protocol: Protocol,
     /// The host that sends the flow's data.
     pub sender: Host,
-    /// Payload that will be offered, where the sender cannot say itself that it is done: UDP.
+    /// Payload that will be offered, where the transport does not tell the end: UDP.
     pub offered_bytes: Option<u64>,
     /// Code point of its packets, in both directions.
     pub dscp: Dscp,
@@ -97,10 +119,11 @@ pub enum UndoCause {
     FRto,
 }
 
-/// What happened inside a TCP sender. Windows are in segments, cut to whole ones where a sender counts bytes.
+/// What happened inside a transport, in terms that any transport with acknowledgments can use. Positions are offsets in
+/// its stream. Windows are in segments, cut to whole ones where a sender counts bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum TcpEvent {
-    /// The three-way handshake is complete.
+pub enum TransportEvent {
+    /// The handshake is complete.
     Established,
     /// The retransmission timer expired; `seq` is the first unacknowledged byte.
     Timeout {
@@ -126,7 +149,7 @@ pub enum TcpEvent {
     EcnReduction,
     /// An earlier reduction was found spurious and undone.
     Undone(UndoCause),
-    /// A segment was sent again: data, a SYN or a FIN.
+    /// A segment was sent again: data, or what opens or closes the stream.
     Retransmitted {
         /// First byte of the segment.
         seq: u64,
@@ -151,7 +174,7 @@ pub enum TcpEvent {
     },
     /// Both directions are closed: the connection's work is done.
     Closed,
-    /// Retries were exhausted, or the peer reset the connection.
+    /// The connection was given up, by this end or by the peer.
     Aborted,
 }
 
@@ -195,7 +218,7 @@ pub trait Observer {
         let _ = info;
     }
 
-    /// The application at `host` put this many bytes in the stream of a TCP flow.
+    /// The application at `host` wrote this many bytes.
     fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
         let _ = (now, flow, host, bytes);
     }
@@ -215,8 +238,8 @@ pub trait Observer {
         let _ = (now, event, packet);
     }
 
-    /// Something happened inside the TCP endpoint of `flow` at `host`.
-    fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
+    /// Something happened inside the transport of `flow` at `host`.
+    fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
         let _ = (now, flow, host, event);
     }
 
@@ -261,9 +284,9 @@ impl<O: Observer> Observer for Option<O> {
         }
     }
 
-    fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
+    fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
         if let Some(observer) = self {
-            observer.tcp(now, flow, host, event);
+            observer.transport(now, flow, host, event);
         }
     }
 
@@ -301,9 +324,9 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.packet(now, event, packet);
     }
 
-    fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
-        self.0.tcp(now, flow, host, event);
-        self.1.tcp(now, flow, host, event);
+    fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
+        self.0.transport(now, flow, host, event);
+        self.1.transport(now, flow, host, event);
     }
 
     fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {

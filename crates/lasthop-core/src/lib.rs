@@ -6,6 +6,7 @@ pub mod dist;
 pub mod drop_cause;
 pub mod dscp;
 pub mod event;
+pub mod event_kind;
 pub mod faults;
 pub mod packet;
 pub mod rng;
@@ -18,8 +19,10 @@ pub use dist::{Cut, Distribution, Quantity, Sampler};
 pub use drop_cause::{DropCause, DropCount, DropLabels, DropPlace};
 pub use dscp::Dscp;
 pub use event::{
-    FlowInfo, HttpEvent, Observer, PacketEvent, Protocol, QueueDepth, RetransmissionKind, TcpEvent, UndoCause,
+    FlowInfo, HttpEvent, Observer, PacketEvent, Protocol, QueueDepth, RetransmissionKind, TransportEvent,
+    UndoCause,
 };
+pub use event_kind::{EventLabels, EventRole, PacketKind, PacketStep, TransportKind};
 pub use faults::{Fault, Faults};
 pub use packet::{
     Body, Datagram, Direction, Ecn, Flags, FlowId, Host, Packet, PacketArena, PacketId, SackBlock, SackList,

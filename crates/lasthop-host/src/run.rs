@@ -13,7 +13,7 @@ use crate::router::{LinuxRouter, needs_no_router};
 use crate::workload::{Nginx, STRANGER, Workload, needs_sockets};
 use lasthop_core::{
     Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Protocol, Seed,
-    TcpEvent,
+    TransportEvent,
 };
 use lasthop_link::bad_periods;
 use lasthop_scenario::Scenario;
@@ -300,8 +300,8 @@ impl<O: Observer> Observer for Known<O> {
         }
     }
 
-    fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
-        self.0.tcp(now, flow, host, event);
+    fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
+        self.0.transport(now, flow, host, event);
     }
 
     fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {

@@ -14,7 +14,7 @@ use std::io;
 use std::path::PathBuf;
 
 use lasthop_core::amount::Scale;
-use lasthop_core::{DropCause, DropLabels, Instant};
+use lasthop_core::{DropCause, DropLabels, EventLabels, Instant, PacketStep, Protocol, TransportKind};
 use lasthop_host::run::needs_real_hosts;
 use lasthop_link::bad_periods;
 use lasthop_scenario::{Assumption, Sample, Sampler, Scenario};
@@ -389,6 +389,35 @@ fn drop_causes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     causes.collect()
 }
 
+/// The kinds of events, apart from drops.
+fn event_kinds(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let labels = PacketStep::LABELS.iter().chain(TransportKind::LABELS);
+    let kinds = labels.map(|&EventLabels { name, role, label, words, symbol, doc }| {
+        let kind = PyDict::new(py);
+        for (key, value) in [
+            ("name", name),
+            ("role", role.name()),
+            ("label", label),
+            ("words", words),
+            ("symbol", symbol),
+            ("doc", doc),
+        ] {
+            kind.set_item(key, value)?;
+        }
+        Ok(kind)
+    });
+    kinds.collect()
+}
+
+/// Names of the transport protocols, and whether their flows are transfers.
+fn protocols(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let protocols = PyDict::new(py);
+    for protocol in Protocol::ALL {
+        protocols.set_item(protocol.name(), protocol.is_transfer())?;
+    }
+    Ok(protocols)
+}
+
 #[pyfunction]
 fn schema() -> String {
     lasthop_scenario::json_schema()
@@ -414,6 +443,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SNAP_LENGTH", SNAP_LENGTH)?;
     module.add("MEANINGS", meanings(module.py())?)?;
     module.add("DROP_CAUSES", drop_causes(module.py())?)?;
+    module.add("EVENT_KINDS", event_kinds(module.py())?)?;
+    module.add("PROTOCOLS", protocols(module.py())?)?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
     module.add("LiveError", module.py().get_type::<LiveError>())?;
     module.add("CaptureError", module.py().get_type::<CaptureError>())?;

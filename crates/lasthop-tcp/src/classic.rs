@@ -10,7 +10,7 @@ mod scoreboard;
 
 use std::collections::VecDeque;
 
-use lasthop_core::{Ecn, Flags, Observer, RetransmissionKind, Segment, TcpEvent};
+use lasthop_core::{Ecn, Flags, Observer, RetransmissionKind, Segment, TransportEvent};
 
 use crate::clock::{Tick, TickClock};
 use crate::common::{Context, Transmission, WindowReport, ride_on_last};
@@ -124,7 +124,7 @@ impl Sender {
         let segments = if cut { 1 } else { self.config.initial_window };
         self.control.state_mut().restart(u64::from(segments) * self.mss);
         self.timer.expiries = 0;
-        cx.emit(TcpEvent::Established);
+        cx.emit(TransportEvent::Established);
         self.send(cx);
         self.report_window(cx);
     }
@@ -202,7 +202,7 @@ impl Sender {
     /// the clock that were crossed, and one.
     fn take_sample<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         if let Some(ticks) = self.timer.take_sample(self.una, cx.tick) {
-            cx.emit(TcpEvent::RttSample {
+            cx.emit(TransportEvent::RttSample {
                 rtt: self.clock.length(ticks),
                 rto: self.clock.length(self.timer.rtt.rto()),
             });
@@ -225,7 +225,7 @@ impl Sender {
             self.control.state_mut().fall();
             self.recovery.reduced_at = self.max;
             self.cwr_pending = true;
-            cx.emit(TcpEvent::EcnReduction);
+            cx.emit(TransportEvent::EcnReduction);
         }
     }
 
@@ -294,7 +294,7 @@ impl Sender {
             self.timer.timed.get_or_insert((seq, cx.tick));
         } else {
             self.timer.spare(seq..end);
-            cx.emit(TcpEvent::Retransmitted { seq, kind: self.resending });
+            cx.emit(TransportEvent::Retransmitted { seq, kind: self.resending });
         }
         self.max = self.max.max(end);
         if self.timer.due.is_none() {
@@ -309,7 +309,7 @@ impl Sender {
             return false;
         }
         self.timer.expiries += 1;
-        cx.emit(TcpEvent::Timeout { seq: self.una, backoff: self.timer.expiries });
+        cx.emit(TransportEvent::Timeout { seq: self.una, backoff: self.timer.expiries });
         self.abandon_recovery();
         self.timer.rtt.back_off();
         self.resending = RetransmissionKind::Timeout;

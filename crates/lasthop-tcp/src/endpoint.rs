@@ -6,7 +6,7 @@
 mod delayed_ack;
 mod receiver;
 
-use lasthop_core::{Ecn, Flags, FlowId, Host, Instant, Observer, Segment, TcpEvent, Timestamps};
+use lasthop_core::{Ecn, Flags, FlowId, Host, Instant, Observer, Segment, Timestamps, TransportEvent};
 
 use crate::clock::{Tick, TickClock, timestamp};
 use crate::common::metrics::CachedMetrics;
@@ -253,7 +253,7 @@ impl Endpoint {
         }
         if self.peer_closed() {
             self.phase = Phase::Closed;
-            cx.emit(TcpEvent::Closed);
+            cx.emit(TransportEvent::Closed);
         } else {
             self.fin_wait = Some(cx.tick + self.clock.ticks(self.config.fin_timeout));
         }
@@ -276,7 +276,7 @@ impl Endpoint {
         self.phase = Phase::Aborted;
         self.sender.out().clear();
         self.ack_due = false;
-        cx.emit(TcpEvent::Aborted);
+        cx.emit(TransportEvent::Aborted);
     }
 
     /// When [`Endpoint::handle_wakeup`] wants to be called, if at all.

@@ -8,7 +8,7 @@ mod recovery;
 mod rto;
 mod scoreboard;
 
-use lasthop_core::{Observer, RetransmissionKind, TcpEvent};
+use lasthop_core::{Observer, RetransmissionKind, TransportEvent};
 
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::{CachedMetrics, Knowledge};
@@ -108,7 +108,7 @@ impl Sender {
             self.start_from_cache(cached);
         }
         self.control.on_start(&self.moment(cx));
-        cx.emit(TcpEvent::Established);
+        cx.emit(TransportEvent::Established);
         self.send_new(cx);
         self.report_window(cx);
     }
@@ -197,7 +197,7 @@ impl Sender {
         self.note_retransmission(cx.tick, index);
         self.queue.send_again(&segment);
         self.episode.note_retransmission(cx.tick);
-        cx.emit(TcpEvent::Retransmitted { seq: segment.seq, kind });
+        cx.emit(TransportEvent::Retransmitted { seq: segment.seq, kind });
         if index == 0 {
             self.timer.restart(cx.tick);
         }
@@ -213,7 +213,7 @@ impl Sender {
             self.timer.due = None;
             return false;
         }
-        cx.emit(TcpEvent::Timeout { seq: head.seq, backoff: self.timer.expiries + 1 });
+        cx.emit(TransportEvent::Timeout { seq: head.seq, backoff: self.timer.expiries + 1 });
         if !head.syn {
             // Without new data F-RTO could learn nothing.
             if self.frto.may_begin(self.recovery.state) && self.queue.fits() {

@@ -18,7 +18,7 @@ mod scoreboard;
 mod timer;
 mod usage;
 
-use lasthop_core::{Duration, Instant, Observer, RetransmissionKind, TcpEvent};
+use lasthop_core::{Duration, Instant, Observer, RetransmissionKind, TransportEvent};
 
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::{CachedMetrics, Knowledge};
@@ -180,7 +180,7 @@ impl Sender {
         self.rtt.begin(cached.srtt_8, self.clock.ticks(TIMEOUT_FALLBACK));
         self.control.on_start(&self.moment(cx));
         self.usage.begin(cx.tick);
-        cx.emit(TcpEvent::Established);
+        cx.emit(TransportEvent::Established);
         self.send_new(cx);
         self.report_window(cx);
     }
@@ -312,7 +312,7 @@ impl Sender {
         self.queue.send_again(segment);
         self.pacer.on_sent(cx.now, segment.payload_bytes, self.control.pacing_rate());
         self.usage.last_sent = cx.tick;
-        cx.emit(TcpEvent::Retransmitted { seq: segment.seq, kind });
+        cx.emit(TransportEvent::Retransmitted { seq: segment.seq, kind });
     }
 
     /// Microseconds until the timeout, counted from when the head was sent last; 0 if that is over.
@@ -356,7 +356,7 @@ impl Sender {
         if self.expiries >= self.config.most_retries(head.syn) {
             return false;
         }
-        cx.emit(TcpEvent::Timeout { seq: head.seq, backoff: self.expiries + 1 });
+        cx.emit(TransportEvent::Timeout { seq: head.seq, backoff: self.expiries + 1 });
         if !head.syn {
             self.enter_loss(cx);
         }
@@ -419,14 +419,14 @@ impl Sender {
         if !self.probe.is_out() {
             let mut again = false;
             if self.queue.fits() {
-                cx.emit(TcpEvent::TailLossProbe { seq: self.queue.nxt });
+                cx.emit(TransportEvent::TailLossProbe { seq: self.queue.nxt });
                 self.send_one_new(cx);
                 let is_full = self.board.in_flight() >= self.control.window();
                 self.validate_window(cx.tick, is_full);
                 self.note_sent_in_reduction(1);
             } else if let Some(&last) = self.board.queue.last() {
                 self.note_retransmission(cx, self.board.queue.outstanding() as usize - 1, false);
-                cx.emit(TcpEvent::TailLossProbe { seq: last.seq });
+                cx.emit(TransportEvent::TailLossProbe { seq: last.seq });
                 self.put_again(cx, &last, RetransmissionKind::Probe);
                 again = true;
             }

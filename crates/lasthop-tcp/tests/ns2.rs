@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use lasthop_core::{Bytes, Duration, Ecn, FlowId, Host, Instant, Observer, Segment, TcpEvent};
+use lasthop_core::{Bytes, Duration, Ecn, FlowId, Host, Instant, Observer, Segment, TransportEvent};
 use lasthop_tcp::{Endpoint, InitialSsthresh, Profile, RecoveryRules, TcpConfig, TickClock};
 use serde::Deserialize;
 
@@ -188,8 +188,8 @@ impl<'a> Path<'a> {
 struct Timeouts(usize);
 
 impl Observer for Timeouts {
-    fn tcp(&mut self, _: Instant, _: FlowId, host: Host, event: TcpEvent) {
-        self.0 += usize::from(matches!(event, TcpEvent::Timeout { .. }) && host == Host::Server);
+    fn transport(&mut self, _: Instant, _: FlowId, host: Host, event: TransportEvent) {
+        self.0 += usize::from(matches!(event, TransportEvent::Timeout { .. }) && host == Host::Server);
     }
 }
 

@@ -3,7 +3,7 @@
 #[path = "traces/wire.rs"]
 mod wire;
 
-use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment, TcpEvent, UndoCause};
+use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment, TransportEvent, UndoCause};
 use lasthop_tcp::{CachedMetrics, CongestionControl, Endpoint, FRtoMode, Profile, TcpConfig, TickClock};
 use serde_json::Value;
 use wire::{Wire, config};
@@ -183,7 +183,7 @@ impl<'a> FRtoExample<'a> {
         let new_segments = if spurious == Some(false) { 2 } else { 0 };
         let window = (u64::from(cwnd) - new_segments, u64::from(ssthresh));
         assert_eq!(window, (expected("cwnd"), expected("ssthresh")), "{}: {state}", self.name);
-        let undone = self.wire.count(TcpEvent::Undone(UndoCause::FRto)) > 0;
+        let undone = self.wire.count(TransportEvent::Undone(UndoCause::FRto)) > 0;
         assert_eq!(undone, spurious == Some(true), "{}: {state}", self.name);
         // FlightSize of RFC 5681: sent and not acknowledged, however the sender counts.
         assert_eq!(self.highest - self.una, expected("flight"), "{}: {state}", self.name);

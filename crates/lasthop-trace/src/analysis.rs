@@ -17,7 +17,7 @@ use bottleneck::Bottleneck;
 use fairness::{jain, max_min_shares};
 use lasthop_core::{
     Body, Direction, DropCause, DropCount, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet,
-    PacketEvent, Protocol, TcpEvent,
+    PacketEvent, Protocol, TransportEvent,
 };
 use page::Page;
 use short::Group;
@@ -268,8 +268,8 @@ impl Observer for Analysis {
         }
     }
 
-    fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
-        if event == TcpEvent::Aborted
+    fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
+        if event == TransportEvent::Aborted
             && let Some(page) = self.page_of(flow)
         {
             page.aborted(flow);
@@ -278,7 +278,7 @@ impl Observer for Analysis {
             && host == flow.info.sender
             && let Transport::Tcp(tcp) = &mut flow.transport
         {
-            if event == TcpEvent::Established {
+            if event == TransportEvent::Established {
                 // Of a connection that is open from the beginning; others have started with their SYN.
                 flow.started.get_or_insert(now);
             }

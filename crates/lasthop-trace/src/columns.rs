@@ -99,10 +99,7 @@ cells! {
         Host::Server => "server".to_owned(),
         Host::Client => "client".to_owned(),
     });
-    Protocol => Text(|cell| match cell {
-        Protocol::Tcp => "tcp".to_owned(),
-        Protocol::Udp => "udp".to_owned(),
-    });
+    Protocol => Text(|cell| cell.name().to_owned());
     // `start-end` of each block, in the order of the option, separated by blanks.
     SackList => Text(|cell| {
         let blocks: Vec<String> =

@@ -30,6 +30,6 @@ pub use columns::{Column, Columnar, Meaning};
 pub use conservation::{Conservation, Counts, Violation};
 pub use overview::{LeftOut, Overview, OverviewTables, Span};
 pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH, http_request};
-pub use recorder::{ObjectRow, PacketKind, PacketRow, Recorder, TcpKind, TcpRow};
+pub use recorder::{ObjectRow, PacketRow, Recorder, TcpRow};
 pub use records::{FlowRecord, Outcome, PageRecord, RunRecord, ShortRecord};
 pub use scenario::CaptureTarget;

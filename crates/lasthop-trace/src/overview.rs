@@ -1,11 +1,11 @@
 //! What pictures of one run need, in bounded memory: marks, and points thinned to what can be seen.
 
 use crate::columns::{Column, Columnar, columnar};
-use crate::recorder::{ObjectRow, PacketKind, PacketRow, TcpKind, TcpRow, note_object, packet_row, tcp_row};
+use crate::recorder::{ObjectRow, PacketRow, TcpRow, note_object, packet_row, tcp_row};
 use crate::thinned::{Point, Thinned};
 use lasthop_core::{
     Body, Direction, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
-    Protocol, QueueDepth, TcpEvent,
+    PacketKind, PacketStep, Protocol, QueueDepth, TransportEvent, TransportKind,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -265,7 +265,7 @@ impl Observer for Overview {
         }
     }
 
-    fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
+    fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
         let order = self.order();
         let Some(state) = self.states.get_mut(flow.0 as usize) else { return };
         if Direction::from(host) != state.data {
@@ -273,16 +273,16 @@ impl Observer for Overview {
         }
         let mut row = tcp_row(order, now, flow, host, event);
         match event {
-            TcpEvent::Window { cwnd, .. } => state.cwnd = Some(cwnd),
-            TcpEvent::RttSample { rto, .. } => state.rto_ns = Some(rto.as_nanos()),
-            TcpEvent::Undone(_) => row.cwnd = state.cwnd,
-            TcpEvent::Timeout { .. } => row.rto_ns = state.rto_ns,
-            TcpEvent::TailLossProbe { seq } => state.probe = Some(seq),
+            TransportEvent::Window { cwnd, .. } => state.cwnd = Some(cwnd),
+            TransportEvent::RttSample { rto, .. } => state.rto_ns = Some(rto.as_nanos()),
+            TransportEvent::Undone(_) => row.cwnd = state.cwnd,
+            TransportEvent::Timeout { .. } => row.rto_ns = state.rto_ns,
+            TransportEvent::TailLossProbe { seq } => state.probe = Some(seq),
             _ => {}
         }
         let point = TcpPoint { row, nothing: 0 };
         match event {
-            TcpEvent::Window { .. } | TcpEvent::RttSample { .. } => self.tcp_points.push(point),
+            TransportEvent::Window { .. } | TransportEvent::RttSample { .. } => self.tcp_points.push(point),
             _ => self.tcp_marks.push(point),
         }
     }
@@ -369,7 +369,7 @@ impl Point for PacketPoint {
         let PacketRow { flow, direction, event, .. } = self.row;
         let (line, class) = match event {
             // The queue is everybody's.
-            PacketKind::Enqueued | PacketKind::Dequeued => {
+            PacketKind::Step(PacketStep::Enqueued | PacketStep::Dequeued) => {
                 (u64::MAX >> 16, self.row.queue_class.unwrap_or(0))
             }
             // SACK blocks are drawn one by one, ACKs as a line.
@@ -383,10 +383,10 @@ impl Point for PacketPoint {
     fn values(&self) -> [Option<f64>; 2] {
         let row = &self.row;
         match row.event {
-            PacketKind::Enqueued | PacketKind::Dequeued => {
+            PacketKind::Step(PacketStep::Enqueued | PacketStep::Dequeued) => {
                 [row.queue_class_packets.map(f64::from), row.queue_average]
             }
-            PacketKind::Delivered if row.payload_bytes == 0 => {
+            PacketKind::Step(PacketStep::Delivered) if row.payload_bytes == 0 => {
                 let allowed = row.ack.zip(row.window_bytes).map(|(ack, window)| ack.saturating_add(window));
                 [row.ack.map(|ack| ack as f64), allowed.map(|allowed| allowed as f64)]
             }
@@ -412,8 +412,8 @@ impl Point for TcpPoint {
         let row = &self.row;
         let nanos = |value: Option<u64>| value.map(|value| value as f64);
         match row.event {
-            TcpKind::Window => [row.cwnd.map(f64::from), row.ssthresh.map(f64::from)],
-            TcpKind::RttSample => [nanos(row.rtt_ns), nanos(row.rto_ns)],
+            TransportKind::Window => [row.cwnd.map(f64::from), row.ssthresh.map(f64::from)],
+            TransportKind::RttSample => [nanos(row.rtt_ns), nanos(row.rto_ns)],
             _ => [nanos(row.seq), None],
         }
     }

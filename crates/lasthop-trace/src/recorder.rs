@@ -1,101 +1,14 @@
 //! The events of one run, kept for pictures: time-sequence, queue-length and window plots.
 
-use crate::columns::{cells, columnar, labels};
+use crate::columns::{cells, columnar};
 use lasthop_core::{
-    Body, Direction, DropCause, Ecn, Flags, FlowId, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
-    QueueDepth, RetransmissionKind, SackList, TcpEvent, UndoCause,
+    Body, Direction, Ecn, Flags, FlowId, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, PacketKind,
+    SackList, TransportEvent, TransportKind,
 };
 
-/// A packet event without its values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PacketKind {
-    /// The sending host sent it.
-    Sent,
-    /// The router marked it.
-    Marked,
-    /// It entered the router queue.
-    Enqueued,
-    /// It left the router queue.
-    Dequeued,
-    /// A try over the link failed.
-    LinkRetry,
-    /// The receiving host got it.
-    Delivered,
-    /// It was lost.
-    Dropped(DropCause),
-}
-
-impl PacketKind {
-    /// The label used in tables.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Marked => "marked",
-            Self::Enqueued => "enqueued",
-            Self::Dequeued => "dequeued",
-            Self::LinkRetry => "link-retry",
-            Self::Delivered => "delivered",
-            Self::Dropped(cause) => cause.labels().event,
-        }
-    }
-
-    /// Another number for every kind.
-    pub(crate) const fn number(self) -> u32 {
-        match self {
-            Self::Sent => 0,
-            Self::Marked => 1,
-            Self::Enqueued => 2,
-            Self::Dequeued => 3,
-            Self::LinkRetry => 4,
-            Self::Delivered => 5,
-            Self::Dropped(cause) => 6 + cause as u32,
-        }
-    }
-}
-
 cells! {
-    PacketKind => Text(|cell| cell.label().to_owned());
-}
-
-labels! {
-    /// A TCP event without its values.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum TcpKind {
-        /// The handshake is complete.
-        Established = "established",
-        /// The retransmission timer expired.
-        Timeout = "timeout",
-        /// A tail loss probe was sent.
-        TailLossProbe = "tail-loss-probe",
-        /// Fast recovery began.
-        RecoveryEntered = "recovery-entered",
-        /// Recovery is over.
-        RecoveryLeft = "recovery-left",
-        /// The window was reduced because of an ECN echo.
-        EcnReduction = "ecn-reduction",
-        /// A reduction was undone because of timestamps.
-        UndoneTimestamps = "undone-timestamps",
-        /// A reduction was undone because of D-SACK.
-        UndoneDsack = "undone-dsack",
-        /// A reduction was undone because of F-RTO.
-        UndoneFRto = "undone-frto",
-        /// A segment was sent again in fast recovery.
-        RetransmittedFast = "retransmitted-fast",
-        /// A segment was sent again after a timeout.
-        RetransmittedTimeout = "retransmitted-timeout",
-        /// A hole was filled because the window allowed.
-        RetransmittedForward = "retransmitted-forward",
-        /// The last segment was sent again as a tail loss probe.
-        RetransmittedProbe = "retransmitted-probe",
-        /// The window changed.
-        Window = "window",
-        /// A round-trip time was measured.
-        RttSample = "rtt-sample",
-        /// The connection is closed.
-        Closed = "closed",
-        /// The connection was given up.
-        Aborted = "aborted",
-    }
+    PacketKind => Text(|cell| cell.name().to_owned());
+    TransportKind => Text(|cell| cell.labels().name.to_owned());
 }
 
 columnar! {
@@ -144,7 +57,7 @@ columnar! {
 }
 
 columnar! {
-    /// One TCP event. Values that an event does not carry are `None`.
+    /// One event of a transport. Values that an event does not carry are `None`.
     #[derive(Clone, Debug, PartialEq)]
     pub struct TcpRow {
         /// Place of the event in the run, over both tables, from 0.
@@ -156,7 +69,7 @@ columnar! {
         /// Where it happened.
         host: Host,
         /// What happened.
-        event: TcpKind,
+        event: TransportKind,
         /// First byte concerned: of a retransmission, unacknowledged at a timeout, the recovery point.
         seq: Option<u64>,
         /// Expiries in a row.
@@ -202,7 +115,7 @@ columnar! {
 pub struct Recorder {
     /// Packet events in the order of the run.
     pub packets: Vec<PacketRow>,
-    /// TCP events in the order of the run.
+    /// Events of transports in the order of the run.
     pub tcp: Vec<TcpRow>,
     /// Objects of page loads in the order of their requests.
     pub objects: Vec<ObjectRow>,
@@ -219,7 +132,7 @@ impl Observer for Recorder {
         self.packets.push(packet_row(self.order(), now, event, packet));
     }
 
-    fn tcp(&mut self, now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
+    fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
         self.tcp.push(tcp_row(self.order(), now, flow, host, event));
     }
 
@@ -260,24 +173,15 @@ pub(crate) fn note_object(objects: &mut Vec<ObjectRow>, now: Instant, flow: Flow
     }
 }
 
-fn packet_kind(event: PacketEvent) -> (PacketKind, Option<QueueDepth>) {
-    match event {
-        PacketEvent::Sent => (PacketKind::Sent, None),
-        PacketEvent::Marked => (PacketKind::Marked, None),
-        PacketEvent::Enqueued(depth) => (PacketKind::Enqueued, Some(depth)),
-        PacketEvent::Dequeued(depth) => (PacketKind::Dequeued, Some(depth)),
-        PacketEvent::LinkRetry => (PacketKind::LinkRetry, None),
-        PacketEvent::Dropped(cause) => (PacketKind::Dropped(cause), None),
-        PacketEvent::Delivered => (PacketKind::Delivered, None),
-    }
-}
-
 pub(crate) fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &Packet) -> PacketRow {
-    let (event, depth) = packet_kind(event);
+    let depth = match event {
+        PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) => Some(depth),
+        _ => None,
+    };
     let mut row = PacketRow {
         order,
         time_ns: now.as_nanos(),
-        event,
+        event: event.kind(),
         flow: packet.flow.0,
         direction: packet.direction,
         serial: packet.serial,
@@ -314,13 +218,13 @@ pub(crate) fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &
     row
 }
 
-pub(crate) fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event: TcpEvent) -> TcpRow {
+pub(crate) fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event: TransportEvent) -> TcpRow {
     let mut row = TcpRow {
         order,
         time_ns: now.as_nanos(),
         flow: flow.0,
         host,
-        event: TcpKind::Window,
+        event: event.kind(),
         seq: None,
         backoff: None,
         cwnd: None,
@@ -329,46 +233,25 @@ pub(crate) fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event:
         rtt_ns: None,
         rto_ns: None,
     };
-    row.event = match event {
-        TcpEvent::Established => TcpKind::Established,
-        TcpEvent::Timeout { seq, backoff } => {
-            (row.seq, row.backoff) = (Some(seq), Some(backoff));
-            TcpKind::Timeout
-        }
-        TcpEvent::TailLossProbe { seq } => {
-            row.seq = Some(seq);
-            TcpKind::TailLossProbe
-        }
-        TcpEvent::RecoveryEntered { recovery_point } => {
-            row.seq = Some(recovery_point);
-            TcpKind::RecoveryEntered
-        }
-        TcpEvent::RecoveryLeft => TcpKind::RecoveryLeft,
-        TcpEvent::EcnReduction => TcpKind::EcnReduction,
-        TcpEvent::Undone(UndoCause::Timestamps) => TcpKind::UndoneTimestamps,
-        TcpEvent::Undone(UndoCause::Dsack) => TcpKind::UndoneDsack,
-        TcpEvent::Undone(UndoCause::FRto) => TcpKind::UndoneFRto,
-        TcpEvent::Retransmitted { seq, kind } => {
-            row.seq = Some(seq);
-            match kind {
-                RetransmissionKind::Fast => TcpKind::RetransmittedFast,
-                RetransmissionKind::Timeout => TcpKind::RetransmittedTimeout,
-                RetransmissionKind::Forward => TcpKind::RetransmittedForward,
-                RetransmissionKind::Probe => TcpKind::RetransmittedProbe,
-            }
-        }
-        TcpEvent::Window { cwnd, ssthresh, in_flight } => {
+    match event {
+        TransportEvent::Timeout { seq, backoff } => (row.seq, row.backoff) = (Some(seq), Some(backoff)),
+        TransportEvent::TailLossProbe { seq }
+        | TransportEvent::RecoveryEntered { recovery_point: seq }
+        | TransportEvent::Retransmitted { seq, .. } => row.seq = Some(seq),
+        TransportEvent::Window { cwnd, ssthresh, in_flight } => {
             (row.cwnd, row.in_flight) = (Some(cwnd), Some(in_flight));
             row.ssthresh = (ssthresh != u32::MAX).then_some(ssthresh);
-            TcpKind::Window
         }
-        TcpEvent::RttSample { rtt, rto } => {
+        TransportEvent::RttSample { rtt, rto } => {
             (row.rtt_ns, row.rto_ns) = (Some(rtt.as_nanos()), Some(rto.as_nanos()));
-            TcpKind::RttSample
         }
-        TcpEvent::Closed => TcpKind::Closed,
-        TcpEvent::Aborted => TcpKind::Aborted,
-    };
+        TransportEvent::Established
+        | TransportEvent::RecoveryLeft
+        | TransportEvent::EcnReduction
+        | TransportEvent::Undone(_)
+        | TransportEvent::Closed
+        | TransportEvent::Aborted => {}
+    }
     row
 }
 
@@ -376,7 +259,7 @@ pub(crate) fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event:
 mod tests {
     use super::*;
     use crate::columns::{Column, Columnar};
-    use lasthop_core::{Datagram, Dscp, SackBlock, Segment};
+    use lasthop_core::{Datagram, DropCause, Dscp, QueueDepth, RetransmissionKind, SackBlock, Segment};
 
     fn packet(body: Body) -> Packet {
         let (flow, direction) = (FlowId(3), Direction::Up);
@@ -427,12 +310,12 @@ mod tests {
     #[test]
     fn a_tcp_event_keeps_what_it_carries() {
         let mut recorder = Recorder::default();
-        let mut see = |event| recorder.tcp(Instant::from_nanos(8), FlowId(1), Host::Server, event);
-        see(TcpEvent::Retransmitted { seq: 537, kind: RetransmissionKind::Forward });
-        see(TcpEvent::Window { cwnd: 4, ssthresh: u32::MAX, in_flight: 3 });
-        see(TcpEvent::Timeout { seq: 1073, backoff: 2 });
+        let mut see = |event| recorder.transport(Instant::from_nanos(8), FlowId(1), Host::Server, event);
+        see(TransportEvent::Retransmitted { seq: 537, kind: RetransmissionKind::Forward });
+        see(TransportEvent::Window { cwnd: 4, ssthresh: u32::MAX, in_flight: 3 });
+        see(TransportEvent::Timeout { seq: 1073, backoff: 2 });
         let rows = &recorder.tcp;
-        assert_eq!(rows[0].event, TcpKind::RetransmittedForward);
+        assert_eq!(rows[0].event, TransportKind::RetransmittedForward);
         assert_eq!(column(rows, "seq"), Column::Int(vec![Some(537), None, Some(1073)]));
         assert_eq!(column(rows, "cwnd"), Column::Int(vec![None, Some(4), None]));
         assert_eq!(column(rows, "ssthresh"), Column::Int(vec![None; 3]));

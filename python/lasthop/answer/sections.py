@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from lasthop.errors import InputError, nearest
+from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.tables import Tables, factor_column, is_empty
 
 WHO = "flow"
@@ -186,17 +187,17 @@ def _section(
         return Section(kind.title, rows, names, metrics, [Compared(metric, rows) for metric in compared])
     if kind.title == "Flows":
         # A stream lasts as long as its sender is told to.
-        is_udp = pl.col("protocol") == "udp"
-        rows = rows.with_columns(pl.when(~is_udp).then(pl.col("elapsed_s")).alias("elapsed_s"))
+        is_transfer = pl.col("protocol").is_in(TRANSFER_PROTOCOLS)
+        rows = rows.with_columns(pl.when(is_transfer).then(pl.col("elapsed_s")).alias("elapsed_s"))
         return Section(kind.title, rows, names, metrics, _of_flows(rows))
     return Section(kind.title, rows, names, metrics, [Compared(metrics[0], rows)])
 
 
 def _of_flows(rows: pl.DataFrame) -> list[Compared]:
     """Compare transfers by their time, or by throughput where the time limit ends some; streams by loss and delay."""
-    own = {protocol: rows["protocol"] == protocol for protocol in ("tcp", "udp")}
-    tcp, udp = (rows if held.all() else rows.filter(held) for held in own.values())
-    whole = tcp["elapsed_s"].null_count() == 0 and bool((tcp["outcome"] == COMPLETED).all())
-    found = [Compared("elapsed_s" if whole else "throughput_Bps", tcp)]
-    found += [Compared(metric, udp) for metric in ("lost_per_packet", "queue_delay_p95_s")]
+    is_transfer = rows["protocol"].is_in(TRANSFER_PROTOCOLS)
+    transfers, streams = (rows if held.all() else rows.filter(held) for held in (is_transfer, ~is_transfer))
+    whole = transfers["elapsed_s"].null_count() == 0 and bool((transfers["outcome"] == COMPLETED).all())
+    found = [Compared("elapsed_s" if whole else "throughput_Bps", transfers)]
+    found += [Compared(metric, streams) for metric in ("lost_per_packet", "queue_delay_p95_s")]
     return [one for one in found if not one.rows.is_empty()]

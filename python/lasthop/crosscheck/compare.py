@@ -10,6 +10,7 @@ from lasthop.campaign.plan import Trace
 from lasthop.crosscheck.align import Parting, history, parting
 from lasthop.crosscheck.cause import Cause, cause, differences, steps
 from lasthop.explain.packets import rows
+from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 
 # What names a row, and the starting time, which is drawn and only told.
 _NO_METRICS = frozenset({"replication", "flow", "application", "role", "protocol", "outcome", "start_s"})
@@ -98,7 +99,7 @@ def compare(
             continue
         other_index, other = flows[1][name]
         states = history(traces[0], index), history(traces[1], other_index)
-        found = parting(*states) if reference["protocol"] == "tcp" else None
+        found = parting(*states) if reference["protocol"] in TRANSFER_PROTOCOLS else None
         if found is not None and decided is None:
             decided = differences((steps(traces[0]), steps(traces[1])))
         yield FlowComparison(

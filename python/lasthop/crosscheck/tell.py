@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from lasthop.crosscheck.align import State
 from lasthop.crosscheck.cause import Cause, Kind
 from lasthop.crosscheck.compare import COUNTS, Distance, FlowComparison
+from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 
 _SEGMENTS_SHOWN = 6
 
@@ -25,7 +26,7 @@ def tell_flow(comparison: FlowComparison) -> Iterator[str]:
     for distance in differing:
         left, right = map(_number, distance.values)
         yield f"    {distance.metric:<28} {right:>14} {left:>14}  {_apart(distance)}"
-    if comparison.protocol != "tcp":
+    if comparison.protocol not in TRANSFER_PROTOCOLS:
         return
     parting = comparison.parting
     if parting is None:
@@ -46,7 +47,7 @@ def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
         if shares := _shares(one.distance("elapsed_s") for one in chosen):
             yield f"  elapsed time: {_spread(shares)}"
             yield from _medians(chosen)
-        tcp = [comparison for comparison in chosen if comparison.protocol == "tcp"]
+        tcp = [comparison for comparison in chosen if comparison.protocol in TRANSFER_PROTOCOLS]
         if not tcp:
             continue
         equal = sum(all(_equal(one.distance(metric)) for metric in COUNTS) for one in tcp)

@@ -15,6 +15,7 @@ from lasthop.explain.pages import tell_page
 from lasthop.explain.tell import tell_tcp
 from lasthop.explain.udp import gather_udp, tell_udp
 from lasthop.explain.words import plain
+from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 
 
 def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
@@ -54,7 +55,7 @@ def stories(trace: Trace, scenario: Mapping[str, Any], flow: str | None = None) 
             yield tell_page(trace, record["application"])
         if not packets.of_flow(number):
             yield plain(f"{record['flow']}: the run ended before its first packet.")
-        elif record["protocol"] == "udp":
+        elif record["protocol"] not in TRANSFER_PROTOCOLS:
             yield tell_udp(gather_udp(packets, record, number, trace.link_states), packets)
         else:
             yield tell_tcp(gather(packets, trace.tcp, record, number, trace.link_states), packets, scenario["tcp"])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from lasthop.explain.packets import ACK, FIN, RST, SYN, Moment, Packet, Packets, rows
-from lasthop.metrics.labels import DROP_CAUSES
+from lasthop.metrics.labels import DROP_CAUSES, EVENTS
 
 # Losses and marks of one kind that follow each other within this time are told together.
 _BURST_GAP_NS = 1_000_000_000
@@ -357,8 +357,8 @@ class _History:
             self.handshake = (self.rtt_ns, self.rto_ns)
         elif event == "rtt-sample":
             self.rtt_ns, self.rto_ns = row["rtt_ns"], row["rto_ns"]
-        elif event.startswith("retransmitted-"):
-            self.kinds[row["seq"]] = event.removeprefix("retransmitted-")
+        elif EVENTS[event].role == "retransmission":
+            self.kinds[row["seq"]] = EVENTS[event].reason
         elif event == "recovery-entered":
             self._enter_recovery(now, row["seq"])
         elif event == "tail-loss-probe":
@@ -368,8 +368,8 @@ class _History:
             self._expire(now, row)
         elif event == "recovery-left":
             self._leave(now, "recovered")
-        elif event.startswith("undone-"):
-            self._undo(now, event.removeprefix("undone-"))
+        elif EVENTS[event].role == "undo":
+            self._undo(now, EVENTS[event].reason)
         elif event == "ecn-reduction":
             self.reductions.append(Reduction(now, self.window_before(now), self.window_after(now)))
         elif event in ("closed", "aborted"):

@@ -10,13 +10,9 @@ from lasthop.explain import facts
 from lasthop.explain.facts import Burst, Episode, Phase, Probe, Recovery, TcpFacts, Timeout, Window
 from lasthop.explain.packets import SYN, Moment, Packet, Packets, Place
 from lasthop.explain.words import byte_ranges, clock, count, length, listed, paragraph, plain, rate, tries
-from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS
+from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS, EVENTS
 
-_UNDO_CAUSES = {
-    "timestamps": "an echoed timestamp older than the first retransmission (Eifel detection, RFC 3522)",
-    "dsack": "D-SACK blocks for every retransmission of the episode (RFC 2883, RFC 3708)",
-    "frto": "F-RTO: two ACKs advanced the window after the timeout (RFC 4138)",
-}
+_UNDO_CAUSES = {kind.reason: kind.words for kind in EVENTS.values() if kind.role == "undo"}
 # After whatever happened at the same instant.
 _LAST = 2**62
 Entry = tuple[int, int, str]

@@ -1,4 +1,4 @@
-"""What the engine calls things: its list of the causes of drops."""
+"""What the engine calls things: its lists of the causes of drops and of the kinds of events."""
 
 from __future__ import annotations
 
@@ -31,8 +31,33 @@ class DropCause:
         return self.place == "link"
 
 
+@dataclass(frozen=True, slots=True)
+class EventKind:
+    """What may happen to a packet, or inside a transport.
+
+    `name` is what traces call it. `role` is `packet`, `transport`, `retransmission` or `undo`; the last two are of
+    transports, too. `label` stands in legends, `words` in stories; `symbol` is plotly's, empty for what has none.
+    """
+
+    name: str
+    role: str
+    label: str
+    words: str
+    symbol: str
+    doc: str
+
+    @property
+    def reason(self) -> str:
+        """Why something was sent again, or what showed that a reduction had been needless."""
+        return self.name.partition("-")[2]
+
+
 DROP_CAUSES = {cause.name: cause for cause in (DropCause(**row) for row in _core.DROP_CAUSES)}
 DROP_EVENTS = {cause.event: cause for cause in DROP_CAUSES.values()}
+EVENTS = {kind.name: kind for kind in (EventKind(**row) for row in _core.EVENT_KINDS)}
+"""The kinds of events in traces, but for drops."""
+TRANSFER_PROTOCOLS = tuple(name for name, is_transfer in _core.PROTOCOLS.items() if is_transfer)
+"""Transports whose flows are transfers: they adapt to the network. Flows of others are streams."""
 DROP_COUNTS: dict[str, str] = {}
 """What drops are called that count alike."""
 for _cause in DROP_CAUSES.values():

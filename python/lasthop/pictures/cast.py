@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.pictures.marks import FLOW_COLORS, FLOW_SYMBOLS, OTHERS_COLOR, Look
 from lasthop.pictures.shapes import Panel
 from lasthop.pictures.tables import FlowOf, TraceTables
@@ -49,13 +50,13 @@ class Cast:
         by_number = len(tables.flows) <= MOST_COLOURS
         looks = {flow.number: _look(flow, flow.number if by_number else place) for place, flow in enumerate(coloured)}
         most = MOST_COLOURS if named else MOST_PANELS
-        tcp = [flow for flow in ranked if flow.protocol == "tcp"]
-        apart = [flow for flow in tcp if flow.number in looks][:most]
+        transfers = [flow for flow in ranked if flow.protocol in TRANSFER_PROTOCOLS]
+        apart = [flow for flow in transfers if flow.number in looks][:most]
         loading = set(tables.objects["flow"])
         pages = list(dict.fromkeys(flow.application for flow in ranked if flow.number in loading))
         said = {
             "": _said(len(coloured), len(flows), "flows have a colour" if grey else "flows are drawn"),
-            "sequence": _said(len(apart), len(tcp), "TCP flows have a panel of sequence numbers"),
+            "sequence": _said(len(apart), len(transfers), "TCP flows have a panel of sequence numbers"),
             "waterfall": _said(most, len(pages), "page loads have a waterfall"),
         }
         others = Look(f"{len(flows) - len(coloured)} other flows", OTHERS_COLOR) if grey else None

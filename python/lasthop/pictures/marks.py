@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from lasthop.metrics.labels import DROP_EVENTS
+from lasthop.metrics.labels import DROP_EVENTS, EVENTS
 
 BLACK, DARK, GREY, PALE = "#000000", "#41474f", "#7d8690", "#bcc2c9"
 BLUE, SKY, GREEN = "#0072B2", "#56B4E9", "#009E73"
@@ -72,39 +72,54 @@ class Mark:
         return replace(self, color=look.color, owner=look.name, quantity=self.name)
 
 
+def _event(
+    name: str, color: str, shape: Shape = Shape.POINTS, *, size: float, width: float = 0.0, optional: bool = False
+) -> Mark:
+    """Return the mark of a kind of event, called as the engine calls it."""
+    kind = EVENTS[name]
+    return Mark(kind.label, color, shape, kind.symbol, size, width, optional=optional)
+
+
 ACKNOWLEDGED = Mark("acknowledged", DARK, Shape.STEPS, width=1.4)
 ADVERTISED = Mark("advertised window", GREY, Shape.STEPS, width=1.1, dash="dash")
-SEGMENT = Mark("segment sent", BLUE, Shape.BARS, "square", size=2.6, width=1.8)
-ARRIVED = Mark("segment arrived", GREY, Shape.BARS, "circle", size=2.6, width=1.2, optional=True)
+SEGMENT = _event("sent", BLUE, Shape.BARS, size=2.6, width=1.8)
+ARRIVED = _event("delivered", GREY, Shape.BARS, size=2.6, width=1.2, optional=True)
 SACK = Mark("SACK block", GREY, Shape.BARS, width=1.8)
-TIMER = Mark("timer expired", BLACK, symbol="circle-open", size=10)
+TIMER = _event("timeout", BLACK, size=10)
 BAD_PERIOD = Mark("bad link period", "#e8e8e8", symbol="square", size=11)
 
+_AGAIN_COLORS = {"timeout": CRIMSON}
+_AGAIN_SIZES = {"timeout": 6.5, "forward": 6}
 RETRANSMISSIONS = {
-    "retransmitted-fast": Mark("fast retransmission", VERMILLION, Shape.BARS, "triangle-up", 7, 1.8),
-    "retransmitted-timeout": Mark("retransmission after timeout", CRIMSON, Shape.BARS, "diamond", 6.5, 1.8),
-    "retransmitted-forward": Mark("forward retransmission", VERMILLION, Shape.BARS, "square", 6, 1.8),
-    "retransmitted-probe": Mark("tail loss probe", VERMILLION, Shape.BARS, "diamond-open", 7, 1.8),
+    kind.name: _event(
+        kind.name,
+        _AGAIN_COLORS.get(kind.reason, VERMILLION),
+        Shape.BARS,
+        size=_AGAIN_SIZES.get(kind.reason, 7),
+        width=1.8,
+    )
+    for kind in EVENTS.values()
+    if kind.role == "retransmission"
 }
-NEW_PROBE = Mark("tail loss probe with new data", VERMILLION, Shape.BARS, "diamond", 6.5, 1.8)
+NEW_PROBE = _event("tail-loss-probe", VERMILLION, Shape.BARS, size=6.5, width=1.8)
 DROPS = {
     event: Mark(f"dropped: {cause.label}", BLACK, symbol=cause.symbol, size=_DROP_SIZES.get(cause.symbol, 8))
     for event, cause in DROP_EVENTS.items()
 }
 LINK_DROPS = tuple(event for event, cause in DROP_EVENTS.items() if cause.on_link)
 """These strike behind the router queue."""
-UNDOS = ("undone-timestamps", "undone-dsack", "undone-frto")
+UNDOS = tuple(kind.name for kind in EVENTS.values() if kind.role == "undo")
 
 CWND = Mark("cwnd", BLUE, Shape.STEPS, width=1.5)
 SSTHRESH = Mark("ssthresh", BLUE, Shape.STEPS, width=2.6, dash="dot")
-UNDONE = Mark("reduction undone", BLACK, symbol="star-open", size=9)
+UNDONE = _event(UNDOS[0], BLACK, size=9)
 
-RTT = Mark("RTT", BLUE, symbol="circle", size=4)
+RTT = _event("rtt-sample", BLUE, size=4)
 RTO = Mark("RTO", BLUE, Shape.STEPS, width=1.6, dash="dot")
 
 QUEUE = Mark("packets in the router queue", GREY, Shape.STEPS, width=1.2)
 RED_AVERAGE = Mark("RED's average queue", BLACK, Shape.STEPS, width=1.9, dash="dash")
-ECN_MARK = Mark("ECN mark", VERMILLION, symbol="circle-open", size=7)
+ECN_MARK = _event("marked", VERMILLION, size=7)
 
 GOODPUT = Mark("goodput", BLUE, Shape.STEPS, width=1.2)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.metrics.units import scale
 from lasthop.pictures import marks
 from lasthop.pictures.cast import Cast
@@ -18,7 +19,7 @@ from lasthop.pictures.waterfall import waterfall_panels
 
 KINDS = ("waterfall", "sequence", "cwnd", "rtt", "queue", "throughput")
 _NANO = 1e9
-_PANELS_OF_TCP = ("sequence", "cwnd", "rtt")
+_PANELS_OF_TRANSFERS = ("sequence", "cwnd", "rtt")
 
 
 def _event(name: str) -> pl.Expr:
@@ -229,10 +230,10 @@ def panels(tables: TraceTables, kinds: Sequence[str] = KINDS, cast: Cast | None 
     and a queue panel for each direction that carries data.
     """
     cast = cast or Cast.of(tables)
-    tcp = [flow for flow in cast.flows if flow.protocol == "tcp"]
+    transfers = [flow for flow in cast.flows if flow.protocol in TRANSFER_PROTOCOLS]
     found: list[Panel] = []
     for kind in kinds:
-        if kind in _PANELS_OF_TCP and not tcp:
+        if kind in _PANELS_OF_TRANSFERS and not transfers:
             continue
         if kind == "waterfall":
             numbers = [flow.number for flow in cast.flows]
@@ -241,9 +242,9 @@ def panels(tables: TraceTables, kinds: Sequence[str] = KINDS, cast: Cast | None 
         elif kind == "sequence":
             found += [sequence_panel(tables, flow, look) for flow, look in cast.painted(cast.apart)]
         elif kind == "cwnd":
-            found.append(cwnd_panel(tables, cast, tcp))
+            found.append(cwnd_panel(tables, cast, transfers))
         elif kind == "rtt":
-            found.append(rtt_panel(tables, cast, tcp))
+            found.append(rtt_panel(tables, cast, transfers))
         elif kind == "queue":
             directions = list(dict.fromkeys(flow.direction for flow in cast.flows))
             for direction in directions:

@@ -13,6 +13,7 @@ import polars as pl
 from lasthop.answer.sections import with_counts, with_losses
 from lasthop.errors import InputError, nearest
 from lasthop.metrics import units
+from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.pictures import levels
 from lasthop.pictures.marks import FLOW_COLORS
 from lasthop.pictures.panels import KINDS
@@ -170,7 +171,7 @@ def _all_rows(tables: Tables) -> list[_Rows]:
     for rows, who in kinds:
         if rows is None or (frame := rows.collect()).is_empty():
             continue
-        transfers = [(pl.col("protocol") == "tcp").alias(_TRANSFER)] if who == "role" else []
+        transfers = [pl.col("protocol").is_in(TRANSFER_PROTOCOLS).alias(_TRANSFER)] if who == "role" else []
         names = {column: _factor_name(column) for column in factors}
         own = [name for column, name in names.items() if column != name]  # what a factor's column was renamed for
         named = frame.with_columns(transfers).drop(own, strict=False).rename(names)

@@ -10,6 +10,7 @@ import polars as pl
 
 from lasthop.answer.sections import REPLICATION, WHO, Section, sections
 from lasthop.campaign.campaign import Campaign
+from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.tables import Tables
 from lasthop.studies.beside import Beside
 from lasthop.studies.catalogue import Assets
@@ -40,8 +41,8 @@ def timed(flows: pl.DataFrame, pages: pl.DataFrame | None) -> list[Timed]:
     if pages is not None:
         loads = pages.with_columns(role=pl.col("page"))
         found.append(Timed("Page loads", "response_time_s", loads))
-    tcp = flows.filter(TRANSFERS, pl.col("protocol") == "tcp")
-    return _with_values([*found, Timed("Transfers", "elapsed_s", tcp)])
+    transfers = flows.filter(TRANSFERS, pl.col("protocol").is_in(TRANSFER_PROTOCOLS))
+    return _with_values([*found, Timed("Transfers", "elapsed_s", transfers)])
 
 
 def headlines(found: Sequence[Section]) -> list[Timed]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from lasthop import _core
 from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication, metrics_of, sections
 from lasthop.errors import InputError, nearest
+from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.shorts import with_rates
 from lasthop.results.tables import Tables
 from lasthop.scenario.points import level_column
@@ -58,7 +59,8 @@ def values_of(condition: Condition, tables: Tables) -> Iterator[Values]:
         if condition.flow is not None:
             rows = rows.filter(pl.col(WHO) == condition.flow)
         elif condition.metric == _ELAPSED and "protocol" in rows.columns:
-            rows = rows.filter(pl.col("protocol") != "udp")  # a stream lasts as long as its sender is told to
+            # A stream lasts as long as its sender is told to.
+            rows = rows.filter(pl.col("protocol").is_in(TRANSFER_PROTOCOLS))
         yield from _by_flow(section, rows, condition.metric)
 
 

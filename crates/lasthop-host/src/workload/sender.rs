@@ -1,6 +1,8 @@
 //! What the kernel tells of a sender, told apart into events.
 
-use lasthop_core::{Duration, FlowId, Host, Instant, Observer, RetransmissionKind, TcpEvent, UndoCause};
+use lasthop_core::{
+    Duration, FlowId, Host, Instant, Observer, RetransmissionKind, TransportEvent, UndoCause,
+};
 use socket2::Socket;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -139,7 +141,7 @@ impl Sender {
         failed: impl FnOnce() -> bool,
         observer: &mut O,
     ) {
-        let mut tell = |event| observer.tcp(now, self.flow, self.host, event);
+        let mut tell = |event| observer.transport(now, self.flow, self.host, event);
         let last = std::mem::replace(&mut self.last, info);
         if self.over {
             return;
@@ -147,27 +149,27 @@ impl Sender {
         if info.is_closed() {
             self.over = true;
             // A closed socket has forgotten everything else.
-            return tell(if failed() { TcpEvent::Aborted } else { TcpEvent::Closed });
+            return tell(if failed() { TransportEvent::Aborted } else { TransportEvent::Closed });
         }
         if last.state != ESTABLISHED && info.state == ESTABLISHED {
-            tell(TcpEvent::Established);
+            tell(TransportEvent::Established);
         }
         if info.srtt_us != last.srtt_us {
             let rtt = Duration::from_micros(u64::from(sample_us(last.srtt_us, info.srtt_us)));
-            tell(TcpEvent::RttSample { rtt, rto: Duration::from_micros(u64::from(info.rto_us)) });
+            tell(TransportEvent::RttSample { rtt, rto: Duration::from_micros(u64::from(info.rto_us)) });
         }
         let repairing = |state: u8| matches!(state, CA_CWR | CA_RECOVERY | CA_LOSS);
         if repairing(last.ca_state) && info.ssthresh > last.ssthresh {
             let cause = if last.ca_state == CA_LOSS { UndoCause::FRto } else { UndoCause::Dsack };
-            tell(TcpEvent::Undone(cause));
+            tell(TransportEvent::Undone(cause));
         }
         if info.ca_state != last.ca_state {
             if matches!(last.ca_state, CA_RECOVERY | CA_LOSS) && info.ca_state < CA_RECOVERY {
-                tell(TcpEvent::RecoveryLeft);
+                tell(TransportEvent::RecoveryLeft);
             }
             match info.ca_state {
-                CA_RECOVERY => tell(TcpEvent::RecoveryEntered { recovery_point: self.sent_end }),
-                CA_CWR => tell(TcpEvent::EcnReduction),
+                CA_RECOVERY => tell(TransportEvent::RecoveryEntered { recovery_point: self.sent_end }),
+                CA_CWR => tell(TransportEvent::EcnReduction),
                 _ => {}
             }
         }
@@ -179,18 +181,18 @@ impl Sender {
         let last = std::mem::replace(&mut self.last, info);
         if info.retransmits > last.retransmits {
             let backoff = u32::from(info.retransmits);
-            observer.tcp(now, self.flow, self.host, TcpEvent::Timeout { seq, backoff });
+            observer.transport(now, self.flow, self.host, TransportEvent::Timeout { seq, backoff });
         }
         let kind = match info.ca_state {
             CA_LOSS => RetransmissionKind::Timeout,
             // Neither a timeout nor in a recovery, on an open connection: only a probe is left.
             CA_OPEN | CA_DISORDER | CA_CWR if !matches!(info.state, SYN_SENT | SYN_RECV) => {
-                observer.tcp(now, self.flow, self.host, TcpEvent::TailLossProbe { seq });
+                observer.transport(now, self.flow, self.host, TransportEvent::TailLossProbe { seq });
                 RetransmissionKind::Probe
             }
             _ => RetransmissionKind::Fast,
         };
-        observer.tcp(now, self.flow, self.host, TcpEvent::Retransmitted { seq, kind });
+        observer.transport(now, self.flow, self.host, TransportEvent::Retransmitted { seq, kind });
         self.tell_window(now, last, observer);
     }
 
@@ -198,7 +200,12 @@ impl Sender {
         let TcpInfo { cwnd, ssthresh, in_flight, .. } = self.last;
         if (cwnd, ssthresh, in_flight) != (last.cwnd, last.ssthresh, last.in_flight) {
             let ssthresh = if ssthresh >= SSTHRESH_INFINITE { u32::MAX } else { ssthresh };
-            observer.tcp(now, self.flow, self.host, TcpEvent::Window { cwnd, ssthresh, in_flight });
+            observer.transport(
+                now,
+                self.flow,
+                self.host,
+                TransportEvent::Window { cwnd, ssthresh, in_flight },
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::random::{self, Streams};
 use crate::support::observe;
-use lasthop_core::{Direction, DropCause, Duration, Protocol, Seed, TcpEvent};
+use lasthop_core::{Direction, DropCause, Duration, Protocol, Seed, TransportEvent};
 use lasthop_link::{Discard, PathConfig};
 use lasthop_scenario::{Scenario, Topology};
 use lasthop_sim::{HostMemory, run};
@@ -123,7 +123,9 @@ fn ended(flow: &FlowRecord, streams: &Streams, index: usize) -> TestCaseResult {
     match flow.outcome {
         Outcome::Closed => prop_assert!(peer.is_some(), "{}: the receiver never ends", flow.flow),
         Outcome::Aborted => return Ok(()),
-        Outcome::Unfinished => prop_assert_eq!(peer, Some(TcpEvent::Aborted), "{} never ends", flow.flow),
+        Outcome::Unfinished => {
+            prop_assert_eq!(peer, Some(TransportEvent::Aborted), "{} never ends", flow.flow);
+        }
     }
     prop_assert_eq!(received, written, "{} closed early", flow.flow);
     prop_assert!(flow.elapsed_s.is_some() && flow.data_transmit_s <= flow.elapsed_s, "{flow:?}");

@@ -3,7 +3,7 @@
 use crate::support::{bulk, observe, path, scenario, udp};
 use lasthop_core::{
     Body, Direction, Distribution, DropCause, Duration, FlowId, Host, Instant, Observer, Packet, PacketEvent,
-    QueueSize, Seed, TcpEvent,
+    QueueSize, Seed, TransportEvent,
 };
 use lasthop_scenario::Scenario;
 use lasthop_traffic::FlowConfig;
@@ -26,8 +26,8 @@ impl Observer for Log {
         self.packets.push((now, event, packet.clone()));
     }
 
-    fn tcp(&mut self, now: Instant, _flow: FlowId, host: Host, event: TcpEvent) {
-        if host == Host::Server && matches!(event, TcpEvent::Timeout { .. }) {
+    fn transport(&mut self, now: Instant, _flow: FlowId, host: Host, event: TransportEvent) {
+        if host == Host::Server && matches!(event, TransportEvent::Timeout { .. }) {
             self.timeouts.push(now);
         }
     }

@@ -1,7 +1,7 @@
 //! What duplicate ACKs make the classic sender do: nothing, fast retransmit (Tahoe), fast recovery (Reno,
 //! `NewReno`), recovery by SACK and the pipe (Fall and Floyd 1996).
 
-use lasthop_core::{Observer, RetransmissionKind, SackBlock, TcpEvent};
+use lasthop_core::{Observer, RetransmissionKind, SackBlock, TransportEvent};
 
 use super::Sender;
 use crate::common::Context;
@@ -72,7 +72,7 @@ impl Sender {
             return;
         }
         self.resending = RetransmissionKind::Fast;
-        cx.emit(TcpEvent::RecoveryEntered { recovery_point: self.max });
+        cx.emit(TransportEvent::RecoveryEntered { recovery_point: self.max });
         if self.config.recovery == RecoveryRules::Tahoe {
             self.reduce_to_one_segment(cx);
             return;
@@ -144,7 +144,7 @@ impl Sender {
     pub(super) fn leave_recovery<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         let caught_up = self.recovery.gone_back && self.una >= self.recovery.recover;
         if caught_up || self.recovery.point.is_some() {
-            cx.emit(TcpEvent::RecoveryLeft);
+            cx.emit(TransportEvent::RecoveryLeft);
         }
         self.recovery.gone_back &= !caught_up;
         self.recovery.point = None;

@@ -1,6 +1,6 @@
 //! What every call into a sender is given, and what a sender hands out.
 
-use lasthop_core::{Ecn, FlowId, Host, Instant, Observer, TcpEvent};
+use lasthop_core::{Ecn, FlowId, Host, Instant, Observer, TransportEvent};
 
 use crate::clock::Tick;
 
@@ -19,8 +19,8 @@ impl<O: Observer> Context<'_, O> {
         self.now.as_nanos() / 1000
     }
 
-    pub fn emit(&mut self, event: TcpEvent) {
-        self.observer.tcp(self.now, self.flow, self.host, event);
+    pub fn emit(&mut self, event: TransportEvent) {
+        self.observer.transport(self.now, self.flow, self.host, event);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The window as observers are told of it.
 
-use lasthop_core::{Observer, TcpEvent};
+use lasthop_core::{Observer, TransportEvent};
 
 use super::context::Context;
 
@@ -14,7 +14,7 @@ impl WindowReport {
         let window = Self(cwnd, ssthresh, in_flight);
         if window != *self {
             *self = window;
-            cx.emit(TcpEvent::Window { cwnd, ssthresh, in_flight });
+            cx.emit(TransportEvent::Window { cwnd, ssthresh, in_flight });
         }
     }
 }

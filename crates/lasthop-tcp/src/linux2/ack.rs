@@ -3,7 +3,7 @@
 //! Undo is by timestamps (Eifel detection, RFC 3522) or by D-SACK (RFC 3708), with Linux' response. Two sets of rules
 //! say what recovery does to window and scoreboard, see [`RecoveryRules`].
 
-use lasthop_core::{Flags, Observer, RetransmissionKind, SackList, Segment, TcpEvent, UndoCause};
+use lasthop_core::{Flags, Observer, RetransmissionKind, SackList, Segment, TransportEvent, UndoCause};
 
 use super::Sender;
 use super::frto::{Progress, Shown, Verdict};
@@ -140,7 +140,7 @@ impl Sender {
             self.timer.backed_off = false;
             let [rtt, rto] = [ticks, self.timer.rtt.rto()].map(|ticks| self.clock.length(ticks));
             self.control.on_rtt(&self.moment(cx), rtt.as_nanos() / 1000);
-            cx.emit(TcpEvent::RttSample { rtt, rto });
+            cx.emit(TransportEvent::RttSample { rtt, rto });
         }
         if self.board.queue.outstanding() == 0 {
             self.timer.due = None;
@@ -277,7 +277,7 @@ impl Sender {
     fn leave_recovery<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         if !self.is_held() {
             self.recovery.state = State::Open;
-            cx.emit(TcpEvent::RecoveryLeft);
+            cx.emit(TransportEvent::RecoveryLeft);
         }
     }
 
@@ -322,7 +322,7 @@ impl Sender {
         }
         self.control.state_mut().recount();
         self.recovery.enter(State::Recovery, self.queue.nxt);
-        cx.emit(TcpEvent::RecoveryEntered { recovery_point: self.queue.nxt });
+        cx.emit(TransportEvent::RecoveryEntered { recovery_point: self.queue.nxt });
     }
 
     /// A sign of loss in recovery: the head is lost, and what is older than the timeout if the head is.
@@ -409,7 +409,7 @@ impl Sender {
         self.control.state_mut().fall();
         self.recovery.enter(State::Cwr, self.queue.nxt);
         self.queue.cwr_pending = true;
-        cx.emit(TcpEvent::EcnReduction);
+        cx.emit(TransportEvent::EcnReduction);
     }
 
     /// An ACK while F-RTO examines a timeout.
@@ -462,7 +462,7 @@ impl Sender {
                     // ssthresh back to what was in flight.
                     self.control.on_spurious(Prior { window: 0, ssthresh: progress.flight });
                 }
-                cx.emit(TcpEvent::Undone(UndoCause::FRto));
+                cx.emit(TransportEvent::Undone(UndoCause::FRto));
             }
         }
     }
@@ -492,7 +492,7 @@ impl Sender {
         }
         self.control.on_spurious(Prior { window, ssthresh });
         self.moderate_window();
-        cx.emit(TcpEvent::Undone(cause));
+        cx.emit(TransportEvent::Undone(cause));
     }
 
     /// At the end of fast or loss recovery: nothing had needed retransmission after all. Returns true if

@@ -1,6 +1,6 @@
 //! What an ACK does: the books, round-trip samples, the window.
 
-use lasthop_core::{Duration, Flags, Observer, Segment, TcpEvent};
+use lasthop_core::{Duration, Flags, Observer, Segment, TransportEvent};
 
 use super::facts::{AckFacts, Samples};
 use super::loss::Repair;
@@ -151,7 +151,7 @@ impl Sender {
         if let (Some(rtt), Some(latest)) = (rtt, latest) {
             self.rtt.note_least(now, latest);
             self.rtt.sample(rtt, self.queue.una, self.queue.nxt);
-            cx.emit(TcpEvent::RttSample {
+            cx.emit(TransportEvent::RttSample {
                 rtt: Duration::from_micros(rtt),
                 rto: self.clock.length(self.rtt.rto()),
             });

@@ -1,7 +1,7 @@
 //! The state machine of loss recovery (Open, Disorder, CWR, Recovery, Loss), F-RTO with SACK (RFC 5682, section 3.1)
 //! and the undoing of reductions by timestamps (RFC 3522) and D-SACK (RFC 3708), as Linux has them.
 
-use lasthop_core::{Observer, TcpEvent, UndoCause};
+use lasthop_core::{Observer, TransportEvent, UndoCause};
 
 use super::facts::AckFacts;
 use super::frto::{self, Verdict};
@@ -240,7 +240,7 @@ impl Sender {
             self.begin_reduction(Congestion::Loss);
         }
         self.set_state(cx, State::Recovery);
-        cx.emit(TcpEvent::RecoveryEntered { recovery_point: self.recovery.point });
+        cx.emit(TransportEvent::RecoveryEntered { recovery_point: self.recovery.point });
     }
 
     /// A reduction begins: ssthresh falls at once, the window with the segments that are delivered.
@@ -267,7 +267,7 @@ impl Sender {
         let before = std::mem::replace(&mut self.recovery.state, state);
         self.control.on_state(&self.moment(cx), state == State::Open);
         if before >= State::Recovery && state < State::Recovery {
-            cx.emit(TcpEvent::RecoveryLeft);
+            cx.emit(TransportEvent::RecoveryLeft);
         }
     }
 
@@ -298,7 +298,7 @@ impl Sender {
             self.episode.marker = None;
             self.begin_reduction(Congestion::Ecn);
             self.set_state(cx, State::Cwr);
-            cx.emit(TcpEvent::EcnReduction);
+            cx.emit(TransportEvent::EcnReduction);
         }
     }
 
@@ -458,7 +458,7 @@ impl Sender {
         }
         self.episode.marker = None;
         self.rack.advanced = true;
-        cx.emit(TcpEvent::Undone(cause));
+        cx.emit(TransportEvent::Undone(cause));
     }
 
     /// The end of fast or loss recovery. Returns true if the state is held.

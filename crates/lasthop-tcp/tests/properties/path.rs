@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use lasthop_core::{
-    Duration, Ecn, Flags, FlowId, Host, Instant, Observer, RetransmissionKind, Segment, TcpEvent,
+    Duration, Ecn, Flags, FlowId, Host, Instant, Observer, RetransmissionKind, Segment, TransportEvent,
 };
 use lasthop_tcp::{CachedMetrics, Endpoint, Phase, TcpConfig, TickClock};
 
@@ -51,12 +51,14 @@ struct Watch {
 }
 
 impl Observer for Watch {
-    fn tcp(&mut self, _: Instant, _: FlowId, _: Host, event: TcpEvent) {
+    fn transport(&mut self, _: Instant, _: FlowId, _: Host, event: TransportEvent) {
         match event {
-            TcpEvent::Window { cwnd, ssthresh, .. } => {
+            TransportEvent::Window { cwnd, ssthresh, .. } => {
                 assert!(cwnd >= 1 && ssthresh >= 2, "cwnd {cwnd}, ssthresh {ssthresh}");
             }
-            TcpEvent::Retransmitted { kind: RetransmissionKind::Fast, .. } => self.fast_retransmissions += 1,
+            TransportEvent::Retransmitted { kind: RetransmissionKind::Fast, .. } => {
+                self.fast_retransmissions += 1;
+            }
             _ => {}
         }
     }

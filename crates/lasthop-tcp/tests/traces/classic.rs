@@ -1,6 +1,6 @@
 //! The classic sender: windows in bytes, go-back-N, the flavours of the 1990s.
 
-use lasthop_core::{Bytes, Duration, Ecn, Flags, FlowId, Host, Instant, SackBlock, Segment, TcpEvent};
+use lasthop_core::{Bytes, Duration, Ecn, Flags, FlowId, Host, Instant, SackBlock, Segment, TransportEvent};
 use lasthop_tcp::{Endpoint, InitialSsthresh, Profile, RecoveryRules, TcpConfig, TickClock};
 
 use crate::wire::{INFINITE, Wire, numbers};
@@ -45,9 +45,9 @@ fn vanilla_finds_loss_by_timeout_only_and_goes_back() {
     assert_eq!(wire.ack(6), [6, 7, 8]);
     assert_eq!(wire.window(), (3, 4, 3));
     assert_eq!(wire.ack(7), [9, 10]);
-    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 0);
+    assert_eq!(wire.count(TransportEvent::RecoveryLeft), 0);
     wire.ack(10);
-    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
+    assert_eq!(wire.count(TransportEvent::RecoveryLeft), 1);
     assert_eq!(wire.copies(9).len(), 2);
     assert_eq!(wire.copies(10).len(), 1);
 }
@@ -117,9 +117,9 @@ fn tahoe_starts_slowly_after_fast_retransmit() {
     assert_eq!(wire.ack(1), NONE);
     // 3 was lost too, and 4 is sent again for nothing.
     assert_eq!(wire.ack(3), [3, 4]);
-    assert_eq!((wire.recoveries(), wire.count(TcpEvent::RecoveryLeft)), (1, 0));
+    assert_eq!((wire.recoveries(), wire.count(TransportEvent::RecoveryLeft)), (1, 0));
     assert_eq!(wire.ack(10), [10, 11, 12]);
-    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
+    assert_eq!(wire.count(TransportEvent::RecoveryLeft), 1);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn reno_inflates_the_window_until_the_next_new_ack() {
     let sent = ten_duplicates(&mut wire, 1).concat();
     assert_eq!(sent, [1, 10, 11, 12, 13, 14]);
     assert_eq!(wire.window().1, 4);
-    assert_eq!(wire.count(TcpEvent::RecoveryEntered { recovery_point: wire.byte(10) }), 1);
+    assert_eq!(wire.count(TransportEvent::RecoveryEntered { recovery_point: wire.byte(10) }), 1);
 }
 
 #[test]
@@ -188,11 +188,11 @@ fn newreno_stays_in_recovery_through_partial_acks() {
     assert_eq!(wire.ack(5), [5]);
     assert_eq!(wire.recoveries(), 1);
     // Only an ACK of all that was out at the start ends it.
-    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 0);
+    assert_eq!(wire.count(TransportEvent::RecoveryLeft), 0);
     wire.wait(600);
     assert_eq!(wire.ack(13), [13, 14, 15, 16, 17]);
     assert_eq!((wire.window().0, wire.last().payload_bytes), (4, 134));
-    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
+    assert_eq!(wire.count(TransportEvent::RecoveryLeft), 1);
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn sack_finds_a_loss_right_after_recovery() {
     let sent: Vec<u64> = (3..=10).flat_map(|end| wire.sack(1, &[(2, end)])).collect();
     assert_eq!(sent, [1, 10, 11, 12]);
     assert_eq!(wire.ack(10), [13]);
-    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
+    assert_eq!(wire.count(TransportEvent::RecoveryLeft), 1);
     assert_eq!(wire.sack(10, &[(11, 12)]), NONE);
     assert_eq!(wire.sack(10, &[(11, 13)]), NONE);
     assert_eq!(wire.sack(10, &[(11, 14)]), [10, 14]);

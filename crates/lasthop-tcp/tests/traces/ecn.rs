@@ -1,6 +1,6 @@
 //! ECN at the sender.
 
-use lasthop_core::{Ecn, Flags, Segment, TcpEvent};
+use lasthop_core::{Ecn, Flags, Segment, TransportEvent};
 
 use crate::wire::{INFINITE, Wire, config};
 
@@ -43,7 +43,7 @@ fn echo_halves_the_window_once_per_window_of_data() {
     }
     assert_eq!(echo(&mut wire, 5), [8]);
     assert_eq!(wire.window(), (4, 4, 4));
-    assert_eq!(wire.count(TcpEvent::EcnReduction), 1);
+    assert_eq!(wire.count(TransportEvent::EcnReduction), 1);
     assert!(has_cwr(&wire, 8), "CWR on the first new segment");
     assert_eq!(wire.ack(8), [9, 10, 11]);
     assert!(!has_cwr(&wire, 9), "CWR once");
@@ -51,7 +51,7 @@ fn echo_halves_the_window_once_per_window_of_data() {
     assert_eq!(wire.window(), (4, 4, 4));
     wire.ack(9);
     echo(&mut wire, 10);
-    assert_eq!(wire.count(TcpEvent::EcnReduction), 2);
+    assert_eq!(wire.count(TransportEvent::EcnReduction), 2);
     assert_eq!(wire.window().1, 2);
 }
 
@@ -90,5 +90,5 @@ fn without_negotiation_echoes_mean_nothing() {
     let mut wire = Wire::open(&config(|_| ()), 60);
     wire.wait(600);
     assert_eq!(echo(&mut wire, 1), [2, 3]);
-    assert_eq!(wire.count(TcpEvent::EcnReduction), 0);
+    assert_eq!(wire.count(TransportEvent::EcnReduction), 0);
 }

@@ -1,11 +1,11 @@
 //! F-RTO: the version of 2002, and RFC 5682 with SACK (RFC 4138's own examples: `rfc_examples.rs`).
 
-use lasthop_core::{TcpEvent, UndoCause};
+use lasthop_core::{TransportEvent, UndoCause};
 use lasthop_tcp::FRtoMode;
 
 use crate::wire::{Wire, config};
 
-const UNDONE: TcpEvent = TcpEvent::Undone(UndoCause::FRto);
+const UNDONE: TransportEvent = TransportEvent::Undone(UndoCause::FRto);
 
 /// Segments 0 to 7 were in flight, the timer has expired, the head is retransmitted.
 fn timed_out(segments: u64) -> Wire {
@@ -73,7 +73,7 @@ fn ack_of_everything_sent_before_the_timeout_is_no_proof() {
     let mut wire = timed_out(60);
     wire.ack(8);
     assert_eq!(wire.count(UNDONE), 0);
-    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
+    assert_eq!(wire.count(TransportEvent::RecoveryLeft), 1);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn with_sack_a_duplicate_without_news_shows_a_loss() {
 fn with_sack_an_ack_of_everything_in_step_2_is_no_proof_and_in_step_3_it_is() {
     let mut wire = timed_out_with_sack();
     wire.ack(8);
-    assert_eq!((wire.count(UNDONE), wire.count(TcpEvent::RecoveryLeft)), (0, 1));
+    assert_eq!((wire.count(UNDONE), wire.count(TransportEvent::RecoveryLeft)), (0, 1));
 
     let mut wire = timed_out_with_sack();
     assert_eq!(wire.ack(1), [8, 9]);

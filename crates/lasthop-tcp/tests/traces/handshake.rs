@@ -1,6 +1,6 @@
 //! Opening, closing, giving up.
 
-use lasthop_core::{Duration, Ecn, Flags, Segment, TcpEvent, Timestamps};
+use lasthop_core::{Duration, Ecn, Flags, Segment, Timestamps, TransportEvent};
 use lasthop_tcp::Phase;
 
 use crate::wire::{Log, Wire, config, numbers};
@@ -59,7 +59,7 @@ fn syn_gives_up_after_its_retries() {
         wire.expire();
     }
     assert_eq!((wire.now_millis(), wire.tcp.phase()), (3_000 + 6_000 + 12_000, Phase::Aborted));
-    assert_eq!((wire.sent.len(), wire.count(TcpEvent::Aborted)), (3, 1));
+    assert_eq!((wire.sent.len(), wire.count(TransportEvent::Aborted)), (3, 1));
     assert_eq!(wire.tcp.next_wakeup(), None);
 }
 
@@ -121,7 +121,7 @@ fn repeated_syn_is_answered_at_once_and_gives_no_sample() {
     let ack = Segment { seq: 1, ack: 1, flags: Flags::ACK, ..Segment::default() };
     client.tcp.handle_segment(client.now, &ack, Ecn::NotEct, None, &mut log);
     assert_eq!(client.tcp.phase(), Phase::Established);
-    assert!(!log.0.iter().any(|event| matches!(event, TcpEvent::RttSample { .. })), "Karn's rule");
+    assert!(!log.0.iter().any(|event| matches!(event, TransportEvent::RttSample { .. })), "Karn's rule");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn receivers_fin_repeats_the_last_ack_number_and_ends_the_connection() {
     wire.deliver(&fin_acknowledged);
     assert_eq!(wire.tcp.phase(), Phase::Established);
     wire.deliver(&Segment { flags: Flags::FIN.with(Flags::ACK), ..fin_acknowledged });
-    assert_eq!((wire.tcp.phase(), wire.count(TcpEvent::Closed)), (Phase::Closed, 1));
+    assert_eq!((wire.tcp.phase(), wire.count(TransportEvent::Closed)), (Phase::Closed, 1));
     assert_eq!((wire.last().ack, wire.last().seq), (2, wire.byte(2) + 1));
     assert_eq!(wire.tcp.next_wakeup(), None);
     // Our last ACK was lost: the repeated FIN is answered.
@@ -177,7 +177,7 @@ fn client_fin_repeats_its_ack_number() {
 fn reset_aborts() {
     let mut wire = Wire::open(&config(|_| ()), 10);
     assert_eq!(wire.deliver(&Segment { flags: Flags::RST, ..wire.pure_ack(2, &[]) }), [0; 0]);
-    assert_eq!((wire.tcp.phase(), wire.count(TcpEvent::Aborted)), (Phase::Aborted, 1));
+    assert_eq!((wire.tcp.phase(), wire.count(TransportEvent::Aborted)), (Phase::Aborted, 1));
     assert_eq!(wire.tcp.next_wakeup(), None);
     assert_eq!(wire.ack(2), [0; 0]);
 }

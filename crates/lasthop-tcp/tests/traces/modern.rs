@@ -1,7 +1,8 @@
 //! Linux 6: losses found by time, proportional rate reduction, probes, CUBIC, delayed ACKs that adapt.
 
 use lasthop_core::{
-    Duration, Ecn, Flags, FlowId, Host, Instant, RetransmissionKind, Segment, TcpEvent, Timestamps, UndoCause,
+    Duration, Ecn, Flags, FlowId, Host, Instant, RetransmissionKind, Segment, Timestamps, TransportEvent,
+    UndoCause,
 };
 use lasthop_tcp::{CachedMetrics, CongestionControl, Endpoint, Profile, TcpConfig, TickClock};
 
@@ -41,14 +42,14 @@ fn three_sacked_segments_prove_the_loss_and_the_window_falls_with_what_is_delive
     // RFC 6937: of 10 in flight and ssthresh 5 every second delivered segment lets one go; the first is the
     // retransmission.
     assert_eq!(wire.sack(0, &[(1, 4)]), [0]);
-    assert_eq!(wire.count(TcpEvent::RecoveryEntered { recovery_point: wire.byte(12) }), 1);
+    assert_eq!(wire.count(TransportEvent::RecoveryEntered { recovery_point: wire.byte(12) }), 1);
     let sent: Vec<_> = (5..=10).flat_map(|end| wire.sack(0, &[(1, end)])).collect();
     assert_eq!(sent, [12, 13]);
     assert_eq!(wire.window(), (5, 5, 5));
     wire.wait(400);
     assert_eq!(wire.ack(12), [14, 15, 16]);
     assert_eq!(wire.window(), (5, 5, 5));
-    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
+    assert_eq!(wire.count(TransportEvent::RecoveryLeft), 1);
 }
 
 #[test]
@@ -98,11 +99,11 @@ fn the_tail_is_probed_after_two_round_trips() {
     let before = wire.now_millis();
     assert_eq!(wire.expire(), [4]);
     assert!((1_202..=1_290).contains(&(wire.now_millis() - before)), "{}", wire.now_millis() - before);
-    assert_eq!(wire.log.0.iter().filter(|e| matches!(e, TcpEvent::Timeout { .. })).count(), 0);
+    assert_eq!(wire.log.0.iter().filter(|e| matches!(e, TransportEvent::Timeout { .. })).count(), 0);
     let last = wire.byte(4);
-    assert_eq!(wire.count(TcpEvent::TailLossProbe { seq: last }), 1);
+    assert_eq!(wire.count(TransportEvent::TailLossProbe { seq: last }), 1);
     let kind = RetransmissionKind::Probe;
-    assert_eq!(wire.count(TcpEvent::Retransmitted { seq: last, kind }), 1);
+    assert_eq!(wire.count(TransportEvent::Retransmitted { seq: last, kind }), 1);
     assert_eq!(wire.recoveries(), 0);
     // The probe's SACK shows that 3 was lost.
     wire.wait(600);
@@ -113,8 +114,8 @@ fn the_tail_is_probed_after_two_round_trips() {
 fn a_probe_with_new_data_is_no_retransmission() {
     let mut wire = ten_in_flight(|_| ());
     assert_eq!(wire.expire(), [10], "beyond the congestion window");
-    assert_eq!(wire.count(TcpEvent::TailLossProbe { seq: wire.byte(10) }), 1);
-    assert!(!wire.log.0.iter().any(|e| matches!(e, TcpEvent::Retransmitted { .. })));
+    assert_eq!(wire.count(TransportEvent::TailLossProbe { seq: wire.byte(10) }), 1);
+    assert!(!wire.log.0.iter().any(|e| matches!(e, TransportEvent::Retransmitted { .. })));
 }
 
 #[test]
@@ -124,7 +125,7 @@ fn without_probes_the_timeout_comes() {
     wire.wait(600);
     wire.ack(3);
     assert_eq!(wire.expire(), [3]);
-    assert_eq!(wire.count(TcpEvent::Timeout { seq: wire.byte(3), backoff: 1 }), 1);
+    assert_eq!(wire.count(TransportEvent::Timeout { seq: wire.byte(3), backoff: 1 }), 1);
     assert_eq!(wire.window(), (1, 5, 1));
 }
 
@@ -155,7 +156,7 @@ fn an_echo_from_before_the_retransmission_undoes_the_reduction() {
     wire.wait(10);
     // The original of 0 had only been late.
     wire.ack_echoing(4, &[], 0, 0);
-    assert_eq!(wire.count(TcpEvent::Undone(UndoCause::Timestamps)), 1);
+    assert_eq!(wire.count(TransportEvent::Undone(UndoCause::Timestamps)), 1);
     assert!(wire.window().0 >= 10, "{:?}", wire.window());
 }
 
@@ -166,7 +167,7 @@ fn frto_undoes_a_timeout_when_what_was_not_sent_again_arrives() {
     assert_eq!(wire.window().1, 5);
     wire.wait(100);
     assert_eq!(wire.ack_echoing(2, &[], 0, 1), [10, 11, 12, 13], "segment 1 was not sent again");
-    assert_eq!(wire.count(TcpEvent::Undone(UndoCause::FRto)), 1);
+    assert_eq!(wire.count(TransportEvent::Undone(UndoCause::FRto)), 1);
 }
 
 #[test]

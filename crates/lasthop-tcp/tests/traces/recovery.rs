@@ -1,6 +1,6 @@
 //! Fast recovery: entry, marking, window, end.
 
-use lasthop_core::{RetransmissionKind, Segment, TcpEvent};
+use lasthop_core::{RetransmissionKind, Segment, TransportEvent};
 use lasthop_tcp::RecoveryRules;
 
 use crate::wire::{INFINITE, Wire, config, numbers};
@@ -32,7 +32,7 @@ fn one_loss_is_repaired_with_sack() {
     // leaves although 7 are in flight.
     assert_eq!(wire.sack(1, &[(2, 5)]), [1]);
     assert_eq!(wire.window(), (4, 4, 8));
-    assert_eq!(wire.count(TcpEvent::RecoveryEntered { recovery_point: wire.byte(12) }), 1);
+    assert_eq!(wire.count(TransportEvent::RecoveryEntered { recovery_point: wire.byte(12) }), 1);
     for end in 6..10 {
         assert_eq!(wire.sack(1, &[(2, end)]), [0; 0]);
     }
@@ -43,7 +43,7 @@ fn one_loss_is_repaired_with_sack() {
     // The recovery point is acknowledged: the window is ssthresh, and 12 to 14 are still in flight.
     assert_eq!(wire.ack(12), [15]);
     assert_eq!(wire.window(), (4, 4, 4));
-    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
+    assert_eq!(wire.count(TransportEvent::RecoveryLeft), 1);
     assert_eq!(wire.copies(1).len(), 2);
 }
 
@@ -128,14 +128,14 @@ fn without_sack_recovery_holds_until_something_sent_later_is_acknowledged() {
     }
     // Everything up to the recovery point; late copies make duplicates that start no second recovery.
     assert_eq!(wire.ack(12), [12, 13, 14]);
-    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 0);
+    assert_eq!(wire.count(TransportEvent::RecoveryLeft), 0);
     assert_eq!(wire.ack(12), [15], "the burst limit held it back");
     for _ in 0..3 {
         assert_eq!(wire.ack(12), [0; 0]);
     }
     assert_eq!((wire.recoveries(), wire.copies(12).len()), (1, 1));
     assert_eq!(wire.ack(13), [16]);
-    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
+    assert_eq!(wire.count(TransportEvent::RecoveryLeft), 1);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn holes_below_the_furthest_sack_are_filled_when_no_new_data_is_left() {
         assert_eq!(wire.sack(0, &[(3, end), (1, 2)]), [0; 0]);
     }
     assert_eq!(wire.sack(0, &[(3, 10), (1, 2)]), [2]);
-    let forward = TcpEvent::Retransmitted { seq: wire.byte(2), kind: RetransmissionKind::Forward };
+    let forward = TransportEvent::Retransmitted { seq: wire.byte(2), kind: RetransmissionKind::Forward };
     assert_eq!(wire.count(forward), 1);
 }
 

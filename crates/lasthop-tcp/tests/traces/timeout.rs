@@ -1,6 +1,6 @@
 //! The retransmission timer: Karn's rule, back-off, what a timeout does to window and scoreboard.
 
-use lasthop_core::{RetransmissionKind, TcpEvent};
+use lasthop_core::{RetransmissionKind, TransportEvent};
 use lasthop_tcp::Phase;
 
 use crate::wire::{INFINITE, Wire, config, numbers};
@@ -37,10 +37,10 @@ fn timeout_marks_all_lost_and_slow_starts() {
     assert_eq!(wire.ack(3), [5, 6]);
     assert_eq!(wire.ack(4), [7, 8]);
     assert_eq!(wire.window(), (5, 4, 5));
-    let resent = TcpEvent::Retransmitted { seq: wire.byte(3), kind: RetransmissionKind::Timeout };
+    let resent = TransportEvent::Retransmitted { seq: wire.byte(3), kind: RetransmissionKind::Timeout };
     assert_eq!(wire.count(resent), 1);
     assert_eq!(wire.ack(8).len(), 3, "out of loss recovery, the burst limit holds");
-    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
+    assert_eq!(wire.count(TransportEvent::RecoveryLeft), 1);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn connection_gives_up_after_its_retries() {
     }
     assert_eq!(wire.tcp.phase(), Phase::Established);
     assert_eq!(wire.expire(), [0; 0]);
-    assert_eq!((wire.tcp.phase(), wire.count(TcpEvent::Aborted)), (Phase::Aborted, 1));
+    assert_eq!((wire.tcp.phase(), wire.count(TransportEvent::Aborted)), (Phase::Aborted, 1));
     assert_eq!(wire.tcp.next_wakeup(), None);
 }
 

@@ -1,12 +1,12 @@
 //! Reductions taken back: by timestamps, by D-SACK.
 
-use lasthop_core::{SackBlock, TcpEvent, UndoCause};
+use lasthop_core::{SackBlock, TransportEvent, UndoCause};
 use lasthop_tcp::{CachedMetrics, TcpConfig};
 
 use crate::wire::{INFINITE, Wire, config};
 
-const EIFEL: TcpEvent = TcpEvent::Undone(UndoCause::Timestamps);
-const DSACK: TcpEvent = TcpEvent::Undone(UndoCause::Dsack);
+const EIFEL: TransportEvent = TransportEvent::Undone(UndoCause::Timestamps);
+const DSACK: TransportEvent = TransportEvent::Undone(UndoCause::Dsack);
 
 fn open(change: impl FnOnce(&mut TcpConfig)) -> Wire {
     let config = config(|c| {
@@ -140,7 +140,7 @@ fn without_sack_an_undone_reduction_stays_undone_while_recovery_is_held() {
         "burst limit: nothing in flight + 3"
     );
     wire.ack(13);
-    assert_eq!(wire.count(TcpEvent::RecoveryLeft), 1);
+    assert_eq!(wire.count(TransportEvent::RecoveryLeft), 1);
     assert_eq!(wire.window(), (3, INFINITE, 3), "not up to ssthresh");
 }
 

@@ -6,7 +6,8 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use lasthop_core::{
-    Duration, Ecn, Flags, FlowId, Host, Instant, Observer, SackBlock, SackList, Segment, TcpEvent, Timestamps,
+    Duration, Ecn, Flags, FlowId, Host, Instant, Observer, SackBlock, SackList, Segment, Timestamps,
+    TransportEvent,
 };
 use lasthop_tcp::{CachedMetrics, Endpoint, Profile, TcpConfig, TickClock};
 
@@ -21,10 +22,10 @@ pub fn config(change: impl FnOnce(&mut TcpConfig)) -> TcpConfig {
 }
 
 #[derive(Debug, Default)]
-pub struct Log(pub Vec<TcpEvent>);
+pub struct Log(pub Vec<TransportEvent>);
 
 impl Observer for Log {
-    fn tcp(&mut self, _: Instant, _: FlowId, _: Host, event: TcpEvent) {
+    fn transport(&mut self, _: Instant, _: FlowId, _: Host, event: TransportEvent) {
         self.0.push(event);
     }
 }
@@ -197,8 +198,8 @@ impl Wire {
     }
 
     pub fn window(&self) -> Window {
-        let window = |event: &TcpEvent| match *event {
-            TcpEvent::Window { cwnd, ssthresh, in_flight } => Some((cwnd, ssthresh, in_flight)),
+        let window = |event: &TransportEvent| match *event {
+            TransportEvent::Window { cwnd, ssthresh, in_flight } => Some((cwnd, ssthresh, in_flight)),
             _ => None,
         };
         self.log.0.iter().rev().find_map(window).expect("a window was reported")
@@ -206,27 +207,27 @@ impl Wire {
 
     /// Timeout after the latest round-trip sample, in milliseconds.
     pub fn rto_millis(&self) -> u64 {
-        let rto = |event: &TcpEvent| match *event {
-            TcpEvent::RttSample { rto, .. } => Some(rto.as_nanos() / 1_000_000),
+        let rto = |event: &TransportEvent| match *event {
+            TransportEvent::RttSample { rto, .. } => Some(rto.as_nanos() / 1_000_000),
             _ => None,
         };
         self.log.0.iter().rev().find_map(rto).expect("a sample was taken")
     }
 
     pub fn rtt_samples(&self) -> Vec<u64> {
-        let rtt = |event: &TcpEvent| match *event {
-            TcpEvent::RttSample { rtt, .. } => Some(rtt.as_nanos() / 1_000_000),
+        let rtt = |event: &TransportEvent| match *event {
+            TransportEvent::RttSample { rtt, .. } => Some(rtt.as_nanos() / 1_000_000),
             _ => None,
         };
         self.log.0.iter().filter_map(rtt).collect()
     }
 
-    pub fn count(&self, event: TcpEvent) -> usize {
+    pub fn count(&self, event: TransportEvent) -> usize {
         self.log.0.iter().filter(|&&e| e == event).count()
     }
 
     pub fn recoveries(&self) -> usize {
-        self.log.0.iter().filter(|e| matches!(e, TcpEvent::RecoveryEntered { .. })).count()
+        self.log.0.iter().filter(|e| matches!(e, TransportEvent::RecoveryEntered { .. })).count()
     }
 }
 

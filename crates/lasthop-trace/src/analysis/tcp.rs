@@ -4,7 +4,7 @@ use super::copies::Copies;
 use super::{closed_if, rate};
 use crate::records::{FlowRecord, Outcome};
 use crate::samples::Samples;
-use lasthop_core::{Flags, Instant, PacketEvent, Segment, TcpEvent};
+use lasthop_core::{Flags, Instant, PacketEvent, Segment, TransportEvent};
 
 /// Stream offset of the first data byte: the SYN has 0, also where there was none.
 const FIRST_BYTE: u64 = 1;
@@ -122,28 +122,28 @@ impl TcpFlow {
     }
 
     /// Something happened inside the sender.
-    pub(super) fn event(&mut self, now: Instant, event: TcpEvent, record: &mut FlowRecord) {
+    pub(super) fn event(&mut self, now: Instant, event: TransportEvent, record: &mut FlowRecord) {
         match event {
-            TcpEvent::Timeout { seq, .. } => {
+            TransportEvent::Timeout { seq, .. } => {
                 record.timeouts += 1;
                 record.syn_timeouts += u64::from(seq == 0);
                 self.copies.timeout(now, seq);
             }
-            TcpEvent::TailLossProbe { .. } => {
+            TransportEvent::TailLossProbe { .. } => {
                 record.tail_loss_probes = record.tail_loss_probes.map(|probes| probes + 1);
             }
-            TcpEvent::RecoveryEntered { .. } => record.fast_retransmits += 1,
-            TcpEvent::Undone(_) => record.undone += 1,
-            TcpEvent::Window { cwnd, .. } => {
+            TransportEvent::RecoveryEntered { .. } => record.fast_retransmits += 1,
+            TransportEvent::Undone(_) => record.undone += 1,
+            TransportEvent::Window { cwnd, .. } => {
                 record.cwnd_max = record.cwnd_max.max(Some(u64::from(cwnd)));
             }
-            TcpEvent::RttSample { rtt, .. } => self.rtt.record(rtt),
-            TcpEvent::Closed => self.closed = Some(now),
-            TcpEvent::Aborted => self.aborted = Some(now),
-            TcpEvent::Established
-            | TcpEvent::RecoveryLeft
-            | TcpEvent::EcnReduction
-            | TcpEvent::Retransmitted { .. } => {}
+            TransportEvent::RttSample { rtt, .. } => self.rtt.record(rtt),
+            TransportEvent::Closed => self.closed = Some(now),
+            TransportEvent::Aborted => self.aborted = Some(now),
+            TransportEvent::Established
+            | TransportEvent::RecoveryLeft
+            | TransportEvent::EcnReduction
+            | TransportEvent::Retransmitted { .. } => {}
         }
     }
 

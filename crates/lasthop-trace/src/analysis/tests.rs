@@ -132,12 +132,12 @@ impl Trace {
         self.answer(at + 600, 0, Flags::SYN.with(Flags::ACK), &[]);
     }
 
-    fn tcp_event(&mut self, at: u64, event: TcpEvent) {
-        self.analysis.tcp(ms(at), self.flow, self.down.sender(), event);
+    fn tcp_event(&mut self, at: u64, event: TransportEvent) {
+        self.analysis.transport(ms(at), self.flow, self.down.sender(), event);
     }
 
     fn timeout(&mut self, at: u64, seq: u64) {
-        self.tcp_event(at, TcpEvent::Timeout { seq: 1 + seq, backoff: 1 });
+        self.tcp_event(at, TransportEvent::Timeout { seq: 1 + seq, backoff: 1 });
     }
 
     /// A whole transfer without loss: two segments of 536 bytes from `at`, FIN on the second,
@@ -153,7 +153,7 @@ impl Trace {
         self.delivered(at + 1700, &last);
         self.ack(at + 2000, 1073);
         self.answer(at + 2010, 1073, fin, &[]);
-        self.tcp_event(at + 2010, TcpEvent::Closed);
+        self.tcp_event(at + 2010, TransportEvent::Closed);
     }
 
     fn record(self) -> FlowRecord {

@@ -41,8 +41,8 @@ impl Run {
         self.overview.packet(Instant::from_nanos(ms * 1_000_000), event, packet);
     }
 
-    fn tcp(&mut self, ms: u64, event: TcpEvent) {
-        self.overview.tcp(Instant::from_nanos(ms * 1_000_000), FlowId(0), Host::Server, event);
+    fn tcp(&mut self, ms: u64, event: TransportEvent) {
+        self.overview.transport(Instant::from_nanos(ms * 1_000_000), FlowId(0), Host::Server, event);
     }
 
     /// Segment `number` of `flow` is sent, passes the queue and arrives, and its ACK too.
@@ -109,14 +109,17 @@ fn every_drop_timeout_retransmission_and_probe_stays() {
             let seq = 1 + number * u64::from(MSS);
             let again = Segment { seq, payload_bytes: MSS, flags: Flags::ACK, ..Segment::default() };
             let again = run.packet(0, Direction::Down, Body::Tcp(again));
-            run.tcp(10 * number + 4, TcpEvent::Timeout { seq, backoff: 1 });
-            run.tcp(10 * number + 4, TcpEvent::Retransmitted { seq, kind: RetransmissionKind::Timeout });
+            run.tcp(10 * number + 4, TransportEvent::Timeout { seq, backoff: 1 });
+            run.tcp(
+                10 * number + 4,
+                TransportEvent::Retransmitted { seq, kind: RetransmissionKind::Timeout },
+            );
             run.see(10 * number + 4, PacketEvent::Sent, &again);
             run.see(10 * number + 5, PacketEvent::Dropped(DropCause::QueueOverflow), &again);
         }
         if number % 100 == 70 {
             let probe = 1 + (number + 1) * u64::from(MSS);
-            run.tcp(10 * (number + 1), TcpEvent::TailLossProbe { seq: probe });
+            run.tcp(10 * (number + 1), TransportEvent::TailLossProbe { seq: probe });
         }
     }
     let tables = run.overview.finish();
@@ -144,10 +147,10 @@ fn a_drop_has_the_queue_that_it_found_and_a_timeout_the_rto() {
     run.see(9, PacketEvent::Enqueued(depth(7)), &lost);
     run.see(9, PacketEvent::Dropped(DropCause::QueueOverflow), &lost);
     let (rtt, rto) = (lasthop_core::Duration::from_millis(3), lasthop_core::Duration::from_millis(9));
-    run.tcp(9, TcpEvent::RttSample { rtt, rto });
-    run.tcp(9, TcpEvent::Window { cwnd: 5, ssthresh: 3, in_flight: 2 });
-    run.tcp(10, TcpEvent::Timeout { seq: 1, backoff: 1 });
-    run.tcp(11, TcpEvent::Undone(UndoCause::Dsack));
+    run.tcp(9, TransportEvent::RttSample { rtt, rto });
+    run.tcp(9, TransportEvent::Window { cwnd: 5, ssthresh: 3, in_flight: 2 });
+    run.tcp(10, TransportEvent::Timeout { seq: 1, backoff: 1 });
+    run.tcp(11, TransportEvent::Undone(UndoCause::Dsack));
     let tables = run.overview.finish();
     let at = texts(&tables.packets, "event").iter().position(|event| event == "dropped-queue").unwrap();
     assert_eq!(numbers(&tables.packets, "queue_packets")[at], Some(7));

@@ -1,11 +1,11 @@
 use super::*;
 
 #[derive(Default)]
-struct Log(Vec<TcpEvent>);
+struct Log(Vec<TransportEvent>);
 
 impl Observer for Log {
-    fn tcp(&mut self, _now: Instant, _flow: FlowId, _host: Host, event: TcpEvent) {
-        if !matches!(event, TcpEvent::Window { .. }) {
+    fn transport(&mut self, _now: Instant, _flow: FlowId, _host: Host, event: TransportEvent) {
+        if !matches!(event, TransportEvent::Window { .. }) {
             self.0.push(event);
         }
     }
@@ -27,7 +27,7 @@ const OPEN: TcpInfo = TcpInfo {
 };
 
 /// The events of these answers of the kernel, after that of a connection which has just opened.
-fn events(answers: &[TcpInfo]) -> Vec<TcpEvent> {
+fn events(answers: &[TcpInfo]) -> Vec<TransportEvent> {
     let (mut sender, mut log) = (sender(), Log::default());
     for info in std::iter::once(&OPEN).chain(answers) {
         sender.arrived(Instant::ZERO, *info, || false, &mut log);
@@ -42,7 +42,7 @@ fn opening_is_told_with_the_first_sample() {
     let rto = Duration::from_micros(1_800_000);
     assert_eq!(
         log.0,
-        [TcpEvent::Established, TcpEvent::RttSample { rtt: Duration::from_micros(600_000), rto }]
+        [TransportEvent::Established, TransportEvent::RttSample { rtt: Duration::from_micros(600_000), rto }]
     );
 }
 
@@ -51,14 +51,17 @@ fn a_fast_recovery_begins_and_ends() {
     let recovery = TcpInfo { ca_state: CA_RECOVERY, ssthresh: 5, cwnd: 5, ..OPEN };
     assert_eq!(
         events(&[recovery, recovery, TcpInfo { ca_state: 0, ..recovery }]),
-        [TcpEvent::RecoveryEntered { recovery_point: 0 }, TcpEvent::RecoveryLeft]
+        [TransportEvent::RecoveryEntered { recovery_point: 0 }, TransportEvent::RecoveryLeft]
     );
 }
 
 #[test]
 fn a_threshold_that_rises_again_was_lowered_in_error() {
     let loss = TcpInfo { ca_state: CA_LOSS, ssthresh: 5, cwnd: 1, ..OPEN };
-    assert_eq!(events(&[loss, OPEN]), [TcpEvent::Undone(UndoCause::FRto), TcpEvent::RecoveryLeft]);
+    assert_eq!(
+        events(&[loss, OPEN]),
+        [TransportEvent::Undone(UndoCause::FRto), TransportEvent::RecoveryLeft]
+    );
 }
 
 #[test]
@@ -69,8 +72,8 @@ fn an_expired_timer_is_told_before_its_segment() {
     sender.sends_again(Instant::ZERO, 7, loss, &mut log);
     sender.sends_again(Instant::ZERO, 9, loss, &mut log);
     sender.sends_again(Instant::ZERO, 7, TcpInfo { retransmits: 2, ..loss }, &mut log);
-    let again = |seq| TcpEvent::Retransmitted { seq, kind: RetransmissionKind::Timeout };
-    let timeout = |backoff| TcpEvent::Timeout { seq: 7, backoff };
+    let again = |seq| TransportEvent::Retransmitted { seq, kind: RetransmissionKind::Timeout };
+    let timeout = |backoff| TransportEvent::Timeout { seq: 7, backoff };
     assert_eq!(log.0[2..], [timeout(1), again(7), again(9), timeout(2), again(7)]);
 }
 
@@ -82,8 +85,8 @@ fn a_tail_loss_probe_is_no_timeout() {
     assert_eq!(
         log.0[2..],
         [
-            TcpEvent::TailLossProbe { seq: 7 },
-            TcpEvent::Retransmitted { seq: 7, kind: RetransmissionKind::Probe },
+            TransportEvent::TailLossProbe { seq: 7 },
+            TransportEvent::Retransmitted { seq: 7, kind: RetransmissionKind::Probe },
         ]
     );
 }
@@ -91,7 +94,7 @@ fn a_tail_loss_probe_is_no_timeout() {
 #[test]
 fn a_closed_connection_tells_so_once() {
     let closed = TcpInfo { state: CLOSED, ..TcpInfo::default() };
-    assert_eq!(events(&[closed, closed]), [TcpEvent::Closed]);
+    assert_eq!(events(&[closed, closed]), [TransportEvent::Closed]);
 }
 
 #[test]

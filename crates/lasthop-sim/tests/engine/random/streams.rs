@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lasthop_core::{
     Direction, DropCause, Flags, FlowId, FlowInfo, Host, Instant, Observer, Packet, PacketEvent, QueueSize,
-    Segment, TcpEvent,
+    Segment, TransportEvent,
 };
 use lasthop_link::PathConfig;
 use lasthop_scenario::Scenario;
@@ -30,7 +30,7 @@ struct Stream {
     /// Next byte that was never sent.
     sent: u64,
     /// How the receiving endpoint ended.
-    receiver_end: Option<TcpEvent>,
+    receiver_end: Option<TransportEvent>,
 }
 
 impl Streams {
@@ -57,7 +57,7 @@ impl Streams {
     }
 
     /// How the receiving endpoint ended: closed or aborted.
-    pub fn receiver_end(&self, flow: usize) -> Option<TcpEvent> {
+    pub fn receiver_end(&self, flow: usize) -> Option<TransportEvent> {
         self.flows[flow].receiver_end
     }
 
@@ -113,13 +113,13 @@ impl Observer for Streams {
         }
     }
 
-    fn tcp(&mut self, _now: Instant, flow: FlowId, host: Host, event: TcpEvent) {
+    fn transport(&mut self, _now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
         let stream = &mut self.flows[flow.0 as usize];
-        if event == TcpEvent::Established && stream.sent == 0 {
+        if event == TransportEvent::Established && stream.sent == 0 {
             // Open without a handshake: as if the SYN had come and gone.
             (stream.sent, stream.next) = (1, 1);
         }
-        if host == Host::Client && matches!(event, TcpEvent::Closed | TcpEvent::Aborted) {
+        if host == Host::Client && matches!(event, TransportEvent::Closed | TransportEvent::Aborted) {
             stream.receiver_end = Some(event);
         }
     }

@@ -86,7 +86,7 @@ fn a_page_load_with_a_lost_connection_is_aborted_and_has_no_response_time() {
     trace.on(1).browser_sends(500, Flags::SYN, 0);
     for host in [Host::Server, Host::Client] {
         let flow = trace.flow;
-        trace.analysis.tcp(ms(9000), flow, host, TcpEvent::Aborted);
+        trace.analysis.transport(ms(9000), flow, host, TransportEvent::Aborted);
     }
     let record = trace.page_record();
     assert_eq!((record.outcome, record.response_time_s), (Outcome::Aborted, None));
@@ -99,7 +99,7 @@ fn a_connection_given_up_after_everything_arrived_does_no_harm() {
     trace.on(0).fetched(0, 100, 1000, 1400);
     trace.on(1).fetched(1, 500, 1800, 2100);
     let flow = trace.flow;
-    trace.analysis.tcp(ms(90_000), flow, Host::Client, TcpEvent::Aborted);
+    trace.analysis.transport(ms(90_000), flow, Host::Client, TransportEvent::Aborted);
     let record = trace.page_record();
     assert_eq!((record.outcome, record.response_time_s), (Outcome::Closed, Some(2.0)));
     assert_eq!(record.connections_aborted, 1);

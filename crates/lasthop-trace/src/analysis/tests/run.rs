@@ -67,7 +67,7 @@ fn an_aborted_flow_has_a_throughput_and_leaves_the_fairness_open() {
     let first = trace.sent(5600, 0, MSS);
     trace.delivered(6000, &first);
     trace.ack(6400, 536);
-    trace.tcp_event(9000, TcpEvent::Aborted);
+    trace.tcp_event(9000, TransportEvent::Aborted);
     let Records { flows, run, .. } = trace.records();
     assert_eq!((flows[1].throughput_Bps, run.fairness_jain), (Some(536.0 / 4.0), None));
 }

@@ -28,9 +28,9 @@ fn the_data_direction_is_that_of_the_announced_sender() {
 fn events_of_the_receivers_endpoint_are_not_the_senders() {
     let mut trace = Trace::tcp();
     trace.handshake(0);
-    let (flow, timeout) = (trace.flow, TcpEvent::Timeout { seq: 0, backoff: 1 });
-    trace.analysis.tcp(ms(700), flow, Host::Client, timeout);
-    trace.analysis.tcp(ms(800), flow, Host::Client, TcpEvent::Closed);
+    let (flow, timeout) = (trace.flow, TransportEvent::Timeout { seq: 0, backoff: 1 });
+    trace.analysis.transport(ms(700), flow, Host::Client, timeout);
+    trace.analysis.transport(ms(800), flow, Host::Client, TransportEvent::Closed);
     let record = trace.record();
     assert_eq!((record.timeouts, record.outcome), (0, Outcome::Unfinished));
 }
@@ -271,14 +271,14 @@ fn sender_events_are_counted_and_sampled() {
     trace.handshake(0);
     for rtt in [800, 600, 1000] {
         let (rtt, rto) = (Duration::from_millis(rtt), Duration::from_secs(3));
-        trace.tcp_event(1000, TcpEvent::RttSample { rtt, rto });
+        trace.tcp_event(1000, TransportEvent::RttSample { rtt, rto });
     }
     for cwnd in [2, 9, 4] {
-        trace.tcp_event(1100, TcpEvent::Window { cwnd, ssthresh: u32::MAX, in_flight: 1 });
+        trace.tcp_event(1100, TransportEvent::Window { cwnd, ssthresh: u32::MAX, in_flight: 1 });
     }
-    trace.tcp_event(1200, TcpEvent::RecoveryEntered { recovery_point: 537 });
-    trace.tcp_event(1300, TcpEvent::Undone(lasthop_core::UndoCause::Timestamps));
-    trace.tcp_event(1400, TcpEvent::Aborted);
+    trace.tcp_event(1200, TransportEvent::RecoveryEntered { recovery_point: 537 });
+    trace.tcp_event(1300, TransportEvent::Undone(lasthop_core::UndoCause::Timestamps));
+    trace.tcp_event(1400, TransportEvent::Aborted);
     let record = trace.record();
     assert_eq!((record.rtt_min_s, record.rtt_median_s), (Some(0.6), Some(0.8)));
     assert_eq!((record.rtt_p95_s, record.rtt_max_s), (Some(0.98), Some(1.0)));
@@ -309,9 +309,9 @@ fn an_ack_with_data_ends_a_row_of_duplicates() {
 fn tail_loss_probes_are_counted_apart_from_recoveries() {
     let mut trace = Trace::tcp();
     trace.handshake(0);
-    trace.tcp_event(700, TcpEvent::TailLossProbe { seq: 1 });
+    trace.tcp_event(700, TransportEvent::TailLossProbe { seq: 1 });
     let kind = lasthop_core::RetransmissionKind::Probe;
-    trace.tcp_event(700, TcpEvent::Retransmitted { seq: 1, kind });
+    trace.tcp_event(700, TransportEvent::Retransmitted { seq: 1, kind });
     let record = trace.record();
     assert_eq!((record.tail_loss_probes, record.fast_retransmits, record.timeouts), (Some(1), 0, 0));
 }

@@ -1,0 +1,212 @@
+//! What happens to packets and inside transports: the one list of kinds of events, with what each is called in traces,
+//! pictures and stories.
+
+use crate::{DropCause, PacketEvent, RetransmissionKind, TransportEvent, UndoCause};
+
+/// What a kind of event is told as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventRole {
+    /// Something happened to a packet.
+    Packet,
+    /// Something happened inside a transport.
+    Transport,
+    /// A transport sent something again; the name says why, behind `retransmitted-`.
+    Retransmission,
+    /// A transport took a reduction back; the name says which evidence it had, behind `undone-`.
+    Undo,
+}
+
+impl EventRole {
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Packet => "packet",
+            Self::Transport => "transport",
+            Self::Retransmission => "retransmission",
+            Self::Undo => "undo",
+        }
+    }
+}
+
+/// What is to be known of a kind of event.
+#[derive(Clone, Copy, Debug)]
+pub struct EventLabels {
+    /// What it is called in traces.
+    pub name: &'static str,
+    /// What it is told as.
+    pub role: EventRole,
+    /// What stands in legends.
+    pub label: &'static str,
+    /// How a story tells it.
+    pub words: &'static str,
+    /// Its symbol in pictures, by plotly's name; empty if it has none.
+    pub symbol: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+macro_rules! kinds {
+    ($(#[$meta:meta])* $name:ident: $($(#[doc = $doc:literal])+
+        $kind:ident = $text:literal ($role:ident): $label:literal, $words:literal, $symbol:literal;
+    )*) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[doc = $doc])+ $kind,)*
+        }
+
+        impl $name {
+            /// Of every kind, in the order of the kinds.
+            pub const LABELS: &'static [EventLabels] = &[$(
+                EventLabels {
+                    name: $text,
+                    role: EventRole::$role,
+                    label: $label,
+                    words: $words,
+                    symbol: $symbol,
+                    doc: concat!($($doc),+).trim_ascii(),
+                },
+            )*];
+
+            /// What is to be known of it.
+            pub const fn labels(self) -> &'static EventLabels {
+                &Self::LABELS[self as usize]
+            }
+        }
+    };
+}
+
+kinds! {
+    /// What may happen to a packet, apart from its loss.
+    PacketStep:
+    /// The sending host sent it.
+    Sent = "sent" (Packet): "segment sent", "sent", "square";
+    /// The router marked it.
+    Marked = "marked" (Packet): "ECN mark", "marked by the router (congestion experienced)", "circle-open";
+    /// It entered the router queue.
+    Enqueued = "enqueued" (Packet): "entered the router queue", "taken into the router queue", "";
+    /// It left the router queue.
+    Dequeued = "dequeued" (Packet): "left the router queue", "handed to the link", "";
+    /// A try over the link failed.
+    LinkRetry = "link-retry" (Packet): "failed try over the link", "tried in vain over the link", "";
+    /// The receiving host got it.
+    Delivered = "delivered" (Packet): "segment arrived", "arrived", "circle";
+}
+
+kinds! {
+    /// What may happen inside a transport.
+    TransportKind:
+    /// The handshake is complete.
+    Established = "established" (Transport): "connection established", "established", "";
+    /// The retransmission timer expired.
+    Timeout = "timeout" (Transport): "timer expired", "the retransmission timer expired", "circle-open";
+    /// A tail loss probe was sent.
+    TailLossProbe = "tail-loss-probe" (Transport):
+        "tail loss probe with new data", "a probe was sent to bring an ACK", "diamond";
+    /// Fast recovery began.
+    RecoveryEntered = "recovery-entered" (Transport): "fast recovery", "fast recovery began", "";
+    /// Recovery is over.
+    RecoveryLeft = "recovery-left" (Transport): "end of recovery", "recovery ended", "";
+    /// The window was reduced because of an ECN echo.
+    EcnReduction = "ecn-reduction" (Transport): "reduction by ECN", "an ECN echo reduced the window", "";
+    /// A reduction was undone because of timestamps.
+    UndoneTimestamps = "undone-timestamps" (Undo): "reduction undone",
+        "an echoed timestamp older than the first retransmission (Eifel detection, RFC 3522)", "star-open";
+    /// A reduction was undone because of D-SACK.
+    UndoneDsack = "undone-dsack" (Undo): "reduction undone",
+        "D-SACK blocks for every retransmission of the episode (RFC 2883, RFC 3708)", "star-open";
+    /// A reduction was undone because of F-RTO.
+    UndoneFRto = "undone-frto" (Undo): "reduction undone",
+        "F-RTO: two ACKs advanced the window after the timeout (RFC 4138)", "star-open";
+    /// A segment was sent again in fast recovery.
+    RetransmittedFast = "retransmitted-fast" (Retransmission):
+        "fast retransmission", "sent again in fast recovery", "triangle-up";
+    /// A segment was sent again after a timeout.
+    RetransmittedTimeout = "retransmitted-timeout" (Retransmission):
+        "retransmission after timeout", "sent again after the timeout", "diamond";
+    /// A hole was filled because the window allowed.
+    RetransmittedForward = "retransmitted-forward" (Retransmission):
+        "forward retransmission", "sent again because the window allowed", "square";
+    /// The last segment was sent again as a tail loss probe.
+    RetransmittedProbe = "retransmitted-probe" (Retransmission):
+        "tail loss probe", "sent again to bring an ACK", "diamond-open";
+    /// The window changed.
+    Window = "window" (Transport): "window", "the window changed", "";
+    /// A round-trip time was measured.
+    RttSample = "rtt-sample" (Transport): "RTT", "a round-trip time was measured", "circle";
+    /// The connection is closed.
+    Closed = "closed" (Transport): "connection closed", "closed", "";
+    /// The connection was given up.
+    Aborted = "aborted" (Transport): "connection given up", "given up", "";
+}
+
+/// A packet event without its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketKind {
+    /// It goes on.
+    Step(PacketStep),
+    /// It was lost.
+    Dropped(DropCause),
+}
+
+impl PacketKind {
+    /// What it is called in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Step(step) => step.labels().name,
+            Self::Dropped(cause) => cause.labels().event,
+        }
+    }
+
+    /// Another number for every kind.
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::Step(step) => step as u32,
+            Self::Dropped(cause) => PacketStep::LABELS.len() as u32 + cause as u32,
+        }
+    }
+}
+
+impl PacketEvent {
+    /// Its kind.
+    pub const fn kind(self) -> PacketKind {
+        PacketKind::Step(match self {
+            Self::Sent => PacketStep::Sent,
+            Self::Marked => PacketStep::Marked,
+            Self::Enqueued(_) => PacketStep::Enqueued,
+            Self::Dequeued(_) => PacketStep::Dequeued,
+            Self::LinkRetry => PacketStep::LinkRetry,
+            Self::Delivered => PacketStep::Delivered,
+            Self::Dropped(cause) => return PacketKind::Dropped(cause),
+        })
+    }
+}
+
+impl TransportEvent {
+    /// Its kind.
+    pub const fn kind(self) -> TransportKind {
+        match self {
+            Self::Established => TransportKind::Established,
+            Self::Timeout { .. } => TransportKind::Timeout,
+            Self::TailLossProbe { .. } => TransportKind::TailLossProbe,
+            Self::RecoveryEntered { .. } => TransportKind::RecoveryEntered,
+            Self::RecoveryLeft => TransportKind::RecoveryLeft,
+            Self::EcnReduction => TransportKind::EcnReduction,
+            Self::Undone(UndoCause::Timestamps) => TransportKind::UndoneTimestamps,
+            Self::Undone(UndoCause::Dsack) => TransportKind::UndoneDsack,
+            Self::Undone(UndoCause::FRto) => TransportKind::UndoneFRto,
+            Self::Retransmitted { kind: RetransmissionKind::Fast, .. } => TransportKind::RetransmittedFast,
+            Self::Retransmitted { kind: RetransmissionKind::Timeout, .. } => {
+                TransportKind::RetransmittedTimeout
+            }
+            Self::Retransmitted { kind: RetransmissionKind::Forward, .. } => {
+                TransportKind::RetransmittedForward
+            }
+            Self::Retransmitted { kind: RetransmissionKind::Probe, .. } => TransportKind::RetransmittedProbe,
+            Self::Window { .. } => TransportKind::Window,
+            Self::RttSample { .. } => TransportKind::RttSample,
+            Self::Closed => TransportKind::Closed,
+            Self::Aborted => TransportKind::Aborted,
+        }
+    }
+}
