@@ -52,6 +52,7 @@ def _figures(thing: Timed, results: Results) -> Iterator[tuple[str, Figure]]:
         compared = next(reversed(results.factors), None)
     column = factor_column(compared) if compared else _ALL
     rows = thing.rows if compared else thing.rows.with_columns(pl.lit("").alias(_ALL))
+    rows = rows.select(column, *(name for name in names if name != column), "role", thing.metric)
     others = telling(rows, (name for name in names if name != column), [column])
     panels_by = ["role"]
     if rows.select(*others, "role").unique().height <= _FEW_PANELS:
@@ -149,7 +150,7 @@ def _published(results: Results, thing: Timed) -> pl.DataFrame | None:
 
 def values_by_level(rows: pl.DataFrame, column: str, metric: str) -> dict[str, NDArray[np.float64]]:
     """Collect a metric's values by the level in `column`, replications in order, missing ones left out."""
-    kept = rows.filter(pl.col(metric).is_not_null())
+    kept = rows.select(column, metric).drop_nulls(metric)
     return {
         str(level): part[metric].cast(pl.Float64).to_numpy()
         for (level,), part in kept.partition_by(column, as_dict=True, maintain_order=True).items()
