@@ -6,9 +6,10 @@ use lasthop_core::{
     Bytes, Distribution, Duration, FlowId, FlowInfo, Instant, Observer, Packet, PacketEvent, Probability,
     QueueSize, Seed,
 };
+use lasthop_link::Discipline;
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{Profile, TcpConfig};
-use lasthop_trace::{Analysis, Conservation, Records};
+use lasthop_trace::{Analysis, Conservation, FlowRecord, Records};
 use lasthop_traffic::{Arrivals, FlowConfig, ShortFlowsConfig, ShortHosts};
 
 const SEED: Seed = Seed { study: 7, replication: 1 };
@@ -131,6 +132,22 @@ fn under_congestion_no_packet_and_no_byte_is_lost_track_of() {
         let lost: u64 = shorts.iter().map(|short| short.lost_packets).sum();
         assert!(lost > 0 && shorts.iter().all(|short| short.completed + 1 >= short.flows));
     }
+}
+
+#[test]
+fn what_codel_drops_of_short_flows_is_lost_too() {
+    let mut scenario = link(vec![short(300, one_by_one(Duration::from_millis(20)), &[10])], 100);
+    let path = scenario.down.as_mut().expect("a path");
+    path.link.send_buffer = Bytes(3000);
+    path.queue.discipline = Discipline::Codel;
+    (path.queue.target, path.queue.interval) =
+        (Some(Duration::from_millis(5)), Some(Duration::from_millis(100)));
+    let (analysis, end) = observe(&scenario, SEED, Analysis::of(&scenario).keep_every_flow());
+    let Records { shorts, flows, .. } = analysis.finish(end.time);
+    let sum = |field: fn(&FlowRecord) -> u64| flows.iter().map(field).sum::<u64>();
+    let aqm = sum(|flow| flow.data_drops_aqm);
+    assert!(aqm > 0);
+    assert_eq!(shorts[0].lost_packets, aqm + sum(|flow| flow.data_drops_queue + flow.data_drops_error));
 }
 
 /// Completion as a client sees it, without the analysis.

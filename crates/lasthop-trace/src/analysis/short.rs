@@ -40,6 +40,7 @@ impl Group {
         record.unnecessary_retransmissions += flow.unnecessary_retransmissions;
         record.lost_packets += flow.data_drops_queue
             + flow.data_drops_red
+            + flow.data_drops_aqm
             + flow.data_drops_epd
             + flow.data_drops_selective
             + flow.data_drops_error;
