@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lasthop.campaign.outcome import Outcome
     from lasthop.campaign.runner import Assignment, Ledger, Work
+    from lasthop.engines.engine import Outcome
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "two-flows.toml"
 CELL = "memory=none"

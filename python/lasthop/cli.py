@@ -15,7 +15,7 @@ import click
 
 from lasthop import _core
 from lasthop.campaign.campaign import Campaign
-from lasthop.campaign.plan import MODEL, Plan
+from lasthop.campaign.plan import Plan
 from lasthop.campaign.provenance import usable_cores
 from lasthop.campaign.runner import Threads
 from lasthop.cluster import check_cluster, job_script, opened
@@ -27,7 +27,6 @@ from lasthop.commands.metrics import metrics_command
 from lasthop.commands.options import (
     OneRunOptions,
     engine_option,
-    kernel_of,
     kernel_option,
     list_files,
     one_run_options,
@@ -45,7 +44,7 @@ from lasthop.commands.sensitivity import sensitivity_command
 from lasthop.commands.shell import shell_command
 from lasthop.commands.table_file import check_output, write_output
 from lasthop.commands.validate import validate_command
-from lasthop.engines.live.engine import LIVE
+from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError, InterruptedCampaignError, OutputError
 from lasthop.results.folder import TRACES, check_folder, empty, locked
 from lasthop.scenario.points import read_study
@@ -572,11 +571,10 @@ def _run(file: Path, options: RunOptions) -> None:
         seed=study.seed if options.seed is None else options.seed,
         replications=options.replications or study.replications if stopping is None else stopping.looks[-1],
         sets=options.sets,
-        engine=options.engine,
-        kernel=kernel_of(options.engine, options.kernel),
+        engine=ENGINES[options.engine].choose(options.kernel),
         until=() if stopping is None else [condition.text for condition in stopping.conditions],
     )
-    study.needs_engine(plan.engine, [cell.key for cell in plan.cells])
+    study.needs_engine(plan.engine.name, [cell.key for cell in plan.cells])
     if options.cluster is not None:
         check_cluster(options.cluster, engine=plan.engine, jobs=options.jobs, captures=options.pcap)
     if options.dry_run:
@@ -600,7 +598,7 @@ def _run(file: Path, options: RunOptions) -> None:
             campaign = Campaign(plan, out, snap_length, stopping)
             _simulate(campaign, options, say)
             _conclude(campaign, loaded, beside, say)
-        _judge_live(campaign)
+        _judge_lateness(campaign)
     except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
         raise
     except OSError as error:
@@ -640,7 +638,7 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
     if campaign.damaged:
         say(f"{campaign.damaged} runs in the store were damaged and have been run again.")
     if simulated.runs:
-        done = "simulated" if plan.engine == MODEL else "ran"
+        done = "ran" if plan.engine.real_tcp else "simulated"
         say(f"{done} {simulated.runs} {'run' if simulated.runs == 1 else 'runs'} in {simulated.wall_s:.2f} s")
     if (silent := campaign.silent()) is not None:
         say(silent)
@@ -670,10 +668,9 @@ def _outlook_lines(campaign: Campaign) -> Iterator[str]:
         )
 
 
-def _judge_live(campaign: Campaign) -> None:
-    """End with a code of its own if runs of the live engine are invalid."""
-    plan = campaign.plan
-    if plan.engine == LIVE and (late := campaign.late_runs()):
+def _judge_lateness(campaign: Campaign) -> None:
+    """End with a code of its own if runs were too late to be valid."""
+    if not campaign.plan.engine.repeatable and (late := campaign.late_runs()):
         click.echo(
             f"INVALID: in {late} of {campaign.runs} runs more than 0.1 % of the packets were over 1 ms late. The "
             "column 'valid' of runs.parquet marks them. Run again with fewer --jobs, or on a less busy machine.",

@@ -20,6 +20,7 @@ from lasthop.campaign.campaign import Campaign, Outlook
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Threads
 from lasthop.commands.progress import progress
+from lasthop.engines.live.engine import LiveEngine
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.results.folder import FLOWS, MANIFEST, RUNS, TRACES, empty, locked
 from lasthop.results.store import STORE, UNBORN
@@ -289,7 +290,7 @@ def test_results_of_another_engine_or_scenario_are_refused(
         scenario_file.write_text("single", encoding="utf-8")
         plan = make_plan(engine, scenario_file)
     else:
-        plan = dataclasses.replace(plan, engine="live")
+        plan = dataclasses.replace(plan, engine=LiveEngine())
     with pytest.raises(InputError, match=r"holds results of the (engine model|scenario small), not of .*--overwrite"):
         Campaign(plan, out)
     assert records(out) == before

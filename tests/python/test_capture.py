@@ -235,6 +235,7 @@ def test_a_failure_leaves_nothing(
         """A cell on a disk that is full."""
 
         key = levels = ""
+        sequential = False
         digest = ""
 
         def capture(self, _seed: int, _first: int, _number: int, target: tuple[str, str], _snap_length: int) -> None:

@@ -18,9 +18,9 @@ from lasthop.crosscheck.align import State, history, parting
 from lasthop.crosscheck.cause import Kind, cause, differences, steps
 from lasthop.crosscheck.compare import Distance, FlowComparison
 from lasthop.crosscheck.tell import tell_all
-from lasthop.engines.kernel.engine import KERNEL
+from lasthop.engines.engine import Recording
+from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
-from lasthop.engines.live.engine import LiveTrace
 
 ROOT = Path(__file__).resolve().parents[2]
 Main = Callable[..., int]
@@ -59,7 +59,7 @@ def test_a_history_is_what_the_sender_saw_and_did_in_the_order_of_events() -> No
         "event": ["window", "window", "recovery-entered"], "cwnd": [1, 2, None], "ssthresh": [None] * 3,
         "in_flight": [1, 2, None],
     }  # fmt: skip
-    states = history(LiveTrace(packets=packet, tcp=tcp, objects={}, flows={}, link_states={}, left_out={}), 0)
+    states = history(Recording(packets=packet, tcp=tcp, objects={}, flows={}, link_states={}, left_out={}), 0)
     assert [(s.ack, s.cwnd, s.sent, s.sack, s.happened) for s in states] == [
         (None, 1, [(1, 101)], "", []),
         (101, 2, [(101, 201)], "", []),
@@ -67,13 +67,13 @@ def test_a_history_is_what_the_sender_saw_and_did_in_the_order_of_events() -> No
     ]
 
 
-def run(events: list[tuple[int, str, int]], windows: Sequence[tuple[int, int]] = ()) -> LiveTrace:
+def run(events: list[tuple[int, str, int]], windows: Sequence[tuple[int, int]] = ()) -> Recording:
     """One flow: events of packets (ns, what, first byte; ACKs go up), then windows (ns, segments) by time."""
     rows = sorted([(ns, 0, event, seq) for ns, event, seq in events] + [(ns, 1, "window", c) for ns, c in windows])
     packets, tcp = [[(order, *row) for order, row in enumerate(rows) if row[1] == table] for table in (0, 1)]
     up = [event.endswith("up") for _, _, _, event, _ in packets]
     same = {"flow": 0, "serial": 0, "flags": 16, "payload_bytes": 100, "sack": "", "queue_packets": None}
-    return LiveTrace(
+    return Recording(
         packets={
             **{name: [value] * len(packets) for name, value in same.items()},
             "order": [row[0] for row in packets],
@@ -195,7 +195,7 @@ def test_timeouts_come_at_the_same_time_through_all_their_backoffs(tmp_path: Pat
 
     seen = []
     for replication in (1, 2):
-        model, guest = (timeouts(each, replication) for each in (plan, replace(plan, engine=KERNEL, kernel=kernel)))
+        model, guest = (timeouts(each, replication) for each in (plan, replace(plan, engine=KernelEngine(kernel))))
         assert len(model) > 5
         assert model == pytest.approx(guest, rel=0, abs=5_000)
         seen.append(model)

@@ -13,8 +13,8 @@ import pytest
 
 import fake_core
 from lasthop import _core
-from lasthop.campaign import plan
-from lasthop.engines.live.engine import LiveResults
+from lasthop.engines.hosts import HostResults
+from lasthop.engines.live.engine import LiveEngine
 
 Main = Callable[..., int]
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
@@ -82,13 +82,14 @@ def test_live_runs_that_are_too_late_have_an_exit_code(
 ) -> None:
     del engine
 
-    def late_cell(cell: fake_core.Cell, seed: int, first: int, count: int, **_: object) -> LiveResults:
+    def late_cell(own: LiveEngine, cell: fake_core.Cell, seed: int, first: int, count: int, **_: object) -> HostResults:
+        del own
         results = cell.run(seed, first, count)
         runs = results.runs | {"valid": [number != 1 for number in results.runs["replication"]]}
         facts = {"priority": "ordinary", "differences": []}
-        return LiveResults(results.flows, results.pages, results.shorts, runs, facts, None)
+        return HostResults(results.flows, results.pages, results.shorts, runs, facts, None)
 
-    monkeypatch.setattr(plan, "run_cell", late_cell)
+    monkeypatch.setattr(LiveEngine, "run_cell", late_cell)
     assert lasthop_main("run", scenario_file, "--engine", "live", "--quiet") == 3
     assert "INVALID: in 2 of 8 runs" in capsys.readouterr().err
     assert Path("results/small/report.html").is_file()

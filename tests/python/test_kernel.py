@@ -112,6 +112,15 @@ def test_workers_of_a_cluster_make_the_same_bytes_and_need_the_same_kernel(kerne
     )
 
 
+def test_the_workers_of_a_cluster_share_the_cells(kernel: Kernel, tmp_path: Path) -> None:
+    assert kernel
+    levels = "".join(f'[factor.seconds.{n}]\ntime_limit = "{n} s"\n' for n in range(20, 28))
+    file = scenario(tmp_path, DOWNLOAD, levels)
+    done = command("run", file, "--engine", "kernel", "--sets", 3, "--cluster", "local:2", "--out", tmp_path / "dask")
+    assert done.returncode == 0
+    assert len(re.findall(r"tcp://\S+: 1 thread, [1-9]\d* runs", done.stdout)) == 2
+
+
 def test_deliveries_are_punctual_to_the_microsecond_and_agree_with_the_model_on_a_link_without_tcp(
     kernel: Kernel, tmp_path: Path
 ) -> None:

@@ -10,9 +10,10 @@ import polars as pl
 import pytest
 
 from lasthop import _core
+from lasthop.engines.hosts import HostResults
 from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
-from lasthop.engines.live.engine import LiveResults, run_cell
+from lasthop.engines.live.engine import LiveEngine
 from lasthop.errors import InputError
 
 LASTHOP = Path(sys.executable).with_name("lasthop")
@@ -55,7 +56,7 @@ def scenario(folder: Path, *parts: str, control: str = "reno", **replaced: str) 
     return file
 
 
-def recorded(kernel: Kernel, file: Path, seed: int = 1) -> tuple[LiveResults, pl.DataFrame]:
+def recorded(kernel: Kernel, file: Path, seed: int = 1) -> tuple[HostResults, pl.DataFrame]:
     """Run the only cell once; return its records and its packets, in order."""
     results = KernelEngine(kernel).run_cell(_core.load(str(file)).cells[0], seed, 1, 1, record=1)
     assert results.trace is not None
@@ -162,4 +163,4 @@ def test_the_other_engines_refuse_it_and_say_who_has_it(kernel: Kernel, tmp_path
     with pytest.raises(_core.ScenarioError, match=r"router\.toml:8: `router\.implementation`.*--engine kernel"):
         cell.run(1, 1, 1)
     with pytest.raises(InputError, match="runs on the kernel engine only"):
-        run_cell(cell, 1, 1, 1)
+        LiveEngine().run_cell(cell, 1, 1, 1)

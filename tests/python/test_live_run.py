@@ -17,7 +17,8 @@ import polars as pl
 import pytest
 
 from lasthop import _core
-from lasthop.engines.live.engine import CaptureTarget, run_cell
+from lasthop.engines.engine import CaptureTarget
+from lasthop.engines.live.engine import LiveEngine
 from lasthop.errors import InputError
 from tools import IN_ORDER, require_tools, tool, tshark
 
@@ -110,7 +111,7 @@ def cell_of(folder: Path, flows: str, **replaced: str) -> _core.Cell:
 
 def test_a_download_and_a_stream_fare_as_in_the_model(tmp_path: Path) -> None:
     cell = cell_of(tmp_path, DOWNLOAD + STREAM, queue="200 packets")
-    live, model = run_cell(cell, 1, 1, 2), cell.run(1, 1, 2)
+    live, model = LiveEngine().run_cell(cell, 1, 1, 2), cell.run(1, 1, 2)
     assert list(live.flows) == list(model.flows)
     flows, expected = pl.DataFrame(live.flows), pl.DataFrame(model.flows)
     assert flows["flow"].to_list() == ["download", "stream"] * 2
@@ -128,7 +129,7 @@ def test_a_download_and_a_stream_fare_as_in_the_model(tmp_path: Path) -> None:
 
 
 def test_a_stream_keeps_its_pace(tmp_path: Path) -> None:
-    flows = pl.DataFrame(run_cell(cell_of(tmp_path, STREAM), 1, 1, 1).flows)
+    flows = pl.DataFrame(LiveEngine().run_cell(cell_of(tmp_path, STREAM), 1, 1, 1).flows)
     assert flows["sent_packets"].to_list() == [100]
     assert flows["elapsed_s"].to_list() == pytest.approx([0.99], abs=0.02)
     assert flows["spacing_mean_ms"].to_list() == pytest.approx([10], abs=0.2)
@@ -140,7 +141,7 @@ def test_a_link_changes_when_the_scenario_says_so(tmp_path: Path) -> None:
     file = tmp_path / "changed.toml"
     file.write_text(changed + STREAM)
     (cell,) = _core.load(str(file)).cells
-    for results in (cell.run(1, 1, 1), run_cell(cell, 1, 1, 1)):
+    for results in (cell.run(1, 1, 1), LiveEngine().run_cell(cell, 1, 1, 1)):
         flows = pl.DataFrame(results.flows)
         assert flows["received_packets"].to_list() == [100]
         # 10 ms between datagrams, and once 150 ms of delay more.
@@ -151,7 +152,7 @@ def test_real_tcp_crosses_an_atm_switch_and_every_packet_is_accounted_for(tmp_pa
     file = tmp_path / "atm.toml"
     file.write_text(ATM + STREAM, encoding="utf-8")
     (cell,) = _core.load(str(file)).cells
-    live, model = (results(cell, 1, 1, 1) for results in (run_cell, _core.Cell.run))
+    live, model = (results(cell, 1, 1, 1) for results in (LiveEngine().run_cell, _core.Cell.run))
     flows, expected = pl.DataFrame(live.flows), pl.DataFrame(model.flows)
     assert flows["flow"].to_list() == ["early", "late", "stream"]
     assert flows["outcome"].to_list() == ["closed"] * 3
@@ -169,7 +170,7 @@ def test_real_tcp_crosses_an_atm_switch_and_every_packet_is_accounted_for(tmp_pa
 
 def test_losses_are_seen_and_repaired(tmp_path: Path) -> None:
     cell = cell_of(tmp_path, DOWNLOAD, queue="4 packets", buffer="1152 B")
-    flows = pl.DataFrame(run_cell(cell, 1, 1, 3).flows)
+    flows = pl.DataFrame(LiveEngine().run_cell(cell, 1, 1, 3).flows)
     # The kernel is asked after each packet; on a busy machine a short recovery may fall between two answers.
     assert flows["fast_retransmits"].sum() + flows["timeouts"].sum() > 0
     row = flows.row(0, named=True)
@@ -194,7 +195,7 @@ def test_a_page_is_loaded_in_real_http(tmp_path: Path, page: str, server: str) -
     page = page.replace('"200 B"', '"250 B"')
     page = page.replace("\n[[flow]]", f'server = "{server}"\n\n[[flow]]')
     cell = cell_of(tmp_path, page, queue="200 packets")
-    live, model = run_cell(cell, 1, 1, 2), cell.run(1, 1, 2)
+    live, model = LiveEngine().run_cell(cell, 1, 1, 2), cell.run(1, 1, 2)
     for column in ("outcome", "objects", "objects_received", "connections"):
         assert live.pages[column] == model.pages[column], column
     assert live.pages["response_time_s"] == pytest.approx(model.pages["response_time_s"], rel=0.25)
@@ -209,7 +210,7 @@ def test_a_captured_page_shows_its_messages(tmp_path: Path) -> None:
     require_tools()
     cell, folder = cell_of(tmp_path, PIPELINED, queue="200 packets"), tmp_path / "captures"
     folder.mkdir()
-    run_cell(cell, 1, 3, 1, captures={3: CaptureTarget(folder, "a page", _core.SNAP_LENGTH)})
+    LiveEngine().run_cell(cell, 1, 3, 1, captures={3: CaptureTarget(folder, "a page", _core.SNAP_LENGTH)})
     for point in ("server", "client"):
         fields = ("http.request.method", "http.response.code", "http.content_length", "_ws.malformed")
         messages = tshark(folder / f"{point}.pcapng", fields, *IN_ORDER, "-Y", "http")
@@ -225,13 +226,13 @@ def test_a_page_too_small_for_real_messages_is_refused(tmp_path: Path) -> None:
         (('"200 B"\n', '"200 B"\nserver = "nginx"\n'), 'at least "224 B"'),
     ):
         with pytest.raises(InputError, match=text):
-            run_cell(cell_of(tmp_path, PAGE.replace("10 kB", "100 B").replace(*change)), 1, 1, 1)
+            LiveEngine().run_cell(cell_of(tmp_path, PAGE.replace("10 kB", "100 B").replace(*change)), 1, 1, 1)
 
 
 @pytest.mark.parametrize("algorithm", ["reno", "cubic"])
 def test_the_window_grows_as_the_scenario_says(tmp_path: Path, algorithm: str) -> None:
     cell = cell_of(tmp_path, f'congestion_control = "{algorithm}"\n' + DOWNLOAD, queue="4 packets", buffer="1152 B")
-    trace = run_cell(cell, 1, 1, 1, record=1).trace
+    trace = LiveEngine().run_cell(cell, 1, 1, 1, record=1).trace
     assert trace is not None
     windows = [
         (cwnd, ssthresh)
@@ -249,7 +250,7 @@ def test_hosts_remember_within_a_chain_only_if_asked(tmp_path: Path) -> None:
     for cached in ("true", "false"):
         flows_of = f"cached_metrics = {cached}\n" + DOWNLOAD
         cell = cell_of(tmp_path, flows_of, queue="4 packets", buffer="1152 B")
-        flows = run_cell(cell, 1, 1, 3).flows
+        flows = LiveEngine().run_cell(cell, 1, 1, 3).flows
         assert flows["outcome"] == ["closed"] * 3
         losses[cached] = flows["data_drops_queue"]
     assert losses["false"][0] == pytest.approx(losses["true"][0], abs=4)
@@ -258,7 +259,7 @@ def test_hosts_remember_within_a_chain_only_if_asked(tmp_path: Path) -> None:
 
 def test_a_run_ends_at_its_time_limit(tmp_path: Path) -> None:
     cell = cell_of(tmp_path, DOWNLOAD.replace("100 kB", "10000 kB"))
-    flows = run_cell(cell, 1, 1, 1).flows
+    flows = LiveEngine().run_cell(cell, 1, 1, 1).flows
     assert flows["outcome"] == ["unfinished"]
 
 
@@ -357,7 +358,7 @@ def test_a_live_run_is_captured_like_one_of_the_model(tmp_path: Path, lasthop_ma
 def test_a_live_run_is_recorded_event_by_event(tmp_path: Path, cached: bool) -> None:
     memory = f"cached_metrics = {str(cached).lower()}\n"
     cell = cell_of(tmp_path, memory + DOWNLOAD, queue="4 packets", buffer="1152 B")
-    results = run_cell(cell, 1, 1, 2, record=2)
+    results = LiveEngine().run_cell(cell, 1, 1, 2, record=2)
     trace = results.trace
     assert trace is not None
     packets, model = pl.DataFrame(trace.packets), cell.trace(1, 1, 2)
@@ -372,7 +373,7 @@ def test_a_live_run_is_recorded_event_by_event(tmp_path: Path, cached: bool) -> 
     assert row["data_drops_queue"] > 0 or cached, "what the first of a chain has cached may spare the second its losses"
     assert trace.tcp["event"].count("window") > 10
     assert trace.tcp["event"].count("recovery-entered") == row["fast_retransmits"]
-    assert run_cell(cell, 1, 1, 1).trace is None
+    assert LiveEngine().run_cell(cell, 1, 1, 1).trace is None
 
 
 def test_a_live_run_is_explained_drawn_and_traced(

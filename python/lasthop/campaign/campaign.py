@@ -24,11 +24,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop import _core
-from lasthop.campaign.outcome import Outcome, outcome_of
-from lasthop.campaign.plan import FORMAT, MODEL, ChosenRun, Plan, Unit
+from lasthop.campaign.plan import FORMAT, ChosenRun, Plan, Unit
 from lasthop.campaign.provenance import host_facts
 from lasthop.campaign.runner import Assignment, Ledger, Place, Work
-from lasthop.engines.live.engine import CaptureTarget, LiveResults
+from lasthop.engines.engine import CaptureTarget, Outcome
 from lasthop.errors import InputError, InterruptedCampaignError, PlaceLostError
 from lasthop.metrics.dictionary import dictionary
 from lasthop.results.atomic import replace_atomically
@@ -121,7 +120,7 @@ class Campaign:
         digests = [cell.digest for cell in plan.cells]
         self._sources = [
             plan.source(
-                digests[unit.cell], plan.first(unit.set_number) if plan.chained(plan.cells[unit.cell]) else None
+                digests[unit.cell], plan.first(unit.set_number) if plan.engine.chained(plan.cells[unit.cell]) else None
             )
             for unit in self.units
         ]
@@ -161,7 +160,7 @@ class Campaign:
                 f"{self.out} holds results of {_version_text(found)}, and this is {_version_text(wanted)}; nothing was "
                 f"changed. Results of different versions are never mixed. {remedy}"
             )
-        for key in ("scenario", "engine", "kernel"):
+        for key in ("scenario", "engine", *self.plan.engine.identity):
             if found.get(key) != wanted.get(key):
                 raise InputError(
                     f"{self.out} holds results of the {key} {found.get(key)}, not of {wanted.get(key)}; nothing was "
@@ -271,7 +270,7 @@ class Campaign:
             if self.snap_length is None and (source, first) in asked:
                 continue
             asked.add((source, first))
-            chained = self.plan.chained(self.plan.cells[unit.cell])
+            chained = self.plan.engine.chained(self.plan.cells[unit.cell])
             count = int(self.counts[row])
             missing = unrecorded[row, :count], uncaptured[row, :count]
             work += _stretches(unit, source, first, missing, chained=chained)
@@ -280,7 +279,7 @@ class Campaign:
     def outlook(self) -> Outlook:
         """Return what is there and what is missing."""
         there = (self.counts if self.complete else (self._owners() >= 0).sum(axis=1)).tolist()
-        chained = [self.plan.chained(self.plan.cells[unit.cell]) for unit in self.units]
+        chained = [self.plan.engine.chained(self.plan.cells[unit.cell]) for unit in self.units]
         again = sum(own for own, count, chain in zip(there, self.counts, chained, strict=True) if chain and own < count)
         asked = {
             (source, self.plan.first(unit.set_number)): own
@@ -301,8 +300,8 @@ class Campaign:
         if self._manifest is not None and self.complete:
             return self._manifest
         host = host_facts()
-        if (kernel := self.plan.kernel) is not None:
-            host["guest"] = f"Linux {kernel.info.version} (User-Mode Linux)"
+        if (guest := self.plan.engine.guest) is not None:
+            host["guest"] = guest
         assumed = for_manifest(self.plan.study, self.plan.cells)
         space = space_for_manifest(self.plan.study, self.plan.cells, factor_column)
         return {"identity": self.plan.identity(), "assumed": assumed, **space, "host": host}
@@ -374,15 +373,15 @@ class Campaign:
 
     def _run_work(self, store: Store, work: Work) -> Outcome:
         with self._capturing(store, work) as captures:
-            results = self._run_engine(work, captures)
-        return outcome_of(results)
+            cell = self.plan.cells[work.unit.cell]
+            return self.plan.engine.run(cell, self.plan.seed, work.first, work.count, captures)
 
     def live_differences(self) -> list[Difference]:
         """Return what the scenario asks of TCP and Linux did otherwise; nothing for the model."""
         return differences_of(self.manifest)
 
     def late_runs(self) -> int:
-        """Return how many runs of the live engine were too late to be valid."""
+        """Return how many runs were too late to be valid."""
         return int(scan_rows(self.out / RUNS).select((~pl.col("valid")).sum()).collect().item())
 
     @contextmanager
@@ -412,16 +411,6 @@ class Campaign:
             for target in targets.values():
                 shutil.rmtree(target.folder, ignore_errors=True)
             raise
-
-    def _run_engine(self, work: Work, captures: Mapping[int, CaptureTarget]) -> _core.Results | LiveResults:
-        """Run some work, and capture the replications with a number in `captures`: all of it or none."""
-        cell, seed = self.plan.cells[work.unit.cell], self.plan.seed
-        if self.plan.engine != MODEL:
-            return self.plan.run_cell(cell, seed, work.first, work.count, captures=captures)
-        if not captures:
-            return cell.run(seed, work.first, work.count)
-        targets = [(str(target.folder), target.comment) for target in captures.values()]
-        return cell.run(seed, work.first, work.count, targets, self.snap_length or _core.SNAP_LENGTH)
 
     def _merge(self, store: Store) -> None:
         """Make the records of the plan from the store."""

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from lasthop import _core
-from lasthop.engines.kernel.engine import KERNEL, KernelEngine
-from lasthop.engines.kernel.store import Kernel
-from lasthop.engines.live.engine import CaptureTarget, LiveResults, LiveTrace, run_cell
+from lasthop.engines.engine import CaptureTarget, Engine, Trace
+from lasthop.engines.model.engine import ModelEngine
 from lasthop.errors import InputError
 
 FORMAT = 3
-MODEL = "model"
-Trace: TypeAlias = _core.Trace | LiveTrace
-"""Every event of a run, on whichever engine."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +26,9 @@ class Plan:
     seed: int
     replications: int
     sets: int = 1
-    engine: str = MODEL
-    kernel: Kernel | None = None
-    """What the kernel engine runs on."""
+    engine: Engine = field(default_factory=ModelEngine)
     until: Sequence[str] = ()
     """Conditions that end a cell; then `replications` is the most that it gets."""
-
-    @functools.cached_property
-    def run_cell(self) -> Callable[..., LiveResults]:
-        """What runs replications with a real TCP, called as `lasthop.live.engine.run_cell`."""
-        return run_cell if self.kernel is None else KernelEngine(self.kernel).run_cell
 
     @property
     def runs(self) -> int:
@@ -51,32 +39,28 @@ class Plan:
         """Return the first replication number of a set; sets count from 1."""
         return (set_number - 1) * self.replications + 1
 
-    def chained(self, cell: _core.Cell) -> bool:
-        """Whether a replication depends on those before it: cached metrics, or what a guest kernel has drawn."""
-        return cell.sequential or self.engine == KERNEL
-
     def version(self) -> dict[str, Any]:
         """Return what the rules are known by; results of different rules are never mixed."""
         return {"format": FORMAT, "lasthop_version": _core.VERSION, "lasthop_rules": _core.RULES}
 
     def source(self, digest: str, start: int | None) -> str:
         """Return what decides the results of a cell's replications, in short; `start` is where their chain starts."""
-        kernel = None if self.kernel is None else self.kernel.digest
-        parts = [*self.version().values(), self.engine, kernel, digest, self.seed, start]
+        own = self.engine.identity.values() or [None]
+        parts = [*self.version().values(), self.engine.name, *own, digest, self.seed, start]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def identity(self) -> dict[str, Any]:
         """Return everything that decides the results. Two campaigns with equal identity have equal records.
 
-        On the live engine the machine and chance decide, too.
+        Unless the engine is repeatable, the machine and chance decide, too.
         """
         return {
             **self.version(),
             "lasthop_commit": _core.COMMIT,
             "scenario": self.study.name,
             "scenario_digest": self.study.digest,
-            "engine": self.engine,
-            **({} if self.kernel is None else {"kernel": self.kernel.digest}),
+            "engine": self.engine.name,
+            **self.engine.identity,
             "seed": self.seed,
             "replications": self.replications,
             "sets": self.sets,
@@ -120,42 +104,27 @@ class ChosenRun:
 
     def trace(self) -> Trace:
         """Run it and record every event."""
-        if self.plan.engine == MODEL:
-            return self.cell.trace(self.plan.seed, self.first, self.number)
-        first, count = self._chain()
-        trace = self.plan.run_cell(self.cell, self.plan.seed, first, count, record=self.number).trace
-        assert trace is not None
-        return trace
+        return self.plan.engine.trace(self.cell, self.plan.seed, self._start, self.number)
 
     def overview(self, start_s: float | None = None, stop_s: float | None = None) -> Trace:
         """Run it and keep what pictures show, in bounded memory; the most detail lies between two times, if given."""
-        span = (round((start_s or 0.0) * 1e9), 2**64 - 1 if stop_s is None else round(stop_s * 1e9))
-        if self.plan.engine == MODEL:
-            return self.cell.overview(self.plan.seed, self.first, self.number, *span)
-        first, count = self._chain()
-        results = self.plan.run_cell(self.cell, self.plan.seed, first, count, record=self.number, overview=span)
-        assert results.trace is not None
-        return results.trace
+        span_ns = (round((start_s or 0.0) * 1e9), 2**64 - 1 if stop_s is None else round(stop_s * 1e9))
+        return self.plan.engine.overview(self.cell, self.plan.seed, self._start, self.number, span_ns)
 
     def capture(self, folder: Path, snap_length: int) -> None:
         """Run it and write its packets into `folder`, which exists."""
-        if self.plan.engine == MODEL:
-            target = (str(folder), self.provenance())
-            return self.cell.capture(self.plan.seed, self.first, self.number, target, snap_length)
-        first, count = self._chain()
-        captures = {self.number: CaptureTarget(folder, self.provenance(), snap_length)}
-        self.plan.run_cell(self.cell, self.plan.seed, first, count, captures=captures)
-        return None
+        target = CaptureTarget(folder, self.provenance(), snap_length)
+        self.plan.engine.capture(self.cell, self.plan.seed, self._start, self.number, target)
 
-    def _chain(self) -> tuple[int, int]:
-        """Return the first replication that has to be run for this one, and how many in all."""
-        first = self.first if self.plan.chained(self.cell) else self.number
-        return first, self.number - first + 1
+    @property
+    def _start(self) -> int:
+        """The first replication that has to be run for this one."""
+        return self.first if self.plan.engine.chained(self.cell) else self.number
 
     def provenance(self) -> str:
         """Say in a capture what made it."""
         return (
-            f"lasthop {_core.VERSION} (commit {_core.COMMIT}), engine {self.plan.engine}, "
+            f"lasthop {_core.VERSION} (commit {_core.COMMIT}), engine {self.plan.engine.name}, "
             f"scenario {self.plan.study.name}, digest {self.cell.digest}, cell {self.cell.key}, seed {self.plan.seed}, "
             f"set {self.set_number}, replication {self.replication} (number {self.number}); time 0 of the run is "
             "2000-01-01T00:00:00Z"

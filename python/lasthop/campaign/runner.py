@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
-from lasthop.campaign.outcome import Outcome
+from lasthop.engines.engine import Outcome
 from lasthop.errors import InputError
 from lasthop.results.store import Batch, BatchBuilder, Store
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import ModuleType
 
 from lasthop.campaign.runner import Place
-from lasthop.engines.live.engine import LIVE
+from lasthop.engines.engine import Engine
 from lasthop.errors import InputError
 
 
@@ -27,13 +27,13 @@ def _where() -> ModuleType:
     return where
 
 
-def check_cluster(where: str, *, engine: str, jobs: int | None, captures: bool) -> None:
+def check_cluster(where: str, *, engine: Engine, jobs: int | None, captures: bool) -> None:
     """Refuse what cannot be run on the cluster that `--cluster` names."""
     _where().check(where)
-    if engine == LIVE:
+    if not engine.repeatable:
         raise InputError(
-            "--engine live does not run on a cluster: its results depend on the timing of the machine, and a worker "
-            "shares its machine with others. Leave out --cluster, or use --engine kernel."
+            f"--engine {engine.name} does not run on a cluster: its results depend on the timing of the machine, and a "
+            "worker shares its machine with others. Leave out --cluster, or use --engine kernel."
         )
     if captures:
         raise InputError(

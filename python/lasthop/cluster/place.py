@@ -25,7 +25,7 @@ from distributed import Client, Future, KilledWorker
 
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Agenda, Assignment, Ledger, Work
-from lasthop.cluster.worker import Answer, Simulator, introduce, version, version_text
+from lasthop.cluster.worker import Answer, Simulator, called, introduce, version, version_text
 from lasthop.errors import InputError, PlaceLostError
 
 TASK_S = 1.0
@@ -147,8 +147,7 @@ class DaskPlace:
     def _refuse(self, plan: Plan, newcomers: Sequence[str]) -> None:
         if not newcomers:
             return
-        kernel = None if plan.kernel is None else plan.kernel.digest
-        answers = self._client.run(introduce, kernel, workers=list(newcomers), on_error="return")
+        answers = self._client.run(introduce, called(plan.engine), workers=list(newcomers), on_error="return")
         reasons = []
         for address, answer in answers.items():
             if isinstance(answer, OSError):
@@ -176,12 +175,10 @@ class DaskPlace:
             )
         if not isinstance(answer, tuple):
             return f"{type(answer).__name__}: {answer}"
-        theirs, kernel_problem = answer
+        theirs, problem = answer
         if theirs != version():
             return f"it has {version_text(theirs)}, {remedy}"
-        if kernel_problem is not None and plan.kernel is not None:
-            return f"{kernel_problem}. Copy {plan.kernel.folder} to the same place there."
-        return None
+        return None if problem is None else f"{problem}. {plan.engine.remedy}"
 
     def took(self, answer: Answer, runs: int) -> None:
         """Learn what a worker has done."""
@@ -225,7 +222,7 @@ class _Flight:
         self._name = f"lasthop-{uuid.uuid4().hex[:12]}"
         self._number = 0
         # Both functions are Python's own, so the scheduler needs no lasthop.
-        simulator = pickle.dumps(Simulator(plan.cells, plan.seed, plan.kernel))
+        simulator = pickle.dumps(Simulator(plan.cells, plan.seed, called(plan.engine)))
         self._simulator = client.submit(pickle.loads, simulator, key=f"{self._name}-plan")
 
     def goes_on(self) -> bool:

@@ -7,25 +7,25 @@ sees bytes and numbers, and need not have lasthop.
 from __future__ import annotations
 
 import json
-import os
-import socket
+import threading
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from distributed import get_worker
 
 from lasthop import _core
-from lasthop.campaign.outcome import outcome_of
-from lasthop.engines.kernel.engine import KernelEngine, guest_program
-from lasthop.engines.kernel.store import Kernel, kernels
+from lasthop.engines.engine import Engine
+from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
 from lasthop.results.store import Batch, BatchBuilder
 
 Piece = tuple[int, str, int, int]
 """Index of a cell, source, first replication, count."""
+Called = tuple[str, dict[str, str]]
+"""Name and identity of an engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,71 +40,53 @@ class Answer:
 class Simulator:
     """The cells of a plan with the engine that runs them. Another version of lasthop refuses to unpickle it."""
 
-    def __init__(self, cells: Sequence[_core.Cell], seed: int, kernel: Kernel | None) -> None:
-        """Prepare the model engine, or the kernel engine with `kernel`; `claim_cores` is to follow on a worker."""
+    def __init__(self, cells: Sequence[_core.Cell], seed: int, engine: Called) -> None:
+        """Take them."""
         self._cells = cells
         self._seed = seed
-        self._kernel = kernel
-        self._claims: Mapping[int, socket.socket] = {}
-        self._engine: KernelEngine | None = None
+        self._called = engine
+        self._engine: Engine | None = None
+        self._lock = threading.Lock()
 
-    def claim_cores(self) -> None:
-        """Take a core of this worker's machine for each of its threads. They are free again when this object goes."""
-        if self._kernel is not None:
-            self._claims = _claimed_cores(get_worker().state.nthreads)
-            self._engine = KernelEngine(self._kernel, self._claims.keys())
+    def _own_engine(self) -> Engine:
+        """Find the engine on this machine. Only a task knows its worker, so this waits for the first."""
+        with self._lock:
+            if self._engine is None:
+                self._engine = _found(self._called).for_threads(get_worker().state.nthreads)
+            return self._engine
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Many cells differ little: compressed together they take some tens of bytes each.
         cells = json.dumps([(list(cell.levels.items()), cell.scenario) for cell in self._cells])
-        kernel = None if self._kernel is None else self._kernel.digest
-        return _unpickle, (version(), self._seed, kernel, zlib.compress(cells.encode()))
+        return _unpickle, (version(), self._seed, self._called, zlib.compress(cells.encode()))
 
     def __call__(self, pieces: Sequence[Piece]) -> Answer:
         """Run the pieces in order."""
-        builder, seconds = BatchBuilder(), []
+        builder, seconds, engine = BatchBuilder(), [], self._own_engine()
         for number, source, first, count in pieces:
-            cell, started = self._cells[number], time.perf_counter()
-            if self._engine is None:
-                outcome = outcome_of(cell.run(self._seed, first, count))
-            else:
-                outcome = outcome_of(self._engine.run_cell(cell, self._seed, first, count))
+            started = time.perf_counter()
+            outcome = engine.run(self._cells[number], self._seed, first, count, {})
             builder.add(source, first, count, outcome.facts, outcome.results)
             seconds.append(time.perf_counter() - started)
         return Answer(get_worker().address, seconds, builder.build())
 
 
-def _unpickle(made_by: tuple[str, str], seed: int, kernel: str | None, cells: bytes) -> Simulator:
+def _unpickle(made_by: tuple[str, str], seed: int, engine: Called, cells: bytes) -> Simulator:
     if made_by != version():
         raise InputError(f"{get_worker().address} has {version_text(version())}, and this is {version_text(made_by)}.")
     parsed = json.loads(zlib.decompress(cells))
-    simulator = Simulator(
-        [_core.Cell([tuple(level) for level in levels], scenario) for levels, scenario in parsed],
-        seed,
-        None if kernel is None else _kernel_of(kernel),
-    )
-    simulator.claim_cores()
-    return simulator
+    cells_again = [_core.Cell([tuple(level) for level in levels], scenario) for levels, scenario in parsed]
+    return Simulator(cells_again, seed, engine)
 
 
-def _claimed_cores(count: int) -> dict[int, socket.socket]:
-    """Return cores of this machine that no other worker of lasthop has claimed; each is free when its socket closes.
+def called(engine: Engine) -> Called:
+    """Return what a worker finds an engine by."""
+    return engine.name, dict(engine.identity)
 
-    A guest runs on one core, and worker processes side by side must not all choose the same.
-    """
-    claims: dict[int, socket.socket] = {}
-    cores = sorted(os.sched_getaffinity(0))
-    for core in cores:
-        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        try:
-            claim.bind(f"\0lasthop-core-{core}")
-        except OSError:
-            claim.close()
-        else:
-            claims[core] = claim
-        if len(claims) == count:
-            break
-    return claims or {core: socket.socket() for core in cores[:count]}  # more workers than cores
+
+def _found(engine: Called) -> Engine:
+    name, identity = engine
+    return ENGINES[name].on_worker(identity)
 
 
 def version() -> tuple[str, str]:
@@ -117,22 +99,10 @@ def version_text(found: tuple[str, str]) -> str:
     return f"lasthop {found[0]} (rules {found[1][:8]})"
 
 
-def introduce(kernel: str | None) -> tuple[tuple[str, str], str | None]:
-    """Return this worker's version, and why it cannot run a guest kernel of this digest, if it cannot."""
-    if kernel is not None:
-        try:
-            _kernel_of(kernel)
-        except InputError as error:
-            return version(), str(error)
+def introduce(engine: Called) -> tuple[tuple[str, str], str | None]:
+    """Return this worker's version, and why it does not have this engine, if it does not."""
+    try:
+        _found(engine)
+    except InputError as error:
+        return version(), str(error)
     return version(), None
-
-
-def _kernel_of(digest: str) -> Kernel:
-    """Find the guest kernel of a digest on this machine."""
-    guest_program()
-    found = kernels()
-    for kernel in found:
-        if kernel.digest == digest:
-            return kernel
-    has = ", ".join(f"{kernel.name} ({kernel.digest[:8]})" for kernel in found) or "none"
-    raise InputError(f"it needs the guest kernel with digest {digest[:8]} and has {has}")

@@ -8,14 +8,15 @@ from pathlib import Path
 import click
 
 from lasthop import _core
-from lasthop.campaign.plan import MODEL, ChosenRun, Plan
+from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.campaign.provenance import usable_cores
 from lasthop.commands.completion import complete_only, complete_scenarios
 from lasthop.commands.table_file import check_output, write_output
 from lasthop.crosscheck.compare import FlowComparison
-from lasthop.engines.kernel.engine import KERNEL
-from lasthop.engines.kernel.store import Kernel, find_kernel
-from lasthop.engines.live.engine import LIVE
+from lasthop.engines.engine import Engine
+from lasthop.engines.kernel.engine import KernelEngine
+from lasthop.engines.live.engine import LiveEngine
+from lasthop.engines.model.engine import ModelEngine
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cells
 from lasthop.studies.catalogue import find_scenario
@@ -85,7 +86,7 @@ def crosscheck_command(
 
     if out is not None:
         check_output(out)
-    others = ([] if no_model else [MODEL]) + ([LIVE] if live else [])
+    others = [*([] if no_model else [ModelEngine()]), *([LiveEngine()] if live else [])]
     if not others:
         raise InputError("--no-model leaves nothing to compare with: give --live too.")
     study = read_study(find_scenario(scenario))
@@ -97,7 +98,7 @@ def crosscheck_command(
     )
     found = []
     with progress(plan.runs, 0, quiet=quiet, doing="comparing") as advance:
-        for comparisons in _comparisons(plan, others, find_kernel(kernel), jobs or usable_cores()):
+        for comparisons in _comparisons(plan, KernelEngine.choose(kernel), others, jobs or usable_cores()):
             advance(1)
             found += comparisons
             if not quiet:
@@ -107,25 +108,23 @@ def crosscheck_command(
         write_output(pl.DataFrame([comparison.row() for comparison in found], infer_schema_length=None), out)
 
 
-def _comparisons(plan: Plan, others: Sequence[str], kernel: Kernel, jobs: int) -> Iterator[list[FlowComparison]]:
+def _comparisons(plan: Plan, guest: Engine, others: Sequence[Engine], jobs: int) -> Iterator[list[FlowComparison]]:
     """Yield the flows of each run, in order."""
     from concurrent.futures import ThreadPoolExecutor
     from dataclasses import replace
 
     from lasthop.crosscheck.compare import compare
 
-    plans = {
-        KERNEL: replace(plan, engine=KERNEL, kernel=kernel),
-        **{name: replace(plan, engine=name) for name in others},
-    }
+    plans = {engine.name: replace(plan, engine=engine) for engine in (guest, *others)}
 
     def compare_run(cell: _core.Cell, replication: int) -> list[FlowComparison]:
         traces = {name: ChosenRun(each, cell, 1, replication).trace() for name, each in plans.items()}
-        pairs = [((KERNEL, other), (traces[KERNEL], traces[other])) for other in others]
+        pairs = [((guest.name, other.name), (traces[guest.name], traces[other.name])) for other in others]
         return [each for names, two in pairs for each in compare(cell.key, replication, names, two)]
 
-    if MODEL in others:
-        plan.study.needs_engine(MODEL, [cell.key for cell in plan.cells])
+    for other in others:
+        if not other.real_tcp:
+            plan.study.needs_engine(other.name, [cell.key for cell in plan.cells])
     runs = [(cell, replication) for cell in plan.cells for replication in range(1, plan.replications + 1)]
     pool = ThreadPoolExecutor(max_workers=jobs)
     try:

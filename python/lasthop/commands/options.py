@@ -9,12 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
-from lasthop.campaign.plan import MODEL, ChosenRun, Plan
+from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.commands.completion import complete_only, complete_scenarios
-from lasthop.engines.kernel.engine import KERNEL
-from lasthop.engines.kernel.store import Kernel, find_kernel
-from lasthop.engines.live.engine import LIVE
-from lasthop.errors import InputError
+from lasthop.engines.model.engine import ModelEngine
+from lasthop.engines.registry import ENGINES
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cell
 from lasthop.studies.catalogue import find_scenario
@@ -35,12 +33,15 @@ points_option = click.option(
 )
 engine_option = click.option(
     "--engine",
-    type=click.Choice([MODEL, LIVE, KERNEL]),
-    default=MODEL,
+    type=click.Choice(list(ENGINES)),
+    default=ModelEngine.name,
     show_default=True,
-    help="What runs the TCP of the hosts; the last hop is the same. model: lasthop's own TCP. live: this machine's "
-    "TCP, in real time; runs mostly wait, so --jobs may exceed the number of cores. kernel: a guest kernel's TCP, in "
-    "virtual time.",
+    help=" ".join(
+        [
+            "What runs the TCP of the hosts; the last hop is the same.",
+            *(f"{name}: {engine.about}" for name, engine in ENGINES.items()),
+        ]
+    ),
 )
 kernel_option = click.option(
     "--kernel",
@@ -86,8 +87,7 @@ class OneRunOptions:
             seed=study.seed if self.seed is None else self.seed,
             replications=self.replications or study.replications,
             sets=self.set_number,
-            engine=self.engine,
-            kernel=kernel_of(self.engine, self.kernel),
+            engine=ENGINES[self.engine].choose(self.kernel),
         )
         return ChosenRun(plan, cell, self.set_number, self.replication)
 
@@ -148,14 +148,3 @@ def list_files(run: ChosenRun, files: Sequence[Path]) -> None:
     click.echo(f"{run.title}:")
     for path in files:
         click.echo(f"  {path}")
-
-
-def kernel_of(engine: str, name: str | None) -> Kernel | None:
-    """Find what the kernel engine runs on."""
-    if engine == KERNEL:
-        return find_kernel(name)
-    if name is not None:
-        raise InputError(
-            "--kernel names the guest kernel for the kernel engine: give '--engine kernel' too, or leave it out."
-        )
-    return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lasthop.campaign.plan import Trace
+from lasthop.engines.engine import Trace
 from lasthop.explain.packets import rows
 
 AT_ONCE_NS = 20_000

@@ -14,8 +14,8 @@ from enum import StrEnum
 from itertools import takewhile, zip_longest
 from typing import Any, NamedTuple
 
-from lasthop.campaign.plan import Trace
 from lasthop.crosscheck.align import AT_ONCE_NS
+from lasthop.engines.engine import Trace
 from lasthop.explain.packets import rows
 from lasthop.metrics.labels import DROP_EVENTS
 

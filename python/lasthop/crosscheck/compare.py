@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lasthop.campaign.plan import Trace
 from lasthop.crosscheck.align import Parting, history, parting
 from lasthop.crosscheck.cause import Cause, cause, differences, steps
+from lasthop.engines.engine import Trace
 from lasthop.explain.packets import rows
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lasthop import _core
-from lasthop.campaign.plan import ChosenRun, Trace
+from lasthop.campaign.plan import ChosenRun
+from lasthop.engines.engine import Trace
 from lasthop.errors import InputError, nearest
 from lasthop.explain.facts import gather
 from lasthop.explain.packets import Packets, rows

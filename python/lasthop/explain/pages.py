@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lasthop.campaign.plan import Trace
+from lasthop.engines.engine import Trace
 from lasthop.explain.packets import rows
 from lasthop.explain.words import clock, count, length, paragraph, plain
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from lasthop.campaign.plan import Trace
+from lasthop.engines.engine import Trace
 from lasthop.pictures.shapes import Panel, Picture
 
 _NANO = 1e9

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from lasthop.campaign.plan import MODEL
 from lasthop.report.results import Results
 from lasthop.report.tables import HEADLINE, CellView, Row, TableView, metric_label, number
 from lasthop.results.manifest import Difference
@@ -42,10 +41,10 @@ def engines_view(results: Results) -> EnginesView | None:
     """Lay out what is to be said of engines; `None` of the model alone."""
     campaign, beside = results.campaign, results.beside
     if beside is None:
-        if campaign.plan.engine == MODEL:
+        if not campaign.plan.engine.real_tcp:
             return None
         own = _differences(
-            {campaign.plan.engine: campaign.live_differences()}, [cell.key for cell in campaign.plan.cells]
+            {campaign.plan.engine.name: campaign.live_differences()}, [cell.key for cell in campaign.plan.cells]
         )
         return EnginesView(None, None, [], own)
     cells = [cell.key for cell in campaign.plan.cells]
@@ -80,7 +79,7 @@ def _sides(sides: Sequence[Side]) -> TableView:
     def row(side: Side) -> Row:
         identity, host = side.manifest["identity"], side.manifest["host"]
         sets = f"{identity['sets']} × " if identity["sets"] > 1 else ""
-        late = "–" if side.engine == MODEL else f"{side.late_runs} of {height(side.tables.runs)}"
+        late = "–" if side.late_runs is None else f"{side.late_runs} of {height(side.tables.runs)}"
         texts = [f"{sets}{identity['replications']}", str(identity["seed"]), late]
         labels = (side.name, str(side.folder), host.get("guest", host["system"]), identity["lasthop_commit"])
         return labels, [CellView(text) for text in texts]

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import polars as pl
 
 from lasthop.campaign.plan import ChosenRun
-from lasthop.engines.live.engine import LIVE
 from lasthop.metrics import units
 from lasthop.report.results import Results
 from lasthop.results.tables import height, is_empty
@@ -21,10 +20,10 @@ def illustrated(results: Results) -> Iterator[tuple[FigureSpec, ChosenRun]]:
     """Yield the runs that the study names, else the median replication of the first cell.
 
     The latter only of so few flows that those drawn in detail tell something. A cell that was not run is left out, and
-    so are live runs: they would see other packets.
+    so are runs that cannot be made again.
     """
     plan = results.campaign.plan
-    if plan.engine == LIVE:
+    if not plan.engine.repeatable:
         return
     cells = {cell.key: cell for cell in plan.cells}
     for spec in results.presentation.figure or _median_run(results):

@@ -51,7 +51,7 @@ def analyse(
             results, conditions=conditions, precision=precision_table(conditions, Tables.read_points(campaign.out))
         )
     if beside:
-        own = Side(campaign.plan.engine, campaign.out, campaign.manifest, tables)
+        own = Side(campaign.plan.engine.name, campaign.out, campaign.manifest, tables)
         results = replace(results, beside=lay_beside([own, *beside], campaign.plan.study, assets))
     if claims is None:
         return results

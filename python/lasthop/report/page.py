@@ -13,7 +13,6 @@ import polars as pl
 
 from lasthop.answer.differences import Difference
 from lasthop.campaign.campaign import Campaign
-from lasthop.campaign.plan import MODEL
 from lasthop.metrics import units
 from lasthop.report.claims import claims_view
 from lasthop.report.comparisons import compared, forests
@@ -103,13 +102,12 @@ def _sample(campaign: Campaign) -> list[tuple[str, str]]:
 
 
 def _engine(campaign: Campaign) -> str:
-    if campaign.plan.engine == MODEL:
-        return "model (virtual time)"
-    if (kernel := campaign.plan.kernel) is not None:
-        return f"kernel (Linux {kernel.info.version}, virtual time; SHA-256 {kernel.digest[:16]})"
+    engine = campaign.plan.engine
+    if engine.repeatable:
+        return engine.title
     late = campaign.late_runs()
     punctual = "all runs were punctual" if not late else f"{late} of {campaign.runs} runs are invalid"
-    return f"live (this machine's TCP, real time); {punctual}: 99.9 % of the packets at most 1 ms late"
+    return f"{engine.title}; {punctual}: 99.9 % of the packets at most 1 ms late"
 
 
 def _text(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lasthop.campaign.plan import Trace
+from lasthop.engines.engine import Trace
 from lasthop.pictures import marks
 from lasthop.pictures.cast import Cast
 from lasthop.pictures.marks import Mark, Shape

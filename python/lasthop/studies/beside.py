@@ -43,10 +43,10 @@ class Side:
         return differences_of(self.manifest)
 
     @property
-    def late_runs(self) -> int:
-        """How many runs were too late to be valid."""
+    def late_runs(self) -> int | None:
+        """How many runs were too late to be valid, if the engine says so."""
         runs = self.tables.runs
-        return height(runs.filter(~pl.col("valid"))) if "valid" in runs.collect_schema() else 0
+        return height(runs.filter(~pl.col("valid"))) if "valid" in runs.collect_schema() else None
 
 
 def read_side(folder: Path, plan: Plan) -> Side:

@@ -14,15 +14,17 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar, Self
 
 from lasthop import _core
-from lasthop.engines.kernel.store import Kernel
-from lasthop.engines.live.engine import CaptureTarget, LiveResults, request_of, results_of
+from lasthop.engines.engine import CaptureTarget
+from lasthop.engines.hosts import HostEngine, HostResults, request_of, results_of
+from lasthop.engines.kernel.cores import claimed_cores
+from lasthop.engines.kernel.store import Kernel, find_kernel, kernels
 from lasthop.errors import InputError
 
-KERNEL = "kernel"
 _GUEST = Path(__file__).with_name("guest")
 # So much memory that the limits of sockets are those of a common machine; only what is touched is used.
 _MEMORY = "1G"
@@ -42,8 +44,12 @@ class _GuestFailureError(Exception):
 
 
 @dataclass(frozen=True)
-class KernelEngine:
+class KernelEngine(HostEngine):
     """A guest kernel, one instance of it on each core at most: on those that this process may use, or on `cores`."""
+
+    name: ClassVar[str] = "kernel"
+    about: ClassVar[str] = "a guest kernel's TCP, in virtual time."
+    repeatable: ClassVar[bool] = True
 
     kernel: Kernel
     cores: Iterable[int] = field(default_factory=lambda: sorted(os.sched_getaffinity(0)))
@@ -52,6 +58,51 @@ class KernelEngine:
     def __post_init__(self) -> None:
         for core in self.cores:
             self._free.put(core)
+
+    @classmethod
+    def choose(cls, kernel: str | None) -> Self:
+        """Return the engine with the kernel of this name, or with the newest."""
+        return cls(find_kernel(kernel))
+
+    @classmethod
+    def on_worker(cls, identity: Mapping[str, str]) -> Self:
+        """Return the engine with the kernel of this digest."""
+        guest_program()
+        digest, found = identity["kernel"], kernels()
+        for kernel in found:
+            if kernel.digest == digest:
+                return cls(kernel)
+        has = ", ".join(f"{kernel.name} ({kernel.digest[:8]})" for kernel in found) or "none"
+        raise InputError(f"it needs the guest kernel with digest {digest[:8]} and has {has}")
+
+    def for_threads(self, threads: int) -> Self:
+        """Return it on cores of its own, one for each thread."""
+        return replace(self, cores=claimed_cores(threads), _free=queue.SimpleQueue())
+
+    @property
+    def title(self) -> str:
+        """What ran the hosts."""
+        return f"kernel (Linux {self.kernel.info.version}, virtual time; SHA-256 {self.kernel.digest[:16]})"
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """The digest of the kernel."""
+        return {"kernel": self.kernel.digest}
+
+    @property
+    def guest(self) -> str:
+        """The kernel of the hosts."""
+        return f"Linux {self.kernel.info.version} (User-Mode Linux)"
+
+    @property
+    def remedy(self) -> str:
+        """Where a worker looks for the kernel."""
+        return f"Copy {self.kernel.folder} to the same place there."
+
+    def chained(self, cell: _core.Cell) -> bool:
+        """Whether a replication depends on those before it: on what the guest has drawn since it booted."""
+        del cell
+        return True
 
     def run_cell(
         self,
@@ -63,12 +114,11 @@ class KernelEngine:
         captures: Mapping[int, CaptureTarget] | None = None,
         record: int | None = None,
         overview: tuple[int, int] | None = None,
-    ) -> LiveResults:
-        """Run replications `first` .. `first + count - 1` of a cell in one boot.
+    ) -> HostResults:
+        """Run replications in one boot.
 
-        Those with a number in `captures` are captured; the one called `record` is recorded: whole, or as an overview
-        with all details between two times in nanoseconds. What the guest draws
-        follows from `seed` and `first`, so that a boot like this one gives the same results to the byte.
+        What the guest draws follows from `seed` and `first`, so that a boot like this one gives the same results to the
+        byte.
         """
         captures = captures or {}
         inside = {

@@ -1,0 +1,1 @@
+"""The model engine: lasthop's own TCP, in virtual time."""
