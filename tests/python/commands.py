@@ -58,8 +58,15 @@ def _of_help(command: click.Command, path: list[str]) -> Iterator[Command]:
     for example in re.findall(r"^(?:Example:| ) *(lasthop .*)", cleandoc(command.help or ""), re.MULTILINE):
         yield from _command(" ".join(["lasthop", *path, "--help"]), example)
     if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
+        for name, inner in commands_of(command).items():
             yield from _of_help(inner, [*path, name])
+
+
+def commands_of(group: click.Group) -> dict[str, click.Command]:
+    """Return the commands of a group by their names."""
+    context = click.Context(group)
+    found = {name: group.get_command(context, name) for name in group.list_commands(context)}
+    return {name: command for name, command in found.items() if command is not None}
 
 
 def _command(place: str, text: str) -> Iterator[Command]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
-from commands import ROOT, Command, documents
+from commands import ROOT, Command, commands_of, documents
 from lasthop.cli import cli
 
 Main = Callable[..., int]
@@ -49,8 +49,8 @@ def _reason(command: Command) -> str | None:
 def _read(words: list[str]) -> None:
     """Parse a command's options; click raises an error for what it does not know."""
     command: click.Command = cli
-    while isinstance(command, click.Group) and words[0] in command.commands:
-        command, words = command.commands[words[0]], words[1:]
+    while isinstance(command, click.Group) and words[0] in (known := commands_of(command)):
+        command, words = known[words[0]], words[1:]
     command.make_context("lasthop", words)
 
 

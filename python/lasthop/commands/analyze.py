@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import polars as pl
 
 from lasthop import _core
+from lasthop.commands.options import quiet_option, table_out_option
+from lasthop.commands.table_file import check_output, write_output
 from lasthop.errors import InputError
 from lasthop.metrics.units import scale_of
 
@@ -31,6 +34,31 @@ SHOWN = [
     ("sacks", "sack_blocks", 1, 0),
     ("RTT ms", "rtt_median_s", 1000, 1),
 ]
+
+
+@click.command("analyze")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@table_out_option
+@quiet_option
+def analyze_command(*, files: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
+    """Compute flow metrics from packet captures.
+
+    FILE is a pcap or pcapng file from any tool. Each file is analysed on its own. A flow has one line per direction,
+    with the sender's data and retransmissions, and the duplicate ACKs, SACKs and round-trip times that came back to it.
+    lasthop counts as tcptrace does. If a capture ends inside its last packet, it is analysed up to there, with a
+    warning. If it is damaged elsewhere, that is an error.
+
+    Example: lasthop analyze server.pcapng --out flows.csv
+    """
+    if out is not None:
+        check_output(out)
+    frame, remarks = analyze(files)
+    if out is not None:
+        write_output(frame, out)
+    if not quiet:
+        show(frame)
+    for remark in remarks:
+        click.echo(f"Note: {remark}", err=True)
 
 
 def analyze(files: Sequence[Path]) -> tuple[pl.DataFrame, list[str]]:

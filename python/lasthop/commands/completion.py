@@ -1,4 +1,7 @@
-"""Shell completion of studies, presets, scenario files, factors and their levels."""
+"""Shell completion of studies, presets, scenario files, factors and their levels.
+
+Every command imports this, so it loads what it needs when it completes.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,12 @@ from click.shell_completion import BashComplete, CompletionItem, add_completion_
 from lasthop import _core
 from lasthop.engines.live.presets import find_link, presets
 from lasthop.errors import InputError
-from lasthop.results.folder import read_manifest
-from lasthop.scenario.points import read_study
-from lasthop.studies.catalogue import find_scenario, list_studies
 
 
 def complete_studies(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a study."""
+    from lasthop.studies.catalogue import list_studies
+
     del context, parameter
     return [CompletionItem(name) for name in list_studies() if name.startswith(incomplete)]
 
@@ -31,6 +33,8 @@ def complete_files(context: click.Context, parameter: click.Parameter, incomplet
 
 def complete_scenarios(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a study or of a scenario file."""
+    from lasthop.studies.catalogue import list_studies
+
     del context, parameter
     return _or_files(list_studies(), incomplete)
 
@@ -59,6 +63,9 @@ def complete_only(context: click.Context, parameter: click.Parameter, incomplete
 
 
 def _factors(context: click.Context) -> dict[str, list[str]]:
+    from lasthop.scenario.points import read_study
+    from lasthop.studies.catalogue import find_scenario
+
     try:
         if (link := context.params.get("link")) is not None:
             return read_study(find_link(link)).factors
@@ -73,6 +80,8 @@ def _factors(context: click.Context) -> dict[str, list[str]]:
 
 def _factors_in(folder: Path) -> dict[str, list[str]]:
     """Return the factors and levels of finished results."""
+    from lasthop.results.folder import read_manifest
+
     factors: dict[str, dict[str, None]] = {}
     for cell in (read_manifest(folder) or {"identity": {"cells": []}})["identity"]["cells"]:
         for word in filter(None, cell.split(",")):

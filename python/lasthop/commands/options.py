@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from lasthop import _core
 from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.commands.completion import complete_only, complete_scenarios
 from lasthop.engines.model.engine import ModelEngine
@@ -55,6 +56,12 @@ table_out_option = click.option(
     help="Also write every column, unrounded, to this new file: .csv, .json or .parquet.",
 )
 quiet_option = click.option("--quiet", is_flag=True, help="Print only errors.")
+snaplen_option = click.option(
+    "--snaplen",
+    type=click.IntRange(min=1, max=_core.SNAP_LENGTH),
+    metavar="N",
+    help="Keep only the first N bytes of each captured packet. Headers take up to 80.  [default: all]",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from lasthop import _core
 from lasthop.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 KEY = "space"
 """The key of a manifest."""
@@ -25,6 +25,7 @@ def draw(method: str, points: int, dimensions: int, seed: int) -> list[list[floa
 
     `method` is `sobol`, a scrambled sequence of which more points keep those there are, or `latin-hypercube`.
     """
+    import numpy as np
     from scipy.stats import qmc  # loaded late: it costs 50 MB that files without ranges need not pay
 
     generator = np.random.default_rng(seed)
@@ -48,6 +49,8 @@ def read_study(file: Path, points: int | None = None) -> _core.Study:
 
 def level_column(name: str, factor: str, cells: Sequence[_core.Cell]) -> pl.Series:
     """Return the level of a factor in each cell: numbers of a range, otherwise names."""
+    import polars as pl
+
     points = [cell.point for cell in cells]
     if any(factor in point for point in points):
         return pl.Series(name, [point.get(factor) for point in points])

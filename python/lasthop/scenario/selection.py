@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
-
-import polars as pl
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lasthop import _core
 from lasthop.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _NAMED_AT_MOST = 5
 _LEVELS_AT_MOST = 20
@@ -119,6 +120,8 @@ def select_combinations(
     combinations: pl.DataFrame, factors: Mapping[str, Sequence[str]], only: Sequence[str]
 ) -> pl.DataFrame:
     """Return the rows that the filters choose of a table with a column per factor, as `select_cells` does."""
+    import polars as pl
+
     cells = [_Combination(cell) for cell in combinations.iter_rows(named=True)]
     chosen = [cell.levels for cell in select_cells(cells, factors, only)]
     return pl.DataFrame(chosen, schema=combinations.schema)

@@ -1,0 +1,73 @@
+"""The command `lasthop claims`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lasthop.commands.options import quiet_option, table_out_option
+from lasthop.commands.table_file import check_output, write_output
+from lasthop.studies.claims import VERDICTS
+
+
+@click.command("claims")
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--scenario",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The scenario file that was run, with claims.toml in its folder.  [default: that of the study of this name]",
+)
+@click.option("--only", multiple=True, metavar="ID,...", help="Show only these claims, for example --only SC03,SC04.")
+@click.option(
+    "--verdict",
+    "verdicts",
+    multiple=True,
+    type=click.Choice(VERDICTS),
+    metavar="VERDICT",
+    help="Show only claims with this verdict, for example --verdict 'not upheld'. Repeat the option for more.",
+)
+@table_out_option
+@quiet_option
+def claims_command(
+    *,
+    folder: Path,
+    scenario: Path | None,
+    only: tuple[str, ...],
+    verdicts: tuple[str, ...],
+    out: Path | None,
+    quiet: bool,
+) -> None:
+    """Check the claims of a study on finished results.
+
+    DIR is a results folder. The claims are in claims.toml next to the study's scenario. 'study run' checks them too,
+    and writes claims.csv and, for each cell, claims_cells.csv.
+
+    A claim compares means of metrics, such as fct(iw10) > fct(iw3). lasthop compares the sides in replications of the
+    same number, because they met the same conditions, and averages over the cells that the claim is about. Verdicts:
+
+    \b
+      upheld         the 95 % interval of the difference is on the right side of 0
+      not upheld     it is on the wrong side
+      undecided      it contains 0
+      uncomputable   no number in the records answers the claim
+      not run        cells are missing
+
+    For a claim with several parts, the line shows the part nearest to failing. "cells upheld" counts the cells that
+    uphold their part on their own. docs/claims.md describes the language.
+
+    Example: lasthop claims results/balekaki2012 --verdict 'not upheld' --out failed.csv
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
+    from lasthop.studies.claims import check, tables
+
+    if out is not None:
+        check_output(out)
+    outcomes = check.check(folder, scenario)
+    chosen = check.choose(outcomes, only, verdicts)
+    if out is not None:
+        write_output(tables.claims_frame(chosen), out)
+    if not quiet:
+        check.show(chosen)
+        for line in tables.verdict_lines(outcomes):
+            click.echo(line)

@@ -1,0 +1,319 @@
+"""The command `lasthop run`, and what `lasthop study run` shares with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from lasthop import _core
+from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.plan import Plan
+from lasthop.campaign.provenance import usable_cores
+from lasthop.campaign.runner import Threads
+from lasthop.cluster import check_cluster, job_script, opened
+from lasthop.commands.completion import complete_files, complete_only
+from lasthop.commands.options import (
+    engine_option,
+    kernel_option,
+    points_option,
+    quiet_option,
+    seed_option,
+    snaplen_option,
+)
+from lasthop.commands.progress import progress
+from lasthop.engines.registry import ENGINES
+from lasthop.errors import InputError
+from lasthop.results.folder import TRACES, check_folder, empty, locked
+from lasthop.scenario.selection import all_levels, select_cells
+from lasthop.studies.loading import Loaded, file_to_run, load
+
+if TYPE_CHECKING:
+    from lasthop.studies.beside import Side
+    from lasthop.until.stopping import Stopping
+
+EXIT_INVALID = 3
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The options that both run commands share."""
+
+    only: tuple[str, ...]
+    points: int | None
+    replications: int | None
+    until: tuple[str, ...]
+    sets: int
+    seed: int | None
+    jobs: int | None
+    out: Path | None
+    overwrite: bool
+    pcap: bool
+    snaplen: int | None
+    engine: str
+    kernel: str | None
+    cluster: str | None
+    dry_run: bool
+    beside: tuple[Path, ...]
+    quiet: bool
+
+    @classmethod
+    def of(cls, context: click.Context) -> RunOptions:
+        """Take them from a command's parameters."""
+        return cls(**{field.name: context.params[field.name] for field in fields(cls)})
+
+
+def run_options(command: F) -> F:
+    """Give a command the options of `RunOptions`."""
+    options = [
+        click.option(
+            "--only",
+            multiple=True,
+            metavar="FACTOR=LEVEL,...",
+            shell_complete=complete_only,
+            help="Run only these cells, for example --only link=e0,workload=2tcp0udp. You may name several levels of a "
+            "factor. Repeat the option to add more cells.",
+        ),
+        points_option,
+        click.option(
+            "--replications",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Replications per cell and set; with --until the most per cell.  [default: the scenario's, or 1000 "
+            "with --until]",
+        ),
+        click.option(
+            "--until",
+            multiple=True,
+            metavar="CONDITION",
+            help="Run each cell until it is precise, for example --until 'median(elapsed_s) within 2 %'. The form is "
+            "STATISTIC(METRIC) [of FLOW] within NUMBER UNIT [at LEVEL %]. STATISTIC is median, mean, p25, p75, p95 or "
+            "p99. UNIT is %, or a unit of the metric, as in 'within 5 ms'. Repeat the option for more conditions: a "
+            "cell must meet them all. lasthop looks after 10, 16, 25, 40, 63, 100, ... replications. The confidence, "
+            "95 % by default, covers all looks: see docs/until.md.",
+        ),
+        click.option(
+            "--sets",
+            type=click.IntRange(min=1),
+            default=1,
+            show_default=True,
+            metavar="N",
+            help="Independent sets of R replications. Summaries show the mean of the sets' statistics. Set s has "
+            "replications (s-1)*R+1 to s*R.",
+        ),
+        seed_option,
+        click.option(
+            "--jobs",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Threads. They do not change the results.  [default: one per core]",
+        ),
+        click.option(
+            "--out",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Folder for the results. lasthop keeps the runs it holds and adds what is missing; it never touches "
+            "other files there.  [default: results/NAME]",
+        ),
+        click.option("--overwrite", is_flag=True, help="First remove the results in the folder."),
+        click.option(
+            "--pcap",
+            is_flag=True,
+            help="Also capture every run, to DIR/traces/CELL/set-S/replication-N: the files of 'lasthop trace'. A run "
+            "of kulve2003 takes 2 to 5 MB, or a quarter of that with --snaplen 96.",
+        ),
+        snaplen_option,
+        engine_option,
+        kernel_option,
+        click.option(
+            "--cluster",
+            metavar="WHERE",
+            help="Run on a Dask cluster: tcp://HOST:8786 (a scheduler that runs), local:N (N processes here) or "
+            "slurm:FILE, pbs:FILE, sge:FILE, lsf:FILE (jobs of a batch system). docs/cluster.md tells more.",
+        ),
+        click.option(
+            "--dry-run", is_flag=True, help="Show the job script that --cluster would submit, and run nothing."
+        ),
+        click.option(
+            "--beside",
+            multiple=True,
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            metavar="DIR",
+            help="Compare with finished results in DIR, of the same scenario on another engine: in the report and in "
+            "engines.csv. Repeat the option for more.",
+        ),
+        quiet_option,
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command("run")
+@click.argument("file", type=click.Path(path_type=Path), shell_complete=complete_files)
+@run_options
+@click.pass_context
+def run_command(context: click.Context, /, file: Path, **_: object) -> None:
+    """Run a scenario file, then print the answer and write a report.
+
+    lasthop runs every replication of every cell. The answer gives rates in kbit/s or Mbit/s. In the files, times are in
+    seconds (_s) or milliseconds (_ms) and rates in bytes per second (_Bps).
+
+    Run the same command again to continue after a stop, to extend the results or to run what you edited.
+
+    Example: lasthop run my.toml --only link=e0 --replications 5 --out /tmp/first
+
+    Example: lasthop run my.toml --until "median(elapsed_s) within 2 %"
+    """
+    run(file_to_run(file), RunOptions.of(context))
+
+
+def run(file: Path, options: RunOptions) -> None:
+    """Run a scenario file, print the answer and write the report."""
+    loaded = load(file, options.points)
+    study = loaded.study
+    cells = select_cells(study.cells, all_levels(study), options.only)
+    stopping = _stopping(options, cells)
+    plan = Plan(
+        study=study,
+        cells=cells,
+        seed=study.seed if options.seed is None else options.seed,
+        replications=options.replications or study.replications if stopping is None else stopping.looks[-1],
+        sets=options.sets,
+        engine=ENGINES[options.engine].choose(options.kernel),
+        until=() if stopping is None else [condition.text for condition in stopping.conditions],
+    )
+    study.needs_engine(plan.engine.name, [cell.key for cell in plan.cells])
+    if options.cluster is not None:
+        check_cluster(options.cluster, engine=plan.engine, jobs=options.jobs, captures=options.pcap)
+    if options.dry_run:
+        click.echo(job_script(options.cluster), nl=False)
+        return
+    from lasthop.studies.beside import read_side
+
+    beside = [read_side(folder, plan) for folder in options.beside]
+    say = (lambda _: None) if options.quiet else click.echo
+    for note in study.notes:
+        say(f"Note: {note}")
+    if options.snaplen is not None and not options.pcap:
+        raise InputError("--snaplen says how much of each packet a capture keeps: give --pcap too, or leave it out.")
+    snap_length = (options.snaplen or _core.SNAP_LENGTH) if options.pcap else None
+    out = options.out or Path("results") / study.name
+    check_folder(out)
+    try:
+        with locked(out):
+            if options.overwrite:
+                empty(out)
+            campaign = Campaign(plan, out, snap_length, stopping)
+            _simulate(campaign, options, say)
+            _conclude(campaign, loaded, beside, say)
+        _judge_lateness(campaign)
+    except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
+        raise
+    except OSError as error:
+        raise InputError(f"Cannot write results to {out}: {error}.") from error
+
+
+def _stopping(options: RunOptions, cells: Sequence[_core.Cell]) -> Stopping | None:
+    """Return what ends cells, if anything but a number does."""
+    if not options.until:
+        return None
+    from lasthop.until.language import parse
+    from lasthop.until.stopping import CAP, Stopping
+
+    if options.sets > 1:
+        raise InputError("--until chooses the number of replications, and sets need a given one: leave --sets out.")
+    return Stopping([parse(text) for text in options.until], cells, options.replications or CAP)
+
+
+def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], object]) -> None:
+    plan = campaign.plan
+    for line in _outlook_lines(campaign):
+        say(line)
+    pending = sum(work.count for work in campaign.pending())
+    what = "runs" if campaign.stopping is None else "runs up to the next look"
+    there = campaign.runs - pending
+    complete = campaign.complete and not pending
+    elsewhere = None if options.cluster is None or complete else opened(options.cluster, say)
+    with (
+        elsewhere or nullcontext(Threads(options.jobs or usable_cores())) as place,
+        progress(
+            lambda: there + max(pending, campaign.assigned), there, quiet=options.quiet, what=what, detail=place.detail
+        ) as advance,
+    ):
+        simulated = campaign.run(place, advance)
+    for line in place.summary():
+        say(line)
+    if campaign.damaged:
+        say(f"{campaign.damaged} runs in the store were damaged and have been run again.")
+    if simulated.runs:
+        done = "ran" if plan.engine.real_tcp else "simulated"
+        say(f"{done} {simulated.runs} {'run' if simulated.runs == 1 else 'runs'} in {simulated.wall_s:.2f} s")
+    if (silent := campaign.silent()) is not None:
+        say(silent)
+    if campaign.snap_length is not None:
+        say(f"captures: {campaign.out / TRACES}, {campaign.traces_bytes() / 1e6:.1f} MB")
+
+
+def _outlook_lines(campaign: Campaign) -> Iterator[str]:
+    """Say what is there before anything is run."""
+    out, runs, outlook = campaign.out, campaign.runs, campaign.outlook()
+    captures = sum(work.count for work in campaign.pending() if not work.record)
+    if campaign.complete and captures:
+        yield f"{out} has the records of {runs} runs; {captures} run again for their captures."
+    elif campaign.complete:
+        yield f"{out} is complete: {runs} runs. Only the report is written again."
+    elif outlook.there:
+        yield f"Resuming {out}: {outlook.there} of {campaign.runs_text} are there."
+    if outlook.again:
+        yield (
+            f"{outlook.again} of them run again: their cells chain replications (cached metrics or a guest kernel), "
+            "and a longer chain must start from the beginning."
+        )
+    if outlook.others:
+        yield (
+            f"The store holds {outlook.others} more runs, which this command does not ask for. The tables leave them "
+            f"out. 'lasthop results gc {out}' removes them."
+        )
+
+
+def _judge_lateness(campaign: Campaign) -> None:
+    """End with a code of its own if runs were too late to be valid."""
+    if not campaign.plan.engine.repeatable and (late := campaign.late_runs()):
+        click.echo(
+            f"INVALID: in {late} of {campaign.runs} runs more than 0.1 % of the packets were over 1 ms late. The "
+            "column 'valid' of runs.parquet marks them. Run again with fewer --jobs, or on a less busy machine.",
+            err=True,
+        )
+        raise click.exceptions.Exit(EXIT_INVALID)
+
+
+def _conclude(
+    campaign: Campaign,
+    loaded: Loaded,
+    beside: Sequence[Side],
+    say: Callable[[str], object],
+) -> None:
+    # Imported here: error messages need none of it.
+    from lasthop.commands.answer import short_answer
+    from lasthop.report.outputs import analyse, write_outputs
+    from lasthop.studies.claims.tables import verdict_lines
+    from lasthop.studies.comparison import agreement_lines
+
+    results = analyse(campaign, loaded.assets, loaded.claims, loaded.curves, beside)
+    report = write_outputs(results)
+    if results.agreement:
+        say("Agreement with the published numbers:")
+        for line in agreement_lines(results.agreement):
+            say(f"  {line}")
+    for line in verdict_lines(results.claims) if results.claims else ():
+        say(line)
+    for line in short_answer(campaign.out, None if results.assets or results.claims else results.sections):
+        say(line)
+    say(f"report: {report}")

@@ -1,0 +1,16 @@
+"""The command `lasthop schema`."""
+
+from __future__ import annotations
+
+import click
+
+from lasthop import _core
+
+
+@click.command("schema")
+def schema_command() -> None:
+    """Print the JSON Schema of scenario files.
+
+    Example: lasthop schema > scenario.schema.json
+    """
+    click.echo(_core.schema())

@@ -1,0 +1,46 @@
+"""How fast commands start: they load only what they use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from commands import commands_of
+from conftest import EXAMPLE
+from lasthop.cli import cli, main
+
+HEAVY = "duckdb matplotlib numpy pandas plotly polars pydantic rich scipy.stats statsmodels"
+
+
+def loaded(*arguments: object) -> set[str]:
+    """Return which heavy packages the command has loaded when it ends."""
+    code = (
+        "import sys; from lasthop.cli import main; "
+        "code = main(sys.argv[2:]); print(*({*sys.argv[1].split()} & {*sys.modules})); sys.exit(code)"
+    )
+    command = [sys.executable, "-c", code, HEAVY, *map(str, arguments)]
+    return {*subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1].split()}
+
+
+@pytest.mark.parametrize("command", ["--help", "--version", "schema", "shell --list", "kernel --help"])
+def test_a_command_without_tables_loads_no_package_for_them(command: str) -> None:
+    assert loaded(*command.split()) == set()
+
+
+def test_a_run_loads_what_its_tables_need(tmp_path: Path) -> None:
+    run = ("run", EXAMPLE, "--replications", 2, "--quiet", "--out", tmp_path / "out")
+    assert loaded(*run) == {"numpy", "polars", "plotly", "rich"}
+
+
+def test_the_overview_says_of_each_command_what_its_own_help_says_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    said = {words[0]: words[1] for words in shown if len(words) == 2}
+    commands = commands_of(cli)
+    assert len(commands) == 19
+    for name, command in commands.items():
+        assert said[name] == command.get_short_help_str(limit=80)
+        assert command.name == name
