@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -17,9 +17,7 @@ from lasthop.pictures.shapes import Layer, Panel, filled
 from lasthop.pictures.tables import FlowOf, TraceTables
 from lasthop.pictures.waterfall import waterfall_panels
 
-KINDS = ("waterfall", "sequence", "cwnd", "rtt", "queue", "throughput")
 _NANO = 1e9
-_PANELS_OF_TRANSFERS = ("sequence", "cwnd", "rtt")
 
 
 def _event(name: str) -> pl.Expr:
@@ -223,6 +221,56 @@ def _new_payload(tables: TraceTables, flow: FlowOf) -> list[tuple[float, int]]:
     return list(arrived.select("time_s", "fresh_bytes").iter_rows())
 
 
+def _transfers(cast: Cast) -> list[FlowOf]:
+    return [flow for flow in cast.flows if flow.protocol in TRANSFER_PROTOCOLS]
+
+
+def _waterfalls(tables: TraceTables, cast: Cast) -> list[Panel]:
+    numbers = [flow.number for flow in cast.flows]
+    chosen = pl.col("flow").is_in(numbers) & pl.col("page").is_in(cast.pages)
+    return waterfall_panels(tables.objects.filter(chosen))
+
+
+def _sequences(tables: TraceTables, cast: Cast) -> list[Panel]:
+    if not _transfers(cast):
+        return []
+    return [sequence_panel(tables, flow, look) for flow, look in cast.painted(cast.apart)]
+
+
+def _windows(tables: TraceTables, cast: Cast) -> list[Panel]:
+    return [cwnd_panel(tables, cast, transfers)] if (transfers := _transfers(cast)) else []
+
+
+def _round_trips(tables: TraceTables, cast: Cast) -> list[Panel]:
+    return [rtt_panel(tables, cast, transfers)] if (transfers := _transfers(cast)) else []
+
+
+def _queues(tables: TraceTables, cast: Cast) -> list[Panel]:
+    directions = list(dict.fromkeys(flow.direction for flow in cast.flows))
+    return [
+        replace(panel, subject=direction if len(directions) > 1 else "")
+        for direction in directions
+        for panel in queue_panels(tables, direction, cast)
+    ]
+
+
+def _throughputs(tables: TraceTables, cast: Cast) -> list[Panel]:
+    return [throughput_panel(tables, cast, rate_window_s(tables.end_s()))]
+
+
+_PANELS: dict[str, Callable[[TraceTables, Cast], list[Panel]]] = {
+    "waterfall": _waterfalls,
+    "sequence": _sequences,
+    "cwnd": _windows,
+    "rtt": _round_trips,
+    "queue": _queues,
+    "throughput": _throughputs,
+}
+
+KINDS = tuple(_PANELS)
+"""Kinds of pictures of a run, in the order in which they stand below each other."""
+
+
 def panels(tables: TraceTables, kinds: Sequence[str] = KINDS, cast: Cast | None = None) -> list[Panel]:
     """Return the panels of the given kinds, with all flows by default; none where there is nothing to show.
 
@@ -230,26 +278,4 @@ def panels(tables: TraceTables, kinds: Sequence[str] = KINDS, cast: Cast | None 
     and a queue panel for each direction that carries data.
     """
     cast = cast or Cast.of(tables)
-    transfers = [flow for flow in cast.flows if flow.protocol in TRANSFER_PROTOCOLS]
-    found: list[Panel] = []
-    for kind in kinds:
-        if kind in _PANELS_OF_TRANSFERS and not transfers:
-            continue
-        if kind == "waterfall":
-            numbers = [flow.number for flow in cast.flows]
-            chosen = pl.col("flow").is_in(numbers) & pl.col("page").is_in(cast.pages)
-            found += waterfall_panels(tables.objects.filter(chosen))
-        elif kind == "sequence":
-            found += [sequence_panel(tables, flow, look) for flow, look in cast.painted(cast.apart)]
-        elif kind == "cwnd":
-            found.append(cwnd_panel(tables, cast, transfers))
-        elif kind == "rtt":
-            found.append(rtt_panel(tables, cast, transfers))
-        elif kind == "queue":
-            directions = list(dict.fromkeys(flow.direction for flow in cast.flows))
-            for direction in directions:
-                subject = direction if len(directions) > 1 else ""
-                found += [replace(panel, subject=subject) for panel in queue_panels(tables, direction, cast)]
-        else:
-            found.append(throughput_panel(tables, cast, rate_window_s(tables.end_s())))
-    return found
+    return [panel for kind in kinds for panel in _PANELS[kind](tables, cast)]
