@@ -2,42 +2,7 @@
 //!
 //! Observers are chosen at compile time, so a run that nobody records pays nothing.
 
-use serde::Serialize;
-
-use crate::{DropCause, Dscp, Duration, FlowId, Host, Instant, Packet};
-
-/// Transport protocol of a flow: one line for each, here and below.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// Transmission Control Protocol.
-    #[default]
-    Tcp,
-    /// User Datagram Protocol.
-    Udp,
-}
-
-impl Protocol {
-    /// Every protocol.
-    pub const ALL: [Self; 2] = [Self::Tcp, Self::Udp];
-
-    /// What it is called in the records.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        }
-    }
-
-    /// True if its flows are transfers: what is written arrives whole, and the sender adapts to the network. Others are
-    /// streams, which last as long as their application sends.
-    pub const fn is_transfer(self) -> bool {
-        match self {
-            Self::Tcp => true,
-            Self::Udp => false,
-        }
-    }
-}
+use crate::{DropCause, Dscp, Duration, FlowId, Host, Instant, Packet, Protocol};
 
 /// What is known of a flow when it is announced.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -210,3 +210,28 @@ impl TransportEvent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_name_of_its_own_that_tells_its_role() {
+        let labels: Vec<&EventLabels> = PacketStep::LABELS.iter().chain(TransportKind::LABELS).collect();
+        for (index, kind) in labels.iter().enumerate() {
+            assert!(labels[..index].iter().all(|other| other.name != kind.name), "{}", kind.name);
+            assert_eq!(kind.name.starts_with("retransmitted-"), kind.role == EventRole::Retransmission);
+            assert_eq!(kind.name.starts_with("undone-"), kind.role == EventRole::Undo);
+            assert!(![kind.label, kind.words, kind.doc].contains(&""), "{}", kind.name);
+        }
+    }
+
+    #[test]
+    fn drops_go_on_where_the_other_kinds_of_packet_events_end() {
+        let drops = DropCause::ALL.iter().map(|cause| PacketKind::Dropped(*cause));
+        let numbers: Vec<u32> = drops.map(PacketKind::number).collect();
+        assert_eq!(numbers[0], PacketEvent::Delivered.kind().number() + 1);
+        assert!(numbers.is_sorted_by(|a, b| a < b));
+        assert_eq!(PacketKind::Dropped(DropCause::Red).name(), "dropped-red");
+    }
+}

@@ -9,6 +9,7 @@ pub mod event;
 pub mod event_kind;
 pub mod faults;
 pub mod packet;
+pub mod protocol;
 pub mod rng;
 pub mod time;
 pub mod transport;
@@ -19,8 +20,7 @@ pub use dist::{Cut, Distribution, Quantity, Sampler};
 pub use drop_cause::{DropCause, DropCount, DropLabels, DropPlace};
 pub use dscp::Dscp;
 pub use event::{
-    FlowInfo, HttpEvent, Observer, PacketEvent, Protocol, QueueDepth, RetransmissionKind, TransportEvent,
-    UndoCause,
+    FlowInfo, HttpEvent, Observer, PacketEvent, QueueDepth, RetransmissionKind, TransportEvent, UndoCause,
 };
 pub use event_kind::{EventLabels, EventRole, PacketKind, PacketStep, TransportKind};
 pub use faults::{Fault, Faults};
@@ -28,6 +28,7 @@ pub use packet::{
     Body, Datagram, Direction, Ecn, Flags, FlowId, Host, Packet, PacketArena, PacketId, SackBlock, SackList,
     Segment, Timestamps,
 };
+pub use protocol::Protocol;
 pub use rng::{RandomStream, Seed};
 pub use time::{Duration, Instant};
 pub use transport::{News, Outgoing, Transport};

@@ -4,8 +4,9 @@
 //! byte is 1. Captures fold them into 32 bits; the models never compare modulo 2^32.
 
 use std::fmt;
+use std::ops::Range;
 
-use crate::Dscp;
+use crate::{Dscp, Protocol};
 
 /// A flow of the run: one TCP connection or one UDP stream, in the order in which they were announced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,13 +103,36 @@ pub enum Body {
     Udp(Datagram),
 }
 
+impl Body {
+    /// The protocol that it is of.
+    pub const fn protocol(&self) -> Protocol {
+        match self {
+            Self::Tcp(_) => Protocol::Tcp,
+            Self::Udp(_) => Protocol::Udp,
+        }
+    }
+
+    /// Payload in bytes.
+    pub const fn payload_bytes(&self) -> u32 {
+        match self {
+            Self::Tcp(segment) => segment.payload_bytes,
+            Self::Udp(datagram) => datagram.payload_bytes,
+        }
+    }
+
+    /// Its place among what its sender sends: sequence numbers of TCP, else numbers of packets.
+    pub fn place(&self) -> Range<u64> {
+        match self {
+            Self::Tcp(segment) => segment.seq..segment.end(),
+            Self::Udp(datagram) => datagram.number..datagram.number + 1,
+        }
+    }
+}
+
 impl Packet {
     /// The TCP segment inside, if it is one.
     pub fn tcp(&self) -> Option<&Segment> {
-        match &self.body {
-            Body::Tcp(segment) => Some(segment),
-            Body::Udp(_) => None,
-        }
+        if let Body::Tcp(segment) = &self.body { Some(segment) } else { None }
     }
 }
 

@@ -16,7 +16,7 @@ mod red;
 mod tests;
 
 pub use errors::{ArqConfig, ErrorConfig, Start, StateLookup};
-pub use htb::{ClassConfig, HtbConfig, MatchConfig, Transport};
+pub use htb::{ClassConfig, HtbConfig, MatchConfig};
 pub use link::{BufferRelease, LinkChange, LinkConfig};
 pub use linux::LinuxQueues;
 pub use queue::{Discipline, QueueConfig};

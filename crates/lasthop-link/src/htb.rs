@@ -11,10 +11,10 @@
 //! Own comes before borrowed whatever the priorities (`htb_dequeue` goes through the levels from the leaves up).
 //! Turns are kept per level and priority (`htb_dequeue_tree`).
 
-use lasthop_core::{Body, Duration, Instant, Observer, Packet, PacketId, QueueDepth, Rate, Seed};
+use lasthop_core::{Duration, Instant, Observer, Packet, PacketId, QueueDepth, Rate, Seed};
 
 use crate::config::QueueConfig;
-use crate::config::htb::{ClassConfig, HtbConfig, MatchConfig, PRIORITIES, Transport};
+use crate::config::htb::{ClassConfig, HtbConfig, MatchConfig, PRIORITIES};
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 use crate::queue::Queue;
 
@@ -256,12 +256,8 @@ impl Discipline for Htb {
 
 impl MatchConfig {
     fn fits(&self, packet: &Packet) -> bool {
-        let protocol = match packet.body {
-            Body::Tcp(_) => Transport::Tcp,
-            Body::Udp(_) => Transport::Udp,
-        };
         self.dscp.is_none_or(|dscp| dscp == packet.dscp)
             && self.port.is_none_or(|port| port.get() == packet.server_port)
-            && self.protocol.is_none_or(|stated| stated == protocol)
+            && self.protocol.is_none_or(|protocol| protocol == packet.body.protocol())
     }
 }

@@ -52,7 +52,7 @@ mod testing;
 pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use config::{
     ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, HtbConfig, LinkChange, LinkConfig,
-    LinuxQueues, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup, Transport,
+    LinuxQueues, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use opportunities::{Schedule, ScheduleError};

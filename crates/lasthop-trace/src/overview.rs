@@ -4,8 +4,8 @@ use crate::columns::{Column, Columnar, columnar};
 use crate::recorder::{ObjectRow, PacketRow, TcpRow, note_object, packet_row, tcp_row};
 use crate::thinned::{Point, Thinned};
 use lasthop_core::{
-    Body, Direction, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
-    PacketKind, PacketStep, Protocol, QueueDepth, TransportEvent, TransportKind,
+    Direction, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, PacketKind,
+    PacketStep, Protocol, QueueDepth, TransportEvent, TransportKind,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -300,7 +300,7 @@ impl FlowState {
 
     /// Whether this is one of the events that stand for themselves.
     fn marks(&mut self, event: PacketEvent, packet: &Packet) -> bool {
-        let Body::Tcp(segment) = &packet.body else { return is_mark(event) };
+        let Some(segment) = packet.tcp() else { return is_mark(event) };
         let mut mark = is_mark(event);
         let ends = matches!(event, PacketEvent::Sent | PacketEvent::Delivered);
         mark |= ends && (segment.flags.contains(Flags::SYN) || segment.flags.contains(Flags::FIN));
@@ -328,29 +328,28 @@ impl FlowState {
         if event != PacketEvent::Delivered || packet.direction != self.data {
             return 0;
         }
-        match &packet.body {
-            Body::Tcp(segment) if segment.payload_bytes > 0 => {
-                self.received.add(&(segment.seq..segment.seq + u64::from(segment.payload_bytes)))
-            }
-            Body::Tcp(_) => 0,
-            Body::Udp(datagram) => u64::from(datagram.payload_bytes),
+        let bytes = u64::from(packet.body.payload_bytes());
+        match packet.tcp() {
+            Some(segment) if bytes > 0 => self.received.add(&(segment.seq..segment.seq + bytes)),
+            Some(_) => 0,
+            None => bytes,
         }
     }
 
     /// Whether a panel shows the event as a point of a line: data sent and arrived, ACKs that the sender got.
     fn draws(&self, event: PacketEvent, packet: &Packet) -> bool {
-        match (&packet.body, event) {
-            (Body::Tcp(segment), PacketEvent::Sent) => {
+        match (packet.tcp(), event) {
+            (Some(segment), PacketEvent::Sent) => {
                 packet.direction == self.data && segment.sequence_length() > 0
             }
-            (Body::Tcp(segment), PacketEvent::Delivered) => {
+            (Some(segment), PacketEvent::Delivered) => {
                 if packet.direction == self.data {
                     segment.sequence_length() > 0
                 } else {
                     segment.flags.contains(Flags::ACK)
                 }
             }
-            (Body::Udp(_), event) => event == PacketEvent::Delivered,
+            (None, event) => event == PacketEvent::Delivered,
             _ => false,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::columns::{cells, columnar};
 use lasthop_core::{
-    Body, Direction, Ecn, Flags, FlowId, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, PacketKind,
+    Direction, Ecn, Flags, FlowId, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, PacketKind,
     SackList, TransportEvent, TransportKind,
 };
 
@@ -178,44 +178,28 @@ pub(crate) fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &
         PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) => Some(depth),
         _ => None,
     };
-    let mut row = PacketRow {
+    let (place, segment) = (packet.body.place(), packet.tcp());
+    PacketRow {
         order,
         time_ns: now.as_nanos(),
         event: event.kind(),
         flow: packet.flow.0,
         direction: packet.direction,
         serial: packet.serial,
-        seq: 0,
-        end: 0,
-        ack: None,
-        payload_bytes: 0,
+        seq: place.start,
+        end: place.end,
+        ack: segment.filter(|segment| segment.flags.contains(Flags::ACK)).map(|segment| segment.ack),
+        payload_bytes: packet.body.payload_bytes(),
         ip_bytes: packet.ip_bytes,
-        flags: 0,
+        flags: segment.map_or(0, |segment| segment.flags.bits()),
         ce: packet.ecn == Ecn::Ce,
-        sack: SackList::default(),
-        window_bytes: None,
+        sack: segment.map_or_else(SackList::default, |segment| segment.sack),
+        window_bytes: segment.map(|segment| segment.window_bytes),
         queue_packets: depth.map(|depth| depth.packets),
         queue_class: depth.map(|depth| depth.class.into()),
         queue_class_packets: depth.map(|depth| depth.class_packets),
         queue_average: depth.map(|depth| depth.average).filter(|average| !average.is_nan()),
-    };
-    match &packet.body {
-        Body::Tcp(segment) => {
-            row.seq = segment.seq;
-            row.end = segment.end();
-            row.ack = segment.flags.contains(Flags::ACK).then_some(segment.ack);
-            row.payload_bytes = segment.payload_bytes;
-            row.flags = segment.flags.bits();
-            row.sack = segment.sack;
-            row.window_bytes = Some(segment.window_bytes);
-        }
-        Body::Udp(datagram) => {
-            row.seq = datagram.number;
-            row.end = datagram.number + 1;
-            row.payload_bytes = datagram.payload_bytes;
-        }
     }
-    row
 }
 
 pub(crate) fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event: TransportEvent) -> TcpRow {
@@ -259,7 +243,7 @@ pub(crate) fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event:
 mod tests {
     use super::*;
     use crate::columns::{Column, Columnar};
-    use lasthop_core::{Datagram, DropCause, Dscp, QueueDepth, RetransmissionKind, SackBlock, Segment};
+    use lasthop_core::{Body, Datagram, DropCause, Dscp, QueueDepth, RetransmissionKind, SackBlock, Segment};
 
     fn packet(body: Body) -> Packet {
         let (flow, direction) = (FlowId(3), Direction::Up);

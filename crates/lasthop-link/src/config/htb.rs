@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use lasthop_core::{Bytes, Dscp, Duration, Faults, Rate};
+use lasthop_core::{Bytes, Dscp, Duration, Faults, Protocol, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -87,17 +87,7 @@ pub struct MatchConfig {
     /// Port of the fixed host.
     pub port: Option<NonZeroU16>,
     /// Transport protocol.
-    pub protocol: Option<Transport>,
-}
-
-/// A transport protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Transport {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
+    pub protocol: Option<Protocol>,
 }
 
 impl ClassConfig {

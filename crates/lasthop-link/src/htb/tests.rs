@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU16;
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Bytes, Direction, DropCause, Ecn, Faults, PacketArena, Seed};
+use lasthop_core::{Body, Bytes, Direction, DropCause, Ecn, Faults, PacketArena, Protocol, Seed};
 use proptest::prelude::*;
 
 use super::*;
@@ -119,9 +119,9 @@ fn the_first_match_wins_and_the_default_takes_the_rest() {
     let mut config =
         htb(None, vec![class(0, RATE, RATE, 0), class(1, RATE, RATE, 0), class(2, RATE, RATE, 0)]);
     config.class[1].matches =
-        vec![MatchConfig { dscp: Some("EF".parse().unwrap()), protocol: Some(Transport::Udp), port: None }];
+        vec![MatchConfig { dscp: Some("EF".parse().unwrap()), protocol: Some(Protocol::Udp), port: None }];
     config.class[2].matches = vec![
-        MatchConfig { protocol: Some(Transport::Udp), ..MatchConfig::default() },
+        MatchConfig { protocol: Some(Protocol::Udp), ..MatchConfig::default() },
         MatchConfig { port: NonZeroU16::new(80), ..MatchConfig::default() },
     ];
     let htb = Htb::new(&config, &roomy(), OUTLET, ("red.down", SEED));

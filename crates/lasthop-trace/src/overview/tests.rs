@@ -1,5 +1,5 @@
 use super::*;
-use lasthop_core::{Datagram, DropCause, Dscp, Ecn, RetransmissionKind, Segment, UndoCause};
+use lasthop_core::{Body, Datagram, DropCause, Dscp, Ecn, RetransmissionKind, Segment, UndoCause};
 
 const MSS: u32 = 1000;
 

@@ -2,10 +2,10 @@
 
 use std::num::NonZeroU16;
 
-use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Probability, QueueSize, Rate};
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate};
 use lasthop_link::{
     ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, HtbConfig,
-    LinkChange, LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup, Transport,
+    LinkChange, LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
 };
 use lasthop_scenario::{LanConfig, Roles, RouterConfig, Scenario};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
@@ -203,7 +203,7 @@ fn htb() -> impl Strategy<Value = HtbConfig> {
             default: false,
             queue: None,
         };
-        let matches = vec![MatchConfig { protocol: Some(Transport::Udp), ..MatchConfig::default() }];
+        let matches = vec![MatchConfig { protocol: Some(Protocol::Udp), ..MatchConfig::default() }];
         let udp = ClassConfig { matches, ..class("udp", udp) };
         let tcp = ClassConfig { default: true, ..class("tcp", tcp) };
         let rate = root.map(Rate::from_bits_per_second);
