@@ -98,7 +98,9 @@ impl Path {
     /// becomes due at the same instant by that (delays of zero) follows in another round.
     pub fn handle_wakeup<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
         while let Some(due) = self.next_wakeup().filter(|due| *due <= now) {
-            self.link.handle_wakeup(due, arena, observer);
+            if self.link.next_wakeup() <= due {
+                self.link.handle_wakeup(due, arena, observer);
+            }
             if self.wait.is_over(due, self.link.room()) {
                 self.fill_send_buffer(due, &mut Packets { arena, observer });
             }
