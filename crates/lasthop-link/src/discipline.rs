@@ -18,7 +18,7 @@ pub(crate) trait Discipline {
     ) -> Option<QueueDepth>;
 
     /// Hands out the packet that goes next, if one may go at `now` and the link has `room` bytes for it. Otherwise it
-    /// says what to wait for; to ask again before that, or before an arrival, changes nothing.
+    /// says what to wait for; to ask again before that changes nothing.
     fn dequeue<O: Observer>(
         &mut self,
         now: Instant,
@@ -39,12 +39,13 @@ pub(crate) struct Dequeued {
     pub(crate) depth: QueueDepth,
 }
 
-/// What a discipline that has handed out nothing waits for.
+/// What a discipline that has handed out nothing waits for. An arrival ends every wait, unless the packet stands behind
+/// another one of its class ([`QueueDepth::class_packets`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// This time, or an arrival.
+    /// This time.
     Until(Instant),
-    /// Room for so many bytes on the link, or an arrival.
+    /// Room for so many bytes on the link.
     Room(u32),
 }
 

@@ -71,7 +71,10 @@ impl Path {
         let mut packets = Packets { arena, observer };
         if let Some(depth) = self.router.enqueue(now, id, &mut packets) {
             packets.observer.packet(now, PacketEvent::Enqueued(depth), packets.arena.get(id));
-            self.fill_send_buffer(now, &mut packets);
+            let is_first = depth.class_packets == 1;
+            if is_first || self.wait.is_over(now, self.link.room()) {
+                self.fill_send_buffer(now, &mut packets);
+            }
         }
     }
 

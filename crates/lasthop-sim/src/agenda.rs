@@ -46,6 +46,7 @@ impl Agenda {
     }
 
     /// The same for another component.
+    #[inline]
     pub fn schedule(&mut self, component: ComponentId, wakeup: Option<Instant>) {
         let Some(wakeup) = wakeup else { return };
         let earliest = &mut self.earliest[(component - NETWORK_COMPONENTS) as usize];
@@ -56,6 +57,7 @@ impl Agenda {
     }
 
     /// The next live entry.
+    #[inline]
     pub fn pop(&mut self) -> Option<(Instant, ComponentId)> {
         let (mut first, mut time) = (0, self.network[0]);
         for (component, earliest) in self.network.iter().enumerate().skip(1) {
