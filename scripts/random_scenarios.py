@@ -19,7 +19,21 @@ seed = {seed}
 replications = 1
 mtu = "1500 B"
 time_limit = "{limit} s"
+{between}
+[tcp]
+profile = "linux-6"
+tick = "{tick}"
 
+[[flow]]
+kind = "bulk-tcp"
+name = "tcp-1"
+bytes = "100 kB"
+start = "0 s"
+
+[factor.scenario]
+"""
+
+LAST_HOP = """
 [lan]
 rate = "100 Mbit/s"
 delay = "0.15 ms"
@@ -39,22 +53,22 @@ rate = "1 Mbit/s"
 delay = "10 ms"
 send_buffer = "3000 B"
 release = "serialised"
+"""
 
-[tcp]
-profile = "linux-6"
-tick = "{tick}"
-
-[[flow]]
-kind = "bulk-tcp"
-name = "tcp-1"
-bytes = "100 kB"
-start = "0 s"
-
-[factor.scenario]
+SWITCH = """
+[atm]
+access_rate = "10 Mbit/s"
+access_delay = "5 us"
+rate = "1 Mbit/s"
+delay = "10 ms"
+buffer_cells = 600
+threshold = 0.8
+overhead = "16 B"
+discard = { policy = "early-packet" }
 """
 
 
-def scenario(draw: random.Random, algorithms: list[str], *, errors: bool) -> list[str]:
+def scenario(draw: random.Random, algorithms: list[str], *, errors: bool, atm: bool) -> list[str]:
     """Draw a scenario: the lines of a level."""
     rate = round(10 ** draw.uniform(4.8, 6.9))
     delay = round(10 ** draw.uniform(0.7, 2.5))
@@ -62,20 +76,15 @@ def scenario(draw: random.Random, algorithms: list[str], *, errors: bool) -> lis
     seconds = draw.uniform(3, 12)
     size = int(max(10 * mtu, min(rate * seconds / 8, 1500 * mtu)))
     queue = draw.choice([5, 10, 20, 50, 100])
-    lines = [f'mtu = "{mtu} B"', f'down.queue.limit = "{queue} packets"']
-    for way, share in (("down", 1), ("up", draw.choice([1, 2, 4]))):
-        lines += [
-            f'{way}.link.rate = "{max(rate // share, 20_000)} bit/s"',
-            f'{way}.link.delay = "{delay} ms"',
-            f'{way}.link.send_buffer = "{2 * mtu} B"',
-        ]
+    between = switch if atm else last_hop
+    lines = [f'mtu = "{mtu} B"', *between(draw, rate, delay, mtu, queue)]
     lines.append(f'tcp.congestion_control = "{draw.choice(algorithms)}"')
     stamps = draw.random() < 0.7
     lines += [f"tcp.timestamps = {str(stamps).lower()}", f"tcp.eifel = {str(stamps).lower()}"]
     lines.append(f"tcp.initial_window = {draw.choice([2, 3, 10])}")
     if draw.random() < 0.2:
         lines += ["tcp.sack = false", "tcp.dsack = false", 'tcp.frto = "off"']
-    if draw.random() < 0.2:
+    if not atm and draw.random() < 0.2:
         lines += [f"tcp.ecn = {draw.choice(['true', 'false'])}", f"down.queue.red = {red(queue, mtu)}"]
     sizes = [size] if draw.random() < 0.7 else [size // 3, size // 2]
     lines.append("flow = [")
@@ -87,6 +96,32 @@ def scenario(draw: random.Random, algorithms: list[str], *, errors: bool) -> lis
     if errors:
         lines.append(f"errors = {{ {error_process(draw)} }}")
     return lines
+
+
+def last_hop(draw: random.Random, rate: int, delay: int, mtu: int, queue: int) -> list[str]:
+    """A path of this rate and delay, and a slower one back."""
+    lines = [f'down.queue.limit = "{queue} packets"']
+    for way, share in (("down", 1), ("up", draw.choice([1, 2, 4]))):
+        lines += [
+            f'{way}.link.rate = "{max(rate // share, 20_000)} bit/s"',
+            f'{way}.link.delay = "{delay} ms"',
+            f'{way}.link.send_buffer = "{2 * mtu} B"',
+        ]
+    return lines
+
+
+def switch(draw: random.Random, rate: int, delay: int, mtu: int, queue: int) -> list[str]:
+    """An ATM switch whose buffer holds so many packets, with one policy or the other."""
+    cells = -(-(mtu + 16) // 48)
+    policy = draw.choice(['policy = "early-packet"', 'policy = "selective", share = 0.8'])
+    return [
+        f'atm.access_rate = "{rate * draw.choice([1, 2, 10])} bit/s"',
+        f'atm.rate = "{rate} bit/s"',
+        f'atm.delay = "{delay} ms"',
+        f"atm.buffer_cells = {cells * queue}",
+        f"atm.threshold = {draw.choice([0.5, 0.8, 0.9])}",
+        f"atm.discard = {{ {policy} }}",
+    ]
 
 
 def red(queue: int, mtu: int) -> str:
@@ -113,14 +148,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--errors", action="store_true", help="every scenario has a lossy link")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--errors", action="store_true", help="every scenario has a lossy link")
+    kind.add_argument("--atm", action="store_true", help="an ATM switch in place of the last hop")
     parser.add_argument("--algorithms", default="reno,cubic")
     parser.add_argument("--tick", default="4 ms", help="of the real kernel's timers")
     arguments = parser.parse_args()
     draw = random.Random(arguments.seed)
-    sys.stdout.write(HEAD.format(seed=arguments.seed, tick=arguments.tick, limit=300))
+    between = SWITCH if arguments.atm else LAST_HOP
+    sys.stdout.write(HEAD.format(seed=arguments.seed, tick=arguments.tick, limit=300, between=between))
     for number in range(1, arguments.count + 1):
-        lines = scenario(draw, arguments.algorithms.split(","), errors=arguments.errors)
+        lines = scenario(draw, arguments.algorithms.split(","), errors=arguments.errors, atm=arguments.atm)
         sys.stdout.write(f"\n[factor.scenario.s{number:03}]\n" + "\n".join(lines) + "\n")
 
 

@@ -126,6 +126,18 @@ def test_the_cause_is_the_earliest_step_that_was_taken_differently(
     assert found.kind == kind
 
 
+def test_a_switch_tells_drops_only_and_another_packet_of_it_is_a_cause() -> None:
+    sent = [(0, "sent", 1), (0, "sent", 101)]
+    for event in ("dropped-epd", "dropped-selective", "dropped-queue"):
+        kernel, model = (
+            [(5 * MS, event, 101), (9 * MS, "delivered", 1)],
+            [(5 * MS, event, 1), (9 * MS, "delivered", 101)],
+        )
+        found = cause(differences((steps(run(sent + kernel)), steps(run(sent + model)))), 0)
+        assert found is not None
+        assert (found.kind, found.place.kind) == (Kind.SWITCH, "queue")
+
+
 def test_a_window_comes_before_what_it_allows_and_another_flow_feels_only_that() -> None:
     ack = [*SENT, (20 * MS, "delivered up", 101)]
     kernel, model = run([*ack, (20 * MS, "sent", 101)], [(20 * MS, 2)]), run(ack, [(20 * MS, 1)])

@@ -27,7 +27,9 @@ _ANSWER_NS = 100_000
 _FLAGS = 0xF7
 # What names a packet on either engine, with its flags.
 _IDENTITY = ("flow", "seq", "end", "ack", "sack")
-_AT_QUEUE = {"enqueued": "taken in", "dropped-queue": "dropped", "dropped-red": "RED", "marked": "RED"}
+_TAKEN_IN = "taken in"
+_AT_QUEUE = {"enqueued": _TAKEN_IN, "dropped-queue": "dropped", "dropped-red": "RED", "marked": "RED"}
+_AT_QUEUE = {event: "discarded" for event, cause in DROP_EVENTS.items() if cause.place == "arrival"} | _AT_QUEUE
 _AT_LINK = {"delivered": "delivered"} | {event: "lost" for event, cause in DROP_EVENTS.items() if cause.on_link}
 # Of simultaneous differences the network's comes first, and a window before what it allows.
 _RANKS = ("queue", "link", "client", "window", "server")
@@ -40,6 +42,7 @@ class Kind(StrEnum):
     QUEUE = "full queue"
     RED_TIE = "RED, after a tie"
     RED = "RED"
+    SWITCH = "ATM switch"
     LOSS = "loss on the link"
     ORDER = "order of packets"
     DELAYED_ACK = "receiver's timer"
@@ -208,6 +211,8 @@ def _kind(engines: tuple[Steps, Steps], place: Place, both: _Both) -> Kind:
             return Kind.TIMER if _is_timers(both) else Kind.SENT
         case "window":
             return Kind.TIMER if any(step is not None and step.by_timer for step in both) else Kind.WINDOW
+    if place.kind == "queue" and not any(_tells_what_it_takes(engine, place) for engine in engines):
+        return Kind.SWITCH
     if left is None or right is None or left.decision[:-1] != right.decision[:-1]:
         return Kind.ORDER
     if place.kind == "link":
@@ -221,6 +226,11 @@ def _kind(engines: tuple[Steps, Steps], place: Place, both: _Both) -> Kind:
 def _is_timers(both: _Both) -> bool:
     """Whether a timer did the earlier of two things that a host did."""
     return min((step for step in both if step is not None), key=lambda step: step.ns).by_timer
+
+
+def _tells_what_it_takes(engine: Steps, place: Place) -> bool:
+    """Whether it is a router's queue; a switch tells drops only."""
+    return any(step.decision[-1] == _TAKEN_IN for step in engine.of[place])
 
 
 def _queues_differed(engines: tuple[Steps, Steps], place: Place, until_ns: int) -> bool:
