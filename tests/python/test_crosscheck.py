@@ -16,7 +16,7 @@ from lasthop import _core
 from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.crosscheck.align import State, history, parting
 from lasthop.crosscheck.cause import Kind, cause, differences, steps
-from lasthop.crosscheck.compare import Distance, FlowComparison
+from lasthop.crosscheck.compare import COUNTS, Distance, FlowComparison
 from lasthop.crosscheck.tell import tell_all
 from lasthop.engines.engine import Recording
 from lasthop.engines.kernel.engine import KernelEngine
@@ -136,6 +136,11 @@ def test_a_switch_tells_drops_only_and_another_packet_of_it_is_a_cause() -> None
         found = cause(differences((steps(run(sent + kernel)), steps(run(sent + model)))), 0)
         assert found is not None
         assert (found.kind, found.place.kind) == (Kind.SWITCH, "queue")
+
+
+def test_drops_of_every_cause_count() -> None:
+    (cell,) = _core.load(str(ROOT / "examples" / "first.toml")).cells
+    assert {name for name in cell.run(1, 1, 1).flows if name.startswith("data_drops_")} < set(COUNTS)
 
 
 def test_a_window_comes_before_what_it_allows_and_another_flow_feels_only_that() -> None:

@@ -10,13 +10,13 @@ from lasthop.crosscheck.align import Parting, history, parting
 from lasthop.crosscheck.cause import Cause, cause, differences, steps
 from lasthop.engines.engine import Trace
 from lasthop.explain.packets import rows
-from lasthop.metrics.labels import TRANSFER_PROTOCOLS
+from lasthop.metrics.labels import DROP_COUNTS, TRANSFER_PROTOCOLS
 
 # What names a row, and the starting time, which is drawn and only told.
 _NO_METRICS = frozenset({"replication", "flow", "application", "role", "protocol", "outcome", "start_s"})
 # Of these a distance is a share; counts are subtracted.
 _MEASURED = ("_s", "_ms", "_Bps")
-COUNTS = ("data_drops_queue", "data_drops_error", "retransmitted_packets")
+COUNTS = (*(f"data_{count}" for count in DROP_COUNTS), "retransmitted_packets")
 """What must be equal for a flow to have fared alike."""
 
 
