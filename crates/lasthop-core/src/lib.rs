@@ -31,5 +31,5 @@ pub use packet::{
 pub use protocol::Protocol;
 pub use rng::{RandomStream, Seed};
 pub use time::{Duration, Instant};
-pub use transport::{News, Outgoing, Transport};
+pub use transport::{News, Transport};
 pub use units::{Bytes, ParseError, Probability, QueueSize, Rate};

@@ -95,6 +95,8 @@ pub struct Packet {
 }
 
 /// Transport header and payload length of a packet.
+// With a tag of its own, outside of the header, a body is copied in whole words.
+#[repr(u8)]
 #[derive(Clone, Debug)]
 pub enum Body {
     /// A TCP segment.
@@ -103,7 +105,22 @@ pub enum Body {
     Udp(Datagram),
 }
 
+impl Default for Body {
+    fn default() -> Self {
+        Self::Tcp(Segment::default())
+    }
+}
+
 impl Body {
+    /// The segment that it is to be, to be written in place: copying what was just written is slow.
+    pub fn make_tcp(&mut self) -> &mut Segment {
+        if !matches!(self, Self::Tcp(_)) {
+            *self = Self::default();
+        }
+        let Self::Tcp(segment) = self else { unreachable!("it was made one") };
+        segment
+    }
+
     /// The protocol that it is of.
     pub const fn protocol(&self) -> Protocol {
         match self {
@@ -359,11 +376,26 @@ pub struct PacketArena {
 impl PacketArena {
     /// Stores a packet and returns its index.
     pub fn insert(&mut self, packet: Packet) -> PacketId {
+        let id = self.reserve();
+        self.slots[id.0 as usize] = packet;
+        id
+    }
+
+    /// A slot for a packet, with whatever was there before, to be written in place.
+    pub fn reserve(&mut self) -> PacketId {
         if let Some(index) = self.free.pop() {
-            self.slots[index as usize] = packet;
             return PacketId(index);
         }
-        self.slots.push(packet);
+        self.slots.push(Packet {
+            serial: 0,
+            flow: FlowId::default(),
+            direction: Direction::Down,
+            ip_bytes: 0,
+            ecn: Ecn::NotEct,
+            dscp: Dscp::default(),
+            server_port: 0,
+            body: Body::default(),
+        });
         PacketId(self.slots.len() as u32 - 1)
     }
 
@@ -377,10 +409,9 @@ impl PacketArena {
         &mut self.slots[id.0 as usize]
     }
 
-    /// Gives the slot back and returns the packet.
-    pub fn remove(&mut self, id: PacketId) -> Packet {
+    /// Gives the slot back. The packet is gone.
+    pub fn remove(&mut self, id: PacketId) {
         self.free.push(id.0);
-        self.slots[id.0 as usize].clone()
     }
 
     /// Number of packets held now.

@@ -1,6 +1,6 @@
 //! One end of a flow: what stands between an application and the network.
 
-use crate::{Body, Ecn, Instant, Observer, Packet};
+use crate::{Instant, Observer, Packet};
 
 /// What is new for the application at one end of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,23 +18,12 @@ impl News {
     }
 }
 
-/// A packet that an end wants to send; whoever sends it adds flow, code point and port.
-#[derive(Clone, Debug)]
-pub struct Outgoing {
-    /// Length of the IP packet in bytes, IP header included.
-    pub ip_bytes: u32,
-    /// ECN field of the IP header.
-    pub ecn: Ecn,
-    /// What the IP packet carries.
-    pub body: Body,
-}
-
 /// One end of a flow. Sans-IO: its owner
 ///
 /// 1. calls [`Transport::connect`], [`Transport::write`] and [`Transport::close`] for the application,
 ///    [`Transport::handle_packet`] for the network, and [`Transport::handle_wakeup`] at [`Transport::next_wakeup`];
 /// 2. then passes [`Transport::news`] on to the application, which may write or close;
-/// 3. then sends what [`Transport::poll_transmit`] returns, until there is nothing.
+/// 3. then sends what [`Transport::poll_transmit`] writes, until there is nothing.
 ///
 /// Time never runs backwards.
 pub trait Transport {
@@ -60,8 +49,9 @@ pub trait Transport {
     /// Runs the timers that are due.
     fn handle_wakeup<O: Observer>(&mut self, now: Instant, observer: &mut O);
 
-    /// The next packet to send; none when all is sent.
-    fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing>;
+    /// Writes length, ECN field and body of the next packet to send into `packet`, and returns true; false when all is
+    /// sent. Whoever sends it adds flow, code point and port.
+    fn poll_transmit(&mut self, now: Instant, packet: &mut Packet) -> bool;
 
     /// What the application has not been told yet.
     fn news(&mut self) -> News;

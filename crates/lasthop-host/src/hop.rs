@@ -251,9 +251,10 @@ impl<F: Flows, O: Observer> Hop<F, O> {
 
     /// The packet is with its host.
     pub fn finish(&mut self, delivery: Delivery) {
-        let packet = self.arena.remove(delivery.id);
-        self.seen.packet(delivery.due, PacketEvent::Delivered, &packet);
-        self.flows.arrived(delivery.due, delivery.host, &packet, &mut self.seen.1);
+        let packet = self.arena.get(delivery.id);
+        self.seen.packet(delivery.due, PacketEvent::Delivered, packet);
+        self.flows.arrived(delivery.due, delivery.host, packet, &mut self.seen.1);
+        self.arena.remove(delivery.id);
     }
 
     /// When a packet can reach its host at the earliest, if any is under way. What happens on the way there needs no

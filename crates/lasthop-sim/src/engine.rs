@@ -15,8 +15,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use lasthop_core::{
-    Direction, FlowId, FlowInfo, Host, Instant, Observer, Outgoing, Packet, PacketArena, PacketEvent,
-    PacketId, Seed, Transport,
+    Direction, FlowId, FlowInfo, Host, Instant, Observer, PacketArena, PacketEvent, PacketId, Seed, Transport,
 };
 use lasthop_scenario::Scenario;
 use lasthop_tcp::CachedMetrics;
@@ -180,11 +179,15 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
 
     /// A packet reached the host it was sent to.
     fn deliver(&mut self, now: Instant, id: PacketId, host: Host) {
-        let packet = self.arena.remove(id);
-        self.observer.packet(now, PacketEvent::Delivered, &packet);
-        let Some(end) = self.flows[packet.flow.0 as usize].end(host) else { return };
-        end.handle_packet(now, &packet, self.observer);
-        self.react(now, packet.flow, host);
+        let packet = self.arena.get(id);
+        let flow = packet.flow;
+        self.observer.packet(now, PacketEvent::Delivered, packet);
+        let end = self.flows[flow.0 as usize].end(host);
+        let is_heard = end.map(|end| end.handle_packet(now, packet, self.observer)).is_some();
+        self.arena.remove(id);
+        if is_heard {
+            self.react(now, flow, host);
+        }
     }
 
     /// Something has happened at one end of a flow: tells the application what is new there, does what it wants done,
@@ -256,26 +259,26 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     /// Puts everything that an end has to send on its LAN, and notes its next timer.
     fn flush(&mut self, now: Instant, flow: FlowId, host: Host) {
         while let Some(end) = self.flows[flow.0 as usize].end(host) {
-            let Some(outgoing) = end.poll_transmit(now) else {
+            let id = self.arena.reserve();
+            if !end.poll_transmit(now, self.arena.get_mut(id)) {
+                self.arena.remove(id);
                 let side = u32::from(host == Host::Client);
                 let component =
                     FIRST_APPLICATION + self.applications.len() as ComponentId + 2 * flow.0 + side;
                 self.agenda.schedule(component, end.next_wakeup());
                 return;
-            };
-            self.send(now, flow, host, outgoing);
+            }
+            self.send(now, flow, host, id);
         }
     }
 
-    fn send(&mut self, now: Instant, flow: FlowId, host: Host, outgoing: Outgoing) {
-        let Outgoing { ip_bytes, ecn, body } = outgoing;
-        let direction = Direction::from(host);
+    fn send(&mut self, now: Instant, flow: FlowId, host: Host, id: PacketId) {
         let Flow { dscp, server_port, .. } = self.flows[flow.0 as usize];
-        let serial = self.next_serial;
-        let packet = Packet { serial, flow, direction, ip_bytes, ecn, dscp, server_port, body };
+        let packet = self.arena.get_mut(id);
+        (packet.serial, packet.flow, packet.direction) = (self.next_serial, flow, Direction::from(host));
+        (packet.dscp, packet.server_port) = (dscp, server_port);
         self.next_serial += 1;
-        self.observer.packet(now, PacketEvent::Sent, &packet);
-        let id = self.arena.insert(packet);
+        self.observer.packet(now, PacketEvent::Sent, packet);
         let entered = self.network.send(now, host, id, &self.arena);
         self.schedule_network(entered);
     }

@@ -2,7 +2,7 @@
 
 mod udp;
 
-use lasthop_core::{Instant, News, Observer, Outgoing, Packet, Transport};
+use lasthop_core::{Instant, News, Observer, Packet, Transport};
 use lasthop_tcp::Tcp;
 
 pub(crate) use udp::Udp;
@@ -50,8 +50,8 @@ macro_rules! transports {
             }
 
             #[inline]
-            fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
-                match self { $(Self::$name(end) => end.poll_transmit(now),)* }
+            fn poll_transmit(&mut self, now: Instant, packet: &mut Packet) -> bool {
+                match self { $(Self::$name(end) => end.poll_transmit(now, packet),)* }
             }
 
             #[inline]

@@ -310,18 +310,20 @@ impl Endpoint {
         }
     }
 
-    /// The next segment to put on the wire, with the ECN field of its packet; none when all is sent.
-    pub fn poll_transmit(&mut self, now: Instant) -> Option<(Segment, Ecn)> {
+    /// Writes the next segment to put on the wire into `segment`, and returns the ECN field of its packet; none when
+    /// all is sent.
+    pub fn poll_transmit(&mut self, now: Instant, segment: &mut Segment) -> Option<Ecn> {
         if let Some(reset) = self.reset.take() {
-            return Some((reset, Ecn::NotEct));
+            *segment = reset;
+            return Some(Ecn::NotEct);
         }
         if std::mem::take(&mut self.ack_due) {
-            let mut pure = Segment { seq: self.transmitted, ..Segment::default() };
-            self.stamp(&mut pure, now);
-            return Some((pure, Ecn::NotEct));
+            *segment = Segment { seq: self.transmitted, ..Segment::default() };
+            self.stamp(segment, now);
+            return Some(Ecn::NotEct);
         }
         let Transmission { seq, payload_bytes, syn, fin, ecn, cwr, push } = self.sender.out().pop_front()?;
-        let mut segment = Segment { seq, payload_bytes, ..Segment::default() };
+        *segment = Segment { seq, payload_bytes, ..Segment::default() };
         if syn {
             segment.flags = Flags::SYN;
             segment.mss = Some(self.offered_mss);
@@ -345,11 +347,11 @@ impl Endpoint {
             segment.flags = segment.flags.with(Flags::PSH);
         }
         self.transmitted = self.transmitted.max(segment.end());
-        self.stamp(&mut segment, now);
+        self.stamp(segment, now);
         if payload_bytes > 0 {
             self.receiver.on_data_sent(self.clock.at(now));
         }
-        Some((segment, ecn))
+        Some(ecn)
     }
 
     /// Adds acknowledgment, window, timestamps, SACK and ECN echo.
@@ -362,7 +364,7 @@ impl Endpoint {
         if self.phase != Phase::SynSent {
             segment.flags = segment.flags.with(Flags::ACK);
             segment.ack = self.receiver.nxt;
-            segment.sack = self.receiver.on_ack_sent(&self.config);
+            self.receiver.on_ack_sent(&self.config, &mut segment.sack);
             // SACK is advisory (RFC 2018, section 8): blocks that do not fit beside the data stay out, where
             // Linux makes the segment smaller.
             let room = (self.mss.saturating_sub(segment.payload_bytes + 4) / 8) as usize;
@@ -423,7 +425,8 @@ mod tests {
         let mut left = Vec::new();
         let mut now = start;
         while left.len() < 3 {
-            while let Some((segment, _)) = endpoint.poll_transmit(now) {
+            let mut segment = Segment::default();
+            while endpoint.poll_transmit(now, &mut segment).is_some() {
                 left.push((now, segment.seq));
             }
             now = endpoint.next_wakeup().expect("pacing, then the timer");

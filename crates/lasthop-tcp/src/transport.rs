@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use lasthop_core::{Body, Instant, News, Observer, Outgoing, Packet, Transport};
+use lasthop_core::{Body, Instant, News, Observer, Packet, Transport};
 
 use crate::common::metrics::CachedMetrics;
 use crate::endpoint::{Endpoint, Phase};
@@ -70,9 +70,11 @@ impl Transport for Tcp {
     }
 
     #[inline]
-    fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
-        let (segment, ecn) = self.endpoint.poll_transmit(now)?;
-        Some(Outgoing { ip_bytes: segment.ip_bytes(), ecn, body: Body::Tcp(segment) })
+    fn poll_transmit(&mut self, now: Instant, packet: &mut Packet) -> bool {
+        let segment = packet.body.make_tcp();
+        let Some(ecn) = self.endpoint.poll_transmit(now, segment) else { return false };
+        (packet.ip_bytes, packet.ecn) = (segment.ip_bytes(), ecn);
+        true
     }
 
     #[inline]

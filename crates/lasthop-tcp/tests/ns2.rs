@@ -5,7 +5,10 @@
 //! parameters of a run say, and in three things that are switches here: they send whole segments only, they
 //! guard against fast retransmits after going back, and their `NewReno` deflates as in RFC 2582.
 
+mod support;
+
 use std::collections::{BTreeSet, VecDeque};
+use support::poll;
 
 use lasthop_core::{Bytes, Duration, Ecn, FlowId, Host, Instant, Observer, Segment, TransportEvent};
 use lasthop_tcp::{Endpoint, InitialSsthresh, Profile, RecoveryRules, TcpConfig, TickClock};
@@ -210,7 +213,7 @@ fn drive(params: &Params) -> (Vec<Sent>, usize) {
     let pkt = u64::from(params.pkt);
     ends[0].write(now, segments * pkt, pkt, &mut timeouts);
     loop {
-        while let Some((segment, ecn)) = ends[0].poll_transmit(now) {
+        while let Some((segment, ecn)) = poll(&mut ends[0], now) {
             // ns-2's agents do not answer the answer to packet 0.
             if segment.sequence_length() > 0 {
                 let number = segment.seq.div_ceil(pkt);
@@ -220,7 +223,7 @@ fn drive(params: &Params) -> (Vec<Sent>, usize) {
                 }
             }
         }
-        while let Some((segment, ecn)) = ends[1].poll_transmit(now) {
+        while let Some((segment, ecn)) = poll(&mut ends[1], now) {
             wires[1].push_back((path.back(now, ns_bytes(&segment)), segment, ecn));
         }
         let arrivals = [0, 1].map(|wire| wires[wire].front().map(|&(at, ..)| at));

@@ -1,11 +1,14 @@
 //! The worked examples of the RFCs, kept as data in `data/rfc_examples.json`.
 
+mod support;
+
 #[path = "traces/wire.rs"]
 mod wire;
 
 use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment, TransportEvent, UndoCause};
 use lasthop_tcp::{CachedMetrics, CongestionControl, Endpoint, FRtoMode, Profile, TcpConfig, TickClock};
 use serde_json::Value;
+use support::poll;
 use wire::{Wire, config};
 
 /// Entries that wait for a mechanism, and which.
@@ -80,7 +83,7 @@ impl ReceiverExample {
         let mut tcp = Endpoint::listen(&config, 40 + 499, clock, FlowId(0), Host::Client);
         let syn = Segment { flags: Flags::SYN, sack_permitted: true, ..Segment::default() };
         tcp.handle_segment(Instant::ZERO, &syn, Ecn::NotEct, None, &mut ());
-        let (syn_ack, _) = tcp.poll_transmit(Instant::ZERO).expect("the SYN is answered");
+        let (syn_ack, _) = poll(&mut tcp, Instant::ZERO).expect("the SYN is answered");
         assert_eq!((syn_ack.ack, syn_ack.sack_permitted), (1, true));
         Self { tcp, rcv_nxt }
     }
@@ -95,8 +98,8 @@ impl ReceiverExample {
             ..Segment::default()
         };
         self.tcp.handle_segment(Instant::ZERO, &segment, Ecn::NotEct, None, &mut ());
-        let (ack, _) = self.tcp.poll_transmit(Instant::ZERO).expect("each segment is acknowledged");
-        assert!(self.tcp.poll_transmit(Instant::ZERO).is_none(), "one ACK for one segment");
+        let (ack, _) = poll(&mut self.tcp, Instant::ZERO).expect("each segment is acknowledged");
+        assert!(poll(&mut self.tcp, Instant::ZERO).is_none(), "one ACK for one segment");
         let shown = |offset: u64| offset - 1 + self.rcv_nxt;
         let blocks = ack.sack.as_slice().iter().map(|b| (shown(b.start), shown(b.end)));
         (shown(ack.ack), blocks.collect())
@@ -224,14 +227,14 @@ fn segments_after_each_round(initial_window: u32) -> Vec<u64> {
     let mut total = 0;
     while total < 150 {
         let flight: Vec<Segment> =
-            std::iter::from_fn(|| server.poll_transmit(now)).map(|(segment, _)| segment).collect();
+            std::iter::from_fn(|| poll(&mut server, now)).map(|(segment, _)| segment).collect();
         total += flight.iter().filter(|segment| segment.payload_bytes > 0).count() as u64;
         totals.push(total);
         now += Duration::from_millis(100);
         let mut answers: Vec<Segment> = Vec::new();
         for segment in flight {
             client.handle_segment(now, &segment, Ecn::NotEct, None, &mut ());
-            answers.extend(std::iter::from_fn(|| client.poll_transmit(now)).map(|(segment, _)| segment));
+            answers.extend(std::iter::from_fn(|| poll(&mut client, now)).map(|(segment, _)| segment));
         }
         for answer in answers {
             server.handle_segment(now, &answer, Ecn::NotEct, None, &mut ());

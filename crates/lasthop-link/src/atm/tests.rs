@@ -71,7 +71,8 @@ fn run(config: &AtmConfig, connections: usize, arrivals: &[Arrival]) -> BTreeMap
         while let Some(now) = switch.next_wakeup().filter(|now| now.as_nanos() <= until) {
             switch.handle_wakeup(now, arena, &mut fates);
             while let Some(id) = switch.poll_delivery(now) {
-                fates.0.insert(arena.remove(id).serial, Fate::Delivered(now.as_nanos()));
+                fates.0.insert(arena.get(id).serial, Fate::Delivered(now.as_nanos()));
+                arena.remove(id);
             }
         }
     };

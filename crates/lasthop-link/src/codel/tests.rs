@@ -43,7 +43,9 @@ impl Lab {
     fn leave(&mut self, at_ms: u64, room: u64) -> Option<u64> {
         let packets = &mut Packets { arena: &mut self.arena, observer: &mut self.log };
         let left = self.codel.dequeue(ms(at_ms), room, packets).ok()?;
-        Some(self.arena.remove(left.id).serial)
+        let serial = self.arena.get(left.id).serial;
+        self.arena.remove(left.id);
+        Some(serial)
     }
 
     /// One packet every 12 ms as long as there are any.

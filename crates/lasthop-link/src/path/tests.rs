@@ -396,7 +396,7 @@ fn red_marks_an_ecn_capable_packet_and_drops_above_the_upper_threshold() {
     let mut last = None;
     while let Some(due) = lab.path.next_wakeup() {
         lab.path.handle_wakeup(due, &mut lab.arena, &mut lab.log);
-        last = lab.path.poll_delivery(due).map(|id| lab.arena.remove(id)).or(last);
+        last = lab.path.poll_delivery(due).map(|id| lab.arena.get(id).clone()).or(last);
     }
     assert_eq!(last.map(|packet| (packet.serial, packet.ecn)), Some((18, Ecn::Ce)));
 }

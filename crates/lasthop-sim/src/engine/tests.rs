@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lasthop_core::{Body, Datagram, Duration, Ecn, News};
+use lasthop_core::{Body, Datagram, Duration, Ecn, News, Packet};
 use lasthop_scenario::Study;
 use lasthop_traffic::Content;
 
@@ -122,10 +122,11 @@ impl Transport for StopAndWait {
         }
     }
 
-    fn poll_transmit(&mut self, _now: Instant) -> Option<Outgoing> {
-        let datagram = (!self.out.is_empty()).then(|| self.out.remove(0))?;
-        let ip_bytes = Datagram::HEADER_BYTES + datagram.payload_bytes;
-        Some(Outgoing { ip_bytes, ecn: Ecn::NotEct, body: Body::Udp(datagram) })
+    fn poll_transmit(&mut self, _now: Instant, packet: &mut Packet) -> bool {
+        let Some(datagram) = (!self.out.is_empty()).then(|| self.out.remove(0)) else { return false };
+        packet.ip_bytes = Datagram::HEADER_BYTES + datagram.payload_bytes;
+        (packet.ecn, packet.body) = (Ecn::NotEct, Body::Udp(datagram));
+        true
     }
 
     fn news(&mut self) -> News {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lasthop_core::{Body, Datagram, Ecn, Instant, News, Observer, Outgoing, Packet, Transport};
+use lasthop_core::{Body, Datagram, Ecn, Instant, News, Observer, Packet, Transport};
 
 /// One end of a UDP flow.
 #[derive(Clone, Debug, Default)]
@@ -46,10 +46,11 @@ impl Transport for Udp {
 
     fn handle_wakeup<O: Observer>(&mut self, _now: Instant, _observer: &mut O) {}
 
-    fn poll_transmit(&mut self, _now: Instant) -> Option<Outgoing> {
-        let datagram = self.waiting.pop_front()?;
-        let ip_bytes = Datagram::HEADER_BYTES + datagram.payload_bytes;
-        Some(Outgoing { ip_bytes, ecn: Ecn::NotEct, body: Body::Udp(datagram) })
+    fn poll_transmit(&mut self, _now: Instant, packet: &mut Packet) -> bool {
+        let Some(datagram) = self.waiting.pop_front() else { return false };
+        packet.ip_bytes = Datagram::HEADER_BYTES + datagram.payload_bytes;
+        (packet.ecn, packet.body) = (Ecn::NotEct, Body::Udp(datagram));
+        true
     }
 
     fn news(&mut self) -> News {

@@ -271,23 +271,21 @@ impl Receiver {
         self.adaptive.as_ref().map_or(self.delayed, DelayedAck::due)
     }
 
-    /// A segment with the present ACK number leaves. Returns the SACK option's blocks.
-    pub fn on_ack_sent(&mut self, config: &TcpConfig) -> SackList {
+    /// A segment with the present ACK number leaves. Adds the SACK option's blocks to `list`, which is empty.
+    pub fn on_ack_sent(&mut self, config: &TcpConfig, list: &mut SackList) {
         self.acked = self.nxt;
         self.delayed = None;
         self.quick = self.quick.saturating_sub(1);
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.on_ack_sent();
         }
-        let mut list = SackList::default();
         if !config.sack {
-            return list;
+            return;
         }
         // Timestamps leave room for three blocks (RFC 2018, section 3).
         let room = SackList::CAPACITY - usize::from(config.timestamps);
         let duplicate = self.duplicate.take();
         duplicate.iter().chain(&self.told).take(room).for_each(|&block| list.push(block));
-        list
     }
 }
 

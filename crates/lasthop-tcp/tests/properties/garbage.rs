@@ -1,5 +1,6 @@
 //! Segments that no honest peer would send: nothing may panic.
 
+use crate::support::poll;
 use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, SackBlock, SackList, Segment, Timestamps};
 use lasthop_tcp::{Endpoint, Phase, TickClock};
 use proptest::prelude::*;
@@ -77,7 +78,7 @@ struct Victim {
 impl Victim {
     fn drain(&mut self) {
         let mut sent = 0;
-        while self.tcp.poll_transmit(self.now).is_some() {
+        while poll(&mut self.tcp, self.now).is_some() {
             sent += 1;
             assert!(sent < 1_000, "it never stops sending");
         }

@@ -2,6 +2,8 @@
 
 mod garbage;
 mod path;
+#[path = "../support/mod.rs"]
+mod support;
 
 use lasthop_core::{Bytes, Duration};
 use lasthop_tcp::{

@@ -1,5 +1,6 @@
 //! Two endpoints over a path that loses, marks and stalls but never reorders.
 
+use crate::support::poll;
 use std::collections::VecDeque;
 
 use lasthop_core::{
@@ -182,7 +183,7 @@ impl Run<'_> {
 
     fn transmit(&mut self) {
         for end in [0, 1] {
-            while let Some((segment, ecn)) = self.ends[end].poll_transmit(self.now) {
+            while let Some((segment, ecn)) = poll(&mut self.ends[end], self.now) {
                 self.check(end, &segment, ecn);
                 self.fresh[end] = self.fresh[end].max(segment.end());
                 self.packets.push((self.now, end, segment));

@@ -1,5 +1,6 @@
 //! The classic sender: windows in bytes, go-back-N, the flavours of the 1990s.
 
+use crate::support::poll;
 use lasthop_core::{Bytes, Duration, Ecn, Flags, FlowId, Host, Instant, SackBlock, Segment, TransportEvent};
 use lasthop_tcp::{Endpoint, InitialSsthresh, Profile, RecoveryRules, TcpConfig, TickClock};
 
@@ -344,7 +345,7 @@ fn open_connections_send_at_once_and_segments_span_writes() {
     let mut server = opened(&config, Host::Server);
     let at = Instant::ZERO + Duration::from_millis(130);
     let sent = |server: &mut Endpoint| {
-        std::iter::from_fn(|| server.poll_transmit(at)).map(|(s, _)| s.payload_bytes).collect::<Vec<_>>()
+        std::iter::from_fn(|| poll(server, at)).map(|(s, _)| s.payload_bytes).collect::<Vec<_>>()
     };
     server.write(at, 100, 100, &mut ());
     assert_eq!(sent(&mut server), [100], "there is no Nagle");
@@ -372,7 +373,7 @@ fn every_segment_is_acknowledged() {
             ..Segment::default()
         };
         client.handle_segment(Instant::ZERO, &segment, Ecn::NotEct, None, &mut ());
-        let (ack, _) = client.poll_transmit(Instant::ZERO).expect("an ACK leaves at once");
+        let (ack, _) = poll(&mut client, Instant::ZERO).expect("an ACK leaves at once");
         assert_eq!((ack.ack, ack.window_bytes), (101 + number * 100, 64 * 536));
     }
 }

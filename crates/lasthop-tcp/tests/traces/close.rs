@@ -1,5 +1,6 @@
 //! Both ends of a connection that the client opens: request and answer, every order of closing, giving up.
 
+use crate::support::poll;
 use std::collections::VecDeque;
 
 use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment};
@@ -53,7 +54,7 @@ impl Pair {
 
     fn flush(&mut self) {
         for end in [CLIENT, SERVER] {
-            while let Some((segment, _)) = self.ends[end].poll_transmit(self.now) {
+            while let Some((segment, _)) = poll(&mut self.ends[end], self.now) {
                 if !self.lost[end].contains(&self.sent[end].len()) {
                     self.wires[end].push_back((self.now + Duration::from_millis(300), segment));
                 }

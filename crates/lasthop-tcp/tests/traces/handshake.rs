@@ -1,5 +1,6 @@
 //! Opening, closing, giving up.
 
+use crate::support::poll;
 use lasthop_core::{Duration, Ecn, Flags, Segment, Timestamps, TransportEvent};
 use lasthop_tcp::Phase;
 
@@ -113,7 +114,7 @@ fn repeated_syn_is_answered_at_once_and_gives_no_sample() {
     client.now += Duration::from_millis(1_000);
     let syn = Segment { flags: Flags::SYN, sack_permitted: true, ..Segment::default() };
     client.tcp.handle_segment(client.now, &syn, Ecn::NotEct, None, &mut ());
-    let (answer, _) = client.tcp.poll_transmit(client.now).unwrap();
+    let (answer, _) = poll(&mut client.tcp, client.now).unwrap();
     assert_eq!((answer.flags, answer.seq, answer.ack), (Flags::SYN.with(Flags::ACK), 0, 1));
     assert_eq!(client.tcp.next_wakeup(), due, "the timer runs on");
     client.now += Duration::from_millis(100);
@@ -169,7 +170,7 @@ fn client_fin_repeats_its_ack_number() {
     let mut client = crate::receiver::Client::listen(&config);
     client.data(0);
     client.tcp.close(client.now, &mut ());
-    let (fin, _) = client.tcp.poll_transmit(client.now).unwrap();
+    let (fin, _) = poll(&mut client.tcp, client.now).unwrap();
     assert_eq!((fin.flags, fin.ack, fin.seq), (Flags::FIN.with(Flags::ACK), 537, 1));
 }
 

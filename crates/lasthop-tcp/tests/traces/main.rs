@@ -9,6 +9,8 @@ mod handshake;
 mod modern;
 mod receiver;
 mod recovery;
+#[path = "../support/mod.rs"]
+mod support;
 mod timeout;
 mod undo;
 mod wire;

@@ -1,5 +1,6 @@
 //! Linux 6: losses found by time, proportional rate reduction, probes, CUBIC, delayed ACKs that adapt.
 
+use crate::support::poll;
 use lasthop_core::{
     Duration, Ecn, Flags, FlowId, Host, Instant, RetransmissionKind, Segment, Timestamps, TransportEvent,
     UndoCause,
@@ -257,7 +258,7 @@ impl Receiving {
 
     fn take(&mut self, segment: &Segment) -> usize {
         self.tcp.handle_segment(self.now, segment, Ecn::NotEct, None, &mut ());
-        std::iter::from_fn(|| self.tcp.poll_transmit(self.now)).count()
+        std::iter::from_fn(|| poll(&mut self.tcp, self.now)).count()
     }
 
     /// The next full segment arrives, within a write or at its end. The ACKs that it brings at once.

@@ -1,5 +1,6 @@
 //! The receiving half: when it acknowledges, its window, its ECN echo.
 
+use crate::support::poll;
 use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment};
 use lasthop_tcp::{Endpoint, TcpConfig, TickClock};
 
@@ -30,7 +31,7 @@ impl Client {
 
     fn take(&mut self, segment: &Segment, ecn: Ecn) -> Option<Segment> {
         self.tcp.handle_segment(self.now, segment, ecn, None, &mut ());
-        self.tcp.poll_transmit(self.now).map(|(segment, _)| segment)
+        poll(&mut self.tcp, self.now).map(|(segment, _)| segment)
     }
 
     fn segment(number: u64) -> Segment {
@@ -95,7 +96,7 @@ fn an_ack_that_rides_on_data_uses_up_a_quick_ack() {
     }));
     assert_eq!(client.data(0), Some(1));
     client.tcp.write(client.now, 536, 536, &mut ());
-    assert!(client.tcp.poll_transmit(client.now).is_some_and(|(data, _)| data.payload_bytes > 0));
+    assert!(poll(&mut client.tcp, client.now).is_some_and(|(data, _)| data.payload_bytes > 0));
     assert_eq!(client.data(1), None);
 }
 
@@ -108,7 +109,7 @@ fn delay_micros(arrival: u64, phase: u64) -> u64 {
     assert_eq!(client.data(1), None);
     let due = client.tcp.next_wakeup().expect("the ACK is held");
     client.tcp.handle_wakeup(due, &mut ());
-    let (ack, _) = client.tcp.poll_transmit(due).expect("the ACK leaves");
+    let (ack, _) = poll(&mut client.tcp, due).expect("the ACK leaves");
     assert_eq!((ack.ack, client.tcp.next_wakeup()), (1 + 2 * 536, None));
     (due - client.now).as_nanos() / 1_000
 }
@@ -242,7 +243,7 @@ fn stamped() -> Endpoint {
     let timestamps = Some(lasthop_core::Timestamps { value: 1, echo: 0 });
     let syn = Segment { flags: Flags::SYN, sack_permitted: true, timestamps, ..Segment::default() };
     tcp.handle_segment(Instant::ZERO, &syn, Ecn::NotEct, None, &mut ());
-    let (answer, _) = tcp.poll_transmit(Instant::ZERO).unwrap();
+    let (answer, _) = poll(&mut tcp, Instant::ZERO).unwrap();
     assert_eq!(answer.timestamps.unwrap().echo, 1);
     tcp
 }

@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+use crate::support::poll;
 use lasthop_core::{
     Duration, Ecn, Flags, FlowId, Host, Instant, Observer, SackBlock, SackList, Segment, Timestamps,
     TransportEvent,
@@ -111,7 +112,7 @@ impl Wire {
     /// Takes everything the endpoint wants to send; the numbers of the data segments among it.
     pub fn flush(&mut self) -> Vec<u64> {
         let mut numbers = Vec::new();
-        while let Some((segment, ecn)) = self.tcp.poll_transmit(self.now) {
+        while let Some((segment, ecn)) = poll(&mut self.tcp, self.now) {
             if segment.payload_bytes > 0 {
                 numbers.push((segment.seq - 1) / self.mss);
             }
