@@ -31,7 +31,7 @@ unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard .git/logs/HEAD) \
 	$(shell find crates -type f -not -path '*/tests/*')
 
-.PHONY: help build demo kernel test test-long lint test-rust test-python clean system lint-tools kernel-tools test-tools
+.PHONY: help build demo kernel test test-long lint test-rust test-python budget bench bench-peers clean system lint-tools kernel-tools test-tools budget-tools peer-tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -72,8 +72,19 @@ test-rust: build lint test-tools
 test-python: build test-rust test-tools kernel
 	$(BIN)/pytest --numprocesses $$(($$(nproc) + 2)) --durations 10
 
+budget: build budget-tools ## count the instructions of small simulations and compare them with their budget
+	$(BIN)/python benches/budget.py
+
+# One after the other: they measure time.
+bench: build ## measure parts, whole runs and studies; takes a quarter of an hour
+	cargo bench --manifest-path benches/micro/Cargo.toml
+	$(BIN)/python benches/whole.py
+
+bench-peers: build peer-tools ## run two scenarios in lasthop, ns-2 and ns-3, and compare; takes half an hour
+	$(BIN)/python benches/peers/peers.py
+
 clean: ## remove everything that was built and every result
-	rm -rf .venv results python/lasthop/_core*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv results benches/micro/target python/lasthop/_core*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find python tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 	cargo clean
 
@@ -88,6 +99,12 @@ kernel-tools:
 
 test-tools:
 	@scripts/setup-system --test
+
+budget-tools:
+	@scripts/setup-system --budget
+
+peer-tools:
+	@scripts/setup-system --peers
 
 # The stamp says where .venv was made; one that was moved, or whose Python is gone, is made anew.
 ifneq ($(shell $(BIN)/python -c 'print(open(".venv/.packages").read())' 2>/dev/null),$(shell pwd -P))

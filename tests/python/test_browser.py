@@ -375,7 +375,7 @@ def test_the_report_of_a_whole_study_is_small_and_opens_at_once(
     report = tmp_path / "study" / "report.html"
     assert report.stat().st_size < 15_000_000
     browser.get(report.as_uri())
-    # Why it opens at once (`scripts/bench_report.py` measures how soon): few elements, and nothing far off is drawn.
+    # Why it opens at once (`benches/report.py` measures how soon): few elements, and nothing far off is drawn.
     assert len(browser.find_elements(By.CSS_SELECTOR, "*")) < 30_000
     distant = browser.find_elements(By.CSS_SELECTOR, ".plot")[1:]
     assert len(distant) > 10

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure how punctual and how fast the live emulator is on this machine, beside Linux' token bucket filter.
 
-    .venv/bin/python scripts/bench_live.py [--seconds 10] [--spin MICROSECONDS]
+    .venv/bin/python benches/live.py [--seconds 10] [--spin MICROSECONDS]
 
 For each rate datagrams saturate the link for some seconds. "error" is that of the rate at the
 receiver, by the kernel's times of arrival and with the headers. Lateness is the emulator's own record. "pps/core" is

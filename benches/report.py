@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure what opening a report costs the browser: processor time of the page's main thread, in seconds.
 
-    .venv/bin/python scripts/bench_report.py results/kulve2003/report.html [...]
+    .venv/bin/python benches/report.py results/kulve2003/report.html [...]
 
 Debian's chromium opens each report three times with an empty profile, so that nothing is compiled or cached yet.
 "open" is until the page is there, "drawn" until the first figure of the agreement with the published numbers is as

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure what a campaign costs besides its simulation, and what a second worker gains.
 
-    .venv/bin/python scripts/bench_campaign.py [--runs 20000] [bookkeeping] [memory] [speedup]
+    .venv/bin/python benches/campaign.py [--runs 20000] [bookkeeping] [memory] [speedup]
 
 It runs `examples/two-flows.toml` without its chain (`memory=none`), some thousand runs of a fraction of a millisecond
 each, in a temporary folder.

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Count the instructions of small simulations and compare them with the budget: a slowdown shows on any machine.
+
+    benches/budget.py             check; exit code 1 if a run takes 3 % more than its budget
+    benches/budget.py --write     make what was counted the budget
+
+Valgrind counts while Python loads a scenario and runs it. The same without the run is subtracted. What remains is the
+engine and the analysis. Another compiler, C library or kind of processor counts a little differently; budget.json says
+which compiler counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUDGET = ROOT / "benches" / "budget.json"
+MARGIN = 0.03
+
+# Name: file, every which cell, how many replications.
+RUNS = {
+    "thin": ("benches/scenarios/thin.toml", 1, 10),
+    "fat": ("benches/scenarios/fat.toml", 3, 1),
+    "crowd": ("benches/scenarios/crowd.toml", 2, 1),
+    "kulve2003": ("studies/kulve2003/study.toml", 20, 1),
+    "iip2004": ("studies/iip2004/study.toml", 40, 1),
+    "saarto2003": ("studies/saarto2003/study.toml", 8, 1),
+    "balekaki2012": ("studies/balekaki2012/study.toml", 300, 1),
+}
+PROGRAM = """
+import sys
+from lasthop import _core
+file, step, replications = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+study = _core.load(file)
+if replications:
+    for cell in study.cells[::step]:
+        cell.run(study.seed, 1, replications)
+"""
+
+
+def counted(file: str, step: int, replications: int) -> int:
+    """Return the instructions of one process."""
+    program = [sys.executable, "-c", PROGRAM, str(ROOT / file), str(step), str(replications)]
+    valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+    # What Python does first must not depend on this run: hashes, and whether compiled files are there.
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([*valgrind, *program], capture_output=True, text=True, env=environment, check=False)
+    found = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
+    if done.returncode or not found:
+        raise SystemExit(f"valgrind could not count {file}:\n{done.stderr[-2000:]}")
+    return int(found[1].replace(",", ""))
+
+
+def instructions(name: str) -> int:
+    """Return the instructions that the simulations of `name` take."""
+    file, step, replications = RUNS[name]
+    return counted(file, step, replications) - counted(file, step, 0)
+
+
+def main() -> None:
+    """Check all runs against the budget, or write it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="make what was counted the budget")
+    write = parser.parse_args().write
+    now = {name: instructions(name) for name in RUNS}
+    compiler = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if write:
+        BUDGET.write_text(json.dumps({"compiler": compiler, "instructions": now}, indent=2) + "\n")
+        return
+    budget = json.loads(BUDGET.read_text())
+    if compiler != budget["compiler"]:
+        print(f"budget counted with {budget['compiler']}, this is {compiler}")
+    over = []
+    print(f"{'run':14} {'budget':>15} {'now':>15}  now / budget")
+    for name, count in now.items():
+        allowed = budget["instructions"][name]
+        print(f"{name:14} {allowed:15,} {count:15,}  {count / allowed:.3f}")
+        if count > allowed * (1 + MARGIN):
+            over.append(name)
+    if over:
+        raise SystemExit(f"over budget by more than {MARGIN:.0%}: {', '.join(over)}; profile, or raise it and say why")
+
+
+if __name__ == "__main__":
+    main()
