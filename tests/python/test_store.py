@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -160,3 +162,27 @@ def test_folders_may_have_brackets_in_their_names(
         assert lasthop_main("summary", out) == 0
         answers.append(capsys.readouterr().out)
     assert answers[0] == answers[1] != answers[2]
+
+
+KILLED_WRITER = """
+import os, sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute(f"PRAGMA journal_mode = {sys.argv[2]}")
+database.execute("PRAGMA cache_size = 1")  # so that pages go to the file before the end
+database.execute("BEGIN IMMEDIATE")
+for number in range(200):
+    database.execute("INSERT INTO meta VALUES (?, ?)", (f"fact {number}", '"' + "x" * 1000 + '"'))
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+def test_a_store_that_a_kill_left_open_is_mended_when_the_command_is_repeated(
+    make: Make, tmp_path: Path, journal: str
+) -> None:
+    out = tmp_path / "out"
+    assert make(out) > 0
+    subprocess.run([sys.executable, "-c", KILLED_WRITER, str(out / STORE), journal], check=True)
+    assert list(out.glob(f"{STORE}-*"))
+    assert make(out) == 0
+    assert not list(out.glob(f"{STORE}-*"))

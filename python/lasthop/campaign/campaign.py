@@ -49,7 +49,7 @@ from lasthop.results.folder import (
 )
 from lasthop.results.manifest import NOTES, UNTIL, Difference, differences_of
 from lasthop.results.merge import BATCH, CELL, DamagedBatchesError, Runs, merge_tables, read_runs
-from lasthop.results.store import PIECE, STORE, TABLES, Piece, Store
+from lasthop.results.store import PIECE, STORE, TABLES, Piece, Store, was_left_open
 from lasthop.results.tables import factor_column
 from lasthop.scenario.assumptions import for_manifest
 from lasthop.scenario.points import for_manifest as space_for_manifest
@@ -134,7 +134,8 @@ class Campaign:
         if stopping is not None and self.complete:
             stopping.restore((self._manifest or {})[UNTIL])
         if self.existed:
-            with Store(out, read_only=True) as store:
+            # A store that a kill left open is mended, which takes a writer.
+            with Store(out, read_only=not was_left_open(out)) as store:
                 self._look(store)
                 with suppress(DamagedBatchesError):  # they are run again
                     self._settled(store)

@@ -127,6 +127,11 @@ class DamagedBatchError(Exception):
         self.number = number
 
 
+def was_left_open(folder: Path) -> bool:
+    """Return whether whoever wrote the store in a folder was killed: SQLite's journals are still there."""
+    return any((folder / f"{STORE}-{journal}").exists() for journal in ("wal", "journal"))
+
+
 class Store:
     """The store in a folder that exists. Methods may be called from any thread."""
 
