@@ -25,7 +25,6 @@ settings.load_profile("lasthop")
 # Several processes share the tests. These groups and single tests take longest. They start first, so that no process is
 # left with one at the end.
 LONGEST_FIRST = (
-    "guests",
     "test_cluster",
     "test_random_kills_of_runner_workers_and_scheduler_change_nothing",
     "test_a_campaign_that_is_killed_again_and_again_ends_with_the_rows_of_an_undisturbed_one",
@@ -37,17 +36,13 @@ LONGEST_FIRST = (
     "test_counts_verdicts_and_times_equal_the_records",
     "test_capture",
 )
-# These files look for guests that are left over. Side by side, they would find each other's.
-GUESTS = ("test_kernel", "test_crosscheck", "test_linux_router")
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "kulve2003"
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
 
 
 def _group(item: pytest.Function) -> str | None:
-    """Return what the test shares a process with: tests that use a module's fixture, or that look for guests."""
-    if item.path.stem in GUESTS:
-        return "guests"
+    """Return what the test shares a process with: tests that use a module's fixture."""
     fixtures = item._fixtureinfo.name2fixturedefs.values()
     return item.path.stem if any(definitions[-1].scope == "module" for definitions in fixtures) else None
 
