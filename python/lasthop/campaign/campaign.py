@@ -52,8 +52,8 @@ from lasthop.results.merge import BATCH, CELL, DamagedBatchesError, Runs, merge_
 from lasthop.results.store import PIECE, STORE, TABLES, Piece, Store, was_left_open
 from lasthop.results.tables import factor_column
 from lasthop.scenario.assumptions import for_manifest
+from lasthop.scenario.points import factors_of, level_column
 from lasthop.scenario.points import for_manifest as space_for_manifest
-from lasthop.scenario.points import level_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +249,11 @@ class Campaign:
                 owners[row, max(0, start) : max(0, start + piece.count)] = index
         return np.where(asked, owners, -1)
 
+    def _stored_counts(self) -> NDArray[np.int64]:
+        """Return how many of the replications that each unit is asked for are stored."""
+        counts: NDArray[np.int64] = (self._owners() >= 0).sum(axis=1)
+        return counts
+
     def _missing_captures(self) -> NDArray[np.bool_]:
         missing = np.zeros_like(self._asked())
         if self.snap_length is not None:
@@ -279,7 +284,7 @@ class Campaign:
 
     def outlook(self) -> Outlook:
         """Return what is there and what is missing."""
-        there = (self.counts if self.complete else (self._owners() >= 0).sum(axis=1)).tolist()
+        there = (self.counts if self.complete else self._stored_counts()).tolist()
         chained = [self.plan.engine.chained(self.plan.cells[unit.cell]) for unit in self.units]
         again = sum(own for own, count, chain in zip(there, self.counts, chained, strict=True) if chain and own < count)
         asked = {
@@ -341,11 +346,11 @@ class Campaign:
         if self.stopping is None:
             return True
         while self.stopping.undecided.any():
-            ready = self.stopping.undecided & ((self._owners() >= 0).sum(axis=1) == self.counts)
+            ready = self.stopping.undecided & (self._stored_counts() == self.counts)
             if not ready.any():
                 return False
             self.stopping.judge(ready, functools.partial(self._records, store))
-        return bool(((self._owners() >= 0).sum(axis=1) == self.counts).all())
+        return bool((self._stored_counts() == self.counts).all())
 
     def _run_pending(self, store: Store, place: Place, advance: Callable[[int], None]) -> Simulated:
         work = self.pending()
@@ -456,18 +461,19 @@ class Campaign:
 
     def _levels(self) -> pl.DataFrame:
         """Return a row per cell with the level of each factor."""
-        factors = dict.fromkeys(factor for cell in self.plan.cells for factor in cell.levels)
-        return pl.DataFrame([level_column(factor_column(factor), factor, self.plan.cells) for factor in factors])
+        columns = [
+            level_column(factor_column(factor), factor, self.plan.cells) for factor in factors_of(self.plan.cells)
+        ]
+        return pl.DataFrame(columns)
 
     def _meanings(self, table: str) -> dict[str, dict[str, str]]:
         """Return unit and definition of the columns of a table."""
-        factors = dict.fromkeys(factor for cell in self.plan.cells for factor in cell.levels)
         units = {
             name: {"unit": facts["unit"]} for name, facts in (self.plan.study.space or {}).get("ranges", {}).items()
         }
         levels = {
             factor_column(factor): {**units.get(factor, {}), "description": f"Level of the factor {factor}."}
-            for factor in factors
+            for factor in factors_of(self.plan.cells)
         }
         measured = {
             metric.name: {"unit": metric.unit, "description": metric.definition}

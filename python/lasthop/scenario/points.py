@@ -6,7 +6,7 @@ A point gives each range one level. Its cells cross it with the named levels of 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,11 @@ def read_study(file: Path, points: int | None = None) -> _core.Study:
     if points is not None and study.space is None:
         raise InputError(f"--points {points}: no factor of {file} is a range; give one from, to and sets.")
     return study
+
+
+def factors_of(cells: Iterable[_core.Cell]) -> list[str]:
+    """Return the factors of cells, each once, in their order."""
+    return list(dict.fromkeys(factor for cell in cells for factor in cell.levels))
 
 
 def level_column(name: str, factor: str, cells: Sequence[_core.Cell]) -> pl.Series:

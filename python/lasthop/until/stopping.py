@@ -21,7 +21,7 @@ from lasthop.errors import InputError, nearest
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.shorts import with_rates
 from lasthop.results.tables import Tables
-from lasthop.scenario.points import level_column
+from lasthop.scenario.points import factors_of, level_column
 from lasthop.until.looks import LOOKS, Condition, looks_up_to
 
 CAP = 1000
@@ -66,7 +66,7 @@ def values_of(condition: Condition, tables: Tables) -> Iterator[Values]:
 
 def _by_levels(cells: Sequence[_core.Cell]) -> dict[Levels, list[int]]:
     """Return which cells have which levels, as the records have them. Samples may be equal."""
-    factors = dict.fromkeys(factor for cell in cells for factor in cell.levels)
+    factors = factors_of(cells)
     rows = pl.DataFrame([level_column(factor, factor, cells) for factor in factors]).rows() if factors else [()]
     found: dict[Levels, list[int]] = {}
     for number, levels in enumerate(rows):

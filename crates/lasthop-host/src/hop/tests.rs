@@ -217,31 +217,25 @@ proptest! {
     }
 }
 
+/// A switch with links of these rates towards it and behind it.
+macro_rules! atm {
+    ($access_rate:literal, $rate:literal) => {
+        concat!(
+            "[atm]\naccess_rate = \"",
+            $access_rate,
+            "\"\naccess_delay = \"1 ms\"\nrate = \"",
+            $rate,
+            "\"\ndelay = \"50 ms\"\nbuffer_cells = 40\nthreshold = 0.5\noverhead = \"16 B\"\n",
+            "discard = { policy = \"early-packet\" }\n"
+        )
+    };
+}
+
 /// Cells take 1 ms on an access link and 0.1 ms behind the switch; a packet of 576 bytes has 13.
-const ATM: &str = r#"
-[atm]
-access_rate = "424 kbit/s"
-access_delay = "1 ms"
-rate = "4240 kbit/s"
-delay = "50 ms"
-buffer_cells = 40
-threshold = 0.5
-overhead = "16 B"
-discard = { policy = "early-packet" }
-"#;
+const ATM: &str = atm!("424 kbit/s", "4240 kbit/s");
 
 /// Cells arrive ten times as fast as they leave.
-const CONGESTED_ATM: &str = r#"
-[atm]
-access_rate = "4240 kbit/s"
-access_delay = "1 ms"
-rate = "424 kbit/s"
-delay = "50 ms"
-buffer_cells = 40
-threshold = 0.5
-overhead = "16 B"
-discard = { policy = "early-packet" }
-"#;
+const CONGESTED_ATM: &str = atm!("4240 kbit/s", "424 kbit/s");
 
 /// Tells flows by the client's port.
 struct ByPort;
