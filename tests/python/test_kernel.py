@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
@@ -103,6 +104,19 @@ def test_the_same_seed_gives_the_same_records_byte_for_byte_on_one_instance_and_
     other = tmp_path / "other"
     assert lasthop_main("run", file, "--engine", "kernel", "--seed", 2, "--out", other, "--quiet") == 0
     assert (other / "flows.parquet").read_bytes() != (tmp_path / "out0" / "flows.parquet").read_bytes()
+
+
+def test_what_else_the_process_has_open_changes_nothing(kernel: Kernel, tmp_path: Path) -> None:
+    """On a busy machine, threads that start guests open their files in another order. BBR draws a number a run."""
+    file = scenario(
+        tmp_path, DOWNLOAD.replace("100 kB", "1 MB"), '[factor.control.bbr]\ntcp.congestion_control = "bbr"\n'
+    )
+    cell = _core.load(str(file)).cells[0]
+    first = KernelEngine(kernel).run_cell(cell, 1, 1, 1).flows
+    with ExitStack() as files:
+        for _ in range(3):
+            files.enter_context(Path(os.devnull).open("rb"))
+            assert KernelEngine(kernel).run_cell(cell, 1, 1, 1).flows == first
 
 
 def test_workers_of_a_cluster_make_the_same_bytes_and_need_the_same_kernel(kernel: Kernel, tmp_path: Path) -> None:

@@ -173,13 +173,15 @@ class KernelEngine(HostEngine):
         initrd, answer, console = files
         arguments = [
             f"mem={_MEMORY}",
-            f"initrd=/proc/self/fd/{initrd}",
+            # The guest's random numbers follow from these arguments, too (random_init_early), so they must not differ
+            # from boot to boot: its files are the standard ones, whatever else this process has open.
+            "initrd=/proc/self/fd/0",
             "rdinit=/init",
             "time-travel=inf-cpu",
             f"time-travel-start={_START_NS}",
             "con=null",
-            "con0=fd:0,fd:1",
-            f"ssl0=null,fd:{answer}",
+            "con0=null,fd:2",
+            "ssl0=null,fd:1",
             # It would keep a socket there for a debugger; nothing can be made in this folder.
             "uml_dir=/proc/",
             "quiet",
@@ -197,10 +199,9 @@ class KernelEngine(HostEngine):
         try:
             return subprocess.Popen(
                 [*tied, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=console,
+                stdin=initrd,
+                stdout=answer,
                 stderr=console,
-                pass_fds=[initrd, answer],
                 env=environment,
                 start_new_session=True,
             )
