@@ -25,6 +25,8 @@ export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_CONFIG_FILE := $(CURDIR)/crates/lasthop-py/pyo3.config
 export PYO3_BUILD_EXTENSION_MODULE := 1
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
+# Packages are compiled when they are first used. Kept nowhere, that would cost every process seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What the extension module is made of; the Python files are used in place. Results name the commit that made
 # them, so a new commit is a reason to build as well.
