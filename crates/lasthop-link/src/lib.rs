@@ -33,18 +33,15 @@
 //! and sharing the medium between the directions.
 
 mod atm;
-mod codel;
 mod config;
 mod course;
 mod discipline;
-mod drop_tail;
 pub mod errors;
 mod htb;
 mod link;
 mod opportunities;
 mod path;
 mod queue;
-mod red;
 mod router;
 #[cfg(test)]
 mod testing;

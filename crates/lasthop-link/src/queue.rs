@@ -1,12 +1,16 @@
 //! The queue of a router, or of a class: one of the disciplines.
 
-use lasthop_core::{Instant, Observer, PacketId, QueueDepth, RandomStream};
-
-use crate::codel::CoDel;
 use crate::config::{self, QueueConfig};
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
-use crate::drop_tail::DropTail;
-use crate::red::RedQueue;
+use lasthop_core::{Instant, Observer, PacketId, QueueDepth, RandomStream};
+
+mod codel;
+mod drop_tail;
+mod red;
+
+use codel::CoDel;
+use drop_tail::DropTail;
+use red::RedQueue;
 
 /// A queue without classes.
 #[derive(Clone, Debug)]

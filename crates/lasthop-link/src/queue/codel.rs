@@ -6,9 +6,9 @@
 
 use lasthop_core::{Bytes, DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth};
 
+use super::drop_tail::{DropTail, Waiting};
 use crate::config::codel::CoDelConfig;
 use crate::discipline::{Dequeued, Discipline, Packets, Wait};
-use crate::drop_tail::{DropTail, Waiting};
 
 #[cfg(test)]
 mod tests;

@@ -9,9 +9,9 @@
 use lasthop_core::units::QueueSize;
 use lasthop_core::{DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth, RandomStream, Rate};
 
+use super::drop_tail::DropTail;
 use crate::config::RedConfig;
 use crate::discipline::{Dequeued, Discipline, Packets, Wait};
-use crate::drop_tail::DropTail;
 
 #[cfg(test)]
 mod tests;
