@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import polars as pl
@@ -109,6 +112,27 @@ def kernel() -> Kernel:
         return find_kernel(None)
     except InputError as error:
         pytest.fail(f"the tests of the kernel engine need a guest kernel: run `make kernel` ({error})")
+
+
+@pytest.fixture(scope="session")
+def whole_study(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]:
+    """Return the results of so many sets of a study, and beside them what the command printed, as a `.txt`.
+
+    The processes that share the tests share the folders: the first that needs one makes it, tests only read it.
+    """
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+    def run(name: str, sets: int) -> Path:
+        folder = shared / f"{name}-{sets}"
+        with folder.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "report.html").exists():
+                with folder.with_suffix(".txt").open("w", encoding="utf-8") as output, redirect_stdout(output):
+                    assert main(["study", "run", name, "--sets", str(sets), "--out", str(folder)]) == 0
+        return folder
+
+    return run
 
 
 @pytest.fixture

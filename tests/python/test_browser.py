@@ -322,10 +322,9 @@ def test_no_element_is_wider_than_the_window(
 
 
 def test_the_filter_hides_tables_and_nothing_else(
-    browser: webdriver.Chrome, tmp_path: Path, lasthop_main: Callable[..., int]
+    browser: webdriver.Chrome, whole_study: Callable[[str, int], Path]
 ) -> None:
-    assert lasthop_main("study", "run", "kulve2003", "--replications", 2, "--out", tmp_path / "out", "--quiet") == 0
-    browser.get((tmp_path / "out" / "report.html").as_uri())
+    browser.get((whole_study("kulve2003", 10) / "report.html").as_uri())
     field = browser.find_element(By.ID, "filter")
 
     def shown(selector: str) -> list[str]:
@@ -367,12 +366,11 @@ def test_on_paper_everything_is_open_and_as_wide_as_the_paper(browser: webdriver
     assert browser.get_log("browser") == []
 
 
-@pytest.mark.parametrize("study", ["kulve2003", "iip2004"])
+@pytest.mark.parametrize(("study", "sets"), [("kulve2003", 10), ("iip2004", 3)])
 def test_the_report_of_a_whole_study_is_small_and_opens_at_once(
-    browser: webdriver.Chrome, tmp_path: Path, lasthop_main: Callable[..., int], study: str
+    browser: webdriver.Chrome, whole_study: Callable[[str, int], Path], study: str, sets: int
 ) -> None:
-    assert lasthop_main("study", "run", study, "--out", tmp_path / "study", "--quiet") == 0
-    report = tmp_path / "study" / "report.html"
+    report = whole_study(study, sets) / "report.html"
     assert report.stat().st_size < 15_000_000
     browser.get(report.as_uri())
     # Why it opens at once (`benches/report.py` measures how soon): few elements, and nothing far off is drawn.

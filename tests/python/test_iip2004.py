@@ -6,6 +6,7 @@ Numbers whose `note` calls them misprints are left out, and the test says which.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -23,13 +24,8 @@ PUBLISHED_MIXTURES = ("T32", "T34")
 
 
 @pytest.fixture(scope="module", params=[3, pytest.param(10, marks=pytest.mark.long)])
-def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Everything but the workloads that the study only planned."""
-    out = tmp_path_factory.mktemp("iip2004") / "results"
-    only = ",".join(f"workload={workload}" for workload in (*PAGES, *MIXTURES))
-    sets = str(request.param)
-    assert main(["study", "run", "iip2004", "--only", only, "--sets", sets, "--quiet", "--out", str(out)]) == 0
-    return out
+def results(request: pytest.FixtureRequest, whole_study: Callable[[str, int], Path]) -> Path:
+    return whole_study("iip2004", request.param)
 
 
 @pytest.fixture(scope="module")

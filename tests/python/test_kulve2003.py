@@ -12,18 +12,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from lasthop.cli import main
-
 Value = Callable[..., float]
 
 FOUR = ("baseline", "frto", "dsack", "eifel")
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("kulve2003") / "results"
-    assert main(["study", "run", "kulve2003", "--sets", "10", "--quiet", "--out", str(out)]) == 0
-    return out
+def results(whole_study: Callable[[str, int], Path]) -> Path:
+    return whole_study("kulve2003", 10)
 
 
 @pytest.fixture(scope="module")
