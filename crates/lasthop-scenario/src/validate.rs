@@ -1,6 +1,8 @@
 //! What several parts of a scenario say together. What one part says is checked beside its type, in the crate that it
 //! configures.
 
+use std::collections::BTreeSet;
+
 use lasthop_core::{Bytes, Fault, Faults};
 use lasthop_traffic::FlowConfig;
 
@@ -102,11 +104,11 @@ fn flows(flows: &[FlowConfig], mtu: Bytes, faults: &mut Faults) {
     faults.require(!flows.is_empty(), "flow", || {
         "a scenario without flows sends nothing; add a table [[flow]] with kind = \"bulk-tcp\"".into()
     });
+    let mut names = BTreeSet::new();
     for (index, flow) in flows.iter().enumerate() {
         faults.below(&format!("flow[{index}]"), |faults| {
             let name = flow.traffic().name();
-            let is_taken = flows[..index].iter().any(|other| other.traffic().name() == name);
-            faults.require(!is_taken, "name", || {
+            faults.require(names.insert(name), "name", || {
                 format!("two flows are called {name:?}; give each its own name, \"{name}-{}\" say", index + 1)
             });
             flow.check(mtu, faults);

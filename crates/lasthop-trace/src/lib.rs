@@ -11,6 +11,7 @@
 
 mod analysis;
 mod analyze;
+mod arrived;
 mod batch;
 mod columns;
 mod conservation;

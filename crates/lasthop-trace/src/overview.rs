@@ -1,5 +1,6 @@
 //! What pictures of one run need, in bounded memory: marks, and points thinned to what can be seen.
 
+use crate::arrived::Arrived;
 use crate::columns::{Column, Columnar, columnar};
 use crate::recorder::{ObjectRow, PacketRow, TcpRow, note_object, packet_row, tcp_row};
 use crate::thinned::{Point, Thinned};
@@ -8,8 +9,6 @@ use lasthop_core::{
     PacketStep, Protocol, QueueDepth, TransportEvent, TransportKind,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::ops::Range;
 
 #[cfg(test)]
 mod tests;
@@ -88,7 +87,7 @@ pub struct Overview {
     tcp_marks: Thinned<TcpPoint>,
     objects: Vec<ObjectRow>,
     /// Of each direction, the depth after the latest change: of the whole queue, and of each class.
-    depths: [BTreeMap<u8, QueueDepth>; 2],
+    depths: [Vec<QueueDepth>; 2],
     latest: Option<PacketPoint>,
 }
 
@@ -100,32 +99,11 @@ struct FlowState {
     sent_end: u64,
     /// First sequence number after the FIN that the client got, until it is acknowledged.
     fin_end: Option<u64>,
-    received: Received,
+    received: Arrived,
     /// First byte of a probe that is about to leave.
     probe: Option<u64>,
     cwnd: Option<u32>,
     rto_ns: Option<u64>,
-}
-
-/// Stretches of a stream that have arrived, disjoint: first byte, and first byte after.
-#[derive(Debug, Default)]
-struct Received(BTreeMap<u64, u64>);
-
-impl Received {
-    /// Adds a stretch; how many of its bytes are new.
-    fn add(&mut self, stretch: &Range<u64>) -> u64 {
-        let Range { mut start, mut end } = *stretch;
-        let mut fresh = end - start;
-        while let Some((&first, &after)) = self.0.range(..=end).next_back()
-            && after >= start
-        {
-            fresh -= after.min(stretch.end).saturating_sub(first.max(stretch.start));
-            self.0.remove(&first);
-            (start, end) = (start.min(first), end.max(after));
-        }
-        self.0.insert(start, end);
-        fresh
-    }
 }
 
 /// The tables of an overview.
@@ -159,7 +137,7 @@ impl Overview {
             tcp_points: Thinned::new(POINTS, span),
             tcp_marks: Thinned::new(MARKS, span),
             objects: Vec::new(),
-            depths: [BTreeMap::new(), BTreeMap::new()],
+            depths: [Vec::new(), Vec::new()],
             latest: None,
         }
     }
@@ -202,7 +180,11 @@ impl Overview {
     fn note_depth(&mut self, event: PacketEvent, packet: &Packet) {
         if let PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) = event {
             let direction = packet.direction as usize;
-            self.depths[direction].insert(depth.class, depth);
+            let (depths, class) = (&mut self.depths[direction], usize::from(depth.class));
+            if depths.len() <= class {
+                depths.resize(class + 1, QueueDepth::default());
+            }
+            depths[class] = depth;
             self.classes[packet.flow.0 as usize][direction] = Some(depth.class);
         }
     }
@@ -211,10 +193,10 @@ impl Overview {
     fn with_queue(&self, mut row: PacketRow) -> PacketRow {
         let depths = &self.depths[row.direction as usize];
         let class = self.classes[row.flow as usize][row.direction as usize];
-        row.queue_packets = Some(depths.values().map(|depth| depth.class_packets).sum());
+        row.queue_packets = Some(depths.iter().map(|depth| depth.class_packets).sum());
         row.queue_class = class.map(u32::from);
         row.queue_class_packets =
-            class.map(|class| depths.get(&class).map_or(0, |depth| depth.class_packets));
+            class.map(|class| depths.get(usize::from(class)).map_or(0, |depth| depth.class_packets));
         row
     }
 }
@@ -294,7 +276,7 @@ impl Observer for Overview {
 
 impl FlowState {
     fn new(data: Direction) -> Self {
-        let received = Received::default();
+        let received = Arrived::default();
         Self { data, sent_end: 0, fin_end: None, received, probe: None, cwnd: None, rto_ns: None }
     }
 

@@ -21,10 +21,15 @@ pub(crate) trait Point {
     fn sum_mut(&mut self) -> &mut u64;
 }
 
-/// Rows in the order of time, thinned so that they stay within a budget.
+/// Rows of several series, each in the order of time, thinned so that they stay within a budget.
 #[derive(Debug)]
 pub(crate) struct Thinned<P> {
     rows: Vec<P>,
+    /// Of each series, the stretch that may still get rows; none before the budget was exceeded first.
+    open: BTreeMap<u64, Stretch<P>>,
+    /// Rows in `open`.
+    pending: usize,
+    is_whole: bool,
     budget: usize,
     /// What is wanted in detail, from and to; all before and all after is one stretch each.
     span_ns: (u64, u64),
@@ -32,16 +37,16 @@ pub(crate) struct Thinned<P> {
     left_out: u64,
 }
 
-/// Rows of one series within one stretch: where the first, the last and the extreme ones are.
-struct Stretch {
+/// What stays of the rows of one series within one stretch: the first, the last and the extreme ones, in order.
+#[derive(Debug)]
+struct Stretch<P> {
     number: u64,
-    last: usize,
+    rows: Vec<P>,
     extremes: [Option<Extremes>; 2],
-    /// Sum of the rows left out since the last one that stayed.
-    carried: u64,
 }
 
-#[derive(Clone, Copy)]
+/// Least and greatest value, and where their rows are.
+#[derive(Clone, Copy, Debug)]
 struct Extremes {
     least: (f64, usize),
     greatest: (f64, usize),
@@ -50,25 +55,45 @@ struct Extremes {
 impl<P: Point> Thinned<P> {
     /// No rows yet, and never more than `budget` unless there are too many series.
     pub(crate) fn new(budget: usize, span_ns: (u64, u64)) -> Self {
-        Self { rows: Vec::new(), budget, span_ns, width_ns: FIRST_WIDTH_NS, left_out: 0 }
-    }
-
-    pub(crate) fn push(&mut self, row: P) {
-        self.rows.push(row);
-        if self.rows.len() > self.budget {
-            self.thin();
-            // To a half, so that it need not be done again soon.
-            while self.rows.len() > self.budget / 2 && self.width_ns < LAST_WIDTH_NS {
-                self.width_ns *= 2;
-                self.thin();
-            }
-            self.budget = self.budget.max(2 * self.rows.len());
+        Self {
+            rows: Vec::new(),
+            open: BTreeMap::new(),
+            pending: 0,
+            is_whole: true,
+            budget,
+            span_ns,
+            width_ns: FIRST_WIDTH_NS,
+            left_out: 0,
         }
     }
 
-    /// The rows that stayed, and how many did not.
-    pub(crate) fn finish(self) -> (Vec<P>, u64) {
+    #[inline]
+    pub(crate) fn push(&mut self, row: P) {
+        if self.is_whole {
+            self.rows.push(row);
+        } else {
+            self.admit(row);
+        }
+        if self.len() > self.budget {
+            self.is_whole = false;
+            self.thin();
+            // To a half, so that it need not be done again soon.
+            while self.len() > self.budget / 2 && self.width_ns < LAST_WIDTH_NS {
+                self.width_ns *= 2;
+                self.thin();
+            }
+            self.budget = self.budget.max(2 * self.len());
+        }
+    }
+
+    /// The rows that stayed, each series in order, and how many did not.
+    pub(crate) fn finish(mut self) -> (Vec<P>, u64) {
+        self.close();
         (self.rows, self.left_out)
+    }
+
+    fn len(&self) -> usize {
+        self.rows.len() + self.pending
     }
 
     fn stretch_of(&self, time_ns: u64) -> u64 {
@@ -83,60 +108,97 @@ impl<P: Point> Thinned<P> {
     /// Keeps the first, the last and the extreme rows of every stretch. What has been thinned to narrower stretches
     /// comes out as if it had never been.
     fn thin(&mut self) {
-        let mut stays = vec![false; self.rows.len()];
-        let mut open = BTreeMap::<u64, Stretch>::new();
-        for (index, row) in self.rows.iter().enumerate() {
-            let number = self.stretch_of(row.time_ns());
-            let stretch = open.entry(row.series()).or_insert_with(|| Stretch::new(u64::MAX - 1, index));
-            if stretch.number != number {
-                stretch.mark(&mut stays);
-                *stretch = Stretch::new(number, index);
-                stays[index] = true;
-            }
-            stretch.add(index, row.values());
+        self.close();
+        for row in std::mem::take(&mut self.rows) {
+            self.admit(row);
         }
-        for stretch in open.values() {
-            stretch.mark(&mut stays);
+    }
+
+    fn close(&mut self) {
+        for stretch in std::mem::take(&mut self.open).into_values() {
+            self.rows.extend(stretch.rows);
         }
-        for (row, stays) in self.rows.iter_mut().zip(&stays) {
-            let stretch = open.get_mut(&row.series()).expect("every series was met");
-            if *stays {
-                *row.sum_mut() += std::mem::take(&mut stretch.carried);
-            } else {
-                stretch.carried += *row.sum_mut();
-                self.left_out += 1;
-            }
+        self.pending = 0;
+    }
+
+    /// Takes a row into the stretch that it falls into.
+    #[inline]
+    fn admit(&mut self, row: P) {
+        let number = self.stretch_of(row.time_ns());
+        let stretch = self.open.entry(row.series()).or_insert_with(|| Stretch::new(number));
+        let before = stretch.rows.len();
+        if stretch.number == number {
+            self.left_out += stretch.add(row);
+        } else {
+            self.rows.append(&mut stretch.rows);
+            (stretch.number, stretch.extremes) = (number, [None; 2]);
+            stretch.add(row);
         }
-        let mut stays = stays.iter();
-        self.rows.retain(|_| stays.next() == Some(&true));
+        self.pending = self.pending + stretch.rows.len() - before;
     }
 }
 
-impl Stretch {
-    fn new(number: u64, first: usize) -> Self {
-        Self { number, last: first, extremes: [None; 2], carried: 0 }
+impl<P: Point> Stretch<P> {
+    fn new(number: u64) -> Self {
+        Self { number, rows: Vec::new(), extremes: [None; 2] }
     }
 
-    fn add(&mut self, index: usize, values: [Option<f64>; 2]) {
-        self.last = index;
+    /// Adds the next row; how many need not stay any more.
+    #[inline]
+    fn add(&mut self, mut row: P) -> u64 {
+        let next = self.rows.len();
+        let changed = self.note(next, row.values());
+        let replaces = next > 1 && !self.is_extreme(next - 1);
+        if replaces {
+            // As most do: what was the last row until now need not stay.
+            *row.sum_mut() += *self.rows[next - 1].sum_mut();
+            self.rows[next - 1] = row;
+            self.places().filter(|place| **place == next).for_each(|place| *place -= 1);
+        } else {
+            self.rows.push(row);
+        }
+        let mut left_out = u64::from(replaces);
+        if changed {
+            for index in (1..self.rows.len() - 1).rev() {
+                if !self.is_extreme(index) {
+                    self.leave_out(index);
+                    left_out += 1;
+                }
+            }
+        }
+        left_out
+    }
+
+    /// Notes the values of row number `index`; true if one is extreme.
+    fn note(&mut self, index: usize, values: [Option<f64>; 2]) -> bool {
+        let mut changed = false;
         for (extremes, value) in self.extremes.iter_mut().zip(values) {
             let Some(value) = value else { continue };
             let both = extremes.get_or_insert(Extremes { least: (value, index), greatest: (value, index) });
             if value < both.least.0 {
-                both.least = (value, index);
+                (both.least, changed) = ((value, index), true);
             }
             if value > both.greatest.0 {
-                both.greatest = (value, index);
+                (both.greatest, changed) = ((value, index), true);
             }
         }
+        changed
     }
 
-    fn mark(&self, stays: &mut [bool]) {
-        stays[self.last] = true;
-        for Extremes { least, greatest } in self.extremes.iter().flatten() {
-            stays[least.1] = true;
-            stays[greatest.1] = true;
-        }
+    fn places(&mut self) -> impl Iterator<Item = &mut usize> {
+        self.extremes.iter_mut().flatten().flat_map(|both| [&mut both.least.1, &mut both.greatest.1])
+    }
+
+    fn is_extreme(&mut self, index: usize) -> bool {
+        self.places().any(|place| *place == index)
+    }
+
+    /// Takes a row out. The next one takes over what it added to the sum.
+    fn leave_out(&mut self, index: usize) {
+        let sum = std::mem::take(self.rows[index].sum_mut());
+        *self.rows[index + 1].sum_mut() += sum;
+        self.rows.remove(index);
+        self.places().filter(|place| **place > index).for_each(|place| *place -= 1);
     }
 }
 

@@ -1,7 +1,8 @@
 //! What became of every copy of every segment, and the verdicts that follow from it.
 
+use crate::arrived::Arrived;
 use lasthop_core::Instant;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,12 +16,18 @@ enum Fate {
 #[derive(Debug)]
 struct Copy {
     serial: u64,
-    sequence: Range<u64>,
+    start: u64,
     sent_at: Instant,
+    length: u32,
     fate: Fate,
-    /// Retransmissions without a verdict: the data bytes that no earlier copy is known to have
-    /// brought. Empty for everything else, so that only retransmissions allocate.
-    missing: Vec<Range<u64>>,
+    /// It is a retransmission, and [`Copies::undecided`] may know it.
+    again: bool,
+}
+
+impl Copy {
+    fn sequence(&self) -> Range<u64> {
+        self.start..self.start + u64::from(self.length)
+    }
 }
 
 /// An expiry that is genuine unless one of the copies then outstanding arrives after all.
@@ -36,8 +43,15 @@ struct OpenTimeout {
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     queue: VecDeque<Copy>,
-    /// Retransmissions in the queue without a verdict.
-    undecided: usize,
+    /// Index behind the copy that was settled last: mostly, the next one is there.
+    next: usize,
+    /// Retransmissions in the queue without a verdict, by the start of their sequence and their serial: the data bytes
+    /// that no earlier copy is known to have brought.
+    undecided: BTreeMap<(u64, u64), Vec<Range<u64>>>,
+    /// No retransmission so far was longer.
+    longest: u64,
+    /// What has arrived beyond `acknowledged`.
+    arrived: Arrived,
     acknowledged: u64,
     timeouts: Vec<OpenTimeout>,
     unnecessary: u64,
@@ -69,49 +83,73 @@ impl Copies {
         sequence: Range<u64>,
         retransmitted: Option<Range<u64>>,
     ) {
-        let mut missing = Vec::new();
+        let (start, length) = (sequence.start, sequence.end - sequence.start);
+        let again = retransmitted.is_some();
         if let Some(data) = retransmitted {
-            missing.push(data.clone());
+            let mut missing = vec![data.clone()];
             subtract(&mut missing, &(0..self.acknowledged));
-            let arrived = self.queue.iter().filter(|copy| {
-                copy.fate == Fate::Arrived && copy.sequence.start < data.end && data.start < copy.sequence.end
-            });
-            arrived.for_each(|copy| subtract(&mut missing, &copy.sequence));
+            self.arrived.within(&data).for_each(|stretch| subtract(&mut missing, stretch));
             if missing.is_empty() {
                 self.unnecessary += 1;
             } else {
-                self.undecided += 1;
+                self.undecided.insert((start, serial), missing);
+                self.longest = self.longest.max(length);
             }
         }
-        self.queue.push_back(Copy { serial, sequence, sent_at: now, fate: Fate::Open, missing });
+        self.queue.push_back(Copy {
+            serial,
+            start,
+            sent_at: now,
+            length: length as u32,
+            fate: Fate::Open,
+            again,
+        });
     }
 
     /// The copy with this serial reached the receiver, or was lost.
     pub(super) fn settled(&mut self, serial: u64, arrived: bool) {
-        let Ok(index) = self.queue.binary_search_by_key(&serial, |copy| copy.serial) else { return };
-        self.queue[index].fate = if arrived { Fate::Arrived } else { Fate::Lost };
+        let Some(index) = self.find(serial) else { return };
+        self.next = index + 1;
+        let copy = &mut self.queue[index];
+        copy.fate = if arrived { Fate::Arrived } else { Fate::Lost };
         if arrived {
-            let sequence = self.queue[index].sequence.clone();
-            let sent_at = self.queue[index].sent_at;
-            self.bring(index + 1, &sequence);
-            let before = self.timeouts.len();
-            self.timeouts.retain(|timeout| !(sequence.contains(&timeout.head) && sent_at < timeout.at));
-            self.spurious += (before - self.timeouts.len()) as u64;
+            let (sequence, sent_at) = (copy.sequence(), copy.sent_at);
+            if sequence.end > self.acknowledged {
+                self.arrived.add(&sequence);
+            }
+            self.bring(serial, &sequence);
+            if !self.timeouts.is_empty() {
+                let before = self.timeouts.len();
+                self.timeouts.retain(|timeout| !(sequence.contains(&timeout.head) && sent_at < timeout.at));
+                self.spurious += (before - self.timeouts.len()) as u64;
+            }
         }
-        self.forget();
+        if index == 0 {
+            self.forget();
+        }
+    }
+
+    fn find(&self, serial: u64) -> Option<usize> {
+        if self.queue.get(self.next).is_some_and(|copy| copy.serial == serial) {
+            return Some(self.next);
+        }
+        self.queue.binary_search_by_key(&serial, |copy| copy.serial).ok()
     }
 
     /// The sender received an ACK number.
     pub(super) fn acknowledged(&mut self, ack: u64) {
-        self.acknowledged = self.acknowledged.max(ack);
-        self.forget();
+        if ack > self.acknowledged {
+            self.acknowledged = ack;
+            self.arrived.forget(ack);
+            self.forget();
+        }
     }
 
     /// The retransmission timer expired with `head` the first unacknowledged byte. Copies sent at the
     /// same instant are the timeout's own retransmission, whatever the order of the events.
     pub(super) fn timeout(&mut self, now: Instant, head: u64) {
         let mut outstanding = false;
-        for copy in self.queue.iter().filter(|copy| copy.sequence.contains(&head) && copy.sent_at < now) {
+        for copy in self.queue.iter().filter(|copy| copy.sequence().contains(&head) && copy.sent_at < now) {
             match copy.fate {
                 Fate::Arrived => {
                     self.spurious += 1;
@@ -127,27 +165,36 @@ impl Copies {
     }
 
     /// A copy that arrived brought `sequence`: the retransmissions sent after it need not bring it.
-    fn bring(&mut self, after: usize, sequence: &Range<u64>) {
-        if self.undecided == 0 {
+    fn bring(&mut self, serial: u64, sequence: &Range<u64>) {
+        if self.undecided.is_empty() {
             return;
         }
-        for copy in self.queue.range_mut(after..).filter(|copy| !copy.missing.is_empty()) {
-            subtract(&mut copy.missing, sequence);
-            if copy.missing.is_empty() {
-                self.unnecessary += 1;
-                self.undecided -= 1;
+        let first = (sequence.start.saturating_sub(self.longest), 0);
+        let overlapping = self.undecided.range_mut(first..(sequence.end, 0));
+        let decide = |(key, missing): (&(u64, u64), &mut Vec<Range<u64>>)| {
+            if key.1 > serial {
+                subtract(missing, sequence);
             }
+            missing.is_empty().then_some(*key)
+        };
+        let unnecessary: Vec<_> = overlapping.filter_map(decide).collect();
+        for key in &unnecessary {
+            self.undecided.remove(key);
         }
+        self.unnecessary += unnecessary.len() as u64;
     }
 
     fn forget(&mut self) {
         while let Some(first) = self.queue.front() {
-            if first.fate == Fate::Open || first.sequence.end > self.acknowledged {
+            if first.fate == Fate::Open || first.sequence().end > self.acknowledged {
                 break;
             }
-            // Nothing sent before it is left that could still arrive: it was needed.
-            self.undecided -= usize::from(!first.missing.is_empty());
+            if first.again {
+                // Nothing sent before it is left that could still arrive: if there is no verdict, it was needed.
+                self.undecided.remove(&(first.start, first.serial));
+            }
             self.queue.pop_front();
+            self.next = self.next.saturating_sub(1);
         }
         if !self.timeouts.is_empty() {
             let oldest = self.queue.front().map_or(Instant::MAX, |copy| copy.sent_at);

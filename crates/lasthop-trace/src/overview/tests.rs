@@ -196,12 +196,3 @@ fn the_last_event_tells_when_the_run_ended() {
     let tables = run.overview.finish();
     assert_eq!(numbers(&tables.packets, "time_ns").last(), Some(&Some(77_000_000)));
 }
-
-#[test]
-fn bytes_count_once_in_whatever_order_they_arrive() {
-    let mut received = Received::default();
-    let fresh: Vec<u64> =
-        [0..10, 20..30, 5..25, 0..40, 50..60, 40..50].iter().map(|range| received.add(range)).collect();
-    assert_eq!(fresh, [10, 10, 10, 10, 10, 10]);
-    assert_eq!(received.0, BTreeMap::from([(0, 60)]));
-}
