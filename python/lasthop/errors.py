@@ -10,6 +10,10 @@ class InputError(Exception):
     """The request cannot be carried out as given."""
 
 
+class InUseError(InputError):
+    """Another process works in the results folder."""
+
+
 class InterruptedCampaignError(Exception):
     """The user stopped the campaign; the text says what is kept and how to go on."""
 

@@ -223,8 +223,24 @@ def test_a_full_disk_and_a_read_only_folder_lose_nothing_that_was_done(
     for table in TABLES:
         assert (out / table).read_bytes() == (whole / table).read_bytes()
     remount(small_disk, "ro")
-    shown = subprocess.run(
-        [sys.executable, "-m", "lasthop.cli", "results", out], capture_output=True, text=True, check=True
-    )
+    shown = show(out)
     assert "1500 asked for, 1500 there, 0 missing" in shown.stdout
     assert pl.read_parquet(out / "runs.parquet").height == 1500
+    remount(small_disk, "rw")
+    with start(out, *options[2:], "--replications", "100000", "--quiet") as process:
+        wait_for_start(process, out)
+        while not (out / "store.sqlite-wal").exists() and process.poll() is None:
+            time.sleep(0.005)
+        process.kill()
+    remount(small_disk, "ro")
+    shown = show(out)
+    assert (shown.returncode, shown.stderr.count("\n")) == (2, 1)
+    assert f"Whoever wrote {out / 'store.sqlite'} was killed." in shown.stderr
+    assert f"cannot write to {out}: Read-only file system. Copy the folder" in shown.stderr
+    remount(small_disk, "rw")
+    assert show(out).returncode == 0
+
+
+def show(out: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "lasthop.cli", "results", str(out)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)

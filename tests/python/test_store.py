@@ -19,7 +19,7 @@ from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Threads
 from lasthop.errors import InputError
 from lasthop.results import merge
-from lasthop.results.folder import FLOWS, MERGING, RUNS
+from lasthop.results.folder import FLOWS, MERGING, RUNS, locked
 from lasthop.results.store import PIECE, STORE, TABLES, Batch, BatchBuilder, Store
 from test_campaign import ignore, make_plan, records
 
@@ -182,7 +182,50 @@ def test_a_store_that_a_kill_left_open_is_mended_when_the_command_is_repeated(
 ) -> None:
     out = tmp_path / "out"
     assert make(out) > 0
-    subprocess.run([sys.executable, "-c", KILLED_WRITER, str(out / STORE), journal], check=True)
-    assert list(out.glob(f"{STORE}-*"))
+    leave_open(out, journal)
     assert make(out) == 0
     assert not list(out.glob(f"{STORE}-*"))
+
+
+def leave_open(out: Path, journal: str) -> None:
+    subprocess.run([sys.executable, "-c", KILLED_WRITER, str(out / STORE), journal], check=True)
+    assert list(out.glob(f"{STORE}-*"))
+
+
+@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+def test_results_that_a_kill_left_open_can_be_read(
+    make: Make, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], journal: str
+) -> None:
+    out = tmp_path / "out"
+    make(out)
+    assert lasthop_main("results", out) == 0
+    before = capsys.readouterr().out
+    assert ", 0 missing" in before
+    compared = ("compare", out, "--reference", "queue=5 packets", "--metric", "elapsed_s")
+    for reading in (
+        ("summary", out),
+        ("query", out, "FROM flows"),
+        ("plot", out, "--out", tmp_path / "picture.png"),
+        compared,
+        ("results", out),
+    ):
+        leave_open(out, journal)
+        assert lasthop_main(*reading) == 0
+        told = capsys.readouterr()
+        assert told.err == ""
+    assert told.out == before
+    assert not list(out.glob(f"{STORE}-*"))
+    assert not (out / ".lock").exists()
+
+
+def test_results_can_be_read_while_someone_writes(
+    make: Make, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    make(out)
+    with locked(out), Store(out) as store:
+        store.note(news=1)
+        assert list(out.glob(f"{STORE}-*"))
+        assert lasthop_main("results", out) == 0
+        assert ", 0 missing" in capsys.readouterr().out
+        store.note(news=2)

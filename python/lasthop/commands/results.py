@@ -10,7 +10,17 @@ from typing import Any
 import click
 
 from lasthop.errors import InputError
-from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, TRACES, locked, read_manifest, tables_are_whole
+from lasthop.results.folder import (
+    FLOWS,
+    PAGES,
+    RUNS,
+    SHORTS,
+    TRACES,
+    locked,
+    opened_to_read,
+    read_manifest,
+    tables_are_whole,
+)
 from lasthop.results.store import STORE, DamagedBatchError, Piece, Store
 
 _CELLS_NAMED = 10
@@ -147,7 +157,7 @@ def show(*, folder: Path) -> None:
     Example: lasthop results show results/kulve2003
     """
     _check(folder)
-    with Store(folder, read_only=True) as store:
+    with opened_to_read(folder) as store:
         holding = look(store)
     for line in _describe(folder, holding):
         click.echo(line)

@@ -16,8 +16,8 @@ from typing import Any
 
 import polars as pl
 
-from lasthop.errors import InputError
-from lasthop.results.store import STORE, UNBORN, Store
+from lasthop.errors import InputError, InUseError
+from lasthop.results.store import STORE, UNBORN, Store, was_left_open
 
 MANIFEST = "manifest.json"
 FLOWS = "flows.parquet"
@@ -156,8 +156,30 @@ def forget_tables(folder: Path) -> None:
 
 
 @contextmanager
+def opened_to_read(folder: Path) -> Iterator[Store]:
+    """Open the store of a results folder to read it, whether someone writes it at the moment or was killed at that."""
+    if was_left_open(folder):
+        _mend(folder)
+    with Store(folder, read_only=True) as store:
+        yield store
+
+
+def _mend(folder: Path) -> None:
+    """Bring a store into order that a kill left open, which takes a writer; leave it alone while there is one."""
+    try:
+        with suppress(InUseError), locked(folder), Store(folder):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"Whoever wrote {folder / STORE} was killed. lasthop has to bring it into order before it can read it, and "
+            f"cannot write to {folder}: {error.strerror}. Copy the folder to a place where you may write, and read the "
+            "copy. Nothing is lost."
+        ) from error
+
+
+@contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Make a folder if need be and keep other processes out of it; raise `InputError` if one is there."""
+    """Make a folder if need be and keep other processes out of it; raise `InUseError` if one is there."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / LOCK
     descriptor = _lock(file)
@@ -183,7 +205,7 @@ def _lock(file: Path) -> int:
         except BlockingIOError:
             holder = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
             os.close(descriptor)
-            raise InputError(
+            raise InUseError(
                 f"{file.parent} is in use by {holder}. Wait until it has finished, or choose another place with "
                 "--out DIR."
             ) from None
