@@ -174,27 +174,64 @@ def test_a_worker_of_another_version_that_comes_later_is_refused_too(cluster: Cl
     assert "Traceback" not in error
 
 
-def test_work_that_kills_its_workers_is_named(endless: Path, tmp_path: Path) -> None:
-    environment = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}  # one death is enough here
-    with Cluster(tmp_path / "log", environment) as cluster:
-        cluster.start_worker()
-        cluster.wait_for_workers(1)
-        out, idle_s = tmp_path / "out", busy_s(cluster.workers[0].pid)
-        process = lasthop("run", endless, "--only", "memory=none", "--cluster", cluster.address, "--out", out)
-        deadline = time.monotonic() + PATIENCE_S
-        while busy_s(cluster.workers[0].pid) < idle_s + 2.0:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        cluster.kill_worker(cluster.workers[0])
-        code, _, error = ended(process)
+DEADLY = """
+import os
+from pathlib import Path
+from lasthop.cluster.worker import Simulator
+
+run, cell, deaths, most = Simulator.__call__, *os.environ["DEADLY"].split("|")
+
+def run_or_die(self, pieces):
+    if any(self._cells[number].key == cell for number, *_ in pieces) and len(os.listdir(deaths)) < int(most):
+        Path(deaths, str(os.getpid())).touch()
+        os._exit(1)
+    return run(self, pieces)
+
+Simulator.__call__ = run_or_die
+"""
+
+
+def run_with_deaths(most: int, tmp_path: Path) -> tuple[int, str, str]:
+    """Run six cells, one of which kills its worker that many times, where Dask blames a task for one death."""
+    (tmp_path / "sitecustomize.py").write_text(DEADLY, encoding="utf-8")
+    (tmp_path / "deaths").mkdir()
+    path = os.pathsep.join([str(tmp_path), str(Path(package.__file__).parents[1])])
+    environment = {"PYTHONPATH": path, "DEADLY": f"queue=q3|{tmp_path / 'deaths'}|{most}"}
+    with Cluster(tmp_path / "log", {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}) as cluster:
+        process = lasthop("run", six_cells(tmp_path), "--cluster", cluster.address, "--out", tmp_path / "dask")
+        while process.poll() is None:
+            cluster.workers = [worker for worker in cluster.workers if worker.poll() is None]
+            while len(cluster.workers) < 2:
+                cluster.start_worker(environment)
+            time.sleep(0.1)
+        return ended(process)
+
+
+def six_cells(tmp_path: Path) -> Path:
+    file = tmp_path / "six.toml"
+    levels = "".join(f'[factor.queue.q{n}]\ndown.queue.limit = "{5 * n} packets"\n' for n in range(1, 7))
+    file.write_text(
+        f"replications = 40\n{(EXAMPLE.parent / 'first.toml').read_text('utf-8')}{levels}", encoding="utf-8"
+    )
+    return file
+
+
+def test_work_that_kills_its_workers_is_named_and_nothing_else(tmp_path: Path) -> None:
+    code, _, error = run_with_deaths(1000, tmp_path)
     assert code == 2
-    assert re.search(r"1 worker died while running memory=none, replications \d+ to \d+; the last was tcp://", error)
-    assert "Traceback" not in error
+    assert re.fullmatch(
+        r"Error: 1 worker died while running nothing but queue=q3, replications \d+ to \d+; "
+        r"the last was tcp://[\d.:]+\. Its log says why; often there was not enough memory\.\n",
+        error,
+    )
 
 
-def busy_s(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def test_deaths_that_are_not_the_fault_of_the_work_end_nothing(tmp_path: Path) -> None:
+    code, output, error = run_with_deaths(1, tmp_path)
+    assert (code, error) == (0, "")
+    assert "Lost 1 worker; others did the work." in output
+    assert ended(lasthop("run", tmp_path / "six.toml", "--quiet", "--out", tmp_path / "threads"))[0] == 0
+    assert equal(tmp_path / "threads", tmp_path / "dask")
 
 
 def test_a_folder_goes_on_here_when_the_scheduler_has_died(whole: Path, tmp_path: Path) -> None:

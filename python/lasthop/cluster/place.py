@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
@@ -218,6 +219,8 @@ class _Flight:
         self._place, self._client, self._plan, self._ledger = place, client, plan, ledger
         self._agenda = Agenda(assignment.work)
         self._flying: dict[Future[Answer], Tasks] = {}
+        self._suspects: deque[Work] = deque()  # Dask gave them up: each time they were sent, their worker died
+        self._alone = False  # whether what is under way is a suspect, and nothing else
         self._news: SimpleQueue[Future[Answer]] = SimpleQueue()
         self._name = f"lasthop-{uuid.uuid4().hex[:12]}"
         self._number = 0
@@ -229,18 +232,29 @@ class _Flight:
         """Whether something is left to run, or under way."""
         if self._client.status != "running":
             raise self._place.gone()
-        return bool(self._flying or self._agenda.left())
+        return bool(self._flying or self._suspects or self._agenda.left())
 
     def fill(self, threads: int) -> None:
-        """Send tasks, so that every thread has enough to do. Towards the end they get shorter."""
+        """Send tasks, so that every thread has enough to do. Towards the end they get shorter.
+
+        Dask blames a death on all tasks that the worker had, even on those that waited there. So suspects go one at a
+        time while nothing else is under way: then a death has one cause.
+        """
+        if self._suspects or self._alone:
+            if not self._flying:
+                self._send([[self._suspects.popleft()]])
+                self._alone = True
+            return
         wanted = IN_FLIGHT * threads - len(self._flying)
         sent: list[list[Work]] = []
         share_s = self._agenda.left_s() / max(1, IN_FLIGHT * threads)
         task_s = max(LEAST_TASK_S, min(share_s, max(TASK_S, threads / TASKS_PER_S)))
         while len(sent) < wanted and (task := self._agenda.bundle(task_s)):
             sent.append(task)
-        if not sent:
-            return
+        if sent:
+            self._send(sent)
+
+    def _send(self, sent: Sequence[Tasks]) -> None:
         keys = [(self._name, self._number + index) for index in range(len(sent))]
         self._number += len(sent)
         pieces = [[(work.unit.cell, work.source, work.first, work.count) for work in task] for task in sent]
@@ -261,9 +275,10 @@ class _Flight:
         finished = [future for future in landed if future.status == "finished"]
         for future, answer in zip(finished, self._gather(finished), strict=True):
             runs += self._keep(self._flying.pop(future), answer)
+            self._alone = False
         for future in landed:
             if future.status == "error":
-                raise self._told(future)
+                self._suspect(future)
             if future.status == "cancelled":
                 raise self._place.gone()
             if future in self._flying:  # its worker died with the result, and another makes it again
@@ -284,13 +299,21 @@ class _Flight:
         self._place.took(answer, answer.batch.runs)
         return answer.batch.runs
 
+    def _suspect(self, future: Future[Answer]) -> None:
+        """Put a task aside whose workers died, to run its parts alone; raise any other error, or that of a part."""
+        error = future.exception()
+        if self._alone or not isinstance(error, KilledWorker) or error.task == self._simulator.key:
+            raise self._told(future)
+        self._suspects += self._flying.pop(future)
+
     def _told(self, future: Future[Answer]) -> Exception:
         """Return what ended a task as an error for people."""
         error = future.exception()
         what = self._named(self._flying[future])
         if isinstance(error, KilledWorker):
+            did = "taking over the cells" if error.task == self._simulator.key else f"running nothing but {what}"
             return InputError(
-                f"{_counted(error.allowed_failures + 1, 'worker')} died while running {what}; the last was "
+                f"{_counted(error.allowed_failures + 1, 'worker')} died while {did}; the last was "
                 f"{error.last_worker.address}. Its log says why; often there was not enough memory."
             )
         self._place.look(self._plan, at_once=True)  # another version may just have come

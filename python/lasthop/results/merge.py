@@ -61,8 +61,8 @@ def merge_tables(
     """
     merging = {table: _Table(folder / table) for table in TABLES}
     for part in _parts(store, runs):
-        for table, merged in merging.items():
-            merged.add(part[table])
+        for table, rows in part.items():
+            merging[table].add(rows)
     written = []
     for table, merged in merging.items():
         if merged.rows or table not in _OPTIONAL:
@@ -76,13 +76,15 @@ def read_runs(store: Store, runs: Runs) -> dict[str, pl.DataFrame]:
     parts = list(_parts(store, runs))
     tables = {}
     for table in TABLES:
-        frame = pl.concat([part[table] for part in parts], how="diagonal_relaxed")
+        frame = pl.concat([part[table] for part in parts if table in part], how="diagonal_relaxed")
         tables[table] = frame.with_columns(_as_floats(frame.schema, frame.height, _known(frame)))
     return tables
 
 
 def _parts(store: Store, runs: Runs) -> Iterator[dict[str, pl.DataFrame]]:
+    """Yield the tables part by part. A table without a row comes once, for its columns."""
     stored: dict[int, dict[str, pl.DataFrame]] = {}
+    seen: set[str] = set()
     for part in runs.places.iter_slices(_runs_in_part(store, runs.places)):
         batches = part[BATCH].unique(maintain_order=True)
         try:
@@ -92,8 +94,10 @@ def _parts(store: Store, runs: Runs) -> Iterator[dict[str, pl.DataFrame]]:
             raise DamagedBatchesError(_damaged(store, runs.places)) from None
         labelled = {}
         for table in TABLES:
-            rows = _below_each_other({batch: stored[batch][table] for batch in batches})
-            labelled[table] = _labelled(part, rows, runs.levels)
+            frames = {batch: stored[batch][table] for batch in batches}
+            if table not in seen or any(frame.height for frame in frames.values()):
+                labelled[table] = _labelled(part, _below_each_other(frames), runs.levels)
+        seen.update(labelled)
         yield labelled
 
 

@@ -10,6 +10,7 @@ behind its CRC-32. `piece` lists the replications `first` .. `first + count - 1`
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import sqlite3
@@ -51,6 +52,8 @@ _BUSY_S = 10.0
 _CHECK_BYTES = 4
 
 Columns = Mapping[str, Sequence[Any]]
+Gathered = Mapping[str, list[str] | tuple[str, bytes, bytes]]
+"""A table as `_core.gather` hands it over."""
 
 
 class Results(Protocol):
@@ -116,7 +119,7 @@ class BatchBuilder:
 
     def build(self) -> Batch:
         """Return all that was added."""
-        return Batch(self.pieces, {table: _encode(frame) for table, frame in _frames(self._results).items()})
+        return Batch(self.pieces, _encoded(self._results))
 
 
 class DamagedBatchError(Exception):
@@ -289,15 +292,27 @@ def _note(database: sqlite3.Connection, facts: Mapping[str, object]) -> None:
     )
 
 
-def _frames(results: Sequence[Results]) -> dict[str, pl.DataFrame]:
-    """Put the tables of several results below each other."""
+def _encoded(results: Sequence[Results]) -> dict[str, bytes]:
+    """Put the tables of several results below each other, as bytes."""
     ours = [each for each in results if isinstance(each, _core.Results)]
-    if len(ours) == len(results):
-        return {table: _gathered(columns) for table, columns in _core.gather(ours, PIECE).items()}
-    return {table: _frame([getattr(each, table) for each in results]) for table in TABLES}
+    if len(ours) < len(results):
+        return {table: _encode(_frame([getattr(each, table) for each in results])) for table in TABLES}
+    return {table: _encode_gathered(columns) for table, columns in _core.gather(ours, PIECE).items()}
 
 
-def _gathered(columns: Mapping[str, list[str] | tuple[str, bytes, bytes]]) -> pl.DataFrame:
+def _encode_gathered(columns: Gathered) -> bytes:
+    if any(len(own if isinstance(own, list) else own[1]) for own in columns.values()):
+        return _encode(_gathered(columns))
+    return _without_rows(tuple((name, None if isinstance(own, list) else own[0]) for name, own in columns.items()))
+
+
+@functools.lru_cache(maxsize=64)
+def _without_rows(kinds: tuple[tuple[str, str | None], ...]) -> bytes:
+    """Return a table of columns of these kinds (`None` is text). Most batches have the same two."""
+    return _encode(_gathered({name: [] if kind is None else (kind, b"", b"") for name, kind in kinds}))
+
+
+def _gathered(columns: Gathered) -> pl.DataFrame:
     """Make a table of what `_core.gather` hands over."""
     series = {name: pl.Series(name, own, dtype=pl.String) for name, own in columns.items() if isinstance(own, list)}
     numbers: dict[str, dict[str, tuple[bytes, bytes]]] = {}
