@@ -1,7 +1,7 @@
 """The Rust engine: scenario files, cells of the factor matrix, runs and traces."""
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 VERSION: str
 COMMIT: str
@@ -158,10 +158,12 @@ class Cell:
         packet does not fit its headers.
         """
 
-def gather(results: list[Results], position: str) -> dict[str, dict[str, list[str] | tuple[str, bytes, bytes]]]:
+def gather(
+    results: list[Results], position: str
+) -> dict[str, dict[str, list[str] | tuple[Literal["Q", "d"], bytes, bytes]]]:
     """The tables of several results below each other: columns by name.
 
-    Text is a list. Numbers are a type (`uint64` or `float64`), bytes in native order, and a byte per row: 1 if it has a
+    Text is a list. Numbers are a type as `struct` has it, bytes in native order, and a byte per row: 1 if it has a
     value. The column called `position` says which of `results` a row is of. Releases the GIL.
     """
 

@@ -6,8 +6,6 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::dict;
 
-type Columns = Vec<(&'static str, Column)>;
-
 #[pyclass(frozen)]
 pub struct Results {
     batch: Batch,
@@ -58,53 +56,90 @@ pub fn gather<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let batches: Vec<&Batch> = results.iter().map(|result| &result.get().batch).collect();
     let tables = PyDict::new(py);
-    for (name, columns, positions) in py.detach(|| below_each_other(&batches)) {
+    for (name, columns) in py.detach(|| below_each_other(&batches, position)) {
         let table = PyDict::new(py);
-        table.set_item(position, buffers(py, Column::Int(positions))?)?;
-        for (name, column) in columns {
-            table.set_item(name, buffers(py, column)?)?;
+        for (name, cells) in columns {
+            table.set_item(name, cells.into_python(py)?)?;
         }
         tables.set_item(name, table)?;
     }
     Ok(tables)
 }
 
-/// Name and columns of each table, and for each row the position of its batch.
-fn below_each_other(batches: &[&Batch]) -> Vec<(&'static str, Columns, Vec<Option<u64>>)> {
-    let mut gathered: Vec<(&'static str, Columns, Vec<Option<u64>>)> = Vec::new();
-    for (position, batch) in (0..).zip(batches) {
-        for (place, (name, columns)) in batch.tables().into_iter().enumerate() {
+/// Name and columns of each table; the first column has the position of each row's batch.
+fn below_each_other<'a>(batches: &[&Batch], position: &'a str) -> Vec<(&'static str, Vec<(&'a str, Cells)>)> {
+    let mut gathered: Vec<(&'static str, Vec<(&str, Cells)>)> = Vec::new();
+    for (number, batch) in (0..).zip(batches) {
+        for (place, (table, columns)) in batch.tables().into_iter().enumerate() {
+            if gathered.len() == place {
+                let names = columns.iter().map(|(name, column)| (*name, Cells::like(column)));
+                let numbers = (position, Cells::like(&Column::Int(Vec::new())));
+                gathered.push((table, std::iter::once(numbers).chain(names).collect()));
+            }
             let height = columns.first().map_or(0, |(_, column)| column.len());
-            let own = vec![Some(position); height];
-            if let Some((_, whole, positions)) = gathered.get_mut(place) {
-                for ((_, cells), (_, more)) in whole.iter_mut().zip(columns) {
-                    cells.append(more);
-                }
-                positions.extend(own);
-            } else {
-                gathered.push((name, columns, own));
+            let numbers = Column::Int(vec![Some(number); height]);
+            let more = std::iter::once(numbers).chain(columns.into_iter().map(|(_, column)| column));
+            for ((_, cells), column) in gathered[place].1.iter_mut().zip(more) {
+                cells.append(column);
             }
         }
     }
     gathered
 }
 
-/// Text as a list; numbers as type, bytes in native order, and a byte per row that says whether it has one.
-fn buffers(py: Python<'_>, column: Column) -> PyResult<Bound<'_, PyAny>> {
-    match column {
-        Column::Int(cells) => numbers(py, "uint64", &cells, u64::to_ne_bytes),
-        Column::Float(cells) => numbers(py, "float64", &cells, f64::to_ne_bytes),
-        Column::Text(cells) => cells.into_pyobject(py),
+/// A column as Python gets it: text, or numbers as type (as Python's `struct` calls it), bytes in native order
+/// and a byte per row that says whether it has one.
+enum Cells {
+    Text(Vec<String>),
+    Numbers { kind: &'static str, values: Vec<u8>, known: Vec<u8> },
+}
+
+impl Cells {
+    /// A column of this kind without rows.
+    fn like(column: &Column) -> Self {
+        let kind = match column {
+            Column::Text(_) => return Self::Text(Vec::new()),
+            Column::Int(_) => "Q",
+            Column::Float(_) => "d",
+        };
+        Self::Numbers { kind, values: Vec::new(), known: Vec::new() }
+    }
+
+    /// Adds rows of the same kind.
+    fn append(&mut self, column: Column) {
+        match (self, column) {
+            (Self::Text(text), Column::Text(more)) => text.extend(more),
+            (Self::Numbers { values, known, .. }, Column::Int(cells)) => {
+                write(values, known, &cells, u64::to_ne_bytes);
+            }
+            (Self::Numbers { values, known, .. }, Column::Float(cells)) => {
+                write(values, known, &cells, f64::to_ne_bytes);
+            }
+            _ => unreachable!("a table has the same columns in every batch"),
+        }
+    }
+
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        match self {
+            Self::Text(cells) => cells.into_pyobject(py),
+            Self::Numbers { kind, values, known } => {
+                let buffers = (kind, PyBytes::new(py, &values), PyBytes::new(py, &known));
+                Ok(buffers.into_pyobject(py)?.into_any())
+            }
+        }
     }
 }
 
-fn numbers<'py, T: Copy + Default>(
-    py: Python<'py>,
-    kind: &str,
+/// Appends the values of `cells` and, for each, whether there is one.
+fn write<T: Copy + Default>(
+    values: &mut Vec<u8>,
+    known: &mut Vec<u8>,
     cells: &[Option<T>],
     bytes: fn(T) -> [u8; 8],
-) -> PyResult<Bound<'py, PyAny>> {
-    let values: Vec<u8> = cells.iter().flat_map(|cell| bytes(cell.unwrap_or_default())).collect();
-    let known: Vec<u8> = cells.iter().map(|cell| u8::from(cell.is_some())).collect();
-    Ok((kind, PyBytes::new(py, &values), PyBytes::new(py, &known)).into_pyobject(py)?.into_any())
+) {
+    values.reserve(cells.len() * size_of::<T>());
+    for cell in cells {
+        values.extend_from_slice(&bytes(cell.unwrap_or_default()));
+    }
+    known.extend(cells.iter().map(|cell| u8::from(cell.is_some())));
 }

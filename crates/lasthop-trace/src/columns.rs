@@ -25,16 +25,6 @@ impl Column {
         }
     }
 
-    /// Adds the rows of a column of the same kind.
-    pub fn append(&mut self, other: Self) {
-        match (self, other) {
-            (Self::Int(cells), Self::Int(more)) => cells.extend(more),
-            (Self::Float(cells), Self::Float(more)) => cells.extend(more),
-            (Self::Text(cells), Self::Text(more)) => cells.extend(more),
-            (own, other) => panic!("{other:?} is not of the kind of {own:?}"),
-        }
-    }
-
     /// True without rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -21,10 +21,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
-import numpy as np
 import polars as pl
+from arro3.core import Array
 
 from lasthop import _core
 from lasthop.errors import InputError
@@ -52,7 +52,8 @@ _BUSY_S = 10.0
 _CHECK_BYTES = 4
 
 Columns = Mapping[str, Sequence[Any]]
-Gathered = Mapping[str, list[str] | tuple[str, bytes, bytes]]
+Number = Literal["Q", "d"]
+Gathered = Mapping[str, list[str] | tuple[Number, bytes, bytes]]
 """A table as `_core.gather` hands it over."""
 
 
@@ -307,7 +308,7 @@ def _encode_gathered(columns: Gathered) -> bytes:
 
 
 @functools.lru_cache(maxsize=64)
-def _without_rows(kinds: tuple[tuple[str, str | None], ...]) -> bytes:
+def _without_rows(kinds: tuple[tuple[str, Number | None], ...]) -> bytes:
     """Return a table of columns of these kinds (`None` is text). Most batches have the same two."""
     return _encode(_gathered({name: [] if kind is None else (kind, b"", b"") for name, kind in kinds}))
 
@@ -315,17 +316,18 @@ def _without_rows(kinds: tuple[tuple[str, str | None], ...]) -> bytes:
 def _gathered(columns: Gathered) -> pl.DataFrame:
     """Make a table of what `_core.gather` hands over."""
     series = {name: pl.Series(name, own, dtype=pl.String) for name, own in columns.items() if isinstance(own, list)}
-    numbers: dict[str, dict[str, tuple[bytes, bytes]]] = {}
+    numbers: dict[Number, dict[str, tuple[bytes, bytes]]] = {}
     for name, own in columns.items():
         if isinstance(own, tuple):
             numbers.setdefault(own[0], {})[name] = own[1:]
     for kind, several in numbers.items():
-        # All columns of a type in one: to make a series from numpy costs as much as to write it.
-        whole = pl.Series(np.frombuffer(b"".join(values for values, _ in several.values()), dtype=kind))
-        missing = ~np.frombuffer(b"".join(known for _, known in several.values()), dtype=bool)
-        if missing.any():
-            whole = whole.set(pl.Series(missing), None)
-        if kind == "uint64":
+        # All columns of a type in one: to make a series costs as much as to write it. Polars would take longer to load
+        # what it needs for an array of numpy than all this takes.
+        whole = pl.Series(Array.from_buffer(memoryview(b"".join(own for own, _ in several.values())).cast(kind)))
+        known = b"".join(own for _, own in several.values())
+        if b"\0" in known:
+            whole = whole.set(pl.Series(Array.from_buffer(known)) == 0, None)
+        if kind == "Q":
             whole = whole.cast(pl.Int64)
         rows = len(whole) // len(several)
         series |= {name: whole.slice(place * rows, rows).alias(name) for place, name in enumerate(several)}
