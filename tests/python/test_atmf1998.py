@@ -11,6 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from scipy import stats
 
 from lasthop import _core
 from lasthop.cli import main
@@ -294,6 +295,31 @@ def test_shares_of_single_replications_stand_beside_those_of_the_means(assets: A
     assert efficiency["max"] > efficiency["value"] > efficiency["min"] + 1
     assert fairness["max"] == fairness["min"] == fairness["value"]
     assert fairness["standard_deviation"] == pytest.approx(0, abs=1e-6)
+
+
+def test_the_tables_of_an_analysis_hold_over_all_looks(assets: Assets) -> None:
+    """A campaign with --until gives some cells more replications than others, and looks 21 times."""
+    runs = published_runs(assets, off=(0.01, -0.03, 0.05))
+    cut = runs.filter(pl.col("replication") < 3, link="wan")
+    longer = pl.concat([cut, runs.filter(link="wan", variant="reno", queue="sd", buffer_rtt="1", replication=3)])
+    of_common, once, looked = (
+        study_summary(rows, None, FACTORS, assets, rows, looks=looks)
+        for rows, looks in ((cut, 1), (longer, 1), (longer, 21))
+    )
+    of_analysis = pl.col("table").is_in(["T5", "T6"])
+    ends = pl.col("statistic").is_in(["ci_low", "ci_high"])
+    assert looked.filter(of_analysis, ~ends).equals(of_common.filter(of_analysis, ~ends))
+    assert not once.filter(of_analysis, ~ends).equals(of_common.filter(of_analysis, ~ends))
+
+    def half(summary: pl.DataFrame, **where: str) -> float:
+        found = dict(summary.filter(**where).select("statistic", "value").iter_rows())
+        return float(found["ci_high"] - found["ci_low"]) / 2
+
+    effect = {"table": "T6", "flow": "TCP Flavor: Vanilla", "metric": "main_effect_efficiency"}
+    cell = {"table": "T4", "variant": "vanilla", "queue": "sd", "buffer_rtt": "1", "metric": "efficiency"}
+    for where, freedom in ((effect, 6), (cell, 1)):
+        wider = stats.t.ppf(1 - 0.05 / 21, freedom) / stats.t.ppf(0.95, freedom)
+        assert half(looked, **where) == pytest.approx(half(of_common, **where) * wider, rel=1e-3)
 
 
 def test_shares_are_those_of_replications_that_every_cell_has(assets: Assets) -> None:

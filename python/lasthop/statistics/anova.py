@@ -176,10 +176,10 @@ def read_table(source: Path, response: str, only: Sequence[str] = (), role: str 
         table = _from_csv(source, response)
     table = keep(table, only)
     looks = looks_of(read_manifest(source)) if source.is_dir() else 1
-    return replace(_balanced(table), looks=looks) if looks > 1 else table
+    return replace(balanced(table), looks=looks) if looks > 1 else table
 
 
-def _balanced(table: Table) -> Table:
+def balanced(table: Table) -> Table:
     """Leave out the replications that not every cell has."""
     keys = [name for name in REPLICATION_COLUMNS if name in table.frame.columns]
     cells = table.frame.select(table.candidates).unique().height

@@ -26,7 +26,7 @@ from lasthop.studies.lines import Line
 from lasthop.studies.presentation.spec import FactorialSpec, Presentation, TableSpec
 from lasthop.studies.presentation.tables import Cell
 
-_KINDS_OF_RUNS: dict[str, Callable[[pl.DataFrame, FactorialSpec], Iterator[Line]]] = {
+_KINDS_OF_RUNS: dict[str, Callable[[pl.DataFrame, FactorialSpec, int], Iterator[Line]]] = {
     "run-metrics": run_metrics,
     "variation": variation,
     "effects": effects,
@@ -118,7 +118,7 @@ class _Split:
         rows = None if self.runs is None else self.runs.rows(spec.own_levels(levels))
         if rows is None or rows.is_empty() or study.factorial is None:
             return iter(())
-        return _KINDS_OF_RUNS[spec.kind](rows, study.factorial)
+        return _KINDS_OF_RUNS[spec.kind](rows, study.factorial, self.looks)
 
     def _cell(self, levels: Mapping[str, str], spec: TableSpec, study: Presentation) -> Cell:
         own = spec.own_levels(levels)
