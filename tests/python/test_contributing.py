@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 EXAMPLES = {
     # What is added: (the example's name in a path, its name in code)
-    "A queue discipline": ("codel", r"(?i)codel"),
+    "A queue discipline": ("sfq", r"(?i)\bsfq"),
     "A congestion control": ("vegas", r"(?i)vegas"),
     "A kind of traffic": ("web", r"WebClients|WebClass|mod web\b|web::"),
     "A metric": ("", r"\bqueue_max_packets\b"),

@@ -114,6 +114,11 @@ causes! {
     Red = "red" (Arrival, Red): "RED", "dropped early by RED", "cross-thin-open";
     /// CoDel dropped it from the head of the queue: packets had waited too long for too long.
     CoDel = "codel" (Queue, Aqm): "CoDel", "dropped by CoDel after too long in the queue", "hexagon-open";
+    /// PIE dropped it at its arrival, by chance: packets had to wait too long.
+    Pie = "pie" (Arrival, Aqm): "PIE", "dropped early by PIE", "pentagon-open";
+    /// The router queue was full, and the packet's flow held most of it.
+    LongestFlow = "longest-flow" (Queue, Queue):
+        "queue full, longest flow", "dropped out of the longest flow's queue, as the router was full", "triangle-down-open";
     /// Early packet discard: an ATM switch was above its threshold when the packet's first cell came.
     EarlyPacket = "epd" (Arrival, EarlyPacket):
         "early packet discard", "discarded early by the switch", "triangle-up-open";

@@ -7,11 +7,16 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) mod codel;
 mod errors;
+pub(crate) mod fair;
+pub(crate) mod fq_codel;
+pub(crate) mod fq_pie;
 pub(crate) mod htb;
 mod link;
 pub(crate) mod linux;
+pub(crate) mod pie;
 mod queue;
 mod red;
+pub(crate) mod sfq;
 #[cfg(test)]
 mod tests;
 

@@ -20,7 +20,7 @@
 //! - Linux' `red` computes in fixed point, takes the idle decay from a table, always keeps its average in
 //!   bytes, and draws again only after a hit; here the average and the probability are those of Floyd
 //!   and Jacobson (1993) in floating point, in packets or bytes, with one draw per packet between the
-//!   thresholds. There is no gentle or adaptive mode, and no byte-weighted probability.
+//!   thresholds. There is no byte-weighted probability.
 //! - `netem` draws loss and delay per packet; here states last for a time, not for a number of packets, a
 //!   hit costs a retransmission while ARQ has any left, and delivery is always in order. `netem`'s
 //!   limit covers the packets in propagation too; here the send buffer bounds these, and only with
@@ -49,7 +49,8 @@ mod testing;
 pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use config::{
     ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, HtbConfig, LinkChange, LinkConfig,
-    LinuxQueues, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
+    LinuxQueues, MatchConfig, PathConfig, QueueConfig,
+    RedConfig, Start, StateLookup,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use opportunities::{Schedule, ScheduleError};

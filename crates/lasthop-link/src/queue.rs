@@ -1,16 +1,27 @@
 //! The queue of a router, or of a class: one of the disciplines.
 
+use lasthop_core::{Instant, Observer, PacketId, QueueDepth, RandomStream};
+
 use crate::config::{self, QueueConfig};
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
-use lasthop_core::{Instant, Observer, PacketId, QueueDepth, RandomStream};
 
 mod codel;
 mod drop_tail;
+mod fifo;
+mod fq_codel;
+mod fq_pie;
+mod pie;
 mod red;
+mod rounds;
+mod sfq;
 
 use codel::CoDel;
 use drop_tail::DropTail;
+use fq_codel::FqCoDel;
+use fq_pie::FqPie;
+use pie::Pie;
 use red::RedQueue;
+use sfq::Sfq;
 
 /// A queue without classes.
 #[derive(Clone, Debug)]
@@ -18,6 +29,10 @@ pub(crate) enum Queue {
     DropTail(DropTail),
     Red(Box<RedQueue>),
     CoDel(CoDel),
+    FqCoDel(Box<FqCoDel>),
+    Pie(Box<Pie>),
+    FqPie(Box<FqPie>),
+    Sfq(Box<Sfq>),
 }
 
 /// Calls a method of whichever discipline it is.
@@ -27,6 +42,10 @@ macro_rules! each {
             Queue::DropTail($discipline) => $call,
             Queue::Red($discipline) => $call,
             Queue::CoDel($discipline) => $call,
+            Queue::FqCoDel($discipline) => $call,
+            Queue::Pie($discipline) => $call,
+            Queue::FqPie($discipline) => $call,
+            Queue::Sfq($discipline) => $call,
         }
     };
 }
@@ -34,13 +53,26 @@ macro_rules! each {
 impl Queue {
     /// `stream` is for the discipline's draws.
     pub(crate) fn new(config: &QueueConfig, outlet: Outlet, stream: RandomStream) -> Self {
-        let queue = DropTail::new(config.limit, outlet);
+        let (limit, mtu) = (config.limit, outlet.mtu);
+        let queue = DropTail::new(limit, outlet);
         match (config.discipline, &config.red) {
             (config::Discipline::DropTail, None) => Self::DropTail(queue),
             (config::Discipline::DropTail, Some(red)) => {
                 Self::Red(Box::new(RedQueue::new(red, outlet.rate, stream, queue)))
             }
-            (config::Discipline::Codel, _) => Self::CoDel(CoDel::new(config.codel(), outlet.mtu, queue)),
+            (config::Discipline::Codel, _) => Self::CoDel(CoDel::new(config.codel(), mtu, queue)),
+            (config::Discipline::FqCodel, _) => {
+                Self::FqCoDel(Box::new(FqCoDel::new(config.fq_codel(mtu), limit, mtu, stream)))
+            }
+            (config::Discipline::Pie, _) => {
+                Self::Pie(Box::new(Pie::new(config.pie(), outlet, stream, queue)))
+            }
+            (config::Discipline::FqPie, _) => {
+                Self::FqPie(Box::new(FqPie::new(config.fq_pie(mtu), limit, outlet, stream)))
+            }
+            (config::Discipline::Sfq, _) => {
+                Self::Sfq(Box::new(Sfq::new(config.sfq(mtu), limit, mtu, stream)))
+            }
         }
     }
 

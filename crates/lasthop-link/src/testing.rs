@@ -10,6 +10,7 @@ use crate::config::{
     ArqConfig, BufferRelease, Discipline, ErrorConfig, LinkChange, LinkConfig, PathConfig, QueueConfig,
     RedConfig, Start, StateLookup,
 };
+use crate::discipline::{Outlet, Packets};
 use crate::path::Path;
 
 const MTU: Bytes = Bytes(576);
@@ -54,7 +55,10 @@ pub(crate) fn drop_tail(packets: u32) -> QueueConfig {
         red: None,
         target: None,
         interval: None,
-        ecn: false,
+        tupdate: None,
+        ecn: None,
+        flows: None,
+        quantum: None,
     }
 }
 
@@ -67,6 +71,8 @@ pub(crate) fn red(min: u32, max: u32, max_probability: f64, weight: f64) -> RedC
         idle_packet_time: Some(Duration::from_millis(100)),
         avpkt: None,
         ecn: false,
+        gentle: false,
+        adaptive: false,
     }
 }
 
@@ -228,5 +234,70 @@ impl Lab {
 
     fn look(&mut self) {
         self.most_buffered = self.most_buffered.max(self.path.send_buffer_bytes());
+    }
+}
+
+/// A queue discipline alone, with an owner that records what happens.
+pub(crate) struct QueueLab<D> {
+    pub(crate) queue: D,
+    pub(crate) arena: PacketArena,
+    pub(crate) log: Log,
+    sent: u64,
+}
+
+/// So many milliseconds from the start.
+pub(crate) fn ms(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+/// A link of 1 Mbit/s.
+pub(crate) fn outlet(mtu: u64) -> Outlet {
+    Outlet { rate: Rate::from_bits_per_second(1_000_000), mtu: Bytes(mtu) }
+}
+
+impl<D: crate::discipline::Discipline> QueueLab<D> {
+    pub(crate) fn new(queue: D) -> Self {
+        Self { queue, arena: PacketArena::default(), log: Log::default(), sent: 0 }
+    }
+
+    /// So many packets of one flow; serial numbers count from 0.
+    pub(crate) fn arrive(&mut self, at_ms: u64, count: u32, ip_bytes: u32, ecn: Ecn) {
+        self.arrive_of(FlowId(0), at_ms, count, ip_bytes, ecn);
+    }
+
+    pub(crate) fn arrive_of(&mut self, flow: FlowId, at_ms: u64, count: u32, ip_bytes: u32, ecn: Ecn) {
+        for _ in 0..count {
+            let id = self.arena.insert(Packet { flow, ..datagram(self.sent, ip_bytes, ecn) });
+            self.sent += 1;
+            let packets = &mut Packets { arena: &mut self.arena, observer: &mut self.log };
+            self.queue.enqueue(ms(at_ms), id, packets);
+        }
+    }
+
+    /// The serial number of the packet that leaves, if one does.
+    pub(crate) fn leave(&mut self, at_ms: u64, room: u64) -> Option<u64> {
+        self.leave_whole(at_ms, room).map(|packet| packet.serial)
+    }
+
+    /// The packet that leaves, if one does.
+    pub(crate) fn leave_whole(&mut self, at_ms: u64, room: u64) -> Option<Packet> {
+        let packets = &mut Packets { arena: &mut self.arena, observer: &mut self.log };
+        let left = self.queue.dequeue(ms(at_ms), room, packets).ok()?;
+        let packet = self.arena.get(left.id).clone();
+        self.arena.remove(left.id);
+        Some(packet)
+    }
+
+    /// One packet every 12 ms, the time of 1500 bytes at 1 Mbit/s, as long as there are any: which they are.
+    pub(crate) fn drain(&mut self, from_ms: u64) -> Vec<u64> {
+        let times = (from_ms..).step_by(12);
+        times.map_while(|at_ms| self.leave(at_ms, 1_500)).collect()
+    }
+
+    /// When which packets met this, so far.
+    pub(crate) fn met(&mut self, what: Seen) -> Vec<(u64, u64)> {
+        let lines = std::mem::take(&mut self.log.lines).into_iter();
+        let met = lines.filter(|line| line.2 == what);
+        met.map(|(at, serial, _)| (at.as_nanos() / 1_000_000, serial)).collect()
     }
 }

@@ -42,6 +42,8 @@ _SYMBOLS: dict[str, Any] = {
     "triangle-up-open": "^",
     "square-open": "s",
     "hexagon-open": "h",
+    "pentagon-open": "p",
+    "triangle-down-open": "v",
 }
 _DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (4, 2)), "dot": (0, (1.2, 1.4))}
 STYLE: dict[Any, Any] = {

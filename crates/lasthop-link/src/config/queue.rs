@@ -7,7 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::codel::{self, CoDelConfig};
+use super::fair::FlowsConfig;
+use super::fq_codel::{self, FqCoDelConfig};
+use super::fq_pie::{self, FqPieConfig};
+use super::pie::{self, PieConfig};
 use super::red::RedConfig;
+use super::sfq::{self, SfqConfig};
 
 /// The router queue: drop-tail, with RED in front of the limit if asked for, or another discipline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,16 +26,28 @@ pub struct QueueConfig {
     pub discipline: Discipline,
     /// Random early detection (Floyd and Jacobson 1993) in front of a drop-tail queue; off if absent.
     pub red: Option<RedConfig>,
-    /// CoDel: time in the queue that is short enough; 5 ms if absent. On slow links more than a packet takes.
+    /// CoDel and FQ-CoDel: time in the queue that is short enough; 5 ms if absent. On slow links more than a packet takes.
+    /// PIE and FQ-PIE: the delay that they aim at; 15 ms if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Duration>,
-    /// CoDel: how long every packet must have waited longer than that before one is dropped; 100 ms if absent. A
-    /// round-trip time of the slowest flows.
+    /// CoDel and FQ-CoDel: how long every packet must have waited longer than that before one is dropped; 100 ms if
+    /// absent. A round-trip time of the slowest flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Duration>,
-    /// CoDel: mark ECN-capable packets instead of dropping them (RFC 3168).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub ecn: bool,
+    /// PIE and FQ-PIE: time between two updates of the drop probability; 15 ms if absent. Linux rounds it up to its
+    /// ticks, to 16 ms say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tupdate: Option<Duration>,
+    /// CoDel, FQ-CoDel, PIE and FQ-PIE: mark ECN-capable packets instead of dropping them (RFC 3168). If absent, only
+    /// FQ-CoDel does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<bool>,
+    /// FQ-CoDel, FQ-PIE and SFQ: queues that flows are hashed to; 1024 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flows: Option<u32>,
+    /// FQ-CoDel, FQ-PIE and SFQ: what each flow may send at its turn; the largest packet if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantum: Option<Bytes>,
 }
 
 /// A queue discipline.
@@ -42,16 +59,30 @@ pub enum Discipline {
     DropTail,
     /// Controlled delay (RFC 8289): from the head of the queue, while packets have to wait too long.
     Codel,
+    /// Flow queue CoDel (RFC 8290): a queue with CoDel for each flow, which take turns.
+    #[serde(rename = "fq_codel")]
+    FqCodel,
+    /// Proportional integral controller enhanced (RFC 8033): at the arrival, by chance, to hold a delay.
+    Pie,
+    /// A queue with PIE for each flow, which take turns.
+    #[serde(rename = "fq_pie")]
+    FqPie,
+    /// Stochastic fairness queueing (INFOCOM 1990): a queue for each flow, which take turns; the longest loses its tail.
+    Sfq,
 }
 
 impl Discipline {
-    const ALL: [Self; 2] = [Self::DropTail, Self::Codel];
+    const ALL: [Self; 6] = [Self::DropTail, Self::Codel, Self::FqCodel, Self::Pie, Self::FqPie, Self::Sfq];
 
     /// The keys of a queue that not every discipline knows.
-    const fn keys(self) -> &'static [&'static str] {
+    pub const fn keys(self) -> &'static [&'static str] {
         match self {
             Self::DropTail => &["red"],
             Self::Codel => &codel::KEYS,
+            Self::FqCodel => &fq_codel::KEYS,
+            Self::Pie => &pie::KEYS,
+            Self::FqPie => &fq_pie::KEYS,
+            Self::Sfq => &sfq::KEYS,
         }
     }
 
@@ -70,7 +101,33 @@ impl fmt::Display for Discipline {
 impl QueueConfig {
     /// The parameters of CoDel.
     pub(crate) fn codel(&self) -> CoDelConfig {
-        CoDelConfig::new(self.target, self.interval, self.ecn)
+        CoDelConfig::new(self.target, self.interval, self.ecn.unwrap_or(false))
+    }
+
+    /// The parameters of FQ-CoDel, for packets of up to `mtu` bytes. It marks unless told otherwise (RFC 8290, section
+    /// 5.2.6).
+    pub(crate) fn fq_codel(&self, mtu: Bytes) -> FqCoDelConfig {
+        let codel = CoDelConfig::new(self.target, self.interval, self.ecn.unwrap_or(true));
+        FqCoDelConfig { codel, flows: self.flows(mtu) }
+    }
+
+    /// The parameters of PIE.
+    pub(crate) fn pie(&self) -> PieConfig {
+        PieConfig::new(self.target, self.tupdate, self.ecn)
+    }
+
+    /// The parameters of FQ-PIE, for packets of up to `mtu` bytes.
+    pub(crate) fn fq_pie(&self, mtu: Bytes) -> FqPieConfig {
+        FqPieConfig { pie: self.pie(), flows: self.flows(mtu) }
+    }
+
+    /// The parameters of SFQ, for packets of up to `mtu` bytes.
+    pub(crate) fn sfq(&self, mtu: Bytes) -> SfqConfig {
+        SfqConfig { flows: self.flows(mtu) }
+    }
+
+    fn flows(&self, mtu: Bytes) -> FlowsConfig {
+        FlowsConfig::new(self.flows, self.quantum, mtu)
     }
 
     /// Finds what is wrong with one of `queues` that hold as much as this one.
@@ -80,6 +137,10 @@ impl QueueConfig {
         match self.discipline {
             Discipline::DropTail => {}
             Discipline::Codel => self.codel().check(faults),
+            Discipline::FqCodel => self.fq_codel(mtu).check(mtu, faults),
+            Discipline::Pie => self.pie().check(faults),
+            Discipline::FqPie => self.fq_pie(mtu).check(mtu, faults),
+            Discipline::Sfq => self.flows(mtu).check(mtu, faults),
         }
         if let Some(red) = &self.red {
             faults.below("red", |faults| red.check(faults));
@@ -114,7 +175,10 @@ impl QueueConfig {
             ("red", self.red.is_some()),
             ("target", self.target.is_some()),
             ("interval", self.interval.is_some()),
-            ("ecn", self.ecn),
+            ("tupdate", self.tupdate.is_some()),
+            ("ecn", self.ecn.is_some()),
+            ("flows", self.flows.is_some()),
+            ("quantum", self.quantum.is_some()),
         ];
         let own = self.discipline;
         for (key, _) in stated.into_iter().filter(|(key, stated)| *stated && !own.keys().contains(key)) {

@@ -27,6 +27,14 @@ pub struct RedConfig {
     /// section 7); a marked packet can still meet a full queue. Others are dropped.
     #[serde(default)]
     pub ecn: bool,
+    /// From `max` on the probability rises to 1 at twice `max`, instead of at once (Floyd 2000, "Recommendation on using
+    /// the gentle variant of RED").
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gentle: bool,
+    /// Every half second `max_probability` moves between 1 % and 50 %, to hold the average in the middle between the
+    /// thresholds (Floyd, Gummadi and Shenker 2001, "Adaptive RED"); what is stated is where it starts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adaptive: bool,
 }
 
 impl RedConfig {

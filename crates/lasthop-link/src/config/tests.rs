@@ -101,7 +101,7 @@ fn keys_of_another_discipline_are_refused() {
     assert!(message.contains("belongs to discipline = \"drop-tail\""), "{message}");
     let (key, message) = refused(|config| {
         config.queue.red = Some(red(2, 7, 0.1, 0.002));
-        config.queue.ecn = true;
+        config.queue.ecn = Some(true);
     });
     assert_eq!(key, "queue.ecn");
     assert!(message.ends_with("that of RED is red.ecn"), "{message}");

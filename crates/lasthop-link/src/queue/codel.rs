@@ -1,12 +1,15 @@
-//! Controlled delay (CoDel, RFC 8289). Once the packets have waited longer than a target for a whole interval, it drops
-//! from the head of the queue, ever more often, until one has waited less.
+//! Controlled delay (CoDel, RFC 8289). Once packets have waited longer than a target for a whole interval, it drops from
+//! the head of the queue, ever more often, until one has waited less.
 //!
-//! Where Linux' `sch_codel` differs: it counts time in units of 1024 ns, and takes the square root of the control law by
-//! one Newton step at each drop, which is far off at first (50 ms instead of 70.7 ms before the third drop).
+//! The state machine is that of RFC 8289, section 5. Its arithmetic is that of Linux' `sch_codel`, so that both drop the
+//! same packets: time counts in units of 1024 ns, an interval is over once it has passed, and the square root of the
+//! control law (section 5.4) comes from one Newton step per drop. That root is off for the second interval only: 50 ms
+//! pass before the third drop instead of 70.7, then 56.2 instead of 57.7, 48.8 instead of 50.
 
 use lasthop_core::{Bytes, DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth};
 
-use super::drop_tail::{DropTail, Waiting};
+use super::drop_tail::DropTail;
+use super::fifo::Waiting;
 use crate::config::codel::CoDelConfig;
 use crate::discipline::{Dequeued, Discipline, Packets, Wait};
 
@@ -15,124 +18,188 @@ mod tests;
 
 /// So many intervals after the last drop the rate of drops that had controlled the queue is forgotten (section 5.5).
 const MEMORY_INTERVALS: u64 = 16;
+/// Nanoseconds of a unit of time, as a shift.
+const TIME_SHIFT: u32 = 10;
+/// 1, or a little less, as an inverse root of 16 bits.
+const ONE: u32 = 0xffff;
 
-/// CoDel's state, by the names of RFC 8289, section 5.
-#[derive(Clone, Debug)]
-pub(crate) struct CoDel {
-    config: CoDelConfig,
+/// The parameters, in units of time and bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parameters {
+    target: u64,
+    interval: u64,
     /// No packet is dropped while so much or less would be left.
-    mtu: Bytes,
-    queue: DropTail,
+    mtu: u64,
+    ecn: bool,
+}
+
+impl Parameters {
+    pub(super) fn new(config: CoDelConfig, mtu: Bytes) -> Self {
+        let units = |duration: Duration| duration.as_nanos() >> TIME_SHIFT;
+        Self { target: units(config.target), interval: units(config.interval), mtu: mtu.0, ecn: config.ecn }
+    }
+}
+
+/// The front, out of its queue, and what is left behind it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Front {
+    pub(super) packet: Waiting,
+    pub(super) backlog: u32,
+}
+
+/// The state of one queue, by the names of RFC 8289, section 5.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Control {
     /// When the time in the queue will have been above the target for an interval; none while it is not.
-    first_above_time: Option<Instant>,
+    first_above_time: Option<u64>,
     dropping: bool,
-    drop_next: Instant,
-    count: u32,
+    drop_next: u64,
+    pub(super) count: u32,
     last_count: u32,
-    /// The front has been judged already, and waits for room on the link.
-    front_is_due: bool,
+    /// 1 / sqrt(count), of which the unit is 2^-16.
+    inverse_root: u32,
 }
 
-/// The front, out of the queue, and whether the delay has been too long for it to be dropped.
-struct Candidate {
-    packet: Waiting,
-    ok_to_drop: bool,
+fn units(at: Instant) -> u64 {
+    at.as_nanos() >> TIME_SHIFT
 }
 
-impl CoDel {
-    pub(crate) fn new(config: CoDelConfig, mtu: Bytes, queue: DropTail) -> Self {
+impl Control {
+    pub(super) const fn new() -> Self {
         Self {
-            config,
-            mtu,
-            queue,
             first_above_time: None,
             dropping: false,
-            drop_next: Instant::ZERO,
+            drop_next: 0,
             count: 0,
             last_count: 0,
-            front_is_due: false,
+            inverse_root: 0,
         }
     }
 
-    pub(crate) fn room_needed(&self) -> Option<u32> {
-        self.queue.room_needed()
-    }
-
-    /// `dodequeue` of section 5.6. An empty queue needs no rule: the last packet has left less than one behind.
-    fn take_front(&mut self, now: Instant) -> Option<Candidate> {
-        let packet = self.queue.pop()?;
-        let sojourn = now.saturating_since(packet.since);
-        let short = sojourn < self.config.target || u64::from(self.queue.depth().bytes) <= self.mtu.0;
-        let ok_to_drop = !short && self.first_above_time.is_some_and(|above| now >= above);
-        if short {
-            self.first_above_time = None;
-        } else {
-            self.first_above_time.get_or_insert(now + self.config.interval);
-        }
-        Some(Candidate { packet, ok_to_drop })
-    }
-
-    /// When the next drop is due after one at `at` (section 5.4).
-    fn control_law(&self, at: Instant) -> Instant {
-        let interval = self.config.interval.as_nanos() as f64;
-        at + Duration::from_nanos((interval / f64::from(self.count).sqrt()) as u64)
-    }
-
-    /// `deque` of section 5.5: the packet to be sent.
-    fn choose<O: Observer>(&mut self, now: Instant, packets: &mut Packets<'_, O>) -> Option<Waiting> {
-        let mut front = self.take_front(now);
-        let ok_to_drop = front.as_ref().is_some_and(|front| front.ok_to_drop);
+    /// The packet to be sent, `deque` of section 5.5. `pop` takes the front out.
+    pub(super) fn choose<O: Observer>(
+        &mut self,
+        with: &Parameters,
+        now: Instant,
+        mut pop: impl FnMut() -> Option<Front>,
+        packets: &mut Packets<'_, O>,
+    ) -> Option<Waiting> {
+        let at = units(now);
+        let mut front = pop();
+        let due = self.is_due(with, at, front.as_ref());
         if !self.dropping {
-            return if ok_to_drop { self.start_dropping(now, front?, packets) } else { Some(front?.packet) };
+            return if due { self.start(with, now, front?, pop, packets) } else { Some(front?.packet) };
         }
-        self.dropping = ok_to_drop;
-        while self.dropping && now >= self.drop_next {
-            self.count += 1;
-            let (next, marked) = self.hit(now, front?, packets);
-            front = next;
-            self.dropping = marked || front.as_ref().is_some_and(|front| front.ok_to_drop);
-            if self.dropping {
-                self.drop_next = self.control_law(self.drop_next);
-            }
-            if marked {
+        self.dropping = due;
+        while self.dropping && at >= self.drop_next {
+            self.count = self.count.wrapping_add(1);
+            self.step();
+            if mark(with, now, front?.packet, packets) {
+                self.drop_next = self.control_law(with, self.drop_next);
                 break;
+            }
+            packets.discard(now, front?.packet.id, DropCause::CoDel);
+            front = pop();
+            self.dropping = self.is_due(with, at, front.as_ref());
+            if self.dropping {
+                self.drop_next = self.control_law(with, self.drop_next);
             }
         }
         Some(front?.packet)
     }
 
     /// The first drop after a time without any.
-    fn start_dropping<O: Observer>(
+    fn start<O: Observer>(
         &mut self,
+        with: &Parameters,
         now: Instant,
-        front: Candidate,
+        front: Front,
+        mut pop: impl FnMut() -> Option<Front>,
         packets: &mut Packets<'_, O>,
     ) -> Option<Waiting> {
-        let (next, _) = self.hit(now, front, packets);
+        let at = units(now);
+        let mut front = Some(front);
+        if !mark(with, now, front?.packet, packets) {
+            packets.discard(now, front?.packet.id, DropCause::CoDel);
+            front = pop();
+            self.is_due(with, at, front.as_ref());
+        }
         self.dropping = true;
-        let delta = self.count - self.last_count;
-        let recent = now.saturating_since(self.drop_next) < self.config.interval * MEMORY_INTERVALS;
-        self.count = if delta > 1 && recent { delta } else { 1 };
+        let delta = self.count.wrapping_sub(self.last_count);
+        if delta > 1 && at.saturating_sub(self.drop_next) < MEMORY_INTERVALS * with.interval {
+            self.count = delta;
+            self.step();
+        } else {
+            (self.count, self.inverse_root) = (1, ONE);
+        }
         self.last_count = self.count;
-        self.drop_next = self.control_law(now);
-        Some(next?.packet)
+        self.drop_next = self.control_law(with, at);
+        Some(front?.packet)
     }
 
-    /// Drops a packet, or marks it if it and the queue are capable of ECN (section 5.1, RFC 3168): what is next then, and
-    /// whether it is the same packet with a mark.
-    fn hit<O: Observer>(
-        &mut self,
-        now: Instant,
-        front: Candidate,
-        packets: &mut Packets<'_, O>,
-    ) -> (Option<Candidate>, bool) {
-        let Waiting { id, .. } = front.packet;
-        if self.config.ecn && packets.arena.get(id).ecn != Ecn::NotEct {
-            packets.mark(now, id);
-            return (Some(front), true);
+    /// `dodequeue` of section 5.6: whether the delay has been too long for the front to be dropped.
+    fn is_due(&mut self, with: &Parameters, at: u64, front: Option<&Front>) -> bool {
+        let long = front.filter(|front| {
+            at - units(front.packet.since) >= with.target && u64::from(front.backlog) > with.mtu
+        });
+        if long.is_none() {
+            self.first_above_time = None;
+            return false;
         }
-        packets.discard(now, id, DropCause::CoDel);
-        (self.take_front(now), false)
+        at > *self.first_above_time.get_or_insert(at + with.interval)
+    }
+
+    /// When the next drop is due after one at `at` (section 5.4).
+    fn control_law(&self, with: &Parameters, at: u64) -> u64 {
+        at + ((with.interval * u64::from(self.inverse_root)) >> 16)
+    }
+
+    /// One step of Newton's method for the inverse root of the count: `x (3 - count x^2) / 2`.
+    fn step(&mut self) {
+        let root = u64::from(self.inverse_root) << 16;
+        let square = (root * root) >> 32;
+        // In 2^-34, for the product to fit. With a count far above the root's the number wraps, as Linux' does.
+        let rest = (3_u64 << 32).wrapping_sub(u64::from(self.count) * square) >> 2;
+        self.inverse_root = ((rest.wrapping_mul(root) >> 31) >> 16) as u32 & ONE;
+    }
+}
+
+/// Marks a packet if it and the queue are capable of ECN (section 5.1, RFC 3168).
+fn mark<O: Observer>(with: &Parameters, now: Instant, packet: Waiting, packets: &mut Packets<'_, O>) -> bool {
+    let marks = with.ecn && packets.arena.get(packet.id).ecn != Ecn::NotEct;
+    if marks {
+        packets.mark(now, packet.id);
+    }
+    marks
+}
+
+/// CoDel for a queue with a limit.
+#[derive(Clone, Debug)]
+pub(crate) struct CoDel {
+    parameters: Parameters,
+    control: Control,
+    queue: DropTail,
+    /// The front has been judged already, and waits for room on the link.
+    front_is_due: bool,
+}
+
+impl CoDel {
+    pub(crate) fn new(config: CoDelConfig, mtu: Bytes, queue: DropTail) -> Self {
+        let parameters = Parameters::new(config, mtu);
+        Self { parameters, control: Control::new(), queue, front_is_due: false }
+    }
+
+    pub(crate) fn room_needed(&self) -> Option<u32> {
+        self.queue.room_needed()
+    }
+
+    fn choose<O: Observer>(&mut self, now: Instant, packets: &mut Packets<'_, O>) -> Option<Waiting> {
+        let Self { parameters, control, queue, .. } = self;
+        let pop = || {
+            let packet = queue.pop()?;
+            Some(Front { packet, backlog: queue.depth().bytes })
+        };
+        control.choose(parameters, now, pop, packets)
     }
 }
 

@@ -1,59 +1,50 @@
 //! Drop-tail: a FIFO with a limit in packets or bytes. What drops earlier has one behind it.
 
-use std::collections::VecDeque;
-
 use lasthop_core::units::QueueSize;
 use lasthop_core::{DropCause, Instant, Observer, PacketId, QueueDepth};
 
+use super::fifo::{Fifo, Waiting};
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
-
-/// A packet in the queue.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) id: PacketId,
-    pub(crate) ip_bytes: u32,
-    /// When it arrived.
-    pub(crate) since: Instant,
-}
 
 #[derive(Clone, Debug)]
 pub(crate) struct DropTail {
     limit: QueueSize,
-    waiting: VecDeque<Waiting>,
-    bytes: u32,
+    fifo: Fifo,
 }
 
 impl DropTail {
     pub(crate) fn new(limit: QueueSize, outlet: Outlet) -> Self {
-        let queue = Self { limit, waiting: VecDeque::new(), bytes: 0 };
+        let queue = Self { limit, fifo: Fifo::default() };
         debug_assert!(!queue.is_full(outlet.mtu.0 as u32), "a valid limit holds a packet");
         queue
     }
 
     /// The length of the front.
     pub(crate) fn room_needed(&self) -> Option<u32> {
-        self.waiting.front().map(|front| front.ip_bytes)
+        self.fifo.front().map(|front| front.ip_bytes)
     }
 
     /// Takes the front out.
     pub(crate) fn pop(&mut self) -> Option<Waiting> {
-        let front = self.waiting.pop_front()?;
-        self.bytes -= front.ip_bytes;
-        Some(front)
+        self.fifo.pop()
     }
 
     /// Puts what was taken out back to the front.
     pub(crate) fn put_back(&mut self, front: Waiting) {
-        self.bytes += front.ip_bytes;
-        self.waiting.push_front(front);
+        self.fifo.put_back(front);
     }
 
     /// True if a packet of `ip_bytes` bytes exceeds the limit.
-    fn is_full(&self, ip_bytes: u32) -> bool {
-        match self.limit {
-            QueueSize::Packets(limit) => self.waiting.len() as u32 >= limit,
-            QueueSize::Bytes(limit) => u64::from(self.bytes) + u64::from(ip_bytes) > u64::from(limit),
-        }
+    pub(crate) fn is_full(&self, ip_bytes: u32) -> bool {
+        is_full(self.limit, self.fifo.depth(), ip_bytes)
+    }
+}
+
+/// True if a packet of `ip_bytes` bytes more than what is in a queue exceeds its limit.
+pub(crate) fn is_full(limit: QueueSize, queue: QueueDepth, ip_bytes: u32) -> bool {
+    match limit {
+        QueueSize::Packets(limit) => queue.packets >= limit,
+        QueueSize::Bytes(limit) => u64::from(queue.bytes) + u64::from(ip_bytes) > u64::from(limit),
     }
 }
 
@@ -69,8 +60,7 @@ impl Discipline for DropTail {
             packets.discard(now, id, DropCause::QueueOverflow);
             return None;
         }
-        self.waiting.push_back(Waiting { id, ip_bytes, since: now });
-        self.bytes += ip_bytes;
+        self.fifo.push(Waiting { id, ip_bytes, since: now });
         Some(self.depth())
     }
 
@@ -91,7 +81,14 @@ impl Discipline for DropTail {
     }
 
     fn depth(&self) -> QueueDepth {
-        let packets = self.waiting.len() as u32;
-        QueueDepth { packets, bytes: self.bytes, class: 0, class_packets: packets, average: f64::NAN }
+        self.fifo.depth()
+    }
+}
+
+/// True if a queue holds more than it may.
+pub(crate) fn exceeds(limit: QueueSize, queue: QueueDepth) -> bool {
+    match limit {
+        QueueSize::Packets(limit) => queue.packets > limit,
+        QueueSize::Bytes(limit) => queue.bytes > limit,
     }
 }

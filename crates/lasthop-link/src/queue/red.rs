@@ -2,9 +2,11 @@
 //! Congestion Avoidance", IEEE/ACM Transactions on Networking 1(4), 1993, figure 2), with the marks of
 //! RFC 3168.
 //!
-//! Not modelled: the "gentle" ramp above the upper threshold, and the paper's byte-weighted probability.
-//! With thresholds in bytes the average counts bytes, but a short packet is as likely to be hit as a
-//! long one.
+//! Gentle RED adds a ramp above the upper threshold (Floyd 2000), adaptive RED moves the probability (Floyd, Gummadi and
+//! Shenker 2001).
+//!
+//! Not modelled: the paper's byte-weighted probability. With thresholds in bytes the average counts bytes, but a short
+//! packet is as likely to be hit as a long one.
 
 use lasthop_core::units::QueueSize;
 use lasthop_core::{DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth, RandomStream, Rate};
@@ -15,6 +17,14 @@ use crate::discipline::{Dequeued, Discipline, Packets, Wait};
 
 #[cfg(test)]
 mod tests;
+
+/// Adaptive RED's parameters (section 3.3 of the paper, table 1; Linux' `red_adaptative_algo`): it looks twice a second
+/// whether the average is in the fifth of the range around its middle.
+const ADAPTATION: Duration = Duration::from_millis(500);
+const TARGET: (f64, f64) = (0.4, 0.6);
+const INCREMENT_MAX: f64 = 0.01;
+const DECREASE: f64 = 0.9;
+const PROBABILITIES: (f64, f64) = (0.01, 0.5);
 
 /// RED in front of a queue with a limit.
 #[derive(Clone, Debug)]
@@ -91,6 +101,9 @@ struct Red {
     weight: f64,
     idle_packet_time: Duration,
     ecn: bool,
+    gentle: bool,
+    /// When an adaptive RED looks again; `Instant::MAX` for others.
+    next_adaptation: Instant,
     average: f64,
     /// Packets since the last hit while the average was between the thresholds; -1 outside of them.
     count: i64,
@@ -111,6 +124,8 @@ impl Red {
             weight: config.weight.get(),
             idle_packet_time: config.idle_packet_time(rate),
             ecn: config.ecn,
+            gentle: config.gentle,
+            next_adaptation: if config.adaptive { Instant::ZERO + ADAPTATION } else { Instant::MAX },
             average: 0.0,
             count: -1,
             idle_from: Instant::ZERO,
@@ -130,12 +145,13 @@ impl Red {
 
     /// Judges an arriving packet; `packets` and `bytes` are the queue without it.
     fn judge(&mut self, now: Instant, packets: u32, bytes: u32, ecn: Ecn) -> Verdict {
+        self.adapt(now, packets == 0);
         self.update_average(now, packets, bytes);
         if self.average < self.min {
             self.count = -1;
             return Verdict::Pass;
         }
-        if self.average >= self.max {
+        if self.average >= self.top() {
             self.count = 0;
             return Verdict::Drop;
         }
@@ -144,16 +160,48 @@ impl Red {
             return Verdict::Pass;
         }
         self.count = 0;
-        // RFC 3168, section 5: only ECN-capable transports are marked; CE is one of their codepoints.
-        if self.ecn && ecn != Ecn::NotEct { Verdict::Mark } else { Verdict::Drop }
+        // RFC 3168, section 5: only ECN-capable transports are marked; CE is one of their codepoints. Section 7: above the
+        // upper threshold packets are dropped.
+        let marks = self.ecn && ecn != Ecn::NotEct && self.average < self.max;
+        if marks { Verdict::Mark } else { Verdict::Drop }
+    }
+
+    /// The average from which everything is dropped.
+    fn top(&self) -> f64 {
+        if self.gentle { 2.0 * self.max } else { self.max }
+    }
+
+    /// Moves the probability for every half second until `now`, in which the queue `is_idle` if it is now.
+    fn adapt(&mut self, now: Instant, is_idle: bool) {
+        while self.next_adaptation <= now {
+            let at = self.next_adaptation;
+            let average = self.average * if is_idle { self.decay(at) } else { 1.0 };
+            let place = (average - self.min) / (self.max - self.min);
+            let probability = self.max_probability;
+            if place > TARGET.1 && probability <= PROBABILITIES.1 {
+                self.max_probability += INCREMENT_MAX.min(probability / 4.0);
+            } else if place < TARGET.0 && probability >= PROBABILITIES.0 {
+                self.max_probability *= DECREASE;
+            } else if is_idle && place < TARGET.0 {
+                // The average only sinks.
+                let missed = now.saturating_since(at).as_nanos() / ADAPTATION.as_nanos();
+                self.next_adaptation += ADAPTATION * missed;
+            }
+            self.next_adaptation += ADAPTATION;
+        }
+    }
+
+    /// What is left of the average of a queue that has been idle until `at`: `f(time - q_time)` packets could have left, and
+    /// that stays a real number.
+    fn decay(&self, at: Instant) -> f64 {
+        let idle = at.saturating_since(self.idle_from);
+        let departures = idle.as_secs_f64() / self.idle_packet_time.as_secs_f64();
+        libm::pow(1.0 - self.weight, departures)
     }
 
     fn update_average(&mut self, now: Instant, packets: u32, bytes: u32) {
         if packets == 0 {
-            // m = f(time - q_time) packets could have left; m stays a real number.
-            let idle = now.saturating_since(self.idle_from);
-            let departures = idle.as_secs_f64() / self.idle_packet_time.as_secs_f64();
-            self.average *= libm::pow(1.0 - self.weight, departures);
+            self.average *= self.decay(now);
             // A packet that passes straight through leaves the queue empty: count no idle time twice.
             self.idle_from = now;
         } else {
@@ -164,7 +212,11 @@ impl Red {
 
     /// `p_a = p_b / (1 - count p_b)`: hits come evenly spread rather than in clusters.
     fn probability(&self) -> f64 {
-        let p_b = self.max_probability * (self.average - self.min) / (self.max - self.min);
+        let p_b = if self.average < self.max {
+            self.max_probability * (self.average - self.min) / (self.max - self.min)
+        } else {
+            self.max_probability + (1.0 - self.max_probability) * (self.average - self.max) / self.max
+        };
         let rest = 1.0 - self.count as f64 * p_b;
         if rest > 0.0 { p_b / rest } else { 1.0 }
     }

@@ -180,9 +180,9 @@ fn causes(
     prop_assert_eq!(queue + red + aqm + early + selective + error, record.packets_dropped);
     prop_assert_eq!(early, streams.drops(DropCause::EarlyPacket));
     prop_assert_eq!(selective, streams.drops(DropCause::Selective));
-    prop_assert_eq!(queue, streams.drops(DropCause::QueueOverflow));
+    prop_assert_eq!(queue, streams.drops(DropCause::QueueOverflow) + streams.drops(DropCause::LongestFlow));
     prop_assert_eq!(red, streams.drops(DropCause::Red));
-    prop_assert_eq!(aqm, streams.drops(DropCause::CoDel));
+    prop_assert_eq!(aqm, streams.drops(DropCause::CoDel) + streams.drops(DropCause::Pie));
     let (lost, given_up) = (streams.drops(DropCause::LinkError), streams.drops(DropCause::ArqGivenUp));
     prop_assert_eq!(error, lost + given_up);
     let arq = scenario.errors.as_ref().map(|errors| errors.arq.is_some());

@@ -166,3 +166,61 @@ fn ecn_marks_capable_packets_and_drops_others() {
         assert_eq!(red.count, 0);
     }
 }
+
+/// Floyd 2000: between `max` and twice `max` the probability rises from `max_probability` to 1; marks end at `max`.
+#[test]
+fn the_gentle_variant_rises_to_one_at_twice_the_upper_threshold() {
+    let mut config = red(2, 7, 0.1, 1.0);
+    (config.gentle, config.ecn) = (true, true);
+    let mut red = new(&config);
+    red.count = 0;
+    for (average, probability) in [(7.0, 0.1), (10.5, 0.55), (13.999, 0.1 + 0.9 * 6.999 / 7.0)] {
+        red.average = average;
+        assert_near(red.probability(), probability);
+    }
+    red.count = 1_000;
+    assert_eq!(red.judge(second(1), 6, 0, Ecn::Ect0), Verdict::Mark);
+    red.count = 1_000;
+    assert_eq!(red.judge(second(1), 13, 0, Ecn::Ect0), Verdict::Drop);
+    let hits = |packets, red: &mut Red| {
+        (0..4_000).filter(|_| red.judge(second(1), packets, 0, Ecn::NotEct) == Verdict::Drop).count()
+    };
+    assert!(hits(8, &mut red) < 2_500);
+    assert_eq!(hits(14, &mut red), 4_000);
+}
+
+/// Floyd, Gummadi and Shenker 2001, section 3.3: above the target the probability grows by the smaller of 0.01 and a
+/// quarter, below it shrinks by a tenth, every half second.
+#[test]
+fn the_adaptive_variant_moves_the_probability_twice_a_second() {
+    let mut config = red(10, 20, 0.02, 1.0);
+    config.adaptive = true;
+    let mut adaptive = new(&config);
+    let mut after = |millis, packets| {
+        adaptive.judge(Instant::ZERO + Duration::from_millis(millis), packets, 0, Ecn::NotEct);
+        adaptive.max_probability
+    };
+    // The average is that of the arrival before.
+    for (millis, packets, probability) in [
+        (499, 17, 0.02),
+        (500, 17, 0.025),
+        (1_400, 17, 0.031_25),
+        (1_500, 15, 0.039_062_5),
+        (2_999, 15, 0.039_062_5),
+        (3_000, 13, 0.039_062_5),
+        (4_000, 17, 0.039_062_5 * 0.81),
+    ] {
+        assert_near(after(millis, packets), probability);
+    }
+    assert_near(after(4_500, 17), 0.039_062_5 * 0.81 * 1.25);
+    // In a long overload it ends at a half, after a long pause at a hundredth.
+    assert!((0.5..=0.51).contains(&after(60_000, 19)));
+    adaptive.queue_emptied(second(60));
+    let mut after = |seconds| {
+        adaptive.judge(second(seconds), 0, 0, Ecn::NotEct);
+        adaptive.max_probability
+    };
+    let low = after(1_000);
+    assert!((0.009..0.01).contains(&low), "{low}");
+    assert_near(after(1_000_000), low);
+}

@@ -173,16 +173,35 @@ fn discipline() -> impl Strategy<Value = QueueConfig> {
         red,
         target: None,
         interval: None,
-        ecn: false,
+        tupdate: None,
+        ecn: None,
+        flows: None,
+        quantum: None,
     };
-    let codel = (1..50_u64, 1..500_u64, bool::ANY).prop_map(move |(target, more, ecn)| QueueConfig {
-        discipline: Discipline::Codel,
-        target: Some(Duration::from_millis(target)),
-        interval: Some(Duration::from_millis(target + more)),
-        ecn,
-        ..drop_tail(None)
-    });
-    prop_oneof![2 => option::of(red()).prop_map(drop_tail), 1 => codel]
+    let others = prop_oneof![
+        Just(Discipline::Codel),
+        Just(Discipline::FqCodel),
+        Just(Discipline::Pie),
+        Just(Discipline::FqPie),
+        Just(Discipline::Sfq)
+    ];
+    let flows = (prop_oneof![1..8_u32, Just(1_024)], prop_oneof![Just(1_500_u64), 50..3_000_u64]);
+    let active = (others, 1..50_u64, 1..500_u64, bool::ANY, flows).prop_map(
+        move |(discipline, target, more, ecn, (flows, quantum))| {
+            let has = |key| discipline.keys().contains(&key);
+            QueueConfig {
+                discipline,
+                target: has("target").then(|| Duration::from_millis(target)),
+                interval: has("interval").then(|| Duration::from_millis(target + more)),
+                tupdate: has("tupdate").then(|| Duration::from_millis(more)),
+                ecn: has("ecn").then_some(ecn),
+                flows: has("flows").then_some(flows),
+                quantum: has("quantum").then_some(Bytes(quantum)),
+                ..drop_tail(None)
+            }
+        },
+    );
+    prop_oneof![1 => option::of(red()).prop_map(drop_tail), 1 => active]
 }
 
 /// UDP and TCP in classes of their own, as bottlenecks or far above the link.
@@ -218,15 +237,17 @@ fn red() -> impl Strategy<Value = RedConfig> {
         .prop_map(|(min, width)| (QueueSize::Bytes(min), QueueSize::Bytes(min + width)));
     let idle = (1..500_u64).prop_map(Duration::from_millis);
     let weight = prop_oneof![Just(0.002), 0.001..=1.0];
-    (prop_oneof![packets, bytes], 0.01..=1.0, weight, idle, bool::ANY).prop_map(
-        |((min, max), max_probability, weight, idle_packet_time, ecn)| RedConfig {
+    (prop_oneof![packets, bytes], 0.01..=1.0, weight, idle, collection::vec(bool::ANY, 3)).prop_map(
+        |((min, max), max_probability, weight, idle_packet_time, switches)| RedConfig {
             min,
             max,
             max_probability: probability(max_probability),
             weight: probability(weight),
             idle_packet_time: Some(idle_packet_time),
             avpkt: None,
-            ecn,
+            ecn: switches[0],
+            gentle: switches[1],
+            adaptive: switches[2],
         },
     )
 }

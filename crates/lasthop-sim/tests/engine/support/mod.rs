@@ -59,7 +59,10 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
             red: None,
             target: None,
             interval: None,
-            ecn: false,
+            tupdate: None,
+            ecn: None,
+            flows: None,
+            quantum: None,
         },
         htb: None,
         link: LinkConfig {

@@ -1,0 +1,23 @@
+//! FQ-CoDel: the keys of a queue that are its own, their defaults and what they must be.
+
+use lasthop_core::{Bytes, Faults};
+
+use super::codel::CoDelConfig;
+use super::fair::FlowsConfig;
+
+/// The keys: CoDel's, and those of the flows.
+pub(super) const KEYS: [&str; 5] = ["target", "interval", "ecn", "flows", "quantum"];
+
+/// An FQ-CoDel queue's parameters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FqCoDelConfig {
+    pub(crate) codel: CoDelConfig,
+    pub(crate) flows: FlowsConfig,
+}
+
+impl FqCoDelConfig {
+    pub(super) fn check(self, mtu: Bytes, faults: &mut Faults) {
+        self.codel.check(faults);
+        self.flows.check(mtu, faults);
+    }
+}

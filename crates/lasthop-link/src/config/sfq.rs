@@ -1,0 +1,12 @@
+//! SFQ: the keys of a queue that are its own.
+
+use super::fair::{self, FlowsConfig};
+
+/// The keys.
+pub(super) const KEYS: [&str; 2] = fair::KEYS;
+
+/// An SFQ queue's parameters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SfqConfig {
+    pub(crate) flows: FlowsConfig,
+}

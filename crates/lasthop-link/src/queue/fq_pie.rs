@@ -1,0 +1,124 @@
+//! FQ-PIE: a queue with PIE for each flow, and deficit round robin among them (Ramakrishnan et al., "FQ-PIE Queue
+//! Discipline in the Linux Kernel", LCN 2019). It is FQ-CoDel with PIE in place of CoDel, but an arrival that exceeds the
+//! limit of all flows together is dropped itself. The link takes a packet only when it has room for the largest.
+
+use lasthop_core::units::QueueSize;
+use lasthop_core::{DropCause, Instant, Observer, PacketId, QueueDepth, RandomStream};
+
+use super::drop_tail::is_full;
+use super::fifo::{Fifo, Total, Waiting};
+
+use super::pie::{Control, Parameters, Verdict};
+use super::rounds::{Hash, Rounds};
+use crate::config::fq_pie::FqPieConfig;
+use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
+
+#[cfg(test)]
+mod tests;
+
+#[derive(Clone, Debug)]
+struct Flow {
+    fifo: Fifo,
+    pie: Control,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct FqPie {
+    parameters: Parameters,
+    limit: QueueSize,
+    mtu: u32,
+    hash: Hash,
+    flows: Vec<Flow>,
+    rounds: Rounds,
+    stream: RandomStream,
+    /// Of all flows.
+    total: Total,
+}
+
+impl FqPie {
+    pub(crate) fn new(
+        config: FqPieConfig,
+        limit: QueueSize,
+        outlet: Outlet,
+        mut stream: RandomStream,
+    ) -> Self {
+        let FqPieConfig { pie, flows } = config;
+        let parameters = Parameters::new(pie, outlet);
+        let flow = Flow { fifo: Fifo::default(), pie: Control::new(&parameters) };
+        Self {
+            parameters,
+            limit,
+            mtu: outlet.mtu.0 as u32,
+            hash: Hash::new(flows.flows, &mut stream),
+            flows: vec![flow; flows.flows as usize],
+            rounds: Rounds::new(flows),
+            stream,
+            total: Total::default(),
+        }
+    }
+
+    pub(crate) fn room_needed(&self) -> Option<u32> {
+        (self.total.depth().packets > 0).then_some(self.mtu)
+    }
+}
+
+impl Discipline for FqPie {
+    fn enqueue<O: Observer>(
+        &mut self,
+        now: Instant,
+        id: PacketId,
+        packets: &mut Packets<'_, O>,
+    ) -> Option<QueueDepth> {
+        let Self { parameters, limit, hash, flows, rounds, stream, total, .. } = self;
+        let packet = packets.arena.get(id);
+        let (flow, ip_bytes) = (hash.queue_of(packet.flow), packet.ip_bytes);
+        let Flow { fifo, pie } = &mut flows[flow];
+        pie.advance(parameters, now, fifo.bytes());
+        if is_full(*limit, total.depth(), ip_bytes) {
+            pie.overflow();
+            packets.discard(now, id, DropCause::QueueOverflow);
+            return None;
+        }
+        match pie.judge(parameters, fifo.bytes(), packet.ecn, stream) {
+            Verdict::Pass => {}
+            Verdict::Mark => packets.mark(now, id),
+            Verdict::Drop => {
+                packets.discard(now, id, DropCause::Pie);
+                return None;
+            }
+        }
+        fifo.push(Waiting { id, ip_bytes, since: now });
+        total.add(ip_bytes);
+        rounds.activate(flow);
+        Some(total.depth())
+    }
+
+    fn dequeue<O: Observer>(
+        &mut self,
+        now: Instant,
+        room: u64,
+        _packets: &mut Packets<'_, O>,
+    ) -> Result<Dequeued, Wait> {
+        let needed = self.room_needed().ok_or(Wait::ARRIVAL)?;
+        if u64::from(needed) > room {
+            return Err(Wait::Room(needed));
+        }
+        loop {
+            let turn = self.rounds.turn().ok_or(Wait::ARRIVAL)?;
+            let Flow { fifo, pie } = &mut self.flows[turn];
+            pie.advance(&self.parameters, now, fifo.bytes());
+            let Some(Waiting { id, ip_bytes, since }) = fifo.pop() else {
+                self.rounds.retire(turn);
+                continue;
+            };
+            pie.departure(now, since, fifo.bytes());
+            self.total.take(ip_bytes);
+            self.rounds.charge(turn, ip_bytes);
+            return Ok(Dequeued { id, ip_bytes, depth: self.depth() });
+        }
+    }
+
+    fn depth(&self) -> QueueDepth {
+        self.total.depth()
+    }
+}

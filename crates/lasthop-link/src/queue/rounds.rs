@@ -1,0 +1,100 @@
+//! Deficit round robin among flows, those that have just become active first: the scheduler of FQ-CoDel (RFC 8290,
+//! section 4.2) and of FQ-PIE.
+
+use std::collections::VecDeque;
+
+use lasthop_core::{FlowId, RandomStream};
+
+use crate::config::fair::FlowsConfig;
+
+/// Which of so many queues a flow's packets wait in. The numbers of flows are hashed with a key of the run, where Linux
+/// hashes addresses and ports: different flows share a queue as often.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hash {
+    key: u64,
+    queues: u32,
+}
+
+impl Hash {
+    pub(super) fn new(queues: u32, stream: &mut RandomStream) -> Self {
+        Self { key: stream.bits(), queues }
+    }
+
+    pub(super) fn queue_of(self, flow: FlowId) -> usize {
+        // SplitMix64's finaliser (Steele et al. 2014), scaled to the number of queues.
+        let mut bits = self.key.wrapping_add(u64::from(flow.0).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((((bits ^ (bits >> 31)) >> 32) * u64::from(self.queues)) >> 32) as usize
+    }
+}
+
+/// What a flow may still send in this round, and whether it takes part.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    deficit: i64,
+    is_listed: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Rounds {
+    quantum: i64,
+    shares: Vec<Share>,
+    /// Those that have become active since their last turn, and the others.
+    new: VecDeque<usize>,
+    old: VecDeque<usize>,
+}
+
+impl Rounds {
+    pub(super) fn new(config: FlowsConfig) -> Self {
+        let flows = config.flows as usize;
+        Self {
+            quantum: config.quantum.0.cast_signed(),
+            shares: vec![Share::default(); flows],
+            new: VecDeque::new(),
+            old: VecDeque::new(),
+        }
+    }
+
+    /// A flow has a packet: if it takes part in no round it does so now, as a new one with a quantum of credit.
+    pub(super) fn activate(&mut self, flow: usize) {
+        let share = &mut self.shares[flow];
+        if !share.is_listed {
+            *share = Share { deficit: self.quantum, is_listed: true };
+            self.new.push_back(flow);
+        }
+    }
+
+    /// The flow whose turn it is. Those without credit get a quantum and go behind the others.
+    pub(super) fn turn(&mut self) -> Option<usize> {
+        loop {
+            let list = if self.new.is_empty() { &mut self.old } else { &mut self.new };
+            let flow = *list.front()?;
+            if self.shares[flow].deficit > 0 {
+                return Some(flow);
+            }
+            list.pop_front();
+            self.shares[flow].deficit += self.quantum;
+            self.old.push_back(flow);
+        }
+    }
+
+    /// The flow whose turn it was has sent so many bytes.
+    pub(super) fn charge(&mut self, flow: usize, ip_bytes: u32) {
+        self.shares[flow].deficit -= i64::from(ip_bytes);
+    }
+
+    /// The flow whose turn it was had nothing to send. A new one passes through the old ones first, so that it gains
+    /// nothing by coming back at once (section 4.2).
+    pub(super) fn retire(&mut self, flow: usize) {
+        if self.new.front() == Some(&flow) {
+            self.new.pop_front();
+            if !self.old.is_empty() {
+                return self.old.push_back(flow);
+            }
+        } else {
+            self.old.pop_front();
+        }
+        self.shares[flow].is_listed = false;
+    }
+}
