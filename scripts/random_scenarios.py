@@ -68,7 +68,9 @@ discard = { policy = "early-packet" }
 """
 
 
-def scenario(draw: random.Random, algorithms: list[str], *, errors: bool, atm: bool) -> list[str]:
+def scenario(
+    draw: random.Random, algorithms: list[str], *, errors: bool, atm: bool, discipline: str | None = None
+) -> list[str]:
     """Draw a scenario: the lines of a level."""
     rate = round(10 ** draw.uniform(4.8, 6.9))
     delay = round(10 ** draw.uniform(0.7, 2.5))
@@ -76,7 +78,7 @@ def scenario(draw: random.Random, algorithms: list[str], *, errors: bool, atm: b
     seconds = draw.uniform(3, 12)
     size = int(max(10 * mtu, min(rate * seconds / 8, 1500 * mtu)))
     queue = draw.choice([5, 10, 20, 50, 100])
-    between = switch if atm else last_hop
+    between = shaped if discipline else switch if atm else last_hop
     lines = [f'mtu = "{mtu} B"', *between(draw, rate, delay, mtu, queue)]
     lines.append(f'tcp.congestion_control = "{draw.choice(algorithms)}"')
     stamps = draw.random() < 0.7
@@ -84,9 +86,12 @@ def scenario(draw: random.Random, algorithms: list[str], *, errors: bool, atm: b
     lines.append(f"tcp.initial_window = {draw.choice([2, 3, 10])}")
     if draw.random() < 0.2:
         lines += ["tcp.sack = false", "tcp.dsack = false", 'tcp.frto = "off"']
-    if not atm and draw.random() < 0.2:
+    if discipline:
+        lines += queue_of(draw, rate, mtu, discipline)
+    elif not atm and draw.random() < 0.2:
         lines += [f"tcp.ecn = {draw.choice(['true', 'false'])}", f"down.queue.red = {red(queue, mtu)}"]
-    sizes = [size] if draw.random() < 0.7 else [size // 3, size // 2]
+    alone = draw.random() < (0.2 if discipline else 0.7)
+    sizes = [size] if alone else [size // 3, size // 2]
     lines.append("flow = [")
     for number, part in enumerate(sizes, start=1):
         start = (number - 1) * round(draw.uniform(0, 3), 3)
@@ -124,6 +129,34 @@ def switch(draw: random.Random, rate: int, delay: int, mtu: int, queue: int) -> 
     ]
 
 
+def queue_of(draw: random.Random, rate: int, mtu: int, discipline: str) -> list[str]:
+    """A queue of Linux' with random parameters."""
+    packet_ms = mtu * 8e3 / rate
+    target = round(max(draw.choice([5, 15, 30]), 1.5 * packet_ms), 3)
+    queue = [f'discipline = "{discipline}"', 'limit = "1000 packets"']
+    if discipline == "sfq":
+        queue[1] = f'limit = "{draw.choice([20, 60, 127])} packets"'
+    else:
+        queue += [f'target = "{target} ms"', f"ecn = {draw.choice(['true', 'false'])}"]
+    if "codel" in discipline:
+        queue.append(f'interval = "{round(max(draw.choice([50, 100, 200]), 3 * target), 3)} ms"')
+    if "pie" in discipline:
+        queue.append('tupdate = "16 ms"')
+    return [f"tcp.ecn = {draw.choice(['true', 'false'])}", f"down.queue = {{ {', '.join(queue)} }}"]
+
+
+def shaped(draw: random.Random, rate: int, delay: int, mtu: int, queue: int) -> list[str]:
+    """A class of HTB each way, as Linux' router has it, in front of links that are never felt."""
+    del draw, queue
+    lines = ['up.queue = { discipline = "codel", limit = "1000 packets" }']
+    for way, speed in (("down", rate // 8 * 8), ("up", 1_000_000_000)):
+        lines += [
+            f'{way}.link = {{ rate = "10 Gbit/s", delay = "{delay} ms", send_buffer = "{2 * mtu} B" }}',
+            f'{way}.htb.class = [{{ name = "all", rate = "{speed} bit/s", default = true }}]',
+        ]
+    return lines
+
+
 def red(queue: int, mtu: int) -> str:
     """RED within a queue of so many packets."""
     low = max(queue // 4, 1)
@@ -150,6 +183,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--errors", action="store_true", help="every scenario has a lossy link")
+    kind.add_argument("--discipline", help="a queue discipline of Linux', for 'lasthop crosscheck --router linux'")
     kind.add_argument("--atm", action="store_true", help="an ATM switch in place of the last hop")
     parser.add_argument("--algorithms", default="reno,cubic")
     parser.add_argument("--tick", default="4 ms", help="of the real kernel's timers")
@@ -158,7 +192,13 @@ def main() -> None:
     between = SWITCH if arguments.atm else LAST_HOP
     sys.stdout.write(HEAD.format(seed=arguments.seed, tick=arguments.tick, limit=300, between=between))
     for number in range(1, arguments.count + 1):
-        lines = scenario(draw, arguments.algorithms.split(","), errors=arguments.errors, atm=arguments.atm)
+        lines = scenario(
+            draw,
+            arguments.algorithms.split(","),
+            errors=arguments.errors,
+            atm=arguments.atm,
+            discipline=arguments.discipline,
+        )
         sys.stdout.write(f"\n[factor.scenario.s{number:03}]\n" + "\n".join(lines) + "\n")
 
 

@@ -83,8 +83,19 @@ impl<'a, F: Flows, O: Observer> Emulator<'a, F, O> {
     pub fn forward(&mut self, now: Instant, host: Host) -> Result<(), Error> {
         for _ in 0..READ_MAX {
             if !self.forward_one(now, host)? {
-                break;
+                return self.look_for_losses(now, host);
             }
+        }
+        Ok(())
+    }
+
+    /// Nothing more has come out of the router: if it holds nothing, it has dropped what has not come.
+    fn look_for_losses(&mut self, now: Instant, host: Host) -> Result<(), Error> {
+        if let Some(router) = &self.router
+            && self.hop.is_inside(host)
+            && router.is_empty(host)?
+        {
+            self.hop.clear(now, host);
         }
         Ok(())
     }
@@ -92,8 +103,7 @@ impl<'a, F: Flows, O: Observer> Emulator<'a, F, O> {
     fn forward_one(&mut self, now: Instant, host: Host) -> Result<bool, Error> {
         let Some(router) = &self.router else { return Ok(false) };
         let read = router.tun(host).read(&mut self.scratch)?;
-        if read {
-            let delivery = self.hop.leave(now, host, &mut self.scratch)?;
+        if read && let Some(delivery) = self.hop.leave(now, host, &mut self.scratch)? {
             self.hand_over(delivery);
         }
         Ok(read)

@@ -94,13 +94,21 @@ impl<'a> Transport<'a> {
     }
 }
 
-/// Whether `got` is the packet `sent` after a router, which counts down the time to live (RFC 1812, section 5.3.1).
+/// Whether `got` is the packet `sent` after a router, which counts down the time to live (RFC 1812, section 5.3.1) and
+/// may mark it (RFC 3168).
 pub fn is_same(sent: &[u8], got: &[u8]) -> bool {
     // Time to live and checksum; the hop limit of IPv6.
     let changes: &[usize] =
         if sent.first().is_some_and(|first| first >> 4 == 4) { &[8, 10, 11] } else { &[7] };
-    let same = |(index, (a, b)): (usize, (&u8, &u8))| a == b || changes.contains(&index);
+    let same = |(index, (a, b)): (usize, (&u8, &u8))| {
+        a == b || changes.contains(&index) || (index == 1 && is_marked(got) && *a | 0b11 == *b)
+    };
     sent.len() == got.len() && sent.iter().zip(got).enumerate().all(same)
+}
+
+/// Whether an IPv4 packet has the congestion-experienced mark (RFC 3168, section 5).
+pub fn is_marked(packet: &[u8]) -> bool {
+    matches!(packet, [first, class, ..] if *first >> 4 == 4 && class & 0b11 == IpEcn::CongestionExperienced as u8)
 }
 
 fn routed(source: IpAddr, destination: IpAddr) -> bool {

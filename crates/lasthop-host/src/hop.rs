@@ -4,7 +4,7 @@
 
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::header::{Headers, Refusal, Transport, is_same, mark_congestion};
+use crate::header::{Headers, Refusal, Transport, is_marked, is_same, mark_congestion};
 use forwarded::Forwarded;
 use lasthop_core::{
     Body, Datagram, Direction, DropCause, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena,
@@ -181,7 +181,16 @@ impl<F: Flows, O: Observer> Hop<F, O> {
                 }
                 self.released = None;
             }
-            let (due, component) = self.network.next()?;
+            let next = self.network.next();
+            if let Some((due, index)) = self.next_behind_router()
+                && due <= now
+                && next.is_none_or(|(other, _)| due <= other)
+            {
+                let (due, id) = self.routers.as_mut()?[index].arrive()?;
+                let host = if index == Direction::Down as usize { Host::Client } else { Host::Server };
+                return Some(Delivery { due, host, id });
+            }
+            let (due, component) = next?;
             if due > now {
                 return None;
             }
@@ -212,7 +221,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         let router = &mut routers[entry.direction as usize];
         let cause = router.drop_cause();
         if kept {
-            router.push(entry.id, packet.ip_bytes);
+            router.push(entry.id, packet.flow, packet.ip_bytes);
         }
         if kept || cause == DropCause::LinkError {
             seen.packet(entry.due, PacketEvent::Enqueued(router.depth()), packet);
@@ -223,20 +232,47 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         }
     }
 
-    /// The packet in `frame`, which gets another buffer in exchange, has come out of the owner's router towards `host`.
-    /// It must be the next one that has entered.
-    pub fn leave(&mut self, now: Instant, host: Host, frame: &mut Frame) -> Result<Delivery, Error> {
+    /// The packet in `frame`, which gets another buffer in exchange, has come out of the owner's router towards `host`;
+    /// it is there, if the link behind the router has no delay. The packets that its queue discipline would have sent
+    /// before are lost.
+    pub fn leave(&mut self, now: Instant, host: Host, frame: &mut Frame) -> Result<Option<Delivery>, Error> {
         let Self { arena, frames, seen, routers, .. } = self;
         let router = routers.as_mut().map(|routers| &mut routers[Direction::from(host.other()) as usize]);
-        let next = router.and_then(|router| router.front().map(|id| (router, id)));
-        let next = next.filter(|(_, id)| is_same(frames[id.index()].bytes(), frame.bytes()));
+        let next = router.and_then(|router| {
+            let is_it =
+                |packet: &forwarded::Inside| is_same(frames[packet.id.index()].bytes(), frame.bytes());
+            let id = router.take(is_it, |id, cause| drop_inside(now, id, cause, arena, seen))?;
+            Some((router, id))
+        });
         let Some((router, id)) = next else {
             return Err(Error::new("the router has sent a packet of its own, or out of order"));
         };
-        router.pop();
+        if is_marked(frame.bytes()) && arena.get(id).ecn != Ecn::Ce {
+            arena.get_mut(id).ecn = Ecn::Ce;
+            seen.packet(now, PacketEvent::Marked, arena.get(id));
+        }
         seen.packet(now, PacketEvent::Dequeued(router.depth()), arena.get(id));
         std::mem::swap(&mut frames[id.index()], frame);
-        Ok(Delivery { due: now, host, id })
+        Ok(router.start(now, id).then_some(Delivery { due: now, host, id }))
+    }
+
+    /// Whether packets to `host` are thought to be in the owner's router.
+    pub fn is_inside(&self, host: Host) -> bool {
+        let direction = Direction::from(host.other());
+        self.routers.as_ref().is_some_and(|routers| !routers[direction as usize].is_empty())
+    }
+
+    /// The owner's router holds no packet to `host`: those that are thought to be there are lost.
+    pub fn clear(&mut self, now: Instant, host: Host) {
+        let Self { arena, seen, routers: Some(routers), .. } = self else { return };
+        let router = &mut routers[Direction::from(host.other()) as usize];
+        router.clear(|id, cause| drop_inside(now, id, cause, arena, seen));
+    }
+
+    /// The link behind the owner's router off which a packet comes next, and when.
+    fn next_behind_router(&self) -> Option<(Instant, usize)> {
+        let due = self.routers.as_ref()?.iter().map(forwarded::Forwarded::next_arrival);
+        due.zip(0..).filter(|(due, _)| *due < Instant::MAX).min()
     }
 
     /// The bytes of a packet that has arrived, with the marks it got on its way.
@@ -260,7 +296,8 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     /// When a packet can reach its host at the earliest, if any is under way. What happens on the way there needs no
     /// wakeup of its own.
     pub fn next_wakeup(&self) -> Option<Instant> {
-        self.network.earliest_delivery()
+        let behind = self.next_behind_router().map(|(due, _)| due);
+        self.network.earliest_delivery().into_iter().chain(behind).min()
     }
 
     /// Packets on the LANs and in the last hop, or on the way through the switch and back.
@@ -288,4 +325,16 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         let forwarded = || self.routers.as_ref().map(|routers| routers[direction as usize].depth());
         self.network.queue_depth(direction).or_else(forwarded).unwrap_or_default()
     }
+}
+
+/// The owner's router has dropped a packet that it had taken in.
+fn drop_inside<O: Observer>(
+    now: Instant,
+    id: PacketId,
+    cause: DropCause,
+    arena: &mut PacketArena,
+    seen: &mut (Counters, O),
+) {
+    seen.packet(now, PacketEvent::Dropped(cause), arena.get(id));
+    arena.remove(id);
 }

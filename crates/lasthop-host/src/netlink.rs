@@ -120,8 +120,8 @@ impl Netlink {
         self.request(request, NLM_F_CREATE | NLM_F_REPLACE)
     }
 
-    /// Packets that the queue discipline of a link has dropped so far.
-    pub fn dropped(&self, index: u32, discipline: TcHandle) -> io::Result<u32> {
+    /// The packets in the queue discipline of a link, and those that it has dropped so far.
+    pub fn waiting_and_dropped(&self, index: u32, discipline: TcHandle) -> io::Result<(u32, u32)> {
         let mut question = TcMessage::with_index(index.cast_signed());
         question.header.handle = discipline;
         // The answer is what listeners would be told; an echo of it comes to who has asked (`qdisc_get_notify`).
@@ -134,7 +134,7 @@ impl Netlink {
             _ => &[],
         });
         let mut queue = statistics.filter_map(|statistics| match statistics {
-            TcStats2::Queue(queue) => Some(queue.drops),
+            TcStats2::Queue(queue) => Some((queue.qlen, queue.drops)),
             _ => None,
         });
         queue

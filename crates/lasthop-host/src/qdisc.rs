@@ -2,15 +2,15 @@
 //! know nothing of.
 
 use lasthop_core::{Bytes, Duration, Probability, Rate};
-use lasthop_link::LinuxQueues;
-use netlink_packet_core::{DefaultNla, Emitable};
+use lasthop_link::{LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues};
+use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 
 const HTB: TcHandle = TcHandle { major: 1, minor: 0 };
 const CLASS: TcHandle = TcHandle { major: 1, minor: 1 };
-/// The netem of a device.
-pub const NETEM: TcHandle = TcHandle { major: 2, minor: 0 };
+/// The queue discipline in the class of a device.
+pub const QUEUE: TcHandle = TcHandle { major: 2, minor: 0 };
 
 const TCA_OPTIONS: u16 = 2;
 const TCA_HTB_PARMS: u16 = 1;
@@ -26,8 +26,8 @@ const TC_LINKLAYER_ETHERNET: u8 = 1;
 /// Nanoseconds of a tick of `PSCHED_TICKS2NS`, as a shift.
 const PSCHED_SHIFT: u32 = 6;
 
-/// The requests that make a device's queue disciplines, in order: HTB at the root, its class, and netem in that. Its
-/// losses are drawn from `seed`.
+/// The requests that make a device's queue disciplines, in order: HTB at the root, its class, and what waits for that.
+/// netem's losses are drawn from `seed`.
 pub fn requests(
     index: u32,
     queues: &LinuxQueues,
@@ -38,14 +38,22 @@ pub fn requests(
     let make = |kind: &str, parent, handle, options| {
         let mut message = TcMessage::with_index(index.cast_signed());
         (message.header.parent, message.header.handle) = (parent, handle);
-        message.attributes =
-            vec![TcAttribute::Kind(kind.into()), TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options))];
+        // Some disciplines insist on the flag, others take a struct instead of attributes.
+        let flag = if matches!(kind, "netem" | "sfq") { 0 } else { NLA_F_NESTED };
+        message.attributes = vec![
+            TcAttribute::Kind(kind.into()),
+            TcAttribute::Other(DefaultNla::new(TCA_OPTIONS | flag, options)),
+        ];
         message
+    };
+    let (kind, options) = match queues.discipline {
+        LinuxDiscipline::Netem => ("netem", netem(queues, loss, seed)),
+        other => active(other, queues.limit),
     };
     [
         RouteNetlinkMessage::NewQueueDiscipline(make("htb", TcHandle::ROOT, HTB, htb())),
         RouteNetlinkMessage::NewTrafficClass(make("htb", HTB, CLASS, class(queues, mtu))),
-        RouteNetlinkMessage::NewQueueDiscipline(make("netem", CLASS, NETEM, netem(queues, loss, seed))),
+        RouteNetlinkMessage::NewQueueDiscipline(make(kind, CLASS, QUEUE, options)),
     ]
 }
 
@@ -85,6 +93,40 @@ fn netem(queues: &LinuxQueues, loss: Option<Probability>, seed: u64) -> Vec<u8> 
         DefaultNla::new(TCA_NETEM_PRNG_SEED, seed.to_ne_bytes().into()),
     ]));
     options
+}
+
+/// The other disciplines by their names, and their options: numbers of attributes as in `<linux/pkt_sched.h>`.
+fn active(discipline: LinuxDiscipline, limit: u32) -> (&'static str, Vec<u8>) {
+    let micros = |duration: Duration| (duration.as_nanos() / 1_000) as u32;
+    let quantum = |flows: LinuxFlows| flows.quantum.0 as u32;
+    match discipline {
+        LinuxDiscipline::Netem => unreachable!("it has a layout of its own"),
+        LinuxDiscipline::Codel(LinuxCoDel { target, interval, ecn }) => {
+            ("codel", numbers(&[(1, micros(target)), (2, limit), (3, micros(interval)), (4, ecn.into())]))
+        }
+        LinuxDiscipline::FqCodel(LinuxCoDel { target, interval, ecn }, flows) => {
+            let codel = [(1, micros(target)), (2, limit), (3, micros(interval)), (4, ecn.into())];
+            ("fq_codel", numbers(&[&codel[..], &[(5, flows.flows), (6, quantum(flows))]].concat()))
+        }
+        LinuxDiscipline::Pie(LinuxPie { target, tupdate, ecn }) => {
+            ("pie", numbers(&[(1, micros(target)), (2, limit), (3, micros(tupdate)), (6, ecn.into())]))
+        }
+        LinuxDiscipline::FqPie(LinuxPie { target, tupdate, ecn }, flows) => {
+            let pie = [(1, limit), (2, flows.flows), (3, micros(target)), (4, micros(tupdate))];
+            ("fq_pie", numbers(&[&pie[..], &[(7, quantum(flows)), (10, ecn.into())]].concat()))
+        }
+        LinuxDiscipline::Sfq(flows) => {
+            // `struct tc_sfq_qopt`; without perturbation, and with the usual number of active flows.
+            let (perturbation, active) = (0, 0);
+            ("sfq", words(&[quantum(flows), perturbation, limit, flows.flows, active]))
+        }
+    }
+}
+
+/// Attributes of 32 bits.
+fn numbers(attributes: &[(u16, u32)]) -> Vec<u8> {
+    let attribute = |&(kind, value): &(u16, u32)| DefaultNla::new(kind, value.to_ne_bytes().into());
+    nested(&attributes.iter().map(attribute).collect::<Vec<_>>())
 }
 
 /// A bucket as the time it lasts at the rate, in ticks.

@@ -2,8 +2,8 @@
 //! models.
 //!
 //! Nothing in it knows of the emulator, which writes a packet into the device of one side and reads it from that of the
-//! other. Only drops would go unseen: netem's own count is read after each packet, which Linux has queued or dropped by
-//! the time the write returns.
+//! other. Only drops would go unseen: the discipline's own count is read after each packet, which Linux has queued or
+//! dropped by the time the write returns. What a discipline drops later, the hop sees by what does not come out.
 
 use crate::error::{Context, Error};
 use crate::namespace::{addresses, new_network, sysctl};
@@ -30,8 +30,9 @@ pub struct LinuxRouter {
 struct Side {
     tun: Tun,
     index: u32,
-    /// Packets that its netem has dropped so far.
+    /// Packets that its queue discipline has dropped so far.
     dropped: u32,
+    drops_arrivals_only: bool,
 }
 
 /// Refuses a router of Linux' own in real time.
@@ -76,8 +77,9 @@ impl LinuxRouter {
                 netlink.route(index, Destination::Network(addresses(host).0), &[])
             };
             set_up()
-                .context("cannot set up the router; its kernel needs TUN devices, sch_htb and sch_netem")?;
-            Ok(Side { tun, index, dropped: 0 })
+                .context("cannot set up the router; its kernel needs TUN devices, sch_htb, and sch_netem or the queue discipline of the scenario")?;
+            let drops_arrivals_only = queues.discipline.drops_arrivals_only();
+            Ok(Side { tun, index, dropped: 0, drops_arrivals_only })
         };
         let client = side(Host::Client, "client", down, "router.down")?;
         let server = side(Host::Server, "server", up, "router.up")?;
@@ -92,7 +94,7 @@ impl LinuxRouter {
         }
     }
 
-    /// Takes a packet of `sender` in; false if its queue disciplines have dropped it.
+    /// Takes a packet of `sender` in; false if its queue discipline has dropped it at once.
     pub fn take(&mut self, sender: Host, packet: &[u8]) -> io::Result<bool> {
         let (from, to) = match sender {
             Host::Server => (&self.server, &mut self.client),
@@ -101,7 +103,16 @@ impl LinuxRouter {
         if !from.tun.write(packet) {
             return Err(io::Error::other("the router does not take a packet"));
         }
-        let dropped = self.netlink.dropped(to.index, qdisc::NETEM)?;
+        if !to.drops_arrivals_only {
+            return Ok(true);
+        }
+        let (_, dropped) = self.netlink.waiting_and_dropped(to.index, qdisc::QUEUE)?;
         Ok(dropped == std::mem::replace(&mut to.dropped, dropped))
+    }
+
+    /// Whether nothing waits on the way to `host`.
+    pub fn is_empty(&self, host: Host) -> io::Result<bool> {
+        let side = if host == Host::Server { &self.server } else { &self.client };
+        Ok(self.netlink.waiting_and_dropped(side.index, qdisc::QUEUE)?.0 == 0)
     }
 }

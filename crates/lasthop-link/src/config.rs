@@ -23,7 +23,7 @@ mod tests;
 pub use errors::{ArqConfig, ErrorConfig, Start, StateLookup};
 pub use htb::{ClassConfig, HtbConfig, MatchConfig};
 pub use link::{BufferRelease, LinkChange, LinkConfig};
-pub use linux::LinuxQueues;
+pub use linux::{LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues};
 pub use queue::{Discipline, QueueConfig};
 pub use red::RedConfig;
 

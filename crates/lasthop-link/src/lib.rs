@@ -49,7 +49,7 @@ mod testing;
 pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use config::{
     ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, HtbConfig, LinkChange, LinkConfig,
-    LinuxQueues, MatchConfig, PathConfig, QueueConfig,
+    LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, MatchConfig, PathConfig, QueueConfig,
     RedConfig, Start, StateLookup,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};

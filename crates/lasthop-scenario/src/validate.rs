@@ -50,7 +50,7 @@ fn network(scenario: &Scenario, faults: &mut Faults) {
             for (name, path) in [("down", down), ("up", up)] {
                 faults.below(name, |faults| path.check(mtu, faults));
                 if is_linux {
-                    faults.below(name, |faults| path.check_linux(mtu, faults));
+                    faults.below(name, |faults| path.check_linux(mtu, scenario.errors.is_some(), faults));
                 }
             }
         }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -42,6 +43,11 @@ from lasthop.studies.catalogue import find_scenario
 )
 @click.option("--kernel", metavar="NAME", help="The guest kernel.  [default: the newest release]")
 @click.option("--live", is_flag=True, help="Also run it live: this machine's TCP, in real time.")
+@click.option(
+    "--router",
+    type=click.Choice(["linux"]),
+    help="In the guest, use Linux' own queue disciplines, as router.implementation does.",
+)
 @click.option("--no-model", is_flag=True, help="Leave out the model; compare only kernel and live.")
 @click.option(
     "--jobs",
@@ -64,6 +70,7 @@ def crosscheck_command(
     seed: int | None,
     kernel: str | None,
     live: bool,
+    router: str | None,
     no_model: bool,
     jobs: int | None,
     out: Path | None,
@@ -89,16 +96,18 @@ def crosscheck_command(
     others = [*([] if no_model else [ModelEngine()]), *([LiveEngine()] if live else [])]
     if not others:
         raise InputError("--no-model leaves nothing to compare with: give --live too.")
-    study = read_study(find_scenario(scenario))
+    path = find_scenario(scenario)
+    study = read_study(path)
     plan = Plan(
         study=study,
         cells=select_cells(study.cells, all_levels(study), only),
         seed=study.seed if seed is None else seed,
         replications=replications,
     )
+    guest_cells = {cell.key: cell for cell in (study if router is None else _with_router(path, router)).cells}
     found = []
     with progress(plan.runs, 0, quiet=quiet, doing="comparing") as advance:
-        for comparisons in _comparisons(plan, KernelEngine.choose(kernel), others, jobs or usable_cores()):
+        for comparisons in _comparisons(plan, KernelEngine.choose(kernel), guest_cells, others, jobs or usable_cores()):
             advance(1)
             found += comparisons
             if not quiet:
@@ -108,8 +117,23 @@ def crosscheck_command(
         write_output(pl.DataFrame([comparison.row() for comparison in found], infer_schema_length=None), out)
 
 
-def _comparisons(plan: Plan, guest: Engine, others: Sequence[Engine], jobs: int) -> Iterator[list[FlowComparison]]:
-    """Yield the flows of each run, in order."""
+def _with_router(path: Path, router: str) -> _core.Study:
+    """Read a scenario with another router than its own."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / path.name
+        file.write_text(
+            f"extends = {json.dumps(str(path.resolve()))}\nrouter.implementation = {json.dumps(router)}\n",
+            encoding="utf-8",
+        )
+        return read_study(file)
+
+
+def _comparisons(
+    plan: Plan, guest: Engine, guest_cells: Mapping[str, _core.Cell], others: Sequence[Engine], jobs: int
+) -> Iterator[list[FlowComparison]]:
+    """Yield the flows of each run, in order; the guest runs cells of its own."""
     from concurrent.futures import ThreadPoolExecutor
     from dataclasses import replace
 
@@ -118,7 +142,8 @@ def _comparisons(plan: Plan, guest: Engine, others: Sequence[Engine], jobs: int)
     plans = {engine.name: replace(plan, engine=engine) for engine in (guest, *others)}
 
     def compare_run(cell: _core.Cell, replication: int) -> list[FlowComparison]:
-        traces = {name: ChosenRun(each, cell, 1, replication).trace() for name, each in plans.items()}
+        cells = {name: guest_cells[cell.key] if name == guest.name else cell for name in plans}
+        traces = {name: ChosenRun(each, cells[name], 1, replication).trace() for name, each in plans.items()}
         pairs = [((guest.name, other.name), (traces[guest.name], traces[other.name])) for other in others]
         return [each for names, two in pairs for each in compare(cell.key, replication, names, two)]
 

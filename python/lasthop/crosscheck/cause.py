@@ -29,7 +29,13 @@ _FLAGS = 0xF7
 _IDENTITY = ("flow", "seq", "end", "ack", "sack")
 _TAKEN_IN = "taken in"
 _AT_QUEUE = {"enqueued": _TAKEN_IN, "dropped-queue": "dropped", "dropped-red": "RED", "marked": "RED"}
-_AT_QUEUE = {event: "discarded" for event, cause in DROP_EVENTS.items() if cause.place == "arrival"} | _AT_QUEUE
+_AQM = "AQM"
+_AQM_EVENTS = {
+    event: _AQM for event, cause in DROP_EVENTS.items() if cause.count == "drops_aqm" or cause.place == "queue"
+}
+_AT_QUEUE = (
+    {event: "discarded" for event, cause in DROP_EVENTS.items() if cause.place == "arrival"} | _AQM_EVENTS | _AT_QUEUE
+)
 _AT_LINK = {"delivered": "delivered"} | {event: "lost" for event, cause in DROP_EVENTS.items() if cause.on_link}
 # Of simultaneous differences the network's comes first, and a window before what it allows.
 _RANKS = ("queue", "link", "client", "window", "server")
@@ -42,6 +48,7 @@ class Kind(StrEnum):
     QUEUE = "full queue"
     RED_TIE = "RED, after a tie"
     RED = "RED"
+    AQM = "queue discipline"
     SWITCH = "ATM switch"
     LOSS = "loss on the link"
     ORDER = "order of packets"
@@ -213,6 +220,8 @@ def _kind(engines: tuple[Steps, Steps], place: Place, both: _Both) -> Kind:
             return Kind.TIMER if any(step is not None and step.by_timer for step in both) else Kind.WINDOW
     if place.kind == "queue" and not any(_tells_what_it_takes(engine, place) for engine in engines):
         return Kind.SWITCH
+    if any(step is not None and step.decision[-1] == _AQM for step in both):
+        return Kind.AQM
     if left is None or right is None or left.decision[:-1] != right.decision[:-1]:
         return Kind.ORDER
     if place.kind == "link":

@@ -18,6 +18,8 @@ _NO_METRICS = frozenset({"replication", "flow", "application", "role", "protocol
 _MEASURED = ("_s", "_ms", "_Bps")
 COUNTS = (*(f"data_{count}" for count in DROP_COUNTS), "retransmitted_packets")
 """What must be equal for a flow to have fared alike."""
+DELAYS = ("queue_delay_median_s", "queue_delay_p95_s")
+"""Quantiles of the time in the queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,11 @@ class FlowComparison:
     def row(self) -> dict[str, Any]:
         """Return it as a row of a table."""
         elapsed = self.distance("elapsed_s")
+        delays = {
+            f"{metric.removesuffix('_s')}_distance": distance.relative
+            for metric in DELAYS
+            if (distance := self.distance(metric)) is not None
+        }
         changes = {
             f"{metric}_more": distance.values[1] - distance.values[0]
             for metric in COUNTS
@@ -79,6 +86,7 @@ class FlowComparison:
             "elapsed_reference_s": elapsed.values[0] if elapsed else None,
             "elapsed_s": elapsed.values[1] if elapsed else None,
             "elapsed_distance": elapsed.relative if elapsed else None,
+            **delays,
             **changes,
             "acks": self.acks,
             "same_acks": self.same_acks,

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lasthop.crosscheck.align import State
 from lasthop.crosscheck.cause import Cause, Kind
-from lasthop.crosscheck.compare import COUNTS, Distance, FlowComparison
+from lasthop.crosscheck.compare import COUNTS, DELAYS, Distance, FlowComparison
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
+from lasthop.metrics.units import label
 
 _SEGMENTS_SHOWN = 6
 
@@ -47,6 +48,9 @@ def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
         if shares := _shares(one.distance("elapsed_s") for one in chosen):
             yield f"  elapsed time: {_spread(shares)}"
             yield from _medians(chosen)
+        for metric in DELAYS:
+            if shares := _shares(one.distance(metric) for one in chosen):
+                yield f"  {label(metric)}: {_spread(shares)}"
         tcp = [comparison for comparison in chosen if comparison.protocol in TRANSFER_PROTOCOLS]
         if not tcp:
             continue

@@ -320,10 +320,37 @@ fn a_router_of_the_owners_gets_what_the_lan_brings_and_must_give_it_back_in_orde
     let now = at_us(400_000);
     assert!(hop.leave(now, Host::Client, &mut frame(&datagram(2, 0))).is_err(), "out of order");
     for id in [0, 2] {
-        let delivery = hop.leave(now, Host::Client, &mut frame(&datagram(id, 0))).unwrap();
+        let delivery = hop.leave(now, Host::Client, &mut frame(&datagram(id, 0))).unwrap().unwrap();
         assert_eq!((delivery.due, *hop.frame(delivery).last().unwrap()), (now, id));
         hop.finish(delivery);
     }
     assert!(hop.leave(now, Host::Client, &mut frame(&datagram(2, 0))).is_err(), "twice");
     assert_eq!((hop.packets_inside(), hop.counters().down.delivered), (0, 2));
+}
+
+#[test]
+fn what_a_discipline_of_linux_drops_is_seen_by_what_comes_out_and_the_link_behind_it_delays() {
+    let mut hop = hop("router.implementation = \"linux\"\ndown.queue.discipline = \"codel\"\n");
+    for id in 0..5 {
+        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0b10)));
+    }
+    assert_eq!(arrivals(&mut hop, at_us(1_000)), []);
+    while let Some(entry) = hop.poll_entry() {
+        hop.enter(entry, true);
+    }
+    let now = at_us(400_000);
+    let mut marked = frame(&datagram(2, 0b11));
+    assert!(hop.leave(now, Host::Client, &mut marked).unwrap().is_none(), "it is on the link");
+    let down = hop.counters().down;
+    assert_eq!((down.drops_red, down.drops_queue, hop.packets_inside()), (2, 0, 3));
+    assert_eq!(hop.next_wakeup(), Some(at_us(700_000)));
+    assert_eq!(arrivals(&mut hop, at_us(699_999)), []);
+    let delivery = hop.poll_delivery(at_us(800_000)).unwrap();
+    assert_eq!((delivery.due, hop.frame(delivery)[1]), (at_us(700_000), 0b11));
+    hop.finish(delivery);
+    assert!(hop.is_inside(Host::Client) && !hop.is_inside(Host::Server));
+    // Those that had found the queue full count as its drops.
+    hop.clear(now, Host::Client);
+    assert_eq!((hop.counters().down.drops_queue, hop.packets_inside()), (2, 0));
+    assert!(hop.leave(now, Host::Client, &mut frame(&datagram(3, 0))).is_err(), "it is lost");
 }

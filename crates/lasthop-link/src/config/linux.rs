@@ -1,9 +1,14 @@
 //! A direction as queue disciplines of Linux: what of a scenario they can be, and what they cannot.
 
-use lasthop_core::{Bytes, Duration, Faults, QueueSize, Rate};
+use lasthop_core::{Bytes, DropCause, Duration, Faults, QueueSize, Rate};
 
+use super::codel::CoDelConfig;
 use super::errors::can_be_positive;
+use super::fair::FlowsConfig;
+use super::fq_codel::FqCoDelConfig;
+use super::fq_pie::FqPieConfig;
 use super::htb::tc_burst;
+use super::pie::PieConfig;
 use super::{
     BufferRelease, ClassConfig, Discipline, ErrorConfig, HtbConfig, LinkConfig, PathConfig, QueueConfig,
 };
@@ -13,8 +18,8 @@ const DEBT_MAX: Duration = Duration::from_secs(60);
 /// A bucket is told to HTB as the time it lasts, in 32 bits of 64 ns (`PSCHED_TICKS2NS`).
 const BUCKET_MAX: Duration = Duration::from_nanos((u32::MAX as u64) << 6);
 
-/// One direction as Linux' queue disciplines: a single class of HTB and netem in it, which delays a packet before
-/// the class lets it go.
+/// One direction as Linux' queue disciplines: a single class of HTB and a queue discipline in it. That of a drop-tail queue
+/// is netem, which delays a packet before the class lets it go; behind another the link's delay is the emulator's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinuxQueues {
     /// Rate of the class.
@@ -25,10 +30,100 @@ pub struct LinuxQueues {
     pub cburst: Bytes,
     /// Bytes that a packet counts more than its IP length.
     pub overhead: Bytes,
-    /// Delay of netem.
+    /// Delay of netem, or of the link behind another discipline.
     pub delay: Duration,
-    /// Packets that netem holds at most, delayed or waiting for the class.
+    /// Packets that the discipline holds at most; with netem delayed ones too.
     pub limit: u32,
+    /// What waits for the class.
+    pub discipline: LinuxDiscipline,
+}
+
+/// A queue discipline of Linux and its parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LinuxDiscipline {
+    /// `sch_netem`.
+    Netem,
+    /// `sch_codel`.
+    Codel(LinuxCoDel),
+    /// `sch_fq_codel`.
+    FqCodel(LinuxCoDel, LinuxFlows),
+    /// `sch_pie`.
+    Pie(LinuxPie),
+    /// `sch_fq_pie`.
+    FqPie(LinuxPie, LinuxFlows),
+    /// `sch_sfq`.
+    Sfq(LinuxFlows),
+}
+
+/// Parameters of CoDel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinuxCoDel {
+    /// Time in the queue that is short enough.
+    pub target: Duration,
+    /// How long it must have been longer.
+    pub interval: Duration,
+    /// Whether it marks.
+    pub ecn: bool,
+}
+
+/// Parameters of PIE.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinuxPie {
+    /// The delay that it aims at.
+    pub target: Duration,
+    /// Time between two updates.
+    pub tupdate: Duration,
+    /// Whether it marks.
+    pub ecn: bool,
+}
+
+/// Parameters of a discipline with a queue for each flow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinuxFlows {
+    /// Queues that flows are hashed to.
+    pub flows: u32,
+    /// What a flow may send at its turn.
+    pub quantum: Bytes,
+}
+
+impl LinuxDiscipline {
+    /// Why it drops a packet that has found no full queue.
+    pub const fn drop_cause(self) -> DropCause {
+        match self {
+            Self::Netem => DropCause::LinkError,
+            Self::Codel(_) | Self::FqCodel(..) => DropCause::CoDel,
+            Self::Pie(_) | Self::FqPie(..) => DropCause::Pie,
+            Self::Sfq(_) => DropCause::LongestFlow,
+        }
+    }
+
+    /// Whether it drops no packet that it has taken in.
+    pub const fn drops_arrivals_only(self) -> bool {
+        matches!(self, Self::Netem | Self::Pie(_) | Self::FqPie(..))
+    }
+
+    /// Whether packets of different flows can overtake each other.
+    pub const fn has_flows(self) -> bool {
+        matches!(self, Self::FqCodel(..) | Self::FqPie(..) | Self::Sfq(_))
+    }
+}
+
+impl From<CoDelConfig> for LinuxCoDel {
+    fn from(CoDelConfig { target, interval, ecn }: CoDelConfig) -> Self {
+        Self { target, interval, ecn }
+    }
+}
+
+impl From<PieConfig> for LinuxPie {
+    fn from(PieConfig { target, tupdate, ecn }: PieConfig) -> Self {
+        Self { target, tupdate, ecn }
+    }
+}
+
+impl From<FlowsConfig> for LinuxFlows {
+    fn from(FlowsConfig { flows, quantum }: FlowsConfig) -> Self {
+        Self { flows, quantum }
+    }
 }
 
 impl PathConfig {
@@ -44,6 +139,7 @@ impl PathConfig {
             overhead: self.htb.as_ref().map_or(Bytes(0), |htb| htb.overhead),
             delay: self.link.delay,
             limit: packets(queue.limit, mtu),
+            discipline: queue.linux_discipline(mtu),
         }
     }
 
@@ -52,7 +148,8 @@ impl PathConfig {
     }
 
     /// Finds what Linux' queue disciplines have no counterpart of, for packets of up to `mtu` bytes.
-    pub fn check_linux(&self, mtu: Bytes, faults: &mut Faults) {
+    /// `errors` says whether the link loses any.
+    pub fn check_linux(&self, mtu: Bytes, errors: bool, faults: &mut Faults) {
         if let Some(htb) = &self.htb {
             faults.below("htb", |faults| htb.check_linux(faults));
         }
@@ -69,7 +166,10 @@ impl PathConfig {
         faults.below("link", |faults| self.link.check_linux(faults));
         let own = class.and_then(|class| class.queue.as_ref());
         let (place, queue) = own.map_or(("queue", &self.queue), |queue| ("htb.class[0].queue", queue));
-        faults.below(place, |faults| queue.check_linux(mtu, faults));
+        faults.below(place, |faults| {
+            queue.check_linux(mtu, faults);
+            queue.check_linux_errors(errors, faults);
+        });
     }
 }
 
@@ -115,15 +215,48 @@ impl LinkConfig {
 }
 
 impl QueueConfig {
+    fn linux_discipline(&self, mtu: Bytes) -> LinuxDiscipline {
+        match self.discipline {
+            Discipline::DropTail => LinuxDiscipline::Netem,
+            Discipline::Codel => LinuxDiscipline::Codel(self.codel().into()),
+            Discipline::FqCodel => {
+                let FqCoDelConfig { codel, flows } = self.fq_codel(mtu);
+                LinuxDiscipline::FqCodel(codel.into(), flows.into())
+            }
+            Discipline::Pie => LinuxDiscipline::Pie(self.pie().into()),
+            Discipline::FqPie => {
+                let FqPieConfig { pie, flows } = self.fq_pie(mtu);
+                LinuxDiscipline::FqPie(pie.into(), flows.into())
+            }
+            Discipline::Sfq => LinuxDiscipline::Sfq(self.sfq(mtu).flows.into()),
+        }
+    }
+
     fn check_linux(&self, mtu: Bytes, faults: &mut Faults) {
-        faults.require(self.discipline == Discipline::DropTail, "discipline", || {
-            "the queue of a Linux router is netem's, which drops at the tail; leave it out".into()
-        });
         faults.require(self.red.is_none(), "red", || {
             "the queue of a Linux router is netem's, without RED; leave it out".into()
         });
         faults.require(matches!(self.limit, QueueSize::Packets(_)), "limit", || {
-            format!("netem counts packets; write \"{} packets\", say", packets(self.limit, mtu))
+            format!("Linux counts packets; write \"{} packets\", say", packets(self.limit, mtu))
+        });
+        let quantum = self.quantum.unwrap_or(mtu);
+        // `fq_codel_change` and `fq_pie_change` take no less.
+        let is_fq = matches!(self.discipline, Discipline::FqCodel | Discipline::FqPie);
+        let least = Bytes(if is_fq { 256 } else { 1 });
+        faults.require(quantum >= least, "quantum", || {
+            format!("\"{quantum}\" is less than Linux' least; write \"{least}\" or more")
+        });
+        let flows = self.flows.unwrap_or(1);
+        faults.require(self.discipline != Discipline::Sfq || flows.is_power_of_two(), "flows", || {
+            format!("Linux' SFQ has a power of two; write {}", flows.next_power_of_two())
+        });
+    }
+
+    /// Finds errors on the link in front of a discipline without netem. `errors` says whether there are any.
+    fn check_linux_errors(&self, errors: bool, faults: &mut Faults) {
+        let own = self.discipline;
+        faults.require(!errors || own == Discipline::DropTail, "discipline", || {
+            format!("\"{own}\" has no netem, which would lose packets; leave it out, or the table errors")
         });
     }
 }
