@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Time whole commands: packets per second of processor time, nanoseconds per packet, and peak memory.
 
-    benches/whole.py [NAME ...]      of benches/scenarios (thin, fat, crowd, long), or a study
+    benches/whole.py [NAME ...]      a run of benches/scenarios (thin, fat, crowd, many-100, long, ...), or a study
 
 Each scenario runs as a user runs it, on one thread, with analysis, statistics and report: `lasthop run FILE --jobs 1`.
 Studies run at their full replications on all cores. Packets are those delivered, data and ACKs, by runs.parquet.
@@ -31,6 +31,10 @@ SCENARIOS = {
     "fat": ["fat.toml", "--only", "length=short"],
     "fat-long": ["fat.toml", "--only", "length=long"],
     "crowd": ["crowd.toml", "--only", "length=whole"],
+    "many-100": ["many.toml", "--only", "flows=hundred"],
+    "many-1000": ["many.toml", "--only", "flows=thousand"],
+    "many-10000": ["many.toml", "--only", "flows=ten-thousand"],
+    "many-100000": ["many.toml", "--only", "flows=hundred-thousand"],
     "long": ["long.toml"],
 }
 STUDIES = ("kulve2003", "iip2004", "saarto2003", "atmf1998", "balekaki2012")
@@ -72,7 +76,7 @@ def command(arguments: list[str]) -> Cost:
 def engine(file: Path, only: str) -> float:
     """Return the processor seconds of the simulation and its analysis alone."""
     study = _core.load(str(file))
-    cells = [cell for cell in study.cells if only in cell.key]
+    cells = [cell for cell in study.cells if only in ("", cell.key)]
     start = resource.getrusage(resource.RUSAGE_SELF)
     for cell in cells:
         cell.run(study.seed, 1, study.replications)

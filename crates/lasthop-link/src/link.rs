@@ -18,10 +18,13 @@ pub(crate) struct LinkDirection {
     release: BufferRelease,
     serialises_retries: bool,
     errors: Option<LinkErrors>,
+    /// Nothing can happen to a packet once its serialisation begins: its arrival is known then, and it is among
+    /// `travelling`.
+    is_certain: bool,
     buffer_bytes: u64,
     occupied_bytes: u64,
-    /// In the send buffer and not serialised yet; the front one is in service while `service_end` is set and no
-    /// retransmission is.
+    /// In the send buffer and not serialised yet; unless the link is certain, the front one is in service while
+    /// `service_end` is set and no retransmission is.
     waiting: VecDeque<(PacketId, u32)>,
     /// Retransmissions whose time has come and that have to be serialised, ahead of `waiting`; the front one is in
     /// service if `serving_again`.
@@ -29,7 +32,9 @@ pub(crate) struct LinkDirection {
     serving_again: bool,
     /// End of the serialisation under way; `Instant::MAX` while idle.
     service_end: Instant,
-    /// Earliest due time of all stages, kept because it is asked for far more often than it changes.
+    /// What is in service leaves this much room, if the link is certain.
+    service_bytes: u32,
+    /// Earliest due time of all stages but the serialiser, kept because it is asked for far more often than it changes.
     wakeup: Instant,
     /// Serialised and not released at the far side, in the order of serialisation.
     travelling: VecDeque<Travelling>,
@@ -121,12 +126,16 @@ impl LinkDirection {
                 stream: seed.stream(error_stream),
                 arq: errors.arq.clone(),
             }),
+            is_certain: errors.is_none()
+                && config.release == BufferRelease::Serialised
+                && config.change.is_empty(),
             buffer_bytes: config.send_buffer.0,
             occupied_bytes: 0,
             waiting: VecDeque::new(),
             again: VecDeque::new(),
             serving_again: false,
             service_end: Instant::MAX,
+            service_bytes: 0,
             wakeup: Instant::MAX,
             travelling: VecDeque::new(),
             front_number: 0,
@@ -147,13 +156,25 @@ impl LinkDirection {
         self.occupied_bytes += u64::from(ip_bytes);
         self.waiting.push_back((id, ip_bytes));
         self.start_serialising(now);
-        self.wakeup = self.wakeup.min(self.service_end);
     }
 
-    /// When the next thing is due; `Instant::MAX` if nothing is under way.
-    pub(crate) fn next_wakeup(&self) -> Instant {
+    /// When the next thing is due; `Instant::MAX` if nothing is. `room_wanted`: the router waits for room in the send
+    /// buffer. If nobody waits for the end of a serialisation, the link takes note of it later, by
+    /// [`LinkDirection::catch_up`].
+    pub(crate) fn next_wakeup(&self, room_wanted: bool) -> Instant {
         debug_assert_eq!(self.wakeup, self.earliest(), "a stage changed without notice");
-        self.wakeup
+        if self.is_certain && !room_wanted && self.waiting.is_empty() {
+            self.wakeup
+        } else {
+            self.wakeup.min(self.service_end)
+        }
+    }
+
+    /// Ends the serialisation that nobody has waited for, if its time has come.
+    pub(crate) fn catch_up(&mut self, now: Instant) {
+        if self.is_certain && self.service_end <= now {
+            self.end_certain_service();
+        }
     }
 
     /// When a packet can be released at the far side at the earliest, if the next thing that can lead to one without
@@ -165,13 +186,18 @@ impl LinkDirection {
     }
 
     fn earliest(&self) -> Instant {
-        self.next_at_sender().min(self.next_arrival())
+        self.next_arrival().min(self.next_answer())
     }
 
     fn next_at_sender(&self) -> Instant {
+        self.service_end.min(self.next_answer())
+    }
+
+    /// When the next retry is due, or the next acknowledgement.
+    fn next_answer(&self) -> Instant {
         let retry = self.retries.front().map_or(Instant::MAX, |retry| retry.at);
         let acknowledgement = self.acknowledgements.front().map_or(Instant::MAX, |front| front.0);
-        self.service_end.min(retry).min(acknowledgement)
+        retry.min(acknowledgement)
     }
 
     fn next_arrival(&self) -> Instant {
@@ -224,7 +250,24 @@ impl LinkDirection {
         let again = self.again.front().map(|attempt| self.entry(attempt).ip_bytes);
         if let Some(ip_bytes) = again.or_else(|| self.waiting.front().map(|&(_, ip_bytes)| ip_bytes)) {
             self.service_end = self.course.transmission_end(now, ip_bytes) + self.overhead;
+            if self.is_certain {
+                self.begin_certain_service();
+            }
         }
+    }
+
+    fn begin_certain_service(&mut self) {
+        let Some((id, ip_bytes)) = self.waiting.pop_front() else { return };
+        let arrival = self.service_end + self.course.delay(self.service_end);
+        self.service_bytes = ip_bytes;
+        self.travelling.push_back(Travelling { packet: Some(id), ip_bytes, arrival });
+        self.wakeup = self.wakeup.min(arrival);
+    }
+
+    fn end_certain_service(&mut self) {
+        let end = std::mem::replace(&mut self.service_end, Instant::MAX);
+        self.occupied_bytes -= u64::from(self.service_bytes);
+        self.start_serialising(end);
     }
 
     fn free_acknowledged(&mut self, now: Instant) {
@@ -236,6 +279,9 @@ impl LinkDirection {
     fn finish_serialising<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
         if self.service_end > now {
             return;
+        }
+        if self.is_certain {
+            return self.end_certain_service();
         }
         self.service_end = Instant::MAX;
         if self.serving_again

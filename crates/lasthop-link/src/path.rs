@@ -67,6 +67,7 @@ impl Path {
         observer: &mut O,
     ) {
         debug_assert!(self.next_wakeup().is_none_or(|due| due >= now), "a wakeup was missed");
+        self.link.catch_up(now);
         self.link.note_arrival();
         let mut packets = Packets { arena, observer };
         if let Some(depth) = self.router.enqueue(now, id, &mut packets) {
@@ -81,7 +82,12 @@ impl Path {
     /// When [`Path::handle_wakeup`] must be called next; none while nothing is under way. Packets queued
     /// behind a full send buffer need no wakeup of their own.
     pub fn next_wakeup(&self) -> Option<Instant> {
-        Some(self.link.next_wakeup().min(self.wait.end())).filter(|at| *at < Instant::MAX)
+        Some(self.due()).filter(|at| *at < Instant::MAX)
+    }
+
+    fn due(&self) -> Instant {
+        let room_wanted = matches!(self.wait, Wait::Room(_));
+        self.link.next_wakeup(room_wanted).min(self.wait.end())
     }
 
     /// When the far side can release a packet at the earliest, if the next packet arrives at the router at
@@ -100,10 +106,12 @@ impl Path {
     /// failures; the far side releases what is in order; the router moves packets into the send buffer. What
     /// becomes due at the same instant by that (delays of zero) follows in another round.
     pub fn handle_wakeup<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
-        while let Some(due) = self.next_wakeup().filter(|due| *due <= now) {
-            if self.link.next_wakeup() <= due {
-                self.link.handle_wakeup(due, arena, observer);
+        loop {
+            let due = self.due();
+            if due > now {
+                return;
             }
+            self.link.handle_wakeup(due, arena, observer);
             if self.wait.is_over(due, self.link.room()) {
                 self.fill_send_buffer(due, &mut Packets { arena, observer });
             }

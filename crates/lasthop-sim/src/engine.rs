@@ -142,13 +142,14 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         }
         let component = Component::ALL[component as usize];
         self.network.wake(now, component, &mut self.arena, self.observer);
-        while let Some((id, host)) = self.network.poll_delivery(now, component) {
-            self.deliver(now, id, host);
-        }
-        self.schedule_network(component);
         if let Some(behind) = component.behind() {
             self.schedule_network(behind);
+        } else {
+            while let Some((id, host)) = self.network.poll_delivery(now, component) {
+                self.deliver(now, id, host);
+            }
         }
+        self.schedule_network(component);
     }
 
     fn schedule_network(&mut self, component: Component) {

@@ -77,7 +77,7 @@ pub(crate) trait Hosts {
 
 /// The hosts of a scenario.
 pub(crate) struct ScenarioHosts {
-    tcp: TcpConfig,
+    tcp: Rc<TcpConfig>,
     mtu: u32,
     server: TickClock,
     client: TickClock,
@@ -93,12 +93,12 @@ impl ScenarioHosts {
             TickClock::new(tcp.tick, Duration::from_nanos(phase as u64))
         };
         let (server, client) = (clock(Host::Server), clock(Host::Client));
-        Self { tcp: tcp.clone(), mtu: scenario.mtu.0 as u32, server, client, metrics }
+        Self { tcp: Rc::new(tcp.clone()), mtu: scenario.mtu.0 as u32, server, client, metrics }
     }
 
-    fn tcp(&self, config: &TcpConfig, flow: FlowId) -> Ends<End> {
+    fn tcp(&self, config: &Rc<TcpConfig>, flow: FlowId) -> Ends<End> {
         let end = |clock, host, metrics| {
-            End::Tcp(Tcp::new(Endpoint::listen(config, self.mtu, clock, flow, host), metrics))
+            End::Tcp(Tcp::new(Endpoint::listen(Rc::clone(config), self.mtu, clock, flow, host), metrics))
         };
         Ends {
             server: end(self.server, Host::Server, self.metrics.clone()),
@@ -116,11 +116,9 @@ impl Hosts for ScenarioHosts {
             (Protocol::Tcp, Some(&ShortHosts { initial_window, receive_window_initial, .. })) => {
                 // A window never shrinks.
                 let receive_window_max = self.tcp.receive_window_max.max(receive_window_initial);
-                let tcp = self.tcp.clone();
-                self.tcp(
-                    &TcpConfig { initial_window, receive_window_initial, receive_window_max, ..tcp },
-                    flow,
-                )
+                let tcp = TcpConfig::clone(&self.tcp);
+                let config = TcpConfig { initial_window, receive_window_initial, receive_window_max, ..tcp };
+                self.tcp(&Rc::new(config), flow)
             }
             (Protocol::Udp, _) => Ends { server: End::Udp(Udp::default()), client: End::Udp(Udp::default()) },
         }

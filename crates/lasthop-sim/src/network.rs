@@ -26,11 +26,15 @@ impl Component {
     /// All of them, in order.
     pub const ALL: [Self; 4] = [Self::Down, Self::Up, Self::LanDown, Self::LanUp];
 
-    fn direction(self) -> Direction {
+    const fn direction(self) -> Direction {
         match self {
             Self::Down | Self::LanDown => Direction::Down,
             Self::Up | Self::LanUp => Direction::Up,
         }
+    }
+
+    const fn is_lan(self) -> bool {
+        matches!(self, Self::LanDown | Self::LanUp)
     }
 
     /// What packets enter next: its wakeup may have changed when this component was woken.
@@ -69,10 +73,8 @@ pub struct Entry {
 #[allow(clippy::large_enum_variant, reason = "one per run")]
 #[derive(Debug)]
 enum Between {
-    LastHop {
-        down: Way,
-        up: Way,
-    },
+    /// Down and up.
+    LastHop([Way; 2]),
     Atm {
         switch: AtmSwitch,
         access_links: u32,
@@ -107,7 +109,7 @@ impl Network {
                     lan: Wire::new(Some(lan.rate), lan.delay),
                     link: Link::new(scenario, config, direction, seed),
                 };
-                Between::LastHop { down: way(down, Direction::Down), up: way(up, Direction::Up) }
+                Between::LastHop([way(down, Direction::Down), way(up, Direction::Up)])
             }
             Topology::Atm(config) => Between::Atm {
                 switch: AtmSwitch::new(config, access_links),
@@ -122,13 +124,9 @@ impl Network {
     pub fn send(&mut self, now: Instant, host: Host, id: PacketId, arena: &PacketArena) -> Component {
         let packet = arena.get(id);
         match (&mut self.topology, host) {
-            (Between::LastHop { down, .. }, Host::Server) => {
-                down.lan.send(now, id, packet.ip_bytes);
-                Component::LanDown
-            }
-            (Between::LastHop { up, .. }, Host::Client) => {
-                up.lan.send(now, id, packet.ip_bytes);
-                Component::LanUp
+            (Between::LastHop(ways), host) => {
+                ways[Direction::from(host) as usize].lan.send(now, id, packet.ip_bytes);
+                if host == Host::Server { Component::LanDown } else { Component::LanUp }
             }
             (Between::Atm { switch, access_links, .. }, Host::Server) => {
                 switch.handle_packet(now, id, packet.flow.0.min(*access_links - 1), arena);
@@ -145,10 +143,10 @@ impl Network {
     #[inline]
     pub fn next_wakeup(&self, component: Component) -> Option<Instant> {
         match (&self.topology, component) {
-            (Between::LastHop { down, .. }, Component::Down) => down.link.next_wakeup(),
-            (Between::LastHop { up, .. }, Component::Up) => up.link.next_wakeup(),
-            (Between::LastHop { down, .. }, Component::LanDown) => down.lan.next_wakeup(),
-            (Between::LastHop { up, .. }, Component::LanUp) => up.lan.next_wakeup(),
+            (Between::LastHop(ways), _) => {
+                let way = &ways[component.direction() as usize];
+                if component.is_lan() { way.lan.next_wakeup() } else { way.link.next_wakeup() }
+            }
             (Between::Atm { switch, .. }, Component::Down) => switch.next_wakeup(),
             (Between::Atm { back, .. }, Component::Up) => back.next_wakeup(),
             (Between::Atm { .. }, Component::LanDown | Component::LanUp) => None,
@@ -163,20 +161,18 @@ impl Network {
         arena: &mut PacketArena,
         observer: &mut O,
     ) {
-        let way = match (&mut self.topology, component) {
-            (Between::LastHop { down, .. }, Component::Down) => {
-                return down.link.handle_wakeup(now, arena, observer);
+        let way = match &mut self.topology {
+            Between::LastHop(ways) => &mut ways[component.direction() as usize],
+            Between::Atm { switch, .. } => {
+                if component == Component::Down {
+                    switch.handle_wakeup(now, arena, observer);
+                }
+                return;
             }
-            (Between::LastHop { up, .. }, Component::Up) => {
-                return up.link.handle_wakeup(now, arena, observer);
-            }
-            (Between::LastHop { down, .. }, Component::LanDown) => down,
-            (Between::LastHop { up, .. }, Component::LanUp) => up,
-            (Between::Atm { switch, .. }, Component::Down) => {
-                return switch.handle_wakeup(now, arena, observer);
-            }
-            (Between::Atm { .. }, _) => return,
         };
+        if !component.is_lan() {
+            return way.link.handle_wakeup(now, arena, observer);
+        }
         while let Some(id) = way.lan.poll_arrival(now) {
             match &mut way.link {
                 Link::Path(path) => path.handle_packet(now, id, arena, observer),
@@ -190,8 +186,9 @@ impl Network {
     /// The next packet that has reached the host behind `component`.
     pub fn poll_delivery(&mut self, now: Instant, component: Component) -> Option<(PacketId, Host)> {
         let id = match (&mut self.topology, component) {
-            (Between::LastHop { down, .. }, Component::Down) => down.link.poll_delivery(now),
-            (Between::LastHop { up, .. }, Component::Up) => up.link.poll_delivery(now),
+            (Between::LastHop(ways), Component::Down | Component::Up) => {
+                ways[component.direction() as usize].link.poll_delivery(now)
+            }
             (Between::Atm { switch, .. }, Component::Down) => switch.poll_delivery(now),
             (Between::Atm { back, .. }, Component::Up) => back.poll_arrival(now),
             _ => None,
@@ -214,18 +211,15 @@ impl Network {
     /// leave everything else until then, and do it late in order of time.
     pub fn earliest_delivery(&self) -> Option<Instant> {
         match &self.topology {
-            Between::LastHop { down, up } => {
-                down.earliest_delivery().into_iter().chain(up.earliest_delivery()).min()
-            }
+            Between::LastHop(ways) => ways.iter().filter_map(Way::earliest_delivery).min(),
             Between::Atm { .. } => self.next().map(|(due, _)| due),
         }
     }
 
     /// The router queue of a direction, if the network has it.
     pub fn queue_depth(&self, direction: Direction) -> Option<QueueDepth> {
-        let Between::LastHop { down, up } = &self.topology else { return None };
-        let way = if direction == Direction::Down { down } else { up };
-        match &way.link {
+        let Between::LastHop(ways) = &self.topology else { return None };
+        match &ways[direction as usize].link {
             Link::Path(path) => Some(path.queue_depth()),
             Link::Owner => None,
         }

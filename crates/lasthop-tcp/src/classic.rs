@@ -9,6 +9,7 @@ mod rto;
 mod scoreboard;
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use lasthop_core::{Ecn, Flags, Observer, RetransmissionKind, Segment, TransportEvent};
 
@@ -23,7 +24,7 @@ use scoreboard::Scoreboard;
 /// The sending half under classic rules. Positions and windows are in bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
-    pub config: TcpConfig,
+    pub config: Rc<TcpConfig>,
     clock: TickClock,
     mss: u64,
     /// First unacknowledged byte.
@@ -48,7 +49,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
+    pub fn new(config: &Rc<TcpConfig>, clock: TickClock, mss: u32) -> Self {
         let mss = u64::from(mss);
         Self {
             clock,
@@ -71,7 +72,7 @@ impl Sender {
             cwr_pending: false,
             report: WindowReport::default(),
             out: VecDeque::new(),
-            config: config.clone(),
+            config: Rc::clone(config),
         }
     }
 

@@ -6,6 +6,8 @@
 mod delayed_ack;
 mod receiver;
 
+use std::rc::Rc;
+
 use lasthop_core::{Ecn, Flags, FlowId, Host, Instant, Observer, Segment, Timestamps, TransportEvent};
 
 use crate::clock::{Tick, TickClock, timestamp};
@@ -40,7 +42,8 @@ pub struct Endpoint {
     clock: TickClock,
     /// The clock of the timestamp option.
     stamps: TickClock,
-    config: TcpConfig,
+    /// Ends that have agreed on the same options share it, as their senders do.
+    config: Rc<TcpConfig>,
     mss: u32,
     offered_mss: u16,
     phase: Phase,
@@ -57,7 +60,14 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// An endpoint waiting for a SYN. `mtu` is the largest IP packet it may send, in bytes.
-    pub fn listen(config: &TcpConfig, mtu: u32, clock: TickClock, flow: FlowId, host: Host) -> Self {
+    pub fn listen(
+        config: impl Into<Rc<TcpConfig>>,
+        mtu: u32,
+        clock: TickClock,
+        flow: FlowId,
+        host: Host,
+    ) -> Self {
+        let config = config.into();
         let offered_mss = mtu - Segment::BASE_HEADER_BYTES;
         let options = if config.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
         let mss = offered_mss - options;
@@ -69,13 +79,13 @@ impl Endpoint {
             mss,
             offered_mss: offered_mss as u16,
             phase: Phase::Listen,
-            sender: SendingHalf::new(config, clock, mss),
-            receiver: Receiver::new(config, clock),
+            sender: SendingHalf::new(&config, clock, mss),
+            receiver: Receiver::new(&config, clock),
             ack_due: false,
             reset: None,
             fin_wait: None,
             transmitted: 0,
-            config: config.clone(),
+            config,
         }
     }
 
@@ -202,7 +212,25 @@ impl Endpoint {
         }
     }
 
-    /// SYN or SYN-ACK: negotiates options (each is on only if both ends want it).
+    /// Each option is on only if both ends want it.
+    fn negotiate(&mut self, syn: &Segment) {
+        let TcpConfig { sack, dsack, timestamps, ecn, window_scaling, .. } = *self.config;
+        let wanted = [sack, dsack, timestamps, ecn, window_scaling];
+        let agreed = [
+            sack && syn.sack_permitted,
+            dsack && syn.sack_permitted,
+            timestamps && syn.timestamps.is_some(),
+            ecn && syn.flags.contains(Flags::ECE),
+            window_scaling && syn.window_scale.is_some(),
+        ];
+        if agreed != wanted {
+            let config = Rc::make_mut(&mut self.config);
+            [config.sack, config.dsack, config.timestamps, config.ecn, config.window_scaling] = agreed;
+            *self.sender.config_mut() = Rc::clone(&self.config);
+        }
+    }
+
+    /// SYN or SYN-ACK.
     fn on_syn<O: Observer>(
         &mut self,
         cx: &mut Context<'_, O>,
@@ -212,14 +240,7 @@ impl Endpoint {
         if !segment.flags.contains(Flags::SYN) {
             return;
         }
-        let ecn_setup = segment.flags.contains(Flags::ECE);
-        for config in [&mut self.config, self.sender.config_mut()] {
-            config.sack &= segment.sack_permitted;
-            config.dsack &= segment.sack_permitted;
-            config.timestamps &= segment.timestamps.is_some();
-            config.ecn &= ecn_setup;
-            config.window_scaling &= segment.window_scale.is_some();
-        }
+        self.negotiate(segment);
         self.receiver.on_syn(segment);
         if self.phase == Phase::Listen {
             self.phase = Phase::SynReceived;
@@ -418,7 +439,7 @@ mod tests {
         config.congestion_control = CongestionControl::Paced;
         config.timestamps = false;
         let clock = TickClock::new(config.tick, Duration::ZERO);
-        let mut endpoint = Endpoint::listen(&config, 1_040, clock, FlowId(0), Host::Server);
+        let mut endpoint = Endpoint::listen(config, 1_040, clock, FlowId(0), Host::Server);
         let start = Instant::ZERO + Duration::from_micros(300);
         endpoint.open(start, &mut ());
         endpoint.write(start, 3_000, 1_000, &mut ());

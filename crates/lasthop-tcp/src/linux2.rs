@@ -8,6 +8,8 @@ mod recovery;
 mod rto;
 mod scoreboard;
 
+use std::rc::Rc;
+
 use lasthop_core::{Observer, RetransmissionKind, TransportEvent};
 
 use crate::clock::{Tick, TickClock};
@@ -24,7 +26,7 @@ use scoreboard::{Scoreboard, Sent, SentSegment};
 /// The sending half.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
-    pub config: TcpConfig,
+    pub config: Rc<TcpConfig>,
     pub queue: SendQueue,
     clock: TickClock,
     board: Scoreboard,
@@ -40,7 +42,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
+    pub fn new(config: &Rc<TcpConfig>, clock: TickClock, mss: u32) -> Self {
         let [least, initial, most] =
             [config.rto_min, config.rto_initial, config.rto_max].map(|t| clock.ticks(t));
         Self {
@@ -54,7 +56,7 @@ impl Sender {
             frto: FRto::new(config.frto),
             echo: None,
             report: WindowReport::default(),
-            config: config.clone(),
+            config: Rc::clone(config),
         }
     }
 

@@ -18,6 +18,8 @@ mod scoreboard;
 mod timer;
 mod usage;
 
+use std::rc::Rc;
+
 use lasthop_core::{Duration, Instant, Observer, RetransmissionKind, TransportEvent};
 
 use crate::clock::{Tick, TickClock};
@@ -54,7 +56,7 @@ struct Counts {
 /// The sending half.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
-    pub config: TcpConfig,
+    pub config: Rc<TcpConfig>,
     pub queue: SendQueue,
     clock: TickClock,
     board: Scoreboard,
@@ -81,7 +83,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
+    pub fn new(config: &Rc<TcpConfig>, clock: TickClock, mss: u32) -> Self {
         let tick_us = (clock.length(1).as_nanos() / 1000).max(1);
         let [least, initial, most] =
             [config.rto_min, config.rto_initial, config.rto_max].map(|t| clock.ticks(t));
@@ -108,7 +110,7 @@ impl Sender {
             echo: None,
             syn_stamp: 0,
             report: WindowReport::default(),
-            config: config.clone(),
+            config: Rc::clone(config),
         }
     }
 

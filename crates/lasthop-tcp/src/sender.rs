@@ -1,6 +1,7 @@
 //! The sending half of an endpoint: which of the three stacks it is.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use lasthop_core::{Instant, Observer, Segment};
 
@@ -31,7 +32,7 @@ macro_rules! either {
 }
 
 impl SendingHalf {
-    pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
+    pub fn new(config: &Rc<TcpConfig>, clock: TickClock, mss: u32) -> Self {
         match config.stack {
             Stack::Linux2 => Self::Linux2(linux2::Sender::new(config, clock, mss)),
             Stack::Linux6 => Self::Linux6(linux6::Sender::new(config, clock, mss)),
@@ -39,7 +40,7 @@ impl SendingHalf {
         }
     }
 
-    pub fn config_mut(&mut self) -> &mut TcpConfig {
+    pub fn config_mut(&mut self) -> &mut Rc<TcpConfig> {
         either!(self, sender => &mut sender.config)
     }
 

@@ -201,7 +201,7 @@ fn drive(params: &Params) -> (Vec<Sent>, usize) {
     let config = params.config();
     let mtu = params.pkt + Segment::BASE_HEADER_BYTES;
     let clock = TickClock::new(config.tick, Duration::ZERO);
-    let end = |host| Endpoint::listen(&config, mtu, clock, FlowId(0), host);
+    let end = |host| Endpoint::listen(config.clone(), mtu, clock, FlowId(0), host);
     let mut ends = [end(Host::Server), end(Host::Client)];
     let mut wires: [VecDeque<(Instant, Segment, Ecn)>; 2] = Default::default();
     let mut path = Path::new(params);

@@ -80,7 +80,7 @@ impl ReceiverExample {
             c.dsack = true;
         });
         let clock = TickClock::new(config.tick, Duration::ZERO);
-        let mut tcp = Endpoint::listen(&config, 40 + 499, clock, FlowId(0), Host::Client);
+        let mut tcp = Endpoint::listen(config.clone(), 40 + 499, clock, FlowId(0), Host::Client);
         let syn = Segment { flags: Flags::SYN, sack_permitted: true, ..Segment::default() };
         tcp.handle_segment(Instant::ZERO, &syn, Ecn::NotEct, None, &mut ());
         let (syn_ack, _) = poll(&mut tcp, Instant::ZERO).expect("the SYN is answered");
@@ -217,8 +217,8 @@ fn segments_after_each_round(initial_window: u32) -> Vec<u64> {
         c.window_scaling = true;
     });
     let clock = TickClock::new(config.tick, Duration::ZERO);
-    let mut server = Endpoint::listen(&config, wire::MTU, clock, FlowId(0), Host::Server);
-    let mut client = Endpoint::listen(&config, wire::MTU, clock, FlowId(0), Host::Client);
+    let mut server = Endpoint::listen(config.clone(), wire::MTU, clock, FlowId(0), Host::Server);
+    let mut client = Endpoint::listen(config.clone(), wire::MTU, clock, FlowId(0), Host::Client);
     let mss = u64::from(server.mss());
     let mut now = Instant::ZERO;
     server.connect(now, &mut ());

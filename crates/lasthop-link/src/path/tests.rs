@@ -302,6 +302,24 @@ fn without_propagation_everything_follows_at_the_same_instant() {
 }
 
 #[test]
+fn the_end_of_a_serialisation_wakes_only_those_who_wait_for_it() {
+    let mut config = studied_path();
+    config.link.send_buffer = Bytes(576);
+    config.link.release = BufferRelease::Serialised;
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 1);
+    assert_eq!(lab.path.next_wakeup(), Some(at_us(372_100)), "the packet's arrival");
+    // The link is free again, although nobody has looked.
+    lab.burst(at_us(100_000), 1);
+    assert_eq!(lab.dequeued(), [(NOW, 0), (at_us(100_000), 1)]);
+    lab.burst(at_us(100_000), 1);
+    assert_eq!(lab.path.next_wakeup(), Some(at_us(172_100)), "the room for the third");
+    lab.run();
+    assert_eq!(lab.dequeued()[2], (at_us(172_100), 2));
+    assert_eq!(lab.delivered(), [(at_us(372_100), 0), (at_us(472_100), 1), (at_us(544_200), 2)]);
+}
+
+#[test]
 fn arrival_at_the_instant_of_a_release_finds_the_room() {
     let mut config = studied_path();
     config.link.send_buffer = Bytes(576);

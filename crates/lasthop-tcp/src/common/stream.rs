@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 /// A run of application data that is cut into writes of one size.
 #[derive(Clone, Copy, Debug)]
 struct Writes {
-    start: u64,
     end: u64,
     write_bytes: u64,
+    /// End of the write that is being sent, as far as the run goes.
+    boundary: u64,
 }
 
 /// The next new segment.
@@ -39,9 +40,9 @@ impl Stream {
         if bytes == 0 {
             return;
         }
-        let start = self.end;
+        let boundary = self.end.saturating_add(write_bytes);
         self.end += bytes;
-        self.writes.push_back(Writes { start, end: self.end, write_bytes });
+        self.writes.push_back(Writes { end: self.end, write_bytes, boundary });
     }
 
     /// No more data will be written.
@@ -59,8 +60,7 @@ impl Stream {
             return self.closing.then_some(NewSegment { payload_bytes: 0, fin: true, push: false });
         }
         let writes = self.writes.front()?;
-        let to_boundary = writes.write_bytes - (nxt - writes.start) % writes.write_bytes;
-        let rest = to_boundary.min(writes.end - nxt);
+        let rest = writes.boundary.min(writes.end) - nxt;
         let payload = u64::from(mss).min(rest);
         Some(NewSegment {
             payload_bytes: payload as u32,
@@ -71,8 +71,12 @@ impl Stream {
 
     /// Everything below `nxt` has been sent.
     pub fn advance(&mut self, nxt: u64) {
-        if self.writes.front().is_some_and(|writes| nxt >= writes.end) {
+        let Some(writes) = self.writes.front_mut() else { return };
+        if nxt >= writes.end {
             self.writes.pop_front();
+        } else if nxt >= writes.boundary {
+            // No segment goes beyond it.
+            writes.boundary = writes.boundary.saturating_add(writes.write_bytes);
         }
     }
 }

@@ -13,9 +13,23 @@ use crate::control::{Congestion, Controller, RateSample};
 impl Sender {
     /// Takes in the acknowledgment part of a segment and sends what it allows.
     pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
+        if self.is_idle() && segment.ack == self.queue.una && segment.sack.is_empty() {
+            // The peer's data: all that its header tells is the window.
+            self.echo = segment.timestamps.and_then(crate::clock::echoed_tick);
+            self.queue.window_bytes = segment.window_bytes;
+            return;
+        }
         self.take_ack(cx, segment);
         self.send_new(cx);
         self.report_window(cx);
+    }
+
+    /// Nothing is on the way, and nothing is left to be sent.
+    fn is_idle(&self) -> bool {
+        self.board.queue.outstanding() == 0
+            && self.queue.next().is_none()
+            && !self.probe.is_out()
+            && !self.rates.is_on()
     }
 
     /// Takes in the acknowledgment part of a segment. Returns false if it is old or impossible.

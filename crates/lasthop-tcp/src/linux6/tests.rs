@@ -11,7 +11,7 @@ fn sender() -> Sender {
     config.congestion_control = CongestionControl::Paced;
     config.timestamps = false;
     let clock = TickClock::new(config.tick, Duration::ZERO);
-    let mut sender = Sender::new(&config, clock, 1_000);
+    let mut sender = Sender::new(&Rc::new(config), clock, 1_000);
     sender.queue.skip_handshake(1_000_000);
     sender.establish(&mut cx(&mut (), 0), None);
     sender.queue.write(1_000_000, 1_000);

@@ -122,7 +122,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let clock = TickClock::new(config.tick, Duration::ZERO);
-        let tcp = Endpoint::listen(&config, 576, clock, FlowId(0), Host::Server);
+        let tcp = Endpoint::listen(config.clone(), 576, clock, FlowId(0), Host::Server);
         let mut victim = Victim { tcp, now: Instant::ZERO };
         if active {
             victim.tcp.connect(victim.now, &mut ());

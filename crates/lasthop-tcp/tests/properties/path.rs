@@ -94,7 +94,7 @@ impl Transfer {
     pub fn run(&self) -> Outcome {
         let end = |config: &TcpConfig, phase, host| {
             let clock = TickClock::new(config.tick, Duration::from_micros(phase));
-            Endpoint::listen(config, 576, clock, FlowId(0), host)
+            Endpoint::listen(config.clone(), 576, clock, FlowId(0), host)
         };
         let client = if self.opened { &self.server } else { &self.client };
         let mut run = Run {

@@ -334,7 +334,7 @@ fn timeout_halves_in_whole_segments_and_at_least_two() {
 /// An endpoint that is open without a handshake.
 fn opened(config: &TcpConfig, host: Host) -> Endpoint {
     let clock = TickClock::new(config.tick, Duration::ZERO);
-    let mut tcp = Endpoint::listen(config, 576, clock, FlowId(0), host);
+    let mut tcp = Endpoint::listen(config.clone(), 576, clock, FlowId(0), host);
     tcp.open(Instant::ZERO, &mut ());
     tcp
 }

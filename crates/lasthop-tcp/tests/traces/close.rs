@@ -30,7 +30,7 @@ impl Pair {
 
     fn connect_losing(config: &TcpConfig, lost: [Vec<usize>; 2]) -> Self {
         let clock = TickClock::new(config.tick, Duration::ZERO);
-        let end = |host| Endpoint::listen(config, MTU, clock, FlowId(0), host);
+        let end = |host| Endpoint::listen(config.clone(), MTU, clock, FlowId(0), host);
         let mut pair = Self {
             ends: [end(Host::Client), end(Host::Server)],
             now: Instant::ZERO,

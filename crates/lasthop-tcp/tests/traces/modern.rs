@@ -247,7 +247,7 @@ struct Receiving {
 impl Receiving {
     fn new(config: &TcpConfig) -> Self {
         let clock = TickClock::new(config.tick, Duration::ZERO);
-        let tcp = Endpoint::listen(config, 1500, clock, FlowId(0), Host::Client);
+        let tcp = Endpoint::listen(config.clone(), 1500, clock, FlowId(0), Host::Client);
         let mut end = Self { mss: u64::from(tcp.mss()), tcp, now: Instant::ZERO, arrived: 0 };
         let syn =
             Segment { flags: Flags::SYN, window_bytes: 64_000, sack_permitted: true, ..Segment::default() };

@@ -19,7 +19,7 @@ impl Client {
 
     fn listen_with_phase(config: &TcpConfig, phase: Duration) -> Self {
         let clock = TickClock::new(config.tick, phase);
-        let tcp = Endpoint::listen(config, MTU, clock, FlowId(0), Host::Client);
+        let tcp = Endpoint::listen(config.clone(), MTU, clock, FlowId(0), Host::Client);
         let mut client = Self { tcp, now: Instant::ZERO };
         let flags = if config.ecn { Flags::SYN.with(Flags::ECE).with(Flags::CWR) } else { Flags::SYN };
         let syn = Segment { flags, sack_permitted: true, ..Segment::default() };
@@ -239,7 +239,7 @@ fn a_range_that_is_forgotten_comes_back_only_as_far_as_it_is_touched() {
 fn stamped() -> Endpoint {
     let config = config(|c| c.timestamps = true);
     let clock = TickClock::new(config.tick, Duration::ZERO);
-    let mut tcp = Endpoint::listen(&config, MTU, clock, FlowId(0), Host::Client);
+    let mut tcp = Endpoint::listen(config.clone(), MTU, clock, FlowId(0), Host::Client);
     let timestamps = Some(lasthop_core::Timestamps { value: 1, echo: 0 });
     let syn = Segment { flags: Flags::SYN, sack_permitted: true, timestamps, ..Segment::default() };
     tcp.handle_segment(Instant::ZERO, &syn, Ecn::NotEct, None, &mut ());

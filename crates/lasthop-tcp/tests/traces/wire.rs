@@ -49,7 +49,7 @@ impl Wire {
     /// An endpoint that has sent its SYN at 0 and has `segments` full segments to send.
     pub fn connect(config: &TcpConfig, segments: u64) -> Self {
         let clock = TickClock::new(config.tick, Duration::ZERO);
-        let tcp = Endpoint::listen(config, MTU, clock, FlowId(0), Host::Server);
+        let tcp = Endpoint::listen(config.clone(), MTU, clock, FlowId(0), Host::Server);
         let mut wire = Self {
             mss: u64::from(tcp.mss()),
             tcp,
