@@ -164,3 +164,67 @@ def test_the_other_engines_refuse_it_and_say_who_has_it(kernel: Kernel, tmp_path
         cell.run(1, 1, 1)
     with pytest.raises(InputError, match="runs on the kernel engine only"):
         LiveEngine().run_cell(cell, 1, 1, 1)
+
+
+CLASS = """
+down.link = { rate = "10 Gbit/s", delay = "20 ms", send_buffer = "3000 B" }
+down.htb.class = [{ name = "all", rate = "4 Mbit/s", default = true }]
+down.queue = { QUEUE }
+up.link = { rate = "10 Gbit/s", delay = "20 ms", send_buffer = "3000 B" }
+up.htb.class = [{ name = "all", rate = "1 Gbit/s", default = true }]
+up.queue = { discipline = "codel", limit = "1000 packets" }
+"""
+
+
+def both_routers(kernel: Kernel, folder: Path, queue: str, *parts: str) -> list[pl.DataFrame]:
+    """Run a scenario once with Linux' own discipline and once with the model; return the flows of each."""
+    head = SCENARIO[: SCENARIO.index("down.queue")] + SCENARIO[SCENARIO.index("tcp.profile") :].replace(
+        "CONTROL", "cubic"
+    )
+    flows = []
+    for implementation in ("linux", "lasthop"):
+        file = folder / f"{implementation}.toml"
+        text = "".join([head, CLASS.replace("QUEUE", queue), *parts])
+        file.write_text(text.replace('"linux"', f'"{implementation}"', 1), encoding="utf-8")
+        (cell,) = _core.load(str(file)).cells
+        results = KernelEngine(kernel).run_cell(cell, 1, 1, 1) if implementation == "linux" else cell.run(1, 1, 1)
+        flows.append(pl.DataFrame(results.flows))
+    return flows
+
+
+@pytest.mark.parametrize(
+    ("queue", "ecn", "drops"),
+    [
+        ('discipline = "codel", limit = "1000 packets"', False, "data_drops_aqm"),
+        ('discipline = "codel", limit = "1000 packets", ecn = true', True, "data_marks_ecn"),
+        ('discipline = "fq_codel", limit = "1000 packets", ecn = false', False, "data_drops_aqm"),
+        ('discipline = "fq_codel", limit = "1000 packets"', True, "data_marks_ecn"),
+        ('discipline = "sfq", limit = "40 packets"', False, "data_drops_queue"),
+    ],
+)
+def test_linux_and_the_model_drop_and_mark_the_same_packets(
+    kernel: Kernel, tmp_path: Path, queue: str, ecn: bool, drops: str
+) -> None:
+    two = DOWNLOAD + DOWNLOAD.replace("download", "later").replace("100 ms", "433 ms")
+    linux, model = both_routers(kernel, tmp_path, queue, f"tcp.ecn = {str(ecn).lower()}\n", two)
+    counts = [name for name in linux.columns if "drops_" in name or name in ("data_marks_ecn", "retransmitted_packets")]
+    assert linux.select(counts).equals(model.select(counts))
+    if drops in counts:
+        assert linux[drops].sum() > 0, "it was felt"
+    for metric in ("elapsed_s", "queue_delay_median_s", "queue_delay_p95_s"):
+        assert linux[metric].to_list() == pytest.approx(model[metric].to_list(), rel=0.01)
+
+
+@pytest.mark.parametrize("discipline", ["pie", "fq_pie"])
+def test_linux_and_the_model_hold_the_same_delay_with_as_many_drops_by_chance(
+    kernel: Kernel, tmp_path: Path, discipline: str
+) -> None:
+    # Half as much again as the link takes.
+    queue = f'discipline = "{discipline}", limit = "1000 packets", tupdate = "16 ms"'
+    linux, model = both_routers(kernel, tmp_path, queue, stream("6 Mbit/s", "5 s"))
+    sent = linux["sent_packets"][0]
+    # Standard deviation of the drops if each were independent; PIE spreads them more evenly than that.
+    chance = (sent * 2 / 9) ** 0.5
+    assert linux["data_drops_aqm"][0] == pytest.approx(model["data_drops_aqm"][0], abs=4 * chance)
+    assert linux["data_drops_aqm"][0] == pytest.approx(sent / 3, rel=0.2)
+    assert linux["queue_delay_median_s"][0] == pytest.approx(model["queue_delay_median_s"][0], rel=0.1)
