@@ -13,7 +13,7 @@ use lasthop_core::{Ecn, Flags, FlowId, Host, Instant, Observer, Segment, Timesta
 use crate::clock::{Tick, TickClock, timestamp};
 use crate::common::metrics::CachedMetrics;
 use crate::common::{Context, Transmission};
-use crate::config::TcpConfig;
+use crate::config::{Stack, TcpConfig};
 use crate::sender::SendingHalf;
 use receiver::{Arrival, Receiver};
 
@@ -351,7 +351,11 @@ impl Endpoint {
             segment.sack_permitted = self.config.sack;
             segment.compact = self.config.compact_syn;
             segment.window_scale = self.config.window_scaling.then(|| self.window_shift());
-            if self.config.ecn {
+            // Linux repeats a SYN without, in case somebody on the way drops it for ECN's sake (RFC 3168, section
+            // 6.1.1.1; `tcp_ecn_fallback`, since 4.1).
+            let falls_back =
+                self.config.stack == Stack::Linux6 && self.phase == Phase::SynSent && self.transmitted > 0;
+            if self.config.ecn && !falls_back {
                 // ECN-setup SYN and SYN-ACK (RFC 3168, section 6.1.1).
                 let setup =
                     if self.phase == Phase::SynSent { Flags::ECE.with(Flags::CWR) } else { Flags::ECE };

@@ -322,3 +322,18 @@ fn cached_metrics_set_the_threshold_of_the_next_connection() {
     let next = Wire::open_with_cache(&config(|_| ()), 100, Some(&cache));
     assert_eq!(next.window(), (10, 5, 10));
 }
+
+/// RFC 3168, section 6.1.1.1: who drops the first SYN may do so because of its ECN flags. Linux 2.4 asks again.
+#[test]
+fn a_repeated_syn_does_not_ask_for_ecn() {
+    let setup = Flags::SYN.with(Flags::ECE).with(Flags::CWR);
+    let old = crate::wire::config(|c| c.ecn = true);
+    for (config, again) in [(config(|c| c.ecn = true), Flags::SYN), (old, setup)] {
+        let mut wire = Wire::connect(&config, 10);
+        assert_eq!(wire.last().flags, setup);
+        for _ in 0..2 {
+            wire.expire();
+            assert_eq!(wire.last().flags, again);
+        }
+    }
+}
