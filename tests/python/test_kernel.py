@@ -261,6 +261,51 @@ def test_a_guest_that_dies_is_reported_with_its_console(
     assert_no_guests(own_kernel)
 
 
+BATCH = r"""
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+struct call { long number, arguments[6], result; };
+
+static long between(struct timespec a, struct timespec b) { return b.tv_nsec - a.tv_nsec; }
+
+int main(void)
+{
+    struct timespec a, b, c, d;
+    struct call calls[] = {
+        { SYS_clock_gettime, { CLOCK_MONOTONIC, (long)&c }, 7 },
+        { SYS_read, { -1 }, 7 },
+        { SYS_clock_gettime, { CLOCK_MONOTONIC, (long)&d }, 7 },
+    };
+    long made;
+
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &a);
+    syscall(SYS_read, -1, 0, 0);
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &b);
+    made = syscall(400, calls, 3);
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &d);
+    printf("%ld made: %ld, %ld, %ld\n", made, calls[0].result, calls[1].result, calls[2].result);
+    printf("alone %ld ns, together %ld ns\n", between(a, b), between(c, d));
+}
+"""
+
+
+def test_calls_made_together_end_at_the_first_that_fails_and_take_the_time_of_calls_made_alone(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
+    init = tmp_path / "init"
+    subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", init], input=BATCH, text=True, check=True)
+    monkeypatch.setattr(kernel_engine, "_GUEST", init)
+    with pytest.raises(InputError) as failure:
+        KernelEngine(kernel).run_cell(cell, 1, 1, 1)
+    console = str(failure.value)
+    assert "2 made: 0, -9, 7" in console
+    assert re.search(r"alone ([1-9]\d{3}) ns, together \1 ns", console), console
+
+
 @pytest.mark.parametrize("body", ["for (;;) pause();", "for (;;);"], ids=["waits", "spins"])
 def test_a_guest_that_hangs_is_ended_and_reported(
     own_kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str

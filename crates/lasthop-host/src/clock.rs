@@ -1,10 +1,12 @@
 //! The host's monotonic clock, and waiting on it.
 
+use crate::calls::{self, Call};
 use lasthop_core::{Duration, Instant};
 use lasthop_tcp::WHEEL_TURN;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::time::{TimeSpec, TimeValLike};
-use nix::sys::timerfd::{ClockId as TimerClock, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::sys::timerfd::{ClockId as TimerClock, TimerFd, TimerFlags};
 use nix::time::{ClockId, clock_getres, clock_gettime};
 use std::io;
 use std::os::fd::AsFd;
@@ -51,13 +53,20 @@ impl Clock {
 
     /// How long the run has lasted.
     pub fn now(self) -> io::Result<Instant> {
-        Ok(Instant::from_nanos(nanos_of(ClockId::CLOCK_MONOTONIC)?.saturating_sub(self.start_nanos)))
+        Ok(self.since_start(nanos_of(ClockId::CLOCK_MONOTONIC)?))
+    }
+
+    fn since_start(self, nanos: u64) -> Instant {
+        Instant::from_nanos(nanos.saturating_sub(self.start_nanos))
     }
 }
 
 fn nanos_of(clock: ClockId) -> io::Result<u64> {
-    let time = clock_gettime(clock)?;
-    Ok(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+    Ok(nanos(clock_gettime(clock)?))
+}
+
+fn nanos(time: TimeSpec) -> u64 {
+    time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
 }
 
 /// Keeps the processor time of a real-time program below what Linux permits.
@@ -132,14 +141,7 @@ impl Waiter {
         }
         loop {
             let near = due.is_some_and(|due| due <= self.now + self.spin);
-            if !near {
-                self.arm(due)?;
-            }
-            let timeout = if near { EpollTimeout::ZERO } else { EpollTimeout::NONE };
-            let count = match self.epoll.wait(&mut self.events, timeout) {
-                Err(nix::errno::Errno::EINTR) => 0,
-                result => result?,
-            };
+            let count = self.look(due.filter(|_| !near), if near { 0 } else { -1 })?;
             for name in self.events[..count].iter().map(EpollEvent::data) {
                 if name == TIMER {
                     self.armed = None;
@@ -147,33 +149,55 @@ impl Waiter {
                     ready.push(name);
                 }
             }
-            self.now = self.clock.now()?;
             if !ready.is_empty() || due.is_some_and(|due| due <= self.now) {
                 return Ok(self.now);
             }
         }
     }
 
-    fn arm(&mut self, due: Option<Instant>) -> io::Result<()> {
-        if due == self.armed && due.is_some() {
-            return Ok(());
+    /// Sets the timer, if it is not set to this already, waits for files to become ready and reads the clock. Returns how
+    /// many are ready.
+    fn look(&mut self, due: Option<Instant>, timeout_ms: i32) -> io::Result<usize> {
+        let waits = timeout_ms != 0;
+        let sets = waits && (due != self.armed || due.is_none());
+        let setting = self.setting(due);
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let wait = Call::wait(&self.epoll.0, &mut self.events, timeout_ms);
+        let clock = Call::clock(&mut time);
+        let (set, waited, read) = if sets {
+            calls::make([Call::set_timer(&self.timer, &setting), wait, clock]).into()
+        } else {
+            let [waited, read] = calls::make([wait, clock]);
+            (Ok(0), waited, read)
+        };
+        if sets {
+            set?;
+            self.armed = due;
         }
-        let flags = TimerSetTimeFlags::TFD_TIMER_ABSTIME;
-        match due {
-            // A time of zero would disarm the timer.
-            Some(due) => {
-                let nanos = self.clock.start_nanos.saturating_add(due.as_nanos());
-                let nanos = nanos.saturating_sub(self.spin.as_nanos()).max(1);
-                let time = TimeSpec::new(
-                    (nanos / 1_000_000_000).cast_signed(),
-                    (nanos % 1_000_000_000).cast_signed(),
-                );
-                self.timer.set(Expiration::OneShot(time), flags)?;
-            }
-            None => self.timer.unset()?,
-        }
-        self.armed = due;
-        Ok(())
+        let count = match waited {
+            Err(Errno::EINTR) => 0,
+            waited => waited?,
+        };
+        self.now = match read {
+            Ok(_) => self.clock.since_start(nanos(time.into())),
+            Err(_) => self.clock.now()?,
+        };
+        Ok(count)
+    }
+
+    /// The timer's setting for a time; without one it is disarmed.
+    fn setting(&self, due: Option<Instant>) -> libc::itimerspec {
+        let nanos = due.map_or(0, |due| {
+            let nanos = self.clock.start_nanos.saturating_add(due.as_nanos());
+            // A time of zero would disarm it.
+            nanos.saturating_sub(self.spin.as_nanos()).max(1)
+        });
+        let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let it_value = libc::timespec {
+            tv_sec: (nanos / 1_000_000_000).cast_signed(),
+            tv_nsec: (nanos % 1_000_000_000).cast_signed(),
+        };
+        libc::itimerspec { it_interval: never, it_value }
     }
 }
 

@@ -2,15 +2,26 @@
 
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::hop::{Delivery, Flows, Frame, Hop};
+use crate::hop::{Delivery, Flows, Frame, Hop, OneFlow};
 use crate::lateness::Lateness;
 use crate::router::LinuxRouter;
 use crate::tun::Tun;
-use lasthop_core::{Host, Instant, Observer};
+use lasthop_core::{Host, Instant, Observer, Packet};
 use std::io;
 
 /// Packets read of one host before the models are looked after again.
 const READ_MAX: usize = 32;
+
+/// Flows between real hosts.
+pub trait HostFlows: Flows {
+    /// Hands a packet's bytes to its host; false if that does not take them.
+    fn hand_over(&mut self, host: Host, packet: &Packet, tun: &Tun, bytes: &[u8]) -> bool {
+        let _ = (host, packet);
+        tun.write(bytes)
+    }
+}
+
+impl HostFlows for OneFlow {}
 
 /// The two devices, the models, and how late their packets were.
 #[derive(Debug)]
@@ -25,10 +36,10 @@ pub struct Emulator<'a, F, O> {
     client: &'a Tun,
     router: Option<LinuxRouter>,
     clock: Clock,
-    scratch: Frame,
+    scratch: [Frame; 2],
 }
 
-impl<'a, F: Flows, O: Observer> Emulator<'a, F, O> {
+impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
     /// An emulator between two devices, for packets of up to `mtu` bytes; with the router, if that is not of the
     /// models.
     pub fn new(
@@ -39,7 +50,8 @@ impl<'a, F: Flows, O: Observer> Emulator<'a, F, O> {
         mtu: usize,
     ) -> Self {
         let lateness = Lateness::default();
-        Self { hop, lateness, not_taken: 0, server, client, router, clock, scratch: Frame::new(mtu) }
+        let scratch = [Frame::new(mtu), Frame::new(mtu)];
+        Self { hop, lateness, not_taken: 0, server, client, router, clock, scratch }
     }
 
     /// The device of a host.
@@ -102,8 +114,9 @@ impl<'a, F: Flows, O: Observer> Emulator<'a, F, O> {
 
     fn forward_one(&mut self, now: Instant, host: Host) -> Result<bool, Error> {
         let Some(router) = &self.router else { return Ok(false) };
-        let read = router.tun(host).read(&mut self.scratch)?;
-        if read && let Some(delivery) = self.hop.leave(now, host, &mut self.scratch)? {
+        let [frame, _] = &mut self.scratch;
+        let read = router.tun(host).read(frame)?;
+        if read && let Some(delivery) = self.hop.leave(now, host, frame)? {
             self.hand_over(delivery);
         }
         Ok(read)
@@ -111,7 +124,9 @@ impl<'a, F: Flows, O: Observer> Emulator<'a, F, O> {
 
     /// Hands over a packet; false if its host does not take it.
     fn hand_over(&mut self, delivery: Delivery) -> bool {
-        let taken = self.tun(delivery.host).write(self.hop.frame(delivery));
+        let tun = self.tun(delivery.host);
+        let (flows, packet, bytes) = self.hop.arrival(delivery);
+        let taken = flows.hand_over(delivery.host, packet, tun, bytes);
         self.not_taken += u64::from(!taken);
         self.hop.finish(delivery);
         taken
@@ -119,11 +134,14 @@ impl<'a, F: Flows, O: Observer> Emulator<'a, F, O> {
 
     /// Takes what a host has sent by `now`, up to a limit; [`Emulator::deliver`] for the same `now` comes first.
     pub fn receive(&mut self, now: Instant, host: Host) -> io::Result<()> {
-        for _ in 0..READ_MAX {
-            if !self.tun(host).read(&mut self.scratch)? {
+        for _ in 0..READ_MAX / self.scratch.len() {
+            let count = self.tun(host).read_two(&mut self.scratch)?;
+            for frame in &mut self.scratch[..count] {
+                self.hop.send(now, host, frame);
+            }
+            if count < self.scratch.len() {
                 break;
             }
-            self.hop.send(now, host, &mut self.scratch);
         }
         Ok(())
     }

@@ -92,8 +92,8 @@ pub struct Delivery {
 }
 
 /// The network between the two hosts. The owner
-/// 1. fetches what is due with [`Hop::poll_delivery`] until there is nothing, writes the [`Hop::frame`] of each to
-///    its host, and gives it back with [`Hop::finish`];
+/// 1. fetches what is due with [`Hop::poll_delivery`] until there is nothing, writes the bytes of each
+///    ([`Hop::arrival`]) to its host, and gives it back with [`Hop::finish`];
 /// 2. then hands over what the hosts send, with [`Hop::send`], at the same `now`;
 /// 3. comes back at [`Hop::next_wakeup`] at the latest.
 ///
@@ -275,14 +275,14 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         due.zip(0..).filter(|(due, _)| *due < Instant::MAX).min()
     }
 
-    /// The bytes of a packet that has arrived, with the marks it got on its way.
-    pub fn frame(&mut self, delivery: Delivery) -> &[u8] {
+    /// The flows, a packet that has arrived, and its bytes with the marks that it got on its way.
+    pub fn arrival(&mut self, delivery: Delivery) -> (&mut F, &Packet, &[u8]) {
         let Frame { buffer, length } = &mut self.frames[delivery.id.index()];
-        let bytes = &mut buffer[..*length];
-        if self.arena.get(delivery.id).ecn == Ecn::Ce {
+        let (packet, bytes) = (self.arena.get(delivery.id), &mut buffer[..*length]);
+        if packet.ecn == Ecn::Ce {
             mark_congestion(bytes);
         }
-        bytes
+        (&mut self.flows, packet, bytes)
     }
 
     /// The packet is with its host.

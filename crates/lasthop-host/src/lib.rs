@@ -9,6 +9,7 @@
 //! [`Hop`](hop::Hop) is sans-IO, like the models in it. Around it, one thread waits for packets, for the time at which
 //! the models have something to do, and for nothing else.
 
+mod calls;
 pub mod clock;
 pub mod counters;
 pub mod emulator;

@@ -1,5 +1,6 @@
 //! A TUN device: IP packets in and out of the network namespace that it was made in.
 
+use crate::calls::{self, Call, TcpInfoBytes};
 use crate::hop::Frame;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
@@ -58,6 +59,35 @@ impl Tun {
                 Err(error) => Err(error.into()),
             };
         }
+    }
+
+    /// Fetches the next two packets that the namespace sends; says how many there were.
+    pub fn read_two(&self, frames: &mut [Frame; 2]) -> io::Result<usize> {
+        let [first, second] = frames;
+        let results =
+            calls::make([&mut *first, &mut *second].map(|frame| Call::read(&self.file, &mut frame.buffer)));
+        let mut count = 0;
+        for (frame, result) in [first, second].into_iter().zip(results) {
+            match result {
+                Ok(length) => frame.length = length,
+                Err(Errno::EAGAIN | Errno::EINTR) => break,
+                Err(error) => return Err(error.into()),
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Hands a packet to the namespace, and asks what the kernel says of a TCP socket then. Says whether the namespace takes
+    /// the packet, and whether there is an answer.
+    pub fn write_and_ask(
+        &self,
+        packet: &[u8],
+        socket: &impl AsFd,
+        answer: &mut TcpInfoBytes,
+    ) -> (bool, bool) {
+        let [written, asked] = calls::make([Call::write(&self.file, packet), Call::tcp_info(socket, answer)]);
+        (written == Ok(packet.len()), asked.is_ok())
     }
 
     /// Hands a packet to the namespace; false if it does not take it.

@@ -8,11 +8,13 @@ mod segments;
 mod sender;
 
 use crate::clock::Waiter;
+use crate::emulator::HostFlows;
 use crate::error::{Context, Error};
 use crate::features::receive_window_max;
 use crate::header::Transport;
 use crate::hop::Flows;
 use crate::namespace::{HostNamespace, addresses};
+use crate::tun::Tun;
 use diag::Diag;
 use http::Site;
 use http::client::Answers;
@@ -468,6 +470,15 @@ impl Workload {
         application.program.handle_news(now, number, Host::Server, news);
         while let Some(action) = self.applications[index].program.poll_action() {
             self.tell(now, index, action, observer);
+        }
+    }
+}
+
+impl HostFlows for Workload {
+    fn hand_over(&mut self, host: Host, packet: &Packet, tun: &Tun, bytes: &[u8]) -> bool {
+        match self.flows.get_mut(packet.flow.0 as usize) {
+            Some(Flow { ends: Ends::Tcp(connection), .. }) => connection.peer(host).hand_over(tun, bytes),
+            _ => tun.write(bytes),
         }
     }
 }

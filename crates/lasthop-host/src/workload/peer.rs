@@ -2,11 +2,14 @@
 
 use super::diag::Diag;
 use super::sender::{Sender, TcpInfo};
+use crate::calls::{self, Call, TcpInfoBytes};
 use crate::error::{Context, Error};
+use crate::tun::Tun;
 use lasthop_core::{Dscp, FlowId, Host, Instant, News, Observer, Segment};
+use nix::errno::Errno;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read};
+use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
@@ -33,6 +36,8 @@ struct Order {
 #[derive(Debug)]
 pub struct Peer {
     socket: Option<Rc<Socket>>,
+    /// What the kernel said of it when it was handed a packet, and has not been looked at yet.
+    said: Option<TcpInfo>,
     /// How the kernel is asked about it if another process has the socket: who asks, its own and the other's address.
     foreign: Option<(Rc<Diag>, SocketAddr, SocketAddr)>,
     /// Its events.
@@ -52,6 +57,7 @@ impl Peer {
         let sender = Sender::new(flow, host);
         Self {
             socket: None,
+            said: None,
             foreign: None,
             sender,
             orders: VecDeque::new(),
@@ -80,6 +86,16 @@ impl Peer {
             (None, Some((diag, own, other))) => diag.info(*own, *other).ok().flatten(),
             (None, None) => None,
         }
+    }
+
+    /// Hands its host a packet for it; false if the host does not take it. What the kernel says of it then is for the next
+    /// look.
+    pub fn hand_over(&mut self, tun: &Tun, packet: &[u8]) -> bool {
+        let Some(socket) = self.socket.as_deref() else { return tun.write(packet) };
+        let mut answer = TcpInfoBytes::default();
+        let (taken, answered) = tun.write_and_ask(packet, socket, &mut answer);
+        self.said = answered.then(|| TcpInfo::from_bytes(&answer.bytes));
+        taken
     }
 
     /// The socket, once there is one.
@@ -155,23 +171,24 @@ impl Peer {
 
     /// Reads what has come, and hands it on.
     pub fn news(&mut self, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<News, Error> {
-        let Some(mut socket) = self.socket.as_deref() else { return Ok(News::default()) };
+        let Some(socket) = self.socket.as_deref() else { return Ok(News::default()) };
         let before = self.received;
-        let mut buffer = [0; READ_BYTES];
-        let ended = loop {
-            match socket.read(&mut buffer) {
-                Ok(0) => break true,
-                Ok(bytes) => {
-                    take(&buffer[..bytes])?;
-                    self.received += bytes as u64;
-                }
-                Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::NotConnected => break false,
-                    _ => {
-                        self.lost = true;
-                        break true;
+        let (mut first, mut second) = ([0; READ_BYTES], [0; READ_BYTES]);
+        let ended = 'reads: loop {
+            let reads = calls::make([Call::read(socket, &mut first), Call::read(socket, &mut second)]);
+            for (buffer, read) in [&first, &second].into_iter().zip(reads) {
+                match read {
+                    Ok(0) => break 'reads true,
+                    Ok(bytes) => {
+                        take(&buffer[..bytes])?;
+                        self.received += bytes as u64;
                     }
-                },
+                    Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOTCONN) => break 'reads false,
+                    Err(_) => {
+                        self.lost = true;
+                        break 'reads true;
+                    }
+                }
             }
         };
         if before == 0 && self.received > 0 {
@@ -194,7 +211,7 @@ impl Peer {
 
     /// The kernel has acted: tells what changed.
     pub fn look<O: Observer>(&mut self, now: Instant, observer: &mut O) {
-        let Some(info) = self.info() else { return };
+        let Some(info) = self.said.take().or_else(|| self.info()) else { return };
         // A socket that has not connected yet is closed, too.
         if info.is_closed() && !self.sender.has_been_open() && !self.told_end {
             return;

@@ -1,11 +1,11 @@
 //! What the kernel tells of a sender, told apart into events.
 
+use crate::calls::{self, Call, TcpInfoBytes};
 use lasthop_core::{
     Duration, FlowId, Host, Instant, Observer, RetransmissionKind, TransportEvent, UndoCause,
 };
 use socket2::Socket;
 use std::io;
-use std::os::fd::AsRawFd;
 
 #[cfg(test)]
 mod tests;
@@ -60,16 +60,10 @@ impl TcpInfo {
 
     /// Asks the kernel.
     pub fn of(socket: &Socket) -> io::Result<Self> {
-        let mut bytes = [0; size_of::<libc::tcp_info>()];
-        let mut length = bytes.len() as libc::socklen_t;
-        let target = bytes.as_mut_ptr().cast();
-        let descriptor = socket.as_raw_fd();
-        #[allow(unsafe_code)]
-        // SAFETY: the kernel writes no more than the length it is given.
-        let answer = unsafe {
-            libc::getsockopt(descriptor, libc::IPPROTO_TCP, libc::TCP_INFO, target, &raw mut length)
-        };
-        if answer == 0 { Ok(Self::from_bytes(&bytes)) } else { Err(io::Error::last_os_error()) }
+        let mut answer = TcpInfoBytes::default();
+        let [asked] = calls::make([Call::tcp_info(socket, &mut answer)]);
+        asked?;
+        Ok(Self::from_bytes(&answer.bytes))
     }
 
     /// Reads the kernel's `tcp_info`, of which this has the beginning.

@@ -1,4 +1,4 @@
-"""Building a guest kernel: unpack, change two lines, configure, compile."""
+"""Building a guest kernel: unpack, change three lines, configure, compile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lasthop.engines.kernel.source import Source, find_source
-from lasthop.engines.kernel.store import CONFIG, RANDOM, Info, Kernel, keep, recipe, store
+from lasthop.engines.kernel.store import CALLS, CONFIG, RANDOM, Info, Kernel, keep, recipe, store
 from lasthop.errors import InputError
 
 # Program, and the Debian package that has it.
@@ -110,11 +110,15 @@ def _unpack(source: Source, folder: Path) -> Path:
 
 
 def _change(tree: Path) -> None:
-    """Make what the guest draws follow from a seed, and its ticks as frequent as those of common kernels."""
+    """Make draws follow from a seed and ticks as frequent as those of common kernels; let calls be made together."""
     util = tree / "arch" / "um" / "os-Linux" / "util.c"
     shutil.copy2(RANDOM, util.parent)
     _replace(util, r"\bgetrandom\(buf, len, flags\)", "seeded_random(buf, len, flags)")
     _replace(util, r"#include <os\.h>", f'#include <os.h>\n#include "{RANDOM.name}"')
+    system_calls = tree / "arch" / "um" / "kernel" / "skas" / "syscall.c"
+    shutil.copy2(CALLS, system_calls.parent)
+    _replace(system_calls, r"\bEXECUTE_SYSCALL\(syscall, regs\)", "execute(syscall, regs)")
+    _replace(system_calls, r"#include <asm/delay\.h>", f'#include <asm/delay.h>\n#include "{CALLS.name}"')
     _replace(tree / "arch" / "um" / "Kconfig", r"(?m)(?<=^config HZ\n\tint\n\tdefault )\d+", str(_HZ))
 
 

@@ -17,6 +17,7 @@ _PROGRAM = "linux"
 _INFO = "info.json"
 CONFIG = Path(__file__).with_name("guest.config")
 RANDOM = Path(__file__).with_name("seeded_random.h")
+CALLS = Path(__file__).with_name("batched_calls.h")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def store() -> Path:
 
 def recipe() -> str:
     """Return the digest of what is asked for of a kernel."""
-    return hashlib.sha256(CONFIG.read_bytes() + RANDOM.read_bytes()).hexdigest()
+    return hashlib.sha256(CONFIG.read_bytes() + RANDOM.read_bytes() + CALLS.read_bytes()).hexdigest()
 
 
 def kernels() -> list[Kernel]:
