@@ -129,4 +129,6 @@ causes! {
     LinkError = "error" (Link, Error): "link error", "lost on the link", "asterisk-open";
     /// The link's ARQ reached its limit of retransmissions.
     ArqGivenUp = "arq" (Link, Error): "ARQ gave up", "given up by the link's ARQ", "y-down-open";
+    /// It arrived corrupt, and the host discarded it.
+    Corrupt = "corrupt" (Link, Error): "corrupt", "arrived corrupt and discarded", "y-up-open";
 }

@@ -42,6 +42,14 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Its name in scenarios.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Up => "up",
+        }
+    }
+
     /// The host whose packets travel this way.
     pub const fn sender(self) -> Host {
         match self {
@@ -356,7 +364,7 @@ impl Segment {
 }
 
 /// Index of a packet in its [`PacketArena`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PacketId(u32);
 
 impl PacketId {

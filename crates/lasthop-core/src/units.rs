@@ -50,17 +50,20 @@ impl Rate {
 pub struct Bytes(pub u64);
 
 /// A probability, `0.0..=1.0`.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Probability(f64);
 
 impl Probability {
+    /// Certainty.
+    pub const ONE: Self = Self(1.0);
+
     /// The probability `value`, which must lie in `0.0..=1.0`.
     pub fn new(value: f64) -> Result<Self, ParseError> {
         if (0.0..=1.0).contains(&value) {
             return Ok(Self(value));
         }
         Err(ParseError::new(format!(
-            "{value} is not a probability: write a number from 0 to 1, for example 0.63"
+            "{value} is not a probability: write a number from 0 to 1, for example 0.63, or \"63 %\""
         )))
     }
 
@@ -305,12 +308,13 @@ impl fmt::Display for QueueSize {
 impl FromStr for Probability {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let value = text.trim().parse().map_err(|_| {
+        let (number, whole) = text.trim().strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+        let value: f64 = number.trim().parse().map_err(|_| {
             ParseError::new(format!(
-                "{text:?} is not a probability: write a number from 0 to 1, for example 0.63"
+                "{text:?} is not a probability: write a number from 0 to 1, for example 0.63, or \"63 %\""
             ))
         })?;
-        Self::new(value)
+        Self::new(value / whole)
     }
 }
 
@@ -392,7 +396,8 @@ impl Serialize for Probability {
 
 impl<'de> Deserialize<'de> for Probability {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(f64::deserialize(deserializer)?).map_err(de::Error::custom)
+        let visitor = TextVisitor { expecting: "a probability", value: std::marker::PhantomData };
+        deserializer.deserialize_any(visitor)
     }
 }
 
@@ -402,7 +407,10 @@ impl JsonSchema for Probability {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "number", "description": "A probability", "minimum": 0, "maximum": 1 })
+        json_schema!({
+            "description": "A probability, such as 0.01 or \"1 %\"",
+            "anyOf": [{ "type": "number", "minimum": 0, "maximum": 1 }, { "type": "string" }],
+        })
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod fair;
 pub(crate) mod fq_codel;
 pub(crate) mod fq_pie;
 pub(crate) mod htb;
+mod impairments;
 mod link;
 pub(crate) mod linux;
 pub(crate) mod pie;
@@ -22,6 +23,7 @@ mod tests;
 
 pub use errors::{ArqConfig, ErrorConfig, Start, StateLookup};
 pub use htb::{ClassConfig, HtbConfig, MatchConfig};
+pub use impairments::GilbertElliott;
 pub use link::{BufferRelease, LinkChange, LinkConfig};
 pub use linux::{LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues};
 pub use queue::{Discipline, QueueConfig};

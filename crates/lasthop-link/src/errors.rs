@@ -1,4 +1,4 @@
-//! The error process of the link: good and bad states in turn, shared by both directions.
+//! The error process of the link: good and bad states in turn, shared by both directions or one's own.
 //!
 //! Lengths come from streams of their own (`link.state.good`, `link.state.bad`), so every variant of
 //! a study meets the same states in replication n, whatever else it draws; and each direction can hold
@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use lasthop_core::dist::Sampler;
-use lasthop_core::{Duration, Instant, RandomStream, Seed};
+use lasthop_core::{Direction, Duration, Instant, RandomStream, Seed};
 
 use crate::config::{ErrorConfig, Start};
 
@@ -47,18 +47,20 @@ pub struct Periods {
 }
 
 impl Periods {
-    /// The stays that `seed` gives.
-    pub fn new(config: &ErrorConfig, seed: Seed) -> Self {
+    /// The stays that `seed` gives, of both directions or of one.
+    pub fn new(config: &ErrorConfig, of: Option<Direction>, seed: Seed) -> Self {
+        let of = of.map_or(String::new(), |direction| format!(".{}", direction.name()));
+        let stream = |what| seed.stream(&format!("link{of}.state.{what}"));
         let periods = Self {
-            good: (config.good.sampler(), seed.stream("link.state.good")),
-            bad: (config.bad.sampler(), seed.stream("link.state.bad")),
+            good: (config.good.sampler(), stream("good")),
+            bad: (config.bad.sampler(), stream("bad")),
             next: LinkState::Good,
             start: Instant::ZERO,
             rest: None,
         };
         match config.start {
             Start::Good => periods,
-            Start::RandomPhase => periods.begin_within(seed.stream("link.state.phase").unit()),
+            Start::RandomPhase => periods.begin_within(stream("phase").unit()),
         }
     }
 
@@ -79,7 +81,7 @@ impl Periods {
 /// Beginning and end of the bad periods of a run that ended at `end`. Periods that hit nothing are left out.
 pub fn bad_periods(errors: Option<&ErrorConfig>, seed: Seed, end: Instant) -> Vec<(Instant, Instant)> {
     let errors = errors.filter(|errors| errors.packet_error_probability.get() > 0.0);
-    let periods = errors.into_iter().flat_map(|errors| Periods::new(errors, seed));
+    let periods = errors.into_iter().flat_map(|errors| Periods::new(errors, None, seed));
     periods
         .take_while(|period| period.start < end)
         .filter(|period| period.state == LinkState::Bad)
@@ -115,9 +117,9 @@ pub(crate) struct StateTimeline {
 }
 
 impl StateTimeline {
-    /// The timeline that `seed` gives; the same for both directions.
-    pub fn new(config: &ErrorConfig, seed: Seed) -> Self {
-        Self { source: Periods::new(config, seed), known: VecDeque::new(), pruned_before: Instant::ZERO }
+    /// The timeline that `seed` gives, of both directions or of one.
+    pub fn new(config: &ErrorConfig, of: Option<Direction>, seed: Seed) -> Self {
+        Self { source: Periods::new(config, of, seed), known: VecDeque::new(), pruned_before: Instant::ZERO }
     }
 
     /// The state at `at`, which must not lie before what was pruned. Lookups may come in any order.

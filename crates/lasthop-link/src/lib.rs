@@ -1,7 +1,7 @@
 //! The last hop: router queue, RED, link errors, ARQ, link buffers, as state machines without IO.
 //!
 //! ```text
-//! handle_packet -> [class] -> [RED] -> router queue -> [HTB] -> send buffer -> serialiser -> tries (ARQ) -> propagation
+//! handle_packet -> [class] -> [RED] -> router queue -> [HTB] -> send buffer -> serialiser -> tries (ARQ) -> loss, jitter -> propagation
 //!                                                               -> in-order release -> poll_delivery
 //! ```
 //!
@@ -21,16 +21,16 @@
 //!   bytes, and draws again only after a hit; here the average and the probability are those of Floyd
 //!   and Jacobson (1993) in floating point, in packets or bytes, with one draw per packet between the
 //!   thresholds. There is no byte-weighted probability.
-//! - `netem` draws loss and delay per packet; here states last for a time, not for a number of packets, a
-//!   hit costs a retransmission while ARQ has any left, and delivery is always in order. `netem`'s
+//! - `netem` has no states that last for a time, and no ARQ. Its jitter reorders unless its rate is used, too; here
+//!   delivery is in order unless the link is told otherwise. `netem`'s
 //!   limit covers the packets in propagation too; here the send buffer bounds these, and only with
 //!   [`BufferRelease::Acknowledged`].
 //!
 //! # What is not modelled
 //!
 //! Bit errors (a packet is hit whole), errors of link-layer acknowledgements, framing on the link, a
-//! limited receive buffer (it never binds while acknowledgements hold the send buffer), reordering, duplication
-//! and sharing the medium between the directions.
+//! limited receive buffer (it never binds while acknowledgements hold the send buffer), duplication and sharing the
+//! medium between the directions.
 
 mod atm;
 mod config;
@@ -38,6 +38,7 @@ mod course;
 mod discipline;
 pub mod errors;
 mod htb;
+mod impairments;
 mod link;
 mod opportunities;
 mod path;
@@ -48,9 +49,9 @@ mod testing;
 
 pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use config::{
-    ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, HtbConfig, LinkChange, LinkConfig,
-    LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, MatchConfig, PathConfig, QueueConfig,
-    RedConfig, Start, StateLookup,
+    ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, GilbertElliott, HtbConfig, LinkChange,
+    LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, MatchConfig, PathConfig,
+    QueueConfig, RedConfig, Start, StateLookup,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use opportunities::{Schedule, ScheduleError};

@@ -1,14 +1,16 @@
-//! The link: send buffer, serialiser, ARQ by iterated delay, propagation, in-order release.
+//! The link: send buffer, serialiser, ARQ by iterated delay, propagation, release in order or as packets arrive.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use lasthop_core::{
-    DropCause, Duration, Instant, Observer, PacketArena, PacketEvent, PacketId, RandomStream, Seed,
+    Direction, DropCause, Duration, Instant, Observer, PacketArena, PacketEvent, PacketId, RandomStream, Seed,
 };
 
 use crate::config::{ArqConfig, BufferRelease, ErrorConfig, LinkConfig, StateLookup};
 use crate::course::Course;
 use crate::errors::{LinkState, StateTimeline};
+use crate::impairments::{Fate, Impairments};
 
 /// One direction of the link. Every stage is FIFO, so each is a ring and only its front has a due time.
 #[derive(Clone, Debug)]
@@ -18,6 +20,7 @@ pub(crate) struct LinkDirection {
     release: BufferRelease,
     serialises_retries: bool,
     errors: Option<LinkErrors>,
+    impairments: Option<Box<Impairments>>,
     /// Nothing can happen to a packet once its serialisation begins: its arrival is known then, and it is among
     /// `travelling`.
     is_certain: bool,
@@ -38,6 +41,8 @@ pub(crate) struct LinkDirection {
     wakeup: Instant,
     /// Serialised and not released at the far side, in the order of serialisation.
     travelling: VecDeque<Travelling>,
+    /// Those of a link that lets packets overtake each other, by arrival; they have left `travelling`.
+    overtaking: Option<BinaryHeap<Reverse<Overtaking>>>,
     /// Number of the front of `travelling`, counted from the first packet of the run.
     front_number: u64,
     /// Waiting for another try. The ARQ delay is constant, so the order of failures is the order of tries.
@@ -56,6 +61,16 @@ struct Travelling {
     ip_bytes: u32,
     /// When it reaches the far side; `Instant::MAX` while ARQ still tries.
     arrival: Instant,
+    is_corrupt: bool,
+}
+
+/// A packet that waits for none before it. The order is that of arrivals; `number` is that of the serialisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Overtaking {
+    arrival: Instant,
+    number: u64,
+    packet: PacketId,
+    is_corrupt: bool,
 }
 
 /// One try of a packet.
@@ -108,27 +123,33 @@ impl LinkErrors {
 }
 
 impl LinkDirection {
-    /// `error_stream` names the stream of the hit draws.
+    /// `shared` is the error process of both directions.
     pub(crate) fn new(
         config: &LinkConfig,
-        errors: Option<&ErrorConfig>,
-        error_stream: &str,
+        shared: Option<&ErrorConfig>,
+        direction: Direction,
         seed: Seed,
     ) -> Self {
+        let errors = config.errors.as_ref().or(shared);
+        let states_of = config.errors.as_ref().map(|_| direction);
+        let impairments = Impairments::new(config, direction, seed);
         Self {
             course: Course::new(config),
             overhead: config.overhead.sampler().sample(&mut seed.stream("link.overhead")),
             release: config.release,
             serialises_retries: errors.is_some_and(|e| e.arq.as_ref().is_some_and(|arq| arq.serialised)),
             errors: errors.map(|errors| LinkErrors {
-                timeline: StateTimeline::new(errors, seed),
+                timeline: StateTimeline::new(errors, states_of, seed),
                 probability: errors.packet_error_probability.get(),
-                stream: seed.stream(error_stream),
+                stream: seed.stream(&format!("link.{}.error", direction.name())),
                 arq: errors.arq.clone(),
             }),
             is_certain: errors.is_none()
+                && impairments.is_none()
+                && !config.reorder
                 && config.release == BufferRelease::Serialised
                 && config.change.is_empty(),
+            impairments: impairments.map(Box::new),
             buffer_bytes: config.send_buffer.0,
             occupied_bytes: 0,
             waiting: VecDeque::new(),
@@ -138,6 +159,7 @@ impl LinkDirection {
             service_bytes: 0,
             wakeup: Instant::MAX,
             travelling: VecDeque::new(),
+            overtaking: config.reorder.then(BinaryHeap::new),
             front_number: 0,
             retries: VecDeque::new(),
             acknowledgements: VecDeque::new(),
@@ -201,7 +223,9 @@ impl LinkDirection {
     }
 
     fn next_arrival(&self) -> Instant {
-        self.travelling.front().map_or(Instant::MAX, |front| front.arrival)
+        let in_order = self.travelling.front().map_or(Instant::MAX, |front| front.arrival);
+        let overtaking = self.overtaking.as_ref().and_then(BinaryHeap::peek);
+        in_order.min(overtaking.map_or(Instant::MAX, |Reverse(first)| first.arrival))
     }
 
     /// Does once what is due at `now`: buffer releases, end of a serialisation, retries, releases at the
@@ -215,7 +239,8 @@ impl LinkDirection {
         self.free_acknowledged(now);
         self.finish_serialising(now, arena, observer);
         self.retry(now, arena, observer);
-        self.release_in_order(now);
+        self.release_in_order(now, arena, observer);
+        self.release_overtaking(now, arena, observer);
         self.wakeup = self.earliest();
     }
 
@@ -227,7 +252,8 @@ impl LinkDirection {
     /// Packets in the send buffer before their serialisation's end, travelling, or released and not fetched.
     pub(crate) fn packets_inside(&self) -> usize {
         let travelling = self.travelling.iter().filter(|entry| entry.packet.is_some()).count();
-        self.waiting.len() + travelling + self.released.len()
+        let overtaking = self.overtaking.as_ref().map_or(0, BinaryHeap::len);
+        self.waiting.len() + travelling + overtaking + self.released.len()
     }
 
     /// Bytes of the send buffer in use.
@@ -260,7 +286,7 @@ impl LinkDirection {
         let Some((id, ip_bytes)) = self.waiting.pop_front() else { return };
         let arrival = self.service_end + self.course.delay(self.service_end);
         self.service_bytes = ip_bytes;
-        self.travelling.push_back(Travelling { packet: Some(id), ip_bytes, arrival });
+        self.travelling.push_back(Travelling { packet: Some(id), ip_bytes, arrival, is_corrupt: false });
         self.wakeup = self.wakeup.min(arrival);
     }
 
@@ -295,7 +321,12 @@ impl LinkDirection {
             self.occupied_bytes -= u64::from(ip_bytes);
         }
         let number = self.front_number + self.travelling.len() as u64;
-        self.travelling.push_back(Travelling { packet: Some(id), ip_bytes, arrival: Instant::MAX });
+        self.travelling.push_back(Travelling {
+            packet: Some(id),
+            ip_bytes,
+            arrival: Instant::MAX,
+            is_corrupt: false,
+        });
         self.attempt(Attempt { at: now, number, retransmission: 0, held_state: None }, arena, observer);
         self.start_serialising(now);
     }
@@ -319,7 +350,7 @@ impl LinkDirection {
         let now = attempt.at;
         let entry = &mut self.travelling[(attempt.number - self.front_number) as usize];
         match self.errors.as_mut().map_or(Outcome::Through, |errors| errors.attempt(&attempt)) {
-            Outcome::Through => entry.arrival = now + self.course.delay(now),
+            Outcome::Through => self.travel(now, attempt.number, arena, observer),
             Outcome::Again { delay, held_state } => {
                 if let Some(id) = entry.packet {
                     observer.packet(now, PacketEvent::LinkRetry, arena.get(id));
@@ -327,29 +358,85 @@ impl LinkDirection {
                 let retransmission = attempt.retransmission + 1;
                 self.retries.push_back(Attempt { at: now + delay, retransmission, held_state, ..attempt });
             }
-            Outcome::Lost(cause) => {
-                // The tombstone keeps the packet's place: it releases those behind it on arrival.
-                entry.arrival = now + self.course.delay(now);
-                if let Some(id) = entry.packet.take() {
-                    discard(now, id, cause, arena, observer);
-                }
-            }
+            Outcome::Lost(cause) => self.lose(attempt.number, cause, now, arena, observer),
+        }
+    }
+
+    /// A packet has passed the states of the link, and meets what befalls each packet by itself.
+    fn travel<O: Observer>(&mut self, now: Instant, number: u64, arena: &mut PacketArena, observer: &mut O) {
+        let fate = self.impairments.as_mut().map(|impairments| impairments.draw());
+        let (jitter, is_corrupt) = match fate {
+            None => (Duration::ZERO, false),
+            Some(Fate::Arrives { jitter, is_corrupt }) => (jitter, is_corrupt),
+            Some(Fate::Lost) => return self.lose(number, DropCause::LinkError, now, arena, observer),
+        };
+        let arrival = now + self.course.delay(now) + jitter;
+        let entry = &mut self.travelling[(number - self.front_number) as usize];
+        let Some(overtaking) = &mut self.overtaking else {
+            (entry.arrival, entry.is_corrupt) = (arrival, is_corrupt);
+            return;
+        };
+        // The tombstone that stays behind keeps nobody waiting.
+        entry.arrival = now;
+        if let Some(packet) = entry.packet.take() {
+            overtaking.push(Reverse(Overtaking { arrival, number, packet, is_corrupt }));
+        }
+    }
+
+    fn lose<O: Observer>(
+        &mut self,
+        number: u64,
+        cause: DropCause,
+        now: Instant,
+        arena: &mut PacketArena,
+        observer: &mut O,
+    ) {
+        // The tombstone keeps the packet's place: it releases those behind it on arrival.
+        let entry = &mut self.travelling[(number - self.front_number) as usize];
+        entry.arrival = now + self.course.delay(now);
+        if let Some(id) = entry.packet.take() {
+            discard(now, id, cause, arena, observer);
         }
     }
 
     /// Releases the front while it has arrived; a packet behind an unfinished one waits, and is then
     /// released together with it.
-    fn release_in_order(&mut self, now: Instant) {
+    fn release_in_order<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
         while let Some(entry) = pop_if(&mut self.travelling, |entry| entry.arrival <= now) {
             self.front_number += 1;
             if let Some(id) = entry.packet {
-                self.released.push_back((now, id));
+                self.arrive(now, id, entry.is_corrupt, arena, observer);
             }
             if self.release == BufferRelease::Acknowledged {
                 // They keep their order, too, when the delay becomes shorter.
                 let latest = self.acknowledgements.back().map_or(now, |latest| latest.0);
                 self.acknowledgements.push_back((latest.max(now + self.course.delay(now)), entry.ip_bytes));
             }
+        }
+    }
+
+    fn release_overtaking<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
+        while let Some(overtaking) = &mut self.overtaking
+            && overtaking.peek().is_some_and(|Reverse(first)| first.arrival <= now)
+            && let Some(Reverse(first)) = overtaking.pop()
+        {
+            self.arrive(now, first.packet, first.is_corrupt, arena, observer);
+        }
+    }
+
+    /// A packet has reached the far side, whose host discards a corrupt one.
+    fn arrive<O: Observer>(
+        &mut self,
+        now: Instant,
+        id: PacketId,
+        is_corrupt: bool,
+        arena: &mut PacketArena,
+        observer: &mut O,
+    ) {
+        if is_corrupt {
+            discard(now, id, DropCause::Corrupt, arena, observer);
+        } else {
+            self.released.push_back((now, id));
         }
     }
 }

@@ -36,9 +36,9 @@ pub struct Path {
 impl Path {
     /// An empty path for packets of up to `mtu` bytes. `config` must have passed [`PathConfig::check`] and `errors`
     /// [`ErrorConfig::check`]. Random numbers come from the streams `link.state.good` and
-    /// `link.state.bad` (the same states in both directions), `link.overhead` (the same in both),
-    /// `link.down.error` and `red.down`, or `link.up.error` and `red.up`; with classes from `red.down.<class>`
-    /// for each.
+    /// `link.state.bad` (the same states in both directions; a direction's own errors have `link.down.state.good`
+    /// and so on), `link.overhead` (the same in both), `link.down.error`, `.loss`, `.jitter` and `.corruption`, and
+    /// `red.down`, or with `up` for `down`; with classes from `red.down.<class>` for each.
     pub fn new(
         config: &PathConfig,
         mtu: Bytes,
@@ -46,13 +46,13 @@ impl Path {
         direction: Direction,
         seed: Seed,
     ) -> Self {
-        let (red, error) = match direction {
-            Direction::Down => ("red.down", "link.down.error"),
-            Direction::Up => ("red.up", "link.up.error"),
+        let red = match direction {
+            Direction::Down => "red.down",
+            Direction::Up => "red.up",
         };
         Self {
             router: Router::new(config, mtu, red, seed),
-            link: LinkDirection::new(&config.link, errors, error, seed),
+            link: LinkDirection::new(&config.link, errors, direction, seed),
             wait: Wait::ARRIVAL,
         }
     }

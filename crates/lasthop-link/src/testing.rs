@@ -44,6 +44,12 @@ pub(crate) fn studied_path() -> PathConfig {
             overhead: Distribution::Static(Duration::from_micros(100)),
             send_buffer: Bytes(9600),
             release: BufferRelease::Acknowledged,
+            loss: None,
+            gilbert_elliott: None,
+            errors: None,
+            jitter: None,
+            reorder: false,
+            corrupt: None,
         },
     }
 }

@@ -49,6 +49,11 @@ fn network(scenario: &Scenario, faults: &mut Faults) {
         Topology::LastHop { down, up, .. } => {
             for (name, path) in [("down", down), ("up", up)] {
                 faults.below(name, |faults| path.check(mtu, faults));
+                faults.require(
+                    scenario.errors.is_none() || path.link.errors.is_none(),
+                    &format!("{name}.link.errors"),
+                    || "[errors] is that of both directions; leave out one of them".into(),
+                );
                 if is_linux {
                     faults.below(name, |faults| path.check_linux(mtu, scenario.errors.is_some(), faults));
                 }

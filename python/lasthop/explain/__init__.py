@@ -45,7 +45,9 @@ def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
 
 def stories(trace: Trace, scenario: Mapping[str, Any], flow: str | None = None) -> Iterator[str]:
     """Yield the story of each flow of a trace, or of the one named `flow`; of a page load first its objects."""
-    arq = (scenario.get("errors") or {}).get("arq")
+    links = (scenario[way]["link"] for way in ("down", "up") if scenario.get(way))
+    processes = [scenario.get("errors"), *(link.get("errors") for link in links)]
+    arq = next((errors["arq"] for errors in processes if errors and errors.get("arq")), None)
     packets = Packets(trace.packets, _nanoseconds(arq["delay"]) if arq else 0)
     told = set()
     for number, record in enumerate(rows(trace.flows)):

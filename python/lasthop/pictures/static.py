@@ -38,6 +38,7 @@ _SYMBOLS: dict[str, Any] = {
     "cross-thin-open": "+",
     "asterisk-open": (6, 2, 0),
     "y-down-open": "1",
+    "y-up-open": "2",
     "diamond-open": "D",
     "triangle-up-open": "^",
     "square-open": "s",

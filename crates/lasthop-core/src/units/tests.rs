@@ -103,7 +103,9 @@ fn a_number_without_unit_in_a_file_is_a_missing_unit() {
 fn probabilities_lie_between_zero_and_one() {
     assert_eq!(serde_json::from_str::<Probability>("1").unwrap().get().to_bits(), 1.0_f64.to_bits());
     assert_eq!("0.63".parse::<Probability>().unwrap().to_string(), "0.63");
-    for text in ["1.01", "-0.1", "NaN", "inf", "63 %"] {
+    assert_eq!("63 %".parse::<Probability>(), Probability::new(0.63));
+    assert_eq!("0.5%".parse::<Probability>(), Probability::new(0.005));
+    for text in ["1.01", "-0.1", "NaN", "inf", "101 %", "%"] {
         assert!(error::<Probability>(text).contains("from 0 to 1"), "{text}");
     }
 }

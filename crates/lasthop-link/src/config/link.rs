@@ -1,9 +1,10 @@
 //! The link behind the router.
 
-use lasthop_core::{Bytes, Distribution, Duration, Faults, Rate};
+use lasthop_core::{Bytes, Distribution, Duration, Faults, Probability, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{ErrorConfig, GilbertElliott};
 use crate::opportunities::Schedule;
 
 /// One direction of the link: send buffer, serialiser, propagation.
@@ -33,6 +34,24 @@ pub struct LinkConfig {
     /// When a packet's bytes leave the send buffer.
     #[schemars(default = "serialised")]
     pub release: BufferRelease,
+    /// Probability that a packet is lost after it was sent, each by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Probability>,
+    /// Loss in bursts of packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gilbert_elliott: Option<GilbertElliott>,
+    /// Good and bad states that last for a time, and ARQ, of this direction alone. `[errors]` is that of both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors: Option<ErrorConfig>,
+    /// Extra delay of each packet on top of `delay`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Distribution<Duration>>,
+    /// A packet may overtake earlier ones that jitter or ARQ holds back. If not, it waits for them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reorder: bool,
+    /// Probability that a packet arrives corrupt; the host discards it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrupt: Option<Probability>,
 }
 
 /// A change of the link: another cell, another technology, a train in a tunnel. What is not stated stays as it was.
@@ -82,6 +101,27 @@ impl LinkConfig {
         let buffer = self.send_buffer;
         faults.require(buffer >= mtu, "send_buffer", || {
             format!("a send buffer of {buffer} never takes a packet of {mtu}; give it room for one at least")
+        });
+        if let Some(errors) = &self.errors {
+            faults.below("errors", |faults| errors.check(faults));
+        }
+        self.check_impairments(faults);
+    }
+
+    fn check_impairments(&self, faults: &mut Faults) {
+        faults.require(self.loss.is_none() || self.gilbert_elliott.is_none(), "loss", || {
+            "packets are lost one by one here and in bursts by gilbert_elliott; leave out one of them"
+                .to_owned()
+        });
+        let holds_back =
+            self.jitter.is_some() || self.errors.as_ref().is_some_and(|errors| errors.arq.is_some());
+        faults.require(!self.reorder || holds_back, "reorder", || {
+            "nothing holds a packet back that another could overtake; add jitter, or ARQ to the link's own errors"
+                .to_owned()
+        });
+        faults.require(!self.reorder || self.release == BufferRelease::Serialised, "reorder", || {
+            "a link that acknowledges packets in order delivers them in order; write release = \"serialised\""
+                .to_owned()
         });
     }
 }

@@ -208,6 +208,19 @@ impl LinkConfig {
         faults.require(self.trace.is_none(), "trace", || {
             "a Linux router has a rate, no trace; leave it out".into()
         });
+        for (key, stated) in [
+            ("loss", self.loss.is_some()),
+            ("gilbert_elliott", self.gilbert_elliott.is_some()),
+            ("errors", self.errors.is_some()),
+            ("jitter", self.jitter.is_some()),
+            ("corrupt", self.corrupt.is_some()),
+        ] {
+            faults.require(!stated, key, || {
+                "a Linux router loses packets of both directions as [errors] says, and nothing else befalls them; \
+                 leave it out"
+                    .into()
+            });
+        }
         faults.require(self.change.is_empty(), "change", || {
             "the rate and the delay of a Linux router stay as they are; leave it out".into()
         });

@@ -7,7 +7,7 @@ use crate::config::{ErrorConfig, Start};
 use crate::testing::{SEED, at_us, errors};
 
 fn timeline(config: &ErrorConfig) -> StateTimeline {
-    StateTimeline::new(config, SEED)
+    StateTimeline::new(config, None, SEED)
 }
 
 fn random_lengths() -> ErrorConfig {
@@ -39,7 +39,7 @@ fn starts_good_and_alternates_at_the_drawn_lengths() {
 fn sequences_of_lengths_are_followed_in_order() {
     let lengths = |ms: [u64; 2]| Distribution::Sequence(ms.map(Duration::from_millis).to_vec());
     let config = ErrorConfig { good: lengths([10, 30]), bad: lengths([5, 1]), ..errors(0, 0, None) };
-    let ends: Vec<_> = Periods::new(&config, SEED).take(5).map(|period| period.end).collect();
+    let ends: Vec<_> = Periods::new(&config, None, SEED).take(5).map(|period| period.end).collect();
     assert_eq!(ends, [10_000, 15_000, 45_000, 46_000, 56_000].map(at_us));
 }
 
@@ -49,7 +49,7 @@ fn random_phase(config: ErrorConfig) -> ErrorConfig {
 
 /// First stays of 4000 replications.
 fn first_stays(config: &ErrorConfig) -> Vec<Period> {
-    let first = |replication| Periods::new(config, Seed { replication, ..SEED }).next();
+    let first = |replication| Periods::new(config, None, Seed { replication, ..SEED }).next();
     (1..=4_000).filter_map(first).collect()
 }
 
@@ -91,8 +91,8 @@ fn a_random_phase_meets_long_stays_more_often() {
 #[test]
 fn a_random_phase_goes_on_with_the_same_sequence() {
     let config = random_lengths();
-    let all: Vec<_> = Periods::new(&config, SEED).take(140).collect();
-    let shifted: Vec<_> = Periods::new(&random_phase(config), SEED).take(5).collect();
+    let all: Vec<_> = Periods::new(&config, None, SEED).take(140).collect();
+    let shifted: Vec<_> = Periods::new(&random_phase(config), None, SEED).take(5).collect();
     assert_eq!(shifted[0].start, Instant::ZERO);
     let length = |period: &Period| (period.state, period.end - period.start);
     let place = all.iter().position(|period| length(period) == length(&shifted[1])).unwrap();
@@ -158,7 +158,7 @@ fn looking_before_the_pruned_time_is_a_bug() {
 fn other_replications_see_other_states() {
     let config = random_lengths();
     let other = lasthop_core::Seed { replication: 2, ..SEED };
-    let ends = |seed| Periods::new(&config, seed).take(4).map(|period| period.end).collect::<Vec<_>>();
+    let ends = |seed| Periods::new(&config, None, seed).take(4).map(|period| period.end).collect::<Vec<_>>();
     assert_eq!(ends(SEED), ends(SEED));
     assert_ne!(ends(SEED), ends(other));
 }
@@ -168,7 +168,7 @@ fn good_lengths_do_not_depend_on_bad_ones() {
     let config = random_lengths();
     let longer = ErrorConfig { bad: Distribution::Static(Duration::from_secs(9)), ..config.clone() };
     let good = |config| {
-        let periods = Periods::new(config, SEED).filter(|period| period.state == LinkState::Good);
+        let periods = Periods::new(config, None, SEED).filter(|period| period.state == LinkState::Good);
         periods.take(5).map(|period| period.end - period.start).collect::<Vec<_>>()
     };
     assert_eq!(good(&config), good(&longer));
@@ -182,7 +182,7 @@ proptest! {
         let config = random_lengths();
         let mut timeline = timeline(&config);
         let stays: Vec<Period> =
-            Periods::new(&config, SEED).take_while(|period| period.start <= at_us(20_000_000)).collect();
+            Periods::new(&config, None, SEED).take_while(|period| period.start <= at_us(20_000_000)).collect();
         for at in times.into_iter().map(at_us) {
             let inside = stays.iter().find(|period| period.start <= at && at < period.end);
             prop_assert_eq!(Some(timeline.state(at)), inside.map(|period| period.state));

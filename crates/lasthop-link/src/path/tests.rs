@@ -4,7 +4,9 @@ use lasthop_core::dist::Cut;
 use lasthop_core::units::{Probability, QueueSize};
 use lasthop_core::{Bytes, Direction, Distribution, DropCause, Duration, Ecn, Instant, Rate};
 
-use crate::config::{ArqConfig, BufferRelease, ErrorConfig, LinkChange, Start, StateLookup};
+use crate::config::{
+    ArqConfig, BufferRelease, ErrorConfig, GilbertElliott, LinkChange, PathConfig, Start, StateLookup,
+};
 use crate::testing::{Lab, SEED, Seen, arq, at_us, errors, red, studied_path};
 
 mod properties;
@@ -50,6 +52,80 @@ fn what_is_left_of_a_packet_goes_on_at_the_new_rate() {
     let second = 72_100 + 36_000 + 4 * 36_000 + 100;
     let times = [72_100, second, second + 288_100];
     assert_eq!(lab.delivered(), [0, 1, 2].map(|n| (at_us(times[n] + 300_000), n as u64)));
+}
+
+/// Packets of 72.1 ms each, which travel for 300, 600, 300, ... ms.
+fn jittery() -> PathConfig {
+    let mut config = studied_path();
+    config.link.release = BufferRelease::Serialised;
+    config.link.jitter = Some(Distribution::Sequence(vec![Duration::ZERO, Duration::from_millis(300)]));
+    config
+}
+
+#[test]
+fn jitter_holds_later_packets_back() {
+    let mut lab = Lab::new(&jittery(), None);
+    lab.burst(NOW, 4);
+    lab.run();
+    let times = [372_100, 744_200, 744_200, 888_400];
+    assert_eq!(lab.delivered(), [0, 1, 2, 3].map(|n| (at_us(times[n]), n as u64)));
+}
+
+#[test]
+fn packets_overtake_each_other_where_that_is_said() {
+    let mut config = jittery();
+    config.link.reorder = true;
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 4);
+    lab.run();
+    let order = [(372_100, 0), (516_300, 2), (744_200, 1), (888_400, 3)];
+    assert_eq!(lab.delivered(), order.map(|(us, n)| (at_us(us), n)));
+    assert!(lab.arena.is_empty());
+}
+
+#[test]
+fn arq_holds_nobody_back_on_a_link_that_reorders() {
+    let mut config = studied_path();
+    config.link.release = BufferRelease::Serialised;
+    // The first try of the first packet falls into the bad state, which ends before the second's.
+    config.link.errors = Some(ErrorConfig {
+        good: Distribution::Sequence(vec![Duration::from_millis(70), Duration::from_secs(3600)]),
+        bad: Distribution::Static(Duration::from_millis(10)),
+        ..errors(0, 0, Some(arq(3, ARQ_DELAY)))
+    });
+    config.link.reorder = true;
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 3);
+    lab.run();
+    let order = [(444_200, 1), (516_300, 2), (1_072_100, 0)];
+    assert_eq!(lab.delivered(), order.map(|(us, n)| (at_us(us), n)));
+}
+
+#[test]
+fn a_corrupt_packet_takes_its_time_and_is_discarded_where_it_arrives() {
+    let mut config = studied_path();
+    config.link.corrupt = Some(Probability::ONE);
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 2);
+    lab.run();
+    assert_eq!(lab.dropped(DropCause::Corrupt), [(at_us(372_100), 0), (at_us(444_200), 1)]);
+    assert!(lab.arena.is_empty());
+}
+
+#[test]
+fn what_the_link_loses_delays_nobody() {
+    let mut config = studied_path();
+    config.link.gilbert_elliott = Some(GilbertElliott {
+        p: Probability::ONE,
+        r: Probability::ONE,
+        loss_bad: Probability::ONE,
+        loss_good: Probability::default(),
+    });
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 4);
+    lab.run();
+    assert_eq!(lab.dropped(DropCause::LinkError), [(at_us(144_200), 1), (at_us(288_400), 3)]);
+    assert_eq!(lab.delivered(), [(at_us(372_100), 0), (at_us(516_300), 2)]);
 }
 
 #[test]

@@ -414,8 +414,9 @@ fn values_that_nothing_can_run() {
         assert!(error.to_string().contains("`errors.packet_error_probability`"), "{error}");
         assert!(error.to_string().contains("from 0 to 1"), "{error}");
     }
-    let unquoted = error(&(BASE.to_owned() + &errors_table("\"0.5\"", "5 s"))).to_string();
-    assert!(unquoted.contains("found the text \"0.5\"; write a number from 0 to 1, 0.5 say"), "{unquoted}");
+    read(&(BASE.to_owned() + &errors_table("\"50 %\"", "5 s")));
+    let half = error(&(BASE.to_owned() + &errors_table("\"half\"", "5 s"))).to_string();
+    assert!(half.contains("write a number from 0 to 1, for example 0.63, or \"63 %\""), "{half}");
     let error = error(&(BASE.to_owned() + &errors_table("0.5", "0 s")));
     assert_eq!(error.line, Some(40));
     assert!(error.to_string().contains("`errors.good`"), "{error}");

@@ -144,7 +144,7 @@ fn states_can_follow_a_list_of_lengths_from_a_random_phase() {
     config.start = Start::Good;
     let seed = Seed { study: 1, replication: 1 };
     let ends: Vec<_> =
-        Periods::new(&config, seed).take(7).map(|stay| stay.end.as_nanos() / 1_000_000).collect();
+        Periods::new(&config, None, seed).take(7).map(|stay| stay.end.as_nanos() / 1_000_000).collect();
     assert_eq!(ends, [2_800, 4_200, 7_700, 10_700, 13_500, 15_500, 19_000]);
 }
 

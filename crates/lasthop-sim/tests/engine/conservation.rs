@@ -4,7 +4,7 @@
 use crate::random::{self, Streams};
 use crate::support::observe;
 use lasthop_core::{Direction, DropCause, Duration, Protocol, Seed, TransportEvent};
-use lasthop_link::{Discard, PathConfig};
+use lasthop_link::{Discard, LinkConfig, PathConfig};
 use lasthop_scenario::{Scenario, Topology};
 use lasthop_sim::{HostMemory, run};
 use lasthop_trace::{Analysis, Conservation, FlowRecord, Outcome, PageRecord, Records, RunRecord};
@@ -184,10 +184,16 @@ fn causes(
     prop_assert_eq!(red, streams.drops(DropCause::Red));
     prop_assert_eq!(aqm, streams.drops(DropCause::CoDel) + streams.drops(DropCause::Pie));
     let (lost, given_up) = (streams.drops(DropCause::LinkError), streams.drops(DropCause::ArqGivenUp));
-    prop_assert_eq!(error, lost + given_up);
-    let arq = scenario.errors.as_ref().map(|errors| errors.arq.is_some());
-    prop_assert!(lost == 0 || arq == Some(false));
-    prop_assert!(given_up == 0 || arq == Some(true));
+    let corrupt = streams.drops(DropCause::Corrupt);
+    prop_assert_eq!(error, lost + given_up + corrupt);
+    let links: Vec<_> = [&scenario.down, &scenario.up].into_iter().flatten().map(|path| &path.link).collect();
+    let any = |has: fn(&LinkConfig) -> bool| links.iter().any(|link| has(link));
+    let errors: Vec<_> =
+        links.iter().filter_map(|link| link.errors.as_ref()).chain(&scenario.errors).collect();
+    let loses = any(|link| link.loss.is_some() || link.gilbert_elliott.is_some());
+    prop_assert!(lost == 0 || loses || errors.iter().any(|errors| errors.arq.is_none()));
+    prop_assert!(given_up == 0 || errors.iter().any(|errors| errors.arq.is_some()));
+    prop_assert!(corrupt == 0 || any(|link| link.corrupt.is_some()));
     match scenario.topology() {
         Topology::LastHop { down, up, .. } => {
             prop_assert!(red == 0 || down.queue.red.is_some());

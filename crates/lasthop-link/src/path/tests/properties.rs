@@ -48,6 +48,12 @@ prop_compose! {
                 overhead: Distribution::Static(Duration::from_micros(100)),
                 send_buffer: Bytes(send_buffer),
                 release,
+                loss: None,
+                gilbert_elliott: None,
+                errors: None,
+                jitter: None,
+                reorder: false,
+                corrupt: None,
             },
         }
     }

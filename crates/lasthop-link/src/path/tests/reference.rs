@@ -183,7 +183,7 @@ proptest! {
         let mut reference = Reference {
             config: &config,
             errors: &errors,
-            timeline: StateTimeline::new(&errors, SEED),
+            timeline: StateTimeline::new(&errors, None, SEED),
             lives: Vec::new(),
             overflows: Vec::new(),
         };

@@ -4,8 +4,8 @@ use std::num::NonZeroU16;
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate};
 use lasthop_link::{
-    ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, HtbConfig,
-    LinkChange, LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
+    ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, GilbertElliott,
+    HtbConfig, LinkChange, LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
 };
 use lasthop_scenario::{LanConfig, Roles, RouterConfig, Scenario};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
@@ -13,7 +13,7 @@ use lasthop_traffic::{BulkConfig, ConstantUdpConfig, FlowConfig, HttpConfig, Htt
 use proptest::prelude::*;
 use proptest::{bool, collection, option};
 
-use crate::support::linux24;
+use crate::support::{self, linux24};
 
 /// Any scenario; with time enough for every retry.
 pub fn scenarios() -> impl Strategy<Value = Scenario> {
@@ -74,8 +74,12 @@ struct Between {
 }
 
 fn last_hop(mtu: u64) -> impl Strategy<Value = Between> {
-    (path(mtu), path(mtu), option::of(errors())).prop_map(|(down, mut up, errors)| {
+    let errors = (option::of(errors()), bool::weighted(0.3));
+    (path(mtu), path(mtu), errors).prop_map(|(mut down, mut up, (mut errors, of_one))| {
         up.queue.red = None;
+        if of_one {
+            down.link.errors = errors.take();
+        }
         let rate = Rate::from_bits_per_second(100_000_000);
         let lan = Some(LanConfig { rate, delay: Duration::from_micros(150) });
         Between { lan, down: Some(down), up: Some(up), errors, atm: None }
@@ -150,8 +154,8 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
         rate: rate.map(Rate::from_bits_per_second),
         delay: Some(delay),
     };
-    let link = (rate, millis(600), changes, overhead, send_buffer, release).prop_map(
-        move |(rate, delay, changes, overhead, send_buffer, release)| LinkConfig {
+    let link = (rate, millis(600), changes, overhead, send_buffer, release, impairments()).prop_map(
+        move |(rate, delay, changes, overhead, send_buffer, release, impairments)| LinkConfig {
             trace: None,
             rate,
             delay,
@@ -159,10 +163,35 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
             overhead,
             send_buffer: Bytes(send_buffer),
             release,
+            reorder: release == BufferRelease::Serialised && impairments.reorder,
+            ..impairments
         },
     );
     (discipline(), queue, option::weighted(0.3, htb()), link)
         .prop_map(|(queue, limit, htb, link)| PathConfig { queue: QueueConfig { limit, ..queue }, htb, link })
+}
+
+/// What may befall packets on a link that is still to be stated.
+fn impairments() -> impl Strategy<Value = LinkConfig> {
+    let chance = || (0.0..0.2).prop_map(|value| Probability::new(value).unwrap());
+    let loss = prop_oneof![
+        8 => Just((None, None)),
+        1 => chance().prop_map(|loss| (Some(loss), None)),
+        1 => (chance(), chance(), chance())
+            .prop_map(|(p, r, loss_good)| (None, Some(GilbertElliott { p, r, loss_bad: Probability::ONE, loss_good }))),
+    ];
+    let jitter =
+        option::weighted(0.2, millis(50).prop_map(|max| Distribution::Uniform { min: Duration::ZERO, max }));
+    (loss, jitter, any::<bool>(), option::weighted(0.1, chance())).prop_map(
+        |((loss, gilbert_elliott), jitter, reorder, corrupt)| LinkConfig {
+            loss,
+            gilbert_elliott,
+            reorder: reorder && jitter.is_some(),
+            jitter,
+            corrupt,
+            ..support::path(8_000, Duration::ZERO, QueueSize::Packets(1), 1_500).link
+        },
+    )
 }
 
 /// A queue whose limit is still to be stated.

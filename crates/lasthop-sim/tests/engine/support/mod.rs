@@ -73,6 +73,12 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
             overhead: Distribution::Static(Duration::ZERO),
             send_buffer: Bytes(send_buffer),
             release: BufferRelease::Serialised,
+            loss: None,
+            gilbert_elliott: None,
+            errors: None,
+            jitter: None,
+            reorder: false,
+            corrupt: None,
         },
     }
 }

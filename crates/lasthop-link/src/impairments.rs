@@ -1,0 +1,83 @@
+//! What befalls packets one by one once they are sent: loss, jitter, corruption. Each has a random stream of its own for
+//! each direction, and draws for every packet, so that switching one on changes nothing of another.
+
+use lasthop_core::dist::Sampler;
+use lasthop_core::{Direction, Duration, Probability, RandomStream, Seed};
+
+use crate::config::{GilbertElliott, LinkConfig};
+use crate::errors::LinkState;
+
+#[cfg(test)]
+mod tests;
+
+/// The impairments of one direction.
+#[derive(Clone, Debug)]
+pub(crate) struct Impairments {
+    loss: Option<(Loss, RandomStream)>,
+    jitter: Option<(Sampler<Duration>, RandomStream)>,
+    corruption: Option<(Probability, RandomStream)>,
+}
+
+/// How packets are lost.
+#[derive(Clone, Debug)]
+enum Loss {
+    /// Each by itself.
+    Random(Probability),
+    /// By the state of a chain.
+    Bursts(GilbertElliott, LinkState),
+}
+
+/// What becomes of one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is lost on the way.
+    Lost,
+    /// It arrives so much later than the link's delay says.
+    Arrives { jitter: Duration, is_corrupt: bool },
+}
+
+impl Impairments {
+    /// Those of a link; none if nothing befalls its packets.
+    pub(crate) fn new(config: &LinkConfig, direction: Direction, seed: Seed) -> Option<Self> {
+        let stream = |what| seed.stream(&format!("link.{}.{what}", direction.name()));
+        let random = config.loss.map(Loss::Random);
+        let bursts = config.gilbert_elliott.clone().map(|chain| Loss::Bursts(chain, LinkState::Good));
+        let found = Self {
+            loss: random.or(bursts).map(|loss| (loss, stream("loss"))),
+            jitter: config.jitter.as_ref().map(|jitter| (jitter.sampler(), stream("jitter"))),
+            corruption: config.corrupt.map(|probability| (probability, stream("corruption"))),
+        };
+        (found.loss.is_some() || found.jitter.is_some() || found.corruption.is_some()).then_some(found)
+    }
+
+    /// Draws what becomes of the next packet.
+    pub(crate) fn draw(&mut self) -> Fate {
+        let is_lost = self.loss.as_mut().is_some_and(|(loss, stream)| loss.draw(stream));
+        let jitter = self.jitter.as_mut().map_or(Duration::ZERO, |(lengths, stream)| lengths.sample(stream));
+        let is_corrupt = self.corruption.as_mut().is_some_and(|(chance, stream)| hits(*chance, stream));
+        if is_lost { Fate::Lost } else { Fate::Arrives { jitter, is_corrupt } }
+    }
+}
+
+impl Loss {
+    fn draw(&mut self, stream: &mut RandomStream) -> bool {
+        match self {
+            Self::Random(probability) => hits(*probability, stream),
+            Self::Bursts(chain, state) => {
+                let (leaves, loss, other) = match state {
+                    LinkState::Good => (chain.p, chain.loss_good, LinkState::Bad),
+                    LinkState::Bad => (chain.r, chain.loss_bad, LinkState::Good),
+                };
+                let is_lost = hits(loss, stream);
+                if hits(leaves, stream) {
+                    *state = other;
+                }
+                is_lost
+            }
+        }
+    }
+}
+
+fn hits(probability: Probability, stream: &mut RandomStream) -> bool {
+    stream.unit() < probability.get()
+}

@@ -1,0 +1,93 @@
+"""What befalls packets on a link: loss, bursts, corruption, jitter and reordering."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lasthop import _core
+from lasthop.engines.kernel.engine import KernelEngine
+from lasthop.engines.kernel.store import Kernel
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "lossy.toml"
+
+RENO = """
+time_limit = "300 s"
+
+[down.link]
+rate = "100 Mbit/s"
+delay = "50 ms"
+loss = {loss}
+
+[up.link]
+delay = "50 ms"
+
+[tcp]
+profile = "ns-1998"
+recovery = "sack-pipe"
+silly_window_avoidance = true
+sack = true
+receive_window_initial = 100000
+receive_window_max = 100000
+
+[[flow]]
+kind = "bulk-tcp"
+bytes = "10 GB"
+"""
+
+
+def equation(loss: float, rtt_s: float, segment: int) -> float:
+    """The throughput of RFC 5348, section 3.1, in bytes per second: every segment acknowledged, t_RTO = 4 R."""
+    recoveries = rtt_s * math.sqrt(2 * loss / 3)
+    timeouts = 4 * rtt_s * 3 * math.sqrt(3 * loss / 8) * loss * (1 + 32 * loss**2)
+    return segment / (recoveries + timeouts)
+
+
+@pytest.mark.parametrize("loss", [0.001, 0.003, 0.01])
+def test_reno_follows_the_equation_of_rfc_5348_under_random_loss(tmp_path: Path, loss: float) -> None:
+    file = tmp_path / "reno.toml"
+    file.write_text(RENO.format(loss=loss), encoding="utf-8")
+    (cell,) = _core.load(str(file)).cells
+    found = cell.run(1, 1, 5).flows["throughput_Bps"]
+    assert sum(found) / 5 == pytest.approx(equation(loss, 0.1, 1460), rel=0.1)
+
+
+def cells() -> dict[str, _core.Cell]:
+    return {cell.levels["link"]: cell for cell in _core.load(str(EXAMPLE)).cells}
+
+
+COLUMNS = ("outcome", "sent_packets", "data_drops_error", "elapsed_s")
+
+
+def test_each_link_of_the_example_does_what_it_says() -> None:
+    flows = {level: pl.DataFrame(cell.run(1, 1, 10).flows).select(COLUMNS) for level, cell in cells().items()}
+    assert all(set(rows["outcome"]) == {"closed"} for rows in flows.values())
+    share = {level: rows["data_drops_error"].sum() / rows["sent_packets"].sum() for level, rows in flows.items()}
+    assert share["clean"] == share["jitter"] == share["reordering"] == 0
+    for level, margin in (("random", 0.003), ("corrupt", 0.003), ("bursts", 0.006)):
+        assert share[level] == pytest.approx(0.01, abs=margin), level
+    time = {level: rows["elapsed_s"].median() for level, rows in flows.items()}
+    assert time["random"] > 2 * time["clean"]
+    # Fewer bursts than single losses, so fewer times the window is halved.
+    assert time["clean"] < time["bursts"] < time["random"]
+    assert time["reordering"] < 1.1 * time["jitter"]
+
+
+def test_a_corrupt_packet_is_told_from_a_lost_one() -> None:
+    events = cells()["corrupt"].trace(1, 1, 1).packets["event"]
+    assert "dropped-corrupt" in events
+    assert "dropped-error" not in events
+
+
+@pytest.mark.parametrize("level", ["random", "bursts", "corrupt", "jitter", "reordering"])
+def test_real_tcp_meets_the_same_links(kernel: Kernel, level: str) -> None:
+    cell = cells()[level]
+    guest, model = KernelEngine(kernel).run_cell(cell, 1, 1, 1).flows, cell.run(1, 1, 1).flows
+    assert guest["outcome"] == ["closed"]
+    # The same packets are hit, as long as both have sent the same number.
+    if level in ("random", "bursts", "corrupt"):
+        assert guest["data_drops_error"][0] == pytest.approx(model["data_drops_error"][0], rel=0.25)
+    assert guest["elapsed_s"][0] == pytest.approx(model["elapsed_s"][0], rel=0.1)
