@@ -23,7 +23,7 @@ BATCH = "_batch"
 CELL = "_cell"
 _OPTIONAL = ("pages", "shorts")
 """Left out if no run has a row."""
-_PART_ROWS = 4096
+_PART_ROWS = 8192
 """About so many rows of flows and runs make a part."""
 _KEYS = [BATCH, PIECE, "replication"]
 
