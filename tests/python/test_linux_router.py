@@ -228,3 +228,22 @@ def test_linux_and_the_model_hold_the_same_delay_with_as_many_drops_by_chance(
     assert linux["data_drops_aqm"][0] == pytest.approx(model["data_drops_aqm"][0], abs=4 * chance)
     assert linux["data_drops_aqm"][0] == pytest.approx(sent / 3, rel=0.2)
     assert linux["queue_delay_median_s"][0] == pytest.approx(model["queue_delay_median_s"][0], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("queue", "parts", "place"),
+    [
+        ('discipline = "codel", limit = "9 packets"', LOSSES, r"queue\.discipline.*has no netem"),
+        ('discipline = "fq_codel", limit = "9 packets", quantum = "100 B"', "", r"queue\.quantum.*\"256 B\""),
+        ('discipline = "sfq", limit = "9 packets", flows = 100', "", r"queue\.flows.*write 128"),
+        ('discipline = "pie", limit = "9 kB"', "", r"queue\.limit.*Linux counts packets"),
+    ],
+)
+def test_what_a_discipline_of_linux_cannot_be_is_refused_with_the_reason(
+    tmp_path: Path, queue: str, parts: str, place: str
+) -> None:
+    file = scenario(tmp_path, parts, DOWNLOAD)
+    text = file.read_text(encoding="utf-8").replace('down.queue.limit = "40 packets"', f"down.queue = {{ {queue} }}")
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(_core.ScenarioError, match=place):
+        _core.load(str(file))

@@ -23,6 +23,8 @@ const TCA_NETEM_PRNG_SEED: u16 = 14;
 const HTB_VERSION: u32 = 3;
 /// With this link layer HTB computes times itself, without a table of rates (`htb_change_class`).
 const TC_LINKLAYER_ETHERNET: u8 = 1;
+/// A tick of the guest. A timer that is set for so many ticks comes one later (`calc_index` of `kernel/time/timer.c`).
+const TICK: Duration = Duration::from_millis(4);
 /// Nanoseconds of a tick of `PSCHED_TICKS2NS`, as a shift.
 const PSCHED_SHIFT: u32 = 6;
 
@@ -99,6 +101,7 @@ fn netem(queues: &LinuxQueues, loss: Option<Probability>, seed: u64) -> Vec<u8> 
 fn active(discipline: LinuxDiscipline, limit: u32) -> (&'static str, Vec<u8>) {
     let micros = |duration: Duration| (duration.as_nanos() / 1_000) as u32;
     let quantum = |flows: LinuxFlows| flows.quantum.0 as u32;
+    let period = |tupdate: Duration| micros(tupdate.saturating_sub(TICK)).max(1);
     match discipline {
         LinuxDiscipline::Netem => unreachable!("it has a layout of its own"),
         LinuxDiscipline::Codel(LinuxCoDel { target, interval, ecn }) => {
@@ -109,10 +112,10 @@ fn active(discipline: LinuxDiscipline, limit: u32) -> (&'static str, Vec<u8>) {
             ("fq_codel", numbers(&[&codel[..], &[(5, flows.flows), (6, quantum(flows))]].concat()))
         }
         LinuxDiscipline::Pie(LinuxPie { target, tupdate, ecn }) => {
-            ("pie", numbers(&[(1, micros(target)), (2, limit), (3, micros(tupdate)), (6, ecn.into())]))
+            ("pie", numbers(&[(1, micros(target)), (2, limit), (3, period(tupdate)), (6, ecn.into())]))
         }
         LinuxDiscipline::FqPie(LinuxPie { target, tupdate, ecn }, flows) => {
-            let pie = [(1, limit), (2, flows.flows), (3, micros(target)), (4, micros(tupdate))];
+            let pie = [(1, limit), (2, flows.flows), (3, micros(target)), (4, period(tupdate))];
             ("fq_pie", numbers(&[&pie[..], &[(7, quantum(flows)), (10, ecn.into())]].concat()))
         }
         LinuxDiscipline::Sfq(flows) => {
