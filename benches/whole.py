@@ -31,10 +31,10 @@ SCENARIOS = {
     "fat": ["fat.toml", "--only", "length=short"],
     "fat-long": ["fat.toml", "--only", "length=long"],
     "crowd": ["crowd.toml", "--only", "length=whole"],
-    "many-100": ["many.toml", "--only", "flows=hundred"],
-    "many-1000": ["many.toml", "--only", "flows=thousand"],
-    "many-10000": ["many.toml", "--only", "flows=ten-thousand"],
-    "many-100000": ["many.toml", "--only", "flows=hundred-thousand"],
+    "many-100": ["many.toml", "--only", "concurrent=hundred"],
+    "many-1000": ["many.toml", "--only", "concurrent=thousand"],
+    "many-10000": ["many.toml", "--only", "concurrent=ten-thousand"],
+    "many-100000": ["many.toml", "--only", "concurrent=hundred-thousand"],
     "long": ["long.toml"],
 }
 STUDIES = ("kulve2003", "iip2004", "saarto2003", "atmf1998", "balekaki2012")
