@@ -15,6 +15,10 @@ from lasthop import _core
 from lasthop.commands.output import guarded_output
 from lasthop.errors import InputError, InterruptedCampaignError, OutputError
 
+# polars has its allocator keep what is freed, in arenas for each core: the longer a campaign, the more memory. It reads
+# this when it is loaded.
+os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:50,muzzy_decay_ms:0")
+
 EXIT_OK = 0
 EXIT_OUTPUT = 1
 EXIT_INPUT = 2

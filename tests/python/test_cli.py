@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import fake_core
+from conftest import EXAMPLE
 from lasthop.results import folder
 from lasthop.studies import catalogue
 
@@ -72,6 +73,17 @@ def test_a_folder_that_cannot_be_written_is_a_request_error(
     assert "Cannot write results" in capsys.readouterr().err
     assert lasthop_main("run", scenario_file, "--out", tmp_path / "file") == 2
     assert "is a file, not a folder" in capsys.readouterr().err
+
+
+def test_a_factor_may_be_called_like_a_measured_column(tmp_path: Path, lasthop_main: Main) -> None:
+    text = (EXAMPLE.parent / "short-flows.toml").read_text(encoding="utf-8")
+    file = tmp_path / "named.toml"
+    file.write_text(text.replace("[factor.load.", "[factor.flows.").replace('"10 min"', '"5 s"'), encoding="utf-8")
+    assert lasthop_main("run", file, "--replications", 2, "--out", "out", "--quiet") == 0
+    shorts = pl.read_parquet("out/shorts.parquet")
+    assert set(shorts["factor_flows"]) == {"half", "busy"}
+    assert shorts["flows"].dtype == pl.Int64
+    assert lasthop_main("summary", "out", "--by", "flows") == 0
 
 
 def test_run_leaves_all_files_and_says_where(

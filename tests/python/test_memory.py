@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -113,7 +114,10 @@ print(json.dumps({"code": code, "kB": int(status["VmHWM"].split()[0])}), file=sy
 def _peak_mb(*arguments: object) -> float:
     """Return the memory that a command takes at most; getrusage would count this process, which started it, too."""
     words = json.dumps([str(argument) for argument in arguments])
-    done = subprocess.run([sys.executable, "-c", _CHILD, words], capture_output=True, text=True, check=True)
+    # polars has left its own setting of the allocator in this process's environment.
+    environment = {name: value for name, value in os.environ.items() if name != "_RJEM_MALLOC_CONF"}
+    command = [sys.executable, "-c", _CHILD, words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     told = json.loads(done.stderr.splitlines()[-1])
     assert told["code"] == 0, done.stderr
     return float(told["kB"]) / 1000

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import polars as pl
 
+from lasthop import _core
 from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, read_manifest, scan_rows
 from lasthop.results.manifest import looks_of
 from lasthop.results.shorts import with_rates
 from lasthop.results.space import read_space
 
-_OWN_COLUMNS = frozenset({"set", "replication", "flow", "application", "page", "role", "protocol", "outcome"})
+_MEASURED = {column for columns in _core.MEANINGS.values() for column, *_ in columns}
+_OWN_COLUMNS = frozenset({"set", "replication", "role"} | _MEASURED)
 
 
 def factor_column(factor: str) -> str:
