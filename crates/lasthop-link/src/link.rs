@@ -240,7 +240,9 @@ impl LinkDirection {
         self.finish_serialising(now, arena, observer);
         self.retry(now, arena, observer);
         self.release_in_order(now, arena, observer);
-        self.release_overtaking(now, arena, observer);
+        if self.overtaking.is_some() {
+            self.release_overtaking(now, arena, observer);
+        }
         self.wakeup = self.earliest();
     }
 
@@ -363,6 +365,7 @@ impl LinkDirection {
     }
 
     /// A packet has passed the states of the link, and meets what befalls each packet by itself.
+    #[inline]
     fn travel<O: Observer>(&mut self, now: Instant, number: u64, arena: &mut PacketArena, observer: &mut O) {
         let fate = self.impairments.as_mut().map(|impairments| impairments.draw());
         let (jitter, is_corrupt) = match fate {
@@ -425,6 +428,7 @@ impl LinkDirection {
     }
 
     /// A packet has reached the far side, whose host discards a corrupt one.
+    #[inline]
     fn arrive<O: Observer>(
         &mut self,
         now: Instant,
