@@ -53,6 +53,16 @@ impl Wait {
     /// Only an arrival helps.
     pub(crate) const ARRIVAL: Self = Self::Until(Instant::MAX);
 
+    /// Says what a discipline waits for if the packet that goes next, if there is one, needs more room than the link has.
+    #[inline]
+    pub(crate) fn unless_fits(needed: Option<u32>, room: u64) -> Result<(), Self> {
+        match needed {
+            None => Err(Self::ARRIVAL),
+            Some(bytes) if u64::from(bytes) > room => Err(Self::Room(bytes)),
+            Some(_) => Ok(()),
+        }
+    }
+
     /// True if a packet may go at `now` if the link has `room` bytes for it.
     pub(crate) fn is_over(self, now: Instant, room: u64) -> bool {
         match self {

@@ -110,10 +110,7 @@ impl Discipline for FqCoDel {
         room: u64,
         packets: &mut Packets<'_, O>,
     ) -> Result<Dequeued, Wait> {
-        let needed = self.room_needed().ok_or(Wait::ARRIVAL)?;
-        if u64::from(needed) > room {
-            return Err(Wait::Room(needed));
-        }
+        Wait::unless_fits(self.room_needed(), room)?;
         let Self { parameters, flows, rounds, total, .. } = self;
         loop {
             let turn = rounds.turn().ok_or(Wait::ARRIVAL)?;

@@ -99,10 +99,7 @@ impl Discipline for FqPie {
         room: u64,
         _packets: &mut Packets<'_, O>,
     ) -> Result<Dequeued, Wait> {
-        let needed = self.room_needed().ok_or(Wait::ARRIVAL)?;
-        if u64::from(needed) > room {
-            return Err(Wait::Room(needed));
-        }
+        Wait::unless_fits(self.room_needed(), room)?;
         loop {
             let turn = self.rounds.turn().ok_or(Wait::ARRIVAL)?;
             let Flow { fifo, pie } = &mut self.flows[turn];

@@ -261,10 +261,7 @@ impl Discipline for Pie {
         room: u64,
         _packets: &mut Packets<'_, O>,
     ) -> Result<Dequeued, Wait> {
-        let bytes = self.room_needed().ok_or(Wait::ARRIVAL)?;
-        if u64::from(bytes) > room {
-            return Err(Wait::Room(bytes));
-        }
+        Wait::unless_fits(self.room_needed(), room)?;
         self.control.advance(&self.parameters, now, self.queue.depth().bytes);
         let Waiting { id, ip_bytes, since } = self.queue.pop().ok_or(Wait::ARRIVAL)?;
         let depth = self.queue.depth();

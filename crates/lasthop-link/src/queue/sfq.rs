@@ -134,10 +134,7 @@ impl Discipline for Sfq {
         room: u64,
         _packets: &mut Packets<'_, O>,
     ) -> Result<Dequeued, Wait> {
-        let needed = self.room_needed().ok_or(Wait::ARRIVAL)?;
-        if u64::from(needed) > room {
-            return Err(Wait::Room(needed));
-        }
+        Wait::unless_fits(self.room_needed(), room)?;
         loop {
             let next = *self.active.front().ok_or(Wait::ARRIVAL)?;
             let flow = &mut self.flows[next];
