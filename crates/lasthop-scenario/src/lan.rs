@@ -1,5 +1,7 @@
 //! Streams of datagrams that a host offers its network: more than it can carry would wait there without end.
 
+use std::borrow::Cow;
+
 use lasthop_core::packet::Datagram;
 use lasthop_core::{Distribution, Duration, Faults, Rate};
 use lasthop_traffic::{ConstantUdpConfig, FlowConfig};
@@ -21,7 +23,7 @@ pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
         });
         let at_once: Vec<_> = at_once.collect();
         let load: f64 = at_once.iter().map(|stream| stream.load(rate)).sum();
-        let place = format!("flow[{}].rate", stream.index);
+        let place = format!("flow[{}].{}", stream.index, stream.key);
         faults.require(load <= 1.0, &place, || {
             let others =
                 if at_once.len() > 1 { " with the streams that may send at the same time" } else { "" };
@@ -40,7 +42,9 @@ pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
 
 struct Stream<'a> {
     index: usize,
-    config: &'a ConstantUdpConfig,
+    /// The key that sets its rate.
+    key: &'static str,
+    config: Cow<'a, ConstantUdpConfig>,
     /// When it may send at the earliest and at the latest.
     first: Duration,
     last: Duration,
@@ -48,7 +52,11 @@ struct Stream<'a> {
 
 impl<'a> Stream<'a> {
     fn of(index: usize, flow: &'a FlowConfig) -> Option<Self> {
-        let FlowConfig::ConstantUdp(config) = flow else { return None };
+        let (key, config) = match flow {
+            FlowConfig::ConstantUdp(config) => ("rate", Cow::Borrowed(config)),
+            FlowConfig::Voip(config) => ("codec", Cow::Owned(config.stream())),
+            _ => return None,
+        };
         let none = Duration::from_nanos(0);
         let (first, latest) = match &config.start {
             Distribution::Static(start) => (*start, *start),
@@ -62,7 +70,7 @@ impl<'a> Stream<'a> {
             }
         };
         let last = Duration::from_nanos(latest.as_nanos().saturating_add(config.duration.as_nanos()));
-        Some(Self { index, config, first, last })
+        Some(Self { index, key, config, first, last })
     }
 
     /// The part of a network of this rate that it fills while it sends.

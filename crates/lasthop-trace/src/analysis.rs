@@ -2,11 +2,13 @@
 
 mod bottleneck;
 mod copies;
+mod e_model;
 mod fairness;
 mod page;
 mod short;
 mod tcp;
 mod udp;
+mod voice;
 
 #[cfg(test)]
 mod tests;
@@ -19,11 +21,13 @@ use lasthop_core::{
     Body, Direction, DropCause, DropCount, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet,
     PacketEvent, Protocol, TransportEvent,
 };
+use lasthop_traffic::Voice;
 use page::Page;
 use short::Group;
 use std::collections::VecDeque;
 use tcp::TcpFlow;
 use udp::UdpFlow;
+use voice::Call;
 
 /// What is known of the bottleneck before the run.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,12 +52,14 @@ impl RunInfo {
 }
 
 /// What is known of an entry of the scenario before the run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ApplicationInfo {
     /// Its name.
     pub name: String,
     /// Objects of a page load; `None` for other applications.
     pub objects: Option<u32>,
+    /// How the frames of a call become speech; `None` for other applications.
+    pub voice: Option<Voice>,
 }
 
 /// The records of one run.
@@ -213,7 +219,7 @@ impl Analysis {
 
 impl Observer for Analysis {
     fn announce(&mut self, info: &FlowInfo) {
-        let application = self.applications[info.application as usize].name.clone();
+        let application = &self.applications[info.application as usize];
         self.bottleneck.announce(Direction::from(info.sender));
         if let Some(name) = &info.group {
             group(&mut self.groups, name);
@@ -296,17 +302,17 @@ impl Observer for Analysis {
 }
 
 impl Flow {
-    fn new(info: &FlowInfo, application: String) -> Self {
+    fn new(info: &FlowInfo, application: &ApplicationInfo) -> Self {
         let record = FlowRecord {
             flow: info.name.clone(),
-            application,
+            application: application.name.clone(),
             protocol: info.protocol,
             tail_loss_probes: Some(0),
             ..FlowRecord::default()
         };
         let transport = match info.protocol {
             Protocol::Tcp => Transport::Tcp(TcpFlow::default()),
-            Protocol::Udp => Transport::Udp(UdpFlow::default()),
+            Protocol::Udp => Transport::Udp(UdpFlow::of(application.voice.map(Call::new))),
         };
         Self {
             info: info.clone(),

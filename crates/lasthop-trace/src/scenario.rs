@@ -60,5 +60,6 @@ impl Overview {
 }
 
 fn application_info(flow: &FlowConfig) -> ApplicationInfo {
-    ApplicationInfo { name: flow.traffic().name().to_owned(), objects: flow.traffic().objects() }
+    let traffic = flow.traffic();
+    ApplicationInfo { name: traffic.name().to_owned(), objects: traffic.objects(), voice: traffic.voice() }
 }

@@ -1,4 +1,4 @@
-//! Applications: bulk TCP, constant-bit-rate UDP, web page loads, web clients by the hundred, short flows.
+//! Applications: bulk TCP, constant-bit-rate UDP, web page loads, web clients by the hundred, short flows, phone calls.
 //!
 //! A kind of traffic has a file of its own with its configuration ([`Traffic`]) and the application at work
 //! ([`Application`]), and a line in `kinds!` below.
@@ -10,6 +10,7 @@ mod http_config;
 mod short;
 mod traffic;
 mod udp;
+mod voip;
 mod web;
 
 pub use application::{Action, Application, Content};
@@ -17,8 +18,9 @@ pub use bulk::{Bulk, BulkConfig};
 pub use http::{HttpPageConfig, PageLoad};
 pub use http_config::{HttpConfig, HttpProtocol, HttpServer};
 pub use short::{Arrivals, ShortFlows, ShortFlowsConfig};
-pub use traffic::{ShortHosts, Surroundings, Traffic};
+pub use traffic::{ShortHosts, Surroundings, Traffic, Voice};
 pub use udp::{ConstantUdp, ConstantUdpConfig};
+pub use voip::{Codec, VoipConfig};
 pub use web::{CutPoisson, WebClass, WebClients, WebClientsConfig};
 
 use std::num::NonZeroU16;
@@ -115,6 +117,8 @@ kinds! {
     WebClients(WebClientsConfig) => WebClients;
     /// Short transfers to the mobile host, each over a connection of its own, for as long as the run lasts.
     ShortFlows(ShortFlowsConfig) => ShortFlows;
+    /// A phone call over IP, whose quality is told.
+    Voip(VoipConfig) => ConstantUdp;
 }
 
 /// When a flow starts that does not state it.

@@ -32,6 +32,19 @@ impl ShortHosts {
     }
 }
 
+/// What decides how a call sounds, beside what the network does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Voice {
+    /// What passes from speech to the frame that has it, and in the codec.
+    pub codec_delay: Duration,
+    /// How long the first frame that arrives waits before it is played.
+    pub jitter_buffer: Duration,
+    /// Ie of ITU-T G.107.
+    pub impairment: f64,
+    /// Bpl of ITU-T G.107.
+    pub loss_robustness: f64,
+}
+
 /// What an application may know of the scenario around it.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
@@ -108,6 +121,11 @@ pub trait Traffic {
     /// What the flows are like that it opens while it runs.
     fn later_flows(&self) -> &[ShortHosts] {
         &[]
+    }
+
+    /// How its frames become speech, of a call.
+    fn voice(&self) -> Option<Voice> {
+        None
     }
 
     /// Objects of a page load.

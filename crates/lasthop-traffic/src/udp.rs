@@ -47,8 +47,13 @@ impl ConstantUdpConfig {
         datagrams.saturating_mul(self.payload.0)
     }
 
-    /// Finds a rate at which datagrams take no time, or too many are sent.
-    fn check_rate(&self, faults: &mut Faults) {
+    /// Whether its datagrams fit packets of so many bytes.
+    pub(crate) fn fits(&self, mtu: Bytes) -> bool {
+        (1..=mtu.0 - u64::from(Datagram::HEADER_BYTES)).contains(&self.payload.0)
+    }
+
+    /// Finds a duration in which nothing or too much is sent, and a rate at which datagrams take no time.
+    pub(crate) fn check_amount(&self, faults: &mut Faults) {
         let Self { rate, payload, duration, .. } = self;
         let takes_time = !self.interval().is_zero();
         faults.require(takes_time, "rate", || {
@@ -60,6 +65,7 @@ impl ConstantUdpConfig {
         faults.require(!takes_time || self.total_bytes() <= TRANSFER_MAX.0, "duration", || {
             format!("\"{duration}\" at \"{rate}\" makes more than \"{TRANSFER_MAX}\"; shorten it, or lower the rate")
         });
+        faults.not_zero(duration, "duration", "60 s");
     }
 }
 
@@ -75,7 +81,7 @@ impl Traffic for ConstantUdpConfig {
     fn check(&self, mtu: Bytes, faults: &mut Faults) {
         let room = mtu.0 - u64::from(Datagram::HEADER_BYTES);
         let payload = self.payload.0;
-        let fits = (1..=room).contains(&payload);
+        let fits = self.fits(mtu);
         faults.require(fits, "payload", || {
             format!(
                 "a datagram of {payload} bytes of payload does not fit mtu = \"{mtu}\"; \
@@ -83,9 +89,8 @@ impl Traffic for ConstantUdpConfig {
             )
         });
         if fits {
-            self.check_rate(faults);
+            self.check_amount(faults);
         }
-        faults.not_zero(&self.duration, "duration", "60 s");
     }
 
     fn latest_begin(&self) -> Duration {

@@ -36,6 +36,8 @@ _FLOWS = [
     "timeouts",
     "queue_delay_p95_s",
 ]
+_OF_KINDS = ["mos"]
+"""What counts most of some kinds of traffic; shown where a flow has it."""
 _RUNS = ["duration_s", "efficiency", "fairness_jain", "utilisation", "queue_mean_packets"]
 _SUMMED = [_LOST, "retransmitted_packets", "timeouts"]
 """Counts of a page load's connections that are added up."""
@@ -96,6 +98,8 @@ def sections(tables: Tables, metrics: Sequence[str] = ()) -> list[Section]:
     for kind in shown:
         columns = kind.rows.collect_schema()
         own = [metric for metric in kind.headline if metric in columns]
+        if kind.title == "Flows":
+            own += _present(kind.rows, [metric for metric in _OF_KINDS if metric in columns])
         found.append(_section(kind, names, own))
     return [replace(section, looks=tables.looks) for section in found]
 
@@ -177,6 +181,12 @@ def _check(metrics: Sequence[str], tables: Tables) -> None:
             )
 
 
+def _present(rows: pl.LazyFrame, metrics: Sequence[str]) -> list[str]:
+    """Return the metrics of which some row has a value."""
+    counts = rows.select(pl.col(metrics).count()).collect()
+    return [metric for metric in metrics if counts[metric][0]]
+
+
 def _section(
     kind: _Kind, names: Mapping[str, str], metrics: Sequence[str], compared: Sequence[str] | None = None
 ) -> Section:
@@ -194,10 +204,17 @@ def _section(
 
 
 def _of_flows(rows: pl.DataFrame) -> list[Compared]:
-    """Compare transfers by their time, or by throughput where the time limit ends some; streams by loss and delay."""
+    """Compare transfers by their time, or by throughput where the time limit ends some; streams by loss and delay.
+
+    What counts most of a kind of traffic stands in place of these.
+    """
+    found = []
+    for metric in (metric for metric in _OF_KINDS if metric in rows.columns):
+        found.append(Compared(metric, rows.filter(pl.col(metric).is_not_null())))
+        rows = rows.filter(pl.col(metric).is_null())
     is_transfer = rows["protocol"].is_in(TRANSFER_PROTOCOLS)
     transfers, streams = (rows if held.all() else rows.filter(held) for held in (is_transfer, ~is_transfer))
     whole = transfers["elapsed_s"].null_count() == 0 and bool((transfers["outcome"] == COMPLETED).all())
-    found = [Compared("elapsed_s" if whole else "throughput_Bps", transfers)]
+    found += [Compared("elapsed_s" if whole else "throughput_Bps", transfers)]
     found += [Compared(metric, streams) for metric in ("lost_per_packet", "queue_delay_p95_s")]
     return [one for one in found if not one.rows.is_empty()]

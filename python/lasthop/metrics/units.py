@@ -19,7 +19,9 @@ from dataclasses import dataclass
 
 from lasthop.metrics.dictionary import find
 
-_SHARES = frozenset({"lost_per_packet", "retransmitted_per_packet", "utilisation", "background_share"})
+_SHARES = frozenset(
+    {"lost_per_packet", "retransmitted_per_packet", "utilisation", "background_share", "voice_loss", "voice_late"}
+)
 """Ratios that people read in per cent."""
 
 _TIMES = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "µs", 1e6))

@@ -50,7 +50,8 @@ fn other(direction: Direction) -> Direction {
 impl Trace {
     fn of(flows: &[FlowInfo]) -> Self {
         let run = RunInfo { rates: vec![(Instant::ZERO, 8000.0)], segment_bytes: MSS, packet_bytes: 576 };
-        let applications = ["f", "g"].map(|name| ApplicationInfo { name: name.to_owned(), objects: None });
+        let applications =
+            ["f", "g"].map(|name| ApplicationInfo { name: name.to_owned(), ..Default::default() });
         let mut analysis = Analysis::new(applications.to_vec(), run);
         for flow in flows {
             analysis.announce(flow);

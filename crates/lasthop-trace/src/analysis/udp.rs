@@ -1,5 +1,6 @@
 //! A UDP flow: losses, spacing and jitter at the receiver.
 
+use super::voice::Call;
 use super::{closed_if, rate, take};
 use crate::records::FlowRecord;
 use crate::samples::Samples;
@@ -29,9 +30,15 @@ pub(super) struct UdpFlow {
     /// Sum and number of the spacings.
     spacing_sum: (Duration, u64),
     jitter: Samples,
+    /// What is heard of it, of a call.
+    call: Option<Call>,
 }
 
 impl UdpFlow {
+    pub(super) fn of(call: Option<Call>) -> Self {
+        Self { call, ..Self::default() }
+    }
+
     pub(super) fn packet(
         &mut self,
         now: Instant,
@@ -48,11 +55,17 @@ impl UdpFlow {
             }
             PacketEvent::Dropped(_) => {
                 self.settle(datagram.number);
+                if let Some(call) = &mut self.call {
+                    call.lost(datagram.number);
+                }
             }
             PacketEvent::Delivered => {
                 record.received_packets += 1;
                 self.received_bytes += u64::from(datagram.payload_bytes) + UDP_HEADER_BYTES;
                 if let Some(sent_at) = self.settle(datagram.number) {
+                    if let Some(call) = &mut self.call {
+                        call.arrived(datagram.number, now.saturating_since(sent_at));
+                    }
                     self.arrived(Arrival { number: datagram.number, sent_at, at: now });
                 }
             }
@@ -108,6 +121,9 @@ impl UdpFlow {
             millis(self.spacing);
         [record.jitter_p50_ms, record.jitter_p75_ms, record.jitter_p90_ms, record.jitter_max_ms] =
             millis(self.jitter);
+        if let Some(call) = self.call {
+            call.finish(record);
+        }
     }
 }
 

@@ -9,7 +9,9 @@ use lasthop_link::{
 };
 use lasthop_scenario::{LanConfig, Roles, RouterConfig, Scenario};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
-use lasthop_traffic::{BulkConfig, ConstantUdpConfig, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol};
+use lasthop_traffic::{
+    BulkConfig, Codec, ConstantUdpConfig, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol, VoipConfig,
+};
 use proptest::prelude::*;
 use proptest::{bool, collection, option};
 
@@ -117,6 +119,7 @@ fn rename(flow: &mut FlowConfig, index: usize) {
         FlowConfig::ConstantUdp(udp) => udp.name = format!("udp-{index}"),
         FlowConfig::HttpPage(page) => page.name = format!("page-{index}"),
         FlowConfig::ShortFlows(short) => short.name = format!("short-{index}"),
+        FlowConfig::Voip(call) => call.name = format!("call-{index}"),
         FlowConfig::WebClients(clients) => clients.name = format!("client-{index}"),
     }
 }
@@ -420,7 +423,22 @@ fn flow(mtu: u64) -> impl Strategy<Value = FlowConfig> {
             port: None,
         })
     });
-    prop_oneof![4 => bulk, 1 => udp, 2 => page(start())]
+    prop_oneof![4 => bulk, 1 => udp, 2 => page(start()), 1 => call(start())]
+}
+
+fn call(start: impl Strategy<Value = Distribution<Duration>>) -> impl Strategy<Value = FlowConfig> {
+    let codec = prop_oneof![Just(Codec::G711), Just(Codec::Opus)];
+    (start, codec, 1..=20_u64, millis(200)).prop_map(|(start, codec, seconds, jitter_buffer)| {
+        FlowConfig::Voip(VoipConfig {
+            name: String::new(),
+            codec,
+            duration: Duration::from_secs(seconds),
+            jitter_buffer,
+            start,
+            dscp: Dscp::default(),
+            port: None,
+        })
+    })
 }
 
 fn page(start: impl Strategy<Value = Distribution<Duration>>) -> impl Strategy<Value = FlowConfig> {

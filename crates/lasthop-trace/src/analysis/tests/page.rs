@@ -5,8 +5,11 @@ use crate::records::PageRecord;
 
 fn page() -> Trace {
     let run = RunInfo { rates: vec![(Instant::ZERO, 8000.0)], segment_bytes: MSS, packet_bytes: 576 };
-    let applications = [("page", Some(2)), ("bulk", None)]
-        .map(|(name, objects)| ApplicationInfo { name: name.to_owned(), objects });
+    let applications = [("page", Some(2)), ("bulk", None)].map(|(name, objects)| ApplicationInfo {
+        name: name.to_owned(),
+        objects,
+        voice: None,
+    });
     let mut analysis = Analysis::new(applications.to_vec(), run);
     for (name, application) in [("page/main", 0), ("page/inline-1", 0), ("bulk", 1)] {
         analysis.announce(&FlowInfo { application, ..info(name, Protocol::Tcp) });

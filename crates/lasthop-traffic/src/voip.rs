@@ -1,0 +1,165 @@
+//! A phone call over IP: one speech frame per RTP packet, without pauses.
+//!
+//! RTP is RFC 3550; only its header's length matters here. RTCP is not sent. The receiver plays what arrives out of a
+//! jitter buffer, which the analysis models with [`Voice`].
+
+use std::num::NonZeroU16;
+
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Instant, Protocol, Rate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{ConstantUdp, ConstantUdpConfig, Program, Surroundings, Traffic, Voice};
+
+#[cfg(test)]
+mod tests;
+
+/// Header of an RTP packet without contributing sources (RFC 3550, section 5.1).
+const RTP_HEADER_BYTES: u64 = 12;
+/// Both codecs send a frame so often.
+const FRAME: Duration = Duration::from_millis(20);
+
+/// A phone call over IP, one way. Its quality is that of ITU-T G.107's E-model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VoipConfig {
+    /// Name of the flow in the records.
+    pub name: String,
+    /// What encodes the speech.
+    #[serde(default)]
+    pub codec: Codec,
+    /// How long the call lasts.
+    #[serde(default = "default_duration")]
+    pub duration: Duration,
+    /// How much longer than the first frame's delay the receiver waits for a frame before it plays; what comes later is
+    /// lost for it.
+    #[serde(default = "default_jitter_buffer")]
+    pub jitter_buffer: Duration,
+    /// When the first frame leaves.
+    #[schemars(default = "crate::at_once")]
+    pub start: Distribution<Duration>,
+    /// Code point of the flow's packets; best effort if absent.
+    #[serde(default)]
+    pub dscp: Dscp,
+    /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
+    pub port: Option<NonZeroU16>,
+}
+
+const fn default_duration() -> Duration {
+    Duration::from_secs(60)
+}
+
+const fn default_jitter_buffer() -> Duration {
+    Duration::from_millis(60)
+}
+
+/// A speech codec: what it sends, and how lost frames sound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Codec {
+    /// 160 bytes every 20 ms (64 kbit/s), with the loss concealment of G.711's Appendix I. Ie 0, Bpl 25.1 (ITU-T
+    /// G.113, Appendix I).
+    #[default]
+    #[serde(rename = "G.711")]
+    G711,
+    /// 80 bytes every 20 ms (32 kbit/s at a constant rate: fullband speech by RFC 7587, section 3.1.1), without
+    /// in-band error correction. No Recommendation has its values: Ie 0 and Bpl 10 are assumed.
+    Opus,
+}
+
+impl Codec {
+    /// Encoded speech of a frame.
+    const fn frame_bytes(self) -> u64 {
+        match self {
+            Self::G711 => 160,
+            Self::Opus => 80,
+        }
+    }
+
+    /// How long encoder and decoder hold speech back beside the frame itself: G.711's loss concealment (Appendix I,
+    /// 30 samples), Opus' look-ahead (RFC 6716, section 2).
+    const fn look_ahead(self) -> Duration {
+        match self {
+            Self::G711 => Duration::from_micros(3_750),
+            Self::Opus => Duration::from_micros(6_500),
+        }
+    }
+
+    /// Ie of ITU-T G.107: how it sounds without losses.
+    const fn impairment(self) -> f64 {
+        match self {
+            Self::G711 | Self::Opus => 0.0,
+        }
+    }
+
+    /// Bpl of ITU-T G.107: how well it stands losses.
+    const fn loss_robustness(self) -> f64 {
+        match self {
+            Self::G711 => 25.1,
+            Self::Opus => 10.0,
+        }
+    }
+}
+
+impl VoipConfig {
+    /// Its packets: a frame and an RTP header each.
+    pub fn stream(&self) -> ConstantUdpConfig {
+        let Self { name, codec, duration, start, dscp, port, .. } = self.clone();
+        let payload = Bytes(codec.frame_bytes() + RTP_HEADER_BYTES);
+        let rate = Rate::from_bits_per_second(payload.0 * 8_000_000_000 / FRAME.as_nanos());
+        ConstantUdpConfig { name, rate, payload, duration, start, dscp, port }
+    }
+}
+
+impl Traffic for VoipConfig {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn start(&self) -> &Distribution<Duration> {
+        &self.start
+    }
+
+    fn check(&self, mtu: Bytes, faults: &mut Faults) {
+        let stream = self.stream();
+        faults.require(stream.fits(mtu), "codec", || {
+            format!(
+                "a packet with {} bytes of speech does not fit mtu = \"{mtu}\"; raise that",
+                self.codec.frame_bytes()
+            )
+        });
+        stream.check_amount(faults);
+    }
+
+    fn latest_begin(&self) -> Duration {
+        self.stream().latest_begin()
+    }
+
+    fn protocol(&self) -> Protocol {
+        Protocol::Udp
+    }
+
+    fn stream_bytes(&self) -> Option<u64> {
+        self.stream().stream_bytes()
+    }
+
+    fn dscp(&self) -> Dscp {
+        self.dscp
+    }
+
+    fn port(&self) -> Option<NonZeroU16> {
+        self.port
+    }
+
+    fn voice(&self) -> Option<Voice> {
+        Some(Voice {
+            codec_delay: FRAME + self.codec.look_ahead(),
+            jitter_buffer: self.jitter_buffer,
+            impairment: self.codec.impairment(),
+            loss_robustness: self.codec.loss_robustness(),
+        })
+    }
+
+    fn begin(&self, start: Instant, _around: &Surroundings<'_>) -> Program {
+        Program::Voip(ConstantUdp::new(&self.stream(), start))
+    }
+}
