@@ -118,9 +118,10 @@ fn with_traces(spec: &ShellSpec) -> Result<Scenario, Error> {
                  with [down]"
             )));
         };
-        if !path.link.change.is_empty() {
+        let own = [("change", !path.link.change.is_empty()), ("course", path.link.course.is_some())];
+        if let Some((key, _)) = own.iter().find(|(_, is_stated)| *is_stated) {
             return Err(Error::new(format!(
-                "--{way}: the scenario says itself how this link changes, in {way}.link.change; leave out one of the two"
+                "--{way}: the scenario says itself how this link changes, in {way}.link.{key}; leave out one of the two"
             )));
         }
         path.link.trace = Some(read_schedule(trace)?);

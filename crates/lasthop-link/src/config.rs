@@ -10,6 +10,7 @@ mod errors;
 pub(crate) mod fair;
 pub(crate) mod fq_codel;
 pub(crate) mod fq_pie;
+mod framing;
 pub(crate) mod htb;
 mod impairments;
 mod link;
@@ -22,6 +23,7 @@ pub(crate) mod sfq;
 mod tests;
 
 pub use errors::{ArqConfig, ErrorConfig, Start, StateLookup};
+pub use framing::Framing;
 pub use htb::{ClassConfig, HtbConfig, MatchConfig};
 pub use impairments::GilbertElliott;
 pub use link::{BufferRelease, LinkChange, LinkConfig};
@@ -43,15 +45,13 @@ pub struct PathConfig {
 
 impl PathConfig {
     /// Most that passes, in bit/s of IP packets of `ip_bytes` bytes, from the start and after each change of the link's
-    /// rate: that rate, or what HTB lets go.
+    /// rate: that rate, or what HTB lets go. During an outage it is 0.
     pub fn ip_rates(&self, ip_bytes: u32) -> Vec<(Instant, f64)> {
-        let changes = self.link.change.iter();
-        let changes = changes.filter_map(|change| Some((Instant::ZERO + change.at, change.rate?)));
+        let framed = self.link.framing.map_or(ip_bytes, |framing| framing.bytes(ip_bytes));
+        let share = f64::from(ip_bytes) / f64::from(framed);
         let shaped = self.htb.as_ref().map_or(f64::INFINITY, |htb| htb.ip_rate(ip_bytes));
-        std::iter::once((Instant::ZERO, self.link.rate))
-            .chain(changes)
-            .map(|(since, rate)| (since, shaped.min(rate.bits_per_second() as f64)))
-            .collect()
+        let rates = self.link.rates();
+        rates.map(|(since, rate)| (since, shaped.min(rate * share))).collect()
     }
 
     /// Finds what no direction of a last hop can be, with packets of up to `mtu` bytes.

@@ -2,36 +2,71 @@
 
 use lasthop_core::{Duration, Instant, Rate};
 
-use crate::config::{LinkChange, LinkConfig};
+use crate::config::{Framing, LinkChange, LinkConfig};
 use crate::opportunities::Opportunities;
+use crate::timetable::{Row, Timetable};
 
 /// What a link's rate and delay are, and will be. It is asked, never woken: a change takes no event.
 #[derive(Clone, Debug)]
 pub(crate) struct Course {
     service: Service,
+    framing: Option<Framing>,
     delay: Duration,
     /// The shortest delay from now on.
     least_delay: Duration,
     /// Those to come, the next one last.
-    changes: Vec<LinkChange>,
+    steps: Vec<Step>,
 }
 
 /// What takes packets along.
 #[derive(Clone, Debug)]
 enum Service {
-    Rate(Rate),
+    /// Bits per second; 0 during an outage, which another rate ends.
+    Rate(u64),
     Trace(Opportunities),
+}
+
+/// A change; what it does not state stays.
+#[derive(Clone, Debug)]
+struct Step {
+    at: Instant,
+    bits_per_second: Option<u64>,
+    delay: Option<Duration>,
+    /// The shortest delay from then on, if one is stated then or later.
+    least_delay: Option<Duration>,
+}
+
+impl From<&LinkChange> for Step {
+    fn from(change: &LinkChange) -> Self {
+        let bits_per_second = change.rate.map(Rate::bits_per_second);
+        Self { at: Instant::ZERO + change.at, bits_per_second, delay: change.delay, least_delay: None }
+    }
+}
+
+impl From<&Row> for Step {
+    fn from(row: &Row) -> Self {
+        let bits_per_second = Some(row.rate.map_or(0, Rate::bits_per_second));
+        Self { at: Instant::ZERO + row.at, bits_per_second, delay: row.delay, least_delay: None }
+    }
 }
 
 impl Course {
     pub(crate) fn new(config: &LinkConfig) -> Self {
-        let LinkConfig { rate, delay, ref trace, ref change, .. } = *config;
-        let changes = change.iter().rev().cloned().collect();
+        let LinkConfig { rate, delay, framing, ref trace, ref course, ref change, .. } = *config;
+        let rows = course.iter().flat_map(Timetable::rows);
+        let mut steps: Vec<Step> = rows.map(Step::from).chain(change.iter().map(Step::from)).collect();
+        steps.reverse();
+        let mut least_delay: Option<Duration> = None;
+        for step in &mut steps {
+            least_delay = least_delay.into_iter().chain(step.delay).min();
+            step.least_delay = least_delay;
+        }
         let service = match trace {
-            None => Service::Rate(rate),
+            None => Service::Rate(rate.bits_per_second()),
             Some(schedule) => Service::Trace(Opportunities::new(schedule.clone())),
         };
-        let mut course = Self { service, delay, least_delay: delay, changes };
+        let mut course = Self { service, framing, delay, least_delay: delay, steps };
+        course.advance(Instant::ZERO);
         course.look_ahead();
         course
     }
@@ -40,24 +75,24 @@ impl Course {
     /// at the new one.
     pub(crate) fn transmission_end(&mut self, now: Instant, ip_bytes: u32) -> Instant {
         self.advance(now);
+        let bytes = self.framing.map_or(ip_bytes, |framing| framing.bytes(ip_bytes));
         let mut rate = match &mut self.service {
             Service::Rate(rate) => *rate,
-            Service::Trace(opportunities) => return opportunities.transmission_end(now, ip_bytes),
+            Service::Trace(opportunities) => return opportunities.transmission_end(now, bytes),
         };
         let mut since = now;
-        let mut nanobits = u64::from(ip_bytes) * 8 * 1_000_000_000;
-        for change in self.changes.iter().rev() {
-            let at = Instant::ZERO + change.at;
-            let sent = rate.bits_per_second().saturating_mul(at.saturating_since(since).as_nanos());
+        let mut nanobits = u64::from(bytes) * 8 * 1_000_000_000;
+        for step in self.steps.iter().rev() {
+            let sent = rate.saturating_mul(step.at.saturating_since(since).as_nanos());
             if sent >= nanobits {
                 break;
             }
-            if let Some(next) = change.rate {
+            if let Some(next) = step.bits_per_second {
                 nanobits -= sent;
-                (rate, since) = (next, at);
+                (rate, since) = (next, step.at);
             }
         }
-        since + rate.time_of_nanobits(nanobits)
+        since + Rate::from_bits_per_second(rate).time_of_nanobits(nanobits)
     }
 
     /// The link has had nothing to send until now.
@@ -80,17 +115,17 @@ impl Course {
 
     /// Time never runs backwards from call to call.
     fn advance(&mut self, now: Instant) {
-        while let Some(change) = self.changes.pop_if(|change| Instant::ZERO + change.at <= now) {
-            if let (Service::Rate(rate), Some(changed)) = (&mut self.service, change.rate) {
+        while let Some(step) = self.steps.pop_if(|step| step.at <= now) {
+            if let (Service::Rate(rate), Some(changed)) = (&mut self.service, step.bits_per_second) {
                 *rate = changed;
             }
-            self.delay = change.delay.unwrap_or(self.delay);
+            self.delay = step.delay.unwrap_or(self.delay);
             self.look_ahead();
         }
     }
 
     fn look_ahead(&mut self) {
-        let to_come = self.changes.iter().filter_map(|change| change.delay);
-        self.least_delay = to_come.fold(self.delay, Duration::min);
+        let later = self.steps.last().and_then(|next| next.least_delay);
+        self.least_delay = later.map_or(self.delay, |later| later.min(self.delay));
     }
 }

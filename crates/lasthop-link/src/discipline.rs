@@ -1,9 +1,10 @@
 //! What a queue discipline is to the router.
 
 use lasthop_core::{
-    Bytes, DropCause, Ecn, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth, Rate,
+    Bytes, DropCause, Duration, Ecn, Instant, Observer, PacketArena, PacketEvent, PacketId, QueueDepth, Rate,
 };
 
+use crate::config::Framing;
 use crate::link::discard;
 
 /// A state machine between the arrival of packets and the link. It may drop or mark any packet that it holds, at any
@@ -105,6 +106,15 @@ impl<O: Observer> Packets<'_, O> {
 pub(crate) struct Outlet {
     /// Its rate at the start.
     pub(crate) rate: Rate,
+    pub(crate) framing: Option<Framing>,
     /// The largest packet.
     pub(crate) mtu: Bytes,
+}
+
+impl Outlet {
+    /// How long a packet takes.
+    pub(crate) fn transmission_time(self, ip_bytes: u32) -> Duration {
+        let bytes = self.framing.map_or(ip_bytes, |framing| framing.bytes(ip_bytes));
+        self.rate.transmission_time(bytes)
+    }
 }

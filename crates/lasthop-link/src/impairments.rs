@@ -2,10 +2,11 @@
 //! each direction, and draws for every packet, so that switching one on changes nothing of another.
 
 use lasthop_core::dist::Sampler;
-use lasthop_core::{Direction, Duration, Probability, RandomStream, Seed};
+use lasthop_core::{Direction, Duration, Instant, Probability, RandomStream, Seed};
 
 use crate::config::{GilbertElliott, LinkConfig};
 use crate::errors::LinkState;
+use crate::timetable::Timetable;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,8 @@ enum Loss {
     Random(Probability),
     /// By the state of a chain.
     Bursts(GilbertElliott, LinkState),
+    /// Each by itself, with the probability of a row that is followed by the next one.
+    Timed(Timetable, usize),
 }
 
 /// What becomes of one packet.
@@ -42,17 +45,18 @@ impl Impairments {
         let stream = |what| seed.stream(&format!("link.{}.{what}", direction.name()));
         let random = config.loss.map(Loss::Random);
         let bursts = config.gilbert_elliott.clone().map(|chain| Loss::Bursts(chain, LinkState::Good));
+        let timed = config.course.clone().filter(Timetable::has_loss).map(|course| Loss::Timed(course, 0));
         let found = Self {
-            loss: random.or(bursts).map(|loss| (loss, stream("loss"))),
+            loss: random.or(bursts).or(timed).map(|loss| (loss, stream("loss"))),
             jitter: config.jitter.as_ref().map(|jitter| (jitter.sampler(), stream("jitter"))),
             corruption: config.corrupt.map(|probability| (probability, stream("corruption"))),
         };
         (found.loss.is_some() || found.jitter.is_some() || found.corruption.is_some()).then_some(found)
     }
 
-    /// Draws what becomes of the next packet.
-    pub(crate) fn draw(&mut self) -> Fate {
-        let is_lost = self.loss.as_mut().is_some_and(|(loss, stream)| loss.draw(stream));
+    /// Draws what becomes of the next packet, which is sent at `now`.
+    pub(crate) fn draw(&mut self, now: Instant) -> Fate {
+        let is_lost = self.loss.as_mut().is_some_and(|(loss, stream)| loss.draw(now, stream));
         let jitter = self.jitter.as_mut().map_or(Duration::ZERO, |(lengths, stream)| lengths.sample(stream));
         let is_corrupt = self.corruption.as_mut().is_some_and(|(chance, stream)| hits(*chance, stream));
         if is_lost { Fate::Lost } else { Fate::Arrives { jitter, is_corrupt } }
@@ -60,9 +64,16 @@ impl Impairments {
 }
 
 impl Loss {
-    fn draw(&mut self, stream: &mut RandomStream) -> bool {
+    fn draw(&mut self, now: Instant, stream: &mut RandomStream) -> bool {
         match self {
             Self::Random(probability) => hits(*probability, stream),
+            Self::Timed(course, row) => {
+                let rows = course.rows();
+                while rows.get(*row + 1).is_some_and(|next| Instant::ZERO + next.at <= now) {
+                    *row += 1;
+                }
+                rows[*row].loss.is_some_and(|probability| hits(probability, stream))
+            }
             Self::Bursts(chain, state) => {
                 let (leaves, loss, other) = match state {
                     LinkState::Good => (chain.p, chain.loss_good, LinkState::Bad),

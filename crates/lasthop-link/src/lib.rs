@@ -28,7 +28,7 @@
 //!
 //! # What is not modelled
 //!
-//! Bit errors (a packet is hit whole), errors of link-layer acknowledgements, framing on the link, a
+//! Bit errors (a packet is hit whole), errors of link-layer acknowledgements, a
 //! limited receive buffer (it never binds while acknowledgements hold the send buffer), duplication and sharing the
 //! medium between the directions.
 
@@ -46,13 +46,15 @@ mod queue;
 mod router;
 #[cfg(test)]
 mod testing;
+mod timetable;
 
 pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use config::{
-    ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, GilbertElliott, HtbConfig, LinkChange,
-    LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, MatchConfig, PathConfig,
-    QueueConfig, RedConfig, Start, StateLookup,
+    ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, Framing, GilbertElliott, HtbConfig,
+    LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, MatchConfig,
+    PathConfig, QueueConfig, RedConfig, Start, StateLookup,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use opportunities::{Schedule, ScheduleError};
 pub use path::Path;
+pub use timetable::Timetable;

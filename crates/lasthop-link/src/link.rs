@@ -148,7 +148,8 @@ impl LinkDirection {
                 && impairments.is_none()
                 && !config.reorder
                 && config.release == BufferRelease::Serialised
-                && config.change.is_empty(),
+                && config.change.is_empty()
+                && config.course.is_none(),
             impairments: impairments.map(Box::new),
             buffer_bytes: config.send_buffer.0,
             occupied_bytes: 0,
@@ -367,7 +368,7 @@ impl LinkDirection {
     /// A packet has passed the states of the link, and meets what befalls each packet by itself.
     #[inline]
     fn travel<O: Observer>(&mut self, now: Instant, number: u64, arena: &mut PacketArena, observer: &mut O) {
-        let fate = self.impairments.as_mut().map(|impairments| impairments.draw());
+        let fate = self.impairments.as_mut().map(|impairments| impairments.draw(now));
         let (jitter, is_corrupt) = match fate {
             None => (Duration::ZERO, false),
             Some(Fate::Arrives { jitter, is_corrupt }) => (jitter, is_corrupt),

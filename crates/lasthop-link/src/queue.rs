@@ -58,7 +58,7 @@ impl Queue {
         match (config.discipline, &config.red) {
             (config::Discipline::DropTail, None) => Self::DropTail(queue),
             (config::Discipline::DropTail, Some(red)) => {
-                Self::Red(Box::new(RedQueue::new(red, outlet.rate, stream, queue)))
+                Self::Red(Box::new(RedQueue::new(red, outlet, stream, queue)))
             }
             (config::Discipline::Codel, _) => Self::CoDel(CoDel::new(config.codel(), mtu, queue)),
             (config::Discipline::FqCodel, _) => {

@@ -23,7 +23,7 @@ pub(crate) enum Router {
 impl Router {
     /// `stream` names the random stream of the queue, and with a class's name behind it that of the class's.
     pub(crate) fn new(config: &PathConfig, mtu: Bytes, stream: &str, seed: Seed) -> Self {
-        let outlet = Outlet { rate: config.link.rate, mtu };
+        let outlet = Outlet { rate: config.link.rate, framing: config.link.framing, mtu };
         match &config.htb {
             None => Self::Plain(Queue::new(&config.queue, outlet, seed.stream(stream))),
             Some(htb) => Self::Classes(Htb::new(htb, &config.queue, outlet, (stream, seed))),

@@ -39,6 +39,8 @@ pub(crate) fn studied_path() -> PathConfig {
         link: LinkConfig {
             rate: Rate::from_bits_per_second(64_000),
             trace: None,
+            course: None,
+            framing: None,
             delay: Duration::from_millis(300),
             change: Vec::new(),
             overhead: Distribution::Static(Duration::from_micros(100)),
@@ -258,7 +260,7 @@ pub(crate) fn ms(millis: u64) -> Instant {
 
 /// A link of 1 Mbit/s.
 pub(crate) fn outlet(mtu: u64) -> Outlet {
-    Outlet { rate: Rate::from_bits_per_second(1_000_000), mtu: Bytes(mtu) }
+    Outlet { rate: Rate::from_bits_per_second(1_000_000), framing: None, mtu: Bytes(mtu) }
 }
 
 impl<D: crate::discipline::Discipline> QueueLab<D> {

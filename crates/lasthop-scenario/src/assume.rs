@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use lasthop_core::{Bytes, Duration, Rate};
-use lasthop_link::{PathConfig, Schedule};
+use lasthop_link::{Framing, PathConfig, Schedule, Timetable};
 use lasthop_tcp::{Profile, RULES, TcpConfig};
 use lasthop_traffic::FlowConfig;
 use serde::de::DeserializeOwned;
@@ -182,6 +182,12 @@ impl Assume<'_> {
             if let Some(trace) = self.read::<Schedule>(&format!("{direction}.link.trace")) {
                 self.text(&format!("{direction}.link.rate"), trace.mean_rate(), "the mean of the trace");
             }
+            if let Some(course) = self.read::<Timetable>(&format!("{direction}.link.course")) {
+                self.text(&format!("{direction}.link.rate"), course.mean_rate(), "the mean of the course");
+                if let Some(delay) = course.first_delay() {
+                    self.text(&format!("{direction}.link.delay"), delay, "the first of the course");
+                }
+            }
         }
         for key in LINK_KEYS.iter().filter(|_| up_is_stated) {
             self.up_as_down(&format!("link.{key}"));
@@ -217,9 +223,11 @@ impl Assume<'_> {
     fn queue_limit(&mut self, direction: &str) {
         let rate: Option<Rate> = self.read(&format!("{direction}.link.rate"));
         let mtu = self.read::<Bytes>("mtu").unwrap_or_else(types::default_mtu).0.max(1);
+        let framing: Option<Framing> = self.read(&format!("{direction}.link.framing"));
+        let on_link = framing.map_or(mtu, |framing| u64::from(framing.bytes(mtu as u32)));
         let round_trip = self.round_trip();
         let bits = u128::from(rate.map_or(0, Rate::bits_per_second)) * u128::from(round_trip.as_nanos());
-        let product = bits.div_ceil(u128::from(mtu) * 8_000_000_000);
+        let product = bits.div_ceil(u128::from(on_link) * 8_000_000_000);
         let most = QUEUE_BYTES_MAX / mtu;
         let packets = u64::try_from(product).unwrap_or(most).max(QUEUE_PACKETS_MIN).min(most);
         let rate = rate.map_or_else(String::new, |rate| rate.to_string());
@@ -233,11 +241,13 @@ impl Assume<'_> {
         let paths: Vec<PathConfig> = ["down", "up"].iter().filter_map(|path| self.read(path)).collect();
         let packet = self.read::<Bytes>("mtu").unwrap_or_else(types::default_mtu).0 as u32;
         let rates = paths.iter().flat_map(|path| path.ip_rates(packet)).map(|(_, rate)| rate);
-        let slowest = rates.fold(f64::INFINITY, f64::min);
+        let slowest = rates.filter(|rate| *rate > 0.0).fold(f64::INFINITY, f64::min);
+        let courses = paths.iter().filter_map(|path| path.link.course.as_ref()).map(Timetable::end);
         let flows: Vec<FlowConfig> = self.read("flow").unwrap_or_default();
         let bits: f64 = flows.iter().map(|flow| flow.traffic().offered_bytes() as f64 * 8.0).sum();
         let begun = flows.iter().map(|flow| flow.traffic().latest_begin()).max().unwrap_or_default();
         let seconds = begun.as_secs_f64()
+            + courses.max().unwrap_or_default().as_secs_f64()
             + TIME_LIMIT_S
             + TIME_LIMIT_ROUND_TRIPS * self.round_trip().as_secs_f64()
             + TIME_LIMIT_TRANSFERS * bits / slowest;

@@ -112,7 +112,8 @@ impl Scenario {
 
     /// The applications at work, in the order of the scenario, with the starts of this replication.
     pub fn programs(&self, seed: Seed) -> Vec<Program> {
-        let (_, bottleneck_bps) = self.bottleneck_rates()[0];
+        let rates = self.bottleneck_rates().into_iter();
+        let bottleneck_bps = rates.map(|(_, rate)| rate).find(|rate| *rate > 0.0).unwrap_or_default();
         let around = Surroundings {
             http: self.http.as_ref(),
             mtu: self.mtu,

@@ -1,24 +1,36 @@
 //! The link behind the router.
 
-use lasthop_core::{Bytes, Distribution, Duration, Faults, Probability, Rate};
+use lasthop_core::{Bytes, Distribution, Duration, Faults, Instant, Probability, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ErrorConfig, GilbertElliott};
+use super::{ErrorConfig, Framing, GilbertElliott};
 use crate::opportunities::Schedule;
+use crate::timetable::Timetable;
 
 /// One direction of the link: send buffer, serialiser, propagation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkConfig {
-    /// Bit rate, counted over IP packets; the mean of the trace, if there is one and no rate.
+    /// Bit rate, counted over IP packets, or over those of the layer below with `framing`; the mean of the trace or
+    /// course, if there is one and no rate.
     pub rate: Rate,
     /// A file with a recorded schedule of opportunities to deliver 1500 bytes, as Mahimahi's `mm-link` has them, from the
     /// folder of the scenario: a line for each, with its time in milliseconds. After the last line it starts again. The
     /// link then follows it, and `rate` only says what the link is said to carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Schedule>,
-    /// Propagation delay.
+    /// A CSV file from the folder of the scenario that says what the link does from which time on: `time_s`, `rate_bps`,
+    /// and perhaps `delay_s` and `loss`. A rate of 0 is an outage; the last line holds for the rest of the run. The link
+    /// then follows it, and `rate` only says what the link is said to carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub course: Option<Timetable>,
+    /// What the layer below adds to each packet: bytes, "40 B" say, or "atm", where a packet with its LLC/SNAP header and
+    /// AAL5 trailer (16 bytes, RFC 2684) fills cells of 48 bytes that take 53. `rate`, `trace` and `course` are then that
+    /// layer's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub framing: Option<Framing>,
+    /// Propagation delay; without one, that of the first line of a course with delays.
     pub delay: Duration,
     /// What becomes of rate and delay in the course of a run, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -105,7 +117,39 @@ impl LinkConfig {
         if let Some(errors) = &self.errors {
             faults.below("errors", |faults| errors.check(faults));
         }
+        if let Some(framing) = self.framing {
+            framing.check(faults);
+        }
+        self.check_course(faults);
         self.check_impairments(faults);
+    }
+
+    fn check_course(&self, faults: &mut Faults) {
+        let Some(course) = &self.course else { return };
+        faults.require(self.trace.is_none(), "course", || {
+            "the link follows its trace; leave out one of the two".to_owned()
+        });
+        faults.require(self.change.is_empty(), "change", || {
+            "the course says how the link changes; leave out one of the two".to_owned()
+        });
+        let has_own_loss = self.loss.is_some() || self.gilbert_elliott.is_some();
+        faults.require(!course.has_loss() || !has_own_loss, "course", || {
+            "the course has a column loss, and the link a loss of its own; leave out one of the two"
+                .to_owned()
+        });
+    }
+
+    /// The rate from which time on, in bit/s; 0 during an outage.
+    pub(super) fn rates(&self) -> impl Iterator<Item = (Instant, f64)> {
+        let bits_per_second = |rate: Rate| rate.bits_per_second() as f64;
+        let stated = self.course.is_none().then(|| (Instant::ZERO, bits_per_second(self.rate)));
+        let changes = self
+            .change
+            .iter()
+            .filter_map(move |change| Some((Instant::ZERO + change.at, bits_per_second(change.rate?))));
+        let rows = self.course.iter().flat_map(Timetable::rows);
+        let rows = rows.map(move |row| (Instant::ZERO + row.at, row.rate.map_or(0.0, bits_per_second)));
+        stated.into_iter().chain(changes).chain(rows)
     }
 
     fn check_impairments(&self, faults: &mut Faults) {

@@ -208,6 +208,12 @@ impl LinkConfig {
         faults.require(self.trace.is_none(), "trace", || {
             "a Linux router has a rate, no trace; leave it out".into()
         });
+        faults.require(self.course.is_none(), "course", || {
+            "a Linux router has one rate, no course; leave it out".into()
+        });
+        faults.require(self.framing.is_none(), "framing", || {
+            "a Linux router counts what HTB adds to packets; leave it out, and write htb.overhead in its place".into()
+        });
         for (key, stated) in [
             ("loss", self.loss.is_some()),
             ("gilbert_elliott", self.gilbert_elliott.is_some()),

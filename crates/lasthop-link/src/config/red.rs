@@ -1,6 +1,6 @@
 //! Random early detection: its keys and what they must be.
 
-use lasthop_core::{Bytes, Duration, Faults, Probability, QueueSize, Rate};
+use lasthop_core::{Bytes, Duration, Faults, Probability, QueueSize};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,12 +38,6 @@ pub struct RedConfig {
 }
 
 impl RedConfig {
-    /// The time of a packet that could have left while the queue was empty, in front of a link of `rate`.
-    pub(crate) fn idle_packet_time(&self, rate: Rate) -> Duration {
-        let typical = self.avpkt.map(|length| rate.transmission_time(length.0 as u32));
-        self.idle_packet_time.or(typical).unwrap_or(Duration::ZERO)
-    }
-
     /// Finds thresholds in different units or out of order, an early detection that never hits, and an idle decay
     /// without a packet time.
     pub(super) fn check(&self, faults: &mut Faults) {

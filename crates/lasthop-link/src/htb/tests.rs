@@ -15,7 +15,7 @@ use crate::testing::{Lab, SEED, Seen, at_us, drop_tail, red, studied_path};
 mod reference;
 
 const RATE: u64 = 64_000;
-const OUTLET: Outlet = Outlet { rate: Rate::from_bits_per_second(RATE), mtu: Bytes(1_500) };
+const OUTLET: Outlet = Outlet { rate: Rate::from_bits_per_second(RATE), framing: None, mtu: Bytes(1_500) };
 
 fn rate(bits: u64) -> Rate {
     Rate::from_bits_per_second(bits)

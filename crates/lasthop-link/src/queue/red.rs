@@ -9,11 +9,11 @@
 //! packet is as likely to be hit as a long one.
 
 use lasthop_core::units::QueueSize;
-use lasthop_core::{DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth, RandomStream, Rate};
+use lasthop_core::{DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth, RandomStream};
 
 use super::drop_tail::DropTail;
 use crate::config::RedConfig;
-use crate::discipline::{Dequeued, Discipline, Packets, Wait};
+use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 
 #[cfg(test)]
 mod tests;
@@ -34,9 +34,8 @@ pub(crate) struct RedQueue {
 }
 
 impl RedQueue {
-    /// `rate` is the link's.
-    pub(crate) fn new(config: &RedConfig, rate: Rate, stream: RandomStream, queue: DropTail) -> Self {
-        Self { red: Red::new(config, rate, stream), queue }
+    pub(crate) fn new(config: &RedConfig, outlet: Outlet, stream: RandomStream, queue: DropTail) -> Self {
+        Self { red: Red::new(config, outlet, stream), queue }
     }
 
     pub(crate) fn room_needed(&self) -> Option<u32> {
@@ -113,16 +112,16 @@ struct Red {
 }
 
 impl Red {
-    /// `rate` is the link's.
-    fn new(config: &RedConfig, rate: Rate, stream: RandomStream) -> Self {
+    fn new(config: &RedConfig, outlet: Outlet, stream: RandomStream) -> Self {
         let (min, in_bytes) = threshold(config.min);
+        let typical = config.avpkt.map(|length| outlet.transmission_time(length.0 as u32));
         Self {
             min,
             max: threshold(config.max).0,
             in_bytes,
             max_probability: config.max_probability.get(),
             weight: config.weight.get(),
-            idle_packet_time: config.idle_packet_time(rate),
+            idle_packet_time: config.idle_packet_time.or(typical).unwrap_or_default(),
             ecn: config.ecn,
             gentle: config.gentle,
             next_adaptation: if config.adaptive { Instant::ZERO + ADAPTATION } else { Instant::MAX },

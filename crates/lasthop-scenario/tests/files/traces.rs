@@ -1,7 +1,7 @@
-//! Links that follow a recorded trace, which is a file beside the scenario.
+//! Links that follow a recorded trace or a course, which is a file beside the scenario.
 
-use lasthop_core::Rate;
-use lasthop_link::Schedule;
+use lasthop_core::{Duration, QueueSize, Rate};
+use lasthop_link::{Schedule, Timetable};
 use lasthop_scenario::{Scenario, Study};
 
 use crate::extends::Folder;
@@ -61,4 +61,73 @@ fn what_is_wrong_with_a_trace_is_told_once_with_the_place_in_the_scenario() {
     let folder = Folder::with("changing-trace", &[("a.toml", &changing), ("a.trace", "5\n")]);
     assert!(folder.error("a.toml").message.contains("the link follows its trace"));
     assert!(Study::from_str(&traced("nowhere.trace"), "text").is_err());
+}
+
+/// A scenario of a link with a course in place of rate and delay.
+fn with_course(name: &str) -> String {
+    let short = SHORT.replace("rate = \"1 Mbit/s\"", &format!("course = \"{name}\""));
+    short.lines().filter(|line| !line.starts_with("delay")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_course_gives_what_the_link_does_not_state() {
+    let csv = "time_s,rate_bps,delay_s\n0,4000000,0.030\n1,0,0.03\n2,8000000,0.05\n";
+    let folder = Folder::with("course", &[("a.toml", &with_course("a.csv")), ("a.csv", csv)]);
+    let study = folder.read("a.toml");
+    let scenario = &study.cells[0].scenario;
+    let link = &scenario.down.as_ref().unwrap().link;
+    assert_eq!(link.course, Some(Timetable::parse(csv).unwrap()));
+    assert_eq!((link.rate.bits_per_second(), link.delay), (2_000_000, Duration::from_millis(30)));
+    let assumed = |key: &str| study.cells[0].assumed.iter().find(|each| each.key == key).unwrap();
+    assert_eq!(assumed("down.link.rate").why, "the mean of the course");
+    assert_eq!(assumed("down.link.delay").why, "the first of the course");
+    // 2 Mbit/s in 60 ms are 10 packets of 1500 bytes.
+    assert_eq!(assumed("down.queue.limit").value, "10 packets");
+    let rates: Vec<f64> = scenario.bottleneck_rates().into_iter().map(|(_, rate)| rate).collect();
+    assert_eq!(rates, [4e6, 0.0, 8e6]);
+    let json = serde_json::to_string(scenario).unwrap();
+    assert_eq!(&serde_json::from_str::<Scenario>(&json).unwrap(), scenario);
+}
+
+#[test]
+fn a_level_may_lay_a_course_over_a_link() {
+    let text = format!("{SHORT}[factor.link]\nsteady = {{}}\nmobile.down.link.course = \"a.csv\"\n");
+    let folder = Folder::with("course-levels", &[("a.toml", &text), ("a.csv", "time_s,rate_bps\n0,7000\n")]);
+    let study = folder.read("a.toml");
+    let links = study.cells.iter().map(|cell| &cell.scenario.down.as_ref().unwrap().link);
+    assert_eq!(links.map(|link| link.course.is_some()).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn what_is_wrong_with_a_course_is_told_with_file_and_line() {
+    let files = [("a.toml", &*with_course("a.csv")), ("a.csv", "time_s,rate_bps\n0,1000\n1,2 Mbit/s\n")];
+    let error = Folder::with("bad-course", &files).error("a.toml");
+    assert!(
+        error.line.is_some() && error.message.contains("a.csv: line 3: rate_bps: \"2 Mbit/s\" is no number")
+    );
+    let both = with_course("a.csv").replace("course", "trace = \"a.trace\"\ncourse");
+    let files = [("a.toml", &*both), ("a.csv", "time_s,rate_bps,delay_s\n0,1000,0\n"), ("a.trace", "5\n")];
+    let error = Folder::with("course-and-trace", &files).error("a.toml");
+    assert!(error.message.contains("the link follows its trace; leave out one of the two"), "{error}");
+}
+
+#[test]
+fn framing_makes_the_default_queue_hold_fewer_packets() {
+    let limit = |framing: &str| {
+        let text = SHORT.replace("rate = \"1 Mbit/s\"", &format!("rate = \"10 Mbit/s\"\n{framing}"));
+        let study = Study::from_str(&text, "text").unwrap();
+        study.cells[0].scenario.down.as_ref().unwrap().queue.limit
+    };
+    let round_trip_packets = |bytes: u32| {
+        let study = Study::from_str(&SHORT.replace("1 Mbit/s", "10 Mbit/s"), "text").unwrap();
+        let delay = study.cells[0].scenario.down.as_ref().unwrap().link.delay;
+        QueueSize::Packets((2.0 * delay.as_secs_f64() * 10e6 / f64::from(8 * bytes)).ceil() as u32)
+    };
+    assert_eq!(limit(""), round_trip_packets(1_500));
+    assert_eq!(limit("framing = \"40 B\""), round_trip_packets(1_540));
+    // 1516 bytes fill 32 cells.
+    assert_eq!(limit("framing = \"atm\""), round_trip_packets(32 * 53));
+    let error =
+        Study::from_str(&SHORT.replace("delay =", "framing = \"atm-48\"\ndelay ="), "text").unwrap_err();
+    assert!(error.to_string().contains("or write \"atm\""), "{error}");
 }

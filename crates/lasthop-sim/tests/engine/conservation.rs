@@ -160,7 +160,11 @@ fn consistent(scenario: &Scenario, flow: &FlowRecord) -> TestCaseResult {
 
 /// The shortest delay that a link ever has.
 fn least_delay(path: &PathConfig) -> Duration {
-    path.link.change.iter().filter_map(|change| change.delay).fold(path.link.delay, Duration::min)
+    let changes = path.link.change.iter().filter_map(|change| change.delay);
+    let course = path.link.course.as_ref().map_or_else(String::new, ToString::to_string);
+    let delays = course.lines().skip(1).filter_map(|row| row.split(',').nth(2));
+    let course = delays.map(|seconds| format!("{seconds} s").parse().unwrap());
+    changes.chain(course).fold(path.link.delay, Duration::min)
 }
 
 /// Drops add up, and only what is configured drops.

@@ -42,6 +42,8 @@ prop_compose! {
             htb: None,
             link: LinkConfig {
                 trace: None,
+                course: None,
+                framing: None,
                 rate: Rate::from_bits_per_second(rate),
                 delay: Duration::from_millis(delay_ms),
                 change: changes.into_iter().map(change).collect(),

@@ -2,14 +2,19 @@ use lasthop_core::units::QueueSize;
 use lasthop_core::{Bytes, Duration, Ecn, Instant, Rate};
 
 use super::{Red, Verdict};
-use crate::testing::{SEED, red};
+use crate::discipline::Outlet;
+use crate::testing::{SEED, outlet, red};
 
 fn second(n: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(n)
 }
 
 fn new(config: &crate::RedConfig) -> Red {
-    Red::new(config, Rate::from_bits_per_second(64_000), SEED.stream("red.down"))
+    Red::new(
+        config,
+        Outlet { rate: Rate::from_bits_per_second(64_000), ..outlet(1_500) },
+        SEED.stream("red.down"),
+    )
 }
 
 fn assert_near(value: f64, expected: f64) {

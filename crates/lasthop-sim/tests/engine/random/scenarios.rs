@@ -1,11 +1,13 @@
 //! Scenarios that a file could say, from harmless to hostile.
 
+use std::fmt::Write;
 use std::num::NonZeroU16;
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate};
 use lasthop_link::{
-    ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, GilbertElliott,
-    HtbConfig, LinkChange, LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
+    ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, Framing,
+    GilbertElliott, HtbConfig, LinkChange, LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig,
+    Start, StateLookup, Timetable,
 };
 use lasthop_scenario::{LanConfig, Roles, RouterConfig, Scenario};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
@@ -157,21 +159,46 @@ fn path(mtu: u64) -> impl Strategy<Value = PathConfig> {
         rate: rate.map(Rate::from_bits_per_second),
         delay: Some(delay),
     };
-    let link = (rate, millis(600), changes, overhead, send_buffer, release, impairments()).prop_map(
-        move |(rate, delay, changes, overhead, send_buffer, release, impairments)| LinkConfig {
-            trace: None,
-            rate,
-            delay,
-            change: changes.into_iter().map(change).collect(),
-            overhead,
-            send_buffer: Bytes(send_buffer),
-            release,
-            reorder: release == BufferRelease::Serialised && impairments.reorder,
-            ..impairments
+    let course = (changes, option::weighted(0.2, course()), framing());
+    let link = (rate, millis(600), course, overhead, send_buffer, release, impairments()).prop_map(
+        move |(rate, delay, (changes, course, framing), overhead, send_buffer, release, impairments)| {
+            LinkConfig {
+                trace: None,
+                framing,
+                rate,
+                delay,
+                change: if course.is_some() { Vec::new() } else { changes.into_iter().map(change).collect() },
+                course,
+                overhead,
+                send_buffer: Bytes(send_buffer),
+                release,
+                reorder: release == BufferRelease::Serialised && impairments.reorder,
+                ..impairments
+            }
         },
     );
     (discipline(), queue, option::weighted(0.3, htb()), link)
         .prop_map(|(queue, limit, htb, link)| PathConfig { queue: QueueConfig { limit, ..queue }, htb, link })
+}
+
+/// Rates, delays and outages over time.
+fn course() -> impl Strategy<Value = Timetable> {
+    let rate = prop_oneof![1 => Just(0), 3 => doublings(8_000, 10_000_000)];
+    let rows = collection::vec((1..10_000_u64, rate, 0..600_u64), 0..6);
+    (rows, doublings(8_000, 10_000_000)).prop_map(|(rows, last_rate)| {
+        let (mut text, mut at) = ("time_s,rate_bps,delay_s\n".to_owned(), 0);
+        for (lasts, rate, delay) in rows {
+            writeln!(text, "{}.{:03},{rate},0.{delay:03}", at / 1000, at % 1000).unwrap();
+            at += lasts;
+        }
+        writeln!(text, "{}.{:03},{last_rate},0", at / 1000, at % 1000).unwrap();
+        Timetable::parse(&text).unwrap()
+    })
+}
+
+fn framing() -> impl Strategy<Value = Option<Framing>> {
+    let added = (0..100_u64).prop_map(|bytes| Framing::PerPacket(Bytes(bytes)));
+    option::weighted(0.2, prop_oneof![Just(Framing::Atm), added])
 }
 
 /// What may befall packets on a link that is still to be stated.

@@ -68,6 +68,8 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
         link: LinkConfig {
             rate: Rate::from_bits_per_second(rate),
             trace: None,
+            course: None,
+            framing: None,
             delay,
             change: Vec::new(),
             overhead: Distribution::Static(Duration::ZERO),

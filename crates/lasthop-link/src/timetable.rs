@@ -1,0 +1,216 @@
+//! A link whose rate, and perhaps delay and loss, a table gives over time.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use lasthop_core::{Duration, Probability, Rate};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::opportunities::ScheduleError;
+
+#[cfg(test)]
+mod tests;
+
+/// The columns that a table may have: the first two, the first three or all.
+const COLUMNS: [&str; 4] = ["time_s", "rate_bps", "delay_s", "loss"];
+
+/// What a link does from which time on, in order of time; the first row is for time 0, and the last one holds for the
+/// rest of the run. In a whole scenario it is the text of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timetable {
+    rows: Arc<[Row]>,
+}
+
+/// What holds from one time to the next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Row {
+    /// From the start of the run.
+    pub(crate) at: Duration,
+    /// None during an outage.
+    pub(crate) rate: Option<Rate>,
+    pub(crate) delay: Option<Duration>,
+    pub(crate) loss: Option<Probability>,
+}
+
+impl Timetable {
+    /// Reads a table: a header `time_s,rate_bps`, which may go on with `,delay_s` and then `,loss`, and a line for each
+    /// change.
+    pub fn parse(text: &str) -> Result<Self, ScheduleError> {
+        let mut lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());
+        let header: Vec<_> = lines.next().map_or("", |(_, line)| line).split(',').map(str::trim).collect();
+        if header.len() < 2 || !COLUMNS.starts_with(&header) {
+            let message =
+                format!("the header is {:?}; write \"time_s,rate_bps[,delay_s[,loss]]\"", header.join(","));
+            return Err(ScheduleError { line: 1, message });
+        }
+        let mut rows: Vec<Row> = Vec::new();
+        let mut last_line = 1;
+        for (line, text) in lines {
+            last_line = line;
+            let error = |message| ScheduleError { line, message };
+            let row = Row::parse(text, header.len()).map_err(error)?;
+            check_order(rows.last(), &row).map_err(error)?;
+            rows.push(row);
+        }
+        if rows.last().is_none_or(|row| row.rate.is_none()) {
+            let message =
+                "the link is down for ever after; end with the time and the rate at which it is up".into();
+            return Err(ScheduleError { line: last_line, message });
+        }
+        Ok(Self { rows: rows.into() })
+    }
+
+    /// The mean rate from the first to the last row, whose rate counts alone if there is no other.
+    pub fn mean_rate(&self) -> Rate {
+        let bits_per_second = |row: &Row| row.rate.map_or(0, Rate::bits_per_second) as f64;
+        let last = self.last();
+        let sent = self.rows.windows(2).map(|pair| {
+            let [row, next] = [pair[0], pair[1]];
+            bits_per_second(&row) * (next.at.as_secs_f64() - row.at.as_secs_f64())
+        });
+        let sent: f64 = sent.sum();
+        let mean = if sent > 0.0 { sent / last.at.as_secs_f64() } else { bits_per_second(&last) };
+        Rate::from_bits_per_second((mean.round() as u64).max(1))
+    }
+
+    /// The delay at the start, if the table has delays.
+    pub fn first_delay(&self) -> Option<Duration> {
+        self.rows[0].delay
+    }
+
+    /// When the last row begins to hold.
+    pub fn end(&self) -> Duration {
+        self.last().at
+    }
+
+    pub(crate) fn has_loss(&self) -> bool {
+        self.rows[0].loss.is_some()
+    }
+
+    pub(crate) fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn last(&self) -> Row {
+        self.rows[self.rows.len() - 1]
+    }
+}
+
+fn check_order(before: Option<&Row>, row: &Row) -> Result<(), String> {
+    match before {
+        None if !row.at.is_zero() => {
+            Err("the first line says what the link does at the start; write time_s = 0 there".into())
+        }
+        Some(before) if before.at >= row.at => {
+            let [at, before] = [row.at, before.at].map(|at| Decimal(at.as_nanos()));
+            Err(format!("{at} s is not after {before} s; sort the lines, one for each time"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Row {
+    fn parse(text: &str, columns: usize) -> Result<Self, String> {
+        let words: Vec<_> = text.split(',').map(str::trim).collect();
+        if words.len() != columns {
+            return Err(format!(
+                "{:?} has {} values; write {columns}, as in the header",
+                text.trim(),
+                words.len()
+            ));
+        }
+        let seconds = |column: usize| -> Result<Duration, String> {
+            let error = |reason: &dyn fmt::Display| format!("{}: {reason}", COLUMNS[column]);
+            number(words[column]).map_err(|reason| error(&reason))?;
+            format!("{} s", words[column]).parse().map_err(|reason| error(&reason))
+        };
+        let has = |column: usize| column < columns;
+        Ok(Self {
+            at: seconds(0)?,
+            rate: rate(words[1]).map_err(|reason| format!("rate_bps: {reason}"))?,
+            delay: has(2).then(|| seconds(2)).transpose()?,
+            loss: has(3).then(|| loss(words[3])).transpose().map_err(|reason| format!("loss: {reason}"))?,
+        })
+    }
+}
+
+/// A number as the table has them: digits, and perhaps a point and more digits.
+fn number(word: &str) -> Result<f64, String> {
+    let is_plain = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let value = word.parse().ok().filter(|_| is_plain);
+    value.ok_or_else(|| format!("{word:?} is no number; write digits without a unit, 0.25 say"))
+}
+
+fn rate(word: &str) -> Result<Option<Rate>, String> {
+    if number(word)? == 0.0 {
+        return Ok(None);
+    }
+    let rate: Rate = format!("{word} bit/s").parse().map_err(|error| format!("{error}"))?;
+    let most = Rate::from_bits_per_second(1_000_000_000_000);
+    if rate > most {
+        Err(format!("{word} is too much; write at most {}", most.bits_per_second()))
+    } else {
+        Ok(Some(rate))
+    }
+}
+
+fn loss(word: &str) -> Result<Probability, String> {
+    Probability::new(number(word)?).map_err(|error| error.to_string())
+}
+
+/// Nanoseconds as a decimal number of seconds.
+struct Decimal(u64);
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, nanos) = (self.0 / 1_000_000_000, self.0 % 1_000_000_000);
+        write!(f, "{whole}")?;
+        if nanos == 0 { Ok(()) } else { f.write_str(format!(".{nanos:09}").trim_end_matches('0')) }
+    }
+}
+
+impl fmt::Display for Timetable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let first = self.rows[0];
+        let columns = 2 + usize::from(first.delay.is_some()) + usize::from(first.loss.is_some());
+        writeln!(f, "{}", COLUMNS[..columns].join(","))?;
+        for row in self.rows() {
+            write!(f, "{},{}", Decimal(row.at.as_nanos()), row.rate.map_or(0, Rate::bits_per_second))?;
+            if let Some(delay) = row.delay {
+                write!(f, ",{}", Decimal(delay.as_nanos()))?;
+            }
+            if let Some(loss) = row.loss {
+                write!(f, ",{loss}")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Timetable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timetable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Timetable {
+    fn schema_name() -> Cow<'static, str> {
+        "Course".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "A CSV file with the columns time_s, rate_bps and perhaps delay_s and loss, beside the scenario."
+        })
+    }
+}
