@@ -13,7 +13,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Self
 
+from forked import Forked
+
 PATIENCE_S = 60.0
+
+Process = subprocess.Popen[str] | Forked
 
 
 def free_port() -> int:
@@ -23,8 +27,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def lasthop(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+def lasthop(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> Process:
     """Start the command line in a process group of its own, as a shell does."""
+    if environment is None and not any(str(argument).startswith("local:") for argument in arguments):
+        return Forked("lasthop", *arguments)
     command = [sys.executable, "-m", "lasthop.cli", *map(str, arguments)]
     return subprocess.Popen(
         command,
@@ -36,9 +42,10 @@ def lasthop(*arguments: str | Path, environment: Mapping[str, str] | None = None
     )
 
 
-def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+def ended(process: Process) -> tuple[int, str, str]:
     """Wait for its end; return exit code, standard output and standard error."""
     output, error = process.communicate(timeout=3 * PATIENCE_S)
+    assert process.returncode is not None
     return process.returncode, output, error
 
 
@@ -48,9 +55,9 @@ class Cluster:
     def __init__(self, log: Path, scheduler_environment: Mapping[str, str] | None = None) -> None:
         self.port = free_port()
         self.address = f"tcp://127.0.0.1:{self.port}"
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.workers: list[Process] = []
         self._log = log
-        self._scheduler_environment = scheduler_environment or {}
+        self._scheduler_environment = scheduler_environment
         self.scheduler = self._start_scheduler()
 
     def __enter__(self) -> Self:
@@ -61,23 +68,26 @@ class Cluster:
             process.kill()
             process.wait()
 
-    def _start(self, *arguments: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        with self._log.open("ab") as log:
+    def _start(self, *arguments: str, environment: Mapping[str, str] | None) -> Process:
+        if environment is None:
+            return Forked("dask", *arguments, log=self._log)
+        with self._log.open("a", encoding="utf-8") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "dask", *arguments],
                 stdout=log,
                 stderr=log,
+                text=True,
                 env={**os.environ, "POLARS_MAX_THREADS": "1", **environment},
                 start_new_session=True,
             )
 
-    def _start_scheduler(self) -> subprocess.Popen[bytes]:
+    def _start_scheduler(self) -> Process:
         arguments = ("scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard")
         return self._start(*arguments, environment=self._scheduler_environment)
 
-    def start_worker(self, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    def start_worker(self, environment: Mapping[str, str] | None = None) -> Process:
         arguments = ("worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
-        self.workers.append(self._start(*arguments, environment=environment or {}))
+        self.workers.append(self._start(*arguments, environment=environment))
         return self.workers[-1]
 
     def wait_for_workers(self, count: int) -> None:
@@ -90,7 +100,7 @@ class Cluster:
                 assert time.monotonic() < deadline, self._log.read_text(encoding="utf-8")
                 time.sleep(0.05)
 
-    def kill_worker(self, worker: subprocess.Popen[bytes]) -> None:
+    def kill_worker(self, worker: Process) -> None:
         worker.send_signal(signal.SIGKILL)
         worker.wait()
         self.workers.remove(worker)

@@ -11,7 +11,6 @@ import shutil
 import signal
 import socket
 import sqlite3
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -20,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import lasthop as package
-from clusters import PATIENCE_S, Cluster, ended, free_port, lasthop
+from clusters import PATIENCE_S, Cluster, Process, ended, free_port, lasthop
 from conftest import EXAMPLE
 from lasthop import _core
 from lasthop.campaign.plan import Unit
@@ -58,7 +57,7 @@ def equal(one: Path, other: Path) -> bool:
     return all((one / table).read_bytes() == (other / table).read_bytes() for table in TABLES)
 
 
-def wait_for_results(process: subprocess.Popen[str], out: Path) -> None:
+def wait_for_results(process: Process, out: Path) -> None:
     """Wait until some results are in the store."""
     deadline = time.monotonic() + PATIENCE_S
     found: list[tuple[int]] = []
@@ -198,6 +197,7 @@ def run_with_deaths(most: int, tmp_path: Path) -> tuple[int, str, str]:
     path = os.pathsep.join([str(tmp_path), str(Path(package.__file__).parents[1])])
     environment = {"PYTHONPATH": path, "DEADLY": f"queue=q3|{tmp_path / 'deaths'}|{most}"}
     with Cluster(tmp_path / "log", {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}) as cluster:
+        cluster.wait_for_workers(0)
         process = lasthop("run", six_cells(tmp_path), "--cluster", cluster.address, "--out", tmp_path / "dask")
         while process.poll() is None:
             cluster.workers = [worker for worker in cluster.workers if worker.poll() is None]

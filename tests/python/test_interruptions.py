@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 
 from conftest import EXAMPLE
+from forked import Forked
 from lasthop.results.atomic import write_parquet
 
 TABLES = ("flows.parquet", "runs.parquet")
@@ -28,7 +29,7 @@ def start(out: Path, *options: str, file: Path = EXAMPLE) -> subprocess.Popen[st
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
-def wait_for_start(process: subprocess.Popen[str], out: Path) -> None:
+def wait_for_start(process: subprocess.Popen[str] | Forked, out: Path) -> None:
     """Wait until it works in the folder, or has ended."""
     while process.poll() is None and not (out / ".lock").exists():
         time.sleep(0.005)
@@ -54,7 +55,7 @@ def test_a_campaign_that_is_killed_again_and_again_ends_with_the_rows_of_an_undi
     moments = random.Random(2003)
     for _ in range(kills):
         (killed / ".lock").unlink(missing_ok=True)  # so that its return is seen
-        with start(killed, *options) as process:
+        with Forked("lasthop", "run", EXAMPLE, "--out", killed, *options) as process:
             wait_for_start(process, killed)
             time.sleep(moments.uniform(0.0, 0.6))
             process.kill()
