@@ -190,12 +190,16 @@ class DaskPlace:
 
 @contextmanager
 def _ctrl_c() -> Iterator[threading.Event]:
-    """Yield an event that Ctrl-C sets. It raises as well, but what is raised in a destructor of Dask's is lost."""
+    """Yield an event that Ctrl-C sets; a second Ctrl-C raises at once.
+
+    The first must not raise: Python drops what is raised in a destructor of Dask's, and writes a traceback.
+    """
     stopped = threading.Event()
 
     def stop(number: int, frame: FrameType | None) -> None:
+        if stopped.is_set():
+            signal.default_int_handler(number, frame)
         stopped.set()
-        signal.default_int_handler(number, frame)
 
     if threading.current_thread() is not threading.main_thread():
         yield stopped
