@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -18,6 +19,10 @@ from lasthop.errors import InputError, InterruptedCampaignError, OutputError
 # polars has its allocator keep what is freed, in arenas for each core: the longer a campaign, the more memory. It reads
 # this when it is loaded.
 os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:50,muzzy_decay_ms:0")
+# Threads for numpy's linear algebra take time to start, and our matrices are too small for them.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Modules make many objects and no garbage: looking for it while they load would take a tenth of a short run's time.
+gc.set_threshold(50_000)
 
 EXIT_OK = 0
 EXIT_OUTPUT = 1

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import fake_core
+from conftest import EXAMPLE
 from lasthop import _core
 from lasthop.answer.differences import differences, sentences
 from lasthop.answer.sections import sections
@@ -77,6 +78,23 @@ def test_report_asks_for_nothing_from_outside(study_report: Path) -> None:
     assert all(re.match(r"#|data:", address) for address in page.addresses)
     assert "default-src 'none'" in page.policy
     assert study_report.stat().st_size < 15 * MEGABYTE
+
+
+@pytest.mark.parametrize("cache", ["/dev/null", "damaged"])
+def test_a_report_needs_no_cache(
+    cache: str, tmp_path: Path, lasthop_main: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))
+    reports = []
+    for _ in range(2):
+        assert (
+            lasthop_main("run", EXAMPLE.parent / "first.toml", "--quiet", "--overwrite", "--out", tmp_path / "out") == 0
+        )
+        reports.append((tmp_path / "out" / "report.html").stat().st_size)
+        for file in tmp_path.glob("damaged/lasthop/templates/*"):
+            file.write_bytes(file.read_bytes()[:1000])
+    assert len(list(tmp_path.glob("damaged/lasthop/templates/*"))) == (cache == "damaged")
+    assert min(reports) > 4_000_000
 
 
 def test_every_figure_is_valid_plotly(study_report: Path) -> None:

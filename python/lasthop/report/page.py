@@ -110,10 +110,6 @@ def _engine(campaign: Campaign) -> str:
     return f"{engine.title}; {punctual}: 99.9 % of the packets at most 1 ms late"
 
 
-def _text(name: str) -> str:
-    return resources.files("lasthop.report").joinpath(name).read_text(encoding="utf-8")
-
-
 def _plotly_js() -> bytes:
     source = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
     return source.replace(b"</script", b"<\\/script")
@@ -302,12 +298,10 @@ def _context(results: Results) -> dict[str, Any]:
 
 def write_report(results: Results, path: Path) -> None:
     """Write the self-contained HTML report to `path`. It loads nothing from anywhere else."""
-    from jinja2 import Environment, StrictUndefined
+    from lasthop.report import template
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(_text("report.html.j2"))
-    parts = {"css": _text("report.css"), "script": _text("report.js"), "plotly": _PLOTLY_HERE}
-    page = template.render(**_context(results), **parts).encode()
+    parts = {"css": template.text("report.css"), "script": template.text("report.js"), "plotly": _PLOTLY_HERE}
+    page = template.page(_context(results) | parts).encode()
     # Five megabytes of plotly.js are put in as bytes: as text they would cost ten times as much memory.
     before, _, after = page.partition(_PLOTLY_HERE.encode())
     with path.open("wb") as file:

@@ -84,10 +84,13 @@ def _ranks(count: int, percent: float, confidence: float) -> tuple[int | None, i
 
     Each end is on the wrong side of the true percentile with a probability of at most (1 - confidence) / 2.
     """
-    from scipy import special
-
     # at_most[k] is the probability that at most k of the values lie below the percentile.
-    at_most = special.bdtr(np.arange(count), count, percent / 100)
+    if count == 1:  # the first run of most users, which need not load scipy
+        at_most = np.array([1 - percent / 100])
+    else:
+        from scipy import special
+
+        at_most = special.bdtr(np.arange(count), count, percent / 100)
     tail = (1 - confidence) / 2
     low = int(np.searchsorted(at_most, tail, side="right")) - 1
     high = int(np.searchsorted(at_most, 1 - tail, side="left"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 import re
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from lasthop.cache import cache_folder
 from lasthop.errors import InputError, nearest
 
 _PROGRAM = "linux"
@@ -59,8 +59,7 @@ class Kernel:
 
 def store() -> Path:
     """Return the folder that holds the kernels, which need not exist."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "lasthop" / "kernels"
+    return cache_folder("kernels")
 
 
 def recipe() -> str:

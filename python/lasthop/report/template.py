@@ -1,0 +1,43 @@
+"""The report's page, made from its template. Loaded late, as Jinja takes longer to load than a short run takes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, FileSystemBytecodeCache, FunctionLoader, StrictUndefined
+from jinja2.bccache import Bucket
+
+from lasthop.cache import cache_folder
+
+
+class _Compiled(FileSystemBytecodeCache):
+    """Keeps the compiled template in the user's cache if it can: compiling takes a tenth of a second."""
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        with suppress(OSError):  # full, read-only, or there is no home
+            cache_folder("templates").mkdir(parents=True, exist_ok=True)
+            super().dump_bytecode(bucket)
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        with suppress(OSError):
+            super().load_bytecode(bucket)
+
+
+def text(name: str) -> str:
+    """Return a file that lies beside this one."""
+    return resources.files("lasthop.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def page(context: dict[str, Any]) -> str:
+    """Return the page as HTML."""
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(text),
+        bytecode_cache=_Compiled(str(cache_folder("templates"))),
+    )
+    return environment.get_template("report.html.j2").render(context)
