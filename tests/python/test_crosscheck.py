@@ -48,18 +48,21 @@ def test_a_state_that_one_engine_has_not_told_is_no_difference() -> None:
     assert parting([State(0, None, "", None)], [State(0, None, "", 10)]) is None
 
 
-def test_a_history_is_what_the_sender_saw_and_did_in_the_order_of_events() -> None:
+@pytest.mark.parametrize(("data", "acks", "sender"), [("down", "up", "server"), ("up", "down", "client")])
+def test_a_history_is_what_the_sender_saw_and_did_in_the_order_of_events(data: str, acks: str, sender: str) -> None:
     packet = {
         "order": [0, 2, 3, 5], "time_ns": [0, 20, 20, 40_000], "event": ["sent", "delivered", "sent", "delivered"],
-        "flow": [0] * 4, "direction": ["down", "up", "down", "up"], "seq": [1, 1, 101, 1], "end": [101, 1, 201, 1],
+        "flow": [0] * 4, "direction": [data, acks, data, acks], "seq": [1, 1, 101, 1], "end": [101, 1, 201, 1],
         "ack": [None, 101, None, 201], "sack": ["", "", "", "301-401"],
     }  # fmt: skip
     tcp = {
-        "order": [1, 4, 6], "time_ns": [0, 20, 40_000], "flow": [0, 0, 0], "host": ["server"] * 3,
+        "order": [1, 4, 6], "time_ns": [0, 20, 40_000], "flow": [0, 0, 0], "host": [sender] * 3,
         "event": ["window", "window", "recovery-entered"], "cwnd": [1, 2, None], "ssthresh": [None] * 3,
         "in_flight": [1, 2, None],
     }  # fmt: skip
-    states = history(Recording(packets=packet, tcp=tcp, objects={}, flows={}, link_states={}, left_out={}), 0)
+    states = history(
+        Recording(packets=packet, tcp=tcp, objects={}, flows={"direction": [data]}, link_states={}, left_out={}), 0
+    )
     assert [(s.ack, s.cwnd, s.sent, s.sack, s.happened) for s in states] == [
         (None, 1, [(1, 101)], "", []),
         (101, 2, [(101, 201)], "", []),
@@ -92,7 +95,7 @@ def run(events: list[tuple[int, str, int]], windows: Sequence[tuple[int, int]] =
             "ssthresh": [None] * len(tcp),
         },
         objects={},
-        flows={},
+        flows={"direction": ["down", "down"]},
         link_states={},
         left_out={},
     )

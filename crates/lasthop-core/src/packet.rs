@@ -6,6 +6,9 @@
 use std::fmt;
 use std::ops::Range;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::{Dscp, Protocol};
 
 /// A flow of the run: one TCP connection or one UDP stream, in the order in which they were announced.
@@ -33,9 +36,13 @@ impl Host {
 }
 
 /// Which way a packet travels over the last hop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// From the fixed host towards the mobile host.
+    #[default]
     Down,
     /// From the mobile host towards the fixed host.
     Up,

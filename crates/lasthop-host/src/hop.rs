@@ -124,7 +124,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     /// The network of `scenario`. At an ATM switch each of its flows has an access link and a connection of its own;
     /// packets of no flow share those of the last.
     pub fn new(scenario: &Scenario, seed: Seed, flows: F, observer: O) -> Self {
-        let known = lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref()).len();
+        let known = scenario.flows().len();
         Self {
             arena: PacketArena::default(),
             frames: Vec::new(),

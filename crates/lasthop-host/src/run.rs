@@ -233,7 +233,7 @@ fn run_once<O: Observer>(
     (clock, mut waiter): (Clock, Waiter),
     mut observer: O,
 ) -> Result<(Instant, O, RunFacts), Error> {
-    for info in lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref()) {
+    for info in scenario.flows() {
         observer.announce(&info);
     }
     let workload = Workload::new(scenario, seed, in_chain, (server, client), (&waiter, FIRST_SOCKET))?;

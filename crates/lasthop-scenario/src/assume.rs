@@ -5,10 +5,10 @@ use std::fmt::Display;
 use lasthop_core::{Bytes, Duration, Rate};
 use lasthop_link::{Framing, PathConfig, Schedule, Timetable};
 use lasthop_tcp::{Profile, RULES, TcpConfig};
-use lasthop_traffic::FlowConfig;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::flow::Flow;
 use crate::tree::{Entry, NAME, Node, Value};
 use crate::types;
 use crate::when;
@@ -243,7 +243,7 @@ impl Assume<'_> {
         let rates = paths.iter().flat_map(|path| path.ip_rates(packet)).map(|(_, rate)| rate);
         let slowest = rates.filter(|rate| *rate > 0.0).fold(f64::INFINITY, f64::min);
         let courses = paths.iter().filter_map(|path| path.link.course.as_ref()).map(Timetable::end);
-        let flows: Vec<FlowConfig> = self.read("flow").unwrap_or_default();
+        let flows: Vec<Flow> = self.read("flow").unwrap_or_default();
         let bits: f64 = flows.iter().map(|flow| flow.traffic().offered_bytes() as f64 * 8.0).sum();
         let begun = flows.iter().map(|flow| flow.traffic().latest_begin()).max().unwrap_or_default();
         let seconds = begun.as_secs_f64()

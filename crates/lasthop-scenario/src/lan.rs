@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use lasthop_core::packet::Datagram;
-use lasthop_core::{Distribution, Duration, Faults, Rate};
+use lasthop_core::{Direction, Distribution, Duration, Faults, Rate};
 use lasthop_traffic::{ConstantUdpConfig, FlowConfig};
 
+use crate::flow::Flow;
 use crate::types::{Scenario, Topology};
 
 /// Checks that the streams fit the network of the host that sends them, each by itself and all that may send at once.
@@ -19,7 +20,11 @@ pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
     for stream in &streams {
         // The greatest load is met when some stream starts.
         let at_once = streams.iter().filter(|other| {
-            other.index == stream.index || shared && other.first <= stream.first && stream.first < other.last
+            other.index == stream.index
+                || shared
+                    && other.sender == stream.sender
+                    && other.first <= stream.first
+                    && stream.first < other.last
         });
         let at_once: Vec<_> = at_once.collect();
         let load: f64 = at_once.iter().map(|stream| stream.load(rate)).sum();
@@ -42,6 +47,7 @@ pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
 
 struct Stream<'a> {
     index: usize,
+    sender: Direction,
     /// The key that sets its rate.
     key: &'static str,
     config: Cow<'a, ConstantUdpConfig>,
@@ -51,8 +57,8 @@ struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    fn of(index: usize, flow: &'a FlowConfig) -> Option<Self> {
-        let (key, config) = match flow {
+    fn of(index: usize, flow: &'a Flow) -> Option<Self> {
+        let (key, config) = match &flow.kind {
             FlowConfig::ConstantUdp(config) => ("rate", Cow::Borrowed(config)),
             FlowConfig::Voip(config) => ("codec", Cow::Owned(config.stream())),
             _ => return None,
@@ -70,7 +76,7 @@ impl<'a> Stream<'a> {
             }
         };
         let last = Duration::from_nanos(latest.as_nanos().saturating_add(config.duration.as_nanos()));
-        Some(Self { index, key, config, first, last })
+        Some(Self { index, sender: flow.direction, key, config, first, last })
     }
 
     /// The part of a network of this rate that it fills while it sends.

@@ -20,6 +20,7 @@ mod compose;
 mod error;
 mod extends;
 mod findings;
+mod flow;
 mod lan;
 mod matrix;
 mod notes;
@@ -35,6 +36,7 @@ mod when;
 
 pub use assume::Assumption;
 pub use error::{ScenarioError, ScenarioErrors};
+pub use flow::Flow;
 pub use range::{Draw, Method, Sample, Sampler};
 pub use schema::json_schema;
 pub use study::{Cell, RangeInfo, Space, Study};

@@ -1,8 +1,8 @@
 //! What can be run, but is hardly meant.
 
 use lasthop_core::Fault;
-use lasthop_traffic::FlowConfig;
 
+use crate::flow::Flow;
 use crate::types::{Scenario, Topology};
 
 /// Flows of which nothing will be seen, and why.
@@ -12,7 +12,7 @@ pub fn notes(scenario: &Scenario) -> Vec<Fault> {
     scenario.flow.iter().enumerate().filter_map(of_flow).collect()
 }
 
-fn note(scenario: &Scenario, flow: &FlowConfig) -> Option<String> {
+fn note(scenario: &Scenario, flow: &Flow) -> Option<String> {
     let (start, limit, name) = (flow.traffic().start().least(), scenario.time_limit, flow.traffic().name());
     if start >= limit {
         return Some(format!(

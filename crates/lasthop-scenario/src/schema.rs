@@ -68,7 +68,7 @@ fn file_schema() -> Value {
 
 /// A flow without a name is called after its kind.
 fn flows_may_lack_names(definitions: &mut Map<String, Value>) {
-    let kinds = definitions.get_mut("FlowConfig").and_then(|flow| flow["oneOf"].as_array_mut());
+    let kinds = definitions.get_mut("Flow").and_then(|flow| flow["oneOf"].as_array_mut());
     for kind in kinds.into_iter().flatten() {
         if let Some(required) = kind["required"].as_array_mut() {
             required.retain(|key| key != tree::NAME);

@@ -1,11 +1,13 @@
 //! What a complete scenario says.
 
-use lasthop_core::{Bytes, Duration, Fault, Host, Instant, Rate, Seed, Segment};
+use lasthop_core::{Bytes, Direction, Duration, Fault, FlowInfo, Host, Instant, Rate, Seed, Segment};
 use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
 use lasthop_tcp::TcpConfig;
-use lasthop_traffic::{FlowConfig, HttpConfig, Program, Surroundings};
+use lasthop_traffic::{HttpConfig, Instance, Program, Surroundings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::flow::Flow;
 
 /// One complete scenario: what a cell of the factor matrix runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,7 +36,7 @@ pub struct Scenario {
     /// How web pages are loaded, for the flows that do.
     pub http: Option<HttpConfig>,
     /// The flows, in the order in which simultaneous events are handled.
-    pub flow: Vec<FlowConfig>,
+    pub flow: Vec<Flow>,
     /// How flows get their role in the statistics.
     #[serde(default)]
     pub roles: Roles,
@@ -79,12 +81,15 @@ impl Scenario {
         self.mtu.0 as u32 - Segment::BASE_HEADER_BYTES - options
     }
 
-    /// Most that the bottleneck towards the mobile host carries, in bit/s of full IP packets, and since when; the first
-    /// since the start.
-    pub fn bottleneck_rates(&self) -> Vec<(Instant, f64)> {
+    /// Most that the last hop carries in a direction, in bit/s of full IP packets, and since when; the first since the
+    /// start. Data go down only where there is a switch.
+    pub fn rates(&self, direction: Direction) -> Vec<(Instant, f64)> {
         let packet = self.mtu.0 as u32;
         match self.topology() {
-            Topology::LastHop { down, .. } => down.ip_rates(packet),
+            Topology::LastHop { down, up, .. } => {
+                let path = if direction == Direction::Down { down } else { up };
+                path.ip_rates(packet)
+            }
             Topology::Atm(atm) => vec![(Instant::ZERO, atm.ip_rate(packet))],
         }
     }
@@ -110,19 +115,35 @@ impl Scenario {
         }
     }
 
-    /// The applications at work, in the order of the scenario, with the starts of this replication.
+    /// The applications of a run, in the order of the scenario.
+    pub fn applications(&self) -> Vec<Instance<'_>> {
+        self.flow.iter().enumerate().map(|(index, flow)| flow.instance(index)).collect()
+    }
+
+    /// The flows that are known before a run, in the order of their numbers.
+    pub fn flows(&self) -> Vec<FlowInfo> {
+        lasthop_traffic::flows(&self.applications(), self.http.as_ref())
+    }
+
+    /// The applications at work, in the order of [`Scenario::applications`], with the starts of this replication.
     pub fn programs(&self, seed: Seed) -> Vec<Program> {
-        let rates = self.bottleneck_rates().into_iter();
+        let begin = |instance: &Instance<'_>| instance.begin(&self.surroundings(instance, seed));
+        self.applications().iter().map(begin).collect()
+    }
+
+    fn surroundings<'a>(&'a self, instance: &'a Instance<'_>, seed: Seed) -> Surroundings<'a> {
+        let rates = self.rates(instance.sender.into()).into_iter();
         let bottleneck_bps = rates.map(|(_, rate)| rate).find(|rate| *rate > 0.0).unwrap_or_default();
-        let around = Surroundings {
+        Surroundings {
+            name: &instance.name,
+            sender: instance.sender,
             http: self.http.as_ref(),
             mtu: self.mtu,
             segment_bytes: self.segment_bytes(),
             bottleneck_bps,
             propagation_up: self.propagation_up(),
             seed,
-        };
-        lasthop_traffic::begin(&self.flow, &around)
+        }
     }
 
     /// What the model engine has no model of: the key, and what to do instead.

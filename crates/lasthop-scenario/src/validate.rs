@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use lasthop_core::{Bytes, Fault, Faults};
+use lasthop_core::{Bytes, Direction, Fault, Faults};
 use lasthop_traffic::FlowConfig;
 
+use crate::flow::Flow;
 use crate::lan::streams_fit;
 use crate::types::{RouterImplementation, Scenario, Topology};
 
@@ -73,12 +74,18 @@ fn network(scenario: &Scenario, faults: &mut Faults) {
 
 /// Some kinds of flows need something of the rest.
 fn kinds(scenario: &Scenario, faults: &mut Faults) {
-    let short = scenario.flow.iter().position(|flow| matches!(flow, FlowConfig::ShortFlows(_)));
+    let short = scenario.flow.iter().position(|flow| matches!(flow.kind, FlowConfig::ShortFlows(_)));
     let place = format!("flow[{}].kind", short.unwrap_or_default());
     faults.require(short.is_none() || scenario.atm.is_none(), &place, || {
         "short flows come and go, but a switch has an access link for each flow from the start; leave out [atm]".into()
     });
-    let page = scenario.flow.iter().position(|flow| matches!(flow, FlowConfig::HttpPage(_)));
+    let up = scenario.flow.iter().position(|flow| flow.direction == Direction::Up);
+    let place = format!("flow[{}].direction", up.unwrap_or_default());
+    faults.require(up.is_none() || scenario.atm.is_none(), &place, || {
+        "\"up\": the way back from an ATM switch is delay only, without a rate or a queue; leave it out"
+            .into()
+    });
+    let page = scenario.flow.iter().position(|flow| matches!(flow.kind, FlowConfig::HttpPage(_)));
     let place = format!("flow[{}].kind", page.unwrap_or_default());
     faults.require(page.is_none() || scenario.http.is_some(), &place, || {
         "the flow loads a web page, but nothing says how; add a table [http] with protocol = \"http1.0\", say".into()
@@ -105,7 +112,7 @@ fn one_topology(scenario: &Scenario, faults: &mut Faults) -> bool {
     stated != atm
 }
 
-fn flows(flows: &[FlowConfig], mtu: Bytes, faults: &mut Faults) {
+fn flows(flows: &[Flow], mtu: Bytes, faults: &mut Faults) {
     faults.require(!flows.is_empty(), "flow", || {
         "a scenario without flows sends nothing; add a table [[flow]] with kind = \"bulk-tcp\"".into()
     });

@@ -82,7 +82,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     /// An engine for the flows and the network of `scenario`, between these hosts, with one of `programs` for each of
     /// its entries.
     fn new(scenario: &'a Scenario, seed: Seed, hosts: H, programs: Vec<A>, observer: &'a mut O) -> Self {
-        let known = lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref());
+        let known = scenario.flows();
         let running = |program| Running { program, flows: Vec::new() };
         let components = programs.len() + 2 * known.len();
         let mut engine = Self {

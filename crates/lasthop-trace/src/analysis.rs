@@ -32,8 +32,8 @@ use voice::Call;
 /// What is known of the bottleneck before the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunInfo {
-    /// Rates of the bottleneck in bytes of IP length per second, and since when; the first since the start.
-    pub rates: Vec<(Instant, f64)>,
+    /// Rates of the last hop in bytes of IP length per second, and since when, the first since the start; down and up.
+    pub rates: [Vec<(Instant, f64)>; 2],
     /// Payload of a full TCP segment.
     pub segment_bytes: u32,
     /// IP length of a full TCP segment, options included.
@@ -41,10 +41,11 @@ pub struct RunInfo {
 }
 
 impl RunInfo {
-    /// Bytes of IP length that the bottleneck can carry from `start` to `end`.
-    fn capacity(&self, start: Instant, end: Instant) -> f64 {
-        let ends = self.rates.iter().skip(1).map(|(since, _)| *since).chain([Instant::MAX]);
-        let pieces = self.rates.iter().zip(ends).map(|((since, rate), until)| {
+    /// Bytes of IP length that the last hop can carry in a direction from `start` to `end`.
+    fn capacity(&self, direction: Direction, start: Instant, end: Instant) -> f64 {
+        let rates = &self.rates[direction as usize];
+        let ends = rates.iter().skip(1).map(|(since, _)| *since).chain([Instant::MAX]);
+        let pieces = rates.iter().zip(ends).map(|((since, rate), until)| {
             rate * until.min(end).saturating_since((*since).max(start)).as_secs_f64()
         });
         pieces.sum()
@@ -166,12 +167,12 @@ impl Analysis {
         let last_end = flows.iter().map(|flow| flow.ended(end)).max().unwrap_or(end);
         run.duration_s = last_end.as_secs_f64();
         if self.groups.is_empty() {
-            let load = TcpLoad::of(&flows, &self.info, end);
-            run.efficiency = load.efficiency();
-            run.fairness_maxmin = load.fairness_maxmin();
+            let loads = [Direction::Down, Direction::Up].map(|way| TcpLoad::of(&flows, way, &self.info, end));
+            run.efficiency = efficiency(&loads);
+            run.fairness_maxmin = fairness_maxmin(&loads);
         }
+        let carried = self.info.capacity(self.bottleneck.direction(), Instant::ZERO, last_end);
         self.bottleneck.finish(&self.info, end, last_end, &mut run);
-        let carried = self.info.capacity(Instant::ZERO, last_end);
         run.background_share = (carried > 0.0).then(|| self.background_bytes as f64 / carried);
         let pages = self.pages.into_iter().map(Page::finish).collect();
         let mut records = Vec::with_capacity(flows.len());
@@ -261,7 +262,11 @@ impl Observer for Analysis {
         if flow.packet(now, event, packet) == Queue::LostFrom {
             self.bottleneck.lost_from_queue(now, packet);
         }
-        if event == PacketEvent::Delivered && flow.info.group.is_none() && flow.is_data(packet) {
+        if event == PacketEvent::Delivered
+            && flow.info.group.is_none()
+            && flow.is_data(packet)
+            && packet.direction == self.bottleneck.direction()
+        {
             self.background_bytes += u64::from(packet.ip_bytes);
         }
         if flow.retired {
@@ -307,6 +312,7 @@ impl Flow {
             flow: info.name.clone(),
             application: application.name.clone(),
             protocol: info.protocol,
+            direction: Direction::from(info.sender),
             tail_loss_probes: Some(0),
             ..FlowRecord::default()
         };
@@ -443,7 +449,8 @@ fn group<'a>(groups: &'a mut Vec<Group>, name: &str) -> &'a mut Group {
     &mut groups[index]
 }
 
-/// What the TCP flows of a run were offered and brought, and what the bottleneck could have carried meanwhile.
+/// What the TCP flows with data in one direction were offered and brought, and what the last hop could have carried
+/// there meanwhile.
 struct TcpLoad {
     /// Of each flow: what its application wrote, and what its receiver acknowledged in sequence. In bytes.
     flows: Vec<(f64, f64)>,
@@ -452,10 +459,10 @@ struct TcpLoad {
 }
 
 impl TcpLoad {
-    fn of(flows: &[Flow], info: &RunInfo, end: Instant) -> Self {
+    fn of(flows: &[Flow], direction: Direction, info: &RunInfo, end: Instant) -> Self {
         let mut loads = Vec::new();
         let (mut first_start, mut last_end) = (Instant::MAX, Instant::ZERO);
-        for flow in flows {
+        for flow in flows.iter().filter(|flow| flow.record.direction == direction) {
             if let (Transport::Tcp(tcp), Some(started)) = (&flow.transport, flow.started) {
                 loads.push((flow.offered_bytes as f64, tcp.in_sequence_bytes() as f64));
                 first_start = first_start.min(started);
@@ -463,23 +470,30 @@ impl TcpLoad {
             }
         }
         let share = f64::from(info.segment_bytes) / f64::from(info.packet_bytes);
-        Self { flows: loads, capacity: info.capacity(first_start, last_end) * share }
+        Self { flows: loads, capacity: info.capacity(direction, first_start, last_end) * share }
     }
 
-    /// See [`RunRecord::efficiency`].
-    fn efficiency(&self) -> Option<f64> {
-        let brought: f64 = self.flows.iter().map(|(_, brought)| brought).sum();
-        (self.capacity > 0.0).then(|| brought / self.capacity)
-    }
-
-    /// See [`RunRecord::fairness_maxmin`].
-    fn fairness_maxmin(&self) -> Option<f64> {
+    /// What each flow that was offered anything brought, over its max-min fair share.
+    fn ratios(&self) -> impl Iterator<Item = f64> {
         let (offered, brought): (Vec<f64>, Vec<f64>) =
             self.flows.iter().filter(|(offered, _)| *offered > 0.0).copied().unzip();
         let shares = max_min_shares(&offered, self.capacity);
-        let ratios: Vec<f64> = brought.iter().zip(&shares).map(|(brought, share)| brought / share).collect();
-        if self.capacity > 0.0 { jain(&ratios) } else { None }
+        brought.into_iter().zip(shares).map(|(brought, share)| brought / share)
     }
+}
+
+/// See [`RunRecord::efficiency`].
+fn efficiency(loads: &[TcpLoad]) -> Option<f64> {
+    let brought: f64 = loads.iter().flat_map(|load| &load.flows).map(|(_, brought)| brought).sum();
+    let capacity: f64 = loads.iter().map(|load| load.capacity).sum();
+    (capacity > 0.0).then(|| brought / capacity)
+}
+
+/// See [`RunRecord::fairness_maxmin`].
+fn fairness_maxmin(loads: &[TcpLoad]) -> Option<f64> {
+    let ratios: Vec<f64> =
+        loads.iter().filter(|load| load.capacity > 0.0).flat_map(TcpLoad::ratios).collect();
+    jain(&ratios)
 }
 
 /// Takes the entry with this number out of a ring, and tells its time. Numbers rise in the ring. Nearly always it is the

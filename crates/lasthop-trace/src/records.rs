@@ -2,7 +2,7 @@
 //! the unit last.
 
 use crate::columns::{columnar, labels};
-use lasthop_core::Protocol;
+use lasthop_core::{Direction, Protocol};
 use serde::Serialize;
 
 labels! {
@@ -33,6 +33,8 @@ columnar! {
         application: String = ("application", ""),
         /// Transport protocol.
         protocol: Protocol = ("protocol", ""),
+        /// Which way its data go: `down` from the fixed host, `up` from the mobile host.
+        direction: Direction = ("direction", ""),
         /// How it ended: `closed`, `aborted` or, cut by the time limit, `unfinished`.
         outcome: Outcome = ("outcome", ""),
         /// When the sender sent or got its first packet; missing if there was none.
@@ -184,15 +186,15 @@ columnar! {
         /// Packets dropped, whatever the cause.
         packets_dropped: u64 = ("packets dropped", ""),
         /// In-sequence TCP bytes that the receivers acknowledged, over the time from the first TCP flow's first
-        /// packet to the last one's end, as a share of what the bottleneck could carry in full segments. Missing with
-        /// short flows.
+        /// packet to the last one's end, as a share of what the last hop could carry in full segments, in each direction
+        /// in which TCP flows send. Missing with short flows.
         efficiency: Option<f64> = ("efficiency", "ratio"),
         /// Jain's index over the throughput of the TCP flows that sent, cut ones included. Missing if one was
         /// aborted, and with short flows.
         fairness_jain: Option<f64> = ("fairness (Jain)", "ratio"),
         /// Jain's index over x/e of the TCP flows that were offered anything: x the in-sequence bytes as in
-        /// `efficiency`, e the max-min fair share of the same capacity given what the applications wrote. Missing
-        /// with short flows.
+        /// `efficiency`, e the max-min fair share of the flow's direction of the same capacity given what the
+        /// applications wrote. Missing with short flows.
         fairness_maxmin: Option<f64> = ("fairness (max-min)", "ratio"),
         /// Bytes delivered over the bottleneck (IP length, both protocols) over its rate and
         /// `duration_s`.

@@ -1,8 +1,7 @@
 //! What the analysis and a capture have to know of a scenario before its run.
 
-use lasthop_core::FlowId;
-use lasthop_scenario::Scenario;
-use lasthop_traffic::FlowConfig;
+use lasthop_core::{Direction, FlowId};
+use lasthop_scenario::{Flow, Scenario};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -30,7 +29,7 @@ impl CaptureTarget {
     pub fn open(&self, scenario: &Scenario) -> io::Result<Capture<BufWriter<File>>> {
         let create = |name: &str| File::create_new(self.folder.join(name)).map(BufWriter::new);
         let mut description = vec![self.comment.clone()];
-        for (index, info) in (0..).zip(lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref())) {
+        for (index, info) in (0..).zip(scenario.flows()) {
             let addresses = Addresses::of(FlowId(index), info.server_port)?;
             description.push(format!("flow {index} ({}): {addresses}", info.name));
         }
@@ -40,11 +39,14 @@ impl CaptureTarget {
 }
 
 impl Analysis {
-    /// An analysis of one run of `scenario`, on whichever engine. The bottleneck is the link down.
+    /// An analysis of one run of `scenario`, on whichever engine.
     pub fn of(scenario: &Scenario) -> Self {
-        let rates = scenario.bottleneck_rates().into_iter();
+        let rates = |direction| {
+            let rates = scenario.rates(direction).into_iter();
+            rates.map(|(since, rate)| (since, rate / 8.0)).collect()
+        };
         let run = RunInfo {
-            rates: rates.map(|(since, rate)| (since, rate / 8.0)).collect(),
+            rates: [Direction::Down, Direction::Up].map(rates),
             segment_bytes: scenario.segment_bytes(),
             packet_bytes: scenario.mtu.0 as u32,
         };
@@ -59,7 +61,7 @@ impl Overview {
     }
 }
 
-fn application_info(flow: &FlowConfig) -> ApplicationInfo {
+fn application_info(flow: &Flow) -> ApplicationInfo {
     let traffic = flow.traffic();
     ApplicationInfo { name: traffic.name().to_owned(), objects: traffic.objects(), voice: traffic.voice() }
 }

@@ -1,4 +1,4 @@
-//! A bulk transfer: the fixed host connects, writes everything and closes; the mobile host closes after it.
+//! A bulk transfer: the sender connects, writes everything and closes; the receiver closes after it.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
@@ -63,7 +63,7 @@ impl Traffic for BulkConfig {
 
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
         let write_bytes = self.write.map_or(u64::from(around.segment_bytes), |write| write.0);
-        Program::BulkTcp(Bulk::new(start, self.bytes.0, write_bytes))
+        Program::BulkTcp(Bulk::new(start, around.sender, self.bytes.0, write_bytes))
     }
 }
 
@@ -71,6 +71,7 @@ impl Traffic for BulkConfig {
 #[derive(Clone, Debug)]
 pub struct Bulk {
     start: Option<Instant>,
+    sender: Host,
     bytes: u64,
     write_bytes: u64,
     actions: VecDeque<Action>,
@@ -78,8 +79,8 @@ pub struct Bulk {
 
 impl Bulk {
     /// A transfer of `bytes` that begins at `start`.
-    pub fn new(start: Instant, bytes: u64, write_bytes: u64) -> Self {
-        Self { start: Some(start), bytes, write_bytes, actions: VecDeque::new() }
+    pub fn new(start: Instant, sender: Host, bytes: u64, write_bytes: u64) -> Self {
+        Self { start: Some(start), sender, bytes, write_bytes, actions: VecDeque::new() }
     }
 }
 
@@ -91,7 +92,7 @@ impl Application for Bulk {
 
     fn handle_wakeup(&mut self, now: Instant) {
         if self.start.take_if(|start| *start <= now).is_some() {
-            let (flow, host) = (0, Host::Server);
+            let (flow, host) = (0, self.sender);
             let Self { bytes, write_bytes, .. } = *self;
             self.actions.extend([
                 Action::Connect { flow, host },
@@ -103,7 +104,7 @@ impl Application for Bulk {
 
     #[inline]
     fn handle_news(&mut self, _now: Instant, flow: u32, host: Host, news: News) {
-        if news.ended && host == Host::Client {
+        if news.ended && host != self.sender {
             self.actions.push_back(Action::Close { flow, host });
         }
     }

@@ -94,9 +94,13 @@ impl Traffic for HttpPageConfig {
         self.main.0.saturating_add(self.inline.0.saturating_mul(u64::from(self.inline_count)))
     }
 
-    fn flow_names(&self, http: Option<&HttpConfig>) -> Vec<String> {
+    fn only_down(&self) -> Option<&'static str> {
+        Some("the browser is on the mobile host")
+    }
+
+    fn flow_names(&self, name: &str, http: Option<&HttpConfig>) -> Vec<String> {
         let connections = http.map(|http| self.connection_names(http)).unwrap_or_default();
-        connections.iter().map(|connection| format!("{}/{connection}", self.name)).collect()
+        connections.iter().map(|connection| format!("{name}/{connection}")).collect()
     }
 
     fn dscp(&self) -> Dscp {
@@ -107,7 +111,7 @@ impl Traffic for HttpPageConfig {
         Some(self.port)
     }
 
-    fn caller(&self) -> Host {
+    fn caller(&self, _sender: Host) -> Host {
         Host::Client
     }
 

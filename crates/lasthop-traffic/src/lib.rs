@@ -43,7 +43,7 @@ const DEFAULT_PORTS: usize = 10_000;
 /// The kinds of traffic: configuration, and the application at work.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident($config:ty) => $application:ty;)*) => {
-        /// One application of the scenario; its data go from the fixed host to the mobile host.
+        /// One application of the scenario.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(tag = "kind", rename_all = "kebab-case")]
         pub enum FlowConfig {
@@ -126,19 +126,32 @@ const fn at_once() -> Distribution<Duration> {
     Distribution::Static(Duration::ZERO)
 }
 
+/// One application of a run, and what the scenario says of it beside its own configuration.
+#[derive(Clone, Debug)]
+pub struct Instance<'a> {
+    /// Its configuration.
+    pub config: &'a FlowConfig,
+    /// Its name, unique in the run.
+    pub name: String,
+    /// The host that sends its data.
+    pub sender: Host,
+    /// Name of the random stream of its start.
+    pub start_stream: String,
+}
+
 /// The flows that these applications may open and that are known before the run, in the order of their
 /// [`lasthop_core::FlowId`]; page loads need `http`. Others come later, one by one: see [`later_flow`].
-pub fn flows(applications: &[FlowConfig], http: Option<&HttpConfig>) -> Vec<FlowInfo> {
+pub fn flows(applications: &[Instance<'_>], http: Option<&HttpConfig>) -> Vec<FlowInfo> {
     let mut flows = Vec::new();
-    for (application, config) in (0..).zip(applications) {
-        let traffic = config.traffic();
-        for name in traffic.flow_names(http) {
+    for (application, instance) in (0..).zip(applications) {
+        let traffic = instance.config.traffic();
+        for name in traffic.flow_names(&instance.name, http) {
             flows.push(FlowInfo {
                 name,
                 application,
                 group: None,
                 protocol: traffic.protocol(),
-                sender: Host::Server,
+                sender: instance.sender,
                 offered_bytes: traffic.stream_bytes(),
                 dscp: traffic.dscp(),
                 server_port: traffic.port().map_or(default_port(flows.len()), NonZeroU16::get),
@@ -148,16 +161,14 @@ pub fn flows(applications: &[FlowConfig], http: Option<&HttpConfig>) -> Vec<Flow
     flows
 }
 
-/// The applications at work, each with its start, which is drawn from the streams "start.flow0", "start.flow1", ... of
-/// the seed, so that all engines begin alike.
-pub fn begin(applications: &[FlowConfig], around: &Surroundings<'_>) -> Vec<Program> {
-    let begin = |(index, config): (usize, &FlowConfig)| {
-        let traffic = config.traffic();
-        let mut stream = around.seed.stream(&format!("start.flow{index}"));
+impl Instance<'_> {
+    /// The application at work, with its start, which is drawn from a stream of its own, so that all engines begin alike.
+    pub fn begin(&self, around: &Surroundings<'_>) -> Program {
+        let traffic = self.config.traffic();
+        let mut stream = around.seed.stream(&self.start_stream);
         let start = Instant::ZERO + traffic.start().sampler().sample(&mut stream);
         traffic.begin(start, around)
-    };
-    applications.iter().enumerate().map(begin).collect()
+    }
 }
 
 /// The flow with this number among all flows of the run, which `application` opens between these hosts.

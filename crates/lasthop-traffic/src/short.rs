@@ -76,11 +76,15 @@ impl Traffic for ShortFlowsConfig {
         }
     }
 
-    fn flow_names(&self, _http: Option<&HttpConfig>) -> Vec<String> {
+    fn only_down(&self) -> Option<&'static str> {
+        Some("short flows are answers of the fixed host")
+    }
+
+    fn flow_names(&self, _name: &str, _http: Option<&HttpConfig>) -> Vec<String> {
         Vec::new()
     }
 
-    fn caller(&self) -> Host {
+    fn caller(&self, _sender: Host) -> Host {
         Host::Client
     }
 
@@ -91,7 +95,7 @@ impl Traffic for ShortFlowsConfig {
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
         let bits = f64::from(self.packets) * around.mtu.0 as f64 * 8.0;
         let response_time = Duration::from_nanos((bits / around.bottleneck_bps * 1e9) as u64);
-        let stream = around.seed.stream(&format!("short.{}", self.name));
+        let stream = around.seed.stream(&format!("short.{}", around.name));
         Program::ShortFlows(ShortFlows::new(self, start, response_time, around.segment_bytes, stream))
     }
 }

@@ -48,13 +48,17 @@ pub struct Voice {
 /// What an application may know of the scenario around it.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
+    /// Name of the application, unique in the run.
+    pub name: &'a str,
+    /// The host that sends the application's data; the other one receives them.
+    pub sender: Host,
     /// How web pages are loaded, if the scenario says.
     pub http: Option<&'a HttpConfig>,
     /// Largest IP packet.
     pub mtu: Bytes,
     /// Payload of a full TCP segment.
     pub segment_bytes: u32,
-    /// What the bottleneck carries at first, in bit/s of full IP packets.
+    /// What the last hop carries at first in the direction of the application's data, in bit/s of full IP packets.
     pub bottleneck_bps: f64,
     /// Propagation delay from the mobile host to the fixed host.
     pub propagation_up: Duration,
@@ -88,9 +92,9 @@ pub trait Traffic {
         Protocol::Tcp
     }
 
-    /// Names of the flows that are known before the run.
-    fn flow_names(&self, _http: Option<&HttpConfig>) -> Vec<String> {
-        vec![self.name().to_owned()]
+    /// Names of the flows that are known before the run, if the application is called `name` there.
+    fn flow_names(&self, name: &str, _http: Option<&HttpConfig>) -> Vec<String> {
+        vec![name.to_owned()]
     }
 
     /// See [`lasthop_core::FlowInfo::offered_bytes`].
@@ -108,9 +112,14 @@ pub trait Traffic {
         None
     }
 
-    /// The host that connects.
-    fn caller(&self) -> Host {
-        Host::Server
+    /// Why its data cannot go from the mobile host to the fixed host, if they cannot.
+    fn only_down(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The host that connects, where `sender` sends the data.
+    fn caller(&self, sender: Host) -> Host {
+        sender
     }
 
     /// Its flows are open from the beginning, without a handshake. Only a model can do that.

@@ -113,14 +113,15 @@ impl Traffic for ConstantUdpConfig {
         self.port
     }
 
-    fn begin(&self, start: Instant, _around: &Surroundings<'_>) -> Program {
-        Program::ConstantUdp(ConstantUdp::new(self, start))
+    fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
+        Program::ConstantUdp(ConstantUdp::new(self, start, around.sender))
     }
 }
 
 /// Sends one datagram every interval; the payload rate sets the interval.
 #[derive(Clone, Debug)]
 pub struct ConstantUdp {
+    sender: Host,
     next: Instant,
     end: Instant,
     interval: Duration,
@@ -130,9 +131,10 @@ pub struct ConstantUdp {
 }
 
 impl ConstantUdp {
-    /// A source whose first datagram leaves at `start`.
-    pub fn new(config: &ConstantUdpConfig, start: Instant) -> Self {
+    /// A source at `sender` whose first datagram leaves at `start`.
+    pub fn new(config: &ConstantUdpConfig, start: Instant, sender: Host) -> Self {
         Self {
+            sender,
             next: start,
             end: start + config.duration,
             interval: config.interval(),
@@ -162,6 +164,6 @@ impl Application for ConstantUdp {
     fn poll_action(&mut self) -> Option<Action> {
         self.due = self.due.checked_sub(1)?;
         let (bytes, write_bytes) = (self.payload_bytes, self.payload_bytes);
-        Some(Action::Write { flow: 0, host: Host::Server, bytes, write_bytes, content: Content::Filler })
+        Some(Action::Write { flow: 0, host: self.sender, bytes, write_bytes, content: Content::Filler })
     }
 }

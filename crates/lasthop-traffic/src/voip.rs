@@ -159,7 +159,7 @@ impl Traffic for VoipConfig {
         })
     }
 
-    fn begin(&self, start: Instant, _around: &Surroundings<'_>) -> Program {
-        Program::Voip(ConstantUdp::new(&self.stream(), start))
+    fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
+        Program::Voip(ConstantUdp::new(&self.stream(), start, around.sender))
     }
 }

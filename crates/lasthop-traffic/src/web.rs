@@ -227,8 +227,12 @@ impl Traffic for WebClientsConfig {
         });
     }
 
-    fn flow_names(&self, _http: Option<&HttpConfig>) -> Vec<String> {
-        (1..=self.clients).map(|number| format!("{}-{number}", self.name)).collect()
+    fn only_down(&self) -> Option<&'static str> {
+        Some("the clients are mobile hosts, and their servers answer")
+    }
+
+    fn flow_names(&self, name: &str, _http: Option<&HttpConfig>) -> Vec<String> {
+        (1..=self.clients).map(|number| format!("{name}-{number}")).collect()
     }
 
     fn is_open_at_first(&self) -> bool {

@@ -13,6 +13,9 @@ from lasthop.explain.packets import rows
 AT_ONCE_NS = 20_000
 """Packets closer than this arrive at once: which of them a host answers with what is not recorded alike."""
 
+SENDERS = {"down": "server", "up": "client"}
+"""The host that sends a flow's data, by their direction."""
+
 
 @dataclass(slots=True)
 class State:
@@ -44,21 +47,22 @@ class Parting:
 
 
 def history(trace: Trace, flow: int) -> list[State]:
-    """Return the states of the fixed host's end of a flow; the first is that before any ACK.
+    """Return the states of the sender's end of a flow; the first is that before any ACK.
 
     ACKs that arrive at once, as behind ARQ, make one state.
     """
     states = [State(0, None, "")]
+    data = trace.flows["direction"][flow]
     for row in _events(trace, flow):
         state = states[-1]
         match row["event"]:
-            case "delivered" if row["direction"] == "up" and row["ack"] is not None:
+            case "delivered" if row["direction"] != data and row["ack"] is not None:
                 told = {"time_ns": row["time_ns"], "ack": row["ack"], "sack": row["sack"]}
                 if state.ack is not None and row["time_ns"] - state.time_ns <= AT_ONCE_NS:
                     states[-1] = replace(state, **told)
                 else:
                     states.append(replace(state, **told, sent=[], happened=[]))
-            case "sent" if row["direction"] == "down" and (row["end"] > row["seq"]):
+            case "sent" if row["direction"] == data and (row["end"] > row["seq"]):
                 state.sent.append((row["seq"], row["end"]))
             case "window":
                 state.cwnd, state.ssthresh, state.in_flight = row["cwnd"], row["ssthresh"], row["in_flight"]
@@ -78,7 +82,8 @@ def history(trace: Trace, flow: int) -> list[State]:
 
 def _events(trace: Trace, flow: int) -> Iterator[dict[str, Any]]:
     packets = (row for row in rows(trace.packets) if row["flow"] == flow)
-    told = (row for row in rows(trace.tcp) if row["flow"] == flow and row["host"] == "server")
+    sender = SENDERS[trace.flows["direction"][flow]]
+    told = (row for row in rows(trace.tcp) if row["flow"] == flow and row["host"] == sender)
     return heapq.merge(packets, told, key=lambda row: int(row["order"]))
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from itertools import takewhile, zip_longest
 from typing import Any, NamedTuple
 
-from lasthop.crosscheck.align import AT_ONCE_NS
+from lasthop.crosscheck.align import AT_ONCE_NS, SENDERS
 from lasthop.engines.engine import Trace
 from lasthop.explain.packets import rows
 from lasthop.metrics.labels import DROP_EVENTS
@@ -38,7 +38,7 @@ _AT_QUEUE = (
 )
 _AT_LINK = {"delivered": "delivered"} | {event: "lost" for event, cause in DROP_EVENTS.items() if cause.on_link}
 # Of simultaneous differences the network's comes first, and a window before what it allows.
-_RANKS = ("queue", "link", "client", "window", "server")
+_RANKS = ("queue", "link", "receiver", "window", "sender")
 
 
 class Kind(StrEnum):
@@ -60,7 +60,7 @@ class Kind(StrEnum):
 
 
 class Place(NamedTuple):
-    """Where something is decided: a `queue` or `link` of a direction; a `server`, `client` or `window` of a flow."""
+    """Where something is decided: a `queue` or `link` of a direction; a `sender`, `receiver` or `window` of a flow."""
 
     kind: str
     of: str | int
@@ -90,6 +90,8 @@ _Both = tuple[Step | None, Step | None]
 class Steps:
     """What every place of a run did, in order."""
 
+    data: Sequence[str]
+    """Direction of each flow's data."""
     of: dict[Place, list[Step]] = field(default_factory=lambda: defaultdict(list))
     departures: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
     """When packets left the queues."""
@@ -99,7 +101,8 @@ class Steps:
     def add_packet(self, row: Mapping[str, Any]) -> None:
         """Take in an event of a packet."""
         now, event, direction = row["time_ns"], row["event"], row["direction"]
-        host = Place("server" if (direction == "down") == (event == "sent") else "client", row["flow"])
+        is_data = direction == self.data[row["flow"]]
+        host = Place("sender" if is_data == (event == "sent") else "receiver", row["flow"])
         packet = (*(row[name] for name in _IDENTITY), row["flags"] & _FLAGS)
         if event == "sent":
             self.of[host].append(Step(now, (*packet, self._arrivals[host]), self._waited(host, now)))
@@ -115,14 +118,14 @@ class Steps:
             self._latest[host] = now
 
     def add_told(self, row: Mapping[str, Any]) -> None:
-        """Take in what the fixed host's TCP tells."""
-        server, windows = Place("server", row["flow"]), self.of[Place("window", row["flow"])]
-        arrivals = self._arrivals[server]
+        """Take in what the sender's TCP tells."""
+        sender, windows = Place("sender", row["flow"]), self.of[Place("window", row["flow"])]
+        arrivals = self._arrivals[sender]
         match row["event"]:
             case "window":
                 window = row["cwnd"], row["ssthresh"]
                 if not windows or windows[-1].decision[1:] != window:
-                    waited = self._waited(server, row["time_ns"])
+                    waited = self._waited(sender, row["time_ns"])
                     windows.append(Step(row["time_ns"], (arrivals, *window), waited))
             case "established":
                 # A repeated SYN lowers the window of Linux, which then begins anew.
@@ -152,11 +155,11 @@ class Cause:
 
 def steps(trace: Trace) -> Steps:
     """Return what every place of a run did."""
-    found = Steps()
+    found = Steps(trace.flows["direction"])
     for row in heapq.merge(rows(trace.packets), rows(trace.tcp), key=lambda row: int(row["order"])):
         if "direction" in row:
             found.add_packet(row)
-        elif row["host"] == "server":
+        elif row["host"] == SENDERS[found.data[row["flow"]]]:
             found.add_told(row)
     return found
 
@@ -199,7 +202,7 @@ def cause(found: Differences, flow: int) -> Cause | None:
     place = min(felt, key=lambda one: (_time(first[one]), _RANKS.index(one.kind), str(one.of)))
     ns = _time(first[place])
     window = Place("window", place.of)
-    if place.kind == "server" and window in first and _time(first[window]) <= ns:
+    if place.kind == "sender" and window in first and _time(first[window]) <= ns:
         place = window
     kind = _kind(found.engines, place, first[place])
     return Cause(kind, place, first[place], any(tick < ns for tick in found.ticks))
@@ -212,9 +215,9 @@ def _time(both: _Both) -> int:
 def _kind(engines: tuple[Steps, Steps], place: Place, both: _Both) -> Kind:
     left, right = both
     match place.kind:
-        case "client":
+        case "receiver":
             return Kind.DELAYED_ACK if _is_timers(both) else Kind.RECEIVER
-        case "server":
+        case "sender":
             return Kind.TIMER if _is_timers(both) else Kind.SENT
         case "window":
             return Kind.TIMER if any(step is not None and step.by_timer for step in both) else Kind.WINDOW

@@ -13,7 +13,7 @@ from lasthop.explain.packets import rows
 from lasthop.metrics.labels import DROP_COUNTS, TRANSFER_PROTOCOLS
 
 # What names a row, and the starting time, which is drawn and only told.
-_NO_METRICS = frozenset({"replication", "flow", "application", "role", "protocol", "outcome", "start_s"})
+_NO_METRICS = frozenset({"replication", "flow", "application", "role", "protocol", "direction", "outcome", "start_s"})
 # Of these a distance is a share; counts are subtracted.
 _MEASURED = ("_s", "_ms", "_Bps")
 COUNTS = (*(f"data_{count}" for count in DROP_COUNTS), "retransmitted_packets")

@@ -28,7 +28,7 @@ _FORM = re.compile(
     r"\s+within\s+(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<unit>%|[^\W\d][\w/]*)?"
     r"(?:\s+at\s+(?P<level>\d+(?:\.\d+)?)\s*%)?\s*"
 )
-_TEXTS = ("flow", "application", "protocol", "outcome", "page", "role", "valid")
+_TEXTS = ("flow", "application", "protocol", "direction", "outcome", "page", "role", "valid")
 """Columns that are no numbers."""
 _RANGE = (50.0, 99.99)
 

@@ -22,8 +22,8 @@ pub use http::nginx::Nginx;
 use lasthop_core::{
     Body, Datagram, Dscp, FlowId, FlowInfo, Host, Instant, News, Observer, Packet, Protocol, Seed,
 };
-use lasthop_scenario::Scenario;
-use lasthop_traffic::{Action, Application as _, Content, FlowConfig, HttpServer, Program};
+use lasthop_scenario::{Flow as FlowEntry, Scenario};
+use lasthop_traffic::{Action, Application as _, Content, FlowConfig, HttpServer, Instance, Program};
 use later::Later;
 use nix::sys::epoll::EpollFlags;
 use peer::Peer;
@@ -78,7 +78,7 @@ struct Flow {
 
 enum Ends {
     Tcp(Box<Connection>),
-    /// The server's socket, and how many datagrams it has sent; the client's only reads.
+    /// The sender's socket, and how many datagrams it has sent; the receiver's only reads.
     Udp(Socket, u64),
     /// A flow that has passed.
     Gone,
@@ -150,7 +150,7 @@ impl Workload {
         hosts: (&HostNamespace, &HostNamespace),
         (waiter, first_name): (&Waiter, u64),
     ) -> Result<Self, Error> {
-        let infos = lasthop_traffic::flows(&scenario.flow, scenario.http.as_ref());
+        let infos = scenario.flows();
         if infos.len() as u32 > CLIENT_PORTS {
             return Err(Error::new(format!("the live engine has ports for {CLIENT_PORTS} flows")));
         }
@@ -195,14 +195,18 @@ impl Workload {
         let client_address = SocketAddr::from((addresses(Host::Client).0, self.client_port(id.0 as usize)));
         let cannot = format!("cannot make the sockets of flow {:?}", info.name);
         let ends = if info.protocol == Protocol::Udp {
-            client.enter()?;
-            let sink = datagram_socket(client_address, info).context(&cannot)?;
+            let [(from, own), (to, other)] = match info.sender {
+                Host::Server => [(server_address, server), (client_address, client)],
+                Host::Client => [(client_address, client), (server_address, server)],
+            };
+            other.enter()?;
+            let sink = datagram_socket(to, info).context(&cannot)?;
             let name = self.name(Watched::Sink(self.sinks.len()));
             waiter.watch(&sink, EpollFlags::EPOLLIN, name)?;
             self.sinks.push(sink);
-            server.enter()?;
-            let socket = datagram_socket(server_address, info).context(&cannot)?;
-            socket.connect(&SockAddr::from(client_address)).context(&cannot)?;
+            own.enter()?;
+            let socket = datagram_socket(from, info).context(&cannot)?;
+            socket.connect(&SockAddr::from(to)).context(&cannot)?;
             Ends::Udp(socket, 0)
         } else {
             let of_page = self.applications[info.application as usize].site.is_some();
@@ -525,7 +529,7 @@ impl Flows for Workload {
 
 /// Refuses flows that sockets cannot make.
 pub fn needs_sockets(scenario: &Scenario) -> Result<(), Error> {
-    let model_only = |flow: &&FlowConfig| flow.traffic().is_open_at_first();
+    let model_only = |flow: &&FlowEntry| flow.traffic().is_open_at_first();
     scenario.flow.iter().find(model_only).map_or(Ok(()), |flow| {
         Err(Error::new(format!(
             "the flow {:?} runs on the model engine only: its connections are open from the beginning, which a real \
@@ -537,7 +541,8 @@ pub fn needs_sockets(scenario: &Scenario) -> Result<(), Error> {
 
 fn applications(scenario: &Scenario, seed: Seed) -> Result<Vec<Application>, Error> {
     let mut pair = 1;
-    let application = |(config, program): (&FlowConfig, Program)| {
+    let application = |(instance, program): (Instance<'_>, Program)| {
+        let config = instance.config;
         let site = match (config, &scenario.http) {
             (FlowConfig::HttpPage(page), Some(http)) => Some(Rc::new(Site::new(http, page)?)),
             _ => None,
@@ -546,12 +551,12 @@ fn applications(scenario: &Scenario, seed: Seed) -> Result<Vec<Application>, Err
         pair += config.traffic().later_flows().len() as u16;
         Ok(Application { program, flows: Vec::new(), later, site })
     };
-    scenario.flow.iter().zip(scenario.programs(seed)).map(application).collect()
+    scenario.applications().into_iter().zip(scenario.programs(seed)).map(application).collect()
 }
 
 /// The host that connects.
 fn caller(scenario: &Scenario, info: &FlowInfo) -> Host {
-    scenario.flow[info.application as usize].traffic().caller()
+    scenario.flow[info.application as usize].traffic().caller(info.sender)
 }
 
 fn datagram_socket(address: SocketAddr, info: &FlowInfo) -> io::Result<Socket> {

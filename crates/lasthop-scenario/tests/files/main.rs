@@ -3,6 +3,7 @@
 mod atm;
 mod errors;
 mod extends;
+mod flows;
 mod range;
 mod short;
 mod study;

@@ -2,7 +2,7 @@
 
 use crate::support::SHORT;
 use lasthop_core::Rate;
-use lasthop_scenario::{Cell, Method, Sample, Sampler, ScenarioError, Study};
+use lasthop_scenario::{Cell, Flow, Method, Sample, Sampler, ScenarioError, Study};
 use lasthop_traffic::FlowConfig;
 use proptest::prelude::*;
 
@@ -65,7 +65,7 @@ fn every_point_is_crossed_with_the_named_levels() {
     let scenario = &study.cells[2].scenario;
     let rate = Rate::from_bits_per_second(316_230);
     assert_eq!([&scenario.down, &scenario.up].map(|path| path.as_ref().unwrap().link.rate), [rate, rate]);
-    let [FlowConfig::BulkTcp(flow)] = &scenario.flow[..] else { panic!() };
+    let [Flow { kind: FlowConfig::BulkTcp(flow), .. }] = &scenario.flow[..] else { panic!() };
     assert_eq!(flow.bytes.0, 350_000);
     assert_eq!(study.factors, [("variant".to_owned(), vec!["cubic".to_owned(), "reno".to_owned()])]);
     let space = study.space.unwrap();

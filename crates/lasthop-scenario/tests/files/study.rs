@@ -3,7 +3,7 @@
 use crate::support::{BASE, FACTORS, base_with, read};
 use lasthop_core::{Distribution, Duration, QueueSize, Seed};
 use lasthop_link::{Periods, Start};
-use lasthop_scenario::{Roles, Sampler, Study, json_schema};
+use lasthop_scenario::{Flow, Roles, Sampler, Study, json_schema};
 use lasthop_traffic::FlowConfig;
 use proptest::prelude::*;
 
@@ -75,7 +75,9 @@ fn levels_merge_tables_and_replace_lists_and_distributions() {
     assert_eq!(rich.down.as_ref().unwrap().queue.limit, QueueSize::Packets(20));
     assert_eq!(rich.down.as_ref().unwrap().queue.red.as_ref().unwrap().min, QueueSize::Packets(2));
     assert_eq!(rich.errors.as_ref().unwrap().arq.as_ref().unwrap().retransmissions, 1);
-    let [FlowConfig::BulkTcp(only)] = &rich.flow[..] else { panic!("lists are replaced: {:?}", rich.flow) };
+    let [Flow { kind: FlowConfig::BulkTcp(only), .. }] = &rich.flow[..] else {
+        panic!("lists are replaced: {:?}", rich.flow)
+    };
     assert_eq!(only.name, "only");
 
     let lengths = "[errors]\ngood = { distribution = \"exponential\", mean = \"15 s\", max = \"20 s\" }\n\

@@ -1,6 +1,6 @@
 //! Links that follow a recorded trace or a course, which is a file beside the scenario.
 
-use lasthop_core::{Duration, QueueSize, Rate};
+use lasthop_core::{Direction, Duration, QueueSize, Rate};
 use lasthop_link::{Schedule, Timetable};
 use lasthop_scenario::{Scenario, Study};
 
@@ -83,7 +83,7 @@ fn a_course_gives_what_the_link_does_not_state() {
     assert_eq!(assumed("down.link.delay").why, "the first of the course");
     // 2 Mbit/s in 60 ms are 10 packets of 1500 bytes.
     assert_eq!(assumed("down.queue.limit").value, "10 packets");
-    let rates: Vec<f64> = scenario.bottleneck_rates().into_iter().map(|(_, rate)| rate).collect();
+    let rates: Vec<f64> = scenario.rates(Direction::Down).into_iter().map(|(_, rate)| rate).collect();
     assert_eq!(rates, [4e6, 0.0, 8e6]);
     let json = serde_json::to_string(scenario).unwrap();
     assert_eq!(&serde_json::from_str::<Scenario>(&json).unwrap(), scenario);

@@ -3,6 +3,7 @@
 mod conservation;
 mod determinism;
 mod diffserv;
+mod flows;
 mod golden;
 mod kulve_t34;
 mod order;

@@ -46,7 +46,7 @@ fn offered_little_everything_arrives_and_the_shares_are_fair() {
     let mut scenario = scenario(WAN, 100);
     // Index pages only: nothing to queue for.
     for flow in &mut scenario.flow {
-        if let lasthop_traffic::FlowConfig::WebClients(clients) = flow {
+        if let lasthop_traffic::FlowConfig::WebClients(clients) = &mut flow.kind {
             clients.others.truncate(1);
         }
     }

@@ -24,6 +24,11 @@ impl Bottleneck {
         self.direction.get_or_insert(data);
     }
 
+    /// The data direction of the first flow.
+    pub(super) fn direction(&self) -> Direction {
+        self.direction.unwrap_or_default()
+    }
+
     pub(super) fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         if self.direction != Some(packet.direction) {
             return;
@@ -68,7 +73,8 @@ impl Bottleneck {
         record.red_average_max = self.red_average_max;
         if duration_s > 0.0 {
             record.queue_mean_packets = self.queue_max_packets.map(|_| self.area as f64 / 1e9 / duration_s);
-            record.utilisation = Some(self.delivered_bytes as f64 / info.capacity(Instant::ZERO, last_end));
+            record.utilisation =
+                Some(self.delivered_bytes as f64 / info.capacity(self.direction(), Instant::ZERO, last_end));
         }
     }
 }

@@ -49,7 +49,11 @@ fn other(direction: Direction) -> Direction {
 
 impl Trace {
     fn of(flows: &[FlowInfo]) -> Self {
-        let run = RunInfo { rates: vec![(Instant::ZERO, 8000.0)], segment_bytes: MSS, packet_bytes: 576 };
+        let run = RunInfo {
+            rates: [8000.0, 4000.0].map(|rate| vec![(Instant::ZERO, rate)]),
+            segment_bytes: MSS,
+            packet_bytes: 576,
+        };
         let applications =
             ["f", "g"].map(|name| ApplicationInfo { name: name.to_owned(), ..Default::default() });
         let mut analysis = Analysis::new(applications.to_vec(), run);

@@ -18,7 +18,7 @@ fn config(rate: u64, payload: u64, duration: Duration) -> ConstantUdpConfig {
 fn woken(source: &mut ConstantUdp, now: Instant) -> Vec<u64> {
     source.handle_wakeup(now);
     let write = |action| match action {
-        Action::Write { flow: 0, host: Host::Server, bytes, write_bytes, .. } if bytes == write_bytes => {
+        Action::Write { flow: 0, host: Host::Client, bytes, write_bytes, .. } if bytes == write_bytes => {
             bytes
         }
         other => panic!("not a datagram: {other:?}"),
@@ -28,7 +28,7 @@ fn woken(source: &mut ConstantUdp, now: Instant) -> Vec<u64> {
 
 /// When every datagram leaves, if the source is woken whenever it asks for it.
 fn departures(config: &ConstantUdpConfig, start: Instant) -> Vec<Instant> {
-    let mut source = ConstantUdp::new(config, start);
+    let mut source = ConstantUdp::new(config, start, Host::Client);
     let mut departures = Vec::new();
     while let Some(due) = source.next_wakeup() {
         assert_eq!(woken(&mut source, due), [config.payload.0]);
@@ -67,7 +67,7 @@ fn the_shortest_stream_is_one_datagram() {
 
 #[test]
 fn nothing_leaves_before_it_is_due() {
-    let mut source = ConstantUdp::new(&config(32_000, 512, Duration::from_secs(1)), at(10));
+    let mut source = ConstantUdp::new(&config(32_000, 512, Duration::from_secs(1)), at(10), Host::Client);
     assert!(woken(&mut source, at(9)).is_empty());
     assert_eq!(woken(&mut source, at(10)), [512]);
     assert!(woken(&mut source, at(10)).is_empty(), "the next is 128 ms away");

@@ -1,3 +1,5 @@
+use lasthop_core::Host;
+
 use super::*;
 use crate::{Action, Application};
 
@@ -8,7 +10,7 @@ fn call(keys: &str) -> VoipConfig {
 /// Bytes and times, in ms, of the packets of a call that starts at 5 ms.
 fn packets(config: &VoipConfig) -> Vec<(u64, u64)> {
     let start = Instant::ZERO + Duration::from_millis(5);
-    let mut source = ConstantUdp::new(&config.stream(), start);
+    let mut source = ConstantUdp::new(&config.stream(), start, Host::Server);
     let mut packets = Vec::new();
     while let Some(due) = source.next_wakeup() {
         source.handle_wakeup(due);

@@ -43,7 +43,7 @@ impl Nginx {
         let pages: Vec<&HttpPageConfig> = scenario
             .flow
             .iter()
-            .filter_map(|flow| if let FlowConfig::HttpPage(page) = flow { Some(page) } else { None })
+            .filter_map(|flow| if let FlowConfig::HttpPage(page) = &flow.kind { Some(page) } else { None })
             .collect();
         let sites = pages
             .iter()

@@ -3,13 +3,15 @@
 use std::fmt::Write;
 use std::num::NonZeroU16;
 
-use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate};
+use lasthop_core::{
+    Bytes, Direction, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate,
+};
 use lasthop_link::{
     ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, Framing,
     GilbertElliott, HtbConfig, LinkChange, LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig,
     Start, StateLookup, Timetable,
 };
-use lasthop_scenario::{LanConfig, Roles, RouterConfig, Scenario};
+use lasthop_scenario::{Flow, LanConfig, Roles, RouterConfig, Scenario};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
 use lasthop_traffic::{
     BulkConfig, Codec, ConstantUdpConfig, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol, VoipConfig,
@@ -23,12 +25,15 @@ use crate::support::{self, linux24};
 pub fn scenarios() -> impl Strategy<Value = Scenario> {
     let mtu = prop_oneof![Just(296), Just(576), Just(1500), 296_u64..=1500];
     mtu.prop_flat_map(|mtu| {
-        let flow = collection::vec(flow(mtu), 1..=5);
+        let flow = collection::vec(entry(mtu), 1..=5);
         let between = prop_oneof![4 => last_hop(mtu).boxed(), 1 => atm(mtu).boxed()];
         (Just(mtu), between, tcp(), http(), flow).prop_map(
             |(mtu, Between { lan, down, up, errors, atm }, tcp, http, mut flow)| {
                 for (index, flow) in flow.iter_mut().enumerate() {
-                    rename(flow, index);
+                    rename(&mut flow.kind, index);
+                    if atm.is_some() {
+                        flow.direction = Direction::Down;
+                    }
                 }
                 let scenario = Scenario {
                     mtu: Bytes(mtu),
@@ -422,6 +427,14 @@ fn linux() -> impl Strategy<Value = TcpConfig> {
             }
         },
     )
+}
+
+/// Any kind of flow, some of those that can with data upwards.
+fn entry(mtu: u64) -> impl Strategy<Value = Flow> {
+    (flow(mtu), bool::weighted(0.3)).prop_map(|(kind, up)| {
+        let up = up && kind.traffic().only_down().is_none();
+        Flow { direction: if up { Direction::Up } else { Direction::Down }, ..Flow::from(kind) }
+    })
 }
 
 fn flow(mtu: u64) -> impl Strategy<Value = FlowConfig> {

@@ -20,8 +20,8 @@ pub struct Streams {
     faults: Vec<String>,
 }
 
-#[derive(Default)]
 struct Stream {
+    sender: Host,
     written: u64,
     /// Next byte in order.
     next: u64,
@@ -77,13 +77,14 @@ impl Streams {
 }
 
 impl Observer for Streams {
-    fn announce(&mut self, _: &FlowInfo) {
-        self.flows.push(Stream::default());
+    fn announce(&mut self, info: &FlowInfo) {
+        self.flows.push(Stream::of(info.sender));
     }
 
     fn written(&mut self, _now: Instant, flow: FlowId, host: Host, bytes: u64) {
-        if host == Host::Server {
-            self.flows[flow.0 as usize].written += bytes;
+        let stream = &mut self.flows[flow.0 as usize];
+        if host == stream.sender {
+            stream.written += bytes;
         }
     }
 
@@ -98,10 +99,10 @@ impl Observer for Streams {
         }
         let Some(segment) = packet.tcp() else { return };
         let stream = &mut self.flows[packet.flow.0 as usize];
-        let verdict = match (packet.direction, event) {
-            (Direction::Down, PacketEvent::Sent) => stream.sends(segment),
-            (Direction::Up, PacketEvent::Sent) => stream.acknowledges(segment),
-            (Direction::Down, PacketEvent::Delivered) => {
+        let verdict = match (packet.direction.sender() == stream.sender, event) {
+            (true, PacketEvent::Sent) => stream.sends(segment),
+            (false, PacketEvent::Sent) => stream.acknowledges(segment),
+            (true, PacketEvent::Delivered) => {
                 stream.receives(segment);
                 Ok(())
             }
@@ -119,13 +120,17 @@ impl Observer for Streams {
             // Open without a handshake: as if the SYN had come and gone.
             (stream.sent, stream.next) = (1, 1);
         }
-        if host == Host::Client && matches!(event, TransportEvent::Closed | TransportEvent::Aborted) {
+        if host != stream.sender && matches!(event, TransportEvent::Closed | TransportEvent::Aborted) {
             stream.receiver_end = Some(event);
         }
     }
 }
 
 impl Stream {
+    fn of(sender: Host) -> Self {
+        Self { sender, written: 0, next: 0, beyond: BTreeMap::new(), sent: 0, receiver_end: None }
+    }
+
     /// The sender leaves no byte out, invents none, and ends the stream where it ends.
     fn sends(&mut self, segment: &Segment) -> Result<(), &'static str> {
         if segment.sequence_length() == 0 {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Observer, QueueSize, Rate, Seed};
 use lasthop_link::{BufferRelease, Discipline, LinkConfig, PathConfig, QueueConfig};
-use lasthop_scenario::{LanConfig, Roles, RouterConfig, Scenario, Study};
+use lasthop_scenario::{Flow, LanConfig, Roles, RouterConfig, Scenario, Study};
 use lasthop_sim::{HostMemory, RunEnd, run};
 use lasthop_tcp::{Profile, TcpConfig};
 use lasthop_trace::{Analysis, Records};
@@ -100,7 +100,7 @@ pub fn scenario(mtu: u64, both: &PathConfig, flow: Vec<FlowConfig>) -> Scenario 
         errors: None,
         tcp: linux24(),
         http: None,
-        flow,
+        flow: flow.into_iter().map(Flow::from).collect(),
         roles: Roles::ByName,
         time_limit: Duration::from_secs(1_000_000),
     }

@@ -4,7 +4,11 @@ use super::*;
 use crate::records::PageRecord;
 
 fn page() -> Trace {
-    let run = RunInfo { rates: vec![(Instant::ZERO, 8000.0)], segment_bytes: MSS, packet_bytes: 576 };
+    let run = RunInfo {
+        rates: [8000.0, 4000.0].map(|rate| vec![(Instant::ZERO, rate)]),
+        segment_bytes: MSS,
+        packet_bytes: 576,
+    };
     let applications = [("page", Some(2)), ("bulk", None)].map(|(name, objects)| ApplicationInfo {
         name: name.to_owned(),
         objects,
