@@ -66,7 +66,7 @@ def test_each_link_of_the_example_does_what_it_says() -> None:
     flows = {level: pl.DataFrame(cell.run(1, 1, 10).flows).select(COLUMNS) for level, cell in cells().items()}
     assert all(set(rows["outcome"]) == {"closed"} for rows in flows.values())
     share = {level: rows["data_drops_error"].sum() / rows["sent_packets"].sum() for level, rows in flows.items()}
-    assert share["clean"] == share["jitter"] == share["reordering"] == 0
+    assert share["clean"] == share["jitter"] == share["reordering"] == share["duplicates"] == 0
     for level, margin in (("random", 0.003), ("corrupt", 0.003), ("bursts", 0.006)):
         assert share[level] == pytest.approx(0.01, abs=margin), level
     time = {level: rows["elapsed_s"].median() for level, rows in flows.items()}
@@ -74,6 +74,7 @@ def test_each_link_of_the_example_does_what_it_says() -> None:
     # Fewer bursts than single losses, so fewer times the window is halved.
     assert time["clean"] < time["bursts"] < time["random"]
     assert time["reordering"] < 1.1 * time["jitter"]
+    assert time["duplicates"] == pytest.approx(time["clean"], rel=0.01)
 
 
 def test_a_corrupt_packet_is_told_from_a_lost_one() -> None:
@@ -82,7 +83,15 @@ def test_a_corrupt_packet_is_told_from_a_lost_one() -> None:
     assert "dropped-error" not in events
 
 
-@pytest.mark.parametrize("level", ["random", "bursts", "corrupt", "jitter", "reordering"])
+def test_a_copy_arrives_behind_its_packet_and_is_in_the_trace() -> None:
+    packets = pl.DataFrame(cells()["duplicates"].trace(1, 1, 1).packets)
+    copies = packets.filter(pl.col("event") == "duplicated")
+    assert 20 < copies.height < 60
+    delivered = packets.filter(pl.col("event") == "delivered").select("serial", "time_ns")
+    assert copies.join(delivered, on=["serial", "time_ns"], how="semi").height == copies.height
+
+
+@pytest.mark.parametrize("level", ["random", "bursts", "corrupt", "duplicates", "jitter", "reordering"])
 def test_real_tcp_meets_the_same_links(kernel: Kernel, level: str) -> None:
     cell = cells()[level]
     guest, model = KernelEngine(kernel).run_cell(cell, 1, 1, 1).flows, cell.run(1, 1, 1).flows

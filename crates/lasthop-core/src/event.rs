@@ -58,6 +58,15 @@ pub enum PacketEvent {
     Dropped(DropCause),
     /// The receiving host got it.
     Delivered,
+    /// The receiving host got a copy of it, which the link made, right behind it.
+    Duplicated,
+}
+
+impl PacketEvent {
+    /// What to tell when a host gets `packet`.
+    pub const fn arrival_of(packet: &Packet) -> Self {
+        if packet.is_copy { Self::Duplicated } else { Self::Delivered }
+    }
 }
 
 /// Why a segment was sent again.

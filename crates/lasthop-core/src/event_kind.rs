@@ -91,6 +91,8 @@ kinds! {
     LinkRetry = "link-retry" (Packet): "failed try over the link", "tried in vain over the link", "";
     /// The receiving host got it.
     Delivered = "delivered" (Packet): "segment arrived", "arrived", "circle";
+    /// The receiving host got a copy of it, which the link made.
+    Duplicated = "duplicated" (Packet): "copy arrived", "arrived a second time", "";
 }
 
 kinds! {
@@ -177,6 +179,7 @@ impl PacketEvent {
             Self::Dequeued(_) => PacketStep::Dequeued,
             Self::LinkRetry => PacketStep::LinkRetry,
             Self::Delivered => PacketStep::Delivered,
+            Self::Duplicated => PacketStep::Duplicated,
             Self::Dropped(cause) => return PacketKind::Dropped(cause),
         })
     }
@@ -230,7 +233,7 @@ mod tests {
     fn drops_go_on_where_the_other_kinds_of_packet_events_end() {
         let drops = DropCause::ALL.iter().map(|cause| PacketKind::Dropped(*cause));
         let numbers: Vec<u32> = drops.map(PacketKind::number).collect();
-        assert_eq!(numbers[0], PacketEvent::Delivered.kind().number() + 1);
+        assert_eq!(numbers[0], PacketEvent::Duplicated.kind().number() + 1);
         assert!(numbers.is_sorted_by(|a, b| a < b));
         assert_eq!(PacketKind::Dropped(DropCause::Red).name(), "dropped-red");
     }

@@ -101,6 +101,8 @@ pub struct Packet {
     pub ip_bytes: u32,
     /// ECN field of the IP header.
     pub ecn: Ecn,
+    /// The link made it: it follows the packet with its serial number.
+    pub is_copy: bool,
     /// Code point in the DS field of the IP header.
     pub dscp: Dscp,
     /// Transport port of the fixed host: the source on the way down, the destination on the way up.
@@ -407,6 +409,7 @@ impl PacketArena {
             direction: Direction::Down,
             ip_bytes: 0,
             ecn: Ecn::NotEct,
+            is_copy: false,
             dscp: Dscp::default(),
             server_port: 0,
             body: Body::default(),

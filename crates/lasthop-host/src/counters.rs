@@ -61,7 +61,10 @@ impl Observer for Counters {
                 }
                 DropCount::Error => counters.drops_error += 1,
             },
-            PacketEvent::Enqueued(_) | PacketEvent::Dequeued(_) | PacketEvent::LinkRetry => {}
+            PacketEvent::Enqueued(_)
+            | PacketEvent::Dequeued(_)
+            | PacketEvent::LinkRetry
+            | PacketEvent::Duplicated => {}
         }
     }
 }

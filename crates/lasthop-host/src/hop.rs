@@ -114,6 +114,8 @@ pub struct Hop<F, O> {
     routers: Option<[Forwarded; 2]>,
     /// A component that was woken, and may have released more packets.
     released: Option<(Instant, Component)>,
+    /// The packet that a copy would follow.
+    last_arrived: Option<PacketId>,
     next_serial: u64,
     flows: F,
     /// See every packet; the events are those of the model engine.
@@ -132,6 +134,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             network: Network::new(scenario, known.max(1), seed),
             routers: forwarded::routers(scenario),
             released: None,
+            last_arrived: None,
             next_serial: 0,
             flows,
             seen: (Counters::default(), observer),
@@ -162,7 +165,8 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         let Headers { dscp, ecn, .. } = headers;
         let serial = self.next_serial;
         self.next_serial += 1;
-        let packet = Packet { serial, flow, direction, ip_bytes, ecn, dscp, server_port, body };
+        let packet =
+            Packet { serial, flow, direction, ip_bytes, ecn, is_copy: false, dscp, server_port, body };
         self.seen.packet(now, PacketEvent::Sent, &packet);
         let id = self.arena.insert(packet);
         if id.index() == self.frames.len() {
@@ -177,6 +181,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         loop {
             if let Some((due, component)) = self.released {
                 if let Some((id, host)) = self.network.poll_delivery(due, component) {
+                    self.provide_frame(id);
                     return Some(Delivery { due, host, id });
                 }
                 self.released = None;
@@ -196,6 +201,18 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             }
             self.network.wake(due, component, &mut self.arena, &mut self.seen);
             self.released = Some((due, component));
+        }
+    }
+
+    /// A copy that the link has made has the bytes of the packet that it follows.
+    fn provide_frame(&mut self, id: PacketId) {
+        if !self.arena.get(id).is_copy {
+            self.last_arrived = Some(id);
+        } else if let Some(original) = self.last_arrived {
+            if id.index() == self.frames.len() {
+                self.frames.push(Frame::new(self.mtu));
+            }
+            self.frames[id.index()] = self.frames[original.index()].clone();
         }
     }
 
@@ -288,7 +305,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     /// The packet is with its host.
     pub fn finish(&mut self, delivery: Delivery) {
         let packet = self.arena.get(delivery.id);
-        self.seen.packet(delivery.due, PacketEvent::Delivered, packet);
+        self.seen.packet(delivery.due, PacketEvent::arrival_of(packet), packet);
         self.flows.arrived(delivery.due, delivery.host, packet, &mut self.seen.1);
         self.arena.remove(delivery.id);
     }

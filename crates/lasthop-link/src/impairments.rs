@@ -1,4 +1,4 @@
-//! What befalls packets one by one once they are sent: loss, jitter, corruption. Each has a random stream of its own for
+//! What befalls packets one by one once they are sent: loss, jitter, corruption, duplication. Each has a random stream of its own for
 //! each direction, and draws for every packet, so that switching one on changes nothing of another.
 
 use lasthop_core::dist::Sampler;
@@ -17,6 +17,7 @@ pub(crate) struct Impairments {
     loss: Option<(Loss, RandomStream)>,
     jitter: Option<(Sampler<Duration>, RandomStream)>,
     corruption: Option<(Probability, RandomStream)>,
+    duplication: Option<(Probability, RandomStream)>,
 }
 
 /// How packets are lost.
@@ -36,7 +37,16 @@ pub(crate) enum Fate {
     /// It is lost on the way.
     Lost,
     /// It arrives so much later than the link's delay says.
-    Arrives { jitter: Duration, is_corrupt: bool },
+    Arrives { jitter: Duration, state: State },
+}
+
+/// The state in which a packet arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum State {
+    Intact,
+    Corrupt,
+    /// Intact, with a copy right behind it.
+    Doubled,
 }
 
 impl Impairments {
@@ -50,16 +60,26 @@ impl Impairments {
             loss: random.or(bursts).or(timed).map(|loss| (loss, stream("loss"))),
             jitter: config.jitter.as_ref().map(|jitter| (jitter.sampler(), stream("jitter"))),
             corruption: config.corrupt.map(|probability| (probability, stream("corruption"))),
+            duplication: config.duplicate.map(|probability| (probability, stream("duplication"))),
         };
-        (found.loss.is_some() || found.jitter.is_some() || found.corruption.is_some()).then_some(found)
+        let Self { loss, jitter, corruption, duplication } = &found;
+        let is_any = loss.is_some() || jitter.is_some() || corruption.is_some() || duplication.is_some();
+        is_any.then_some(found)
     }
 
     /// Draws what becomes of the next packet, which is sent at `now`.
     pub(crate) fn draw(&mut self, now: Instant) -> Fate {
         let is_lost = self.loss.as_mut().is_some_and(|(loss, stream)| loss.draw(now, stream));
         let jitter = self.jitter.as_mut().map_or(Duration::ZERO, |(lengths, stream)| lengths.sample(stream));
-        let is_corrupt = self.corruption.as_mut().is_some_and(|(chance, stream)| hits(*chance, stream));
-        if is_lost { Fate::Lost } else { Fate::Arrives { jitter, is_corrupt } }
+        let draw = |chance: &mut Option<(Probability, RandomStream)>| {
+            chance.as_mut().is_some_and(|(chance, stream)| hits(*chance, stream))
+        };
+        let state = match (draw(&mut self.corruption), draw(&mut self.duplication)) {
+            (true, _) => State::Corrupt,
+            (false, true) => State::Doubled,
+            (false, false) => State::Intact,
+        };
+        if is_lost { Fate::Lost } else { Fate::Arrives { jitter, state } }
     }
 }
 

@@ -29,7 +29,7 @@
 //! # What is not modelled
 //!
 //! Bit errors (a packet is hit whole), errors of link-layer acknowledgements, a
-//! limited receive buffer (it never binds while acknowledgements hold the send buffer), duplication and sharing the
+//! limited receive buffer (it never binds while acknowledgements hold the send buffer) and sharing the
 //! medium between the directions.
 
 mod atm;

@@ -4,13 +4,14 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use lasthop_core::{
-    Direction, DropCause, Duration, Instant, Observer, PacketArena, PacketEvent, PacketId, RandomStream, Seed,
+    Direction, DropCause, Duration, Instant, Observer, Packet, PacketArena, PacketEvent, PacketId,
+    RandomStream, Seed,
 };
 
 use crate::config::{ArqConfig, BufferRelease, ErrorConfig, LinkConfig, StateLookup};
 use crate::course::Course;
 use crate::errors::{LinkState, StateTimeline};
-use crate::impairments::{Fate, Impairments};
+use crate::impairments::{Fate, Impairments, State};
 
 /// One direction of the link. Every stage is FIFO, so each is a ring and only its front has a due time.
 #[derive(Clone, Debug)]
@@ -61,7 +62,7 @@ struct Travelling {
     ip_bytes: u32,
     /// When it reaches the far side; `Instant::MAX` while ARQ still tries.
     arrival: Instant,
-    is_corrupt: bool,
+    state: State,
 }
 
 /// A packet that waits for none before it. The order is that of arrivals; `number` is that of the serialisation.
@@ -70,7 +71,7 @@ struct Overtaking {
     arrival: Instant,
     number: u64,
     packet: PacketId,
-    is_corrupt: bool,
+    state: State,
 }
 
 /// One try of a packet.
@@ -289,7 +290,7 @@ impl LinkDirection {
         let Some((id, ip_bytes)) = self.waiting.pop_front() else { return };
         let arrival = self.service_end + self.course.delay(self.service_end);
         self.service_bytes = ip_bytes;
-        self.travelling.push_back(Travelling { packet: Some(id), ip_bytes, arrival, is_corrupt: false });
+        self.travelling.push_back(Travelling { packet: Some(id), ip_bytes, arrival, state: State::Intact });
         self.wakeup = self.wakeup.min(arrival);
     }
 
@@ -328,7 +329,7 @@ impl LinkDirection {
             packet: Some(id),
             ip_bytes,
             arrival: Instant::MAX,
-            is_corrupt: false,
+            state: State::Intact,
         });
         self.attempt(Attempt { at: now, number, retransmission: 0, held_state: None }, arena, observer);
         self.start_serialising(now);
@@ -369,21 +370,21 @@ impl LinkDirection {
     #[inline]
     fn travel<O: Observer>(&mut self, now: Instant, number: u64, arena: &mut PacketArena, observer: &mut O) {
         let fate = self.impairments.as_mut().map(|impairments| impairments.draw(now));
-        let (jitter, is_corrupt) = match fate {
-            None => (Duration::ZERO, false),
-            Some(Fate::Arrives { jitter, is_corrupt }) => (jitter, is_corrupt),
+        let (jitter, state) = match fate {
+            None => (Duration::ZERO, State::Intact),
+            Some(Fate::Arrives { jitter, state }) => (jitter, state),
             Some(Fate::Lost) => return self.lose(number, DropCause::LinkError, now, arena, observer),
         };
         let arrival = now + self.course.delay(now) + jitter;
         let entry = &mut self.travelling[(number - self.front_number) as usize];
         let Some(overtaking) = &mut self.overtaking else {
-            (entry.arrival, entry.is_corrupt) = (arrival, is_corrupt);
+            (entry.arrival, entry.state) = (arrival, state);
             return;
         };
         // The tombstone that stays behind keeps nobody waiting.
         entry.arrival = now;
         if let Some(packet) = entry.packet.take() {
-            overtaking.push(Reverse(Overtaking { arrival, number, packet, is_corrupt }));
+            overtaking.push(Reverse(Overtaking { arrival, number, packet, state }));
         }
     }
 
@@ -409,7 +410,7 @@ impl LinkDirection {
         while let Some(entry) = pop_if(&mut self.travelling, |entry| entry.arrival <= now) {
             self.front_number += 1;
             if let Some(id) = entry.packet {
-                self.arrive(now, id, entry.is_corrupt, arena, observer);
+                self.arrive(now, id, entry.state, arena, observer);
             }
             if self.release == BufferRelease::Acknowledged {
                 // They keep their order, too, when the delay becomes shorter.
@@ -424,24 +425,27 @@ impl LinkDirection {
             && overtaking.peek().is_some_and(|Reverse(first)| first.arrival <= now)
             && let Some(Reverse(first)) = overtaking.pop()
         {
-            self.arrive(now, first.packet, first.is_corrupt, arena, observer);
+            self.arrive(now, first.packet, first.state, arena, observer);
         }
     }
 
-    /// A packet has reached the far side, whose host discards a corrupt one.
+    /// A packet has reached the far side, whose host discards a corrupt one, perhaps with a copy behind it.
     #[inline]
     fn arrive<O: Observer>(
         &mut self,
         now: Instant,
         id: PacketId,
-        is_corrupt: bool,
+        state: State,
         arena: &mut PacketArena,
         observer: &mut O,
     ) {
-        if is_corrupt {
-            discard(now, id, DropCause::Corrupt, arena, observer);
-        } else {
-            self.released.push_back((now, id));
+        if state == State::Corrupt {
+            return discard(now, id, DropCause::Corrupt, arena, observer);
+        }
+        self.released.push_back((now, id));
+        if state == State::Doubled {
+            let copy = Packet { is_copy: true, ..arena.get(id).clone() };
+            self.released.push_back((now, arena.insert(copy)));
         }
     }
 }

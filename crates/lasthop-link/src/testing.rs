@@ -25,6 +25,7 @@ pub(crate) fn datagram(serial: u64, ip_bytes: u32, ecn: Ecn) -> Packet {
         direction: Direction::Down,
         ip_bytes,
         ecn,
+        is_copy: false,
         dscp: Dscp::default(),
         server_port: 30_001,
         body: Body::Udp(Datagram::default()),
@@ -52,6 +53,7 @@ pub(crate) fn studied_path() -> PathConfig {
             jitter: None,
             reorder: false,
             corrupt: None,
+            duplicate: None,
         },
     }
 }
@@ -121,6 +123,7 @@ pub(crate) enum Seen {
     Retry,
     Dropped(DropCause),
     Delivered,
+    Duplicated,
 }
 
 /// One line of the log: when, serial number of the packet, what.
@@ -149,6 +152,7 @@ impl Observer for Log {
             PacketEvent::LinkRetry => Seen::Retry,
             PacketEvent::Dropped(cause) => Seen::Dropped(cause),
             PacketEvent::Delivered => Seen::Delivered,
+            PacketEvent::Duplicated => Seen::Duplicated,
             PacketEvent::Sent => panic!("the owner's event"),
         };
         self.lines.push((now, packet.serial, seen));
@@ -212,7 +216,8 @@ impl Lab {
             self.path.handle_wakeup(due, &mut self.arena, &mut self.log);
             self.look();
             while let Some(id) = self.path.poll_delivery(due) {
-                self.log.packet(due, PacketEvent::Delivered, self.arena.get(id));
+                let packet = self.arena.get(id);
+                self.log.packet(due, PacketEvent::arrival_of(packet), packet);
                 self.arena.remove(id);
             }
         }

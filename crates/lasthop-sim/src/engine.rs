@@ -182,7 +182,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     fn deliver(&mut self, now: Instant, id: PacketId, host: Host) {
         let packet = self.arena.get(id);
         let flow = packet.flow;
-        self.observer.packet(now, PacketEvent::Delivered, packet);
+        self.observer.packet(now, PacketEvent::arrival_of(packet), packet);
         let end = self.flows[flow.0 as usize].end(host);
         let is_heard = end.map(|end| end.handle_packet(now, packet, self.observer)).is_some();
         self.arena.remove(id);
@@ -277,7 +277,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         let Flow { dscp, server_port, .. } = self.flows[flow.0 as usize];
         let packet = self.arena.get_mut(id);
         (packet.serial, packet.flow, packet.direction) = (self.next_serial, flow, Direction::from(host));
-        (packet.dscp, packet.server_port) = (dscp, server_port);
+        (packet.dscp, packet.server_port, packet.is_copy) = (dscp, server_port, false);
         self.next_serial += 1;
         self.observer.packet(now, PacketEvent::Sent, packet);
         let entered = self.network.send(now, host, id, &self.arena);

@@ -32,7 +32,7 @@ pub struct Violation {
 }
 
 /// Checks the life of every packet: sent once (with serials that rise within a flow and direction),
-/// queued at most once, then delivered or dropped once. Then sent = delivered + dropped + inside holds
+/// queued at most once, then delivered or dropped once; a delivered one may be followed by one copy. Then sent = delivered + dropped + inside holds
 /// by itself, and [`Counts::inside`] can be compared with what the engine's buffers hold.
 #[derive(Debug, Default)]
 pub struct Conservation {
@@ -45,6 +45,7 @@ struct Lane {
     counts: Counts,
     inside: BTreeMap<u64, Stage>,
     last_sent: Option<u64>,
+    last_delivered: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +91,8 @@ impl Lane {
     fn packet(&mut self, event: PacketEvent, serial: u64) -> Result<(), &'static str> {
         let stage = self.inside.get(&serial).copied();
         match (event, stage) {
+            (PacketEvent::Duplicated, _) if self.last_delivered.take() == Some(serial) => {}
+            (PacketEvent::Duplicated, _) => return Err("a copy that does not follow its packet"),
             (PacketEvent::Sent, Some(_)) => return Err("sent twice"),
             (PacketEvent::Sent, None) => self.sent(serial)?,
             (_, None) => return Err("not inside: never sent, or settled before"),
@@ -106,6 +109,7 @@ impl Lane {
             (PacketEvent::Delivered, Some(Stage::Queued)) => return Err("delivered out of the queue"),
             (PacketEvent::Delivered, Some(_)) => {
                 self.inside.remove(&serial);
+                self.last_delivered = Some(serial);
                 self.counts.inside -= 1;
                 self.counts.delivered += 1;
             }
@@ -150,6 +154,7 @@ mod tests {
                 direction,
                 ip_bytes: 540,
                 ecn: Ecn::NotEct,
+                is_copy: false,
                 dscp,
                 server_port: 30_001,
                 body,
@@ -190,6 +195,19 @@ mod tests {
         assert_eq!(reasons(&delivered_twice), ["not inside: never sent, or settled before"]);
         let sent_twice = run(&[(1, PacketEvent::Sent), (1, PacketEvent::Sent)]);
         assert_eq!(reasons(&sent_twice), ["sent twice"]);
+        let copied = run(&[
+            (1, PacketEvent::Sent),
+            (1, PacketEvent::Delivered),
+            (1, PacketEvent::Duplicated),
+            (1, PacketEvent::Duplicated),
+        ]);
+        assert_eq!(reasons(&copied), ["a copy that does not follow its packet"]);
+        let copy_of_a_lost_packet = run(&[
+            (1, PacketEvent::Sent),
+            (1, PacketEvent::Dropped(DropCause::LinkError)),
+            (1, PacketEvent::Duplicated),
+        ]);
+        assert_eq!(reasons(&copy_of_a_lost_packet), ["a copy that does not follow its packet"]);
         let from_nowhere = run(&[(7, PacketEvent::Dropped(DropCause::Red))]);
         assert_eq!(reasons(&from_nowhere), ["not inside: never sent, or settled before"]);
         let backwards = run(&[(2, PacketEvent::Sent), (1, PacketEvent::Sent)]);

@@ -138,7 +138,9 @@ impl<W: Write> Capture<W> {
         };
         match event {
             PacketEvent::Sent => self.write(now, sender, packet, packet.ecn, Ttl::Fresh, None),
-            PacketEvent::Delivered => self.write(now, receiver, packet, packet.ecn, Ttl::Routed, None),
+            PacketEvent::Delivered | PacketEvent::Duplicated => {
+                self.write(now, receiver, packet, packet.ecn, Ttl::Routed, None)
+            }
             PacketEvent::Marked => {
                 self.marked = Some(packet.serial);
                 Ok(())

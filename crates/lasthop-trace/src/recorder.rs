@@ -248,7 +248,17 @@ mod tests {
     fn packet(body: Body) -> Packet {
         let (flow, direction) = (FlowId(3), Direction::Up);
         let dscp = Dscp::default();
-        Packet { serial: 9, flow, direction, ip_bytes: 64, ecn: Ecn::Ce, dscp, server_port: 30_004, body }
+        Packet {
+            serial: 9,
+            flow,
+            direction,
+            ip_bytes: 64,
+            ecn: Ecn::Ce,
+            is_copy: false,
+            dscp,
+            server_port: 30_004,
+            body,
+        }
     }
 
     fn column<R: Columnar>(rows: &[R], name: &str) -> Column {

@@ -56,7 +56,7 @@ def history(trace: Trace, flow: int) -> list[State]:
     for row in _events(trace, flow):
         state = states[-1]
         match row["event"]:
-            case "delivered" if row["direction"] != data and row["ack"] is not None:
+            case "delivered" | "duplicated" if row["direction"] != data and row["ack"] is not None:
                 told = {"time_ns": row["time_ns"], "ack": row["ack"], "sack": row["sack"]}
                 if state.ack is not None and row["time_ns"] - state.time_ns <= AT_ONCE_NS:
                     states[-1] = replace(state, **told)

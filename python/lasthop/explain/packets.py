@@ -134,7 +134,7 @@ class Packets:
             packet.retries.append(now)
         elif event == "delivered":
             packet.delivered = now
-        else:
+        elif event in DROP_EVENTS:
             packet.dropped, packet.cause = now, DROP_EVENTS[event].name
             # Out of the queue, for one that was in it.
             queue[packet.flow] -= packet.enqueued is not None and packet.dequeued is None

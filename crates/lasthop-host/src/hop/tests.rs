@@ -1,5 +1,5 @@
 use etherparse::PacketBuilder;
-use lasthop_core::{Duration, Rate};
+use lasthop_core::{Duration, Probability, Rate};
 use lasthop_scenario::Study;
 use proptest::prelude::*;
 
@@ -97,6 +97,23 @@ fn what_finds_the_queue_full_is_dropped_and_the_rest_keep_their_bytes() {
     assert_eq!(ids, [0, 1, 2, 3], "two in the send buffer, two in the queue");
     let down = hop.counters().down;
     assert_eq!((down.sent, down.delivered, down.delivered_bytes, down.drops_queue), (6, 4, 4 * 576, 2));
+}
+
+#[test]
+fn a_copy_that_the_link_makes_has_the_bytes_of_its_packet() {
+    let mut scenario = scenario_with("");
+    scenario.down.as_mut().unwrap().link.duplicate = Some(Probability::ONE);
+    let mut hop = Hop::new(&scenario, Seed { study: 1, replication: 1 }, OneFlow, ());
+    for id in 0..3 {
+        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0)));
+    }
+    // Others use the buffers of those that have arrived.
+    let mut arrived = arrivals(&mut hop, at_us(400_000));
+    hop.send(at_us(400_000), Host::Client, &mut frame(&datagram(9, 0)));
+    arrived.extend(arrivals(&mut hop, at_us(9_000_000)));
+    let ids = |wanted| arrived.iter().filter(|each| each.1 == wanted).map(|each| each.2).collect::<Vec<_>>();
+    assert_eq!((ids(Host::Client), ids(Host::Server)), (vec![0, 0, 1, 1, 2, 2], vec![9]));
+    assert_eq!((hop.counters().down.sent, hop.counters().down.delivered, hop.packets_inside()), (3, 3, 0));
 }
 
 #[test]

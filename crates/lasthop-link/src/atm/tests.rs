@@ -57,6 +57,7 @@ fn packet(serial: u64, ip_bytes: u32) -> Packet {
         direction: Direction::Down,
         ip_bytes,
         ecn: Ecn::NotEct,
+        is_copy: false,
         dscp: Dscp::default(),
         server_port: 1,
         body,

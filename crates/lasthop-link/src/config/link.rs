@@ -64,6 +64,9 @@ pub struct LinkConfig {
     /// Probability that a packet arrives corrupt; the host discards it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<Probability>,
+    /// Probability that a packet that arrives intact arrives twice: a copy follows it at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicate: Option<Probability>,
 }
 
 /// A change of the link: another cell, another technology, a train in a tunnel. What is not stated stays as it was.

@@ -220,6 +220,7 @@ impl LinkConfig {
             ("errors", self.errors.is_some()),
             ("jitter", self.jitter.is_some()),
             ("corrupt", self.corrupt.is_some()),
+            ("duplicate", self.duplicate.is_some()),
         ] {
             faults.require(!stated, key, || {
                 "a Linux router loses packets of both directions as [errors] says, and nothing else befalls them; \

@@ -197,6 +197,7 @@ fn packet(class: u16, ip_bytes: u32) -> Packet {
         direction: Direction::Down,
         ip_bytes,
         ecn: Ecn::NotEct,
+        is_copy: false,
         dscp: lasthop_core::Dscp::default(),
         server_port: class,
         body: Body::Udp(lasthop_core::Datagram::default()),

@@ -92,8 +92,18 @@ fn one_impairment_changes_nothing_of_another() {
     assert!(plain.iter().all(|fate| delay(fate) <= Some(Duration::from_millis(20))));
     assert!(lossy.iter().zip(&plain).all(|(one, other)| *one == Fate::Lost || delay(one) == delay(other)));
     let corrupt: Vec<_> =
-        lossy.iter().map(|fate| matches!(fate, Fate::Arrives { is_corrupt: true, .. })).collect();
+        lossy.iter().map(|fate| matches!(fate, Fate::Arrives { state: State::Corrupt, .. })).collect();
     assert!((share(&corrupt) - 0.05 * 0.9).abs() < margin(0.05));
+}
+
+#[test]
+fn packets_that_arrive_intact_are_doubled_by_chance() {
+    let config = LinkConfig { duplicate: Some(chance(0.1)), corrupt: Some(chance(0.5)), ..link() };
+    let doubled: Vec<_> = fates(&config)
+        .iter()
+        .map(|fate| matches!(fate, Fate::Arrives { state: State::Doubled, .. }))
+        .collect();
+    assert!((share(&doubled) - 0.05).abs() < margin(0.05));
 }
 
 #[test]

@@ -113,6 +113,44 @@ fn a_corrupt_packet_takes_its_time_and_is_discarded_where_it_arrives() {
 }
 
 #[test]
+fn a_copy_follows_its_packet_at_once_and_takes_no_time_on_the_link() {
+    let mut config = studied_path();
+    config.link.duplicate = Some(Probability::ONE);
+    let arrivals = [(372_100, 0), (444_200, 1)].map(|(us, n)| (at_us(us), n));
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 2);
+    lab.run();
+    assert_eq!(
+        (lab.delivered(), lab.when(|seen| seen == Seen::Duplicated)),
+        (arrivals.to_vec(), arrivals.to_vec())
+    );
+    let order: Vec<_> = lab.log.lines.iter().rev().take(4).map(|line| (line.1, line.2)).collect();
+    assert_eq!(
+        order,
+        [(1, Seen::Duplicated), (1, Seen::Delivered), (0, Seen::Duplicated), (0, Seen::Delivered)]
+    );
+    assert!(lab.arena.is_empty());
+    // What is lost or corrupt has no copy; one that is late has its copy behind it.
+    config.link.corrupt = Some(Probability::ONE);
+    let mut lab = Lab::new(&config, None);
+    lab.burst(NOW, 2);
+    lab.run();
+    assert_eq!((lab.dropped(DropCause::Corrupt).len(), lab.delivered().len(), lab.arena.len()), (2, 0, 0));
+    let mut lab = Lab::new(
+        &{
+            let mut config = jittery();
+            config.link.reorder = true;
+            config.link.duplicate = Some(Probability::ONE);
+            config
+        },
+        None,
+    );
+    lab.burst(NOW, 3);
+    lab.run();
+    assert_eq!(lab.when(|seen| seen == Seen::Duplicated), lab.delivered());
+}
+
+#[test]
 fn what_the_link_loses_delays_nobody() {
     let mut config = studied_path();
     config.link.gilbert_elliott = Some(GilbertElliott {

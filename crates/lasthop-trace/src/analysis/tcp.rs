@@ -88,7 +88,8 @@ impl TcpFlow {
         }
         match event {
             PacketEvent::Sent => self.receiver_ack = self.receiver_ack.max(segment.ack),
-            PacketEvent::Delivered => self.acknowledged(now, segment, record),
+            // The sender cannot tell a copy from the ACK itself.
+            PacketEvent::Delivered | PacketEvent::Duplicated => self.acknowledged(now, segment, record),
             _ => {}
         }
     }

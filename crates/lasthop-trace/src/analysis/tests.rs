@@ -81,7 +81,17 @@ impl Trace {
             Body::Udp(datagram) => datagram.payload_bytes + Datagram::HEADER_BYTES,
         };
         let (serial, flow, dscp) = (self.serial, self.flow, Dscp::default());
-        Packet { serial, flow, direction, ip_bytes, ecn: Ecn::NotEct, dscp, server_port: 30_001, body }
+        Packet {
+            serial,
+            flow,
+            direction,
+            ip_bytes,
+            ecn: Ecn::NotEct,
+            is_copy: false,
+            dscp,
+            server_port: 30_001,
+            body,
+        }
     }
 
     fn event(&mut self, at: u64, event: PacketEvent, packet: &Packet) {

@@ -34,7 +34,17 @@ impl Run {
     fn packet(&mut self, flow: u32, direction: Direction, body: Body) -> Packet {
         self.serial += 1;
         let (serial, flow, dscp) = (self.serial, FlowId(flow), Dscp::default());
-        Packet { serial, flow, direction, ip_bytes: 1040, ecn: Ecn::NotEct, dscp, server_port: 30_001, body }
+        Packet {
+            serial,
+            flow,
+            direction,
+            ip_bytes: 1040,
+            ecn: Ecn::NotEct,
+            is_copy: false,
+            dscp,
+            server_port: 30_001,
+            body,
+        }
     }
 
     fn see(&mut self, ms: u64, event: PacketEvent, packet: &Packet) {

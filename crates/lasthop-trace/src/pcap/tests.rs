@@ -10,6 +10,7 @@ fn packet(serial: u64, direction: Direction, ecn: Ecn, segment: Segment) -> Pack
         direction,
         ip_bytes: segment.ip_bytes(),
         ecn,
+        is_copy: false,
         dscp: Dscp::default(),
         server_port: 30_001,
         body: Body::Tcp(segment),
@@ -298,12 +299,13 @@ fn each_point_sees_what_passes_it() {
         (3, PacketEvent::Dequeued(depth), &marked),
         (4, PacketEvent::LinkRetry, &marked),
         (5, PacketEvent::Delivered, &marked),
+        (5, PacketEvent::Duplicated, &marked),
         (5, PacketEvent::Sent, &up),
         (6, PacketEvent::Enqueued(depth), &up),
     ]);
     let at = |nanos: u128| 946_684_800_000_000_000 + nanos;
     assert_eq!(server, [(at(1), 2, None)]);
-    assert_eq!(client, [(at(5), 3, None), (at(5), 0, None)]);
+    assert_eq!(client, [(at(5), 3, None), (at(5), 3, None), (at(5), 0, None)]);
     let comment = Some("marked: RED, congestion experienced".to_owned());
     assert_eq!(router_in, [(at(2), 2, comment), (at(6), 0, None)]);
     assert_eq!(router_out, [(at(3), 3, None)]);

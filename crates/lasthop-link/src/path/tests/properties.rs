@@ -56,6 +56,7 @@ prop_compose! {
                 jitter: None,
                 reorder: false,
                 corrupt: None,
+                duplicate: None,
             },
         }
     }

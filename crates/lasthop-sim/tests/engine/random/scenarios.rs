@@ -217,13 +217,15 @@ fn impairments() -> impl Strategy<Value = LinkConfig> {
     ];
     let jitter =
         option::weighted(0.2, millis(50).prop_map(|max| Distribution::Uniform { min: Duration::ZERO, max }));
-    (loss, jitter, any::<bool>(), option::weighted(0.1, chance())).prop_map(
-        |((loss, gilbert_elliott), jitter, reorder, corrupt)| LinkConfig {
+    let few = || option::weighted(0.1, chance());
+    (loss, jitter, any::<bool>(), few(), few()).prop_map(
+        |((loss, gilbert_elliott), jitter, reorder, corrupt, duplicate)| LinkConfig {
             loss,
             gilbert_elliott,
             reorder: reorder && jitter.is_some(),
             jitter,
             corrupt,
+            duplicate,
             ..support::path(8_000, Duration::ZERO, QueueSize::Packets(1), 1_500).link
         },
     )

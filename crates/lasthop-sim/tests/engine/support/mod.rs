@@ -81,6 +81,7 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
             jitter: None,
             reorder: false,
             corrupt: None,
+            duplicate: None,
         },
     }
 }

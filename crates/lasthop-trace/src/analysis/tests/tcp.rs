@@ -36,6 +36,21 @@ fn events_of_the_receivers_endpoint_are_not_the_senders() {
 }
 
 #[test]
+fn a_copy_of_an_ack_is_a_duplicate_ack_and_one_of_data_is_nothing() {
+    let mut trace = Trace::tcp();
+    trace.handshake(0);
+    let data = trace.sent(100, 0, 536);
+    trace.delivered(300, &data);
+    trace.event(300, PacketEvent::Duplicated, &data);
+    let segment = Segment { seq: 1, ack: 537, flags: Flags::ACK, ..Segment::default() };
+    let ack = trace.send(300, Direction::Up, segment);
+    trace.delivered(500, &ack);
+    trace.event(500, PacketEvent::Duplicated, &ack);
+    let record = trace.record();
+    assert_eq!((record.sent_packets, record.received_packets, record.duplicate_acks), (1, 1, 1));
+}
+
+#[test]
 fn a_third_duplicate_in_a_row_counts_once_and_again_after_an_advance() {
     let mut trace = Trace::tcp();
     trace.handshake(0);

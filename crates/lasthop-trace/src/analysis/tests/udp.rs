@@ -56,3 +56,17 @@ fn a_stream_with_datagrams_inside_or_unsent_is_unfinished() {
     unsent.analysis.flows[0].as_mut().unwrap().info.offered_bytes = Some(513);
     assert_eq!(unsent.record().outcome, Outcome::Unfinished);
 }
+
+#[test]
+fn copies_that_the_link_makes_count_as_nothing() {
+    let mut trace = Trace::udp();
+    let first = trace.datagram(0, 0);
+    let second = trace.datagram(100, 1);
+    trace.delivered(300, &first);
+    trace.event(300, PacketEvent::Duplicated, &first);
+    trace.delivered(400, &second);
+    trace.event(400, PacketEvent::Duplicated, &second);
+    let record = trace.record();
+    assert_eq!((record.sent_packets, record.received_packets), (2, 2));
+    assert_eq!(record.throughput_Bps, Some(f64::from(2 * 520) / 0.1));
+}
