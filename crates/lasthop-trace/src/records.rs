@@ -126,6 +126,13 @@ columnar! {
         queue_delay_p95_s: Option<f64> = ("p95 of queueing delay", "s"),
         /// Greatest time in the router queue, data direction.
         queue_delay_max_s: Option<f64> = ("largest queueing delay", "s"),
+        /// Median one-way delay of the data packets that arrived: from the time the sender's host sent that copy to its
+        /// arrival at the receiver's host.
+        one_way_delay_p50_s: Option<f64> = ("median one-way delay", "s"),
+        /// 95 % quantile of the one-way delay of the data packets that arrived, retransmissions included.
+        one_way_delay_p95_s: Option<f64> = ("p95 of one-way delay", "s"),
+        /// 99 % quantile of the one-way delay of the data packets that arrived, retransmissions included.
+        one_way_delay_p99_s: Option<f64> = ("p99 of one-way delay", "s"),
         /// Greatest congestion window, in segments.
         cwnd_max: Option<u64> = ("largest congestion window", ""),
         /// UDP: mean time between the arrivals of two consecutively numbered datagrams; pairs with a loss between

@@ -10,54 +10,75 @@ const EXACT_LIMIT: usize = 8192;
 /// Collects lengths of time. Quantiles are exact (type 7, linear interpolation) up to `EXACT_LIMIT`
 /// samples. Beyond that an HDR histogram with three significant digits bounds the memory (about 0.3 MB
 /// for values up to minutes) and the relative error (0.1 %); minimum and maximum stay exact.
-#[derive(Debug, Default)]
-pub(crate) struct Samples {
-    exact: Vec<u64>,
-    histogram: Option<Box<Histogram<u64>>>,
-    range: Option<(u64, u64)>,
+#[derive(Debug)]
+pub(crate) enum Samples {
+    Exact(Vec<u64>),
+    Counted(Box<Counted>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Counted {
+    histogram: Histogram<u64>,
+    min: u64,
+    max: u64,
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        Self::Exact(Vec::new())
+    }
 }
 
 impl Samples {
+    #[inline]
     pub(crate) fn record(&mut self, sample: Duration) {
         let nanos = sample.as_nanos();
-        self.range = Some(match self.range {
-            None => (nanos, nanos),
-            Some((min, max)) => (min.min(nanos), max.max(nanos)),
-        });
-        if let Some(histogram) = &mut self.histogram {
-            histogram.record(nanos).expect("the histogram resizes itself");
-        } else {
-            self.exact.push(nanos);
-            if self.exact.len() > EXACT_LIMIT {
-                self.spill();
-            }
+        match self {
+            Self::Exact(samples) if samples.len() < EXACT_LIMIT => samples.push(nanos),
+            _ => self.count(nanos),
         }
     }
 
-    fn spill(&mut self) {
-        let mut histogram = Histogram::new(3).expect("three digits are supported");
-        for nanos in std::mem::take(&mut self.exact) {
-            histogram.record(nanos).expect("the histogram resizes itself");
+    #[inline(never)]
+    fn count(&mut self, nanos: u64) {
+        if let Self::Exact(samples) = self {
+            let histogram = Histogram::new(3).expect("three digits are supported");
+            let mut counted = Counted { histogram, min: u64::MAX, max: 0 };
+            for sample in samples {
+                counted.record(*sample);
+            }
+            *self = Self::Counted(Box::new(counted));
         }
-        self.histogram = Some(Box::new(histogram));
+        if let Self::Counted(counted) = self {
+            counted.record(nanos);
+        }
     }
 
     /// The quantiles `q` (each `0.0..=1.0`) in seconds; `None` each without samples.
-    pub(crate) fn quantiles_s<const N: usize>(mut self, q: [f64; N]) -> [Option<f64>; N] {
-        let Some((min, max)) = self.range else { return [None; N] };
-        self.exact.sort_unstable();
-        q.map(|q| {
-            let nanos = if q <= 0.0 {
-                min as f64
-            } else if q >= 1.0 {
-                max as f64
-            } else if let Some(histogram) = &self.histogram {
-                histogram.value_at_quantile(q).clamp(min, max) as f64
-            } else {
-                interpolate(&self.exact, q)
-            };
-            Some(nanos / 1e9)
-        })
+    pub(crate) fn quantiles_s<const N: usize>(self, q: [f64; N]) -> [Option<f64>; N] {
+        match self {
+            Self::Exact(samples) if samples.is_empty() => [None; N],
+            Self::Exact(mut samples) => {
+                samples.sort_unstable();
+                q.map(|q| Some(interpolate(&samples, q) / 1e9))
+            }
+            Self::Counted(counted) => q.map(|q| Some(counted.quantile(q) as f64 / 1e9)),
+        }
+    }
+}
+
+impl Counted {
+    fn record(&mut self, nanos: u64) {
+        self.histogram.record(nanos).expect("the histogram resizes itself");
+        (self.min, self.max) = (self.min.min(nanos), self.max.max(nanos));
+    }
+
+    fn quantile(&self, q: f64) -> u64 {
+        match q {
+            0.0 => self.min,
+            1.0 => self.max,
+            _ => self.histogram.value_at_quantile(q).clamp(self.min, self.max),
+        }
     }
 }
 
@@ -100,7 +121,7 @@ mod tests {
     fn many_samples_stay_within_a_thousandth_and_keep_the_extremes() {
         let many = 100_000;
         let samples = of_millis((1..=many).rev());
-        assert!(samples.exact.is_empty(), "the samples moved to the histogram");
+        assert!(matches!(samples, Samples::Counted(_)), "the samples moved to the histogram");
         let [min, median, p95, max] = samples.quantiles_s([0.0, 0.5, 0.95, 1.0]).map(Option::unwrap);
         assert_eq!((min, max), (0.001, 100.0));
         assert!((median / 50.0 - 1.0).abs() < 1e-3, "median {median}");

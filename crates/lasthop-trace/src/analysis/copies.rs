@@ -106,14 +106,15 @@ impl Copies {
         });
     }
 
-    /// The copy with this serial reached the receiver, or was lost.
-    pub(super) fn settled(&mut self, serial: u64, arrived: bool) {
-        let Some(index) = self.find(serial) else { return };
+    /// The copy with this serial reached the receiver, or was lost. Returns when it was sent, if it is remembered.
+    pub(super) fn settled(&mut self, serial: u64, arrived: bool) -> Option<Instant> {
+        let index = self.find(serial)?;
         self.next = index + 1;
         let copy = &mut self.queue[index];
         copy.fate = if arrived { Fate::Arrived } else { Fate::Lost };
+        let sent_at = copy.sent_at;
         if arrived {
-            let (sequence, sent_at) = (copy.sequence(), copy.sent_at);
+            let sequence = copy.sequence();
             if sequence.end > self.acknowledged {
                 self.arrived.add(&sequence);
             }
@@ -127,6 +128,7 @@ impl Copies {
         if index == 0 {
             self.forget();
         }
+        Some(sent_at)
     }
 
     fn find(&self, serial: u64) -> Option<usize> {

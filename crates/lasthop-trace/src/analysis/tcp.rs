@@ -29,6 +29,7 @@ pub(super) struct TcpFlow {
     highest_ack: Option<u64>,
     repeats: u64,
     rtt: Samples,
+    one_way_delay: Samples,
 }
 
 impl TcpFlow {
@@ -43,10 +44,17 @@ impl TcpFlow {
     ) {
         match event {
             PacketEvent::Sent => self.sent(now, serial, segment, record),
-            PacketEvent::Dropped(_) => self.copies.settled(serial, false),
+            PacketEvent::Dropped(_) => {
+                self.copies.settled(serial, false);
+            }
             PacketEvent::Delivered => {
-                record.received_packets += u64::from(segment.payload_bytes > 0);
-                self.copies.settled(serial, true);
+                let sent_at = self.copies.settled(serial, true);
+                if segment.payload_bytes > 0 {
+                    record.received_packets += 1;
+                    if let Some(sent_at) = sent_at {
+                        self.one_way_delay.record(now.saturating_since(sent_at));
+                    }
+                }
             }
             _ => {}
         }
@@ -181,6 +189,8 @@ impl TcpFlow {
         });
         [record.rtt_min_s, record.rtt_median_s, record.rtt_p95_s, record.rtt_max_s] =
             self.rtt.quantiles_s([0.0, 0.5, 0.95, 1.0]);
+        [record.one_way_delay_p50_s, record.one_way_delay_p95_s, record.one_way_delay_p99_s] =
+            self.one_way_delay.quantiles_s([0.5, 0.95, 0.99]);
     }
 }
 

@@ -32,6 +32,7 @@ pub(super) struct UdpFlow {
     jitter: Samples,
     /// What is heard of it, of a call.
     call: Option<Call>,
+    one_way_delay: Samples,
 }
 
 impl UdpFlow {
@@ -66,6 +67,7 @@ impl UdpFlow {
                     if let Some(call) = &mut self.call {
                         call.arrived(datagram.number, now.saturating_since(sent_at));
                     }
+                    self.one_way_delay.record(now.saturating_since(sent_at));
                     self.arrived(Arrival { number: datagram.number, sent_at, at: now });
                 }
             }
@@ -124,6 +126,8 @@ impl UdpFlow {
         if let Some(call) = self.call {
             call.finish(record);
         }
+        [record.one_way_delay_p50_s, record.one_way_delay_p95_s, record.one_way_delay_p99_s] =
+            self.one_way_delay.quantiles_s([0.5, 0.95, 0.99]);
     }
 }
 

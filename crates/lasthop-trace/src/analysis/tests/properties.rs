@@ -28,9 +28,20 @@ struct Reference {
     copies: Vec<(u64, std::ops::Range<u64>, u64, bool)>,
     retransmitted: Vec<usize>,
     timeouts: Vec<(u64, u64)>,
+    /// Of the copies that arrived, in milliseconds.
+    delays: Vec<u64>,
 }
 
 impl Reference {
+    /// The quantile by its definition: type 7 of Hyndman and Fan (1996).
+    fn delay_s(&self, q: f64) -> Option<f64> {
+        let mut delays = self.delays.clone();
+        delays.sort_unstable();
+        let position = delays.len().checked_sub(1)? as f64 * q;
+        let (below, above) = (delays[position.floor() as usize], delays[position.ceil() as usize]);
+        Some((below as f64 + position.fract() * (above - below) as f64) / 1e3)
+    }
+
     fn unnecessary(&self) -> u64 {
         let needless = |index: &&usize| {
             let earlier = &self.copies[..**index];
@@ -74,6 +85,7 @@ fn play(steps: &[Step]) -> (Trace, Reference, Conservation) {
                 trace.delivered(at, &packet);
                 conservation.packet(ms(at), PacketEvent::Delivered, &packet);
                 reference.copies[index].3 = true;
+                reference.delays.push(at - reference.copies[index].2);
             }
             Step::Drop { which } if !inside.is_empty() => {
                 let (packet, _) = inside.remove(which % inside.len());
@@ -114,5 +126,11 @@ proptest! {
         prop_assert_eq!(counts.sent, counts.delivered + counts.dropped + counts.inside);
         prop_assert_eq!(record.received_packets, counts.delivered);
         prop_assert!(conservation.violations().is_empty());
+        let measured = [record.one_way_delay_p50_s, record.one_way_delay_p95_s, record.one_way_delay_p99_s];
+        for (measured, q) in measured.into_iter().zip([0.5, 0.95, 0.99]) {
+            let exact = reference.delay_s(q);
+            prop_assert_eq!(measured.is_some(), exact.is_some());
+            prop_assert!((measured.unwrap_or(0.0) - exact.unwrap_or(0.0)).abs() < 1e-9);
+        }
     }
 }

@@ -378,3 +378,25 @@ fn memory_is_that_of_a_flight_however_long_the_flow() {
     let record = trace.record();
     assert_eq!((record.retransmitted_packets, record.unnecessary_retransmissions), (500, 0));
 }
+
+#[test]
+fn one_way_delay_is_that_of_each_copy_of_the_data_whoever_sends_it() {
+    for sender in [Host::Server, Host::Client] {
+        let mut trace = Trace::of(&[FlowInfo { sender, ..info("f", Protocol::Tcp) }]);
+        trace.handshake(0); // The SYN takes 300 ms, and carries no data.
+        let first = trace.sent(600, 0, MSS);
+        let again = trace.sent(1600, 0, MSS);
+        trace.delivered(1700, &again);
+        trace.delivered(1900, &first);
+        let record = trace.record();
+        assert_eq!(record.one_way_delay_p50_s, Some(0.7), "of 100 and 1300 ms");
+        assert_eq!(record.received_packets, 2);
+    }
+}
+
+#[test]
+fn a_flow_without_data_has_no_one_way_delay() {
+    let mut trace = Trace::tcp();
+    trace.handshake(0);
+    assert_eq!(trace.record().one_way_delay_p99_s, None);
+}

@@ -70,3 +70,13 @@ fn copies_that_the_link_makes_count_as_nothing() {
     assert_eq!((record.sent_packets, record.received_packets), (2, 2));
     assert_eq!(record.throughput_Bps, Some(f64::from(2 * 520) / 0.1));
 }
+
+#[test]
+fn one_way_delay_is_from_sender_to_receiver_for_each_datagram_that_arrived() {
+    let record = stream(&[Some(400), Some(500), None, Some(420), Some(440)]).record();
+    let delays = [record.one_way_delay_p50_s, record.one_way_delay_p95_s, record.one_way_delay_p99_s];
+    // In order 400, 420, 440, 500 ms; type 7 puts p95 at 2.85 and p99 at 2.97.
+    let [median, p95, p99] = delays.map(Option::unwrap);
+    assert_eq!(median, 0.43);
+    assert!((p95 - 0.491).abs() < 1e-12 && (p99 - 0.4982).abs() < 1e-12, "{delays:?}");
+}
