@@ -100,3 +100,18 @@ def test_real_tcp_meets_the_same_links(kernel: Kernel, level: str) -> None:
     if level in ("random", "bursts", "corrupt"):
         assert guest["data_drops_error"][0] == pytest.approx(model["data_drops_error"][0], rel=0.25)
     assert guest["elapsed_s"][0] == pytest.approx(model["elapsed_s"][0], rel=0.1)
+
+
+def test_dualpi2_keeps_a_call_that_is_ect1_from_the_queue_of_the_others() -> None:
+    examples = _core.load(str(EXAMPLE.parent / "disciplines.toml")).cells
+    by_discipline = {cell.levels["discipline"]: cell for cell in examples}
+    flows = {level: pl.DataFrame(by_discipline[level].run(1, 1, 3).flows) for level in ("drop-tail", "pie", "dualpi2")}
+    delay = {
+        level: rows.filter(pl.col("flow") == "call")["queue_delay_p95_s"].median() for level, rows in flows.items()
+    }
+    # A full packet of the download takes 6 ms, and the call waits for the one on the link and for a tenth of the bytes.
+    assert delay["dualpi2"] < 0.015
+    assert 3 * delay["dualpi2"] < delay["pie"] < delay["drop-tail"] / 4
+    call, download = (flows["dualpi2"].filter(pl.col("flow") == flow) for flow in ("call", "download"))
+    assert call["data_drops_aqm"].sum() == 0
+    assert download["data_drops_aqm"].sum() > 10

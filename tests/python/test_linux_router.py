@@ -236,6 +236,7 @@ def test_linux_and_the_model_hold_the_same_delay_with_as_many_drops_by_chance(
         ('discipline = "codel", limit = "9 packets"', LOSSES, r"queue\.discipline.*has no netem"),
         ('discipline = "fq_codel", limit = "9 packets", quantum = "100 B"', "", r"queue\.quantum.*\"256 B\""),
         ('discipline = "sfq", limit = "9 packets", flows = 100', "", r"queue\.flows.*write 128"),
+        ('discipline = "dualpi2", limit = "9 packets"', "", r"queue\.discipline.*since 6\.17"),
         ('discipline = "pie", limit = "9 kB"', "", r"queue\.limit.*Linux counts packets"),
     ],
 )

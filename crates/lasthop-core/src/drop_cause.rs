@@ -116,6 +116,8 @@ causes! {
     CoDel = "codel" (Queue, Aqm): "CoDel", "dropped by CoDel after too long in the queue", "hexagon-open";
     /// PIE dropped it at its arrival, by chance: packets had to wait too long.
     Pie = "pie" (Arrival, Aqm): "PIE", "dropped early by PIE", "pentagon-open";
+    /// `DualPI2` dropped it from the head of the queue, by chance: packets had to wait too long.
+    DualPi2 = "dualpi2" (Queue, Aqm): "DualPI2", "dropped by DualPI2 at the head of the queue", "diamond-wide-open";
     /// The router queue was full, and the packet's flow held most of it.
     LongestFlow = "longest-flow" (Queue, Queue):
         "queue full, longest flow", "dropped out of the longest flow's queue, as the router was full", "triangle-down-open";

@@ -2,7 +2,7 @@
 //!
 //! Observers are chosen at compile time, so a run that nobody records pays nothing.
 
-use crate::{DropCause, Dscp, Duration, FlowId, Host, Instant, Packet, Protocol};
+use crate::{DropCause, Dscp, Duration, Ecn, FlowId, Host, Instant, Packet, Protocol};
 
 /// What is known of a flow when it is announced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct FlowInfo {
     pub offered_bytes: Option<u64>,
     /// Code point of its packets, in both directions.
     pub dscp: Dscp,
+    /// ECN field of its datagrams; TCP sets that of its segments itself.
+    pub ecn: Ecn,
     /// Port of the fixed host.
     pub server_port: u16,
 }

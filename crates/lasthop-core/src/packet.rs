@@ -84,6 +84,8 @@ pub enum Ecn {
     NotEct,
     /// ECN-capable transport, codepoint ECT(0).
     Ect0,
+    /// ECN-capable transport, codepoint ECT(1): for queues of low latency (RFC 9331).
+    Ect1,
     /// Congestion experienced.
     Ce,
 }
@@ -125,6 +127,18 @@ pub enum Body {
 impl Default for Body {
     fn default() -> Self {
         Self::Tcp(Segment::default())
+    }
+}
+
+impl Ecn {
+    /// The two bits of the IP header.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::NotEct => 0b00,
+            Self::Ect1 => 0b01,
+            Self::Ect0 => 0b10,
+            Self::Ce => 0b11,
+        }
     }
 }
 

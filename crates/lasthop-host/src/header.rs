@@ -53,7 +53,8 @@ impl<'a> Headers<'a> {
         };
         let ecn = match ecn {
             IpEcn::NotEct => Ecn::NotEct,
-            IpEcn::Ect0 | IpEcn::Ect1 => Ecn::Ect0,
+            IpEcn::Ect0 => Ecn::Ect0,
+            IpEcn::Ect1 => Ecn::Ect1,
             IpEcn::CongestionExperienced => Ecn::Ce,
         };
         Ok(Self { dscp: Dscp::from_bits(dscp.value()), ecn, transport: Transport::read(&ip) })

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) mod codel;
+pub(crate) mod dual_pi2;
 mod errors;
 pub(crate) mod fair;
 pub(crate) mod fq_codel;

@@ -7,6 +7,7 @@ use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 
 mod codel;
 mod drop_tail;
+mod dual_pi2;
 mod fifo;
 mod fq_codel;
 mod fq_pie;
@@ -17,6 +18,7 @@ mod sfq;
 
 use codel::CoDel;
 use drop_tail::DropTail;
+use dual_pi2::DualPi2;
 use fq_codel::FqCoDel;
 use fq_pie::FqPie;
 use pie::Pie;
@@ -32,6 +34,7 @@ pub(crate) enum Queue {
     FqCoDel(Box<FqCoDel>),
     Pie(Box<Pie>),
     FqPie(Box<FqPie>),
+    DualPi2(Box<DualPi2>),
     Sfq(Box<Sfq>),
 }
 
@@ -45,6 +48,7 @@ macro_rules! each {
             Queue::FqCoDel($discipline) => $call,
             Queue::Pie($discipline) => $call,
             Queue::FqPie($discipline) => $call,
+            Queue::DualPi2($discipline) => $call,
             Queue::Sfq($discipline) => $call,
         }
     };
@@ -69,6 +73,9 @@ impl Queue {
             }
             (config::Discipline::FqPie, _) => {
                 Self::FqPie(Box::new(FqPie::new(config.fq_pie(mtu), limit, outlet, stream)))
+            }
+            (config::Discipline::DualPi2, _) => {
+                Self::DualPi2(Box::new(DualPi2::new(config.dual_pi2(), limit, outlet, stream)))
             }
             (config::Discipline::Sfq, _) => {
                 Self::Sfq(Box::new(Sfq::new(config.sfq(mtu), limit, mtu, stream)))

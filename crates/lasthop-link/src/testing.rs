@@ -66,6 +66,7 @@ pub(crate) fn drop_tail(packets: u32) -> QueueConfig {
         target: None,
         interval: None,
         tupdate: None,
+        step_threshold: None,
         ecn: None,
         flows: None,
         quantum: None,

@@ -120,7 +120,9 @@ impl Hosts for ScenarioHosts {
                 let config = TcpConfig { initial_window, receive_window_initial, receive_window_max, ..tcp };
                 self.tcp(&Rc::new(config), flow)
             }
-            (Protocol::Udp, _) => Ends { server: End::Udp(Udp::default()), client: End::Udp(Udp::default()) },
+            (Protocol::Udp, _) => {
+                Ends { server: End::Udp(Udp::new(info.ecn)), client: End::Udp(Udp::new(info.ecn)) }
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ mod packet;
 mod tests;
 
 use lasthop_core::{
-    Direction, DropCause, DropPlace, Ecn, FlowId, HttpEvent, Instant, Observer, Packet, PacketEvent,
+    Direction, DropCause, DropPlace, Ecn, FlowId, FlowInfo, HttpEvent, Instant, Observer, Packet, PacketEvent,
 };
 use packet::{Builder, Ttl};
 use pcap_file::pcapng::PcapNgWriter;
@@ -89,6 +89,8 @@ pub struct Capture<W: Write> {
     snap_length: u32,
     /// Serial of the packet that the router marked last: its arrival is the next event of its path.
     marked: Option<u64>,
+    /// ECN field that the packets of each flow had if the router has marked them.
+    unmarked: Vec<Ecn>,
     failed: Option<io::Error>,
 }
 
@@ -113,6 +115,7 @@ impl<W: Write> Capture<W> {
             builder: Builder::default(),
             snap_length,
             marked: None,
+            unmarked: Vec::new(),
             failed: None,
         })
     }
@@ -162,8 +165,8 @@ impl<W: Write> Capture<W> {
     /// A packet arrives at the router queue: before RED marks it.
     fn arrived(&mut self, now: Instant, packet: &Packet, dropped: Option<DropCause>) -> io::Result<()> {
         let marked = self.marked.take() == Some(packet.serial);
-        // The model's one router marks, and what it marks was ECT(0).
-        let ecn = if marked { Ecn::Ect0 } else { packet.ecn };
+        let unmarked = self.unmarked.get(packet.flow.0 as usize).copied().unwrap_or(Ecn::Ect0);
+        let ecn = if marked { unmarked } else { packet.ecn };
         let dropped = dropped.map(|cause| format!("dropped: {}", cause.labels().label));
         let marked = marked.then_some("marked: RED, congestion experienced");
         self.write(now, CapturePoint::RouterIn, packet, ecn, Ttl::Fresh, dropped.as_deref().or(marked))
@@ -215,6 +218,11 @@ impl<W: Write> Capture<W> {
 }
 
 impl<W: Write> Observer for Capture<W> {
+    fn announce(&mut self, info: &FlowInfo) {
+        // TCP does not say: it sets ECT(0) (RFC 3168).
+        self.unmarked.push(if info.ecn == Ecn::Ect1 { Ecn::Ect1 } else { Ecn::Ect0 });
+    }
+
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         if self.failed.is_none() {
             self.failed = self.see(now, event, packet).err();

@@ -19,13 +19,15 @@ pub use http::{HttpPageConfig, PageLoad};
 pub use http_config::{HttpConfig, HttpProtocol, HttpServer};
 pub use short::{Arrivals, ShortFlows, ShortFlowsConfig};
 pub use traffic::{ShortHosts, Surroundings, Traffic, Voice};
-pub use udp::{ConstantUdp, ConstantUdpConfig};
+pub use udp::{ConstantUdp, ConstantUdpConfig, Ect};
 pub use voip::{Codec, VoipConfig};
 pub use web::{CutPoisson, WebClass, WebClients, WebClientsConfig};
 
 use std::num::NonZeroU16;
 
-use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, FlowInfo, Host, Instant, News, Protocol};
+use lasthop_core::{
+    Bytes, Distribution, Dscp, Duration, Ecn, Faults, FlowInfo, Host, Instant, News, Protocol,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -154,6 +156,7 @@ pub fn flows(applications: &[Instance<'_>], http: Option<&HttpConfig>) -> Vec<Fl
                 sender: instance.sender,
                 offered_bytes: traffic.stream_bytes(),
                 dscp: traffic.dscp(),
+                ecn: traffic.ecn(),
                 server_port: traffic.port().map_or(default_port(flows.len()), NonZeroU16::get),
             });
         }
@@ -181,6 +184,7 @@ pub fn later_flow(number: usize, application: u32, hosts: &ShortHosts) -> FlowIn
         sender: Host::Server,
         offered_bytes: None,
         dscp: Dscp::default(),
+        ecn: Ecn::NotEct,
         server_port: default_port(number),
     }
 }

@@ -2,7 +2,9 @@
 
 use std::num::NonZeroU16;
 
-use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Host, Instant, Protocol, Seed, Segment};
+use lasthop_core::{
+    Bytes, Distribution, Dscp, Duration, Ecn, Faults, Host, Instant, Protocol, Seed, Segment,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +107,11 @@ pub trait Traffic {
     /// Code point of its flows' packets.
     fn dscp(&self) -> Dscp {
         Dscp::default()
+    }
+
+    /// ECN field of its datagrams.
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
     }
 
     /// Port of the fixed host, if one is stated.

@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 
 use lasthop_core::{
-    Bytes, Datagram, Distribution, Dscp, Duration, Faults, Host, Instant, News, Protocol, Rate,
+    Bytes, Datagram, Distribution, Dscp, Duration, Ecn, Faults, Host, Instant, News, Protocol, Rate,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,8 +31,22 @@ pub struct ConstantUdpConfig {
     /// Code point of the flow's packets, in both directions; best effort if absent.
     #[serde(default)]
     pub dscp: Dscp,
+    /// ECN field of the datagrams: "ect0", or "ect1" for queues of low latency (RFC 9331); not ECN-capable if absent. Marks do
+    /// not slow the stream down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<Ect>,
     /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
     pub port: Option<NonZeroU16>,
+}
+
+/// A codepoint of ECN-capable transports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ect {
+    /// ECT(0).
+    Ect0,
+    /// ECT(1).
+    Ect1,
 }
 
 impl ConstantUdpConfig {
@@ -107,6 +121,14 @@ impl Traffic for ConstantUdpConfig {
 
     fn dscp(&self) -> Dscp {
         self.dscp
+    }
+
+    fn ecn(&self) -> Ecn {
+        match self.ecn {
+            None => Ecn::NotEct,
+            Some(Ect::Ect0) => Ecn::Ect0,
+            Some(Ect::Ect1) => Ecn::Ect1,
+        }
     }
 
     fn port(&self) -> Option<NonZeroU16> {

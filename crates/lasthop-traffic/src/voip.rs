@@ -106,7 +106,7 @@ impl VoipConfig {
         let Self { name, codec, duration, start, dscp, port, .. } = self.clone();
         let payload = Bytes(codec.frame_bytes() + RTP_HEADER_BYTES);
         let rate = Rate::from_bits_per_second(payload.0 * 8_000_000_000 / FRAME.as_nanos());
-        ConstantUdpConfig { name, rate, payload, duration, start, dscp, port }
+        ConstantUdpConfig { name, rate, payload, duration, start, dscp, ecn: None, port }
     }
 }
 

@@ -45,6 +45,7 @@ _SYMBOLS: dict[str, Any] = {
     "hexagon-open": "h",
     "pentagon-open": "p",
     "triangle-down-open": "v",
+    "diamond-wide-open": "d",
 }
 _DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (4, 2)), "dot": (0, (1.2, 1.4))}
 STYLE: dict[Any, Any] = {

@@ -562,7 +562,7 @@ fn caller(scenario: &Scenario, info: &FlowInfo) -> Host {
 fn datagram_socket(address: SocketAddr, info: &FlowInfo) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM.nonblocking(), None)?;
     socket.set_reuse_address(true)?;
-    socket.set_tos_v4(u32::from(info.dscp.get()) << 2)?;
+    socket.set_tos_v4(u32::from(info.dscp.get()) << 2 | u32::from(info.ecn.bits()))?;
     socket.bind(&SockAddr::from(address))?;
     Ok(socket)
 }

@@ -237,7 +237,8 @@ impl LinkConfig {
 impl QueueConfig {
     fn linux_discipline(&self, mtu: Bytes) -> LinuxDiscipline {
         match self.discipline {
-            Discipline::DropTail => LinuxDiscipline::Netem,
+            // The latter is refused.
+            Discipline::DropTail | Discipline::DualPi2 => LinuxDiscipline::Netem,
             Discipline::Codel => LinuxDiscipline::Codel(self.codel().into()),
             Discipline::FqCodel => {
                 let FqCoDelConfig { codel, flows } = self.fq_codel(mtu);
@@ -255,6 +256,11 @@ impl QueueConfig {
     fn check_linux(&self, mtu: Bytes, faults: &mut Faults) {
         faults.require(self.red.is_none(), "red", || {
             "the queue of a Linux router is netem's, without RED; leave it out".into()
+        });
+        faults.require(self.discipline != Discipline::DualPi2, "discipline", || {
+            "Linux has \"dualpi2\" since 6.17, and the guest kernel is older; write \"pie\" or \"fq_codel\", or leave out \
+             router.implementation"
+                .into()
         });
         faults.require(matches!(self.limit, QueueSize::Packets(_)), "limit", || {
             format!("Linux counts packets; write \"{} packets\", say", packets(self.limit, mtu))

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::codel::{self, CoDelConfig};
+use super::dual_pi2::{self, DualPi2Config};
 use super::fair::FlowsConfig;
 use super::fq_codel::{self, FqCoDelConfig};
 use super::fq_pie::{self, FqPieConfig};
@@ -27,17 +28,21 @@ pub struct QueueConfig {
     /// Random early detection (Floyd and Jacobson 1993) in front of a drop-tail queue; off if absent.
     pub red: Option<RedConfig>,
     /// CoDel and FQ-CoDel: time in the queue that is short enough; 5 ms if absent. On slow links more than a packet takes.
-    /// PIE and FQ-PIE: the delay that they aim at; 15 ms if absent.
+    /// PIE, FQ-PIE and `dualpi2`: the delay that they aim at; 15 ms if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Duration>,
     /// CoDel and FQ-CoDel: how long every packet must have waited longer than that before one is dropped; 100 ms if
     /// absent. A round-trip time of the slowest flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Duration>,
-    /// PIE and FQ-PIE: time between two updates of the drop probability; 15 ms if absent. Linux rounds it up to its
-    /// ticks, to 16 ms say.
+    /// PIE, FQ-PIE and `dualpi2`: time between two updates of the drop probability; 15 ms if absent, 16 ms for `dualpi2`. Linux
+    /// rounds that of PIE up to its ticks, to 16 ms say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tupdate: Option<Duration>,
+    /// `dualpi2`: low-latency packets that wait longer than this are marked; 1 ms if absent. On slow links more than a packet
+    /// takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_threshold: Option<Duration>,
     /// CoDel, FQ-CoDel, PIE and FQ-PIE: mark ECN-capable packets instead of dropping them (RFC 3168). If absent, only
     /// FQ-CoDel does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,12 +72,16 @@ pub enum Discipline {
     /// A queue with PIE for each flow, which take turns.
     #[serde(rename = "fq_pie")]
     FqPie,
+    /// Dual queue coupled AQM (RFC 9332): a queue of low latency for packets that are ECT(1), one for all others.
+    #[serde(rename = "dualpi2")]
+    DualPi2,
     /// Stochastic fairness queueing (INFOCOM 1990): a queue for each flow, which take turns; the longest loses its tail.
     Sfq,
 }
 
 impl Discipline {
-    const ALL: [Self; 6] = [Self::DropTail, Self::Codel, Self::FqCodel, Self::Pie, Self::FqPie, Self::Sfq];
+    const ALL: [Self; 7] =
+        [Self::DropTail, Self::Codel, Self::FqCodel, Self::Pie, Self::FqPie, Self::DualPi2, Self::Sfq];
 
     /// The keys of a queue that not every discipline knows.
     pub const fn keys(self) -> &'static [&'static str] {
@@ -82,6 +91,7 @@ impl Discipline {
             Self::FqCodel => &fq_codel::KEYS,
             Self::Pie => &pie::KEYS,
             Self::FqPie => &fq_pie::KEYS,
+            Self::DualPi2 => &dual_pi2::KEYS,
             Self::Sfq => &sfq::KEYS,
         }
     }
@@ -121,6 +131,11 @@ impl QueueConfig {
         FqPieConfig { pie: self.pie(), flows: self.flows(mtu) }
     }
 
+    /// The parameters of `dualpi2`.
+    pub(crate) fn dual_pi2(&self) -> DualPi2Config {
+        DualPi2Config::new(self.target, self.tupdate, self.step_threshold)
+    }
+
     /// The parameters of SFQ, for packets of up to `mtu` bytes.
     pub(crate) fn sfq(&self, mtu: Bytes) -> SfqConfig {
         SfqConfig { flows: self.flows(mtu) }
@@ -140,6 +155,7 @@ impl QueueConfig {
             Discipline::FqCodel => self.fq_codel(mtu).check(mtu, faults),
             Discipline::Pie => self.pie().check(faults),
             Discipline::FqPie => self.fq_pie(mtu).check(mtu, faults),
+            Discipline::DualPi2 => self.dual_pi2().check(faults),
             Discipline::Sfq => self.flows(mtu).check(mtu, faults),
         }
         if let Some(red) = &self.red {
@@ -176,6 +192,7 @@ impl QueueConfig {
             ("target", self.target.is_some()),
             ("interval", self.interval.is_some()),
             ("tupdate", self.tupdate.is_some()),
+            ("step_threshold", self.step_threshold.is_some()),
             ("ecn", self.ecn.is_some()),
             ("flows", self.flows.is_some()),
             ("quantum", self.quantum.is_some()),

@@ -7,12 +7,20 @@ use lasthop_core::{Body, Datagram, Ecn, Instant, News, Observer, Packet, Transpo
 /// One end of a UDP flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Udp {
+    ecn: Ecn,
     waiting: VecDeque<Datagram>,
     written: u64,
     received_bytes: u64,
     /// Bytes that the application knows of.
     read_bytes: u64,
     is_closed: bool,
+}
+
+impl Udp {
+    /// An end that sends datagrams with this ECN field.
+    pub(crate) fn new(ecn: Ecn) -> Self {
+        Self { ecn, ..Self::default() }
+    }
 }
 
 impl Transport for Udp {
@@ -49,7 +57,7 @@ impl Transport for Udp {
     fn poll_transmit(&mut self, _now: Instant, packet: &mut Packet) -> bool {
         let Some(datagram) = self.waiting.pop_front() else { return false };
         packet.ip_bytes = Datagram::HEADER_BYTES + datagram.payload_bytes;
-        (packet.ecn, packet.body) = (Ecn::NotEct, Body::Udp(datagram));
+        (packet.ecn, packet.body) = (self.ecn, Body::Udp(datagram));
         true
     }
 

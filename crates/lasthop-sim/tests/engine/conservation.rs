@@ -145,7 +145,8 @@ fn consistent(scenario: &Scenario, flow: &FlowRecord) -> TestCaseResult {
         flow.sack_blocks <= flow.sack_blocks_total && flow.sack_blocks_total <= 4 * flow.sack_blocks
     );
     prop_assert!(scenario.tcp.sack || flow.sack_blocks == 0);
-    prop_assert!(scenario.tcp.ecn || flow.data_marks_ecn + flow.ack_marks_ecn == 0);
+    let may_mark = scenario.tcp.ecn || flow.protocol == Protocol::Udp;
+    prop_assert!(may_mark || flow.data_marks_ecn + flow.ack_marks_ecn == 0);
     prop_assert!(flow.rtt_min_s <= flow.rtt_median_s && flow.rtt_median_s <= flow.rtt_p95_s);
     prop_assert!(flow.rtt_p95_s <= flow.rtt_max_s);
     prop_assert!(flow.queue_delay_min_s <= flow.queue_delay_max_s);
@@ -188,7 +189,8 @@ fn causes(
     prop_assert_eq!(selective, streams.drops(DropCause::Selective));
     prop_assert_eq!(queue, streams.drops(DropCause::QueueOverflow) + streams.drops(DropCause::LongestFlow));
     prop_assert_eq!(red, streams.drops(DropCause::Red));
-    prop_assert_eq!(aqm, streams.drops(DropCause::CoDel) + streams.drops(DropCause::Pie));
+    let by_delay = [DropCause::CoDel, DropCause::Pie, DropCause::DualPi2];
+    prop_assert_eq!(aqm, by_delay.map(|cause| streams.drops(cause)).iter().sum::<u64>());
     let (lost, given_up) = (streams.drops(DropCause::LinkError), streams.drops(DropCause::ArqGivenUp));
     let corrupt = streams.drops(DropCause::Corrupt);
     prop_assert_eq!(error, lost + given_up + corrupt);

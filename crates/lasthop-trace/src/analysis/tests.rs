@@ -39,6 +39,7 @@ fn info(name: &str, protocol: Protocol) -> FlowInfo {
         sender: Host::Server,
         offered_bytes: None,
         dscp: Dscp::default(),
+        ecn: Ecn::NotEct,
         server_port: 30_001,
     }
 }

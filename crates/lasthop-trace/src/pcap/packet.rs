@@ -188,6 +188,7 @@ fn ip_ecn(ecn: Ecn) -> IpEcn {
     match ecn {
         Ecn::NotEct => IpEcn::NotEct,
         Ecn::Ect0 => IpEcn::Ect0,
+        Ecn::Ect1 => IpEcn::Ect1,
         Ecn::Ce => IpEcn::CongestionExperienced,
     }
 }

@@ -10,6 +10,7 @@ fn config(rate: u64, payload: u64, duration: Duration) -> ConstantUdpConfig {
         duration,
         start: Distribution::Static(Duration::ZERO),
         dscp: Dscp::default(),
+        ecn: None,
         port: None,
     }
 }

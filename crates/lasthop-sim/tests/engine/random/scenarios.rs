@@ -14,7 +14,8 @@ use lasthop_link::{
 use lasthop_scenario::{Flow, LanConfig, Roles, RouterConfig, Scenario};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
 use lasthop_traffic::{
-    BulkConfig, Codec, ConstantUdpConfig, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol, VoipConfig,
+    BulkConfig, Codec, ConstantUdpConfig, Ect, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol,
+    VoipConfig,
 };
 use proptest::prelude::*;
 use proptest::{bool, collection, option};
@@ -240,6 +241,7 @@ fn discipline() -> impl Strategy<Value = QueueConfig> {
         target: None,
         interval: None,
         tupdate: None,
+        step_threshold: None,
         ecn: None,
         flows: None,
         quantum: None,
@@ -249,6 +251,7 @@ fn discipline() -> impl Strategy<Value = QueueConfig> {
         Just(Discipline::FqCodel),
         Just(Discipline::Pie),
         Just(Discipline::FqPie),
+        Just(Discipline::DualPi2),
         Just(Discipline::Sfq)
     ];
     let flows = (prop_oneof![1..8_u32, Just(1_024)], prop_oneof![Just(1_500_u64), 50..3_000_u64]);
@@ -260,6 +263,7 @@ fn discipline() -> impl Strategy<Value = QueueConfig> {
                 target: has("target").then(|| Duration::from_millis(target)),
                 interval: has("interval").then(|| Duration::from_millis(target + more)),
                 tupdate: has("tupdate").then(|| Duration::from_millis(more)),
+                step_threshold: has("step_threshold").then(|| Duration::from_millis(target)),
                 ecn: has("ecn").then_some(ecn),
                 flows: has("flows").then_some(flows),
                 quantum: has("quantum").then_some(Bytes(quantum)),
@@ -454,17 +458,20 @@ fn flow(mtu: u64) -> impl Strategy<Value = FlowConfig> {
         })
     });
     let rate = doublings(1_000, 500_000).prop_map(Rate::from_bits_per_second);
-    let udp = (rate, 20..=mtu - 28, 1..=20_u64, start()).prop_map(|(rate, payload, seconds, start)| {
-        FlowConfig::ConstantUdp(ConstantUdpConfig {
-            name: String::new(),
-            rate,
-            payload: Bytes(payload),
-            duration: Duration::from_secs(seconds),
-            start,
-            dscp: Dscp::default(),
-            port: None,
-        })
-    });
+    let ecn = prop_oneof![Just(None), Just(Some(Ect::Ect0)), Just(Some(Ect::Ect1))];
+    let udp =
+        (rate, 20..=mtu - 28, 1..=20_u64, ecn, start()).prop_map(|(rate, payload, seconds, ecn, start)| {
+            FlowConfig::ConstantUdp(ConstantUdpConfig {
+                name: String::new(),
+                rate,
+                payload: Bytes(payload),
+                duration: Duration::from_secs(seconds),
+                start,
+                dscp: Dscp::default(),
+                ecn,
+                port: None,
+            })
+        });
     prop_oneof![4 => bulk, 1 => udp, 2 => page(start()), 1 => call(start())]
 }
 

@@ -60,6 +60,7 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
             target: None,
             interval: None,
             tupdate: None,
+            step_threshold: None,
             ecn: None,
             flows: None,
             quantum: None,
@@ -129,6 +130,7 @@ pub fn udp(name: &str, rate: u64, payload: u64, duration: Duration, start: Durat
         duration,
         start: Distribution::Static(start),
         dscp: Dscp::default(),
+        ecn: None,
         port: None,
     })
 }

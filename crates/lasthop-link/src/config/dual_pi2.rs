@@ -1,0 +1,39 @@
+//! `DualPI2`: the keys of a queue that are its own, their defaults and what they must be.
+
+use lasthop_core::{Duration, Faults};
+
+/// The keys.
+pub(super) const KEYS: [&str; 3] = ["target", "tupdate", "step_threshold"];
+
+/// A `DualPI2` queue's parameters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DualPi2Config {
+    pub(crate) target: Duration,
+    pub(crate) tupdate: Duration,
+    pub(crate) step_threshold: Duration,
+}
+
+impl DualPi2Config {
+    /// What is stated, with the values of RFC 9332, appendix A.1, and Linux' threshold, for what is not.
+    pub(super) fn new(
+        target: Option<Duration>,
+        tupdate: Option<Duration>,
+        step_threshold: Option<Duration>,
+    ) -> Self {
+        Self {
+            target: target.unwrap_or(Duration::from_millis(15)),
+            tupdate: tupdate.unwrap_or(Duration::from_millis(16)),
+            step_threshold: step_threshold.unwrap_or(Duration::from_millis(1)),
+        }
+    }
+
+    pub(super) fn check(self, faults: &mut Faults) {
+        let (microsecond, second) = (Duration::from_micros(1), Duration::from_secs(1));
+        faults.require(self.target >= microsecond, "target", || {
+            "must be 1 us or more; write \"15 ms\", say".into()
+        });
+        faults.require((microsecond..=second).contains(&self.tupdate), "tupdate", || {
+            format!("\"{}\" must be from 1 us to 1 s; write \"16 ms\", say", self.tupdate)
+        });
+    }
+}

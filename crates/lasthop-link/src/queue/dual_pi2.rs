@@ -1,0 +1,242 @@
+//! `DualPI2`, the coupled dual queue of RFC 9332 (appendix A): a queue of low delay for packets that are ECT(1) or CE, and
+//! one for all others. A PI controller sets a base probability p by the longer of the two delays. Classic packets are
+//! dropped or marked with p squared, those of low latency marked with twice p, or if they waited longer than a threshold.
+//!
+//! Where the RFC leaves a choice this does as Linux' `sch_dualpi2` (6.17): gains of 41/256 and 819/256 Hz (the RFC's 0.16 and
+//! 3.2), a step in place of a ramp for the low-latency queue, weighted turns between the queues instead of a time shift,
+//! where one that waits beside the other gets at least a tenth (classic) of the bytes, drops at the head, and none while
+//! less than two packets wait. Squares are two draws. Above p = 1/2, where all low-latency packets are marked, both queues drop
+//! with p squared, whatever is ECN-capable (section 2.5.1.1). Linux rounds the gains a little differently.
+
+use lasthop_core::units::QueueSize;
+use lasthop_core::{DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth, RandomStream};
+
+use super::drop_tail::is_full;
+use super::fifo::{Fifo, Total, Waiting};
+use crate::config::dual_pi2::DualPi2Config;
+use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
+
+#[cfg(test)]
+mod tests;
+
+/// Probability 1.
+const ONE: u64 = u32::MAX as u64;
+/// 256ths of a Hz.
+const ALPHA: i128 = 41;
+const BETA: i128 = 819;
+/// How much higher the probability of low-latency packets is (section 2.1).
+const COUPLING: u64 = 2;
+/// Of a hundred bytes while both queues wait, so many are classic.
+const CLASSIC_WEIGHT: i64 = 10;
+const LOW_LATENCY_WEIGHT: i64 = 100 - CLASSIC_WEIGHT;
+
+/// The controller of the base probability.
+#[derive(Clone, Copy, Debug)]
+struct Pi {
+    target: Duration,
+    interval: Duration,
+    probability: u64,
+    delay_before: Duration,
+    next_update: Instant,
+}
+
+impl Pi {
+    /// `dualpi2_update`.
+    fn update(&mut self, delay: Duration) {
+        let nanos = |duration: Duration| i128::from(duration.as_nanos());
+        let distance = ALPHA * (nanos(delay) - nanos(self.target));
+        let trend = BETA * (nanos(delay) - nanos(self.delay_before));
+        let delta = (distance + trend) * i128::from(ONE) / (256 * 1_000_000_000);
+        self.probability = (i128::from(self.probability) + delta).clamp(0, i128::from(ONE)) as u64;
+        self.delay_before = delay;
+    }
+
+    fn rests(&self) -> bool {
+        self.probability == 0 && self.delay_before.is_zero()
+    }
+}
+
+/// What happens to a packet at the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Pass,
+    Mark,
+    Drop,
+}
+
+/// The two queues.
+#[derive(Clone, Debug)]
+pub(crate) struct DualPi2 {
+    limit: QueueSize,
+    mtu: u32,
+    step_threshold: Duration,
+    pi: Pi,
+    classic: Fifo,
+    low_latency: Fifo,
+    /// Of both.
+    total: Total,
+    /// Above zero, a classic packet has its turn.
+    classic_credit: i64,
+    stream: RandomStream,
+}
+
+impl DualPi2 {
+    pub(crate) fn new(config: DualPi2Config, limit: QueueSize, outlet: Outlet, stream: RandomStream) -> Self {
+        let DualPi2Config { target, tupdate, step_threshold } = config;
+        let pi = Pi {
+            target,
+            interval: tupdate,
+            probability: 0,
+            delay_before: Duration::ZERO,
+            next_update: Instant::ZERO + tupdate,
+        };
+        let mtu = outlet.mtu.0 as u32;
+        Self {
+            limit,
+            mtu,
+            step_threshold,
+            pi,
+            classic: Fifo::default(),
+            low_latency: Fifo::default(),
+            total: Total::default(),
+            classic_credit: first_credit(mtu),
+            stream,
+        }
+    }
+
+    pub(crate) fn room_needed(&self) -> Option<u32> {
+        (self.total.depth().packets > 0).then_some(self.mtu)
+    }
+
+    /// Makes up for the updates until `now`; meanwhile nothing has come or gone.
+    fn advance(&mut self, now: Instant) {
+        while self.pi.next_update <= now {
+            let at = self.pi.next_update;
+            let heads = [self.classic.front(), self.low_latency.front()].into_iter().flatten();
+            let delays = heads.map(|head| at.saturating_since(head.since));
+            self.pi.update(delays.max().unwrap_or_default());
+            self.pi.next_update += self.pi.interval;
+            if self.total.depth().packets == 0 && self.pi.rests() && self.pi.next_update <= now {
+                // Nor will the others change anything.
+                let missed =
+                    now.saturating_since(self.pi.next_update).as_nanos() / self.pi.interval.as_nanos();
+                self.pi.next_update += self.pi.interval * (missed + 1);
+            }
+        }
+    }
+
+    /// Takes out the packet whose turn it is: the packet, whether it is a low-latency one, and how the credit changes if it
+    /// is sent (`dequeue_packet` of Linux).
+    fn take(&mut self) -> Option<(Waiting, bool, i64)> {
+        let both_wait = self.classic.packets() > 0 && self.low_latency.packets() > 0;
+        let is_low_latency = self.classic.packets() == 0 || (both_wait && self.classic_credit <= 0);
+        let queue = if is_low_latency { &mut self.low_latency } else { &mut self.classic };
+        let packet = queue.pop()?;
+        let weight = if is_low_latency { CLASSIC_WEIGHT } else { -LOW_LATENCY_WEIGHT };
+        Some((packet, is_low_latency, if both_wait { weight * i64::from(packet.ip_bytes) } else { 0 }))
+    }
+
+    /// `dualpi2_dequeue`: what becomes of a packet that leaves `backlog` bytes behind.
+    fn judge(&mut self, is_low_latency: bool, ecn: Ecn, sojourn: Duration, backlog: u32) -> Verdict {
+        let verdict = if backlog < 2 * self.mtu {
+            Verdict::Pass
+        } else if is_low_latency {
+            self.judge_low_latency()
+        } else {
+            self.judge_classic(ecn)
+        };
+        let steps = is_low_latency && sojourn > self.step_threshold;
+        if verdict == Verdict::Pass && steps { Verdict::Mark } else { verdict }
+    }
+
+    fn judge_classic(&mut self, ecn: Ecn) -> Verdict {
+        if !self.hits_squared() {
+            Verdict::Pass
+        } else if self.is_overloaded() || ecn == Ecn::NotEct {
+            Verdict::Drop
+        } else {
+            Verdict::Mark
+        }
+    }
+
+    fn judge_low_latency(&mut self) -> Verdict {
+        if self.is_overloaded() {
+            return if self.hits_squared() { Verdict::Drop } else { Verdict::Mark };
+        }
+        if self.hits(self.pi.probability * COUPLING) { Verdict::Mark } else { Verdict::Pass }
+    }
+
+    /// More than every low-latency packet would have to be marked.
+    fn is_overloaded(&self) -> bool {
+        self.pi.probability * COUPLING > ONE
+    }
+
+    fn hits_squared(&mut self) -> bool {
+        self.hits(self.pi.probability) && self.hits(self.pi.probability)
+    }
+
+    fn hits(&mut self, probability: u64) -> bool {
+        self.stream.bits() >> 32 < probability
+    }
+}
+
+/// A low-latency packet goes first.
+fn first_credit(mtu: u32) -> i64 {
+    i64::from(mtu) * (CLASSIC_WEIGHT - LOW_LATENCY_WEIGHT)
+}
+
+impl Discipline for DualPi2 {
+    fn enqueue<O: Observer>(
+        &mut self,
+        now: Instant,
+        id: PacketId,
+        packets: &mut Packets<'_, O>,
+    ) -> Option<QueueDepth> {
+        self.advance(now);
+        let packet = packets.arena.get(id);
+        let ip_bytes = packet.ip_bytes;
+        if is_full(self.limit, self.total.depth(), ip_bytes) {
+            packets.discard(now, id, DropCause::QueueOverflow);
+            return None;
+        }
+        // The classifier of RFC 9331, section 5.1.
+        let is_low_latency = matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce);
+        let queue = if is_low_latency { &mut self.low_latency } else { &mut self.classic };
+        queue.push(Waiting { id, ip_bytes, since: now });
+        self.total.add(ip_bytes);
+        Some(self.depth())
+    }
+
+    fn dequeue<O: Observer>(
+        &mut self,
+        now: Instant,
+        room: u64,
+        packets: &mut Packets<'_, O>,
+    ) -> Result<Dequeued, Wait> {
+        self.advance(now);
+        if self.total.depth().packets > 0 {
+            Wait::unless_fits(self.room_needed(), room)?;
+        }
+        while let Some((Waiting { id, ip_bytes, since }, is_low_latency, credit)) = self.take() {
+            self.total.take(ip_bytes);
+            let ecn = packets.arena.get(id).ecn;
+            let backlog = self.total.depth().bytes;
+            match self.judge(is_low_latency, ecn, now.saturating_since(since), backlog) {
+                Verdict::Drop => {
+                    packets.discard(now, id, DropCause::DualPi2);
+                    continue;
+                }
+                Verdict::Mark if ecn != Ecn::Ce => packets.mark(now, id),
+                Verdict::Mark | Verdict::Pass => {}
+            }
+            self.classic_credit += credit;
+            return Ok(Dequeued { id, ip_bytes, depth: self.depth() });
+        }
+        self.classic_credit = first_credit(self.mtu);
+        Err(Wait::ARRIVAL)
+    }
+
+    fn depth(&self) -> QueueDepth {
+        self.total.depth()
+    }
+}
