@@ -20,6 +20,10 @@ const POINTS: usize = 40_000;
 const MARKS: usize = 20_000;
 /// Flows, from the first on, whose own events are kept; of further ones the drops and what they did to the queue.
 const FLOWS: usize = 2000;
+/// Classes of a queue, which are lines of the picture.
+const QUEUE_CLASSES: usize = 1 << u8::BITS;
+/// Lines of a flow: at least the kinds of events, once with SACK blocks and once without.
+const LINES: usize = 64;
 
 columnar! {
     /// A flow of an overview.
@@ -232,7 +236,7 @@ impl Observer for Overview {
             if matches!(event, PacketEvent::Marked | PacketEvent::Dropped(_)) {
                 row = self.with_queue(row);
             }
-            self.marks.push(PacketPoint { row, fresh_bytes });
+            self.marks.push(&PacketPoint { row, fresh_bytes });
             self.latest = None;
             return;
         }
@@ -240,7 +244,7 @@ impl Observer for Overview {
         if matches!(event, PacketEvent::Enqueued(_) | PacketEvent::Dequeued(_))
             || (known && self.states[packet.flow.0 as usize].draws(event, packet))
         {
-            self.points.push(point);
+            self.points.push(&point);
             self.latest = None;
         } else {
             self.latest = Some(point);
@@ -264,8 +268,8 @@ impl Observer for Overview {
         }
         let point = TcpPoint { row, nothing: 0 };
         match event {
-            TransportEvent::Window { .. } | TransportEvent::RttSample { .. } => self.tcp_points.push(point),
-            _ => self.tcp_marks.push(point),
+            TransportEvent::Window { .. } | TransportEvent::RttSample { .. } => self.tcp_points.push(&point),
+            _ => self.tcp_marks.push(&point),
         }
     }
 
@@ -346,19 +350,17 @@ impl Point for PacketPoint {
         self.row.time_ns
     }
 
-    fn series(&self) -> u64 {
+    fn series(&self) -> usize {
         let PacketRow { flow, direction, event, .. } = self.row;
-        let (line, class) = match event {
+        let line = if let PacketKind::Step(PacketStep::Enqueued | PacketStep::Dequeued) = event {
             // The queue is everybody's.
-            PacketKind::Step(PacketStep::Enqueued | PacketStep::Dequeued) => {
-                (u64::MAX >> 16, self.row.queue_class.unwrap_or(0))
-            }
+            self.row.queue_class.unwrap_or(0) as usize
+        } else {
             // SACK blocks are drawn one by one, ACKs as a line.
-            _ => {
-                (u64::from(flow).min(FLOWS as u64), 2 * event.number() + u32::from(!self.row.sack.is_empty()))
-            }
+            let kind = 2 * event.number() + u32::from(!self.row.sack.is_empty());
+            QUEUE_CLASSES + (flow as usize).min(FLOWS) * LINES + kind as usize
         };
-        line << 16 | u64::from(class) << 1 | direction as u64
+        line << 1 | direction as usize
     }
 
     fn values(&self) -> [Option<f64>; 2] {
@@ -385,8 +387,8 @@ impl Point for TcpPoint {
         self.row.time_ns
     }
 
-    fn series(&self) -> u64 {
-        u64::from(self.row.flow) << 8 | self.row.event as u64
+    fn series(&self) -> usize {
+        self.row.flow as usize * LINES + self.row.event as usize
     }
 
     fn values(&self) -> [Option<f64>; 2] {

@@ -1,18 +1,17 @@
 //! Rows of a run in bounded memory: beyond a budget, each stretch of time keeps its first, last and extreme ones.
 
-use std::collections::BTreeMap;
-
 /// Stretches of time at first, in nanoseconds; they double whenever the rows are too many.
 const FIRST_WIDTH_NS: u64 = 1 << 19;
 /// Stretches are never longer: a row of each series and kind stays, whatever the budget.
 const LAST_WIDTH_NS: u64 = 1 << 62;
 
 /// A row of a series over time.
-pub(crate) trait Point {
+pub(crate) trait Point: Clone {
     fn time_ns(&self) -> u64;
 
-    /// Which line of the picture it belongs to; each is thinned by itself.
-    fn series(&self) -> u64;
+    /// Which line of the picture it belongs to; each is thinned by itself. The numbers are small: they are places in a
+    /// table.
+    fn series(&self) -> usize;
 
     /// What the picture shows of it: the least and the greatest of each are kept.
     fn values(&self) -> [Option<f64>; 2];
@@ -26,7 +25,9 @@ pub(crate) trait Point {
 pub(crate) struct Thinned<P> {
     rows: Vec<P>,
     /// Of each series, the stretch that may still get rows; none before the budget was exceeded first.
-    open: BTreeMap<u64, Stretch<P>>,
+    open: Vec<Stretch<P>>,
+    /// Where in `open` each series is, from 1; 0 if it has no row yet.
+    places: Vec<u32>,
     /// Rows in `open`.
     pending: usize,
     is_whole: bool,
@@ -42,22 +43,21 @@ pub(crate) struct Thinned<P> {
 struct Stretch<P> {
     number: u64,
     rows: Vec<P>,
-    extremes: [Option<Extremes>; 2],
+    /// Least and greatest of each value.
+    bounds: [[f64; 2]; 2],
+    /// Where the rows are that have them; [`NOWHERE`] while there is no such value.
+    places: [[usize; 2]; 2],
 }
 
-/// Least and greatest value, and where their rows are.
-#[derive(Clone, Copy, Debug)]
-struct Extremes {
-    least: (f64, usize),
-    greatest: (f64, usize),
-}
+const NOWHERE: usize = usize::MAX;
 
 impl<P: Point> Thinned<P> {
     /// No rows yet, and never more than `budget` unless there are too many series.
     pub(crate) fn new(budget: usize, span_ns: (u64, u64)) -> Self {
         Self {
             rows: Vec::new(),
-            open: BTreeMap::new(),
+            open: Vec::new(),
+            places: Vec::new(),
             pending: 0,
             is_whole: true,
             budget,
@@ -68,9 +68,9 @@ impl<P: Point> Thinned<P> {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, row: P) {
+    pub(crate) fn push(&mut self, row: &P) {
         if self.is_whole {
-            self.rows.push(row);
+            self.rows.push(row.clone());
         } else {
             self.admit(row);
         }
@@ -110,28 +110,36 @@ impl<P: Point> Thinned<P> {
     fn thin(&mut self) {
         self.close();
         for row in std::mem::take(&mut self.rows) {
-            self.admit(row);
+            self.admit(&row);
         }
     }
 
     fn close(&mut self) {
-        for stretch in std::mem::take(&mut self.open).into_values() {
-            self.rows.extend(stretch.rows);
+        for stretch in &mut self.open {
+            self.rows.append(&mut stretch.rows);
         }
         self.pending = 0;
     }
 
     /// Takes a row into the stretch that it falls into.
     #[inline]
-    fn admit(&mut self, row: P) {
-        let number = self.stretch_of(row.time_ns());
-        let stretch = self.open.entry(row.series()).or_insert_with(|| Stretch::new(number));
+    fn admit(&mut self, row: &P) {
+        let (number, series) = (self.stretch_of(row.time_ns()), row.series());
+        if series >= self.places.len() {
+            self.places.resize(series + 1, 0);
+        }
+        let place = &mut self.places[series];
+        if *place == 0 {
+            self.open.push(Stretch::new());
+            *place = self.open.len() as u32;
+        }
+        let stretch = &mut self.open[*place as usize - 1];
         let before = stretch.rows.len();
-        if stretch.number == number {
+        if stretch.number == number && before > 0 {
             self.left_out += stretch.add(row);
         } else {
             self.rows.append(&mut stretch.rows);
-            (stretch.number, stretch.extremes) = (number, [None; 2]);
+            stretch.begin(number);
             stretch.add(row);
         }
         self.pending = self.pending + stretch.rows.len() - before;
@@ -139,23 +147,30 @@ impl<P: Point> Thinned<P> {
 }
 
 impl<P: Point> Stretch<P> {
-    fn new(number: u64) -> Self {
-        Self { number, rows: Vec::new(), extremes: [None; 2] }
+    fn new() -> Self {
+        Self { number: 0, rows: Vec::new(), bounds: [[0.0; 2]; 2], places: [[NOWHERE; 2]; 2] }
+    }
+
+    /// Begins the next stretch of the series, which has no row yet.
+    fn begin(&mut self, number: u64) {
+        (self.number, self.places) = (number, [[NOWHERE; 2]; 2]);
     }
 
     /// Adds the next row; how many need not stay any more.
     #[inline]
-    fn add(&mut self, mut row: P) -> u64 {
+    fn add(&mut self, row: &P) -> u64 {
         let next = self.rows.len();
         let changed = self.note(next, row.values());
         let replaces = next > 1 && !self.is_extreme(next - 1);
         if replaces {
             // As most do: what was the last row until now need not stay.
-            *row.sum_mut() += *self.rows[next - 1].sum_mut();
-            self.rows[next - 1] = row;
-            self.places().filter(|place| **place == next).for_each(|place| *place -= 1);
+            let last = &mut self.rows[next - 1];
+            let sum = *last.sum_mut();
+            last.clone_from(row);
+            *last.sum_mut() += sum;
+            self.move_up(next);
         } else {
-            self.rows.push(row);
+            self.rows.push(row.clone());
         }
         let mut left_out = u64::from(replaces);
         if changed {
@@ -170,35 +185,43 @@ impl<P: Point> Stretch<P> {
     }
 
     /// Notes the values of row number `index`; true if one is extreme.
+    #[inline]
     fn note(&mut self, index: usize, values: [Option<f64>; 2]) -> bool {
         let mut changed = false;
-        for (extremes, value) in self.extremes.iter_mut().zip(values) {
+        for (which, value) in values.into_iter().enumerate() {
             let Some(value) = value else { continue };
-            let both = extremes.get_or_insert(Extremes { least: (value, index), greatest: (value, index) });
-            if value < both.least.0 {
-                (both.least, changed) = ((value, index), true);
-            }
-            if value > both.greatest.0 {
-                (both.greatest, changed) = ((value, index), true);
+            let (bounds, places) = (&mut self.bounds[which], &mut self.places[which]);
+            if places[0] == NOWHERE {
+                (*bounds, *places) = ([value; 2], [index; 2]);
+            } else if value < bounds[0] {
+                (bounds[0], places[0], changed) = (value, index, true);
+            } else if value > bounds[1] {
+                (bounds[1], places[1], changed) = (value, index, true);
             }
         }
         changed
     }
 
-    fn places(&mut self) -> impl Iterator<Item = &mut usize> {
-        self.extremes.iter_mut().flatten().flat_map(|both| [&mut both.least.1, &mut both.greatest.1])
-    }
-
-    fn is_extreme(&mut self, index: usize) -> bool {
-        self.places().any(|place| *place == index)
+    #[inline]
+    fn is_extreme(&self, index: usize) -> bool {
+        let [[a, b], [c, d]] = self.places;
+        a == index || b == index || c == index || d == index
     }
 
     /// Takes a row out. The next one takes over what it added to the sum.
     fn leave_out(&mut self, index: usize) {
-        let sum = std::mem::take(self.rows[index].sum_mut());
+        let sum = *self.rows[index].sum_mut();
         *self.rows[index + 1].sum_mut() += sum;
         self.rows.remove(index);
-        self.places().filter(|place| **place > index).for_each(|place| *place -= 1);
+        self.move_up(index + 1);
+    }
+
+    /// The rows from `from` on are one place further up than they were.
+    #[inline]
+    fn move_up(&mut self, from: usize) {
+        for place in self.places.as_flattened_mut() {
+            *place -= usize::from(*place >= from && *place != NOWHERE);
+        }
     }
 }
 
@@ -210,7 +233,7 @@ mod tests {
     #[derive(Clone, Debug, PartialEq)]
     struct Sample {
         time_ns: u64,
-        series: u64,
+        series: usize,
         value: f64,
         sum: u64,
     }
@@ -220,7 +243,7 @@ mod tests {
             self.time_ns
         }
 
-        fn series(&self) -> u64 {
+        fn series(&self) -> usize {
             self.series
         }
 
@@ -239,7 +262,7 @@ mod tests {
     fn thinned(rows: &[Sample], budget: usize, span_ns: (u64, u64)) -> (Vec<Sample>, u64) {
         let mut thinned = Thinned::new(budget, span_ns);
         for row in rows {
-            thinned.push(row.clone());
+            thinned.push(row);
         }
         thinned.finish()
     }
@@ -289,8 +312,9 @@ mod tests {
 
     #[test]
     fn more_series_than_the_budget_keep_a_row_or_two_each() {
-        let rows: Vec<_> =
-            (0..10_000).map(|k| Sample { time_ns: k * MILLI, series: k % 500, value: 0.0, sum: 0 }).collect();
+        let rows: Vec<_> = (0..10_000)
+            .map(|k| Sample { time_ns: k * MILLI, series: k as usize % 500, value: 0.0, sum: 0 })
+            .collect();
         let (kept, _) = thinned(&rows, 100, ALL);
         assert!((500..=3000).contains(&kept.len()), "{}", kept.len());
     }
@@ -298,16 +322,16 @@ mod tests {
     proptest! {
         #[test]
         fn sums_extremes_and_ends_of_every_series_stay(
-            values in prop::collection::vec((0..4u64, 0..50u64, -100.0..100.0_f64), 1..2000),
+            values in prop::collection::vec((0..4usize, 0..50u64, -100.0..100.0_f64), 1..2000),
             budget in 40..200usize,
         ) {
             let mut now = 0;
             let rows: Vec<_> = values.into_iter().map(|(series, gap, value)| {
                 now += gap * MILLI / 7;
-                Sample { time_ns: now, series, value, sum: series + gap }
+                Sample { time_ns: now, series, value, sum: series as u64 + gap }
             }).collect();
             let (kept, _) = thinned(&rows, budget, ALL);
-            let facts = |rows: &[Sample], series: u64| {
+            let facts = |rows: &[Sample], series: usize| {
                 let own: Vec<_> = rows.iter().filter(|row| row.series == series).collect();
                 (
                     own.iter().map(|row| row.sum).sum::<u64>(),
