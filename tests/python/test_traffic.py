@@ -18,12 +18,17 @@ Main = Callable[..., int]
 LINK = '[down.link]\nrate = "1 Mbit/s"\ndelay = "30 ms"\n'
 BULK = '[[flow]]\nkind = "bulk-tcp"\nbytes = "500 kB"\n'
 CALL = '[[flow]]\nkind = "voip"\n'
+ASK = '[[flow]]\nkind = "request-response"\nrequests = 20\nresponse = "20 kB"\n'
+VIDEO = (
+    '[[flow]]\nkind = "video"\nbitrates = ["250 kbit/s", "500 kbit/s", "900 kbit/s", "2 Mbit/s"]\nduration = "120 s"\n'
+    'buffer = "40 s"\nreservoir = "8 s"\ncushion = "24 s"\n'
+)
 Flows = dict[str, dict[str, float]]
 
 
-def cell(folder: Path, *parts: str) -> _core.Cell:
+def cell(folder: Path, *parts: str, top: str = "") -> _core.Cell:
     file = folder / "traffic.toml"
-    file.write_text(LINK + "".join(parts), encoding="utf-8")
+    file.write_text(top + LINK + "".join(parts), encoding="utf-8")
     return _core.load(str(file)).cells[0]
 
 
@@ -84,3 +89,85 @@ def test_what_a_call_cannot_be_is_said(tmp_path: Path, lasthop_main: Main, capsy
     file.write_text(f'{LINK}{CALL}codec = "G711"\n', encoding="utf-8")
     assert lasthop_main("validate", file) == 2
     assert "did you mean `G.711`?" in capsys.readouterr().err
+
+
+# ---- Requests --------------------------------------------------------------------------------------------
+
+
+def test_requests_alone_take_what_round_trips_and_the_link_take(tmp_path: Path) -> None:
+    flow = model(cell(tmp_path, ASK + 'think = "2 s"\n'))["request-response"]
+    assert (flow["requests"], flow["requests_completed"]) == (20, 20)
+    # 14 segments of 1500 bytes at most are 0.16 s; two round trips of 60 ms, as ten segments go at once.
+    assert 0.22 < flow["completion_p50_s"] < 0.30
+    # The first one has the handshake, too.
+    assert flow["completion_max_s"] == pytest.approx(flow["completion_p50_s"] + 0.06, abs=0.02)
+    assert flow["elapsed_s"] > 19 * 2.2
+    assert flow["outcome"] == "closed"
+
+
+def test_requests_over_real_sockets_take_as_long_as_in_the_model(kernel: Kernel, tmp_path: Path) -> None:
+    sizes = 'request = { distribution = "uniform", min = "100 B", max = "2 kB" }\nthink = "100 ms"\n'
+    one = cell(tmp_path, ASK + sizes, CALL)
+    expected, real = model(one)["request-response"], kernel_flows(kernel, one)["request-response"]
+    for name in ("requests", "requests_completed"):
+        assert real[name] == expected[name] == 20
+    for name in ("completion_mean_s", "completion_p50_s", "completion_p95_s", "elapsed_s"):
+        assert real[name] == pytest.approx(expected[name], rel=0.03), name
+
+
+def test_the_answer_of_requests_is_their_completion_time(
+    lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "requests.toml"
+    slower = '[factor.rate.fast]\n[factor.rate.slow]\ndown.link.rate = "500 kbit/s"\n'
+    file.write_text(LINK + ASK + slower, encoding="utf-8")
+    assert lasthop_main("run", file, "--replications", "2", "--out", tmp_path / "out") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "slower than rate=fast (median completion time" in text
+
+
+# ---- Bursts ----------------------------------------------------------------------------------------------
+
+
+def test_bursts_are_the_same_on_real_sockets(kernel: Kernel, tmp_path: Path) -> None:
+    times = "".join(f'{key} = {{ distribution = "exponential", mean = "300 ms" }}\n' for key in ("on", "off"))
+    one = cell(tmp_path, '[[flow]]\nkind = "on-off"\nrate = "1500 kbit/s"\nduration = "10 s"\n', times)
+    expected, real = model(one)["on-off"], kernel_flows(kernel, one)["on-off"]
+    # Half of the time 187.5 datagrams a second, which overflow the queue.
+    assert 400 < expected["sent_packets"] < 1500
+    assert expected["data_drops_queue"] > 0
+    for name in ("sent_packets", "received_packets", "data_drops_queue", "outcome"):
+        assert real[name] == expected[name], name
+    assert real["outcome"] == "closed"
+
+
+def test_bursts_that_the_time_limit_ends_are_not_whole(tmp_path: Path) -> None:
+    source = '[[flow]]\nkind = "on-off"\nrate = "100 kbit/s"\non = "1 s"\noff = "40 s"\n'
+    assert model(cell(tmp_path, source))["on-off"]["outcome"] == "closed"
+    assert model(cell(tmp_path, source, top='time_limit = "30 s"\n'))["on-off"]["outcome"] == "unfinished"
+
+
+# ---- Video -----------------------------------------------------------------------------------------------
+
+
+def test_a_video_settles_below_what_the_link_carries(tmp_path: Path) -> None:
+    flow = model(cell(tmp_path, VIDEO))["video"]
+    # The first two segments have 125 kB each and take 1.1 s each at least; the handshake and slow start come on top.
+    assert 2.1 < flow["startup_delay_s"] < 3.5
+    assert (flow["segments"], flow["stalls"], flow["stalled_s"]) == (30, 0, 0.0)
+    assert 500e3 < flow["bitrate_mean_bps"] < 1000e3
+    assert flow["bitrate_switches"] >= 2
+    assert flow["outcome"] == "closed"
+    slow = model(cell(tmp_path, VIDEO.replace("250 kbit/s", "1100 kbit/s").replace('"500 kbit/s", "900 kbit/s", ', "")))
+    assert slow["video"]["stalls"] > 1
+    # 120 s of 1100 kbit/s take at least 132 s.
+    assert 12 < slow["video"]["stalled_s"] + slow["video"]["startup_delay_s"] < 30
+
+
+def test_a_video_over_real_sockets_sees_what_the_model_sees(kernel: Kernel, tmp_path: Path) -> None:
+    one = cell(tmp_path, VIDEO)
+    expected, real = model(one)["video"], kernel_flows(kernel, one)["video"]
+    for name in ("segments", "stalls", "outcome"):
+        assert real[name] == expected[name], name
+    assert real["bitrate_mean_bps"] == pytest.approx(expected["bitrate_mean_bps"], rel=0.05)
+    assert real["startup_delay_s"] == pytest.approx(expected["startup_delay_s"], rel=0.03)

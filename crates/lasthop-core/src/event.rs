@@ -2,7 +2,7 @@
 //!
 //! Observers are chosen at compile time, so a run that nobody records pays nothing.
 
-use crate::{DropCause, Dscp, Duration, Ecn, FlowId, Host, Instant, Packet, Protocol};
+use crate::{DropCause, Dscp, Duration, Ecn, FlowId, Host, Instant, Packet, Protocol, Rate};
 
 /// What is known of a flow when it is announced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct FlowInfo {
     pub protocol: Protocol,
     /// The host that sends the flow's data.
     pub sender: Host,
-    /// Payload that will be offered, where the transport does not tell the end: UDP.
+    /// Most payload that will be offered, where the transport does not tell the end: UDP.
     pub offered_bytes: Option<u64>,
     /// Code point of its packets, in both directions.
     pub dscp: Dscp,
@@ -187,6 +187,22 @@ pub enum HttpEvent {
     },
 }
 
+/// What happened to a video that is watched while it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaybackEvent {
+    /// The client has a segment.
+    Segment {
+        /// That it was asked for in.
+        bitrate: Rate,
+    },
+    /// It plays, from the beginning or after a stall.
+    Playing,
+    /// Nothing is left to play, but more is to come.
+    Stalled,
+    /// It has played to its end.
+    Ended,
+}
+
 /// Consumes events as they happen. Every method has an empty default.
 pub trait Observer {
     /// A flow that may send from now on; flows are announced in the order of their [`FlowId`], from 0.
@@ -199,7 +215,8 @@ pub trait Observer {
         let _ = (now, flow, host, bytes);
     }
 
-    /// The application that asked for something on this flow has all of it.
+    /// The application that asked for something on this flow has all of it; or a source whose amount was not known
+    /// before has written it all.
     fn completed(&mut self, now: Instant, flow: FlowId) {
         let _ = (now, flow);
     }
@@ -221,6 +238,11 @@ pub trait Observer {
 
     /// Something happened in the page load that `flow` is a connection of.
     fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
+        let _ = (now, flow, event);
+    }
+
+    /// Something happened to the video that comes over `flow`.
+    fn playback(&mut self, now: Instant, flow: FlowId, event: PlaybackEvent) {
         let _ = (now, flow, event);
     }
 }
@@ -271,6 +293,12 @@ impl<O: Observer> Observer for Option<O> {
             observer.http(now, flow, event);
         }
     }
+
+    fn playback(&mut self, now: Instant, flow: FlowId, event: PlaybackEvent) {
+        if let Some(observer) = self {
+            observer.playback(now, flow, event);
+        }
+    }
 }
 
 /// Both observers see everything, the first one first.
@@ -308,5 +336,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
         self.0.http(now, flow, event);
         self.1.http(now, flow, event);
+    }
+
+    fn playback(&mut self, now: Instant, flow: FlowId, event: PlaybackEvent) {
+        self.0.playback(now, flow, event);
+        self.1.playback(now, flow, event);
     }
 }

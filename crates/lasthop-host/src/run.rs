@@ -12,8 +12,8 @@ use crate::priority::Priority;
 use crate::router::{LinuxRouter, needs_no_router};
 use crate::workload::{Nginx, STRANGER, Workload, needs_sockets};
 use lasthop_core::{
-    Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Protocol, Seed,
-    TransportEvent,
+    Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, PlaybackEvent,
+    Protocol, Seed, TransportEvent,
 };
 use lasthop_link::bad_periods;
 use lasthop_scenario::Scenario;
@@ -306,6 +306,10 @@ impl<O: Observer> Observer for Known<O> {
 
     fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
         self.0.http(now, flow, event);
+    }
+
+    fn playback(&mut self, now: Instant, flow: FlowId, event: PlaybackEvent) {
+        self.0.playback(now, flow, event);
     }
 
     fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {

@@ -246,14 +246,17 @@ impl Assume<'_> {
         let flows: Vec<Flow> = self.read("flow").unwrap_or_default();
         let bits: f64 = flows.iter().map(|flow| flow.traffic().offered_bytes() as f64 * 8.0).sum();
         let begun = flows.iter().map(|flow| flow.traffic().latest_begin()).max().unwrap_or_default();
+        // Each request waits for the response to the last one.
+        let requests = flows.iter().filter_map(|flow| flow.traffic().requests()).max().unwrap_or(1);
+        let round_trips = TIME_LIMIT_ROUND_TRIPS * f64::from(requests);
         let seconds = begun.as_secs_f64()
             + courses.max().unwrap_or_default().as_secs_f64()
             + TIME_LIMIT_S
-            + TIME_LIMIT_ROUND_TRIPS * self.round_trip().as_secs_f64()
+            + round_trips * self.round_trip().as_secs_f64()
             + TIME_LIMIT_TRANSFERS * bits / slowest;
         let limit = Duration::from_secs(seconds.min(TIME_LIMIT_MAX_S).ceil() as u64);
         let why = format!(
-            "from the last start and every stream: {TIME_LIMIT_S} s, {TIME_LIMIT_ROUND_TRIPS} round trips and \
+            "from the last start and every stream: {TIME_LIMIT_S} s, {round_trips} round trips and \
              {TIME_LIMIT_TRANSFERS} times the time that all bytes take at the slowest rate"
         );
         self.text("time_limit", limit, why);

@@ -60,6 +60,7 @@ impl<'a> Stream<'a> {
     fn of(index: usize, flow: &'a Flow) -> Option<Self> {
         let (key, config) = match &flow.kind {
             FlowConfig::ConstantUdp(config) => ("rate", Cow::Borrowed(config)),
+            FlowConfig::OnOff(config) => ("rate", Cow::Owned(config.stream())),
             FlowConfig::Voip(config) => ("codec", Cow::Owned(config.stream())),
             _ => return None,
         };

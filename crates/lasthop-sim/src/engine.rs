@@ -240,6 +240,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
                 return self.announce(&info, Some(hosts));
             }
             Action::Report { flow, event } => return self.observer.http(now, id(flow), event),
+            Action::Play { flow, event } => return self.observer.playback(now, id(flow), event),
             Action::Complete { flow } => return self.observer.completed(now, id(flow)),
             Action::Connect { flow, host }
             | Action::Write { flow, host, .. }

@@ -3,8 +3,10 @@
 mod bottleneck;
 mod copies;
 mod e_model;
+mod exchange;
 mod fairness;
 mod page;
+mod playback;
 mod short;
 mod tcp;
 mod udp;
@@ -16,13 +18,15 @@ mod tests;
 use crate::records::{FlowRecord, Outcome, PageRecord, RunRecord, ShortRecord};
 use crate::samples::Samples;
 use bottleneck::Bottleneck;
+use exchange::Exchanges;
 use fairness::{jain, max_min_shares};
 use lasthop_core::{
     Body, Direction, DropCause, DropCount, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet,
-    PacketEvent, Protocol, TransportEvent,
+    PacketEvent, PlaybackEvent, Protocol, TransportEvent,
 };
 use lasthop_traffic::Voice;
 use page::Page;
+use playback::Playback;
 use short::Group;
 use std::collections::VecDeque;
 use tcp::TcpFlow;
@@ -61,6 +65,10 @@ pub struct ApplicationInfo {
     pub objects: Option<u32>,
     /// How the frames of a call become speech; `None` for other applications.
     pub voice: Option<Voice>,
+    /// Whether it makes requests one after another on its flow.
+    pub asks: bool,
+    /// Whether it is a video.
+    pub plays: bool,
 }
 
 /// The records of one run.
@@ -116,6 +124,10 @@ struct Flow {
     /// Packets in the router queues, and since when: data direction, ACK direction.
     waiting: [VecDeque<(u64, Instant)>; 2],
     queue_delay: Samples,
+    /// Of a flow on which requests are made one after another.
+    exchanges: Option<Exchanges>,
+    /// Of a flow with a video.
+    playback: Option<Playback>,
     transport: Transport,
 }
 
@@ -228,17 +240,21 @@ impl Observer for Analysis {
         self.flows.push(Some(Box::new(Flow::new(info, application))));
     }
 
-    fn written(&mut self, _now: Instant, flow: FlowId, host: Host, bytes: u64) {
-        if let Some(flow) = self.flow(flow)
-            && host == flow.info.sender
-        {
+    fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
+        let Some(flow) = self.flow(flow) else { return };
+        if host == flow.info.sender {
             flow.offered_bytes += bytes;
+        } else if let Some(exchanges) = &mut flow.exchanges {
+            exchanges.asked(now);
         }
     }
 
     fn completed(&mut self, now: Instant, flow: FlowId) {
         if let Some(flow) = self.flow(flow) {
             flow.completed = Some(now);
+            if let Some(exchanges) = &mut flow.exchanges {
+                exchanges.completed(now);
+            }
         }
     }
 
@@ -297,6 +313,12 @@ impl Observer for Analysis {
         }
     }
 
+    fn playback(&mut self, now: Instant, flow: FlowId, event: PlaybackEvent) {
+        if let Some(playback) = self.flow(flow).and_then(|flow| flow.playback.as_mut()) {
+            playback.note(now, event);
+        }
+    }
+
     fn http(&mut self, _now: Instant, flow: FlowId, event: HttpEvent) {
         if let HttpEvent::LastByte { .. } = event
             && let Some(page) = self.page_of(flow)
@@ -331,6 +353,8 @@ impl Flow {
             offered_bytes: 0,
             waiting: [VecDeque::new(), VecDeque::new()],
             queue_delay: Samples::default(),
+            exchanges: application.asks.then(Exchanges::default),
+            playback: application.plays.then(Playback::default),
             transport,
         }
     }
@@ -413,17 +437,23 @@ impl Flow {
         }
     }
 
+    /// Payload that a stream is to send before it is done.
+    fn offered(&self) -> Option<u64> {
+        self.info.offered_bytes.filter(|_| self.completed.is_none())
+    }
+
     /// When the flow ended, or the run's end while it is unfinished.
     fn ended(&self, end: Instant) -> Instant {
         match &self.transport {
             Transport::Tcp(tcp) => tcp.ended(),
-            Transport::Udp(udp) => udp.ended(self.info.offered_bytes),
+            Transport::Udp(udp) => udp.ended(self.offered()),
         }
         .unwrap_or(end)
     }
 
     /// Its record, if the run ends at `end`.
     fn finish(self, end: Instant) -> FlowRecord {
+        let offered = self.offered();
         let mut record = self.record;
         record.start_s = self.started.map(Instant::as_secs_f64);
         [
@@ -432,9 +462,15 @@ impl Flow {
             record.queue_delay_p95_s,
             record.queue_delay_max_s,
         ] = self.queue_delay.quantiles_s([0.0, 0.5, 0.95, 1.0]);
+        if let Some(exchanges) = self.exchanges {
+            exchanges.finish(&mut record);
+        }
+        if let Some(playback) = self.playback {
+            playback.finish(self.first_packet, end, &mut record);
+        }
         match self.transport {
             Transport::Tcp(tcp) => tcp.finish(self.started, end, &mut record),
-            Transport::Udp(udp) => udp.finish(self.started, end, self.info.offered_bytes, &mut record),
+            Transport::Udp(udp) => udp.finish(self.started, end, offered, &mut record),
         }
         record
     }

@@ -173,6 +173,33 @@ columnar! {
         /// how both come in bursts, and `voice_delay_s`; all else has the E-model's default values, and there is no
         /// echo. 1 if nothing was heard.
         mos: Option<f64> = ("speech quality", "MOS"),
+        /// Requests on a kept connection: requests made.
+        requests: Option<u64> = ("requests", ""),
+        /// Requests on a kept connection: requests to which the client has the whole response.
+        requests_completed: Option<u64> = ("requests completed", ""),
+        /// Requests on a kept connection: mean completion time, from the client's writing a request to the response's
+        /// last byte there. That of the first request includes the handshake.
+        completion_mean_s: Option<f64> = ("mean completion time", "s"),
+        /// Requests on a kept connection: median completion time.
+        completion_p50_s: Option<f64> = ("median completion time", "s"),
+        /// Requests on a kept connection: 95 % quantile of the completion times.
+        completion_p95_s: Option<f64> = ("p95 of completion time", "s"),
+        /// Requests on a kept connection: 99 % quantile of the completion times.
+        completion_p99_s: Option<f64> = ("p99 of completion time", "s"),
+        /// Requests on a kept connection: greatest completion time.
+        completion_max_s: Option<f64> = ("longest completion time", "s"),
+        /// Video: from the first packet to the first picture; missing if it never played.
+        startup_delay_s: Option<f64> = ("start-up delay", "s"),
+        /// Video: how often it stopped because nothing was left to play.
+        stalls: Option<u64> = ("stalls", ""),
+        /// Video: time in stalls, start-up not included.
+        stalled_s: Option<f64> = ("time stalled", "s"),
+        /// Video: mean bitrate of the segments that came.
+        bitrate_mean_bps: Option<f64> = ("mean bitrate", "bit/s"),
+        /// Video: segments whose bitrate was another than that of the one before.
+        bitrate_switches: Option<u64> = ("bitrate switches", ""),
+        /// Video: segments that came.
+        segments: Option<u64> = ("segments", ""),
     }
 }
 

@@ -63,5 +63,11 @@ impl Overview {
 
 fn application_info(flow: &Flow) -> ApplicationInfo {
     let traffic = flow.traffic();
-    ApplicationInfo { name: traffic.name().to_owned(), objects: traffic.objects(), voice: traffic.voice() }
+    ApplicationInfo {
+        name: traffic.name().to_owned(),
+        objects: traffic.objects(),
+        voice: traffic.voice(),
+        asks: traffic.requests().is_some(),
+        plays: traffic.plays(),
+    }
 }

@@ -1,6 +1,6 @@
 //! What applications do, whichever engine carries it out.
 
-use lasthop_core::{Host, HttpEvent, Instant, News};
+use lasthop_core::{Host, HttpEvent, Instant, News, PlaybackEvent};
 
 /// What an application wants done. It numbers its flows itself, from 0: first those known before the run
 /// ([`crate::Traffic::flow_names`]), then those that it opens.
@@ -47,7 +47,14 @@ pub enum Action {
         /// What.
         event: HttpEvent,
     },
-    /// Who asked for something on a flow has all of it.
+    /// Something to tell the observer of a video.
+    Play {
+        /// Number of the flow.
+        flow: u32,
+        /// What.
+        event: PlaybackEvent,
+    },
+    /// Who asked for something on a flow has all of it; or who sends an amount that was not known before has written all.
     Complete {
         /// Number of the flow.
         flow: u32,

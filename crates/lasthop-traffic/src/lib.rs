@@ -1,25 +1,34 @@
-//! Applications: bulk TCP, constant-bit-rate UDP, web page loads, web clients by the hundred, short flows, phone calls.
+//! Applications: bulk TCP, constant-bit-rate UDP, web page loads, web clients by the hundred, short flows, phone calls,
+//! requests on a kept connection, datagrams with silence between,
+//! video.
 //!
 //! A kind of traffic has a file of its own with its configuration ([`Traffic`]) and the application at work
 //! ([`Application`]), and a line in `kinds!` below.
 
 mod application;
 mod bulk;
+mod dialogue;
+mod exchange;
 mod http;
 mod http_config;
+mod on_off;
 mod short;
 mod traffic;
 mod udp;
+mod video;
 mod voip;
 mod web;
 
 pub use application::{Action, Application, Content};
 pub use bulk::{Bulk, BulkConfig};
+pub use exchange::{Exchanges, RequestResponseConfig};
 pub use http::{HttpPageConfig, PageLoad};
 pub use http_config::{HttpConfig, HttpProtocol, HttpServer};
+pub use on_off::{OnOff, OnOffConfig};
 pub use short::{Arrivals, ShortFlows, ShortFlowsConfig};
 pub use traffic::{ShortHosts, Surroundings, Traffic, Voice};
 pub use udp::{ConstantUdp, ConstantUdpConfig, Ect};
+pub use video::{Video, VideoConfig};
 pub use voip::{Codec, VoipConfig};
 pub use web::{CutPoisson, WebClass, WebClients, WebClientsConfig};
 
@@ -121,6 +130,12 @@ kinds! {
     ShortFlows(ShortFlowsConfig) => ShortFlows;
     /// A phone call over IP, whose quality is told.
     Voip(VoipConfig) => ConstantUdp;
+    /// Requests on a connection that is kept, one after another; the responses are the flow's data.
+    RequestResponse(RequestResponseConfig) => Exchanges;
+    /// A UDP stream with silence between its bursts.
+    OnOff(OnOffConfig) => OnOff;
+    /// Video on demand, in segments whose bitrate adapts to the client's buffer.
+    Video(VideoConfig) => Video;
 }
 
 /// When a flow starts that does not state it.

@@ -144,6 +144,16 @@ pub trait Traffic {
         None
     }
 
+    /// Requests that it makes one after another, each after the whole response to the last one.
+    fn requests(&self) -> Option<u32> {
+        None
+    }
+
+    /// It is a video.
+    fn plays(&self) -> bool {
+        false
+    }
+
     /// Objects of a page load.
     fn objects(&self) -> Option<u32> {
         None

@@ -22,7 +22,20 @@ from lasthop.metrics.units import label, scale_of
 from lasthop.statistics.estimates import CONFIDENCE, ROUNDING, shared, student
 
 SIGNIFICANT = 1 - CONFIDENCE
-_TIMES = frozenset({"response_time_s", "elapsed_s", "fct_mean_s", "fct_median_s", "fct_p95_s", "duration_s"})
+_TIMES = frozenset(
+    {
+        "response_time_s",
+        "elapsed_s",
+        "fct_mean_s",
+        "fct_median_s",
+        "fct_p95_s",
+        "duration_s",
+        "completion_mean_s",
+        "completion_p50_s",
+        "completion_p95_s",
+        "completion_p99_s",
+    }
+)
 """Metrics of which less is faster."""
 _MOST_PAIRS = 1000
 _POWER = 7.85

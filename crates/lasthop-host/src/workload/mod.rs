@@ -398,7 +398,7 @@ impl Workload {
                     self.write(self.flow_of(index, flow), host, (bytes, write_bytes), content)?;
                 }
                 Action::Close { flow, host } => self.peer(self.flow_of(index, flow), host).close(),
-                Action::Report { .. } | Action::Complete { .. } => {}
+                Action::Report { .. } | Action::Play { .. } | Action::Complete { .. } => {}
             }
         }
         Ok(())
@@ -411,6 +411,7 @@ impl Workload {
                 observer.written(now, self.flow_of(index, flow), host, bytes);
             }
             Action::Report { flow, event } => observer.http(now, self.flow_of(index, flow), event),
+            Action::Play { flow, event } => observer.playback(now, self.flow_of(index, flow), event),
             Action::Complete { flow } => observer.completed(now, self.flow_of(index, flow)),
             Action::Open { .. } | Action::Connect { .. } | Action::Close { .. } => {}
         }

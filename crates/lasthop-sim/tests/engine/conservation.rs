@@ -127,6 +127,10 @@ fn ended(flow: &FlowRecord, streams: &Streams, index: usize) -> TestCaseResult {
         Outcome::Aborted => return Ok(()),
         Outcome::Unfinished => {
             prop_assert_eq!(peer, Some(TransportEvent::Aborted), "{} never ends", flow.flow);
+            if flow.requests.is_some() || flow.segments.is_some() {
+                // A server waits for the next request forever, if the client has given up.
+                return Ok(());
+            }
         }
     }
     prop_assert_eq!(received, written, "{} closed early", flow.flow);

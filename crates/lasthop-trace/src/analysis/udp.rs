@@ -55,8 +55,9 @@ impl UdpFlow {
                 self.on_the_way.push_back((datagram.number, now));
             }
             PacketEvent::Dropped(_) => {
-                self.settle(datagram.number);
-                if let Some(call) = &mut self.call {
+                if self.settle(datagram.number).is_some()
+                    && let Some(call) = &mut self.call
+                {
                     call.lost(datagram.number);
                 }
             }

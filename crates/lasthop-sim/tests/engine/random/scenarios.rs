@@ -15,7 +15,7 @@ use lasthop_scenario::{Flow, LanConfig, Roles, RouterConfig, Scenario};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
 use lasthop_traffic::{
     BulkConfig, Codec, ConstantUdpConfig, Ect, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol,
-    VoipConfig,
+    OnOffConfig, RequestResponseConfig, VideoConfig, VoipConfig,
 };
 use proptest::prelude::*;
 use proptest::{bool, collection, option};
@@ -127,6 +127,9 @@ fn rename(flow: &mut FlowConfig, index: usize) {
         FlowConfig::ConstantUdp(udp) => udp.name = format!("udp-{index}"),
         FlowConfig::HttpPage(page) => page.name = format!("page-{index}"),
         FlowConfig::ShortFlows(short) => short.name = format!("short-{index}"),
+        FlowConfig::RequestResponse(asked) => asked.name = format!("rr-{index}"),
+        FlowConfig::OnOff(source) => source.name = format!("on-off-{index}"),
+        FlowConfig::Video(video) => video.name = format!("video-{index}"),
         FlowConfig::Voip(call) => call.name = format!("call-{index}"),
         FlowConfig::WebClients(clients) => clients.name = format!("client-{index}"),
     }
@@ -472,7 +475,78 @@ fn flow(mtu: u64) -> impl Strategy<Value = FlowConfig> {
                 port: None,
             })
         });
-    prop_oneof![4 => bulk, 1 => udp, 2 => page(start()), 1 => call(start())]
+    prop_oneof![4 => bulk, 1 => udp, 2 => page(start()), 1 => call(start()), 1 => requests(start()), 1 => on_off(mtu, start()), 1 => video(start())]
+}
+
+fn video(start: impl Strategy<Value = Distribution<Duration>>) -> impl Strategy<Value = FlowConfig> {
+    let ladder = collection::btree_set(doublings(1_000, 500_000), 1..5);
+    let seconds = |max: u64| (1..=max).prop_map(Duration::from_secs);
+    (start, ladder, seconds(4), seconds(20), seconds(4), seconds(10), seconds(10)).prop_map(
+        |(start, ladder, segment, duration, startup, reservoir, cushion)| {
+            FlowConfig::Video(VideoConfig {
+                name: String::new(),
+                bitrates: ladder.into_iter().map(Rate::from_bits_per_second).collect(),
+                segment,
+                duration,
+                startup,
+                buffer: (startup + segment).max(reservoir + cushion),
+                reservoir,
+                cushion,
+                start,
+                dscp: Dscp::default(),
+                port: None,
+            })
+        },
+    )
+}
+
+fn on_off(
+    mtu: u64,
+    start: impl Strategy<Value = Distribution<Duration>>,
+) -> impl Strategy<Value = FlowConfig> {
+    let length = || {
+        (1..3_000_u64).prop_map(|mean| Distribution::Exponential {
+            mean: Duration::from_millis(mean),
+            min: None,
+            max: None,
+            cut: lasthop_core::Cut::Redraw,
+        })
+    };
+    let rate = doublings(1_000, 500_000).prop_map(Rate::from_bits_per_second);
+    (start, rate, 20..=mtu - 28, length(), length(), 1..=20_u64).prop_map(
+        |(start, rate, payload, on, off, seconds)| {
+            FlowConfig::OnOff(OnOffConfig {
+                name: String::new(),
+                rate,
+                payload: Bytes(payload),
+                on,
+                off,
+                duration: Duration::from_secs(seconds),
+                start,
+                dscp: Dscp::default(),
+                port: None,
+            })
+        },
+    )
+}
+
+fn requests(start: impl Strategy<Value = Distribution<Duration>>) -> impl Strategy<Value = FlowConfig> {
+    let size = |max: u64| (1..max).prop_map(|max| Distribution::Uniform { min: Bytes(1), max: Bytes(max) });
+    let think = millis(2_000).prop_map(|max| Distribution::Uniform { min: Duration::ZERO, max });
+    (start, 1..20_u32, size(2_000), size(20_000), think).prop_map(
+        |(start, requests, request, response, think)| {
+            FlowConfig::RequestResponse(RequestResponseConfig {
+                name: String::new(),
+                requests,
+                request,
+                response,
+                think,
+                start,
+                dscp: Dscp::default(),
+                port: None,
+            })
+        },
+    )
 }
 
 fn call(start: impl Strategy<Value = Distribution<Duration>>) -> impl Strategy<Value = FlowConfig> {

@@ -12,7 +12,7 @@ fn page() -> Trace {
     let applications = [("page", Some(2)), ("bulk", None)].map(|(name, objects)| ApplicationInfo {
         name: name.to_owned(),
         objects,
-        voice: None,
+        ..Default::default()
     });
     let mut analysis = Analysis::new(applications.to_vec(), run);
     for (name, application) in [("page/main", 0), ("page/inline-1", 0), ("bulk", 1)] {

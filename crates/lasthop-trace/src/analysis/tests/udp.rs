@@ -80,3 +80,16 @@ fn one_way_delay_is_from_sender_to_receiver_for_each_datagram_that_arrived() {
     assert_eq!(median, 0.43);
     assert!((p95 - 0.491).abs() < 1e-12 && (p99 - 0.4982).abs() < 1e-12, "{delays:?}");
 }
+
+#[test]
+fn a_stream_is_done_with_less_than_the_most_once_its_source_says_so() {
+    let record = |completed: bool| {
+        let mut trace = stream(&[Some(400), None]);
+        trace.analysis.flows[0].as_mut().unwrap().info.offered_bytes = Some(5000);
+        if completed {
+            trace.analysis.completed(ms(500), FlowId(0));
+        }
+        trace.record()
+    };
+    assert_eq!((record(false).outcome, record(true).outcome), (Outcome::Unfinished, Outcome::Closed));
+}

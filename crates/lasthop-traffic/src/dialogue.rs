@@ -1,0 +1,94 @@
+//! One connection on which a client asks and a server answers at once, one request after another.
+
+use std::collections::VecDeque;
+
+use lasthop_core::{Host, News};
+
+use crate::{Action, Content};
+
+/// Both ends of the connection, flow 0 of its application, and what they want done.
+#[derive(Clone, Debug)]
+pub(crate) struct Dialogue {
+    server: Host,
+    segment_bytes: u64,
+    connected: bool,
+    over: bool,
+    /// Bytes of all requests so far, and of all responses to them.
+    asked: u64,
+    awaited: u64,
+    /// Of the response that is still to be written.
+    response_bytes: Option<u64>,
+    actions: VecDeque<Action>,
+}
+
+impl Dialogue {
+    /// A connection that the client will open, to a server that writes in segments of `segment_bytes`.
+    pub fn new(server: Host, segment_bytes: u32) -> Self {
+        Self {
+            server,
+            segment_bytes: u64::from(segment_bytes),
+            connected: false,
+            over: false,
+            asked: 0,
+            awaited: 0,
+            response_bytes: None,
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// The client asks; it has the whole response to its last request.
+    pub fn ask(&mut self, request: u64, response: u64) {
+        let client = self.server.other();
+        if !std::mem::replace(&mut self.connected, true) {
+            self.actions.push_back(Action::Connect { flow: 0, host: client });
+        }
+        self.asked += request;
+        self.awaited += response;
+        self.response_bytes = Some(response);
+        self.write(client, request);
+    }
+
+    /// The client has nothing more to ask.
+    pub fn close(&mut self) {
+        self.actions.push_back(Action::Close { flow: 0, host: self.server.other() });
+    }
+
+    /// Lets the server answer, and whichever end hears of the other's end close, too. True if the client has the whole
+    /// response now.
+    pub fn handle_news(&mut self, host: Host, news: News) -> bool {
+        let received = |bytes| news.received.is_some_and(|received| received >= bytes);
+        let mut is_whole = false;
+        if host != self.server {
+            is_whole = received(self.awaited);
+        } else if received(self.asked)
+            && let Some(bytes) = self.response_bytes.take()
+        {
+            self.write(host, bytes);
+        }
+        if news.ended {
+            self.over = true;
+            self.actions.push_back(Action::Close { flow: 0, host });
+        }
+        is_whole
+    }
+
+    /// An end has closed, or the connection is lost: nothing can be asked any more.
+    pub const fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Wants something else done.
+    pub fn tell(&mut self, action: Action) {
+        self.actions.push_back(action);
+    }
+
+    #[inline]
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn write(&mut self, host: Host, bytes: u64) {
+        let (flow, write_bytes, content) = (0, self.segment_bytes, Content::Filler);
+        self.actions.push_back(Action::Write { flow, host, bytes, write_bytes, content });
+    }
+}

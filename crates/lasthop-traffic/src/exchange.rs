@@ -1,0 +1,183 @@
+//! Requests and responses on one connection that is kept: a client asks, waits for the whole response, thinks, and asks
+//! again.
+
+use std::num::NonZeroU16;
+
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Host, Instant, News, RandomStream, Sampler};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::dialogue::Dialogue;
+use crate::{Action, Application, OBJECT_MAX, Program, Surroundings, TRANSFER_MAX, Traffic};
+
+#[cfg(test)]
+mod tests;
+
+/// Most requests of a client.
+const REQUESTS_MAX: u32 = 1_000_000;
+
+/// Requests on a kept connection, one after another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RequestResponseConfig {
+    /// Name of the flow in the records.
+    pub name: String,
+    /// How many requests are made.
+    #[serde(default = "default_requests")]
+    pub requests: u32,
+    /// Size of each request.
+    #[serde(default = "default_request")]
+    pub request: Distribution<Bytes>,
+    /// Size of each response.
+    pub response: Distribution<Bytes>,
+    /// From the whole response to the next request.
+    #[serde(default = "crate::at_once")]
+    pub think: Distribution<Duration>,
+    /// When the client connects. It makes its first request then, too.
+    #[schemars(default = "crate::at_once")]
+    pub start: Distribution<Duration>,
+    /// Code point of the flow's packets, in both directions; best effort if absent.
+    #[serde(default)]
+    pub dscp: Dscp,
+    /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
+    pub port: Option<NonZeroU16>,
+}
+
+const fn default_requests() -> u32 {
+    100
+}
+
+const fn default_request() -> Distribution<Bytes> {
+    Distribution::Static(Bytes(200))
+}
+
+impl RequestResponseConfig {
+    fn check_size(&self, size: &Distribution<Bytes>, key: &str, faults: &mut Faults) {
+        let (least, most) = (size.least(), size.most());
+        faults.require(least.0 >= 1 && most <= OBJECT_MAX, key, || {
+            format!("from \"{least}\" to \"{most}\"; write from \"1 B\" to \"{OBJECT_MAX}\"")
+        });
+        let total = u64::from(self.requests).saturating_mul(most.0);
+        faults.require(most > OBJECT_MAX || total <= TRANSFER_MAX.0, key, || {
+            format!("{} of up to \"{most}\" make more than \"{TRANSFER_MAX}\"; write less", self.requests)
+        });
+    }
+}
+
+impl Traffic for RequestResponseConfig {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn start(&self) -> &Distribution<Duration> {
+        &self.start
+    }
+
+    fn check(&self, _mtu: Bytes, faults: &mut Faults) {
+        faults.in_range(self.requests, 1..=REQUESTS_MAX, "requests");
+        self.check_size(&self.request, "request", faults);
+        self.check_size(&self.response, "response", faults);
+    }
+
+    /// When the last request would leave if nothing took time but thinking.
+    fn latest_begin(&self) -> Duration {
+        let thinking = self.think.most().as_nanos().saturating_mul(u64::from(self.requests));
+        Duration::from_nanos(self.start.most().as_nanos().saturating_add(thinking))
+    }
+
+    fn offered_bytes(&self) -> u64 {
+        u64::from(self.requests).saturating_mul(self.request.most().0.saturating_add(self.response.most().0))
+    }
+
+    fn dscp(&self) -> Dscp {
+        self.dscp
+    }
+
+    fn port(&self) -> Option<NonZeroU16> {
+        self.port
+    }
+
+    fn caller(&self, sender: Host) -> Host {
+        sender.other()
+    }
+
+    fn requests(&self) -> Option<u32> {
+        Some(self.requests)
+    }
+
+    fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
+        let stream = around.seed.stream(&format!("request-response.{}", around.name));
+        Program::RequestResponse(Exchanges::new(self, start, around.sender, around.segment_bytes, stream))
+    }
+}
+
+/// A client and its server at work.
+#[derive(Clone, Debug)]
+pub struct Exchanges {
+    request: Sampler<Bytes>,
+    response: Sampler<Bytes>,
+    think: Sampler<Duration>,
+    stream: RandomStream,
+    dialogue: Dialogue,
+    /// When the next request is made, unless a response is awaited.
+    next: Option<Instant>,
+    requests_left: u32,
+}
+
+impl Exchanges {
+    /// Exchanges that begin at `start`, with the responses of `server` in segments of `segment_bytes`. Sizes and pauses
+    /// are drawn from `stream`.
+    pub fn new(
+        config: &RequestResponseConfig,
+        start: Instant,
+        server: Host,
+        segment_bytes: u32,
+        stream: RandomStream,
+    ) -> Self {
+        Self {
+            request: config.request.sampler(),
+            response: config.response.sampler(),
+            think: config.think.sampler(),
+            stream,
+            dialogue: Dialogue::new(server, segment_bytes),
+            next: Some(start),
+            requests_left: config.requests,
+        }
+    }
+}
+
+impl Application for Exchanges {
+    #[inline]
+    fn next_wakeup(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Makes the request that is due.
+    fn handle_wakeup(&mut self, now: Instant) {
+        if self.next.take_if(|next| *next <= now).is_some() {
+            self.requests_left -= 1;
+            let request = self.request.sample(&mut self.stream).0;
+            let response = self.response.sample(&mut self.stream).0;
+            self.dialogue.ask(request, response);
+        }
+    }
+
+    fn handle_news(&mut self, now: Instant, _flow: u32, host: Host, news: News) {
+        if self.dialogue.handle_news(host, news) {
+            self.dialogue.tell(Action::Complete { flow: 0 });
+            if self.requests_left == 0 {
+                self.dialogue.close();
+            } else {
+                self.next = Some(now + self.think.sample(&mut self.stream));
+            }
+        }
+        if self.dialogue.is_over() {
+            self.next = None;
+        }
+    }
+
+    #[inline]
+    fn poll_action(&mut self) -> Option<Action> {
+        self.dialogue.poll_action()
+    }
+}

@@ -1,0 +1,182 @@
+//! A UDP source that sends at a rate for a while, is silent for a while, and so on.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU16;
+
+use lasthop_core::{
+    Bytes, Distribution, Dscp, Duration, Faults, Host, Instant, News, Protocol, RandomStream, Rate, Sampler,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Action, Application, ConstantUdpConfig, Content, Program, Surroundings, Traffic};
+
+#[cfg(test)]
+mod tests;
+
+/// Datagrams at a rate in some times, and silence between these.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OnOffConfig {
+    /// Name of the flow in the records.
+    pub name: String,
+    /// Rate of the payload while it sends, without headers.
+    pub rate: Rate,
+    /// Payload of each datagram.
+    #[serde(default = "default_payload")]
+    pub payload: Bytes,
+    /// How long it sends each time. The first datagram leaves at once.
+    pub on: Distribution<Duration>,
+    /// How long it is silent each time.
+    pub off: Distribution<Duration>,
+    /// How long all of this lasts.
+    #[serde(default = "default_duration")]
+    pub duration: Duration,
+    /// When it begins to send.
+    #[schemars(default = "crate::at_once")]
+    pub start: Distribution<Duration>,
+    /// Code point of the flow's packets; best effort if absent.
+    #[serde(default)]
+    pub dscp: Dscp,
+    /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
+    pub port: Option<NonZeroU16>,
+}
+
+const fn default_payload() -> Bytes {
+    Bytes(1000)
+}
+
+const fn default_duration() -> Duration {
+    Duration::from_secs(60)
+}
+
+impl OnOffConfig {
+    /// The stream that it would be if it were never silent.
+    pub fn stream(&self) -> ConstantUdpConfig {
+        let Self { name, rate, payload, duration, start, dscp, port, .. } = self.clone();
+        ConstantUdpConfig { name, rate, payload, duration, start, dscp, ecn: None, port }
+    }
+}
+
+impl Traffic for OnOffConfig {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn start(&self) -> &Distribution<Duration> {
+        &self.start
+    }
+
+    fn check(&self, mtu: Bytes, faults: &mut Faults) {
+        self.stream().check(mtu, faults);
+        faults.not_zero(&self.on.most(), "on", "1 s");
+    }
+
+    fn latest_begin(&self) -> Duration {
+        self.stream().latest_begin()
+    }
+
+    fn protocol(&self) -> Protocol {
+        Protocol::Udp
+    }
+
+    /// At most: how much it will be is drawn.
+    fn stream_bytes(&self) -> Option<u64> {
+        self.stream().stream_bytes()
+    }
+
+    fn dscp(&self) -> Dscp {
+        self.dscp
+    }
+
+    fn port(&self) -> Option<NonZeroU16> {
+        self.port
+    }
+
+    fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
+        let stream = around.seed.stream(&format!("on-off.{}", around.name));
+        Program::OnOff(OnOff::new(self, start, around.sender, stream))
+    }
+}
+
+/// The source at work.
+#[derive(Clone, Debug)]
+pub struct OnOff {
+    sender: Host,
+    interval: Duration,
+    payload_bytes: u64,
+    on: Sampler<Duration>,
+    off: Sampler<Duration>,
+    stream: RandomStream,
+    /// When the next datagram leaves, if there is one.
+    next: Option<Instant>,
+    /// When it falls silent, and when all is over.
+    silent: Instant,
+    end: Instant,
+    actions: VecDeque<Action>,
+}
+
+impl OnOff {
+    /// A source at `sender` that begins to send at `start`. It draws from `stream` how long it sends, then how long it
+    /// is silent, and so on.
+    pub fn new(config: &OnOffConfig, start: Instant, sender: Host, stream: RandomStream) -> Self {
+        let mut source = Self {
+            sender,
+            interval: config.stream().interval(),
+            payload_bytes: config.payload.0,
+            on: config.on.sampler(),
+            off: config.off.sampler(),
+            stream,
+            next: None,
+            silent: start,
+            end: start + config.duration,
+            actions: VecDeque::new(),
+        };
+        source.speak(start);
+        source
+    }
+
+    /// Begins to send at `from`, or later where nothing is sent in the time that is drawn.
+    fn speak(&mut self, mut from: Instant) {
+        while from < self.end {
+            self.silent = from + self.on.sample(&mut self.stream);
+            if self.silent > from {
+                self.next = Some(from);
+                return;
+            }
+            from = self.silent + self.off.sample(&mut self.stream);
+        }
+        self.next = None;
+        self.actions.push_back(Action::Complete { flow: 0 });
+    }
+}
+
+impl Application for OnOff {
+    #[inline]
+    fn next_wakeup(&self) -> Option<Instant> {
+        self.next
+    }
+
+    fn handle_wakeup(&mut self, now: Instant) {
+        while let Some(due) = self.next.filter(|next| *next <= now) {
+            let (flow, host, bytes) = (0, self.sender, self.payload_bytes);
+            let (write_bytes, content) = (bytes, Content::Filler);
+            self.actions.push_back(Action::Write { flow, host, bytes, write_bytes, content });
+            let following = due + self.interval;
+            if following < self.silent.min(self.end) {
+                self.next = Some(following);
+            } else {
+                let again = self.silent + self.off.sample(&mut self.stream);
+                self.speak(again);
+            }
+        }
+    }
+
+    #[inline]
+    fn handle_news(&mut self, _now: Instant, _flow: u32, _host: Host, _news: News) {}
+
+    #[inline]
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+}
