@@ -15,6 +15,7 @@ from lasthop.metrics.units import human
 
 Main = Callable[..., int]
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 LINK = '[down.link]\nrate = "1 Mbit/s"\ndelay = "30 ms"\n'
 BULK = '[[flow]]\nkind = "bulk-tcp"\nbytes = "500 kB"\n'
 CALL = '[[flow]]\nkind = "voip"\n'
@@ -171,3 +172,24 @@ def test_a_video_over_real_sockets_sees_what_the_model_sees(kernel: Kernel, tmp_
         assert real[name] == expected[name], name
     assert real["bitrate_mean_bps"] == pytest.approx(expected["bitrate_mean_bps"], rel=0.05)
     assert real["startup_delay_s"] == pytest.approx(expected["startup_delay_s"], rel=0.03)
+
+
+# ---- The example -----------------------------------------------------------------------------------------
+
+
+def test_fq_codel_saves_a_call_beside_an_upload(lasthop_main: Main, tmp_path: Path) -> None:
+    """The claim of `examples/bufferbloat.toml`."""
+    example = EXAMPLES / "bufferbloat.toml"
+    lines = [line for line in example.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    assert len(lines) < 20
+    assert lasthop_main("run", example, "--out", tmp_path / "out", "--quiet") == 0
+    flows = pl.read_parquet(tmp_path / "out" / "flows.parquet")
+    calls = {queue: rows for (queue,), rows in flows.filter(role="voip").group_by("queue")}
+    quality = {queue: (rows["mos"].min(), rows["mos"].max()) for queue, rows in calls.items()}
+    assert quality["drop-tail"][1] < 1.5
+    assert quality["fq_codel"][0] > 4.3
+    for queue in ("codel", "pie"):
+        assert 2.5 < calls[queue]["mos"].median() < 3.5
+        assert 1 / 10 < calls[queue]["voice_loss"].median() < 1 / 5
+    times = flows.filter(role="upload").group_by("queue").agg(pl.col("elapsed_s").median())["elapsed_s"]
+    assert times.max() < 1.03 * times.min()
