@@ -157,6 +157,11 @@ class Cell:
         first `snap_length` bytes of each packet are kept. Raises `OSError` if one cannot be written or exists, or if a
         packet does not fit its headers.
         """
+    def series(self, seed: int, first: int, replication: int, target: tuple[str, int]) -> None:
+        """Run the chain from `first`, and write the time series of `replication` as CSV.
+
+        `target` is a new file and the length of a step in nanoseconds. Raises OSError.
+        """
 
 def gather(
     results: list[Results], position: str
@@ -200,3 +205,9 @@ class Trace:
     @property
     def left_out(self) -> dict[str, int]:
         """How many `points`, `marks` and `flows` an overview does not hold; 0 of each in a whole recording."""
+    @property
+    def series(self) -> dict[str, list[Any]]:
+        """Of an overview, the run in up to 80 steps: `MEANINGS["series"]`, and `step_s`, the length of a step."""
+    @property
+    def delays(self) -> dict[str, list[Any]]:
+        """Of an overview, the distribution functions of the one-way delays: `flow`, `share`, `delay_s`."""

@@ -14,7 +14,7 @@ EXAMPLES = {
     "A queue discipline": ("sfq", r"(?i)\bsfq"),
     "A congestion control": ("vegas", r"(?i)vegas"),
     "A kind of traffic": ("web", r"WebClients|WebClass|mod web\b|web::"),
-    "A metric": ("", r"\bqueue_max_packets\b"),
+    "A metric": ("", r"\bred_average_max\b"),
     "A picture of a run": ("", r"_round_trips\b"),
 }
 

@@ -20,7 +20,9 @@ use std::path::Path;
 const SPEC: &str = "/spec.json";
 /// Captures are made here, a folder for each replication.
 const CAPTURES: &str = "/captures";
-/// Where the answer goes, as a tar archive: `answer.json` and the captures.
+/// The time series, if one was asked for.
+const SERIES: &str = "/series.csv";
+/// Where the answer goes, as a tar archive: `answer.json`, the captures and the time series.
 const LINE: &str = "/dev/ttyS0";
 /// Major and minor number of the TUN driver.
 const TUN_DEVICE: (u64, u64) = (10, 200);
@@ -64,7 +66,7 @@ fn set_up() -> Result<(), Box<dyn Error>> {
     Ok(fs::write("/proc/sys/net/ipv4/tcp_mem", TCP_MEMORY)?)
 }
 
-/// Sends the answer and what was captured.
+/// Sends the answer, what was captured, and the time series.
 fn send(answer: &str) -> Result<(), Box<dyn Error>> {
     let line = OpenOptions::new().read(true).write(true).open(LINE)?;
     // As it is: a terminal would change line ends.
@@ -78,6 +80,9 @@ fn send(answer: &str) -> Result<(), Box<dyn Error>> {
     archive.append_data(&mut header, "answer.json", answer.as_bytes())?;
     if Path::new(CAPTURES).is_dir() {
         archive.append_dir_all("captures", CAPTURES)?;
+    }
+    if Path::new(SERIES).is_file() {
+        archive.append_path_with_name(SERIES, "series.csv")?;
     }
     Ok(archive.into_inner()?.flush()?)
 }

@@ -19,7 +19,7 @@ use lasthop_link::bad_periods;
 use lasthop_scenario::Scenario;
 use lasthop_trace::{
     Analysis, Batch, CaptureTarget, Column, Columnar, LeftOut, ObjectRow, Overview, PacketRow, Recorder,
-    Span, TcpRow,
+    SeriesTarget, Span, TcpRow,
 };
 use nix::sys::epoll::EpollFlags;
 use nix::sys::prctl::set_pdeathsig;
@@ -54,6 +54,9 @@ pub struct RunSpec {
     /// Only what pictures need is told, in detail within this time.
     #[serde(default)]
     pub overview: Option<Span>,
+    /// Where the time series of the replication to be recorded goes.
+    #[serde(default)]
+    pub series: Option<SeriesTarget>,
 }
 
 /// What is to be known of a replication beside its records.
@@ -121,17 +124,21 @@ fn recorded(recorder: &Recorder) -> serde_json::Value {
         "tcp": table(&TcpRow::columns(&recorder.tcp)),
         "objects": table(&ObjectRow::columns(&recorder.objects)),
         "left_out": LeftOut::default(),
+        "series": {},
+        "delays": {},
     })
 }
 
-fn overviewed(overview: Overview) -> serde_json::Value {
-    let tables = overview.finish();
+fn overviewed(overview: Overview, end: Instant) -> serde_json::Value {
+    let tables = overview.finish(end);
     serde_json::json!({
         "packets": table(&tables.packets),
         "tcp": table(&tables.tcp),
         "objects": table(&tables.objects),
         "flows": table(&tables.flows),
         "left_out": tables.left_out,
+        "series": table(&tables.series),
+        "delays": table(&tables.delays),
     })
 }
 
@@ -191,9 +198,12 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
         let capture = spec.captures.get(&replication).map(|target| target.open(scenario));
         let capture = capture.transpose().context("cannot write a capture")?;
         let told = spec.record == Some(replication);
-        let recorder = (told && spec.overview.is_none()).then(Recorder::default);
+        let series = spec.series.as_ref().filter(|_| told).map(|target| target.open(scenario));
+        let series = series.transpose().context("cannot write the time series")?;
+        let whole = told && spec.overview.is_none() && series.is_none();
+        let recorder = whole.then(Recorder::default);
         let overview = spec.overview.filter(|_| told).map(|span| Overview::of(scenario, span));
-        let observer = Known((Analysis::of(scenario), ((recorder, overview), capture)));
+        let observer = Known((Analysis::of(scenario), (((recorder, overview), series), capture)));
         let router = LinuxRouter::create(scenario, seed)?;
         let clock = if in_guest {
             Clock::start_at(scenario.clock_phase(Host::Server, seed))?
@@ -201,14 +211,17 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
             Clock::start()?
         };
         let waiter = Waiter::new(clock, Duration::from_micros(spec.spin_us), rests)?;
-        let (end, Known((analysis, (told, capture))), of_run) =
+        let (end, Known((analysis, ((told, series), capture))), of_run) =
             run_once(scenario, (seed, in_chain), &pair, router, (clock, waiter), observer)?;
         if let Some(capture) = capture {
             capture.finish().context("cannot write a capture")?;
         }
+        if let Some(series) = series {
+            series.close(end).context("cannot write the time series")?;
+        }
         let tables = match told {
             (Some(recorder), _) => Some(recorded(&recorder)),
-            (None, overview) => overview.map(overviewed),
+            (None, overview) => overview.map(|overview| overviewed(overview, end)),
         };
         if let Some(tables) = tables {
             let bad_periods = bad_periods(scenario.errors.as_ref(), seed, end);

@@ -33,6 +33,7 @@
 //! medium between the directions.
 
 mod atm;
+mod capacity;
 mod config;
 mod course;
 mod discipline;
@@ -49,6 +50,7 @@ mod testing;
 mod timetable;
 
 pub use atm::{AtmConfig, AtmSwitch, Discard};
+pub use capacity::Capacity;
 pub use config::{
     ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, Framing, GilbertElliott, HtbConfig,
     LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, MatchConfig,

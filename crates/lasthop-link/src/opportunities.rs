@@ -72,6 +72,16 @@ impl Schedule {
     }
 }
 
+impl Schedule {
+    /// What the opportunities before `end` carry, if each is used whole.
+    pub(crate) fn bytes_until(&self, end: Instant) -> u64 {
+        let Some(latest) = end.as_nanos().checked_sub(1) else { return 0 };
+        let (rounds, rest) = (latest / self.period.as_nanos(), latest % self.period.as_nanos());
+        let in_part = self.opportunities.partition_point(|at| at.as_nanos() <= rest) as u64;
+        u64::from(OPPORTUNITY_BYTES) * (rounds * self.opportunities.len() as u64 + in_part)
+    }
+}
+
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.opportunities.iter().try_for_each(|at| writeln!(f, "{}", at.as_nanos() / 1_000_000))

@@ -11,6 +11,7 @@ mod run;
 
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use lasthop_core::amount::Scale;
@@ -20,7 +21,7 @@ use lasthop_link::bad_periods;
 use lasthop_scenario::{Assumption, Sample, Sampler, Scenario};
 use lasthop_trace::{
     Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, LeftOut, ObjectRow,
-    PacketRow, SNAP_LENGTH, Span, StreamRecord, TcpRow,
+    PacketRow, SNAP_LENGTH, SeriesRow, SeriesTarget, Span, StreamRecord, TcpRow,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -57,6 +58,10 @@ struct Trace {
     link_states: Py<PyDict>,
     #[pyo3(get)]
     left_out: Py<PyDict>,
+    #[pyo3(get)]
+    series: Py<PyDict>,
+    #[pyo3(get)]
+    delays: Py<PyDict>,
 }
 
 #[pymethods]
@@ -242,6 +247,21 @@ impl Cell {
         Ok(py.detach(|| run::capture(scenario, (seed, first, replication), &target))?)
     }
 
+    fn series(
+        &self,
+        py: Python<'_>,
+        seed: u64,
+        first: u64,
+        replication: u64,
+        target: (PathBuf, NonZeroU64),
+    ) -> PyResult<()> {
+        self.needs_model()?;
+        check_chain(first, replication)?;
+        let (file, step_ns) = target;
+        let target = SeriesTarget { file, step_ns };
+        Ok(py.detach(|| run::series(&self.cell.scenario, (seed, first, replication), &target))?)
+    }
+
     fn needs_model(&self) -> PyResult<()> {
         self.cell.needs_model().map_err(|error| ScenarioError::new_err(error.to_string()))
     }
@@ -261,6 +281,8 @@ impl Cell {
                 &bad_periods(scenario.errors.as_ref(), run::seed_of(seed, replication), recording.end),
             )?,
             left_out: left_out(py, LeftOut::default())?,
+            series: dict(py, Vec::new())?,
+            delays: dict(py, Vec::new())?,
         })
     }
 
@@ -287,6 +309,8 @@ impl Cell {
             flows: dict(py, tables.flows)?,
             link_states: link_states(py, &bad)?,
             left_out: left_out(py, tables.left_out)?,
+            series: dict(py, tables.series)?,
+            delays: dict(py, tables.delays)?,
         })
     }
 }
@@ -426,7 +450,7 @@ fn schema() -> String {
 /// Name, label, unit and definition of the columns of each table.
 fn meanings(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let tables = PyDict::new(py);
-    for (table, meanings) in Batch::MEANINGS {
+    for (table, meanings) in Batch::MEANINGS.into_iter().chain([("series", SeriesRow::MEANINGS)]) {
         let columns = meanings.iter().map(|m| (m.name, m.label, m.unit, m.definition.trim_start()));
         tables.set_item(table, columns.collect::<Vec<_>>())?;
     }

@@ -3,7 +3,9 @@
 use lasthop_core::{Instant, Observer, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_sim::{HostMemory, RunEnd};
-use lasthop_trace::{Analysis, Batch, CaptureTarget, Column, Overview, OverviewTables, Recorder, Span};
+use lasthop_trace::{
+    Analysis, Batch, CaptureTarget, Column, Overview, OverviewTables, Recorder, SeriesTarget, Span,
+};
 use std::io;
 
 /// One replication with everything that happened in it.
@@ -65,7 +67,7 @@ pub fn overview(
 ) -> (OverviewTables, Instant) {
     let mut overview = Overview::of(scenario, span);
     let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut overview);
-    (overview.finish(), time)
+    (overview.finish(time), time)
 }
 
 /// Runs the chain from `first` and captures `replication`.
@@ -77,6 +79,17 @@ pub fn capture(
     let mut capture = target.open(scenario)?;
     observe(scenario, seed, first, replication, &mut capture);
     capture.finish().map(drop)
+}
+
+/// Runs the chain from `first` and writes the time series of `replication`.
+pub fn series(
+    scenario: &Scenario,
+    (seed, first, replication): (u64, u64, u64),
+    target: &SeriesTarget,
+) -> io::Result<()> {
+    let mut series = target.open(scenario)?;
+    let end = observe(scenario, seed, first, replication, &mut series);
+    series.close(end.time)
 }
 
 fn observe<O: Observer>(

@@ -19,7 +19,8 @@ use crate::records::{FlowRecord, Outcome, PageRecord, RunRecord, ShortRecord};
 use crate::samples::Samples;
 use bottleneck::Bottleneck;
 use exchange::Exchanges;
-use fairness::{jain, max_min_shares};
+pub(crate) use fairness::jain;
+use fairness::max_min_shares;
 use lasthop_core::{
     Body, Direction, DropCause, DropCount, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet,
     PacketEvent, PlaybackEvent, Protocol, TransportEvent,
@@ -534,7 +535,7 @@ fn fairness_maxmin(loads: &[TcpLoad]) -> Option<f64> {
 
 /// Takes the entry with this number out of a ring, and tells its time. Numbers rise in the ring. Nearly always it is the
 /// first; a packet that was dropped on arrival is not there.
-fn take(ring: &mut VecDeque<(u64, Instant)>, number: u64) -> Option<Instant> {
+pub(crate) fn take(ring: &mut VecDeque<(u64, Instant)>, number: u64) -> Option<Instant> {
     if ring.front().is_some_and(|(first, _)| *first == number) {
         return ring.pop_front().map(|(_, at)| at);
     }

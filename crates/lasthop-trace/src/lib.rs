@@ -22,6 +22,7 @@ mod records;
 mod roles;
 mod samples;
 mod scenario;
+mod series;
 mod thinned;
 
 pub use analysis::{Analysis, ApplicationInfo, Records, RunInfo};
@@ -33,4 +34,5 @@ pub use overview::{LeftOut, Overview, OverviewTables, Span};
 pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH, http_request};
 pub use recorder::{ObjectRow, PacketRow, Recorder, TcpRow};
 pub use records::{FlowRecord, Outcome, PageRecord, RunRecord, ShortRecord};
-pub use scenario::CaptureTarget;
+pub use scenario::{CaptureTarget, SeriesTarget};
+pub use series::{FoldedSeries, Series, SeriesFile, SeriesRow, SeriesSink};

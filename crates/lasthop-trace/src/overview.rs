@@ -1,14 +1,20 @@
 //! What pictures of one run need, in bounded memory: marks, and points thinned to what can be seen.
 
+use crate::analysis::take;
 use crate::arrived::Arrived;
 use crate::columns::{Column, Columnar, columnar};
 use crate::recorder::{ObjectRow, PacketRow, TcpRow, note_object, packet_row, tcp_row};
+use crate::samples::Samples;
+use crate::series::{FoldedSeries, Series};
 use crate::thinned::{Point, Thinned};
 use lasthop_core::{
     Direction, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, PacketKind,
     PacketStep, Protocol, QueueDepth, TransportEvent, TransportKind,
 };
+use lasthop_link::Capacity;
 use serde::{Deserialize, Serialize};
+use std::array::from_fn;
+use std::collections::VecDeque;
 
 #[cfg(test)]
 mod tests;
@@ -39,6 +45,22 @@ columnar! {
         direction: Direction,
     }
 }
+
+columnar! {
+    /// A point of the distribution function of a flow's one-way delays.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct DelayRow {
+        /// Number of the flow.
+        flow: u32,
+        /// Share of the data packets that arrived.
+        share: f64,
+        /// They took no longer than this.
+        delay_s: f64,
+    }
+}
+
+/// Points of a distribution function.
+const DELAYS: usize = 201;
 
 /// The time that is wanted in detail: both ends count.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -93,6 +115,8 @@ pub struct Overview {
     /// Of each direction, the depth after the latest change: of the whole queue, and of each class.
     depths: [Vec<QueueDepth>; 2],
     latest: Option<PacketPoint>,
+    span: Span,
+    series: Series<FoldedSeries>,
 }
 
 /// What an overview has to know of a flow to tell its marks.
@@ -108,6 +132,9 @@ struct FlowState {
     probe: Option<u64>,
     cwnd: Option<u32>,
     rto_ns: Option<u64>,
+    /// Its data packets on their way, and when they were sent.
+    on_the_way: VecDeque<(u64, Instant)>,
+    one_way_delay: Samples,
 }
 
 /// The tables of an overview.
@@ -121,15 +148,23 @@ pub struct OverviewTables {
     pub objects: Vec<(&'static str, Column)>,
     /// The flows whose events are kept.
     pub flows: Vec<(&'static str, Column)>,
+    /// Goodput, queue, losses and fairness over time, as [`SeriesRow`](crate::SeriesRow) has them.
+    pub series: Vec<(&'static str, Column)>,
+    /// Distribution functions of the one-way delays: `flow`, `share`, `delay_s`.
+    pub delays: Vec<(&'static str, Column)>,
     /// What is not in the tables.
     pub left_out: LeftOut,
 }
 
 impl Overview {
-    /// An overview of a run of entries with these names, in detail within `span`.
-    pub fn new(applications: Vec<String>, span: Span) -> Self {
-        let span = (span.start_ns, span.stop_ns);
+    /// An overview of a run of entries with these names over links of these capacities, down and up, in detail within
+    /// `span`.
+    pub fn new(applications: Vec<String>, capacities: [Option<Capacity>; 2], span: Span) -> Self {
+        let series = Series::folded(capacities);
+        let (whole, span) = (span, (span.start_ns, span.stop_ns));
         Self {
+            span: whole,
+            series,
             applications,
             events: 0,
             flows: Vec::new(),
@@ -146,8 +181,8 @@ impl Overview {
         }
     }
 
-    /// Everything that was kept, in the order of the run.
-    pub fn finish(self) -> OverviewTables {
+    /// Everything that was kept, in the order of the run, which ended at `end`.
+    pub fn finish(self, end: Instant) -> OverviewTables {
         let (mut packets, points_left_out) = self.points.finish();
         let (marks, marks_left_out) = self.marks.finish();
         packets.extend(marks);
@@ -162,11 +197,15 @@ impl Overview {
         let tcp: Vec<TcpRow> = tcp.into_iter().map(|point| point.row).collect();
         let mut columns = PacketRow::columns(&packets);
         columns.push(("fresh_bytes", Column::Int(fresh)));
+        let delays: Vec<DelayRow> =
+            (0..).zip(self.states).flat_map(|(flow, state)| state.delays(flow)).collect();
         OverviewTables {
             packets: columns,
             tcp: TcpRow::columns(&tcp),
             objects: ObjectRow::columns(&self.objects),
             flows: FlowRow::columns(&self.flows),
+            series: self.series.table(end, self.span),
+            delays: DelayRow::columns(&delays),
             left_out: LeftOut {
                 points: points_left_out + tcp_points_left_out,
                 marks: marks_left_out + tcp_marks_left_out,
@@ -207,6 +246,7 @@ impl Overview {
 
 impl Observer for Overview {
     fn announce(&mut self, info: &FlowInfo) {
+        self.series.announce(info);
         self.classes.push([None; 2]);
         if self.flows.len() == FLOWS {
             self.further_flows += 1;
@@ -223,11 +263,15 @@ impl Observer for Overview {
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        self.series.packet(now, event, packet);
         let order = self.order();
         let state = self.states.get_mut(packet.flow.0 as usize);
         let known = state.is_some();
         let (mark, fresh_bytes) = match state {
-            Some(state) => (state.marks(event, packet), state.fresh_bytes(event, packet)),
+            Some(state) => {
+                state.delay(now, event, packet);
+                (state.marks(event, packet), state.fresh_bytes(event, packet))
+            }
             None => (is_mark(event), 0),
         };
         self.note_depth(event, packet);
@@ -252,6 +296,7 @@ impl Observer for Overview {
     }
 
     fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
+        self.series.transport(now, flow, host, event);
         let order = self.order();
         let Some(state) = self.states.get_mut(flow.0 as usize) else { return };
         if Direction::from(host) != state.data {
@@ -273,6 +318,10 @@ impl Observer for Overview {
         }
     }
 
+    fn retired(&mut self, now: Instant, flow: FlowId) {
+        self.series.retired(now, flow);
+    }
+
     fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
         note_object(&mut self.objects, now, flow, event);
     }
@@ -280,8 +329,43 @@ impl Observer for Overview {
 
 impl FlowState {
     fn new(data: Direction) -> Self {
-        let received = Arrived::default();
-        Self { data, sent_end: 0, fin_end: None, received, probe: None, cwnd: None, rto_ns: None }
+        Self {
+            data,
+            sent_end: 0,
+            fin_end: None,
+            received: Arrived::default(),
+            probe: None,
+            cwnd: None,
+            rto_ns: None,
+            on_the_way: VecDeque::new(),
+            one_way_delay: Samples::default(),
+        }
+    }
+
+    /// Notes how long a data packet was on its way.
+    fn delay(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        if packet.direction != self.data || packet.body.payload_bytes() == 0 {
+            return;
+        }
+        match event {
+            PacketEvent::Sent => self.on_the_way.push_back((packet.serial, now)),
+            PacketEvent::Delivered => {
+                if let Some(sent_at) = take(&mut self.on_the_way, packet.serial) {
+                    self.one_way_delay.record(now.saturating_since(sent_at));
+                }
+            }
+            PacketEvent::Dropped(_) => {
+                take(&mut self.on_the_way, packet.serial);
+            }
+            _ => {}
+        }
+    }
+
+    /// The distribution function of its one-way delays.
+    fn delays(self, flow: u32) -> impl Iterator<Item = DelayRow> {
+        let shares: [f64; DELAYS] = from_fn(|place| place as f64 / (DELAYS - 1) as f64);
+        let delays = self.one_way_delay.quantiles_s(shares).into_iter().zip(shares);
+        delays.filter_map(move |(delay_s, share)| Some(DelayRow { flow, share, delay_s: delay_s? }))
     }
 
     /// Whether this is one of the events that stand for themselves.

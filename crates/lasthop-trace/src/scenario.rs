@@ -1,14 +1,17 @@
 //! What the analysis and a capture have to know of a scenario before its run.
 
-use lasthop_core::{Direction, FlowId};
-use lasthop_scenario::{Flow, Scenario};
+use lasthop_core::{Direction, Duration, FlowId};
+use lasthop_link::Capacity;
+use lasthop_scenario::{Flow, Scenario, Topology};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{self, BufWriter};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use crate::{
-    Addresses, Analysis, ApplicationInfo, Capture, CapturePoint, DROPS_FILE, Overview, RunInfo, Span,
+    Addresses, Analysis, ApplicationInfo, Capture, CapturePoint, DROPS_FILE, Overview, RunInfo, Series,
+    SeriesFile, Span,
 };
 
 /// Where the capture of one run goes, and what its files say of themselves.
@@ -54,10 +57,38 @@ impl Analysis {
     }
 }
 
+/// Where the time series of one run goes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeriesTarget {
+    /// A new CSV file.
+    pub file: PathBuf,
+    /// Length of a step in nanoseconds, not 0.
+    pub step_ns: NonZeroU64,
+}
+
+impl SeriesTarget {
+    /// Makes the file, for a run of `scenario`.
+    pub fn open(&self, scenario: &Scenario) -> io::Result<Series<SeriesFile<BufWriter<File>>>> {
+        let file = SeriesFile::new(BufWriter::new(File::create_new(&self.file)?))?;
+        Ok(Series::new(Duration::from_nanos(self.step_ns.get()), capacities(scenario), file))
+    }
+}
+
+/// Of the directions down and up.
+fn capacities(scenario: &Scenario) -> [Option<Capacity>; 2] {
+    let packet = scenario.mtu.0 as u32;
+    match scenario.topology() {
+        Topology::LastHop { down, up, .. } => [down, up].map(|path| Some(Capacity::of(path, packet))),
+        Topology::Atm(_) => [Some(Capacity::at(&scenario.rates(Direction::Down))), None],
+    }
+}
+
 impl Overview {
     /// An overview of one run of `scenario`, on whichever engine, in detail within `span`.
     pub fn of(scenario: &Scenario, span: Span) -> Self {
-        Self::new(scenario.flow.iter().map(|flow| flow.traffic().name().to_owned()).collect(), span)
+        let names = scenario.flow.iter().map(|flow| flow.traffic().name().to_owned()).collect();
+        Self::new(names, capacities(scenario), span)
     }
 }
 

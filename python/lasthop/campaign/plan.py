@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lasthop import _core
-from lasthop.engines.engine import CaptureTarget, Engine, Trace
+from lasthop.engines.engine import CaptureTarget, Engine, SeriesTarget, Trace
 from lasthop.engines.model.engine import ModelEngine
 from lasthop.errors import InputError
 
@@ -115,6 +115,10 @@ class ChosenRun:
         """Run it and write its packets into `folder`, which exists."""
         target = CaptureTarget(folder, self.provenance(), snap_length)
         self.plan.engine.capture(self.cell, self.plan.seed, self._start, self.number, target)
+
+    def series(self, file: Path, step_ns: int) -> None:
+        """Run it and write its time series into the new CSV file `file`."""
+        self.plan.engine.series(self.cell, self.plan.seed, self._start, self.number, SeriesTarget(file, step_ns))
 
     @property
     def _start(self) -> int:

@@ -15,7 +15,7 @@ from lasthop.commands.completion import complete_only, complete_scenarios
 from lasthop.engines.model.engine import ModelEngine
 from lasthop.engines.registry import ENGINES
 from lasthop.scenario.points import read_study
-from lasthop.scenario.selection import all_levels, select_cell
+from lasthop.scenario.selection import all_levels, select_cell, select_cells
 from lasthop.studies.catalogue import find_scenario
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -87,20 +87,36 @@ class OneRunOptions:
     def choose(self) -> ChosenRun:
         """Load the scenario and find the run in it."""
         study = read_study(find_scenario(self.scenario), self.points)
-        cell = select_cell(study.cells, all_levels(study), self.key, self.only)
+        return self._runs(study, [select_cell(study.cells, all_levels(study), self.key, self.only)])[0]
+
+    def choose_all(self) -> list[ChosenRun]:
+        """Load the scenario and find the run in each of the cells that are chosen, or in all."""
+        study = read_study(find_scenario(self.scenario), self.points)
+        if self.key is not None:
+            return self._runs(study, [select_cell(study.cells, all_levels(study), self.key, self.only)])
+        return self._runs(study, select_cells(study.cells, all_levels(study), self.only))
+
+    def _runs(self, study: _core.Study, cells: Sequence[_core.Cell]) -> list[ChosenRun]:
         plan = Plan(
             study=study,
-            cells=[cell],
+            cells=cells,
             seed=study.seed if self.seed is None else self.seed,
             replications=self.replications or study.replications,
             sets=self.set_number,
             engine=ENGINES[self.engine].choose(self.kernel),
         )
-        return ChosenRun(plan, cell, self.set_number, self.replication)
+        return [ChosenRun(plan, cell, self.set_number, self.replication) for cell in cells]
 
 
-def one_run_options(source: str = "FILE") -> Callable[[F], F]:
-    """Give a command the options of `OneRunOptions`; `source` is what its help calls the argument."""
+_ONE_CELL = "Choose the cell by enough of its levels to identify it. Not needed if the scenario has one cell."
+_CELLS = "Take only the cells with these levels. Repeat for more.  [default: all]"
+
+
+def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F], F]:
+    """Give a command the options of `OneRunOptions`; `source` is what its help calls the argument.
+
+    `many` is whether it takes the run of several cells.
+    """
     options = [
         click.argument("scenario", metavar=source, shell_complete=complete_scenarios),
         click.option(
@@ -111,7 +127,7 @@ def one_run_options(source: str = "FILE") -> Callable[[F], F]:
             multiple=True,
             metavar="FACTOR=LEVEL,...",
             shell_complete=complete_only,
-            help="Choose the cell by enough of its levels to identify it. Not needed if the scenario has one cell.",
+            help=_CELLS if many else _ONE_CELL,
         ),
         points_option,
         click.option(

@@ -27,6 +27,8 @@ class Recording:
     flows: dict[str, list[Any]]
     link_states: dict[str, list[Any]]
     left_out: dict[str, int]
+    series: dict[str, list[Any]]
+    delays: dict[str, list[Any]]
 
 
 Trace: TypeAlias = _core.Trace | Recording
@@ -40,6 +42,14 @@ class CaptureTarget:
     folder: Path
     comment: str
     snap_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesTarget:
+    """A new CSV file for the time series of a replication, and the length of a step in nanoseconds."""
+
+    file: Path
+    step_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,10 @@ class Engine(Protocol):
     @abstractmethod
     def capture(self, cell: _core.Cell, seed: int, first: int, replication: int, target: CaptureTarget) -> None:
         """Run them and write the packets of `replication`."""
+
+    @abstractmethod
+    def series(self, cell: _core.Cell, seed: int, first: int, replication: int, target: SeriesTarget) -> None:
+        """Run them and write the time series of `replication`, a row per step and flow, in bounded memory."""
 
     @classmethod
     def on_worker(cls, identity: Mapping[str, str]) -> Self:

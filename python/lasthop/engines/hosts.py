@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from lasthop import _core
-from lasthop.engines.engine import CaptureTarget, Engine, Outcome, Recording
+from lasthop.engines.engine import CaptureTarget, Engine, Outcome, Recording, SeriesTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,12 @@ class HostEngine(Engine):
         captures: Mapping[int, CaptureTarget] | None = None,
         record: int | None = None,
         overview: tuple[int, int] | None = None,
+        series: SeriesTarget | None = None,
     ) -> HostResults:
         """Run replications `first` .. `first + count - 1` of a cell.
 
-        Those with a number in `captures` are captured; the one called `record` is recorded: whole, or as an overview
-        with all details between two times in nanoseconds.
+        Those with a number in `captures` are captured; the one called `record` is recorded: whole, as an overview with
+        all details between two times in nanoseconds, or as a time series.
         """
 
     def run(
@@ -74,6 +75,10 @@ class HostEngine(Engine):
         """Run up to a replication and write the packets of that."""
         self.run_cell(cell, seed, first, replication - first + 1, captures={replication: target})
 
+    def series(self, cell: _core.Cell, seed: int, first: int, replication: int, target: SeriesTarget) -> None:
+        """Run up to a replication and write the time series of that."""
+        self.run_cell(cell, seed, first, replication - first + 1, record=replication, series=target)
+
 
 def _recorded(results: HostResults) -> Recording:
     assert results.trace is not None
@@ -89,6 +94,7 @@ def request_of(
     count: int,
     record: int | None,
     overview: tuple[int, int] | None,
+    series: SeriesTarget | None,
 ) -> dict[str, Any]:
     """Return what is to be run, for `RunSpec` of crates/lasthop-host."""
     return {
@@ -102,6 +108,7 @@ def request_of(
         },
         "record": record,
         "overview": overview and {"start_ns": overview[0], "stop_ns": overview[1]},
+        "series": series and {"file": str(series.file), "step_ns": series.step_ns},
     }
 
 

@@ -13,7 +13,7 @@ from lasthop.results.manifest import looks_of
 from lasthop.results.shorts import with_rates
 from lasthop.results.space import read_space
 
-_MEASURED = {column for columns in _core.MEANINGS.values() for column, *_ in columns}
+_MEASURED = {column for table, columns in _core.MEANINGS.items() if table != "series" for column, *_ in columns}
 _OWN_COLUMNS = frozenset({"set", "replication", "role"} | _MEASURED)
 
 

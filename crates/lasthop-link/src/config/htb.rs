@@ -100,7 +100,7 @@ impl ClassConfig {
 impl HtbConfig {
     /// Most that may leave in the long run, in bit/s of IP packets of `ip_bytes` bytes. Classes may use their own
     /// rates even if these are more than the root's.
-    pub(super) fn ip_rate(&self, ip_bytes: u32) -> f64 {
+    pub(crate) fn ip_rate(&self, ip_bytes: u32) -> f64 {
         let sum = |rate: fn(&ClassConfig) -> Rate| -> f64 {
             self.class.iter().map(|class| rate(class).bits_per_second() as f64).sum()
         };

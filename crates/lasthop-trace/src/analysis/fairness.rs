@@ -1,7 +1,7 @@
 //! How evenly flows share the bottleneck.
 
 /// Jain, Chiu and Hawe (1984): (sum x)^2 / (n sum x^2); `None` without values or if all are 0.
-pub(super) fn jain(values: &[f64]) -> Option<f64> {
+pub(crate) fn jain(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|x| x * x).sum();
     (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))

@@ -25,7 +25,7 @@ fn info(name: &str, protocol: Protocol) -> FlowInfo {
 impl Run {
     fn new(flows: usize, protocol: Protocol) -> Self {
         let span = Span { start_ns: 0, stop_ns: u64::MAX };
-        let mut overview = Overview::new(vec!["f".into()], span);
+        let mut overview = Overview::new(vec!["f".into()], [None, None], span);
         for number in 0..flows {
             overview.announce(&info(&format!("f-{number}"), protocol));
         }
@@ -101,7 +101,7 @@ fn rows_are_bounded_and_every_byte_of_goodput_is_counted() {
     for number in 0..SEGMENTS {
         run.segment(10 * number, 0, number);
     }
-    let tables = run.overview.finish();
+    let tables = run.overview.finish(Instant::ZERO);
     let rows = tables.packets[0].1.len();
     assert!((POINTS / 4..=POINTS + 1).contains(&rows), "{rows}");
     let fresh: u64 = numbers(&tables.packets, "fresh_bytes").into_iter().flatten().sum();
@@ -133,7 +133,7 @@ fn every_drop_timeout_retransmission_and_probe_stays() {
             run.tcp(10 * (number + 1), TransportEvent::TailLossProbe { seq: probe });
         }
     }
-    let tables = run.overview.finish();
+    let tables = run.overview.finish(Instant::ZERO);
     assert_eq!(count(&tables.packets, "dropped-queue"), 600);
     for event in ["timeout", "retransmitted-timeout", "tail-loss-probe"] {
         assert_eq!(count(&tables.tcp, event), 600, "{event}");
@@ -162,7 +162,7 @@ fn a_drop_has_the_queue_that_it_found_and_a_timeout_the_rto() {
     run.tcp(9, TransportEvent::Window { cwnd: 5, ssthresh: 3, in_flight: 2 });
     run.tcp(10, TransportEvent::Timeout { seq: 1, backoff: 1 });
     run.tcp(11, TransportEvent::Undone(UndoCause::Dsack));
-    let tables = run.overview.finish();
+    let tables = run.overview.finish(Instant::ZERO);
     let at = texts(&tables.packets, "event").iter().position(|event| event == "dropped-queue").unwrap();
     assert_eq!(numbers(&tables.packets, "queue_packets")[at], Some(7));
     assert_eq!(numbers(&tables.packets, "queue_class_packets")[at], Some(7));
@@ -179,7 +179,7 @@ fn a_flood_of_drops_is_bounded_and_said() {
         run.see(number, PacketEvent::Sent, &datagram);
         run.see(number, PacketEvent::Dropped(DropCause::QueueOverflow), &datagram);
     }
-    let tables = run.overview.finish();
+    let tables = run.overview.finish(Instant::ZERO);
     let drops = count(&tables.packets, "dropped-queue");
     assert!((MARKS / 8..=MARKS).contains(&drops), "{drops}");
     assert_eq!(drops as u64 + tables.left_out.marks, 100_000);
@@ -191,7 +191,7 @@ fn thousands_of_flows_are_bounded_too() {
     for number in 0..50_000 {
         run.segment(number, (number % 5000) as u32, number / 5000);
     }
-    let tables = run.overview.finish();
+    let tables = run.overview.finish(Instant::ZERO);
     assert_eq!((tables.flows[0].1.len(), tables.left_out.flows), (FLOWS, 5000 - FLOWS as u64));
     assert!(tables.packets[0].1.len() <= POINTS + MARKS);
     assert!(numbers(&tables.packets, "queue_packets").into_iter().flatten().max() >= Some(10));
@@ -204,6 +204,6 @@ fn the_last_event_tells_when_the_run_ended() {
     let ack = Segment { ack: 1, flags: Flags::ACK, ..Segment::default() };
     let ack = run.packet(0, Direction::Up, Body::Tcp(ack));
     run.see(77, PacketEvent::Sent, &ack); // drawn by no panel
-    let tables = run.overview.finish();
+    let tables = run.overview.finish(Instant::ZERO);
     assert_eq!(numbers(&tables.packets, "time_ns").last(), Some(&Some(77_000_000)));
 }

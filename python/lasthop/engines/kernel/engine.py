@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from lasthop import _core
-from lasthop.engines.engine import CaptureTarget
+from lasthop.engines.engine import CaptureTarget, SeriesTarget
 from lasthop.engines.hosts import HostEngine, HostResults, request_of, results_of
 from lasthop.engines.kernel.cores import claimed_cores
 from lasthop.engines.kernel.store import Kernel, find_kernel, kernels
@@ -37,6 +37,8 @@ _IDLE_LIMIT_S = 30.0
 _REPLICATION_LIMIT_S = 300.0
 _LOOK_EVERY_MS = 1000
 _CONSOLE_LINES = 40
+# Where the guest writes a time series; it is called so in its answer.
+_SERIES = "series.csv"
 
 
 class _GuestFailureError(Exception):
@@ -114,6 +116,7 @@ class KernelEngine(HostEngine):
         captures: Mapping[int, CaptureTarget] | None = None,
         record: int | None = None,
         overview: tuple[int, int] | None = None,
+        series: SeriesTarget | None = None,
     ) -> HostResults:
         """Run replications in one boot.
 
@@ -125,7 +128,10 @@ class KernelEngine(HostEngine):
             number: CaptureTarget(Path("/captures") / str(number), target.comment, target.snap_length)
             for number, target in captures.items()
         }
-        wanted = request_of(cell, inside, seed=seed, first=first, count=count, record=record, overview=overview)
+        target = series and SeriesTarget(Path("/") / _SERIES, series.step_ns)
+        wanted = request_of(
+            cell, inside, seed=seed, first=first, count=count, record=record, overview=overview, series=target
+        )
         spec = {**wanted, "spin_us": 0}
         try:
             archive = self._boot(json.dumps(spec), seed, first, count)
@@ -145,6 +151,8 @@ class KernelEngine(HostEngine):
                 if member.isfile() and member.name.startswith("captures/"):
                     _, number, name = member.name.split("/")
                     (captures[int(number)].folder / name).write_bytes(_content(answers, member.name))
+            if series is not None:
+                series.file.write_bytes(_content(answers, _SERIES))
         return results_of(answer, record)
 
     def _boot(self, spec: str, seed: int, first: int, count: int) -> bytes:

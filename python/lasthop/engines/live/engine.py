@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lasthop import _core
-from lasthop.engines.engine import CaptureTarget
+from lasthop.engines.engine import CaptureTarget, SeriesTarget
 from lasthop.engines.hosts import HostEngine, HostResults, request_of, results_of
 from lasthop.engines.live.process import SPIN_US, child_arguments
 from lasthop.errors import InputError
@@ -42,13 +42,17 @@ class LiveEngine(HostEngine):
         captures: Mapping[int, CaptureTarget] | None = None,
         record: int | None = None,
         overview: tuple[int, int] | None = None,
+        series: SeriesTarget | None = None,
     ) -> HostResults:
         """Run replications in a process of their own."""
         absolute = {
             number: CaptureTarget(target.folder.resolve(), target.comment, target.snap_length)
             for number, target in (captures or {}).items()
         }
-        wanted = request_of(cell, absolute, seed=seed, first=first, count=count, record=record, overview=overview)
+        target = series and SeriesTarget(series.file.resolve(), series.step_ns)
+        wanted = request_of(
+            cell, absolute, seed=seed, first=first, count=count, record=record, overview=overview, series=target
+        )
         run = {**wanted, "spin_us": SPIN_US, "parent": os.getpid()}
         arguments, descriptor = child_arguments({"run": run})
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lasthop import _core
-from lasthop.engines.engine import CaptureTarget, Engine, Outcome
+from lasthop.engines.engine import CaptureTarget, Engine, Outcome, SeriesTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +47,7 @@ class ModelEngine(Engine):
     def capture(self, cell: _core.Cell, seed: int, first: int, replication: int, target: CaptureTarget) -> None:
         """Run the chain and write the packets of a replication."""
         cell.capture(seed, first, replication, (str(target.folder), target.comment), target.snap_length)
+
+    def series(self, cell: _core.Cell, seed: int, first: int, replication: int, target: SeriesTarget) -> None:
+        """Run the chain and write the time series of a replication."""
+        cell.series(seed, first, replication, (str(target.file), target.step_ns))

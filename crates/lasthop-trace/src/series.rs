@@ -1,0 +1,375 @@
+//! A run over time: goodput, window, round-trip time, queue and losses of each flow and of the hop, step by step.
+
+use crate::arrived::Arrived;
+use lasthop_core::{
+    Body, Direction, DropPlace, Duration, Flags, FlowId, FlowInfo, Host, Instant, Observer, Packet,
+    PacketEvent, Segment, TransportEvent,
+};
+use lasthop_link::Capacity;
+use std::collections::BTreeSet;
+
+mod csv;
+mod folded;
+mod row;
+#[cfg(test)]
+mod tests;
+
+pub use csv::SeriesFile;
+pub use folded::FoldedSeries;
+pub use row::SeriesRow;
+
+/// What a flow, or a direction of the hop, did in one step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Number of the step, from 0.
+    number: u64,
+    /// The flow, if it is of one: then `direction` is that of its data.
+    flow: Option<u32>,
+    direction: Direction,
+    /// The flow has data on the way, or to send again.
+    is_sending: bool,
+    fresh_bytes: u64,
+    lost_packets: u64,
+    marks_ecn: u64,
+    /// Integral of the length of the queue over the step, in packet-nanoseconds.
+    queue_area: u128,
+    queue_max: u32,
+    cwnd: Option<u32>,
+    srtt_ns: Option<u64>,
+}
+
+impl Step {
+    /// The beginning of one in which nothing happened.
+    fn empty(number: u64, direction: Direction) -> Self {
+        Self {
+            number,
+            flow: None,
+            direction,
+            is_sending: false,
+            fresh_bytes: 0,
+            lost_packets: 0,
+            marks_ecn: 0,
+            queue_area: 0,
+            queue_max: 0,
+            cwnd: None,
+            srtt_ns: None,
+        }
+    }
+}
+
+/// What is known of a run besides its steps.
+#[derive(Debug)]
+pub struct Known {
+    names: Vec<String>,
+    /// Of the directions down and up.
+    capacities: [Option<Capacity>; 2],
+}
+
+/// Takes in the steps of a run, in their order.
+pub trait SeriesSink {
+    /// All of a step of this length: its active flows, then the hop. Returns by how much longer later steps are to be;
+    /// those told so far must make whole ones of the new length.
+    fn step(&mut self, known: &Known, steps: &[Step], length: Duration) -> u64;
+}
+
+/// Observes a run and tells its steps. Memory is that of the flows, however long the run.
+///
+/// A flow has a row in the steps in which it is active: one of its data packets was sent, arrived or was lost, or
+/// something of what it sent has not arrived yet.
+#[derive(Debug)]
+pub struct Series<S> {
+    length: Duration,
+    number: u64,
+    known: Known,
+    flows: Vec<Option<Box<FlowState>>>,
+    /// Those that may have a row.
+    listed: BTreeSet<u32>,
+    hops: [Tally; 2],
+    rows: Vec<Step>,
+    sink: S,
+}
+
+/// What adds up over a step.
+#[derive(Debug, Default)]
+struct Tally {
+    fresh_bytes: u64,
+    lost_packets: u64,
+    marks_ecn: u64,
+    queue: Gauge,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Activity {
+    #[default]
+    None,
+    /// Something happened to a packet without payload.
+    Headers,
+    Payload,
+}
+
+/// The length of a queue, and what it was in this step.
+#[derive(Debug, Default)]
+struct Gauge {
+    packets: u32,
+    since: Instant,
+    area: u128,
+    max: u32,
+}
+
+#[derive(Debug)]
+struct FlowState {
+    direction: Direction,
+    tally: Tally,
+    /// What its receiver has of a stream.
+    received: Arrived,
+    /// Payload that was sent, that of a stream counted once, and how much of it has arrived, or was lost for good.
+    sent_bytes: u64,
+    settled_bytes: u64,
+    /// Its packets on their way in the direction of its data.
+    inside: u64,
+    /// What happened to one of these in this step.
+    activity: Activity,
+    /// Nothing more will be sent.
+    is_over: bool,
+    is_retired: bool,
+    cwnd: Option<u32>,
+    srtt_ns: Option<u64>,
+}
+
+impl<S: SeriesSink> Series<S> {
+    /// Tells steps of this length, which is not zero. `capacities` are those of the directions down and up.
+    pub fn new(length: Duration, capacities: [Option<Capacity>; 2], sink: S) -> Self {
+        Self {
+            length,
+            number: 0,
+            known: Known { names: Vec::new(), capacities },
+            flows: Vec::new(),
+            listed: BTreeSet::new(),
+            hops: Default::default(),
+            rows: Vec::new(),
+            sink,
+        }
+    }
+
+    /// Tells the last step of a run that ended at `end`; returns what took the steps in, and how long the last one was.
+    fn finish(mut self, end: Instant) -> (S, Known, Duration) {
+        self.advance(end);
+        let length = self.length;
+        let last = self.close_step();
+        (self.sink, self.known, Duration::from_nanos(length.as_nanos() * last))
+    }
+
+    fn step_end(&self) -> Instant {
+        row::start(self.number + 1, self.length)
+    }
+
+    /// Tells the steps that are over at `now`. What happens at the end of one belongs to the next.
+    #[inline]
+    fn advance(&mut self, now: Instant) {
+        while now >= self.step_end() {
+            self.close_step();
+        }
+    }
+
+    /// Returns by how much the next step is longer.
+    fn close_step(&mut self) -> u64 {
+        let (number, end) = (self.number, self.step_end());
+        self.rows.clear();
+        let (flows, rows) = (&mut self.flows, &mut self.rows);
+        self.listed.retain(|id| {
+            let Some(flow) = flows[*id as usize].as_deref_mut() else { return false };
+            if flow.is_active() {
+                rows.push(flow.close_step(number, *id, end));
+                return true;
+            }
+            if flow.is_retired {
+                flows[*id as usize] = None;
+            }
+            false
+        });
+        for (direction, hop) in [Direction::Down, Direction::Up].into_iter().zip(&mut self.hops) {
+            self.rows.push(hop.close_step(number, direction, end));
+        }
+        let longer = self.sink.step(&self.known, &self.rows, self.length);
+        self.number = (self.number + 1) / longer;
+        self.length = Duration::from_nanos(self.length.as_nanos() * longer);
+        longer
+    }
+
+    fn flow(&mut self, flow: FlowId) -> Option<&mut FlowState> {
+        self.flows[flow.0 as usize].as_deref_mut()
+    }
+}
+
+impl<S: SeriesSink> Observer for Series<S> {
+    fn announce(&mut self, info: &FlowInfo) {
+        self.known.names.push(info.name.clone());
+        self.flows.push(Some(Box::new(FlowState::new(Direction::from(info.sender)))));
+    }
+
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        self.advance(now);
+        let hop = &mut self.hops[packet.direction as usize];
+        hop.packet(now, event);
+        if let PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) = event {
+            hop.queue.set(now, depth.packets);
+        }
+        if let Some(flow) = self.flows[packet.flow.0 as usize].as_deref_mut()
+            && flow.direction == packet.direction
+        {
+            hop.fresh_bytes += flow.packet(now, event, packet);
+            self.listed.insert(packet.flow.0);
+        }
+    }
+
+    fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
+        self.advance(now);
+        let Some(state) = self.flow(flow) else { return };
+        match event {
+            TransportEvent::Aborted => state.is_over = true,
+            _ if Direction::from(host) != state.direction => {}
+            TransportEvent::Window { cwnd, .. } => state.cwnd = Some(cwnd),
+            TransportEvent::RttSample { rtt, .. } => state.smooth(rtt),
+            _ => {}
+        }
+    }
+
+    fn retired(&mut self, _now: Instant, flow: FlowId) {
+        if let Some(state) = self.flow(flow) {
+            (state.is_over, state.is_retired) = (true, true);
+        }
+        self.listed.insert(flow.0); // the step's end forgets it
+    }
+}
+
+impl FlowState {
+    fn new(direction: Direction) -> Self {
+        Self {
+            direction,
+            tally: Tally::default(),
+            received: Arrived::default(),
+            sent_bytes: 0,
+            settled_bytes: 0,
+            inside: 0,
+            activity: Activity::None,
+            is_over: false,
+            is_retired: false,
+            cwnd: None,
+            srtt_ns: None,
+        }
+    }
+
+    /// Whether it has data on the way, or to send again.
+    fn is_sending(&self) -> bool {
+        self.activity == Activity::Payload || (!self.is_over && self.sent_bytes > self.settled_bytes)
+    }
+
+    fn is_active(&self) -> bool {
+        self.activity > Activity::None || self.inside > 0 || self.is_sending()
+    }
+
+    /// Takes in what happened to a packet in the direction of its data; returns the payload that arrived for the first
+    /// time.
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) -> u64 {
+        self.activity = self.activity.max(Activity::Headers);
+        self.tally.packet(now, event);
+        match event {
+            PacketEvent::Enqueued(_) => self.tally.queue.set(now, self.tally.queue.packets + 1),
+            PacketEvent::Dequeued(_) => self.tally.queue.remove(now),
+            PacketEvent::Sent => self.inside += 1,
+            PacketEvent::Delivered | PacketEvent::Dropped(_) => self.inside = self.inside.saturating_sub(1),
+            _ => {}
+        }
+        let payload = u64::from(packet.body.payload_bytes());
+        if payload == 0 {
+            return 0;
+        }
+        self.activity = Activity::Payload;
+        match (&packet.body, event) {
+            (Body::Tcp(segment), PacketEvent::Sent) => {
+                self.sent_bytes = self.sent_bytes.max(first_byte(segment) + payload - 1);
+            }
+            (Body::Udp(_), PacketEvent::Sent) => self.sent_bytes += payload,
+            (Body::Udp(_), PacketEvent::Dropped(_)) => self.settled_bytes += payload,
+            (Body::Tcp(segment), PacketEvent::Delivered) => {
+                let first = first_byte(segment);
+                return self.arrived(|received| received.add(&(first..first + payload)));
+            }
+            (Body::Udp(_), PacketEvent::Delivered) => return self.arrived(|_| payload),
+            _ => {}
+        }
+        0
+    }
+
+    /// Counts payload that has arrived; `fresh` tells how much of it is new.
+    fn arrived(&mut self, fresh: impl FnOnce(&mut Arrived) -> u64) -> u64 {
+        let bytes = fresh(&mut self.received);
+        self.settled_bytes += bytes;
+        self.tally.fresh_bytes += bytes;
+        bytes
+    }
+
+    /// RFC 6298, section 2, with its gain of an eighth.
+    fn smooth(&mut self, rtt: Duration) {
+        let rtt = rtt.as_nanos();
+        self.srtt_ns = Some(self.srtt_ns.map_or(rtt, |srtt| srtt - srtt / 8 + rtt / 8));
+    }
+
+    fn close_step(&mut self, number: u64, id: u32, end: Instant) -> Step {
+        let step = Step {
+            flow: Some(id),
+            is_sending: self.is_sending(),
+            cwnd: self.cwnd,
+            srtt_ns: self.srtt_ns,
+            ..self.tally.close_step(number, self.direction, end)
+        };
+        self.activity = Activity::None;
+        step
+    }
+}
+
+/// The SYN comes before the payload in sequence space (RFC 9293, section 3.4).
+fn first_byte(segment: &Segment) -> u64 {
+    segment.seq + u64::from(segment.flags.contains(Flags::SYN))
+}
+
+impl Tally {
+    fn packet(&mut self, now: Instant, event: PacketEvent) {
+        match event {
+            PacketEvent::Marked => self.marks_ecn += 1,
+            PacketEvent::Dropped(cause) => {
+                self.lost_packets += 1;
+                if cause.labels().place == DropPlace::Queue {
+                    self.queue.remove(now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What it was in the step that ends now; starts the next one.
+    fn close_step(&mut self, number: u64, direction: Direction, end: Instant) -> Step {
+        self.queue.set(end, self.queue.packets);
+        let Self { fresh_bytes, lost_packets, marks_ecn, queue } = std::mem::take(self);
+        self.queue = Gauge { packets: queue.packets, since: end, area: 0, max: queue.packets };
+        Step {
+            fresh_bytes,
+            lost_packets,
+            marks_ecn,
+            queue_area: queue.area,
+            queue_max: queue.max,
+            ..Step::empty(number, direction)
+        }
+    }
+}
+
+impl Gauge {
+    fn set(&mut self, now: Instant, packets: u32) {
+        self.area += u128::from(self.packets) * u128::from(now.saturating_since(self.since).as_nanos());
+        (self.packets, self.since, self.max) = (packets, now, self.max.max(packets));
+    }
+
+    fn remove(&mut self, now: Instant) {
+        self.set(now, self.packets.saturating_sub(1));
+    }
+}

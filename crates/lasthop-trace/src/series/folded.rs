@@ -1,0 +1,98 @@
+//! Steps of a run of unknown length, in bounded memory: the longer it gets, the longer they are.
+
+use super::{Known, Series, SeriesRow, SeriesSink, Step};
+use crate::Span;
+use crate::columns::{Column, Columnar};
+use lasthop_core::{Duration, Instant};
+use lasthop_link::Capacity;
+use std::collections::BTreeMap;
+
+/// Steps at first.
+const FIRST_LENGTH: Duration = Duration::from_micros(100);
+/// So many steps are kept, and about so many rows.
+const MOST_STEPS: u64 = 1000;
+const MOST_ROWS: usize = 100_000;
+/// A picture shows at most so many.
+const SHOWN_STEPS: u64 = 80;
+
+/// Keeps the steps of a run. Their length is 1 or 2 times a power of ten.
+#[derive(Debug, Default)]
+pub struct FoldedSeries {
+    steps: Vec<Step>,
+}
+
+impl SeriesSink for FoldedSeries {
+    fn step(&mut self, _: &Known, steps: &[Step], length: Duration) -> u64 {
+        self.steps.extend_from_slice(steps);
+        let count = steps[0].number + 1;
+        let factor = longer(length.as_nanos());
+        if count.is_multiple_of(factor) && (count >= MOST_STEPS || self.steps.len() >= MOST_ROWS) {
+            self.fold(factor);
+            factor
+        } else {
+            1
+        }
+    }
+}
+
+impl FoldedSeries {
+    /// Makes one step of so many.
+    fn fold(&mut self, factor: u64) {
+        let mut folded: BTreeMap<(u64, bool, Option<u32>, bool), Step> = BTreeMap::new();
+        for mut step in std::mem::take(&mut self.steps) {
+            step.number /= factor;
+            let up = step.direction == lasthop_core::Direction::Up;
+            let key = (step.number, step.flow.is_none(), step.flow, up);
+            folded.entry(key).and_modify(|before| before.add(&step)).or_insert(step);
+        }
+        self.steps = folded.into_values().collect();
+    }
+}
+
+impl Series<FoldedSeries> {
+    /// Keeps the steps.
+    pub(crate) fn folded(capacities: [Option<Capacity>; 2]) -> Self {
+        Self::new(FIRST_LENGTH, capacities, FoldedSeries::default())
+    }
+
+    /// The rows of a run that ended at `end`: few enough for a picture of `span`, in steps of equal length, and that
+    /// length in `step_s`.
+    pub(crate) fn table(self, end: Instant, span: Span) -> Vec<(&'static str, Column)> {
+        let (mut series, known, length) = self.finish(end);
+        let shown = span.stop_ns.min(end.as_nanos()).saturating_sub(span.start_ns);
+        let mut width = length.as_nanos();
+        while shown / width > SHOWN_STEPS {
+            width *= longer(width);
+        }
+        series.fold(width / length.as_nanos());
+        let length = Duration::from_nanos(width);
+        let of_steps = series.steps.chunk_by(|a, b| a.number == b.number);
+        let rows: Vec<SeriesRow> = of_steps.flat_map(|steps| known.rows(steps, length)).collect();
+        let mut columns = SeriesRow::columns(&rows);
+        columns.push(("step_s", Column::Float(vec![Some(length.as_secs_f64()); rows.len()])));
+        columns
+    }
+}
+
+impl Step {
+    /// Adds the step after it.
+    fn add(&mut self, next: &Self) {
+        self.is_sending |= next.is_sending;
+        self.fresh_bytes += next.fresh_bytes;
+        self.lost_packets += next.lost_packets;
+        self.marks_ecn += next.marks_ecn;
+        self.queue_area += next.queue_area;
+        self.queue_max = self.queue_max.max(next.queue_max);
+        self.cwnd = next.cwnd.or(self.cwnd);
+        self.srtt_ns = next.srtt_ns.or(self.srtt_ns);
+    }
+}
+
+/// By what a length of 1 or 2 times a power of ten has to be multiplied for the next one of these.
+fn longer(length_ns: u64) -> u64 {
+    let mut digit = length_ns;
+    while digit >= 10 {
+        digit /= 10;
+    }
+    if digit == 1 { 2 } else { 5 }
+}

@@ -1,0 +1,74 @@
+"""Time series of some runs as one table."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from lasthop.campaign.plan import ChosenRun
+from lasthop.errors import InputError
+from lasthop.metrics.dictionary import dictionary
+from lasthop.results.atomic import replace_atomically, write_parquet
+from lasthop.results.tables import factor_column, height
+from lasthop.scenario.points import factors_of, level_column
+
+FORMATS = (".parquet", ".csv")
+TABLE = "series"
+_PLACE = ("set", "replication")
+_TEXT = ("flow", "direction")
+_COUNTS = ("lost_packets", "marks_ecn", "queue_max_packets", "cwnd", "sending_flows")
+
+
+def write_series(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
+    """Run them and write their time series, below each other, into the new file `out`; return the number of rows.
+
+    The runs pass through files, so memory does not grow with their length. Nothing is left of a failure.
+    """
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
+            parts = []
+            for number, run in enumerate(runs):
+                part = Path(folder) / f"{number}.csv"
+                run.series(part, step_ns)
+                parts.append(_labelled(run, pl.scan_csv(part, schema=_schema())))
+            frame = pl.concat(parts)
+            replace_atomically(out, lambda path: _write(frame, path, out.suffix, runs, step_ns))
+            return height(frame)
+    except OSError as error:
+        raise InputError(f"Cannot write {out}: {error}.") from error
+
+
+def _schema() -> dict[str, pl.DataType]:
+    def kind(name: str) -> pl.DataType:
+        return pl.String() if name in _TEXT else pl.Int64() if name in _COUNTS else pl.Float64()
+
+    return {name: kind(name) for name in dictionary()[TABLE] if name not in _PLACE}
+
+
+def _labelled(run: ChosenRun, rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the rows behind the levels of their cell, the set and the replication."""
+    cells = run.plan.cells
+    levels = [
+        pl.lit(level_column("level", factor, [run.cell])[0], dtype=level_column("level", factor, cells).dtype).alias(
+            factor_column(factor)
+        )
+        for factor in factors_of(cells)
+    ]
+    place = [pl.lit(run.set_number).alias("set"), pl.lit(run.number).alias("replication")]
+    return rows.select(*levels, *place, pl.all())
+
+
+def _write(frame: pl.LazyFrame, path: Path, suffix: str, runs: Sequence[ChosenRun], step_ns: int) -> None:
+    if suffix == ".csv":
+        frame.sink_csv(path)
+        return
+    plan = runs[0].plan
+    measured = dictionary()[TABLE].values()
+    columns = {metric.name: {"unit": metric.unit, "description": metric.definition} for metric in measured}
+    levels = {factor_column(name): {"description": f"Level of the factor {name}."} for name in factors_of(plan.cells)}
+    facts = {f"lasthop.{key}": str(value) for key, value in plan.identity().items() if key != "cells"}
+    write_parquet(frame, path, {**facts, "lasthop.step_s": str(step_ns / 1e9)}, levels | columns)

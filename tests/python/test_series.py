@@ -1,0 +1,227 @@
+"""Time series of a run: what they add up to, and the files that `lasthop series` writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet
+import pytest
+
+from lasthop import _core
+from lasthop.scenario.points import read_study
+
+ROOT = Path(__file__).resolve().parents[2]
+Main = Callable[..., int]
+
+BOTH_WAYS = """
+[down.link]
+rate = "1 Mbit/s"
+delay = "30 ms"
+loss = "1 %"
+
+[up.link]
+rate = "400 kbit/s"
+
+[down.queue]
+discipline = "codel"
+
+[[flow]]
+kind = "bulk-tcp"
+name = "down, quoted"
+bytes = "300 kB"
+
+[[flow]]
+kind = "bulk-tcp"
+name = "up"
+direction = "up"
+bytes = "150 kB"
+
+[[flow]]
+kind = "constant-udp"
+name = "call"
+direction = "up"
+rate = "64 kbit/s"
+payload = "160 B"
+duration = "5 s"
+"""
+
+
+def cells_of(tmp_path: Path, name: str) -> list[_core.Cell]:
+    if name == "both-ways":
+        file = tmp_path / "both-ways.toml"
+        file.write_text(BOTH_WAYS, encoding="utf-8")
+    else:
+        file = ROOT / name
+    cells = list(read_study(file).cells)
+    return cells[:: max(1, len(cells) // 3)]
+
+
+def series_of(cell: _core.Cell, file: Path, step_ms: int) -> pl.DataFrame:
+    cell.series(1, 1, 1, (str(file), step_ms * 1_000_000))
+    return pl.read_csv(file, infer_schema_length=None)
+
+
+def drops(flows: pl.DataFrame, way: str) -> int:
+    columns = [name for name in flows.columns if name.startswith(f"{way}_drops")]
+    return int(flows.select(pl.sum_horizontal(columns)).sum().item())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "both-ways",
+        "examples/queue.toml",
+        "examples/disciplines.toml",
+        "examples/lossy.toml",
+        "examples/trace.toml",
+        "examples/atm.toml",
+        "examples/web-page.toml",
+        "studies/kulve2003/study.toml",
+    ],
+)
+def test_steps_add_up_to_the_records_of_the_run(tmp_path: Path, name: str) -> None:
+    for number, cell in enumerate(cells_of(tmp_path, name)):
+        table = series_of(cell, tmp_path / f"{number}.csv", 130)
+        columns = cell.trace(1, 1, 1).flows
+        flows = pl.DataFrame(dict(columns), strict=False, infer_schema_length=None)
+        hop, of_flows = table.filter(pl.col("flow").is_null()), table.drop_nulls("flow")
+        direction = dict(of_flows.select("flow", "direction").iter_rows())
+        for flow in flows.iter_rows(named=True):
+            own = of_flows.filter(flow=flow["flow"])
+            lost = sum(value for key, value in flow.items() if key.startswith("data_drops"))
+            assert own["lost_packets"].sum() == lost, (cell.key, flow["flow"])
+            if flow["outcome"] == "closed" and flow["protocol"] == "tcp":
+                arrived = round(own["goodput_Bps"].sum() * 0.13)
+                assert arrived == round(flow["throughput_Bps"] * flow["elapsed_s"]), (cell.key, flow["flow"])
+        for way, back in (("down", "up"), ("up", "down")):
+            down = flows.filter(pl.col("flow").is_in([flow for flow, own in direction.items() if own == way]))
+            up = flows.filter(pl.col("flow").is_in([flow for flow, own in direction.items() if own == back]))
+            of_hop = hop.filter(direction=way)
+            assert of_hop["lost_packets"].sum() == drops(down, "data") + drops(up, "ack")
+            assert of_hop["time_s"].to_list() == pytest.approx([0.13 * step for step in range(of_hop.height)])
+            both = of_flows.filter(direction=way).group_by("time_s").agg(pl.col("goodput_Bps").sum())
+            assert of_hop["goodput_Bps"].sum() == pytest.approx(both["goodput_Bps"].sum())
+
+
+def test_the_whole_queue_is_that_of_its_flows_and_their_acks(tmp_path: Path) -> None:
+    cell = cells_of(tmp_path, "examples/queue.toml")[0]
+    table = series_of(cell, tmp_path / "queue.csv", 100)
+    run = cell.run(1, 1, 1).runs
+    down = table.filter(pl.col("flow").is_null(), direction="down")
+    mean = down["queue_mean_packets"].sum() * 0.1 / run["duration_s"][0]
+    assert mean == pytest.approx(run["queue_mean_packets"][0])
+    assert down["queue_max_packets"].max() == run["queue_max_packets"][0]
+    of_flows = table.drop_nulls("flow")["queue_mean_packets"].sum()
+    assert of_flows == pytest.approx(down["queue_mean_packets"].sum())  # no ACK goes down
+
+
+def test_fairness_is_jains_index_of_the_flows_in_the_table(tmp_path: Path) -> None:
+    cell = cells_of(tmp_path, "examples/two-flows.toml")[0]
+    table = series_of(cell, tmp_path / "two.csv", 500)
+    checked = 0
+    for step in table.drop_nulls("flow").partition_by("time_s"):
+        goodputs = step["goodput_Bps"].to_numpy()
+        [hop] = table.filter(pl.col("flow").is_null(), direction="down", time_s=step["time_s"][0]).to_dicts()
+        if hop["sending_flows"] == len(goodputs) == 2 and goodputs.any():
+            assert hop["fairness_jain"] == pytest.approx(goodputs.sum() ** 2 / (2 * (goodputs**2).sum()))
+            checked += 1
+    assert checked > 10
+
+
+def test_no_step_carries_more_than_the_capacity_that_follows_the_link(tmp_path: Path) -> None:
+    file = tmp_path / "change.toml"
+    change = '[[down.link.change]]\nat = "3500 ms"\nrate = "200 kbit/s"\n'
+    link = f'[down.link]\nrate = "1 Mbit/s"\ndelay = "30 ms"\n{change}'
+    file.write_text(f'{link}[[flow]]\nkind = "bulk-tcp"\nbytes = "800 kB"\n', encoding="utf-8")
+    tables = [
+        series_of(cell, tmp_path / f"{number}.csv", 1000).filter(pl.col("flow").is_null(), direction="down")
+        for number, cell in enumerate([_core.load(str(file)).cells[0], *cells_of(tmp_path, "examples/trace.toml")[:1]])
+    ]
+    assert tables[0]["capacity_Bps"].to_list()[:5] == pytest.approx([125_000] * 3 + [75_000, 25_000])
+    for table in tables:
+        assert table["capacity_Bps"].n_unique() > 1
+        # A packet on its way over the border of two steps counts for the second.
+        assert (table["goodput_Bps"] <= table["capacity_Bps"] + 1500.0).all()
+
+
+def test_one_way_delays_are_those_of_the_trace(tmp_path: Path) -> None:
+    for name in ("both-ways", "examples/queue.toml"):
+        trace = cells_of(tmp_path, name)[0].trace(1, 1, 1)
+        packets = pl.DataFrame(
+            {key: trace.packets[key] for key in ("event", "flow", "direction", "serial", "time_ns", "payload_bytes")}
+        ).filter(pl.col("payload_bytes") > 0)
+        sent = packets.filter(event="sent").select("serial", sent_ns="time_ns")
+        arrived = packets.filter(event="delivered").join(sent, on="serial")
+        for number, flow in enumerate(trace.flows["flow"]):
+            delays = arrived.filter(flow=number).select((pl.col("time_ns") - pl.col("sent_ns")) / 1e9).to_series()
+            assert len(delays) == trace.flows["received_packets"][number]
+            for quantile in (50, 95, 99):
+                measured = trace.flows[f"one_way_delay_p{quantile}_s"][number]
+                assert measured == pytest.approx(np.percentile(delays, quantile), rel=1e-9), (flow, quantile)
+
+
+def test_the_files_say_what_they_hold(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    source = ROOT / "examples" / "queue.toml"
+    assert lasthop_main("series", source, "--step", "0.5 s", "--out", "a.parquet") == 0
+    assert lasthop_main("series", source, "--step", "500ms", "--out", "a.csv") == 0
+    assert lasthop_main("series", source, "--only", "queue=long", "--replication", "2", "--out", "b.parquet") == 0
+    assert "replication 2 of set 1" in capsys.readouterr().out
+    whole = pl.read_parquet("a.parquet")
+    assert whole.columns[:5] == ["queue", "set", "replication", "time_s", "flow"]
+    assert whole["queue"].unique(maintain_order=True).to_list() == ["short", "long"]
+    csv = pl.read_csv("a.csv", schema=whole.schema)
+    assert csv.equals(whole)
+    assert set(pl.read_parquet("b.parquet").select("queue", "replication").iter_rows()) == {("long", 2)}
+    file = pyarrow.parquet.ParquetFile("a.parquet")
+    assert file.schema_arrow.field("goodput_Bps").metadata[b"unit"] == b"B/s"
+    assert file.metadata.metadata[b"lasthop.step_s"] == b"0.5"
+    assert all(
+        field.metadata[b"description"] for field in file.schema_arrow if field.name not in ("set", "replication")
+    )
+
+
+def test_the_same_run_gives_the_same_bytes_and_steps_of_any_length_the_same_sums(
+    lasthop_main: Main, tmp_path: Path
+) -> None:
+    source = ROOT / "examples" / "queue.toml"
+    for name in ("a.csv", "b.csv"):
+        assert lasthop_main("series", source, "--out", name) == 0
+    assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
+    cell = cells_of(tmp_path, "examples/queue.toml")[0]
+    sums = set()
+    for step_ms in (1, 7, 100, 60_000):
+        table = series_of(cell, tmp_path / f"{step_ms}.csv", step_ms).drop_nulls("flow")
+        sums.add((round(table["goodput_Bps"].sum() * step_ms / 1e3), table["lost_packets"].sum()))
+    assert len(sums) == 1
+    assert not math.isclose(sums.pop()[0], 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--step", "100"], "write a number and a unit, 100ms say"),
+        (["--step", "3 parsecs"], "write a number and a unit, 100ms say"),
+        (["--step", "0 s"], "too short"),
+        (["--out", "x.xls"], "did you mean 'x.csv'?"),
+        (["--only", "queue=sort"], "did you mean 'short'?"),
+        (["--replication", "11"], "has 10 replications"),
+    ],
+)
+def test_wrong_requests_leave_nothing(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    arguments = arguments if "--out" in arguments else [*arguments, "--out", "x.csv"]
+    assert lasthop_main("series", ROOT / "examples" / "queue.toml", *arguments) == 2
+    assert said in capsys.readouterr().err
+    assert list(Path().iterdir()) == []
+
+
+def test_nothing_is_overwritten(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("x.csv").write_text("mine", encoding="utf-8")
+    assert lasthop_main("series", ROOT / "examples" / "queue.toml", "--out", "x.csv") == 2
+    assert "nothing is overwritten" in capsys.readouterr().err
+    assert Path("x.csv").read_text(encoding="utf-8") == "mine"
