@@ -11,6 +11,7 @@ import pytest
 from lasthop import _core
 from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
+from lasthop.engines.live.engine import LiveEngine
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "lossy.toml"
 
@@ -102,6 +103,58 @@ def test_real_tcp_meets_the_same_links(kernel: Kernel, level: str) -> None:
     assert guest["elapsed_s"][0] == pytest.approx(model["elapsed_s"][0], rel=0.1)
 
 
+TRACED = """
+time_limit = "10 s"
+[down]
+queue.limit = "60 packets"
+link = { trace = "link.trace", delay = "20 ms" }
+[up.link]
+rate = "10 Mbit/s"
+delay = "20 ms"
+[[flow]]
+kind = "constant-udp"
+rate = "9 Mbit/s"
+payload = "PAYLOAD B"
+duration = "4 s"
+"""
+# 2, 6 and 2 Mbit/s, then a pause of 100 ms; a second in all.
+OPPORTUNITIES = sorted([at for at in range(1, 900, 6) for _ in range(1 + (at // 300) % 2 * 2)] + [1000])
+
+
+def traced(folder: Path, payload: int) -> _core.Cell:
+    (folder / "link.trace").write_text("".join(f"{at}\n" for at in OPPORTUNITIES), encoding="utf-8")
+    file = folder / "traced.toml"
+    file.write_text(TRACED.replace("PAYLOAD", str(payload)), encoding="utf-8")
+    (cell,) = _core.load(str(file)).cells
+    return cell
+
+
+def permitted_and_delivered(trace: _core.Trace) -> tuple[list[int], list[int]]:
+    """Return the milliseconds of opportunities to send and those at which full packets left, of two seconds."""
+    start, end = 1_500, 3_500
+    permitted = [at + second * 1000 for second in range(5) for at in OPPORTUNITIES]
+    arrived = pl.DataFrame(trace.packets).filter(pl.col("event") == "delivered")["time_ns"]
+    left = [ns // 1_000_000 - 20 for ns in arrived]
+    return [at for at in permitted if start < at <= end], [at for at in left if start < at <= end]
+
+
+def test_a_trace_delivers_what_it_permits_on_every_engine(tmp_path: Path, kernel: Kernel) -> None:
+    cell = traced(tmp_path, 1472)
+    model = cell.trace(1, 1, 1)
+    permitted, delivered = permitted_and_delivered(model)
+    assert delivered == permitted
+    for engine in (LiveEngine(), KernelEngine(kernel)):
+        trace = engine.run_cell(cell, 1, 1, 1, record=1).trace
+        assert trace is not None
+        assert permitted_and_delivered(trace) == (permitted, permitted)
+
+
+def test_small_packets_share_an_opportunity_of_a_trace(tmp_path: Path) -> None:
+    # Five packets of 300 bytes each time.
+    permitted, delivered = permitted_and_delivered(traced(tmp_path, 272).trace(1, 1, 1))
+    assert delivered == [at for at in permitted for _ in range(5)]
+
+
 def test_dualpi2_keeps_a_call_that_is_ect1_from_the_queue_of_the_others() -> None:
     examples = _core.load(str(EXAMPLE.parent / "disciplines.toml")).cells
     by_discipline = {cell.levels["discipline"]: cell for cell in examples}
@@ -115,3 +168,16 @@ def test_dualpi2_keeps_a_call_that_is_ect1_from_the_queue_of_the_others() -> Non
     call, download = (flows["dualpi2"].filter(pl.col("flow") == flow) for flow in ("call", "download"))
     assert call["data_drops_aqm"].sum() == 0
     assert download["data_drops_aqm"].sum() > 10
+
+
+def test_a_larger_initial_window_helps_as_its_example_claims() -> None:
+    cells = _core.load(str(EXAMPLE.parent / "initial-window.toml")).cells
+    flows = {(cell.levels["link"], cell.levels["window"]): pl.DataFrame(cell.run(1, 1, 5).flows) for cell in cells}
+    time = {levels: rows["elapsed_s"].median() for levels, rows in flows.items()}
+    drops = {levels: rows["data_drops_queue"].sum() for levels, rows in flows.items()}
+    assert time["fast", "iw40"] == pytest.approx(0.75 * time["fast", "iw10"], rel=0.05)
+    assert time["middle", "iw40"] == pytest.approx(1.5 * time["middle", "iw10"], rel=0.05)
+    assert min(("iw3", "iw10", "iw20", "iw40"), key=lambda window: time["middle", window]) == "iw20"
+    slow = [("slow", window) for window in ("iw3", "iw10", "iw20", "iw40")]
+    assert min(time[level] for level in slow) == time["slow", "iw3"]
+    assert [drops[level] for level in slow] == sorted({drops[level] for level in slow})

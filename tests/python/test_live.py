@@ -132,16 +132,22 @@ for address in sys.argv[1:]:
         assert done.stdout == f"10.0.0.1 reached\nfd00::1 {sixth}\n", done.stderr
 
 
-def test_a_mahimahi_trace_sets_the_pace(tmp_path: Path) -> None:
-    trace = tmp_path / "slow.trace"
-    trace.write_text("10\n")  # 1500 bytes every 10 ms: 1.2 Mbit/s
+@pytest.mark.parametrize("link", [("none", "--down", "slow.trace"), ("traced.toml",)])
+def test_a_mahimahi_trace_sets_the_pace(tmp_path: Path, link: tuple[str, ...]) -> None:
+    (tmp_path / "slow.trace").write_text("10\n")  # 1500 bytes every 10 ms: 1.2 Mbit/s
+    scenario = 'down.link = { trace = "slow.trace", delay = "0 ms" }\nup.link.rate = "1 Gbit/s"\n'
+    (tmp_path / "traced.toml").write_text(scenario + '[[flow]]\nkind = "bulk-tcp"\nbytes = "1 kB"\n')
     server = serve(8000, "bytes(150_000)")
-    done = run_shell("--link", "none", "--down", str(trace), "--server", server, "--", *program(fetch(8000)))
+    options = [str(tmp_path / word) if "." in word else word for word in link]
+    done = run_shell("--link", *options, "--server", server, "--", *program(fetch(8000)))
     assert done.returncode == 0, done.stderr
     received, seconds, *_ = done.stdout.split()
     assert received == "150000"
     # 104 segments of 1448 bytes, one in 10 ms each; the SYN-ACK takes another one.
     assert 1.03 < float(seconds) < 1.3
+    _, delivered, delivered_bytes, *_ = counts(done.stderr, "down")
+    assert delivered >= 105
+    assert delivered_bytes <= 1500 * (float(seconds) / 0.01 + 5)
 
 
 def test_what_is_wrong_is_said_in_a_paragraph(tmp_path: Path) -> None:

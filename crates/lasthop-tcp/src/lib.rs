@@ -19,7 +19,6 @@
 //!   segment when ACKs are delayed is the own MSS; Linux estimates it from what arrives.
 //! - The delayed-ACK time is fixed; Linux adapts it.
 //! - The window is kept over idle times (Linux: RFC 2861).
-//! - Reordering is learnt from undone fast retransmits only, not from late segments.
 //! - An ECN echo halves the window at once under both sets of recovery rules; Linux with rate halving spreads it.
 //! - Without SACK, more duplicate ACKs than segments outstanding are not taken for reordering.
 //! - Without SACK, the window after recovery is ssthresh at once; Linux holds it at what is in flight and three

@@ -84,7 +84,7 @@ impl Sender {
     }
 
     fn apply_sack(&mut self, sack: &SackList, ack: u64, prior_una: u64) -> SackOutcome {
-        let mut outcome = SackOutcome::default();
+        let mut outcome = self.board.outcome();
         let mut furthest = 0;
         let is_dsack = is_dsack(sack, ack);
         for (index, &block) in sack.as_slice().iter().enumerate() {
@@ -101,8 +101,25 @@ impl Sender {
             let reordering_bytes = u64::from(self.recovery.reordering) * u64::from(self.queue.mss);
             outcome.news |= self.board.mark_lost_retransmissions(furthest, reordering_bytes);
         }
+        self.board.find_filled_hole(ack, furthest, &mut outcome);
+        self.learn_reordering(outcome.latecomer);
         self.episode.retransmissions -= i64::from(outcome.duplicates);
         outcome
+    }
+
+    /// A segment that arrived late shows how far apart segments can arrive without being lost
+    /// (`tcp_sacktag_write_queue` of Linux 2.4).
+    fn learn_reordering(&mut self, latecomer: Option<u32>) {
+        let furthest = self.board.furthest_sacked();
+        if let Some(place) = latecomer.filter(|place| *place < furthest)
+            && self.recovery.state != State::Loss
+        {
+            self.raise_reordering(furthest + 1 - place);
+        }
+    }
+
+    fn raise_reordering(&mut self, extent: u32) {
+        self.recovery.reordering = self.recovery.reordering.max(extent.min(REORDERING_MAX));
     }
 
     /// Without SACK, duplicate ACKs say how much has left the network.
@@ -509,7 +526,7 @@ impl Sender {
     fn try_undo_partial<O: Observer>(&mut self, cx: &mut Context<'_, O>, acked: u32) -> bool {
         let Some(cause) = self.evidence() else { return false };
         let extent = self.board.furthest_sacked() + acked;
-        self.recovery.reordering = self.recovery.reordering.max(extent.min(REORDERING_MAX));
+        self.raise_reordering(extent);
         if self.board.queue.retransmitted_out() == 0 {
             self.episode.stamp = None;
         }

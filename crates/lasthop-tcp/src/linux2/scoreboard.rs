@@ -13,8 +13,15 @@ use crate::common::{self, Episode, RetransmissionQueue};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub tick: Tick,
-    /// `snd_nxt` when it was last retransmitted: data from there on was sent later.
+    /// `snd_nxt` when it was last retransmitted: data from there on was sent later. 0 if it never was.
     pub before: u64,
+}
+
+impl Sent {
+    /// Whatever F-RTO has forgotten of it.
+    fn is_first(self) -> bool {
+        self.before == 0
+    }
 }
 
 pub(super) type SentSegment = common::SentSegment<Sent>;
@@ -41,6 +48,18 @@ pub(super) struct SackOutcome {
     pub beyond_recovery_point: bool,
     /// Retransmissions that a D-SACK block reported as unnecessary.
     pub duplicates: u32,
+    /// Lowest place, counted from the head and from 1, of a segment that arrived later than others behind it though nobody
+    /// sent it again, or again for nothing.
+    pub latecomer: Option<u32>,
+    /// Segments from the head to the furthest SACKed one before this ACK.
+    prior_furthest: u32,
+}
+
+impl SackOutcome {
+    fn note_latecomer(&mut self, index: usize) {
+        let place = index as u32 + 1;
+        self.latecomer = Some(self.latecomer.map_or(place, |lowest| lowest.min(place)));
+    }
 }
 
 /// The retransmission queue, and what SACK or duplicate ACKs say of it.
@@ -81,6 +100,11 @@ impl Scoreboard {
         self.duplicates = 0;
     }
 
+    /// For the SACK option of an ACK that is about to be taken in.
+    pub fn outcome(&self) -> SackOutcome {
+        SackOutcome { prior_furthest: self.furthest_sacked, ..SackOutcome::default() }
+    }
+
     /// Segments from the head to the furthest SACKed one, both counted; 0 without SACKs.
     pub fn furthest_sacked(&self) -> u32 {
         self.furthest_sacked
@@ -117,21 +141,41 @@ impl Scoreboard {
         outcome: &mut SackOutcome,
     ) {
         for index in self.queue.first_from(block.start)..self.queue.outstanding() as usize {
-            let &SentSegment { end, sacked, ever_retransmitted, .. } = self.queue.get(index);
+            let &SentSegment { end, sent, sacked, ever_retransmitted, .. } = self.queue.get(index);
             if end > block.end {
                 break;
             }
             outcome.duplicates += u32::from(duplicate && ever_retransmitted && episode.covers(end));
+            if duplicate && sacked && ever_retransmitted {
+                outcome.note_latecomer(index);
+            }
             if end <= una {
                 continue;
             }
             if !sacked {
+                if sent.is_first() && index + 1 < outcome.prior_furthest as usize {
+                    outcome.note_latecomer(index);
+                }
                 self.queue.mark_sacked(index);
                 outcome.news = true;
                 self.furthest_sacked = self.furthest_sacked.max(index as u32 + 1);
             }
             if duplicate {
                 self.queue.retransmission_is_gone(index);
+            }
+        }
+    }
+
+    /// Looks for a hole that the number of an ACK fills, `una`, though nothing in it was sent again. `told` is the end of
+    /// what the ACK's SACK blocks report.
+    pub fn find_filled_hole(&self, una: u64, told: u64, outcome: &mut SackOutcome) {
+        for index in 0..outcome.prior_furthest.saturating_sub(1) as usize {
+            let segment = self.queue.get(index);
+            if segment.end > una || segment.seq >= told {
+                return;
+            }
+            if !segment.sacked && segment.sent.is_first() {
+                return outcome.note_latecomer(index);
             }
         }
     }

@@ -354,3 +354,35 @@ fn window_that_was_not_used_does_not_grow() {
     wire.ack(1);
     assert_eq!(wire.write(10), numbers(1, 3), "cwnd is still 2");
 }
+
+#[test]
+fn a_hole_that_fills_late_raises_the_threshold() {
+    let mut wire = nine_in_flight(|_| ());
+    wire.sack(1, &[(4, 6)]);
+    // 2 comes behind 5, four places late: three that arrived are no sign of loss any more, nor are four.
+    wire.sack(1, &[(2, 3), (4, 6)]);
+    assert_eq!(wire.recoveries(), 0);
+    assert_eq!(wire.sack(1, &[(2, 3), (4, 7)]), [1]);
+    assert_eq!(wire.recoveries(), 1);
+}
+
+#[test]
+fn a_head_that_arrives_late_raises_the_threshold() {
+    let mut wire = nine_in_flight(|_| ());
+    wire.sack(1, &[(3, 5)]);
+    // 1 comes behind 4.
+    wire.sack(2, &[(3, 5)]);
+    wire.sack(2, &[(3, 6)]);
+    assert_eq!(wire.recoveries(), 0);
+    assert_eq!(wire.sack(2, &[(3, 7)]), [2]);
+    assert_eq!(wire.recoveries(), 1);
+}
+
+#[test]
+fn blocks_that_one_ack_reports_together_say_nothing_of_reordering() {
+    let mut wire = nine_in_flight(|_| ());
+    // An ACK was lost that would have reported 2 before 4 arrived.
+    wire.sack(1, &[(4, 5), (2, 3)]);
+    assert_eq!(wire.sack(1, &[(4, 6), (2, 3)]), [1]);
+    assert_eq!(wire.recoveries(), 1);
+}

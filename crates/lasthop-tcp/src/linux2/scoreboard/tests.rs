@@ -20,7 +20,7 @@ fn sack(board: &mut Scoreboard, start: u64, end: u64) -> SackOutcome {
 }
 
 fn apply(board: &mut Scoreboard, start: u64, end: u64, duplicate: bool, marker: Option<u64>) -> SackOutcome {
-    let mut outcome = SackOutcome::default();
+    let mut outcome = board.outcome();
     let una = board.queue.head().map_or(0, |head| head.seq);
     let block = SackBlock { start: start * 10, end: end * 10 };
     let episode = Episode { marker, ..Episode::default() };
@@ -67,6 +67,33 @@ fn sacked_segments_leave_the_flight_once() {
     assert!(!sack(&mut board, 2, 4).news, "reported already");
     assert!(sack(&mut board, 2, 5).news);
     assert_eq!((books(&board), board.furthest_sacked()), ([6, 3, 0, 0, 3], 5));
+}
+
+#[test]
+fn what_fills_a_hole_without_being_sent_again_is_late() {
+    let mut board = sent(8);
+    assert_eq!(sack(&mut board, 2, 4).latecomer, None);
+    assert_eq!(sack(&mut board, 5, 6).latecomer, None, "it is the furthest");
+    assert_eq!(sack(&mut board, 4, 5).latecomer, Some(5));
+    // The number of an ACK that also has a block fills the head.
+    let mut filled = board.outcome();
+    board.find_filled_hole(20, 60, &mut filled);
+    assert_eq!(filled.latecomer, Some(1));
+}
+
+#[test]
+fn what_was_sent_again_is_late_only_if_it_comes_twice() {
+    let mut board = sent(6);
+    sack(&mut board, 3, 5);
+    board.mark_lost(2, u64::MAX);
+    retransmit(&mut board, 0, 9, 60);
+    retransmit(&mut board, 1, 9, 60);
+    assert_eq!(sack(&mut board, 1, 2).latecomer, None);
+    let mut filled = board.outcome();
+    board.find_filled_hole(20, 60, &mut filled);
+    assert_eq!(filled.latecomer, None);
+    // D-SACK: the original and the retransmission of segment 1 have both arrived.
+    assert_eq!(apply(&mut board, 1, 2, true, Some(0)).latecomer, Some(2));
 }
 
 #[test]
