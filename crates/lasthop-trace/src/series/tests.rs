@@ -16,6 +16,7 @@ fn info(name: &str, protocol: Protocol, sender: Host) -> FlowInfo {
         sender,
         offered_bytes: None,
         dscp: Dscp::default(),
+        ecn: lasthop_core::Ecn::NotEct,
         server_port: 30_001,
     }
 }
