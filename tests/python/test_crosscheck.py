@@ -61,7 +61,17 @@ def test_a_history_is_what_the_sender_saw_and_did_in_the_order_of_events(data: s
         "in_flight": [1, 2, None],
     }  # fmt: skip
     states = history(
-        Recording(packets=packet, tcp=tcp, objects={}, flows={"direction": [data]}, link_states={}, left_out={}), 0
+        Recording(
+            packets=packet,
+            tcp=tcp,
+            objects={},
+            flows={"direction": [data]},
+            link_states={},
+            left_out={},
+            series={},
+            delays={},
+        ),
+        0,
     )
     assert [(s.ack, s.cwnd, s.sent, s.sack, s.happened) for s in states] == [
         (None, 1, [(1, 101)], "", []),
@@ -98,6 +108,8 @@ def run(events: list[tuple[int, str, int]], windows: Sequence[tuple[int, int]] =
         flows={"direction": ["down", "down"]},
         link_states={},
         left_out={},
+        series={},
+        delays={},
     )
 
 

@@ -298,7 +298,13 @@ class Tape:
 
     def facts(self, link_states: dict[str, list[float]] | None = None) -> tuple[TcpFacts, Packets]:
         packets = Packets(_columns(self.packets), 700 * MS)
-        record = {"flow": "tcp", "application": "tcp", "outcome": "closed", "throughput_Bps": 100.0}
+        record = {
+            "flow": "tcp",
+            "application": "tcp",
+            "direction": "down",
+            "outcome": "closed",
+            "throughput_Bps": 100.0,
+        }
         states = link_states or {"start_s": [], "end_s": []}
         return gather(packets, _columns(self.tcp), record, 0, states), packets
 
@@ -543,6 +549,7 @@ def test_a_flow_that_never_started_is_told_so() -> None:
         "flow": ["tcp", "late"],
         "application": ["tcp", "late"],
         "protocol": ["tcp", "tcp"],
+        "direction": ["down", "down"],
         "outcome": ["unfinished"] * 2,
         "throughput_Bps": [None, None],
     }

@@ -19,6 +19,8 @@ pub struct FlowInfo {
     pub sender: Host,
     /// Most payload that will be offered, where the transport does not tell the end: UDP.
     pub offered_bytes: Option<u64>,
+    /// How long it sends, where it is a transfer that is told a time instead of an amount.
+    pub sends_for: Option<Duration>,
     /// Code point of its packets, in both directions.
     pub dscp: Dscp,
     /// ECN field of its datagrams; TCP sets that of its segments itself.

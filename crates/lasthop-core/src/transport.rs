@@ -37,6 +37,9 @@ pub trait Transport {
     /// messages sends each write on its own.
     fn write<O: Observer>(&mut self, now: Instant, bytes: u64, write_bytes: u64, observer: &mut O);
 
+    /// The application takes back what it has written and what has not been sent yet. Datagrams are sent at once.
+    fn stop(&mut self) {}
+
     /// The application will write no more.
     fn close<O: Observer>(&mut self, now: Instant, observer: &mut O);
 

@@ -6,7 +6,7 @@ use crate::hop::{Delivery, Flows, Frame, Hop, OneFlow};
 use crate::lateness::Lateness;
 use crate::router::LinuxRouter;
 use crate::tun::Tun;
-use lasthop_core::{Host, Instant, Observer, Packet};
+use lasthop_core::{FlowId, Host, Instant, Observer, Packet};
 use std::io;
 
 /// Packets read of one host before the models are looked after again.
@@ -14,6 +14,12 @@ const READ_MAX: usize = 32;
 
 /// Flows between real hosts.
 pub trait HostFlows: Flows {
+    /// Which pair of hosts a flow has.
+    fn pair(&self, flow: FlowId) -> usize {
+        let _ = flow;
+        0
+    }
+
     /// Hands a packet's bytes to its host; false if that does not take them.
     fn hand_over(&mut self, host: Host, packet: &Packet, tun: &Tun, bytes: &[u8]) -> bool {
         let _ = (host, packet);
@@ -32,34 +38,31 @@ pub struct Emulator<'a, F, O> {
     pub lateness: Lateness,
     /// Packets that a host did not take, because it had brought its link down, say.
     pub not_taken: u64,
-    server: &'a Tun,
-    client: &'a Tun,
+    /// Of the fixed host and the mobile host, for each pair of them.
+    tuns: Vec<[&'a Tun; 2]>,
     router: Option<LinuxRouter>,
     clock: Clock,
     scratch: [Frame; 2],
 }
 
 impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
-    /// An emulator between two devices, for packets of up to `mtu` bytes; with the router, if that is not of the
-    /// models.
+    /// An emulator between the devices of each pair of hosts, the fixed host's first, for packets of up to `mtu` bytes;
+    /// with the router, if that is not of the models.
     pub fn new(
         hop: Hop<F, O>,
-        (server, client): (&'a Tun, &'a Tun),
+        tuns: Vec<[&'a Tun; 2]>,
         router: Option<LinuxRouter>,
         clock: Clock,
         mtu: usize,
     ) -> Self {
         let lateness = Lateness::default();
         let scratch = [Frame::new(mtu), Frame::new(mtu)];
-        Self { hop, lateness, not_taken: 0, server, client, router, clock, scratch }
+        Self { hop, lateness, not_taken: 0, tuns, router, clock, scratch }
     }
 
-    /// The device of a host.
-    pub fn tun(&self, host: Host) -> &'a Tun {
-        match host {
-            Host::Server => self.server,
-            Host::Client => self.client,
-        }
+    /// The device of a host of a pair.
+    pub fn tun(&self, host: Host, pair: usize) -> &'a Tun {
+        self.tuns[pair][host as usize]
     }
 
     /// The router's device towards a host, if the router is not of the models.
@@ -124,18 +127,18 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
 
     /// Hands over a packet; false if its host does not take it.
     fn hand_over(&mut self, delivery: Delivery) -> bool {
-        let tun = self.tun(delivery.host);
         let (flows, packet, bytes) = self.hop.arrival(delivery);
+        let tun = self.tuns[flows.pair(packet.flow)][delivery.host as usize];
         let taken = flows.hand_over(delivery.host, packet, tun, bytes);
         self.not_taken += u64::from(!taken);
         self.hop.finish(delivery);
         taken
     }
 
-    /// Takes what a host has sent by `now`, up to a limit; [`Emulator::deliver`] for the same `now` comes first.
-    pub fn receive(&mut self, now: Instant, host: Host) -> io::Result<()> {
+    /// Takes what a host of a pair has sent by `now`, up to a limit; [`Emulator::deliver`] for the same `now` comes first.
+    pub fn receive(&mut self, now: Instant, host: Host, pair: usize) -> io::Result<()> {
         for _ in 0..READ_MAX / self.scratch.len() {
-            let count = self.tun(host).read_two(&mut self.scratch)?;
+            let count = self.tun(host, pair).read_two(&mut self.scratch)?;
             for frame in &mut self.scratch[..count] {
                 self.hop.send(now, host, frame);
             }

@@ -44,10 +44,9 @@ pub struct Difference {
 }
 
 impl Features {
-    /// The hosts of a scenario.
-    pub fn of(scenario: &Scenario) -> Self {
-        let tcp = &scenario.tcp;
-        let segment = scenario.segment_bytes();
+    /// The hosts of a scenario that have this TCP.
+    pub fn of(scenario: &Scenario, tcp: &TcpConfig) -> Self {
+        let segment = scenario.segment_bytes_with(tcp);
         let sysctls: Vec<_> = sysctls(tcp, segment)
             .into_iter()
             .map(|(name, value)| (format!("ipv4/{name}"), value))
@@ -99,11 +98,11 @@ fn metrics(
     metrics
 }
 
-/// The largest window that any host of the scenario advertises, in bytes.
-pub fn receive_window_max(scenario: &Scenario) -> u32 {
+/// The largest window that any host of the scenario with this TCP advertises, in bytes.
+pub fn receive_window_max(scenario: &Scenario, tcp: &TcpConfig) -> u32 {
     let initial = short_hosts(scenario).map(|hosts| hosts.receive_window_initial);
-    let segments = initial.fold(scenario.tcp.receive_window_max, u32::max);
-    segments.saturating_mul(scenario.segment_bytes())
+    let segments = initial.fold(tcp.receive_window_max, u32::max);
+    segments.saturating_mul(scenario.segment_bytes_with(tcp))
 }
 
 fn window_bytes(tcp: &TcpConfig, segment: u32) -> u32 {
@@ -299,7 +298,8 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/kulve2003/study.toml");
         let text = fs::read_to_string(path).unwrap();
         let text = text.replace("profile = \"linux-2.4\"", &format!("profile = \"linux-2.4\"\n{tcp}"));
-        Features::of(&Study::from_str(&text, "study.toml").unwrap().cells[0].scenario)
+        let scenario = &Study::from_str(&text, "study.toml").unwrap().cells[0].scenario;
+        Features::of(scenario, &scenario.tcp)
     }
 
     fn value(features: &Features, name: &str) -> String {
@@ -334,7 +334,8 @@ mod tests {
     fn linux_6_is_what_linux_does() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/diffserv.toml");
         let text = fs::read_to_string(path).unwrap().replace("\"linux-2.4\"", "\"linux-6\"");
-        let features = Features::of(&Study::from_str(&text, "x.toml").unwrap().cells[0].scenario);
+        let scenario = &Study::from_str(&text, "x.toml").unwrap().cells[0].scenario;
+        let features = Features::of(scenario, &scenario.tcp);
         assert!(features.differences.is_empty(), "{:?}", features.differences);
         assert_eq!(["tcp_early_retrans", "tcp_recovery"].map(|name| value(&features, name)), ["3", "1"]);
     }

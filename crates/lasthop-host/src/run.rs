@@ -4,10 +4,11 @@ use crate::clock::{Clock, Waiter};
 use crate::counters::Counters;
 use crate::emulator::Emulator;
 use crate::error::{Context, Error};
-use crate::features::{Difference, Features, missing_algorithm, needs_linux};
+use crate::features::{Difference, needs_linux};
 use crate::hop::Hop;
 use crate::lateness::LatenessSummary;
-use crate::namespace::{HostNamespace, acquire_rights};
+use crate::namespace::acquire_rights;
+use crate::pairs::{Pair, Pairs, needs_pairs};
 use crate::priority::Priority;
 use crate::router::{LinuxRouter, needs_no_router};
 use crate::workload::{Nginx, STRANGER, Workload, needs_sockets};
@@ -147,18 +148,18 @@ fn table(columns: &[(&'static str, Column)]) -> serde_json::Value {
     serde_json::Value::Object(columns.collect())
 }
 
-const SERVER_TUN: u64 = 0;
-const CLIENT_TUN: u64 = 1;
-const ROUTER_TO_SERVER: u64 = 2;
-const ROUTER_TO_CLIENT: u64 = 3;
-const FIRST_SOCKET: u64 = 4;
+const ROUTER_TO_SERVER: u64 = 0;
+const ROUTER_TO_CLIENT: u64 = 1;
+/// Two of each pair of hosts, the fixed host's first; the sockets follow.
+const FIRST_TUN: u64 = 2;
 
-/// The fixed host, the mobile host, and a web server that is a program of its own.
-type Hosts = (HostNamespace, HostNamespace, Option<Nginx>);
+/// The pairs of hosts, and a web server that is a program of its own.
+type Hosts = (Vec<Pair>, Option<Nginx>);
 
 /// Checks that hosts with a real TCP can run a scenario, in a guest or on this machine.
 pub fn needs_real_hosts(scenario: &Scenario, in_guest: bool) -> Result<(), Error> {
-    needs_linux(&scenario.tcp)?;
+    scenario.tcps().try_for_each(needs_linux)?;
+    needs_pairs(scenario)?;
     needs_sockets(scenario)?;
     if in_guest { Ok(()) } else { needs_no_router(scenario) }
 }
@@ -168,7 +169,7 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
     let scenario = &spec.scenario;
     let in_guest = spec.parent.is_none();
     needs_real_hosts(scenario, in_guest)?;
-    let features = Features::of(scenario);
+    let pairs = Pairs::of(scenario);
     let priority = Priority::acquire();
     acquire_rights()?;
     if let Some(parent) = spec.parent {
@@ -177,22 +178,21 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
             return Err(Error::new("who asked for the run is gone"));
         }
     }
-    let mtu = scenario.mtu.0 as u32;
     let hosts = || {
-        let server = HostNamespace::create(Host::Server, mtu, &features.server)?;
-        let nginx = Nginx::start(scenario, &server)?;
-        Ok::<Hosts, Error>((server, HostNamespace::create(Host::Client, mtu, &features.client)?, nginx))
+        let hosts = pairs.create()?;
+        let nginx = Nginx::start(scenario, &hosts[0].0)?;
+        Ok::<Hosts, Error>((hosts, nginx))
     };
     // A guest need not: its clock stands still while it computes.
     let rests = priority.real_time && !in_guest;
-    let mut pair = hosts().map_err(|error| missing_algorithm(&scenario.tcp).unwrap_or(error))?;
+    let mut made = hosts()?;
     let (mut records, mut facts) = (Batch::of(scenario), Vec::new());
     let mut recording = None;
     for (index, replication) in (0..).zip(spec.first..spec.first + spec.count) {
         // Hosts remember what they have learned of each other: that is what a chain is about.
         let in_chain = if scenario.sequential() { index } else { 0 };
         if index > 0 && !scenario.sequential() {
-            pair = hosts()?;
+            made = hosts()?;
         }
         let seed = Seed { study: spec.seed, replication };
         let capture = spec.captures.get(&replication).map(|target| target.open(scenario));
@@ -205,14 +205,10 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
         let overview = spec.overview.filter(|_| told).map(|span| Overview::of(scenario, span));
         let observer = Known((Analysis::of(scenario), (((recorder, overview), series), capture)));
         let router = LinuxRouter::create(scenario, seed)?;
-        let clock = if in_guest {
-            Clock::start_at(scenario.clock_phase(Host::Server, seed))?
-        } else {
-            Clock::start()?
-        };
+        let clock = if in_guest { Clock::start_at(clock_phase(scenario, seed))? } else { Clock::start()? };
         let waiter = Waiter::new(clock, Duration::from_micros(spec.spin_us), rests)?;
         let (end, Known((analysis, ((told, series), capture))), of_run) =
-            run_once(scenario, (seed, in_chain), &pair, router, (clock, waiter), observer)?;
+            run_once(scenario, (seed, in_chain), (&made.0, &pairs), router, (clock, waiter), observer)?;
         if let Some(capture) = capture {
             capture.finish().context("cannot write a capture")?;
         }
@@ -234,14 +230,24 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
         records.add(replication, of_this);
         facts.push(of_run);
     }
-    Ok(Runs { records, facts, differences: features.differences, priority, recording })
+    Ok(Runs { records, facts, differences: pairs.differences(), priority, recording })
+}
+
+/// How much of the period of the one clock that both hosts of a guest have has passed at first: as that of the host that
+/// sends the first flow's data, whose timers matter most.
+fn clock_phase(scenario: &Scenario, seed: Seed) -> f64 {
+    if scenario.tcp.common_clock {
+        return 0.0;
+    }
+    let sender = scenario.flows().first().map_or(Host::Server, |info| info.sender);
+    Scenario::clock_phase(sender, seed)
 }
 
 /// One replication: when it ended, and what was seen.
 fn run_once<O: Observer>(
     scenario: &Scenario,
     (seed, in_chain): (Seed, u32),
-    (server, client, _): &Hosts,
+    (hosts, pairs): (&[Pair], &Pairs<'_>),
     router: Option<LinuxRouter>,
     (clock, mut waiter): (Clock, Waiter),
     mut observer: O,
@@ -249,12 +255,15 @@ fn run_once<O: Observer>(
     for info in scenario.flows() {
         observer.announce(&info);
     }
-    let workload = Workload::new(scenario, seed, in_chain, (server, client), (&waiter, FIRST_SOCKET))?;
+    let tuns: Vec<_> = hosts.iter().map(|(server, client)| [&server.tun, &client.tun]).collect();
+    let first_socket = FIRST_TUN + 2 * tuns.len() as u64;
+    let which = (hosts, pairs.by_application());
+    let workload = Workload::new(scenario, seed, in_chain, which, (&waiter, first_socket))?;
     let hop = Hop::new(scenario, seed, workload, observer);
-    let tuns = (&server.tun, &client.tun);
+    for (tun, name) in tuns.iter().flatten().zip(FIRST_TUN..) {
+        waiter.watch(*tun, EpollFlags::EPOLLIN, name)?;
+    }
     let mut emulator = Emulator::new(hop, tuns, router, clock, scenario.mtu.0 as usize);
-    waiter.watch(&server.tun, EpollFlags::EPOLLIN, SERVER_TUN)?;
-    waiter.watch(&client.tun, EpollFlags::EPOLLIN, CLIENT_TUN)?;
     for (host, name) in [(Host::Server, ROUTER_TO_SERVER), (Host::Client, ROUTER_TO_CLIENT)] {
         if let Some(tun) = emulator.router_tun(host) {
             waiter.watch(tun, EpollFlags::EPOLLIN, name)?;
@@ -263,10 +272,16 @@ fn run_once<O: Observer>(
     let limit = Instant::ZERO + scenario.time_limit;
     let mut ready = Vec::new();
     let end = loop {
+        let idle = emulator.hop.packets_inside() == 0 && emulator.hop.flows().0.is_done();
         let (workload, _) = emulator.hop.flows();
         let action = workload.next_wakeup();
         let due = emulator.hop.next_wakeup().into_iter().chain(action).fold(limit, Instant::min);
+        // What a host has just sent may still be in its device.
+        let due = if idle { Instant::ZERO } else { due };
         let now = waiter.wait(Some(due), &mut ready)?;
+        if idle && ready.is_empty() {
+            break now;
+        }
         if now >= limit {
             emulator.deliver(limit)?;
             break limit;
@@ -276,18 +291,18 @@ fn run_once<O: Observer>(
         workload.wake(now, &waiter, observer)?;
         for name in &ready {
             match *name {
-                SERVER_TUN => emulator.receive(now, Host::Server)?,
-                CLIENT_TUN => emulator.receive(now, Host::Client)?,
                 ROUTER_TO_SERVER => emulator.forward(now, Host::Server)?,
                 ROUTER_TO_CLIENT => emulator.forward(now, Host::Client)?,
+                tun if tun < first_socket => {
+                    let (pair, side) = ((tun - FIRST_TUN) / 2, (tun - FIRST_TUN) % 2);
+                    let host = if side == 0 { Host::Server } else { Host::Client };
+                    emulator.receive(now, host, pair as usize)?;
+                }
                 socket => {
                     let (workload, observer) = emulator.hop.flows();
                     workload.ready(now, socket, &waiter, observer)?;
                 }
             }
-        }
-        if emulator.hop.packets_inside() == 0 && emulator.hop.flows().0.is_done() {
-            break now;
         }
     };
     let facts = RunFacts {

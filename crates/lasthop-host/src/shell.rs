@@ -63,7 +63,7 @@ pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
     let clock = Clock::start()?;
     let mut programs = Programs::start(&server, &client, &commands)?;
     let hop = Hop::new(scenario, seed, OneFlow, ());
-    let mut emulator = Emulator::new(hop, (&server.tun, &client.tun), None, clock, mtu as usize);
+    let mut emulator = Emulator::new(hop, vec![[&server.tun, &client.tun]], None, clock, mtu as usize);
     let before_s = processor_time()?;
     let waiter = Waiter::new(clock, Duration::from_micros(spec.spin_us), priority.real_time)?;
     let code = forward(spec, &mut emulator, &mut programs, waiter)?;
@@ -80,8 +80,8 @@ fn forward(
     programs: &mut Programs,
     mut waiter: Waiter,
 ) -> Result<i32, Error> {
-    waiter.watch(emulator.tun(Host::Server), EpollFlags::EPOLLIN, SERVER_TUN)?;
-    waiter.watch(emulator.tun(Host::Client), EpollFlags::EPOLLIN, CLIENT_TUN)?;
+    waiter.watch(emulator.tun(Host::Server, 0), EpollFlags::EPOLLIN, SERVER_TUN)?;
+    waiter.watch(emulator.tun(Host::Client, 0), EpollFlags::EPOLLIN, CLIENT_TUN)?;
     waiter.watch(programs.signals(), EpollFlags::EPOLLIN, SIGNALS)?;
     let mut status = Status::new(spec.status);
     let mut ready = Vec::new();
@@ -91,8 +91,8 @@ fn forward(
         emulator.deliver(now)?;
         for name in &ready {
             match *name {
-                SERVER_TUN => emulator.receive(now, Host::Server)?,
-                CLIENT_TUN => emulator.receive(now, Host::Client)?,
+                SERVER_TUN => emulator.receive(now, Host::Server, 0)?,
+                CLIENT_TUN => emulator.receive(now, Host::Client, 0)?,
                 _ => {
                     if let Some(code) = programs.attend()? {
                         status.clear();

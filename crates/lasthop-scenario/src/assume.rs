@@ -104,24 +104,37 @@ pub fn complete(tree: &mut Node) -> Vec<Assumption> {
     assume.list
 }
 
-/// Lets the switches that only the profile sets follow those that are stated: without SACK there are no D-SACKs.
+/// Lets the switches that only the profile sets follow those that are stated: without SACK there are no D-SACKs. Those
+/// of a flow's own TCP follow the flow's.
 pub fn switches(scenario: &mut Node) -> Vec<Assumption> {
-    let read = |scenario: &Node| TcpConfig::deserialize(scenario.get("tcp")?.to_toml()).ok();
     let mut followed = Vec::new();
-    let Some(mut tcp) = read(scenario) else { return followed };
+    if let Some(tcp) = scenario.child("tcp") {
+        follow(tcp, "tcp", &mut followed);
+    }
+    let Some(Node { value: Value::Array(flows), .. }) = scenario.child("flow") else { return followed };
+    for (index, flow) in flows.iter_mut().enumerate() {
+        if let Some(tcp) = flow.child("tcp") {
+            follow(tcp, &format!("flow[{index}].tcp"), &mut followed);
+        }
+    }
+    followed
+}
+
+fn follow(node: &mut Node, place: &str, followed: &mut Vec<Assumption>) {
+    let read = |node: &Node| TcpConfig::deserialize(node.to_toml()).ok();
+    let Some(mut tcp) = read(node) else { return };
     for rule in &RULES {
-        let key = format!("tcp.{}", rule.key);
-        let is_stated = scenario.at(&key).is_some_and(|switch| switch.span.is_some());
+        let is_stated = node.get(rule.key).is_some_and(|switch| switch.span.is_some());
         let Some(off) = Node::literal(rule.off).filter(|_| rule.is_broken(&tcp) && !is_stated) else {
             continue;
         };
         let cause = rule.cause();
-        let value = scenario.at(&format!("tcp.{cause}")).map(Node::shown).unwrap_or_default();
+        let value = node.get(cause).map(Node::shown).unwrap_or_default();
+        let key = format!("{place}.{}", rule.key);
         followed.push(Assumption::new(key, off.shown(), format!("follows {cause} = {value}")));
-        scenario.set(&["tcp", rule.key], off);
-        tcp = read(scenario).unwrap_or(tcp);
+        node.set(&[rule.key], off);
+        tcp = read(node).unwrap_or(tcp);
     }
-    followed
 }
 
 struct Assume<'a> {
@@ -244,7 +257,11 @@ impl Assume<'_> {
         let slowest = rates.filter(|rate| *rate > 0.0).fold(f64::INFINITY, f64::min);
         let courses = paths.iter().filter_map(|path| path.link.course.as_ref()).map(Timetable::end);
         let flows: Vec<Flow> = self.read("flow").unwrap_or_default();
-        let bits: f64 = flows.iter().map(|flow| flow.traffic().offered_bytes() as f64 * 8.0).sum();
+        let access =
+            flows.iter().filter_map(|flow| Some(flow.access.as_ref()?.rate.bits_per_second() as f64));
+        let slowest = access.fold(slowest, f64::min);
+        let bytes = |flow: &Flow| flow.traffic().offered_bytes() as f64 * f64::from(flow.many());
+        let bits = 8.0 * flows.iter().map(bytes).sum::<f64>();
         let begun = flows.iter().map(|flow| flow.traffic().latest_begin()).max().unwrap_or_default();
         // Each request waits for the response to the last one.
         let requests = flows.iter().filter_map(|flow| flow.traffic().requests()).max().unwrap_or(1);

@@ -5,7 +5,7 @@ use lasthop_tcp::Profile;
 use serde::Deserialize;
 
 use crate::assume::{self, Assumption};
-use crate::check::{join, mend};
+use crate::check::{self, join, mend};
 use crate::error::Problem;
 use crate::notes::notes;
 use crate::schema;
@@ -46,7 +46,7 @@ pub fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources, guessed: &
     // What none of them says is missing in the file, not in the last level.
     merged.span = base.span;
     composed.assumed = assume::complete(&mut merged);
-    if let Err(problem) = fill_in_profile(&mut merged) {
+    if let Err(problem) = fill_in_profiles(&mut merged) {
         composed.problems.push(problem);
         return composed;
     }
@@ -54,9 +54,14 @@ pub fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources, guessed: &
     let copied = composed.assumed.iter().any(|assumption| assumption.key == "up");
     let is_copy = |path: &str| copied && begins_with(path, "up");
     let mut guessed = guessed.to_vec();
-    for fault in mend(&mut merged, &schema::SCENARIO) {
-        let path = fault.path();
-        if !is_copy(&path) && !guessed.iter().any(|earlier| begins_with(&path, earlier)) {
+    let faults = mend(&mut merged, &schema::SCENARIO);
+    let paths: Vec<String> = faults.iter().map(check::Fault::path).collect();
+    for (fault, path) in faults.iter().zip(&paths) {
+        let path = path.clone();
+        if !is_copy(&path)
+            && !is_of_all(&path, &paths)
+            && !guessed.iter().any(|earlier| begins_with(&path, earlier))
+        {
             composed.problems.push(fault.problem.clone());
         }
         guessed.extend(fault.is_guess().then_some(path));
@@ -73,9 +78,12 @@ pub fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources, guessed: &
         }
         Err(_) => return composed,
     };
-    let faults = validate(&scenario).into_iter();
-    let own = |path: &str| !is_copy(path) && !guessed.iter().any(|faulty| may_come_of(path, faulty));
-    composed.problems.extend(faults.filter(|fault| own(&fault.key)).map(problem_at));
+    let faults = validate(&scenario);
+    let paths: Vec<String> = faults.iter().map(|fault| fault.key.clone()).collect();
+    let own = |path: &str| {
+        !is_copy(path) && !is_of_all(path, &paths) && !guessed.iter().any(|faulty| may_come_of(path, faulty))
+    };
+    composed.problems.extend(faults.into_iter().filter(|fault| own(&fault.key)).map(problem_at));
     if composed.problems.is_empty() && guessed.is_empty() {
         composed.notes = notes(&scenario).into_iter().map(problem_at).collect();
         composed.unmodelled = scenario.unmodelled().map(problem_at);
@@ -127,15 +135,32 @@ fn contradictions(chosen: &[Chosen<'_>], sources: &Sources) -> Vec<Problem> {
     problems
 }
 
-/// Lays the stated TCP switches over those of the profile.
-fn fill_in_profile(merged: &mut Node) -> Result<(), Problem> {
-    let Value::Table(entries) = &mut merged.value else { return Ok(()) };
-    let Some(tcp) = entries.iter_mut().find(|entry| entry.key == "tcp") else { return Ok(()) };
-    let Some(profile) = tcp.node.get("profile") else { return Ok(()) };
+/// True if what is wrong at `path`, in the TCP of a flow, is wrong in that of all flows already: it is laid over that.
+fn is_of_all(path: &str, wrong: &[String]) -> bool {
+    let own = path.strip_prefix("flow[").and_then(|rest| rest.split_once("].tcp"));
+    own.is_some_and(|(_, key)| wrong.contains(&format!("tcp{key}")))
+}
+
+/// Lays the stated TCP switches over those of the profile, and those of a flow over both.
+fn fill_in_profiles(merged: &mut Node) -> Result<(), Problem> {
+    let stated = merged.get("tcp").cloned().unwrap_or_default();
+    if let Some(tcp) = merged.child("tcp") {
+        *tcp = with_profile(stated.clone())?;
+    }
+    let Some(Node { value: Value::Array(flows), .. }) = merged.child("flow") else { return Ok(()) };
+    for own in flows.iter_mut().filter_map(|flow| flow.child("tcp")).filter(|own| own.table().is_some()) {
+        let mut tcp = stated.clone().without_spans();
+        tcp.merge(own);
+        *own = Node { span: own.span, ..with_profile(tcp)? };
+    }
+    Ok(())
+}
+
+fn with_profile(tcp: Node) -> Result<Node, Problem> {
+    let Some(profile) = tcp.get("profile") else { return Ok(tcp) };
     let profile = Profile::deserialize(profile.to_toml())
         .map_err(|error| Problem::new(profile.span, error.message()))?;
     let mut switches = Node::parse(profile.toml(), 0).unwrap_or_default().without_spans();
-    switches.merge(&tcp.node);
-    tcp.node = switches;
-    Ok(())
+    switches.merge(&tcp);
+    Ok(switches)
 }

@@ -1,12 +1,18 @@
 //! An entry of the scenario's list of flows: its kind, and what all kinds have in common.
 
-use std::ops::Deref;
+use std::ops::{Deref, RangeInclusive};
 
-use lasthop_core::{Bytes, Direction, Faults};
+use lasthop_core::{Bytes, Direction, Duration, Faults, Protocol, Rate};
+use lasthop_tcp::TcpConfig;
 use lasthop_traffic::{FlowConfig, Instance};
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::types::default_lan_rate;
+
+/// Applications that one entry may stand for.
+const COUNTS: RangeInclusive<u32> = 1..=1000;
 
 /// An entry of the scenario's list of flows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,11 +24,33 @@ pub struct Flow {
     /// Which way its data go: `down` if the fixed host sends them, `up` if the mobile host does.
     #[serde(default, skip_serializing_if = "is_default")]
     pub direction: Direction,
+    /// So many flows of this kind, called after it with `-1`, `-2` and so on; each draws its own start. One, with the
+    /// plain name, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// TCP of both its ends, laid over `[tcp]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<Box<TcpConfig>>,
+    /// Between its server and the router, in place of the LAN there; each flow of a `count` has its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<AccessConfig>,
+}
+
+/// What lies between the server of a flow and the router, in both directions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AccessConfig {
+    /// Propagation delay.
+    #[serde(default)]
+    pub delay: Duration,
+    /// Bit rate.
+    #[serde(default = "default_lan_rate")]
+    pub rate: Rate,
 }
 
 impl From<FlowConfig> for Flow {
     fn from(kind: FlowConfig) -> Self {
-        Self { kind, direction: Direction::Down }
+        Self { kind, direction: Direction::Down, count: None, tcp: None, access: None }
     }
 }
 
@@ -35,21 +63,55 @@ impl Deref for Flow {
 }
 
 impl Flow {
-    /// The application of a run that this entry stands for, which is at this place of the list.
-    pub(crate) fn instance(&self, index: usize) -> Instance<'_> {
-        Instance {
-            config: &self.kind,
-            name: self.traffic().name().to_owned(),
-            sender: self.direction.sender(),
-            start_stream: format!("start.flow{index}"),
-        }
+    /// How many applications it stands for.
+    pub fn many(&self) -> u32 {
+        self.count.unwrap_or(1)
     }
 
-    /// Finds what no flow with packets of up to `mtu` bytes can be.
-    pub(crate) fn check(&self, mtu: Bytes, faults: &mut Faults) {
+    /// The applications of a run that this entry stands for, which has this index in the list. Without a count the
+    /// stream of the start is called after the index alone, so that no other entry's count changes a start.
+    pub(crate) fn instances(&self, entry: usize) -> impl Iterator<Item = Instance<'_>> {
+        (1..=self.many()).map(move |number| {
+            let (name, stream) = (self.traffic().name(), format!("start.flow{entry}"));
+            let numbered = |text: &str, mark| match self.count {
+                Some(_) => format!("{text}{mark}{number}"),
+                None => text.to_owned(),
+            };
+            Instance {
+                config: &self.kind,
+                entry,
+                name: numbered(name, '-'),
+                sender: self.direction.sender(),
+                start_stream: numbered(&stream, '.'),
+            }
+        })
+    }
+
+    /// Finds what no flow with packets of up to `mtu` bytes can be, in a run that ends at `time_limit`.
+    pub(crate) fn check(&self, mtu: Bytes, time_limit: Duration, faults: &mut Faults) {
         self.kind.check(mtu, faults);
         if let (Direction::Up, Some(why)) = (self.direction, self.traffic().only_down()) {
             faults.require(false, "direction", || format!("\"up\": {why}; leave it out"));
+        }
+        if let Some(count) = self.count {
+            faults.in_range(count, COUNTS, "count");
+            let instead = match self.kind {
+                FlowConfig::ShortFlows(_) => Some("arrivals"),
+                FlowConfig::WebClients(_) => Some("clients"),
+                _ => None,
+            };
+            faults.require(instead.is_none(), "count", || {
+                format!(
+                    "the entry is many flows already; leave it out, and see {}",
+                    instead.unwrap_or_default()
+                )
+            });
+        }
+        if let Some(tcp) = &self.tcp {
+            faults.require(self.traffic().protocol() == Protocol::Tcp, "tcp", || {
+                "a stream of datagrams has no TCP; leave it out".into()
+            });
+            faults.below("tcp", |faults| tcp.check(time_limit, faults));
         }
     }
 }

@@ -50,6 +50,7 @@ struct Stream<'a> {
     sender: Direction,
     /// The key that sets its rate.
     key: &'static str,
+    many: u32,
     config: Cow<'a, ConstantUdpConfig>,
     /// When it may send at the earliest and at the latest.
     first: Duration,
@@ -77,12 +78,12 @@ impl<'a> Stream<'a> {
             }
         };
         let last = Duration::from_nanos(latest.as_nanos().saturating_add(config.duration.as_nanos()));
-        Some(Self { index, sender: flow.direction, key, config, first, last })
+        Some(Self { index, sender: flow.direction, many: flow.many(), key, config, first, last })
     }
 
-    /// The part of a network of this rate that it fills while it sends.
+    /// The part of a network of this rate that it fills while it sends, or that all do that its entry stands for.
     fn load(&self, rate: Rate) -> f64 {
         let datagram = rate.transmission_time(self.config.payload.0 as u32 + Datagram::HEADER_BYTES);
-        datagram.as_nanos() as f64 / self.config.interval().as_nanos() as f64
+        f64::from(self.many) * datagram.as_nanos() as f64 / self.config.interval().as_nanos() as f64
     }
 }

@@ -36,7 +36,7 @@ pub fn json_schema() -> String {
 /// the levels of factors; and around it what makes a study of it.
 fn file_schema() -> Value {
     let mut definitions = SCENARIO["$defs"].as_object().cloned().unwrap_or_default();
-    flows_may_lack_names(&mut definitions);
+    flows_may_leave_out(&mut definitions);
     let mut level = partial(&SCENARIO, &mut definitions);
     let mut properties = study_properties();
     if let Some(Value::Object(base)) = level.get("properties") {
@@ -66,14 +66,18 @@ fn file_schema() -> Value {
     })
 }
 
-/// A flow without a name is called after its kind.
-fn flows_may_lack_names(definitions: &mut Map<String, Value>) {
-    let kinds = definitions.get_mut("Flow").and_then(|flow| flow["oneOf"].as_array_mut());
-    for kind in kinds.into_iter().flatten() {
+/// A flow without a name is called after its kind, and its TCP is laid over another.
+fn flows_may_leave_out(definitions: &mut Map<String, Value>) {
+    let mut flow = definitions.get("Flow").cloned().unwrap_or_default();
+    for kind in flow["oneOf"].as_array_mut().into_iter().flatten() {
+        if let Some(tcp) = kind["properties"].get_mut("tcp") {
+            partial_property(tcp, definitions);
+        }
         if let Some(required) = kind["required"].as_array_mut() {
             required.retain(|key| key != tree::NAME);
         }
     }
+    definitions.insert("Flow".into(), flow);
 }
 
 fn referenced(schema: &Value) -> Option<&str> {

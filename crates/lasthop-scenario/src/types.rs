@@ -75,9 +75,25 @@ impl Scenario {
         }
     }
 
-    /// Payload of a full TCP segment.
+    /// TCP of the scenario, and of the flows that have one of their own.
+    pub fn tcps(&self) -> impl Iterator<Item = &TcpConfig> {
+        let own = self.flow.iter().filter_map(|flow| flow.tcp.as_deref());
+        std::iter::once(&self.tcp).chain(own)
+    }
+
+    /// TCP of an application's flows.
+    pub fn tcp_of(&self, instance: &Instance<'_>) -> &TcpConfig {
+        self.flow[instance.entry].tcp.as_deref().unwrap_or(&self.tcp)
+    }
+
+    /// Payload of a full TCP segment, of flows without a TCP of their own.
     pub fn segment_bytes(&self) -> u32 {
-        let options = if self.tcp.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
+        self.segment_bytes_with(&self.tcp)
+    }
+
+    /// Payload of a full segment of a TCP.
+    pub fn segment_bytes_with(&self, tcp: &TcpConfig) -> u32 {
+        let options = if tcp.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
         self.mtu.0 as u32 - Segment::BASE_HEADER_BYTES - options
     }
 
@@ -94,12 +110,8 @@ impl Scenario {
         }
     }
 
-    /// How much of the period of a host's clock has passed when a run starts, `0.0..1.0`. Hosts do not boot in step,
-    /// unless they share one clock.
-    pub fn clock_phase(&self, host: Host, seed: Seed) -> f64 {
-        if self.tcp.common_clock {
-            return 0.0;
-        }
+    /// How much of the period of a host's clock has passed when a run starts, `0.0..1.0`: hosts do not boot in step.
+    pub fn clock_phase(host: Host, seed: Seed) -> f64 {
         let stream = match host {
             Host::Server => "clock.server",
             Host::Client => "clock.client",
@@ -115,9 +127,9 @@ impl Scenario {
         }
     }
 
-    /// The applications of a run, in the order of the scenario.
+    /// The applications of a run, in the order of the scenario: as many of each entry as it stands for.
     pub fn applications(&self) -> Vec<Instance<'_>> {
-        self.flow.iter().enumerate().map(|(index, flow)| flow.instance(index)).collect()
+        (0..).zip(&self.flow).flat_map(|(index, flow)| flow.instances(index)).collect()
     }
 
     /// The flows that are known before a run, in the order of their numbers.
@@ -139,7 +151,7 @@ impl Scenario {
             sender: instance.sender,
             http: self.http.as_ref(),
             mtu: self.mtu,
-            segment_bytes: self.segment_bytes(),
+            segment_bytes: self.segment_bytes_with(self.tcp_of(instance)),
             bottleneck_bps,
             propagation_up: self.propagation_up(),
             seed,
@@ -156,14 +168,20 @@ impl Scenario {
             }
         };
         router.or_else(|| {
-            self.tcp.unmodelled().map(|(key, message)| Fault { key: format!("tcp.{key}"), message })
+            let own = self.flow.iter().enumerate();
+            let own =
+                own.filter_map(|(index, flow)| Some((format!("flow[{index}].tcp"), flow.tcp.as_deref()?)));
+            let mut all = std::iter::once(("tcp".to_owned(), &self.tcp)).chain(own);
+            all.find_map(|(place, tcp)| {
+                tcp.unmodelled().map(|(key, message)| Fault { key: format!("{place}.{key}"), message })
+            })
         })
     }
 
     /// True if replications depend on each other and must run in order: cached metrics carry over from
     /// one to the next.
-    pub const fn sequential(&self) -> bool {
-        self.tcp.cached_metrics
+    pub fn sequential(&self) -> bool {
+        self.tcps().any(|tcp| tcp.cached_metrics)
     }
 }
 

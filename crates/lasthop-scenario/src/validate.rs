@@ -35,7 +35,7 @@ fn parts(scenario: &Scenario, faults: &mut Faults) {
         faults.below("http", |faults| http.check(faults));
     }
     if fits {
-        flows(&scenario.flow, mtu, faults);
+        flows(scenario, faults);
     }
     kinds(scenario, faults);
     faults.not_zero(&scenario.time_limit, "time_limit", "300 s");
@@ -112,18 +112,38 @@ fn one_topology(scenario: &Scenario, faults: &mut Faults) -> bool {
     stated != atm
 }
 
-fn flows(flows: &[Flow], mtu: Bytes, faults: &mut Faults) {
+/// Where a server has a way of its own to the router.
+fn access(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
+    if flow.access.is_none() {
+        return;
+    }
+    let why = if scenario.atm.is_some() {
+        Some("every flow has an access link to the ATM switch already, with access_rate and access_delay")
+    } else if scenario.router.implementation == RouterImplementation::Linux {
+        Some("packets leave Linux' router straight for their host; write router.implementation = \"lasthop\"")
+    } else if matches!(flow.kind, FlowConfig::ShortFlows(_)) {
+        Some("short flows come and go, and share the LAN")
+    } else {
+        None
+    };
+    faults.require(why.is_none(), "access", || format!("{}; leave it out", why.unwrap_or_default()));
+}
+
+fn flows(scenario: &Scenario, faults: &mut Faults) {
+    let Scenario { flow: flows, mtu, time_limit, .. } = scenario;
     faults.require(!flows.is_empty(), "flow", || {
         "a scenario without flows sends nothing; add a table [[flow]] with kind = \"bulk-tcp\"".into()
     });
     let mut names = BTreeSet::new();
     for (index, flow) in flows.iter().enumerate() {
         faults.below(&format!("flow[{index}]"), |faults| {
-            let name = flow.traffic().name();
-            faults.require(names.insert(name), "name", || {
+            let taken = flow.instances(index).map(|one| one.name).find(|name| !names.insert(name.clone()));
+            let name = taken.as_deref().unwrap_or_default();
+            faults.require(taken.is_none(), "name", || {
                 format!("two flows are called {name:?}; give each its own name, \"{name}-{}\" say", index + 1)
             });
-            flow.check(mtu, faults);
+            flow.check(*mtu, *time_limit, faults);
+            access(scenario, flow, faults);
         });
     }
 }

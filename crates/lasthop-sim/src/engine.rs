@@ -19,7 +19,7 @@ use lasthop_core::{
 };
 use lasthop_scenario::Scenario;
 use lasthop_tcp::CachedMetrics;
-use lasthop_traffic::{Action, Application, ShortHosts};
+use lasthop_traffic::{Action, Application, Instance, ShortHosts};
 
 use crate::agenda::{Agenda, ComponentId, NETWORK_COMPONENTS};
 use crate::flows::{Flow, Hosts, Running, ScenarioHosts};
@@ -31,8 +31,8 @@ mod tests;
 /// What the hosts remember from one replication to the next, if the scenario lets them.
 #[derive(Clone, Debug, Default)]
 pub struct HostMemory {
-    /// The server's cached metrics for the client.
-    pub metrics: CachedMetrics,
+    /// The server's cached metrics for the client, and the client's for the server.
+    pub metrics: [CachedMetrics; 2],
 }
 
 /// How a run ended.
@@ -52,7 +52,7 @@ struct Engine<'a, H: Hosts, A, O> {
     arena: PacketArena,
     network: Network,
     hosts: H,
-    applications: Vec<Running<A>>,
+    applications: Vec<Running<'a, A>>,
     flows: Vec<Flow<H::End>>,
     /// The ends that an application has just done something with.
     touched: Vec<(FlowId, Host)>,
@@ -69,12 +69,10 @@ pub fn run<O: Observer>(
     memory: &mut HostMemory,
     observer: &mut O,
 ) -> RunEnd {
-    let metrics = scenario.tcp.cached_metrics.then(|| Rc::new(Cell::new(memory.metrics)));
+    let metrics = memory.metrics.map(|metrics| Rc::new(Cell::new(metrics)));
     let hosts = ScenarioHosts::new(scenario, seed, metrics.clone());
     let end = Engine::new(scenario, seed, hosts, scenario.programs(seed), observer).run();
-    if let Some(metrics) = metrics {
-        memory.metrics = metrics.get();
-    }
+    memory.metrics = metrics.map(|metrics| metrics.get());
     end
 }
 
@@ -83,7 +81,12 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     /// its entries.
     fn new(scenario: &'a Scenario, seed: Seed, hosts: H, programs: Vec<A>, observer: &'a mut O) -> Self {
         let known = scenario.flows();
-        let running = |program| Running { program, flows: Vec::new() };
+        let applications = scenario.applications();
+        let running = |(program, instance): (A, &Instance<'a>)| Running {
+            program,
+            config: instance.config,
+            flows: Vec::new(),
+        };
         let components = programs.len() + 2 * known.len();
         let mut engine = Self {
             scenario,
@@ -91,7 +94,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             arena: PacketArena::default(),
             network: Network::new(scenario, known.len(), seed),
             hosts,
-            applications: programs.into_iter().map(running).collect(),
+            applications: programs.into_iter().zip(&applications).map(running).collect(),
             flows: Vec::with_capacity(known.len()),
             touched: Vec::new(),
             next_serial: 0,
@@ -99,7 +102,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         };
         for info in &known {
             engine.announce(info, None);
-            if scenario.flow[info.application as usize].traffic().is_open_at_first() {
+            if applications[info.application as usize].config.traffic().is_open_at_first() {
                 let flow = engine.flows.last_mut().expect("just announced");
                 for host in [Host::Server, Host::Client] {
                     flow.end(host).expect("no flow has gone yet").open(Instant::ZERO, engine.observer);
@@ -234,7 +237,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         let id = |flow: u32| self.applications[index].flows[flow as usize];
         let (flow, host) = match action {
             Action::Open { hosts, .. } => {
-                let hosts = &self.scenario.flow[index].traffic().later_flows()[hosts];
+                let hosts = &self.applications[index].config.traffic().later_flows()[hosts];
                 let info = lasthop_traffic::later_flow(self.flows.len(), index as u32, hosts);
                 self.agenda.grow(2);
                 return self.announce(&info, Some(hosts));
@@ -244,6 +247,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             Action::Complete { flow } => return self.observer.completed(now, id(flow)),
             Action::Connect { flow, host }
             | Action::Write { flow, host, .. }
+            | Action::Stop { flow, host }
             | Action::Close { flow, host } => (id(flow), host),
         };
         let Some(end) = self.flows[flow.0 as usize].end(host) else { return };
@@ -253,6 +257,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
                 self.observer.written(now, flow, host, bytes);
                 end.write(now, bytes, write_bytes, self.observer);
             }
+            Action::Stop { .. } => end.stop(),
             _ => end.close(now, self.observer),
         }
         self.touched.push((flow, host));

@@ -6,13 +6,14 @@ use std::rc::Rc;
 use lasthop_core::{Dscp, Duration, FlowId, FlowInfo, Host, Protocol, Seed, Transport};
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{CachedMetrics, Endpoint, Tcp, TcpConfig, TickClock};
-use lasthop_traffic::ShortHosts;
+use lasthop_traffic::{FlowConfig, Instance, ShortHosts};
 
 use crate::transport::{End, Udp};
 
 /// An entry of the scenario's list of flows, at work.
-pub(crate) struct Running<A> {
+pub(crate) struct Running<'a, A> {
     pub program: A,
+    pub config: &'a FlowConfig,
     /// Its flows, by the numbers that it gives them.
     pub flows: Vec<FlowId>,
 }
@@ -77,33 +78,38 @@ pub(crate) trait Hosts {
 
 /// The hosts of a scenario.
 pub(crate) struct ScenarioHosts {
-    tcp: Rc<TcpConfig>,
+    /// TCP of each application's flows.
+    tcp: Vec<Rc<TcpConfig>>,
     mtu: u32,
-    server: TickClock,
-    client: TickClock,
-    /// What the server remembers of the client, if it does.
-    metrics: Option<Rc<Cell<CachedMetrics>>>,
+    /// How much of the period of each host's clock has passed at first.
+    phases: [f64; 2],
+    /// What each host remembers of the other, if its TCP does.
+    metrics: [Rc<Cell<CachedMetrics>>; 2],
 }
 
 impl ScenarioHosts {
-    pub fn new(scenario: &Scenario, seed: Seed, metrics: Option<Rc<Cell<CachedMetrics>>>) -> Self {
-        let tcp = &scenario.tcp;
-        let clock = |host| {
-            let phase = scenario.clock_phase(host, seed) * tcp.clock_period().as_nanos() as f64;
-            TickClock::new(tcp.tick, Duration::from_nanos(phase as u64))
+    pub fn new(scenario: &Scenario, seed: Seed, metrics: [Rc<Cell<CachedMetrics>>; 2]) -> Self {
+        let applications = scenario.applications();
+        let shared = Rc::new(scenario.tcp.clone());
+        let tcp = |instance: &Instance<'_>| match &scenario.flow[instance.entry].tcp {
+            Some(own) => Rc::new(TcpConfig::clone(own)),
+            None => Rc::clone(&shared),
         };
-        let (server, client) = (clock(Host::Server), clock(Host::Client));
-        Self { tcp: Rc::new(tcp.clone()), mtu: scenario.mtu.0 as u32, server, client, metrics }
+        let phases = [Host::Server, Host::Client].map(|host| Scenario::clock_phase(host, seed));
+        Self { tcp: applications.iter().map(tcp).collect(), mtu: scenario.mtu.0 as u32, phases, metrics }
     }
 
-    fn tcp(&self, config: &Rc<TcpConfig>, flow: FlowId) -> Ends<End> {
-        let end = |clock, host, metrics| {
-            End::Tcp(Tcp::new(Endpoint::listen(Rc::clone(config), self.mtu, clock, flow, host), metrics))
+    fn tcp(&self, config: &Rc<TcpConfig>, flow: FlowId, sender: Host) -> Ends<End> {
+        let end = |host| {
+            let share = if config.common_clock { 0.0 } else { self.phases[host as usize] };
+            let phase = share * config.clock_period().as_nanos() as f64;
+            let clock = TickClock::new(config.tick, Duration::from_nanos(phase as u64));
+            let metrics = Rc::clone(&self.metrics[host as usize]);
+            let endpoint = Endpoint::listen(Rc::clone(config), self.mtu, clock, flow, host);
+            // Only who sends data learns.
+            End::Tcp(Tcp::new(endpoint, Some(metrics).filter(|_| config.cached_metrics && host == sender)))
         };
-        Ends {
-            server: end(self.server, Host::Server, self.metrics.clone()),
-            client: end(self.client, Host::Client, None),
-        }
+        Ends { server: end(Host::Server), client: end(Host::Client) }
     }
 }
 
@@ -111,14 +117,15 @@ impl Hosts for ScenarioHosts {
     type End = End;
 
     fn ends(&self, flow: FlowId, info: &FlowInfo, later: Option<&ShortHosts>) -> Ends<End> {
+        let tcp = &self.tcp[info.application as usize];
         match (info.protocol, later) {
-            (Protocol::Tcp, None) => self.tcp(&self.tcp, flow),
+            (Protocol::Tcp, None) => self.tcp(tcp, flow, info.sender),
             (Protocol::Tcp, Some(&ShortHosts { initial_window, receive_window_initial, .. })) => {
                 // A window never shrinks.
-                let receive_window_max = self.tcp.receive_window_max.max(receive_window_initial);
-                let tcp = TcpConfig::clone(&self.tcp);
+                let receive_window_max = tcp.receive_window_max.max(receive_window_initial);
+                let tcp = TcpConfig::clone(tcp);
                 let config = TcpConfig { initial_window, receive_window_initial, receive_window_max, ..tcp };
-                self.tcp(&Rc::new(config), flow)
+                self.tcp(&Rc::new(config), flow, info.sender)
             }
             (Protocol::Udp, _) => {
                 Ends { server: End::Udp(Udp::new(info.ecn)), client: End::Udp(Udp::new(info.ecn)) }

@@ -1,5 +1,6 @@
 //! Model engine: event queue, topology, virtual clock.
 
+mod access;
 mod agenda;
 mod engine;
 mod flows;

@@ -7,6 +7,7 @@ use lasthop_core::{Direction, Host, Instant, Observer, PacketArena, PacketId, Qu
 use lasthop_link::{AtmSwitch, Path, PathConfig};
 use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 
+use crate::access::Access;
 use crate::wire::Wire;
 
 /// A part of the network that has wakeups of its own. The order is that of simultaneous events.
@@ -73,8 +74,8 @@ pub struct Entry {
 #[allow(clippy::large_enum_variant, reason = "one per run")]
 #[derive(Debug)]
 enum Between {
-    /// Down and up.
-    LastHop([Way; 2]),
+    /// Down and up, and what stands between some servers and the router.
+    LastHop([Way; 2], Option<Box<Access>>),
     Atm {
         switch: AtmSwitch,
         access_links: u32,
@@ -109,7 +110,8 @@ impl Network {
                     lan: Wire::new(Some(lan.rate), lan.delay),
                     link: Link::new(scenario, config, direction, seed),
                 };
-                Between::LastHop([way(down, Direction::Down), way(up, Direction::Up)])
+                let ways = [way(down, Direction::Down), way(up, Direction::Up)];
+                Between::LastHop(ways, Access::of(scenario).map(Box::new))
             }
             Topology::Atm(config) => Between::Atm {
                 switch: AtmSwitch::new(config, access_links),
@@ -124,8 +126,11 @@ impl Network {
     pub fn send(&mut self, now: Instant, host: Host, id: PacketId, arena: &PacketArena) -> Component {
         let packet = arena.get(id);
         match (&mut self.topology, host) {
-            (Between::LastHop(ways), host) => {
-                ways[Direction::from(host) as usize].lan.send(now, id, packet.ip_bytes);
+            (Between::LastHop(ways, access), host) => {
+                let access = access.as_mut().filter(|_| host == Host::Server);
+                let own = access.and_then(|access| access.towards_router(packet));
+                let wire = own.unwrap_or(&mut ways[Direction::from(host) as usize].lan);
+                wire.send(now, id, packet.ip_bytes);
                 if host == Host::Server { Component::LanDown } else { Component::LanUp }
             }
             (Between::Atm { switch, access_links, .. }, Host::Server) => {
@@ -143,9 +148,15 @@ impl Network {
     #[inline]
     pub fn next_wakeup(&self, component: Component) -> Option<Instant> {
         match (&self.topology, component) {
-            (Between::LastHop(ways), _) => {
+            (Between::LastHop(ways, access), _) => {
                 let way = &ways[component.direction() as usize];
-                if component.is_lan() { way.lan.next_wakeup() } else { way.link.next_wakeup() }
+                let due = if component.is_lan() { way.lan.next_wakeup() } else { way.link.next_wakeup() };
+                match (access, component) {
+                    (Some(access), Component::LanDown | Component::Up) => {
+                        due.into_iter().chain(access.next_wakeup(component.direction())).min()
+                    }
+                    _ => due,
+                }
             }
             (Between::Atm { switch, .. }, Component::Down) => switch.next_wakeup(),
             (Between::Atm { back, .. }, Component::Up) => back.next_wakeup(),
@@ -161,8 +172,8 @@ impl Network {
         arena: &mut PacketArena,
         observer: &mut O,
     ) {
-        let way = match &mut self.topology {
-            Between::LastHop(ways) => &mut ways[component.direction() as usize],
+        let (way, access) = match &mut self.topology {
+            Between::LastHop(ways, access) => (&mut ways[component.direction() as usize], access),
             Between::Atm { switch, .. } => {
                 if component == Component::Down {
                     switch.handle_wakeup(now, arena, observer);
@@ -171,9 +182,17 @@ impl Network {
             }
         };
         if !component.is_lan() {
-            return way.link.handle_wakeup(now, arena, observer);
+            way.link.handle_wakeup(now, arena, observer);
+            if let (Component::Up, Some(access)) = (component, access) {
+                access.take(now, || way.link.poll_delivery(now), arena);
+            }
+            return;
         }
-        while let Some(id) = way.lan.poll_arrival(now) {
+        let mut arrival = || {
+            let access = access.as_mut().filter(|_| component == Component::LanDown);
+            way.lan.poll_arrival(now).or_else(|| access?.poll_router(now))
+        };
+        while let Some(id) = arrival() {
             match &mut way.link {
                 Link::Path(path) => path.handle_packet(now, id, arena, observer),
                 Link::Owner => {
@@ -186,7 +205,8 @@ impl Network {
     /// The next packet that has reached the host behind `component`.
     pub fn poll_delivery(&mut self, now: Instant, component: Component) -> Option<(PacketId, Host)> {
         let id = match (&mut self.topology, component) {
-            (Between::LastHop(ways), Component::Down | Component::Up) => {
+            (Between::LastHop(_, Some(access)), Component::Up) => access.poll_server(now),
+            (Between::LastHop(ways, _), Component::Down | Component::Up) => {
                 ways[component.direction() as usize].link.poll_delivery(now)
             }
             (Between::Atm { switch, .. }, Component::Down) => switch.poll_delivery(now),
@@ -211,14 +231,16 @@ impl Network {
     /// leave everything else until then, and do it late in order of time.
     pub fn earliest_delivery(&self) -> Option<Instant> {
         match &self.topology {
-            Between::LastHop(ways) => ways.iter().filter_map(Way::earliest_delivery).min(),
+            Between::LastHop(ways, None) => ways.iter().filter_map(Way::earliest_delivery).min(),
+            // Access links are few: what is under way on them is looked after at each of its steps.
+            Between::LastHop(..) => self.next().map(|(due, _)| due),
             Between::Atm { .. } => self.next().map(|(due, _)| due),
         }
     }
 
     /// The router queue of a direction, if the network has it.
     pub fn queue_depth(&self, direction: Direction) -> Option<QueueDepth> {
-        let Between::LastHop(ways) = &self.topology else { return None };
+        let Between::LastHop(ways, _) = &self.topology else { return None };
         match &ways[direction as usize].link {
             Link::Path(path) => Some(path.queue_depth()),
             Link::Owner => None,

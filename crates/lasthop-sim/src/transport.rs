@@ -30,6 +30,10 @@ macro_rules! transports {
                 match self { $(Self::$name(end) => end.write(now, bytes, write_bytes, observer),)* }
             }
 
+            fn stop(&mut self) {
+                match self { $(Self::$name(end) => end.stop(),)* }
+            }
+
             fn close<O: Observer>(&mut self, now: Instant, observer: &mut O) {
                 match self { $(Self::$name(end) => end.close(now, observer),)* }
             }

@@ -81,6 +81,11 @@ impl Sender {
         self.data_end += bytes;
     }
 
+    /// Forgets what was written and not sent yet.
+    pub fn forget_unsent(&mut self) {
+        self.data_end = self.max.max(1);
+    }
+
     /// No more data will be written: the FIN follows the last byte, or rides on it if it still waits to be put
     /// on the wire.
     pub fn close(&mut self) {

@@ -114,6 +114,11 @@ impl Endpoint {
         self.send_new(now, observer);
     }
 
+    /// Forgets what was written and not sent yet.
+    pub fn stop(&mut self) {
+        self.sender.forget_unsent();
+    }
+
     /// No more data will be written. The FIN leaves with the last byte if that has not been put on the wire
     /// yet, else after it.
     pub fn close<O: Observer>(&mut self, now: Instant, observer: &mut O) {

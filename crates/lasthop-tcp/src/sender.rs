@@ -53,6 +53,15 @@ impl SendingHalf {
         }
     }
 
+    /// Forgets what was written and not sent yet.
+    pub fn forget_unsent(&mut self) {
+        match self {
+            Self::Linux2(sender) => sender.queue.forget_unsent(),
+            Self::Linux6(sender) => sender.queue.forget_unsent(),
+            Self::Classic(sender) => sender.forget_unsent(),
+        }
+    }
+
     pub fn close(&mut self) {
         either!(self, sender => sender.close());
     }

@@ -40,6 +40,10 @@ impl Transport for Tcp {
         self.endpoint.write(now, bytes, write_bytes, observer);
     }
 
+    fn stop(&mut self) {
+        self.endpoint.stop();
+    }
+
     fn close<O: Observer>(&mut self, now: Instant, observer: &mut O) {
         self.endpoint.close(now, observer);
     }

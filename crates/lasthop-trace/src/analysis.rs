@@ -373,12 +373,8 @@ impl Flow {
             _ => {}
         }
         match event {
-            PacketEvent::Sent if data => {
-                self.started.get_or_insert(now);
-            }
-            PacketEvent::Delivered if !data => {
-                self.started.get_or_insert(now);
-            }
+            PacketEvent::Sent if data => self.begins(now),
+            PacketEvent::Delivered if !data => self.begins(now),
             PacketEvent::Marked if data => self.record.data_marks_ecn += 1,
             PacketEvent::Marked => self.record.ack_marks_ecn += 1,
             PacketEvent::Enqueued(_) => self.waiting[usize::from(!data)].push_back((packet.serial, now)),
@@ -410,6 +406,17 @@ impl Flow {
             _ => {}
         }
         queue
+    }
+
+    /// The sender has sent or got a packet.
+    fn begins(&mut self, now: Instant) {
+        if self.started.is_some() {
+            return;
+        }
+        self.started = Some(now);
+        if let (Transport::Tcp(tcp), Some(time)) = (&mut self.transport, self.info.sends_for) {
+            tcp.stops(now + time);
+        }
     }
 
     fn is_data(&self, packet: &Packet) -> bool {

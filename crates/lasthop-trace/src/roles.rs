@@ -29,7 +29,8 @@ pub(crate) struct Rule {
 impl Rule {
     /// The rule of `scenario`.
     pub fn of(scenario: &Scenario) -> Self {
-        let pages = scenario.flow.iter().filter(|flow| flow.traffic().objects().is_some()).count();
+        let pages = scenario.applications();
+        let pages = pages.iter().filter(|instance| instance.config.traffic().objects().is_some()).count();
         Self { roles: scenario.roles, several_pages: pages > 1 }
     }
 

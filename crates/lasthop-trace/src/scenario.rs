@@ -2,7 +2,8 @@
 
 use lasthop_core::{Direction, Duration, FlowId};
 use lasthop_link::Capacity;
-use lasthop_scenario::{Flow, Scenario, Topology};
+use lasthop_scenario::{Scenario, Topology};
+use lasthop_traffic::Instance;
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -53,7 +54,7 @@ impl Analysis {
             segment_bytes: scenario.segment_bytes(),
             packet_bytes: scenario.mtu.0 as u32,
         };
-        Self::new(scenario.flow.iter().map(application_info).collect(), run)
+        Self::new(scenario.applications().iter().map(application_info).collect(), run)
     }
 }
 
@@ -87,15 +88,16 @@ fn capacities(scenario: &Scenario) -> [Option<Capacity>; 2] {
 impl Overview {
     /// An overview of one run of `scenario`, on whichever engine, in detail within `span`.
     pub fn of(scenario: &Scenario, span: Span) -> Self {
-        let names = scenario.flow.iter().map(|flow| flow.traffic().name().to_owned()).collect();
+        let name = |instance: &Instance<'_>| instance.application().to_owned();
+        let names = scenario.applications().iter().map(name).collect();
         Self::new(names, capacities(scenario), span)
     }
 }
 
-fn application_info(flow: &Flow) -> ApplicationInfo {
-    let traffic = flow.traffic();
+fn application_info(instance: &Instance<'_>) -> ApplicationInfo {
+    let traffic = instance.config.traffic();
     ApplicationInfo {
-        name: traffic.name().to_owned(),
+        name: instance.application().to_owned(),
         objects: traffic.objects(),
         voice: traffic.voice(),
         asks: traffic.requests().is_some(),

@@ -33,6 +33,13 @@ pub enum Action {
         /// What these bytes are.
         content: Content,
     },
+    /// A host takes back what it has written and what has not been sent yet.
+    Stop {
+        /// Number of the flow.
+        flow: u32,
+        /// Which host.
+        host: Host,
+    },
     /// A host has nothing more to write.
     Close {
         /// Number of the flow.

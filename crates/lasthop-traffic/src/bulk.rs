@@ -15,8 +15,12 @@ use crate::{Action, Application, Content, Program, Surroundings, TRANSFER_MAX, T
 pub struct BulkConfig {
     /// Name of the flow in the records.
     pub name: String,
-    /// Application bytes to transfer.
-    pub bytes: Bytes,
+    /// Application bytes to transfer; or `duration`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Bytes>,
+    /// How long the sender writes as fast as it can, in place of `bytes`. What it has not sent by then it leaves out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Duration>,
     /// Size of each write; segments do not span writes. One maximum segment if absent.
     pub write: Option<Bytes>,
     /// When the sender connects.
@@ -39,18 +43,37 @@ impl Traffic for BulkConfig {
     }
 
     fn check(&self, mtu: Bytes, faults: &mut Faults) {
-        faults.not_zero(&self.bytes, "bytes", "100 kB");
-        faults.require(self.bytes <= TRANSFER_MAX, "bytes", || {
-            format!("\"{}\" is too much for one transfer; write at most \"{TRANSFER_MAX}\"", self.bytes)
+        faults.require(self.bytes.is_some() || self.duration.is_some(), "bytes", || {
+            "is missing; add bytes = \"1 MB\" or duration = \"30 s\", say".into()
         });
+        faults.require(self.bytes.is_none() || self.duration.is_none(), "duration", || {
+            "the transfer ends after its bytes already; leave out one of duration and bytes".into()
+        });
+        if let Some(bytes) = self.bytes {
+            faults.not_zero(&bytes, "bytes", "100 kB");
+            faults.require(bytes <= TRANSFER_MAX, "bytes", || {
+                format!("\"{bytes}\" is too much for one transfer; write at most \"{TRANSFER_MAX}\"")
+            });
+        }
+        if let Some(duration) = self.duration {
+            faults.not_zero(&duration, "duration", "30 s");
+        }
         if let Some(write) = self.write {
             let segment = mtu.0 - u64::from(Segment::BASE_HEADER_BYTES);
             faults.not_zero(&write, "write", &format!("{segment} B"));
         }
     }
 
+    fn latest_begin(&self) -> Duration {
+        self.start.most() + self.duration.unwrap_or_default()
+    }
+
     fn offered_bytes(&self) -> u64 {
-        self.bytes.0
+        self.bytes.unwrap_or_default().0
+    }
+
+    fn sends_for(&self) -> Option<Duration> {
+        self.duration
     }
 
     fn dscp(&self) -> Dscp {
@@ -63,7 +86,9 @@ impl Traffic for BulkConfig {
 
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
         let write_bytes = self.write.map_or(u64::from(around.segment_bytes), |write| write.0);
-        Program::BulkTcp(Bulk::new(start, around.sender, self.bytes.0, write_bytes))
+        let bytes = self.bytes.unwrap_or(TRANSFER_MAX).0;
+        let end = self.duration.map(|duration| start + duration);
+        Program::BulkTcp(Bulk::new(start, around.sender, (bytes, write_bytes), end))
     }
 }
 
@@ -74,31 +99,39 @@ pub struct Bulk {
     sender: Host,
     bytes: u64,
     write_bytes: u64,
+    /// When it is to stop, where it is told that.
+    end: Option<Instant>,
     actions: VecDeque<Action>,
 }
 
 impl Bulk {
-    /// A transfer of `bytes` that begins at `start`.
-    pub fn new(start: Instant, sender: Host, bytes: u64, write_bytes: u64) -> Self {
-        Self { start: Some(start), sender, bytes, write_bytes, actions: VecDeque::new() }
+    /// A transfer of so many bytes, in writes of so many, that begins at `start`, and stops at `end` if there is one.
+    pub fn new(start: Instant, sender: Host, (bytes, write_bytes): (u64, u64), end: Option<Instant>) -> Self {
+        Self { start: Some(start), sender, bytes, write_bytes, end, actions: VecDeque::new() }
     }
 }
 
 impl Application for Bulk {
     #[inline]
     fn next_wakeup(&self) -> Option<Instant> {
-        self.start
+        self.start.or(self.end)
     }
 
     fn handle_wakeup(&mut self, now: Instant) {
+        let (flow, host) = (0, self.sender);
         if self.start.take_if(|start| *start <= now).is_some() {
-            let (flow, host) = (0, self.sender);
             let Self { bytes, write_bytes, .. } = *self;
+            let content = Content::Filler;
             self.actions.extend([
                 Action::Connect { flow, host },
-                Action::Write { flow, host, bytes, write_bytes, content: Content::Filler },
-                Action::Close { flow, host },
+                Action::Write { flow, host, bytes, write_bytes, content },
             ]);
+            if self.end.is_none() {
+                self.actions.push_back(Action::Close { flow, host });
+            }
+        }
+        if self.end.take_if(|end| *end <= now).is_some() {
+            self.actions.extend([Action::Stop { flow, host }, Action::Close { flow, host }]);
         }
     }
 

@@ -143,11 +143,13 @@ const fn at_once() -> Distribution<Duration> {
     Distribution::Static(Duration::ZERO)
 }
 
-/// One application of a run, and what the scenario says of it beside its own configuration.
+/// One application of a run: an entry of the scenario, or one of those that an entry with a count stands for.
 #[derive(Clone, Debug)]
 pub struct Instance<'a> {
     /// Its configuration.
     pub config: &'a FlowConfig,
+    /// Index of its entry in the scenario.
+    pub entry: usize,
     /// Its name, unique in the run.
     pub name: String,
     /// The host that sends its data.
@@ -170,6 +172,7 @@ pub fn flows(applications: &[Instance<'_>], http: Option<&HttpConfig>) -> Vec<Fl
                 protocol: traffic.protocol(),
                 sender: instance.sender,
                 offered_bytes: traffic.stream_bytes(),
+                sends_for: traffic.sends_for(),
                 dscp: traffic.dscp(),
                 ecn: traffic.ecn(),
                 server_port: traffic.port().map_or(default_port(flows.len()), NonZeroU16::get),
@@ -180,6 +183,12 @@ pub fn flows(applications: &[Instance<'_>], http: Option<&HttpConfig>) -> Vec<Fl
 }
 
 impl Instance<'_> {
+    /// What its flows belong to in the records: each page load by itself, else all that an entry stands for.
+    pub fn application(&self) -> &str {
+        let traffic = self.config.traffic();
+        if traffic.objects().is_some() { &self.name } else { traffic.name() }
+    }
+
     /// The application at work, with its start, which is drawn from a stream of its own, so that all engines begin alike.
     pub fn begin(&self, around: &Surroundings<'_>) -> Program {
         let traffic = self.config.traffic();
@@ -198,6 +207,7 @@ pub fn later_flow(number: usize, application: u32, hosts: &ShortHosts) -> FlowIn
         protocol: Protocol::Tcp,
         sender: Host::Server,
         offered_bytes: None,
+        sends_for: None,
         dscp: Dscp::default(),
         ecn: Ecn::NotEct,
         server_port: default_port(number),

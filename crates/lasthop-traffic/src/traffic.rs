@@ -104,6 +104,11 @@ pub trait Traffic {
         None
     }
 
+    /// See [`lasthop_core::FlowInfo::sends_for`].
+    fn sends_for(&self) -> Option<Duration> {
+        None
+    }
+
     /// Code point of its flows' packets.
     fn dscp(&self) -> Dscp {
         Dscp::default()

@@ -102,7 +102,9 @@ def _count(number: int, thing: str) -> str:
 
 
 def _flows(scenario: dict[str, Any]) -> str:
-    kinds = Counter(flow["kind"] for flow in scenario.get("flow", []))
+    kinds: Counter[str] = Counter()
+    for flow in scenario.get("flow", []):
+        kinds[flow["kind"]] += flow.get("count", 1)
     return " and ".join(f"{number} {kind}" for kind, number in kinds.items())
 
 

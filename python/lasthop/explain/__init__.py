@@ -53,7 +53,8 @@ def stories(trace: Trace, scenario: Mapping[str, Any], flow: str | None = None) 
     for number, record in enumerate(rows(trace.flows)):
         if flow not in (None, record["flow"], record["application"]):
             continue
-        if record["application"] != record["flow"] != flow and record["application"] not in told:
+        of_page = record["flow"].startswith(f"{record['application']}/")
+        if of_page and record["flow"] != flow and record["application"] not in told:
             told.add(record["application"])
             yield tell_page(trace, record["application"])
         if not packets.of_flow(number):
@@ -61,7 +62,19 @@ def stories(trace: Trace, scenario: Mapping[str, Any], flow: str | None = None) 
         elif record["protocol"] not in TRANSFER_PROTOCOLS:
             yield tell_udp(gather_udp(packets, record, number, trace.link_states), packets)
         else:
-            yield tell_tcp(gather(packets, trace.tcp, record, number, trace.link_states), packets, scenario["tcp"])
+            switches = _tcp_of(scenario, record["application"])
+            yield tell_tcp(gather(packets, trace.tcp, record, number, trace.link_states), packets, switches)
+
+
+def _tcp_of(scenario: Mapping[str, Any], application: str) -> Mapping[str, Any]:
+    """Return the TCP of an application's flows; each page load of a `count` is an application."""
+    for entry in scenario.get("flow", []):
+        pages = (f"{entry['name']}-{number}" for number in range(1, entry.get("count", 0) + 1))
+        if entry.get("tcp") and application in (entry["name"], *pages):
+            own: Mapping[str, Any] = entry["tcp"]
+            return own
+    switches: Mapping[str, Any] = scenario["tcp"]
+    return switches
 
 
 def _nanoseconds(text: str) -> int:

@@ -205,11 +205,10 @@ class TcpFacts:
 class _History:
     """Reads a flow's events in order."""
 
-    def __init__(self, packets: Packets, tcp: Sequence[Mapping[str, Any]], flow: int, *, page_load: bool) -> None:
+    def __init__(self, packets: Packets, tcp: Sequence[Mapping[str, Any]], flow: int, direction: str) -> None:
         self.packets = packets
         self.mine = packets.of_flow(flow)
-        # The sender of a page load's data is the server, which the browser connects to.
-        self.direction = "down" if page_load else self.mine[0].direction
+        self.direction = direction
         self.host = "server" if self.direction == "down" else "client"
         self.tcp = [row for row in tcp if row["flow"] == flow and row["host"] == self.host]
         states = [row for row in self.tcp if row["event"] == "window"]
@@ -564,7 +563,7 @@ def gather(
     link_states: Mapping[str, Sequence[float]],
 ) -> TcpFacts:
     """Collect the facts of TCP flow number `flow`."""
-    history = _History(trace_tables, list(rows(tcp)), flow, page_load=record["application"] != record["flow"])
+    history = _History(trace_tables, list(rows(tcp)), flow, record["direction"])
     history.read()
     passive = history.mine[0].direction != history.direction
     arrivals = [p.delivered.ns for p in history.mine if p.direction != history.direction and p.delivered is not None]

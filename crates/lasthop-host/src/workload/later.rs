@@ -54,7 +54,8 @@ impl Workload {
         let server = later.address(Host::Server, hosts, later.port);
         let client = later.address(Host::Client, hosts, self.client_port(number));
         observer.announce(&info);
-        let mut connection = Connection::new(id, self.receive_window_max, false);
+        let receive_window_max = self.applications[application].receive_window_max;
+        let mut connection = Connection::new(id, receive_window_max, false);
         let socket = peer::socket(client, info.dscp).context("cannot make the socket of a short flow")?;
         connection.peer(Host::Client).open(socket);
         self.ports.insert(client.port(), id);
@@ -86,6 +87,6 @@ impl Workload {
         let addresses: Vec<SocketAddr> = self.applications[index].later.listening().collect();
         addresses
             .into_iter()
-            .try_for_each(|address| Ok(self.listen(Host::Client, address, Dscp::default(), waiter)?))
+            .try_for_each(|address| Ok(self.listen((Host::Client, 0), address, Dscp::default(), waiter)?))
     }
 }

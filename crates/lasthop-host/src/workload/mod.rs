@@ -13,7 +13,8 @@ use crate::error::{Context, Error};
 use crate::features::receive_window_max;
 use crate::header::Transport;
 use crate::hop::Flows;
-use crate::namespace::{HostNamespace, addresses};
+use crate::namespace::addresses;
+use crate::pairs::Pair;
 use crate::tun::Tun;
 use diag::Diag;
 use http::Site;
@@ -59,6 +60,9 @@ struct Application {
     program: Program,
     /// Its flows, by the numbers that it gives them.
     flows: Vec<FlowId>,
+    /// Which pair of hosts it has, and the largest window that these advertise, in bytes.
+    pair: usize,
+    receive_window_max: u32,
     later: Later,
     /// What is asked for in a page load.
     site: Option<Rc<Site>>,
@@ -129,33 +133,33 @@ pub struct Workload {
     flows: Vec<Flow>,
     /// Flow by the client's port.
     ports: BTreeMap<u16, FlowId>,
-    listeners: Vec<(Socket, Host)>,
+    /// With the host that connects, and its pair.
+    listeners: Vec<(Socket, Host, usize)>,
     sinks: Vec<Socket>,
     watched: Vec<Watched>,
     first_name: u64,
     /// Of earlier runs of a chain.
     flows_before: usize,
-    receive_window_max: u32,
     server: HttpServer,
 }
 
 impl Workload {
     /// The applications of a scenario, with the starts that the model engine draws, and with sockets that are ready to
-    /// connect. `run` counts the runs of a chain; names from `first_name` on are given to the watched sockets. The
-    /// caller is in some network namespace of these afterwards.
+    /// connect, on the `pairs` of hosts that each has. `run` counts the runs of a chain; names from `first_name` on are
+    /// given to the watched sockets. The caller is in some network namespace of these afterwards.
     pub fn new(
         scenario: &Scenario,
         seed: Seed,
         run: u32,
-        hosts: (&HostNamespace, &HostNamespace),
+        (hosts, pairs): (&[Pair], &[usize]),
         (waiter, first_name): (&Waiter, u64),
     ) -> Result<Self, Error> {
-        let infos = scenario.flows();
+        let (instances, infos) = (scenario.applications(), scenario.flows());
         if infos.len() as u32 > CLIENT_PORTS {
             return Err(Error::new(format!("the live engine has ports for {CLIENT_PORTS} flows")));
         }
         let mut workload = Self {
-            applications: applications(scenario, seed)?,
+            applications: applications(scenario, seed, pairs)?,
             flows: Vec::new(),
             ports: BTreeMap::new(),
             listeners: Vec::new(),
@@ -164,17 +168,17 @@ impl Workload {
             first_name,
             server: scenario.http.as_ref().map(|http| http.server).unwrap_or_default(),
             flows_before: run as usize * infos.len(),
-            receive_window_max: receive_window_max(scenario),
         };
         for (flow, info) in infos.iter().enumerate() {
-            workload.add(FlowId(flow as u32), info, caller(scenario, info), hosts, waiter)?;
+            workload.add(FlowId(flow as u32), info, caller(&instances, info), hosts, waiter)?;
         }
-        hosts.0.enter()?;
+        let (server, client) = &hosts[0];
+        server.enter()?;
         for index in 0..workload.applications.len() {
             workload.listen_later(index, waiter)?;
         }
         // Where later flows come from.
-        hosts.1.enter()?;
+        client.enter()?;
         Ok(workload)
     }
 
@@ -188,9 +192,11 @@ impl Workload {
         id: FlowId,
         info: &FlowInfo,
         caller: Host,
-        (server, client): (&HostNamespace, &HostNamespace),
+        hosts: &[Pair],
         waiter: &Waiter,
     ) -> Result<(), Error> {
+        let Application { pair, receive_window_max, .. } = self.applications[info.application as usize];
+        let (server, client) = &hosts[pair];
         let server_address = SocketAddr::from((addresses(Host::Server).0, info.server_port));
         let client_address = SocketAddr::from((addresses(Host::Client).0, self.client_port(id.0 as usize)));
         let cannot = format!("cannot make the sockets of flow {:?}", info.name);
@@ -210,7 +216,7 @@ impl Workload {
             Ends::Udp(socket, 0)
         } else {
             let of_page = self.applications[info.application as usize].site.is_some();
-            let mut connection = Connection::new(id, self.receive_window_max, of_page);
+            let mut connection = Connection::new(id, receive_window_max, of_page);
             let (from, to) = match caller {
                 Host::Server => (server_address, client_address),
                 Host::Client => (client_address, server_address),
@@ -221,10 +227,13 @@ impl Workload {
                 let diag = Rc::new(Diag::open().context("cannot ask the kernel about nginx' connections")?);
                 connection.server.leave_to_another(diag, to, from);
             } else {
-                self.listen(caller, to, info.dscp, waiter).context(&cannot)?;
+                self.listen((caller, pair), to, info.dscp, waiter).context(&cannot)?;
             }
             own.enter()?;
             let socket = peer::socket(from, info.dscp).context(&cannot)?;
+            if info.sends_for.is_some() && caller == info.sender {
+                peer::limit_unsent(&socket).context(&cannot)?;
+            }
             connection.peer(caller).open(socket);
             Ends::Tcp(Box::new(connection))
         };
@@ -238,18 +247,24 @@ impl Workload {
         Ok(())
     }
 
-    /// Listens at `address`, unless that is done already, for connections from `host`.
-    fn listen(&mut self, host: Host, address: SocketAddr, dscp: Dscp, waiter: &Waiter) -> io::Result<()> {
+    /// Listens at `address`, unless that is done already, for connections from a host of a pair.
+    fn listen(
+        &mut self,
+        (host, pair): (Host, usize),
+        address: SocketAddr,
+        dscp: Dscp,
+        waiter: &Waiter,
+    ) -> io::Result<()> {
         let same =
             |listener: &Socket| listener.local_addr().is_ok_and(|bound| bound.as_socket() == Some(address));
-        if self.listeners.iter().any(|(listener, from)| *from == host && same(listener)) {
+        if self.listeners.iter().any(|(listener, from, of)| (*from, *of) == (host, pair) && same(listener)) {
             return Ok(());
         }
         let listener = peer::socket(address, dscp)?;
         listener.listen(libc::SOMAXCONN)?;
         let name = self.name(Watched::Listener(self.listeners.len()));
         waiter.watch(&listener, EpollFlags::EPOLLIN, name)?;
-        self.listeners.push((listener, host));
+        self.listeners.push((listener, host, pair));
         Ok(())
     }
 
@@ -332,7 +347,7 @@ impl Workload {
         observer: &mut O,
     ) -> Result<(), Error> {
         while let Ok((socket, from)) = self.listeners[index].0.accept() {
-            let (listener, connecting) = &self.listeners[index];
+            let (listener, connecting, _) = &self.listeners[index];
             let port = match connecting {
                 Host::Client => from.as_socket().map(|address| address.port()),
                 Host::Server => listener.local_addr()?.as_socket().map(|address| address.port()),
@@ -397,6 +412,7 @@ impl Workload {
                 Action::Write { flow, host, bytes, write_bytes, content } => {
                     self.write(self.flow_of(index, flow), host, (bytes, write_bytes), content)?;
                 }
+                Action::Stop { flow, host } => self.peer(self.flow_of(index, flow), host).stop(),
                 Action::Close { flow, host } => self.peer(self.flow_of(index, flow), host).close(),
                 Action::Report { .. } | Action::Play { .. } | Action::Complete { .. } => {}
             }
@@ -413,7 +429,7 @@ impl Workload {
             Action::Report { flow, event } => observer.http(now, self.flow_of(index, flow), event),
             Action::Play { flow, event } => observer.playback(now, self.flow_of(index, flow), event),
             Action::Complete { flow } => observer.completed(now, self.flow_of(index, flow)),
-            Action::Open { .. } | Action::Connect { .. } | Action::Close { .. } => {}
+            Action::Open { .. } | Action::Connect { .. } | Action::Stop { .. } | Action::Close { .. } => {}
         }
     }
 
@@ -480,6 +496,10 @@ impl Workload {
 }
 
 impl HostFlows for Workload {
+    fn pair(&self, flow: FlowId) -> usize {
+        self.flows.get(flow.0 as usize).map_or(0, |flow| self.applications[flow.application].pair)
+    }
+
     fn hand_over(&mut self, host: Host, packet: &Packet, tun: &Tun, bytes: &[u8]) -> bool {
         match self.flows.get_mut(packet.flow.0 as usize) {
             Some(Flow { ends: Ends::Tcp(connection), .. }) => connection.peer(host).hand_over(tun, bytes),
@@ -540,24 +560,25 @@ pub fn needs_sockets(scenario: &Scenario) -> Result<(), Error> {
     })
 }
 
-fn applications(scenario: &Scenario, seed: Seed) -> Result<Vec<Application>, Error> {
-    let mut pair = 1;
-    let application = |(instance, program): (Instance<'_>, Program)| {
+fn applications(scenario: &Scenario, seed: Seed, pairs: &[usize]) -> Result<Vec<Application>, Error> {
+    let mut first = 1;
+    let application = |((instance, program), pair): ((Instance<'_>, Program), &usize)| {
         let config = instance.config;
         let site = match (config, &scenario.http) {
             (FlowConfig::HttpPage(page), Some(http)) => Some(Rc::new(Site::new(http, page)?)),
             _ => None,
         };
-        let later = Later::new(config.traffic().later_flows(), pair);
-        pair += config.traffic().later_flows().len() as u16;
-        Ok(Application { program, flows: Vec::new(), later, site })
+        let later = Later::new(config.traffic().later_flows(), first);
+        first += config.traffic().later_flows().len() as u16;
+        let receive_window_max = receive_window_max(scenario, scenario.tcp_of(&instance));
+        Ok(Application { program, flows: Vec::new(), pair: *pair, receive_window_max, later, site })
     };
-    scenario.applications().into_iter().zip(scenario.programs(seed)).map(application).collect()
+    scenario.applications().into_iter().zip(scenario.programs(seed)).zip(pairs).map(application).collect()
 }
 
 /// The host that connects.
-fn caller(scenario: &Scenario, info: &FlowInfo) -> Host {
-    scenario.flow[info.application as usize].traffic().caller(info.sender)
+fn caller(applications: &[Instance<'_>], info: &FlowInfo) -> Host {
+    applications[info.application as usize].config.traffic().caller(info.sender)
 }
 
 fn datagram_socket(address: SocketAddr, info: &FlowInfo) -> io::Result<Socket> {

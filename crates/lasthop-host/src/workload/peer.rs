@@ -16,6 +16,8 @@ use std::rc::Rc;
 
 /// Bytes written at once at most.
 const WRITE_BYTES: usize = 1 << 16;
+/// Bytes that wait in the socket of an application that will stop, unsent, at most.
+const UNSENT_BYTES: u32 = 1 << 16;
 /// Bytes read at once at most.
 const READ_BYTES: usize = 1 << 14;
 /// What applications send.
@@ -132,6 +134,11 @@ impl Peer {
         self.flush();
     }
 
+    /// The application takes back what has not been written to the socket yet.
+    pub fn stop(&mut self) {
+        self.orders.clear();
+    }
+
     /// The application closes its stream, behind all that it has written.
     pub fn close(&mut self) {
         self.close = true;
@@ -224,12 +231,21 @@ impl Peer {
 
 /// Lets a socket advertise a window of at most so many bytes from now on (tcp(7), `TCP_WINDOW_CLAMP`).
 fn clamp_window(socket: &Socket, bytes: u32) -> io::Result<()> {
-    let length = size_of_val(&bytes) as libc::socklen_t;
-    let (level, option) = (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
+    set_tcp_option(socket, libc::TCP_WINDOW_CLAMP, bytes)
+}
+
+/// Lets a socket hold little more than it sends, for an application that will stop.
+pub fn limit_unsent(socket: &Socket) -> io::Result<()> {
+    set_tcp_option(socket, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+}
+
+fn set_tcp_option(socket: &Socket, option: libc::c_int, value: u32) -> io::Result<()> {
+    let length = size_of_val(&value) as libc::socklen_t;
     #[allow(unsafe_code)]
     // SAFETY: the value lives through the call, which reads as many bytes as it is told.
-    let answer =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const bytes).cast(), length) };
+    let answer = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw const value).cast(), length)
+    };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -177,7 +177,7 @@ fn unknown_values_and_wrong_types() {
 fn missing_parts_of_a_scenario() {
     assert_each(&[
         ("rate = \"64 kbit/s\"", "", 12, &["missing key `down.link.rate`", "rate = \"64 kbit/s\""]),
-        ("bytes = \"188640 B\"", "", 27, &["missing key `flow[0].bytes`"]),
+        ("bytes = \"188640 B\"", "", 27, &["`flow[0].bytes`: is missing", "duration"]),
     ]);
     let (without_flows, _) = BASE.split_once("[[flow]]").unwrap();
     assert!(error(without_flows).to_string().contains("add a table [[flow]]"));

@@ -28,3 +28,74 @@ fn flows_that_cannot_go_up_say_why() {
     let wrong = shown(&[BULK, "direction = \"ups\"\n"]);
     assert!(wrong.contains("`flow[0].direction`: unknown value \"ups\"; did you mean `up`?"), "{wrong}");
 }
+
+#[test]
+fn a_count_makes_flows_with_numbers_whose_starts_disturb_no_other() {
+    let drawn = "start = { distribution = \"uniform\", min = \"0 s\", max = \"1 s\" }\n";
+    let last = "[[flow]]\nkind = \"bulk-tcp\"\nname = \"last\"\nbytes = \"1 kB\"\n";
+    let streams = |count: &str| -> Vec<(String, String)> {
+        let study = read(&format!("{LINK}{BULK}{drawn}{count}{last}{drawn}"));
+        let applications = study.cells[0].scenario.applications();
+        applications.iter().map(|one| (one.name.clone(), one.start_stream.clone())).collect()
+    };
+    let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|&(name, stream)| (name.to_owned(), stream.to_owned())).collect()
+    };
+    assert_eq!(streams(""), pairs(&[("x", "start.flow0"), ("last", "start.flow1")]));
+    assert_eq!(
+        streams("count = 2\n"),
+        pairs(&[("x-1", "start.flow0.1"), ("x-2", "start.flow0.2"), ("last", "start.flow1")])
+    );
+}
+
+#[test]
+fn the_tcp_of_a_flow_is_laid_over_that_of_all_and_its_switches_follow() {
+    let study =
+        read(&format!("[tcp]\necn = true\n{LINK}{BULK}tcp = {{ sack = false, initial_window = 2 }}\n"));
+    let scenario = &study.cells[0].scenario;
+    let own = scenario.flow[0].tcp.as_deref().expect("a TCP of its own");
+    assert!(own.ecn && !own.sack && !own.dsack && !own.tail_loss_probe && own.initial_window == 2, "{own:?}");
+    assert!(scenario.tcp.ecn && scenario.tcp.sack && scenario.tcp.initial_window == 10);
+    let followed: Vec<_> =
+        study.cells[0].assumed.iter().filter(|one| one.key.starts_with("flow[0].tcp")).collect();
+    assert!(followed.iter().any(|one| one.key == "flow[0].tcp.dsack" && one.why == "follows sack = false"));
+    let old = read(&format!("{LINK}{BULK}tcp.profile = \"linux-2.4\"\n"));
+    assert_eq!(
+        old.cells[0].scenario.flow[0].tcp.as_ref().unwrap().tick,
+        lasthop_core::Duration::from_millis(10)
+    );
+}
+
+#[test]
+fn what_no_flow_can_have_is_said_with_the_reason() {
+    let udp =
+        "[[flow]]\nkind = \"constant-udp\"\nrate = \"1 kbit/s\"\npayload = \"9 B\"\nduration = \"1 s\"\n";
+    let bulk = BULK.replace("bytes = \"1 kB\"\n", "");
+    for (parts, wanted) in [
+        (
+            &[BULK, "duration = \"1 s\"\n"][..],
+            "`flow[0].duration`: the transfer ends after its bytes already",
+        ),
+        (&[&bulk], "`flow[0].bytes`: is missing; add bytes = \"1 MB\" or duration = \"30 s\""),
+        (&[&bulk, "duration = \"0 s\"\n"], "`flow[0].duration`"),
+        (&[BULK, "count = 0\n"], "`flow[0].count`"),
+        (&[BULK, "count = 1001\n"], "`flow[0].count`"),
+        (&[BULK, "count = 2\n", &BULK.replace('x', "x-2")], "`flow[1].name`: two flows are called \"x-2\""),
+        (&[udp, "tcp = { sack = false }\n"], "`flow[0].tcp`: a stream of datagrams has no TCP"),
+        (&[BULK, "tcp = { sak = false }\n"], "unknown key `flow[0].tcp.sak`; did you mean `sack`?"),
+        (&[BULK, "tcp = { initial_window = 0 }\n"], "`flow[0].tcp.initial_window`"),
+        (
+            &[BULK, "access = { dely = \"1 s\" }\n"],
+            "unknown key `flow[0].access.dely`; did you mean `delay`?",
+        ),
+        (
+            &[BULK, "access = { delay = \"1 s\" }\n", "[router]\nimplementation = \"linux\"\n"],
+            "`flow[0].access`",
+        ),
+    ] {
+        let wrong = shown(parts);
+        assert!(wrong.contains(wanted), "wanted: {wanted}\nshown:  {wrong}");
+    }
+    // What is wrong for all flows is said once.
+    shown(&["[tcp]\ninitial_window = 0\n", BULK, "tcp = { sack = false }\n"]);
+}

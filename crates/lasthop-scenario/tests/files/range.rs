@@ -66,7 +66,7 @@ fn every_point_is_crossed_with_the_named_levels() {
     let rate = Rate::from_bits_per_second(316_230);
     assert_eq!([&scenario.down, &scenario.up].map(|path| path.as_ref().unwrap().link.rate), [rate, rate]);
     let [Flow { kind: FlowConfig::BulkTcp(flow), .. }] = &scenario.flow[..] else { panic!() };
-    assert_eq!(flow.bytes.0, 350_000);
+    assert_eq!(flow.bytes.unwrap().0, 350_000);
     assert_eq!(study.factors, [("variant".to_owned(), vec!["cubic".to_owned(), "reno".to_owned()])]);
     let space = study.space.unwrap();
     assert_eq!((space.method, space.points), (Method::Sobol, 4));

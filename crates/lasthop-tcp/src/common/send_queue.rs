@@ -53,6 +53,11 @@ impl SendQueue {
         self.stream.write(bytes, write_bytes);
     }
 
+    /// Forgets what was written and not sent yet.
+    pub fn forget_unsent(&mut self) {
+        self.stream.cut(self.nxt);
+    }
+
     /// No more data will be written: the FIN follows the last byte. Returns true if it rides on the last segment,
     /// which still waits to be put on the wire.
     pub fn close(&mut self) -> bool {

@@ -45,6 +45,12 @@ impl Stream {
         self.writes.push_back(Writes { end: self.end, write_bytes, boundary });
     }
 
+    /// Forgets what was written behind `nxt`, up to which the stream is sent.
+    pub fn cut(&mut self, nxt: u64) {
+        self.writes.clear();
+        self.end = nxt.max(1);
+    }
+
     /// No more data will be written.
     pub fn close(&mut self) {
         self.closing = true;

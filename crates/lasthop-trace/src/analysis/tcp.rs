@@ -25,6 +25,8 @@ pub(super) struct TcpFlow {
     closed: Option<Instant>,
     /// Highest ACK number the receiver sent.
     receiver_ack: u64,
+    /// When it was to stop sending, if it was told that, and the highest ACK number until then.
+    told: Option<(Instant, u64)>,
     /// Highest ACK number that reached the sender, and how often in a row it was repeated.
     highest_ack: Option<u64>,
     repeats: u64,
@@ -95,7 +97,14 @@ impl TcpFlow {
             return;
         }
         match event {
-            PacketEvent::Sent => self.receiver_ack = self.receiver_ack.max(segment.ack),
+            PacketEvent::Sent => {
+                self.receiver_ack = self.receiver_ack.max(segment.ack);
+                if let Some((end, ack)) = &mut self.told
+                    && now <= *end
+                {
+                    *ack = self.receiver_ack;
+                }
+            }
             // The sender cannot tell a copy from the ACK itself.
             PacketEvent::Delivered | PacketEvent::Duplicated => self.acknowledged(now, segment, record),
             _ => {}
@@ -156,9 +165,19 @@ impl TcpFlow {
         }
     }
 
+    /// The sender stops at `end`.
+    pub(super) fn stops(&mut self, end: Instant) {
+        self.told = Some((end, 0));
+    }
+
     /// Data bytes that the receiver acknowledged, whether or not the ACK arrived.
     pub(super) fn in_sequence_bytes(&self) -> u64 {
-        self.receiver_ack.min(self.data_end).saturating_sub(FIRST_BYTE)
+        self.in_sequence(self.receiver_ack)
+    }
+
+    /// Data bytes below an ACK number.
+    fn in_sequence(&self, ack: u64) -> u64 {
+        ack.min(self.data_end).saturating_sub(FIRST_BYTE)
     }
 
     /// Copies of segments that can still matter.
@@ -177,15 +196,18 @@ impl TcpFlow {
             if self.aborted.is_some() { Outcome::Aborted } else { closed_if(self.closed.is_some()) };
         record.unnecessary_retransmissions = self.copies.unnecessary();
         record.spurious_timeouts = self.copies.spurious();
-        record.elapsed_s = seconds_between(started, self.fin_acknowledged);
+        let elapsed_s = seconds_between(started, self.fin_acknowledged);
+        record.elapsed_s = elapsed_s.filter(|_| self.told.is_none());
         // The stream is known to be whole once the FIN stands behind it.
         let data_end = self.fin_end.map(|fin_end| fin_end - 1);
         let whole = self.data_acknowledged.filter(|(end, _)| Some(*end) == data_end).map(|(_, at)| at);
         record.data_transmit_s = seconds_between(self.first_data_sent, whole);
         let sent = self.data_end.saturating_sub(FIRST_BYTE);
-        record.throughput_Bps = started.map(|started| match self.fin_acknowledged {
-            Some(fin_acknowledged) => rate(sent, started, fin_acknowledged),
-            None => rate(self.in_sequence_bytes(), started, self.ended().unwrap_or(end)),
+        let cut = self.aborted.unwrap_or(end);
+        record.throughput_Bps = started.map(|started| match (self.told, self.fin_acknowledged) {
+            (Some((told, ack)), _) => rate(self.in_sequence(ack), started, told.min(cut)),
+            (None, Some(fin_acknowledged)) => rate(sent, started, fin_acknowledged),
+            (None, None) => rate(self.in_sequence_bytes(), started, self.ended().unwrap_or(end)),
         });
         [record.rtt_min_s, record.rtt_median_s, record.rtt_p95_s, record.rtt_max_s] =
             self.rtt.quantiles_s([0.0, 0.5, 0.95, 1.0]);

@@ -38,6 +38,7 @@ fn info(name: &str, protocol: Protocol) -> FlowInfo {
         protocol,
         sender: Host::Server,
         offered_bytes: None,
+        sends_for: None,
         dscp: Dscp::default(),
         ecn: Ecn::NotEct,
         server_port: 30_001,

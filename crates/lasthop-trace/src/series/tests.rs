@@ -15,8 +15,9 @@ fn info(name: &str, protocol: Protocol, sender: Host) -> FlowInfo {
         protocol,
         sender,
         offered_bytes: None,
+        sends_for: None,
+        ecn: Ecn::NotEct,
         dscp: Dscp::default(),
-        ecn: lasthop_core::Ecn::NotEct,
         server_port: 30_001,
     }
 }

@@ -11,7 +11,7 @@ use lasthop_link::{
     GilbertElliott, HtbConfig, LinkChange, LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig,
     Start, StateLookup, Timetable,
 };
-use lasthop_scenario::{Flow, LanConfig, Roles, RouterConfig, Scenario};
+use lasthop_scenario::{AccessConfig, Flow, LanConfig, Roles, RouterConfig, Scenario};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
 use lasthop_traffic::{
     BulkConfig, Codec, ConstantUdpConfig, Ect, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol,
@@ -33,7 +33,7 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
                 for (index, flow) in flow.iter_mut().enumerate() {
                     rename(&mut flow.kind, index);
                     if atm.is_some() {
-                        flow.direction = Direction::Down;
+                        (flow.direction, flow.access) = (Direction::Down, None);
                     }
                 }
                 let scenario = Scenario {
@@ -438,11 +438,18 @@ fn linux() -> impl Strategy<Value = TcpConfig> {
     )
 }
 
-/// Any kind of flow, some of those that can with data upwards.
+/// Any kind of flow: some of those that can with data upwards, some several, with a TCP of their own, or far away.
 fn entry(mtu: u64) -> impl Strategy<Value = Flow> {
-    (flow(mtu), bool::weighted(0.3)).prop_map(|(kind, up)| {
+    let count = option::weighted(0.2, 1..=3_u32);
+    let access = (millis(200), doublings(100_000, 100_000_000));
+    let access =
+        access.prop_map(|(delay, rate)| AccessConfig { delay, rate: Rate::from_bits_per_second(rate) });
+    let own = (option::weighted(0.2, tcp()), option::weighted(0.2, access));
+    (flow(mtu), bool::weighted(0.3), count, own).prop_map(|(kind, up, count, (tcp, access))| {
         let up = up && kind.traffic().only_down().is_none();
-        Flow { direction: if up { Direction::Up } else { Direction::Down }, ..Flow::from(kind) }
+        let direction = if up { Direction::Up } else { Direction::Down };
+        let tcp = tcp.filter(|_| kind.traffic().protocol() == Protocol::Tcp).map(Box::new);
+        Flow { kind, direction, count, tcp, access }
     })
 }
 
@@ -450,10 +457,12 @@ fn flow(mtu: u64) -> impl Strategy<Value = FlowConfig> {
     let start = || prop_oneof![Just(Duration::ZERO), millis(10_000)].prop_map(Distribution::Static);
     let bytes = prop_oneof![doublings(1, 200_000), 20_000..=200_000_u64].prop_map(Bytes);
     let write = option::weighted(0.3, (50..4_000_u64).prop_map(Bytes));
-    let bulk = (bytes, write, start()).prop_map(|(bytes, write, start)| {
+    let bulk = (bytes, option::weighted(0.2, millis(20_000)), write, start());
+    let bulk = bulk.prop_map(|(bytes, duration, write, start)| {
         FlowConfig::BulkTcp(BulkConfig {
             name: String::new(),
-            bytes,
+            bytes: duration.is_none().then_some(bytes),
+            duration,
             write,
             start,
             dscp: Dscp::default(),

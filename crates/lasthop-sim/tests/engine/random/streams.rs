@@ -22,6 +22,8 @@ pub struct Streams {
 
 struct Stream {
     sender: Host,
+    /// The application takes back what is not sent by the time it stops.
+    stops: bool,
     written: u64,
     /// Next byte in order.
     next: u64,
@@ -78,7 +80,7 @@ impl Streams {
 
 impl Observer for Streams {
     fn announce(&mut self, info: &FlowInfo) {
-        self.flows.push(Stream::of(info.sender));
+        self.flows.push(Stream::of(info));
     }
 
     fn written(&mut self, _now: Instant, flow: FlowId, host: Host, bytes: u64) {
@@ -127,8 +129,9 @@ impl Observer for Streams {
 }
 
 impl Stream {
-    fn of(sender: Host) -> Self {
-        Self { sender, written: 0, next: 0, beyond: BTreeMap::new(), sent: 0, receiver_end: None }
+    fn of(info: &FlowInfo) -> Self {
+        let (sender, stops) = (info.sender, info.sends_for.is_some());
+        Self { sender, stops, written: 0, next: 0, beyond: BTreeMap::new(), sent: 0, receiver_end: None }
     }
 
     /// The sender leaves no byte out, invents none, and ends the stream where it ends.
@@ -141,6 +144,9 @@ impl Stream {
         }
         self.sent = self.sent.max(segment.end());
         let fin = u64::from(segment.flags.contains(Flags::FIN));
+        if fin == 1 && std::mem::take(&mut self.stops) {
+            self.written = segment.end() - 2;
+        }
         if segment.end() - fin > 1 + self.written {
             return Err("more than was written");
         }

@@ -113,7 +113,8 @@ pub fn bulk(name: &str, bytes: u64, start: Duration) -> FlowConfig {
     let start = Distribution::Static(start);
     FlowConfig::BulkTcp(BulkConfig {
         name: name.into(),
-        bytes: Bytes(bytes),
+        bytes: Some(Bytes(bytes)),
+        duration: None,
         write: None,
         start,
         dscp: Dscp::default(),

@@ -43,7 +43,7 @@ impl World {
                     assert!(!std::mem::replace(&mut stream.closed, true), "closed twice");
                 }
                 Action::Report { flow, event } => self.note(flow, event),
-                Action::Open { .. } | Action::Play { .. } | Action::Complete { .. } => {
+                Action::Open { .. } | Action::Play { .. } | Action::Stop { .. } | Action::Complete { .. } => {
                     panic!("a page load does not {action:?}")
                 }
             }

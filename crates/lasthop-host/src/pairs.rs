@@ -1,0 +1,90 @@
+//! Which hosts an application has. A TCP is that of a host, so that applications with another TCP have another pair of
+//! hosts, with the same addresses in network namespaces of their own.
+
+use crate::error::Error;
+use crate::features::{Difference, Features, missing_algorithm};
+use crate::namespace::HostNamespace;
+use lasthop_core::Host;
+use lasthop_scenario::Scenario;
+use lasthop_tcp::TcpConfig;
+use lasthop_traffic::FlowConfig;
+
+/// The TCPs of a scenario, each with a pair of hosts; the first is that of `[tcp]`.
+#[derive(Debug)]
+pub struct Pairs<'a> {
+    scenario: &'a Scenario,
+    tcps: Vec<&'a TcpConfig>,
+    /// By application.
+    of: Vec<usize>,
+}
+
+/// The fixed host and the mobile host of one TCP.
+pub type Pair = (HostNamespace, HostNamespace);
+
+impl<'a> Pairs<'a> {
+    /// Those of a scenario.
+    pub fn of(scenario: &'a Scenario) -> Self {
+        let mut tcps: Vec<&TcpConfig> = Vec::new();
+        for tcp in scenario.tcps() {
+            if !tcps.contains(&tcp) {
+                tcps.push(tcp);
+            }
+        }
+        let place = |tcp: &TcpConfig| tcps.iter().position(|other| *other == tcp).unwrap_or_default();
+        let of = scenario.applications().iter().map(|instance| place(scenario.tcp_of(instance))).collect();
+        Self { scenario, tcps, of }
+    }
+
+    /// By application, which pair of hosts it has.
+    pub fn by_application(&self) -> &[usize] {
+        &self.of
+    }
+
+    /// What hosts do otherwise than the scenario asks.
+    pub fn differences(&self) -> Vec<Difference> {
+        let mut all = Vec::new();
+        for tcp in &self.tcps {
+            for difference in Features::of(self.scenario, tcp).differences {
+                if !all.contains(&difference) {
+                    all.push(difference);
+                }
+            }
+        }
+        all
+    }
+
+    /// Makes the hosts. The caller is in the network namespace of one of them afterwards.
+    pub fn create(&self) -> Result<Vec<Pair>, Error> {
+        let mtu = self.scenario.mtu.0 as u32;
+        let pair = |tcp: &&TcpConfig| {
+            let Features { server, client, .. } = Features::of(self.scenario, tcp);
+            let server = HostNamespace::create(Host::Server, mtu, &server);
+            let pair =
+                server.and_then(|server| Ok((server, HostNamespace::create(Host::Client, mtu, &client)?)));
+            pair.map_err(|error| missing_algorithm(tcp).unwrap_or(error))
+        };
+        self.tcps.iter().map(pair).collect()
+    }
+}
+
+/// Refuses a TCP of its own where hosts cannot have it.
+pub fn needs_pairs(scenario: &Scenario) -> Result<(), Error> {
+    let short = |kind: &FlowConfig| matches!(kind, FlowConfig::ShortFlows(_));
+    let web = |kind: &FlowConfig| matches!(kind, FlowConfig::HttpPage(_));
+    let is_nginx =
+        scenario.http.as_ref().is_some_and(|http| http.server == lasthop_traffic::HttpServer::Nginx);
+    for flow in scenario.flow.iter().filter(|flow| flow.tcp.is_some()) {
+        let why = if short(flow) {
+            "short flows have hosts with windows of their own already; use --engine model, or leave out its tcp"
+        } else if is_nginx && web(flow) {
+            "nginx runs on one host; use the built-in server, or leave out its tcp"
+        } else {
+            continue;
+        };
+        return Err(Error::new(format!(
+            "the flow {:?} cannot have a TCP of its own here: {why}",
+            flow.traffic().name()
+        )));
+    }
+    Ok(())
+}
