@@ -37,7 +37,8 @@ def test_the_model_stands_beside_a_live_run(small: Path, tmp_path: Path, lasthop
     report = (live / "report.html").read_text()
     section = report[report.index('<section id="engines">') :]
     section = section[: section.index("</section>")]
-    for text in ("Linux marks lost segments by RFC 6675", "One recovery repairs all losses", str(model), "of 2</td>"):
+    linux = ("Linux marks lost segments by RFC 6675", "One recovery repairs all losses")
+    for text in (*linux, str(model), "of 2</td>", "throughput (kbit/s)"):
         assert text in section, text
 
 

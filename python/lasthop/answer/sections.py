@@ -36,7 +36,7 @@ _FLOWS = [
     "timeouts",
     "queue_delay_p95_s",
 ]
-_OF_KINDS = (("mos",), ("completion_p50_s", "completion_p95_s"), ("bitrate_mean_bps", "stalls", "stalled_s"))
+OF_KINDS = (("mos",), ("completion_p50_s", "completion_p95_s"), ("bitrate_mean_bps", "stalls", "stalled_s"))
 """What counts most of some kinds of traffic, shown where a flow has it. Levels are compared by the first of each."""
 _RUNS = ["duration_s", "efficiency", "fairness_jain", "utilisation", "queue_mean_packets"]
 _SUMMED = [_LOST, "retransmitted_packets", "timeouts"]
@@ -99,7 +99,7 @@ def sections(tables: Tables, metrics: Sequence[str] = ()) -> list[Section]:
         columns = kind.rows.collect_schema()
         own = [metric for metric in kind.headline if metric in columns]
         if kind.title == "Flows":
-            own += _present(kind.rows, [metric for of_kind in _OF_KINDS for metric in of_kind if metric in columns])
+            own += _present(kind.rows, [metric for of_kind in OF_KINDS for metric in of_kind if metric in columns])
         found.append(_section(kind, names, own))
     return [replace(section, looks=tables.looks) for section in found]
 
@@ -209,7 +209,7 @@ def _of_flows(rows: pl.DataFrame) -> list[Compared]:
     What counts most of a kind of traffic stands in place of these.
     """
     found = []
-    for metric in (metric for metric, *_ in _OF_KINDS if metric in rows.columns):
+    for metric in (metric for metric, *_ in OF_KINDS if metric in rows.columns):
         found.append(Compared(metric, rows.filter(pl.col(metric).is_not_null())))
         rows = rows.filter(pl.col(metric).is_null())
     is_transfer = rows["protocol"].is_in(TRANSFER_PROTOCOLS)

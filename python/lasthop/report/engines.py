@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from lasthop.metrics import units
 from lasthop.report.results import Results
 from lasthop.report.tables import HEADLINE, CellView, Row, TableView, metric_label, number
 from lasthop.results.manifest import Difference
@@ -132,9 +133,13 @@ def _table(title: str, part: pl.DataFrame, beside: Beside, assets: Assets | None
         direction = f" ({record['direction']})" if record.get("direction") not in (None, "data") else ""
         words = [str(record[label] or "") for label in labels]
         published = record.get("published")
-        fields = [CellView(number(published, unit))] if assets else []
-        for name in names:
-            within = None if published is None else judge(metric, published, record[name])[0]
-            fields.append(CellView(number(record[name], unit), "", within))
-        rows.append(((*words, metric_label(metric, unit) + direction), fields))
+        if assets is None:  # in the units of the answer; a study has those of its own tables
+            scale = units.scale_of(metric, [record[name] for name in names])
+            label, fields = units.axis_title(metric, scale), [CellView(scale.number(record[name])) for name in names]
+        else:
+            label, fields = metric_label(metric, unit), [CellView(number(published, unit))]
+            for name in names:
+                within = None if published is None else judge(metric, published, record[name])[0]
+                fields.append(CellView(number(record[name], unit), "", within))
+        rows.append(((*words, label + direction), fields))
     return TableView(title, [*labels, "metric", *values], len(labels) + 1, rows)

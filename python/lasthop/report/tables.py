@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-from lasthop.answer.sections import COMPLETED
+from lasthop.answer.sections import COMPLETED, OF_KINDS
 from lasthop.metrics import units
 from lasthop.results.tables import factor_column
 
@@ -17,6 +18,7 @@ HEADLINE = [
     "fct_mean_s",
     "throughput_Bps",
     "throughput_mean_Bps",
+    *itertools.chain(*OF_KINDS),
     "lost_per_packet",
     "retransmitted_per_packet",
     "timeouts_per_flow",
