@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -172,6 +173,65 @@ def test_a_video_over_real_sockets_sees_what_the_model_sees(kernel: Kernel, tmp_
         assert real[name] == expected[name], name
     assert real["bitrate_mean_bps"] == pytest.approx(expected["bitrate_mean_bps"], rel=0.05)
     assert real["startup_delay_s"] == pytest.approx(expected["startup_delay_s"], rel=0.03)
+
+
+def test_the_last_datagram_of_a_slow_stream_is_sent_by_a_real_host(kernel: Kernel, tmp_path: Path) -> None:
+    """It leaves when nothing else is under way and nothing more is to come."""
+    stream = '[[flow]]\nkind = "constant-udp"\nrate = "8 kbit/s"\npayload = "1000 B"\nduration = "3 s"\n'
+    real = kernel_flows(kernel, cell(tmp_path, stream))["constant-udp"]
+    assert (real["sent_packets"], real["received_packets"], real["outcome"]) == (3, 3, "closed")
+
+
+# ---- Recordings ------------------------------------------------------------------------------------------
+
+
+def pcap(packets: list[tuple[float, bytes]]) -> bytes:
+    """Write a capture of Ethernet frames."""
+    records = [
+        struct.pack("<IIII", int(at), round(at % 1 * 1e6), len(frame), len(frame)) + frame for at, frame in packets
+    ]
+    return struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + b"".join(records)
+
+
+def ipv4_frame(length: int, padding: int = 0) -> bytes:
+    header = struct.pack(">BBHHHBBH4s4s", 0x45, 0, length, 0, 0, 64, 17, 0, bytes(4), bytes(4))
+    return bytes(12) + b"\x08\x00" + header + bytes(length - len(header) + padding)
+
+
+def test_a_capture_and_a_table_of_its_packets_are_replayed_alike(kernel: Kernel, tmp_path: Path) -> None:
+    arp = bytes(12) + b"\x08\x06" + bytes(28)
+    frames = [(5.0, ipv4_frame(200)), (5.1, arp), (5.25, ipv4_frame(32, padding=14)), (6.0, ipv4_frame(1500))]
+    (tmp_path / "call.pcap").write_bytes(pcap(frames))
+    (tmp_path / "call.csv").write_text("time_s,bytes\n0,172\n0.25,4\n1,1472\n", encoding="utf-8")
+    replay = '[[flow]]\nkind = "replay"\nfile = "call.{}"\n'
+    captured, written = (cell(tmp_path, replay.format(suffix)) for suffix in ("pcap", "csv"))
+    assert model(captured) == model(written)
+    flow = model(captured)["replay"]
+    assert (flow["sent_packets"], flow["sent_bytes"], flow["outcome"]) == (3, 172 + 4 + 1472, "closed")
+    # From the first arrival to the last: a second, and how much longer 1500 bytes take than 200.
+    assert flow["elapsed_s"] == pytest.approx(1 + 1300 * 8 / 1e6)
+    real = kernel_flows(kernel, captured)["replay"]
+    assert (real["sent_packets"], real["sent_bytes"]) == (3, 172 + 4 + 1472)
+    assert real["elapsed_s"] == pytest.approx(flow["elapsed_s"], abs=1e-4)
+
+
+def test_what_is_wrong_with_a_recording_is_said(
+    tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "replay.toml"
+    file.write_text(LINK + '[[flow]]\nkind = "replay"\nfile = "call.pcap"\n', encoding="utf-8")
+    for content, message in (
+        (pcap([(1.0, ipv4_frame(1501))]), "packet 1 has 1473 bytes of payload"),
+        (pcap([]), "there are no packets in it"),
+        (pcap([(1.0, ipv4_frame(100))])[:20], "call.pcap: "),
+        (b"\x00\x01", "the header is"),
+    ):
+        (tmp_path / "call.pcap").write_bytes(content)
+        assert lasthop_main("validate", file) == 2
+        assert message in capsys.readouterr().err
+    (tmp_path / "call.pcap").unlink()
+    assert lasthop_main("validate", file) == 2
+    assert "there is no such file" in capsys.readouterr().err
 
 
 # ---- The example -----------------------------------------------------------------------------------------

@@ -1,33 +1,51 @@
-//! Recorded schedules and courses of links, from the files that a scenario names.
+//! Recordings, of links and of traffic, from the files that a scenario names.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
-use lasthop_link::{Schedule, ScheduleError, Timetable};
+use lasthop_capture::carried;
+use lasthop_core::{Datagram, Duration};
+use lasthop_link::{Schedule, Timetable};
+use lasthop_traffic::{Packet, Recording};
 
 use crate::error::Problem;
 use crate::source;
 use crate::tree::{Node, Value};
 
-/// Reads the text of a file and writes it as the whole scenario has it.
-type Read = fn(&str) -> Result<String, ScheduleError>;
+/// Reads a file and writes it as the whole scenario has it.
+type Read = fn(&Path) -> Result<String, String>;
 
-/// The keys by which a link names a file; and a text that any file may have, to go on with after an error.
-const KEYS: [(&str, Read, &str); 2] = [
-    ("trace", |text| Ok(Schedule::parse(text)?.to_string()), "1"),
-    ("course", |text| Ok(Timetable::parse(text)?.to_string()), "time_s,rate_bps,delay_s\n0,1,0"),
+/// The keys by which a link or a flow names a file; and a text that any file may have, to go on with after an error.
+const OF_LINK: [(&str, Read, &str); 2] = [
+    ("trace", |path| of_text(path, |text| Schedule::parse(text).map_err(|error| error.to_string())), "1"),
+    (
+        "course",
+        |path| of_text(path, |text| Timetable::parse(text).map_err(|error| error.to_string())),
+        "time_s,rate_bps,delay_s\n0,1,0",
+    ),
+];
+const OF_FLOW: [(&str, Read, &str); 1] = [("file", recording, "time_s,bytes\n0,1")];
+
+/// The first bytes of captures: pcap in either byte order with microseconds or nanoseconds, pcapng.
+const CAPTURES: [[u8; 4]; 5] = [
+    [0xa1, 0xb2, 0xc3, 0xd4],
+    [0xd4, 0xc3, 0xb2, 0xa1],
+    [0xa1, 0xb2, 0x3c, 0x4d],
+    [0x4d, 0x3c, 0xb2, 0xa1],
+    [0x0a, 0x0d, 0x0d, 0x0a],
 ];
 
 /// Puts the text of every file in place of its name. The files lie in `folder`.
 pub fn read(tree: &mut Node, folder: Option<&Path>, found: &mut impl FnMut(Problem)) {
+    if tree.get("kind").and_then(Node::text) == Some("replay") {
+        read_all(&OF_FLOW, tree, folder, found);
+    }
     match &mut tree.value {
         Value::Table(entries) => {
             for entry in entries {
                 if entry.key == "link" {
-                    for file in KEYS {
-                        if let Some(node) = entry.node.child(file.0) {
-                            read_one(file, node, folder, found);
-                        }
-                    }
+                    read_all(&OF_LINK, &mut entry.node, folder, found);
                 }
                 read(&mut entry.node, folder, found);
             }
@@ -37,20 +55,55 @@ pub fn read(tree: &mut Node, folder: Option<&Path>, found: &mut impl FnMut(Probl
     }
 }
 
-fn read_one(
-    (key, text_of, any): (&str, Read, &str),
-    node: &mut Node,
+fn read_all(
+    keys: &[(&str, Read, &str)],
+    table: &mut Node,
     folder: Option<&Path>,
     found: &mut impl FnMut(Problem),
 ) {
-    let Value::Text(text) = &mut node.value else { return };
-    let path = folder.unwrap_or(Path::new("")).join(&text);
-    let read = source::read(&path).map_err(|error| error.to_string()).and_then(|bytes| {
-        let words = String::from_utf8_lossy(&bytes);
-        text_of(&words).map_err(|error| format!("{}: {error}", path.display()))
-    });
-    *text = read.unwrap_or_else(|reason| {
-        found(Problem::new(node.span, format!("`{key}`: {reason}")));
-        any.into()
-    });
+    for (key, text_of, any) in keys {
+        let Some(node) = table.child(key) else { continue };
+        let Value::Text(text) = &mut node.value else { continue };
+        let path = folder.unwrap_or(Path::new("")).join(&text);
+        *text = text_of(&path).unwrap_or_else(|reason| {
+            found(Problem::new(node.span, format!("`{key}`: {reason}")));
+            (*any).into()
+        });
+    }
+}
+
+/// The text of a text file, once it was parsed.
+fn of_text<T: ToString>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) -> Result<String, String> {
+    let bytes = source::read(path).map_err(|error| error.to_string())?;
+    let parsed = parse(&String::from_utf8_lossy(&bytes));
+    parsed.map(|parsed| parsed.to_string()).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Packets of a capture or of a CSV file.
+fn recording(path: &Path) -> Result<String, String> {
+    let mut magic = [0; 4];
+    let is_capture = File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok();
+    if !(is_capture && CAPTURES.contains(&magic)) {
+        return of_text(path, Recording::parse);
+    }
+    let packets = captured(path).and_then(Recording::new);
+    packets.map(|packets| packets.to_string()).map_err(|reason| format!("{}: {reason}", path.display()))
+}
+
+/// The IP packets of a capture as datagrams of the same length, counted from the first one. Other frames are left out,
+/// and so is a last one that was cut off.
+fn captured(path: &Path) -> Result<Vec<Packet>, String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    let mut packets: Vec<(u64, u32)> = Vec::new();
+    lasthop_capture::read(file, |frame| {
+        let length = carried(&frame)?.ip_length() as u32;
+        if length > Datagram::HEADER_BYTES {
+            packets.push((frame.time_ns, length - Datagram::HEADER_BYTES));
+        }
+        Ok(())
+    })
+    .map_err(|error| error.to_string())?;
+    let first = packets.iter().map(|(time_ns, _)| *time_ns).min().unwrap_or_default();
+    let packet = |(time_ns, bytes)| Packet { at: Duration::from_nanos(time_ns - first), bytes };
+    Ok(packets.into_iter().map(packet).collect())
 }

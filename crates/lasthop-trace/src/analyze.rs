@@ -5,8 +5,6 @@
 
 mod datagrams;
 mod decode;
-mod error;
-mod reader;
 mod record;
 mod sent;
 mod stream;
@@ -14,7 +12,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use error::CaptureError;
+pub use lasthop_capture::CaptureError;
 pub use record::{CaptureRecord, Ending, StreamRecord};
 
 use datagrams::Datagrams;
@@ -34,7 +32,7 @@ use stream::{Stream, seconds};
 pub fn analyze<R: Read>(input: R) -> Result<(Vec<StreamRecord>, CaptureRecord), CaptureError> {
     let mut flows = Flows::default();
     let mut record = CaptureRecord::default();
-    record.cut_at = reader::read(input, |frame| {
+    record.cut_at = lasthop_capture::read(input, |frame| {
         record.packets += 1;
         match decode(&frame)? {
             Decoded::Transport(packet) => {

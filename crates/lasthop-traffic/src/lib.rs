@@ -1,6 +1,5 @@
 //! Applications: bulk TCP, constant-bit-rate UDP, web page loads, web clients by the hundred, short flows, phone calls,
-//! requests on a kept connection, datagrams with silence between,
-//! video.
+//! requests on a kept connection, datagrams with silence between, video, recordings.
 //!
 //! A kind of traffic has a file of its own with its configuration ([`Traffic`]) and the application at work
 //! ([`Application`]), and a line in `kinds!` below.
@@ -12,6 +11,8 @@ mod exchange;
 mod http;
 mod http_config;
 mod on_off;
+mod recording;
+mod replay;
 mod short;
 mod traffic;
 mod udp;
@@ -25,6 +26,8 @@ pub use exchange::{Exchanges, RequestResponseConfig};
 pub use http::{HttpPageConfig, PageLoad};
 pub use http_config::{HttpConfig, HttpProtocol, HttpServer};
 pub use on_off::{OnOff, OnOffConfig};
+pub use recording::{Packet, Recording};
+pub use replay::{Replay, ReplayConfig};
 pub use short::{Arrivals, ShortFlows, ShortFlowsConfig};
 pub use traffic::{ShortHosts, Surroundings, Traffic, Voice};
 pub use udp::{ConstantUdp, ConstantUdpConfig, Ect};
@@ -134,6 +137,8 @@ kinds! {
     RequestResponse(RequestResponseConfig) => Exchanges;
     /// A UDP stream with silence between its bursts.
     OnOff(OnOffConfig) => OnOff;
+    /// Datagrams at the times and of the sizes of a recording.
+    Replay(ReplayConfig) => Replay;
     /// Video on demand, in segments whose bitrate adapts to the client's buffer.
     Video(VideoConfig) => Video;
 }

@@ -1,4 +1,4 @@
-//! Links that follow a recorded trace or a course, which is a file beside the scenario.
+//! Recordings, of links and of traffic, which are files beside the scenario.
 
 use lasthop_core::{Direction, Duration, QueueSize, Rate};
 use lasthop_link::{Schedule, Timetable};
@@ -130,4 +130,40 @@ fn framing_makes_the_default_queue_hold_fewer_packets() {
     let error =
         Study::from_str(&SHORT.replace("delay =", "framing = \"atm-48\"\ndelay ="), "text").unwrap_err();
     assert!(error.to_string().contains("or write \"atm\""), "{error}");
+}
+
+/// A scenario with a flow that replays a file.
+fn replaying(name: &str) -> String {
+    let (link, _) = SHORT.split_once("[[flow]]").unwrap();
+    format!("{link}[[flow]]\nkind = \"replay\"\nfile = \"{name}\"\n")
+}
+
+#[test]
+fn a_recording_becomes_part_of_the_scenario() {
+    let csv = "time_s,bytes\n0.01,172\n0.03,60\n";
+    let folder = Folder::with("replay", &[("a.toml", &replaying("a.csv")), ("a.csv", csv)]);
+    let study = folder.read("a.toml");
+    let scenario = &study.cells[0].scenario;
+    let traffic = scenario.flow[0].traffic();
+    assert_eq!((traffic.stream_bytes(), traffic.latest_begin()), (Some(232), Duration::from_millis(30)));
+    let json = serde_json::to_string(scenario).unwrap();
+    assert_eq!(&serde_json::from_str::<Scenario>(&json).unwrap(), scenario);
+}
+
+#[test]
+fn what_is_wrong_with_a_recording_is_told_with_the_place_in_the_scenario() {
+    let error = |csv: &str| {
+        let folder = Folder::with("bad-replay", &[("a.toml", &replaying("a.csv")), ("a.csv", csv)]);
+        folder.error("a.toml")
+    };
+    let unsorted = error("time_s,bytes\n1,172\n0,172\n");
+    assert!(
+        unsorted.line.is_some() && unsorted.message.contains("a.csv: line 3: the time is before"),
+        "{unsorted}"
+    );
+    // A cut capture, and one of nothing.
+    let cut = error("\n\r\r\n1234");
+    assert!(cut.message.contains("`file`") && cut.message.contains("a.csv: "), "{cut}");
+    let large = error("time_s,bytes\n0,2000\n");
+    assert!(large.message.contains("packet 1 has 2000 bytes of payload"), "{large}");
 }

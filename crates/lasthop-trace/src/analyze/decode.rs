@@ -1,9 +1,9 @@
-//! From the bytes of a frame to a segment or datagram: link layer, VLAN tags, IP, TCP and UDP.
+//! From the bytes of a frame to a segment or datagram: IP, TCP and UDP.
 //!
 //! Lengths come from the IP header, so that a packet cut by the snap length counts in full.
 
-use super::reader::Frame;
-use etherparse::{EtherType, LaxIpSlice, TcpHeaderSlice, UdpHeaderSlice, ether_type, ip_number, tcp_option};
+use etherparse::{LaxIpSlice, TcpHeaderSlice, UdpHeaderSlice, ip_number, tcp_option};
+use lasthop_capture::{Carried, Frame, carried};
 use lasthop_core::Flags;
 use std::net::IpAddr;
 
@@ -51,74 +51,11 @@ pub(super) struct Header {
 
 /// What is in a frame; an error if its link type is none that we know.
 pub(super) fn decode(frame: &Frame<'_>) -> Result<Decoded, String> {
-    let data = frame.data;
-    let Some((ether_type, header)) = link_header(frame.link, data)? else { return Ok(Decoded::Incomplete) };
-    let (ether_type, header) = skip_vlan_tags(ether_type, header, data);
-    Ok(match ether_type {
-        ether_type::IPV4 | ether_type::IPV6 => match data.get(header..) {
-            Some(packet) => ip(packet, frame.wire_length.saturating_sub(header)),
-            None => Decoded::Incomplete,
-        },
-        _ => Decoded::Other,
+    Ok(match carried(frame)? {
+        Carried::Ip { packet, wire_length } => ip(packet, wire_length),
+        Carried::Other => Decoded::Other,
+        Carried::Incomplete => Decoded::Incomplete,
     })
-}
-
-/// Ether type and length of the link-layer header; `None` if it is not all there. The numbers are those
-/// of <https://www.tcpdump.org/linktypes.html>.
-fn link_header(link: u32, data: &[u8]) -> Result<Option<(EtherType, usize)>, String> {
-    let at = |offset: usize| {
-        data.get(offset..offset + 2).map(|two| EtherType(u16::from_be_bytes([two[0], two[1]])))
-    };
-    Ok(match link {
-        // NULL has the address family in the byte order of the capturing host, LOOP in network order;
-        // IPv6 has a number of its own on each system.
-        0 | 108 => data.first_chunk().map(|family: &[u8; 4]| {
-            let family = u32::from_le_bytes(*family).min(u32::from_be_bytes(*family));
-            let ether_type = match family {
-                2 => ether_type::IPV4,
-                10 | 24 | 28 | 30 => ether_type::IPV6,
-                _ => EtherType(0),
-            };
-            (ether_type, 4)
-        }),
-        1 => at(12).map(|ether_type| (ether_type, 14)),
-        // PPP, with or without its HDLC address and control bytes (RFC 1662, section 3.1).
-        9 | 50 => {
-            let start = if data.starts_with(&[0xff, 0x03]) { 2 } else { 0 };
-            at(start).map(|protocol| match protocol.0 {
-                0x0021 => (ether_type::IPV4, start + 2),
-                0x0057 => (ether_type::IPV6, start + 2),
-                _ => (EtherType(0), start + 2),
-            })
-        }
-        // Raw IP; 12 and 14 are what some systems write for 101.
-        12 | 14 | 101 | 228 | 229 => data.first().map(|first| match first >> 4 {
-            4 => (ether_type::IPV4, 0),
-            6 => (ether_type::IPV6, 0),
-            _ => (EtherType(0), 0),
-        }),
-        113 => at(14).map(|ether_type| (ether_type, 16)),
-        276 => at(0).map(|ether_type| (ether_type, 20)),
-        other => {
-            return Err(format!(
-                "packets of link type {other}, where raw IP, Ethernet, Linux cooked capture, loopback and PPP \
-                 are known"
-            ));
-        }
-    })
-}
-
-/// IEEE 802.1Q, single or stacked.
-fn skip_vlan_tags(mut ether_type: EtherType, mut header: usize, data: &[u8]) -> (EtherType, usize) {
-    while let ether_type::VLAN_TAGGED_FRAME
-    | ether_type::PROVIDER_BRIDGING
-    | ether_type::VLAN_DOUBLE_TAGGED_FRAME = ether_type
-        && let Some(tag) = data.get(header..header + 4)
-    {
-        ether_type = EtherType(u16::from_be_bytes([tag[2], tag[3]]));
-        header += 4;
-    }
-    (ether_type, header)
 }
 
 /// `wire_length` is that of the IP packet and what the link layer may have padded it with.

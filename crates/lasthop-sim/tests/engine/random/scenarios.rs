@@ -15,7 +15,7 @@ use lasthop_scenario::{AccessConfig, Flow, LanConfig, Roles, RouterConfig, Scena
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
 use lasthop_traffic::{
     BulkConfig, Codec, ConstantUdpConfig, Ect, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol,
-    OnOffConfig, RequestResponseConfig, VideoConfig, VoipConfig,
+    OnOffConfig, Packet, Recording, ReplayConfig, RequestResponseConfig, VideoConfig, VoipConfig,
 };
 use proptest::prelude::*;
 use proptest::{bool, collection, option};
@@ -130,6 +130,7 @@ fn rename(flow: &mut FlowConfig, index: usize) {
         FlowConfig::RequestResponse(asked) => asked.name = format!("rr-{index}"),
         FlowConfig::OnOff(source) => source.name = format!("on-off-{index}"),
         FlowConfig::Video(video) => video.name = format!("video-{index}"),
+        FlowConfig::Replay(replay) => replay.name = format!("replay-{index}"),
         FlowConfig::Voip(call) => call.name = format!("call-{index}"),
         FlowConfig::WebClients(clients) => clients.name = format!("client-{index}"),
     }
@@ -484,7 +485,25 @@ fn flow(mtu: u64) -> impl Strategy<Value = FlowConfig> {
                 port: None,
             })
         });
-    prop_oneof![4 => bulk, 1 => udp, 2 => page(start()), 1 => call(start()), 1 => requests(start()), 1 => on_off(mtu, start()), 1 => video(start())]
+    prop_oneof![4 => bulk, 1 => udp, 2 => page(start()), 1 => call(start()), 1 => requests(start()), 1 => on_off(mtu, start()), 1 => video(start()),
+        1 => replay(mtu, start())]
+}
+
+fn replay(
+    mtu: u64,
+    start: impl Strategy<Value = Distribution<Duration>>,
+) -> impl Strategy<Value = FlowConfig> {
+    let packet = (0..10_000_000_000_u64, 20..=mtu as u32 - 28)
+        .prop_map(|(nanos, bytes)| Packet { at: Duration::from_nanos(nanos), bytes });
+    (start, collection::vec(packet, 1..200)).prop_map(|(start, packets)| {
+        FlowConfig::Replay(ReplayConfig {
+            name: String::new(),
+            file: Recording::new(packets).expect("small datagrams"),
+            start,
+            dscp: Dscp::default(),
+            port: None,
+        })
+    })
 }
 
 fn video(start: impl Strategy<Value = Distribution<Duration>>) -> impl Strategy<Value = FlowConfig> {

@@ -4,7 +4,7 @@
 //! parser only when it is there as a whole, so that a file that was cut short, one that is damaged and
 //! one that is no capture can be told apart, each with its place.
 
-use super::error::CaptureError;
+use crate::error::CaptureError;
 use pcap_parser::pcapng::{Block, InterfaceDescriptionBlock, OptionCode, parse_block_be, parse_block_le};
 use pcap_parser::{
     LegacyPcapBlock, PcapHeader, parse_pcap_frame, parse_pcap_frame_be, parse_pcap_frame_modified,
@@ -27,21 +27,21 @@ const NANOS: u128 = 1_000_000_000;
 
 /// A captured packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame<'a> {
+pub struct Frame<'a> {
     /// Since 1970.
-    pub(super) time_ns: u64,
+    pub time_ns: u64,
     /// Link type, as <https://www.tcpdump.org/linktypes.html> numbers them.
-    pub(super) link: u32,
+    pub link: u32,
     /// Bytes that it had on the wire.
-    pub(super) wire_length: usize,
+    pub wire_length: usize,
     /// What was captured of them.
-    pub(super) data: &'a [u8],
+    pub data: &'a [u8],
 }
 
 /// Hands every packet of a capture to `see`, which may say why it cannot be one. Where a capture stops in
 /// the middle of a record, as one does whose writer was killed: the byte where that record begins. Memory
 /// is that of the longest record.
-pub(super) fn read<R: Read>(
+pub fn read<R: Read>(
     input: R,
     mut see: impl FnMut(Frame<'_>) -> Result<(), String>,
 ) -> Result<Option<u64>, CaptureError> {
