@@ -8,7 +8,7 @@ use lasthop_tcp::{Profile, RULES, TcpConfig};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::flow::Flow;
+use crate::flow::{self, Flow};
 use crate::tree::{Entry, NAME, Node, Value};
 use crate::types;
 use crate::when;
@@ -183,7 +183,7 @@ impl Assume<'_> {
     }
 
     fn last_hop(&mut self) {
-        self.text("lan.rate", types::default_lan_rate(), "negligible");
+        self.text("lan.rate", flow::default_lan_rate(), "negligible");
         self.text("lan.delay", Duration::ZERO, "negligible");
         self.text("down.link.release", "serialised", "a packet leaves the buffer once it is sent");
         if self.tree.at("down.link.release").and_then(Node::text) == Some("serialised") {

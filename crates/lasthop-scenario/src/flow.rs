@@ -9,8 +9,6 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::types::default_lan_rate;
-
 /// Applications that one entry may stand for.
 const COUNTS: RangeInclusive<u32> = 1..=1000;
 
@@ -114,6 +112,11 @@ impl Flow {
             faults.below("tcp", |faults| tcp.check(time_limit, faults));
         }
     }
+}
+
+/// Of a LAN that is never felt.
+pub const fn default_lan_rate() -> Rate {
+    Rate::from_bits_per_second(100_000_000_000)
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -7,7 +7,7 @@ use lasthop_traffic::{HttpConfig, Instance, Program, Surroundings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::flow::Flow;
+use crate::flow::{Flow, default_lan_rate};
 
 /// One complete scenario: what a cell of the factor matrix runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -200,11 +200,6 @@ pub struct LanConfig {
 /// Packets of a scenario that does not state their size.
 pub const fn default_mtu() -> Bytes {
     Bytes(1500)
-}
-
-/// Of a LAN that is never felt.
-pub const fn default_lan_rate() -> Rate {
-    Rate::from_bits_per_second(100_000_000_000)
 }
 
 /// What stands between each LAN and the last hop.
