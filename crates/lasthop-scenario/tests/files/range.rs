@@ -1,5 +1,6 @@
 //! Factors between two ends: their points, their cells, and what is said of wrong ones.
 
+use crate::study::at_least;
 use crate::support::SHORT;
 use lasthop_core::Rate;
 use lasthop_scenario::{Cell, Flow, Method, Sample, Sampler, ScenarioError, Study};
@@ -214,7 +215,7 @@ fn values() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(at_least(1000))]
     #[test]
     fn no_range_makes_the_reader_panic(
         lines in proptest::collection::vec((0_usize..8, values()), 0..7), points in proptest::option::of(0_u32..70_000),

@@ -203,8 +203,14 @@ fn assert_one_paragraph(bytes: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// So many cases, or as many as PROPTEST_CASES says if that is more.
+pub fn at_least(cases: u32) -> ProptestConfig {
+    let stated = ProptestConfig::default();
+    ProptestConfig { cases: stated.cases.max(cases), ..stated }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(at_least(4000))]
 
     #[test]
     fn no_bytes_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {

@@ -35,8 +35,14 @@ fn pcapng(packets: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
+/// So many cases, or as many as PROPTEST_CASES says if that is more.
+fn at_least(cases: u32) -> ProptestConfig {
+    let stated = ProptestConfig::default();
+    ProptestConfig { cases: stated.cases.max(cases), ..stated }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(at_least(2000))]
 
     #[test]
     fn arbitrary_bytes_are_an_error_or_a_result(bytes in vec(any::<u8>(), 0..600)) {
