@@ -181,3 +181,19 @@ def test_a_larger_initial_window_helps_as_its_example_claims() -> None:
     slow = [("slow", window) for window in ("iw3", "iw10", "iw20", "iw40")]
     assert min(time[level] for level in slow) == time["slow", "iw3"]
     assert [drops[level] for level in slow] == sorted({drops[level] for level in slow})
+
+
+def test_latecomers_on_a_cellular_link_find_what_the_example_claims() -> None:
+    cells = _core.load(str(EXAMPLE.parent / "cellular.toml")).cells
+    rows = {cell.levels["queue"]: pl.DataFrame(cell.run(1, 1, 5).flows) for cell in cells}
+    found = {}
+    for queue, flows in rows.items():
+        assert set(flows["outcome"]) == {"closed"}
+        assert flows.height == 5 * 25
+        late = flows.filter(pl.col("flow").str.starts_with("late"))
+        resent = flows["retransmitted_packets"].sum() / flows["sent_packets"].sum()
+        end = (flows["start_s"] + flows["elapsed_s"]).max()
+        found[queue] = late["elapsed_s"].median(), flows["queue_delay_median_s"].median(), resent, end
+    assert found["drop-tail"][:3] == pytest.approx((14, 1.1, 0.08), rel=0.1)
+    assert found["fq_codel"][:3] == pytest.approx((8.4, 0.036, 0.3), rel=0.1)
+    assert found["fq_codel"][3] == pytest.approx(found["drop-tail"][3], rel=0.05)
