@@ -207,7 +207,7 @@ class Trace:
         """How many `points`, `marks` and `flows` an overview does not hold; 0 of each in a whole recording."""
     @property
     def series(self) -> dict[str, list[Any]]:
-        """Of an overview, the run in up to 80 steps: `MEANINGS["series"]`, and `step_s`, the length of a step."""
+        """Of an overview, the run in up to 160 steps: `MEANINGS["series"]`, and `step_s`, the length of a step."""
     @property
     def delays(self) -> dict[str, list[Any]]:
         """Of an overview, the distribution functions of the one-way delays: `flow`, `share`, `delay_s`."""

@@ -62,6 +62,8 @@ class Trace:
     flows: dict[str, list[Any]]
     link_states: dict[str, list[Any]]
     left_out: dict[str, int]
+    series: dict[str, list[Any]]
+    delays: dict[str, list[Any]]
 
 
 @dataclass
@@ -161,9 +163,27 @@ class Cell:
             tcp,
             {"flow": [], "object": []},
             {"flow": names, "application": names, "protocol": protocols, "direction": ["down"] * len(names)},
-            {"start_s": [5.0], "end_s": [7.5]},
+            {"start_s": [5.0], "end_s": [7.5], "direction": [""]},
             {"points": 0, "marks": 0, "flows": 0},
+            _shared(names),
+            {"flow": [0, 0], "share": [0.0, 1.0], "delay_s": [0.3, 0.9]},
         )
+
+
+def _shared(names: Sequence[str]) -> dict[str, list[Any]]:
+    """Return two steps, in which all flows get as much."""
+    rows = [(time, name) for time in (0.0, 10.0) for name in (*names, "")]
+    of_hop = [not name for _, name in rows]
+    return {
+        "time_s": [time for time, _ in rows],
+        "flow": [name for _, name in rows],
+        "direction": ["down"] * len(rows),
+        "goodput_Bps": [1000.0 * (len(names) if hop else 1) for hop in of_hop],
+        "sending_flows": [len(names) if hop else None for hop in of_hop],
+        "fairness_jain": [1.0 if hop else None for hop in of_hop],
+        "capacity_Bps": [8000.0 if hop else None for hop in of_hop],
+        "step_s": [10.0] * len(rows),
+    }
 
 
 def _packet_life(flow: int, number: int) -> list[dict[str, Any]]:

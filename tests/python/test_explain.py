@@ -557,7 +557,7 @@ def test_a_flow_that_never_started_is_told_so() -> None:
     class Trace:
         packets = trace["packets"]
         tcp = trace["tcp"]
-        link_states: dict[str, list[float]] = {"start_s": [], "end_s": []}  # noqa: RUF012
+        link_states: dict[str, list[float]] = {"start_s": [], "end_s": [], "direction": []}  # noqa: RUF012
 
     Trace.flows = flows  # type: ignore[attr-defined]
     text = list(stories(cast("_core.Trace", Trace), {"tcp": SWITCHES, "errors": None}))

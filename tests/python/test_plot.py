@@ -24,8 +24,8 @@ from lasthop import _core
 from lasthop.pictures import marks, static
 from lasthop.pictures.cast import MOST_COLOURS, MOST_PANELS, Cast
 from lasthop.pictures.marks import Mark, Shape
-from lasthop.pictures.panels import KINDS, panels, rate_window_s, sliding_rate
-from lasthop.pictures.shapes import Layer, Panel, Picture
+from lasthop.pictures.panels import KINDS, USUAL_KINDS, panels, rate_window_s, sliding_rate
+from lasthop.pictures.shapes import BadPeriod, Layer, Panel, Picture
 from lasthop.pictures.static import STYLE, draw, figure_of
 from lasthop.pictures.tables import TraceTables
 from lasthop.pictures.waterfall import waterfall_panels
@@ -36,7 +36,12 @@ EXAMPLE = EXAMPLES / "two-flows.toml"
 ONE_RUN = ("kulve2003", "--only", "link=e0,workload=2tcp1udp,variant=eifel+red", "--replication", 1)
 MSS = 1000
 MS = 1_000_000
-COMPLETE = {"points": 0, "marks": 0, "flows": 0}
+WHOLE: dict[str, Any] = {
+    "left_out": {"points": 0, "marks": 0, "flows": 0},
+    "series": {name: [] for name in ("time_s", "flow", "direction", "goodput_Bps", "sending_flows", "step_s")},
+    "delays": {"flow": [], "share": [], "delay_s": []},
+}
+GOOD: dict[str, list[Any]] = {"start_s": [], "end_s": [], "direction": []}
 
 
 def packet(ms: int, event: str, direction: str = "down", seq: int = 0, **values: object) -> dict[str, Any]:
@@ -99,10 +104,10 @@ def by_hand() -> TraceTables:
         tcp(100, "undone-frto"),
     ]
     flows = {"flow": ["web"], "application": ["web"], "protocol": ["tcp"], "direction": ["down"]}
-    states = {"start_s": [0.05, 5.0], "end_s": [0.08, 6.0]}
+    states = {"start_s": [0.05, 5.0], "end_s": [0.08, 6.0], "direction": ["", ""]}
     none: dict[str, list[Any]] = {"flow": [], "object": []}
     trace: Any = SimpleNamespace(
-        packets=table(packets), tcp=table(events), objects=none, flows=flows, link_states=states, left_out=COMPLETE
+        packets=table(packets), tcp=table(events), objects=none, flows=flows, link_states=states, **WHOLE
     )
     return TraceTables.of(trace, '{"down": {"queue": {"red": {"min": "2 packets"}}}}')
 
@@ -173,13 +178,13 @@ def test_an_average_over_bytes_stands_apart_from_packets(tmp_path: Path) -> None
 
 
 def test_a_picture_shades_the_bad_periods_it_covers(by_hand: TraceTables) -> None:
-    assert by_hand.picture([]).bad_periods == [(0.05, 0.08)]
-    assert by_hand.picture([], 0.06, 0.07).bad_periods == [(0.06, 0.07)]
+    assert by_hand.picture([]).bad_periods == [BadPeriod(0.05, 0.08, "")]
+    assert by_hand.picture([], 0.06, 0.07).bad_periods == [BadPeriod(0.06, 0.07, "")]
     assert by_hand.picture([], 0.08, 0.1).bad_periods == []
 
 
 def test_a_bad_period_as_long_as_the_run_is_said_and_shades_nothing(by_hand: TraceTables) -> None:
-    always = replace(by_hand, bad_periods=[(0.0, 1000.0)])
+    always = replace(by_hand, bad_periods=[BadPeriod(0.0, 1000.0, "")])
     picture = always.picture(panels(always))
     assert picture.bad_periods == []
     assert picture.notes == ["The whole run is a bad period of the link."]
@@ -522,8 +527,8 @@ def test_a_page_load_is_put_together_from_objects_and_packets() -> None:
         tcp=table([tcp(0, "window")]),
         objects=objects,
         flows=flows,
-        link_states={"start_s": [], "end_s": []},
-        left_out=COMPLETE,
+        link_states=GOOD,
+        **WHOLE,
     )
     tables = TraceTables.of(trace, "{}")
     times = ["t_connect_s", "t_request_s", "t_first_byte_s", "t_last_byte_s", "t_end_s"]
@@ -560,8 +565,8 @@ def test_a_router_with_classes_has_a_line_for_each() -> None:
         tcp=table([tcp(0, "window")]),
         objects={"flow": [], "object": []},
         flows=flows,
-        link_states={"start_s": [], "end_s": []},
-        left_out=COMPLETE,
+        link_states=GOOD,
+        **WHOLE,
     )
     classes = '{"name": "ef"}, {"name": "be", "queue": {"red": {"min": "2 packets"}}}'
     scenario = f'{{"down": {{"queue": {{}}, "htb": {{"class": [{classes}]}}}}}}'
@@ -578,7 +583,7 @@ def test_a_router_with_classes_has_a_line_for_each() -> None:
 
 
 def test_every_kind_has_a_panel(by_hand: TraceTables) -> None:
-    assert ["waterfall", *(panel.kind for panel in panels(by_hand))] == list(KINDS)
+    assert ["waterfall", *(panel.kind for panel in panels(by_hand))] == list(USUAL_KINDS)
     quiet = replace(by_hand, packets=by_hand.packets.clear(), tcp=by_hand.tcp.clear())
     assert all(isinstance(panel, Panel) and panel.layers == [] for panel in panels(quiet))
 
@@ -747,3 +752,90 @@ def seen_by(matrix: Sequence[Sequence[float]], color: str) -> tuple[float, ...]:
 def test_colour_blind_readers_tell_flows_apart(matrix: Sequence[Sequence[float]]) -> None:
     seen = [seen_by(matrix, color) for color in (*marks.FLOW_COLORS, marks.OTHERS_COLOR)]
     assert min(math.dist(one, other) for one, other in itertools.combinations(seen, 2)) > 12
+
+
+SHARED = """
+[down.link]
+rate = "2 Mbit/s"
+delay = "20 ms"
+errors = { good = { distribution = "exponential", mean = "1 s" }, bad = "200 ms", packet_error_probability = 0.2 }
+[up.link]
+rate = "2 Mbit/s"
+errors = { good = { distribution = "exponential", mean = "1 s" }, bad = "100 ms", packet_error_probability = 0.2 }
+[[down.link.change]]
+at = "2 s"
+rate = "1 Mbit/s"
+"""
+BULK = '[[flow]]\nkind = "bulk-tcp"\nname = "bulk-{}"\nbytes = "100 kB"\n'
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> TraceTables:
+    """Ten flows over a link whose rate changes, which has errors of its own, and the same up."""
+    file = tmp_path_factory.mktemp("shared") / "shared.toml"
+    file.write_text(SHARED + "".join(BULK.format(number) for number in range(10)), encoding="utf-8")
+    cell = _core.load(str(file)).cells[0]
+    return TraceTables.of(cell.overview(1, 1, 1), cell.scenario)
+
+
+def test_a_stack_ends_at_the_goodput_of_all_below_the_capacity(shared: TraceTables) -> None:
+    (panel,) = panels(shared, ["stack"])
+    *bands, capacity = panel.layers
+    assert len(bands) == MOST_COLOURS + 1
+    assert bands[-1].mark.owner == "3 other flows together"
+    for below, above in itertools.pairwise(bands):
+        assert list(above.y) == list(below.far or ())
+    step = shared.series["step_s"][0]
+    sent = sum((high or 0) for high in list(bands[-1].far or ())[:-1]) * 1e6 / 8 * step
+    assert sent == pytest.approx(10 * 100_000)
+    assert {round(value or 0, 9) for value in capacity.y} == {2.0, 1.0}
+    # What was under way when the rate fell arrives later, so sums are compared.
+    brought, could = (list(itertools.accumulate(v or 0 for v in line)) for line in (bands[-1].far or (), capacity.y))
+    assert all(a <= b for a, b in zip(brought, could, strict=True))
+
+
+def test_a_stack_of_a_named_flow_has_the_others_in_grey(shared: TraceTables) -> None:
+    cast = Cast.of(shared, shared.flows[3:4])
+    (panel,) = panels(shared, ["stack"], cast)
+    assert [layer.mark.owner for layer in panel.layers] == ["bulk-3", "9 other flows together", ""]
+    (delays,) = panels(shared, ["delay"], cast)
+    colors = [layer.mark.color for layer in delays.layers]
+    assert colors == [marks.OTHERS_COLOR] * 9 + [marks.FLOW_COLORS[0]]
+
+
+def test_delays_are_distribution_functions_over_an_axis_of_their_own(shared: TraceTables) -> None:
+    (panel,) = panels(shared, ["delay"])
+    assert panel.across == "one-way delay (ms)"
+    assert panel.within(1.0, 1.1) is panel
+    for layer in panel.layers:
+        assert list(layer.x) == sorted(layer.x)
+        assert (layer.y[0], layer.y[-1]) == (0.0, 1.0)
+        assert min(layer.x) > 20.0  # the link's delay
+
+
+def test_fairness_is_drawn_where_several_flows_have_data(shared: TraceTables) -> None:
+    (panel,) = panels(shared, ["fairness"])
+    (layer,) = panel.layers
+    assert all(value is None or 0.1 <= value <= 1.0 for value in layer.y)
+    one = replace(shared, series=shared.series.with_columns(sending_flows=pl.lit(1)))
+    assert panels(one, ["fairness"]) == []
+
+
+def test_errors_of_a_direction_of_its_own_are_shaded(shared: TraceTables) -> None:
+    directions = {period.direction for period in shared.bad_periods}
+    assert directions == {"down", "up"}
+    picture = shared.picture(panels(shared, ["stack"]))
+    fills = {shape["fillcolor"] for shape in picture_figure(picture)["layout"]["shapes"]}
+    assert fills == {marks.BAD_PERIODS[direction].color for direction in directions}
+    axes = figure_of(picture, 2).axes[0]
+    assert len(axes.get_legend().get_texts()) >= MOST_COLOURS + len(directions)
+
+
+@pytest.mark.parametrize("kind", ["stack", "fairness", "delay"])
+def test_kinds_on_request_become_files(
+    lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    assert lasthop_main("plot", EXAMPLE, "--only", "memory=none", "--kind", kind, "--out", "picture.svg") == 0
+    assert ElementTree.parse("picture.svg").getroot().tag.endswith("svg")
+    assert "left out" not in capsys.readouterr().out
+    assert lasthop_main("plot", EXAMPLES / "first.toml", "--kind", kind) == (2 if kind == "fairness" else 0)

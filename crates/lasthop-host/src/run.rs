@@ -16,11 +16,10 @@ use lasthop_core::{
     Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, PlaybackEvent,
     Protocol, Seed, TransportEvent,
 };
-use lasthop_link::bad_periods;
 use lasthop_scenario::Scenario;
 use lasthop_trace::{
     Analysis, Batch, CaptureTarget, Column, Columnar, LeftOut, ObjectRow, Overview, PacketRow, Recorder,
-    SeriesTarget, Span, TcpRow,
+    SeriesTarget, Span, TcpRow, bad_periods,
 };
 use nix::sys::epoll::EpollFlags;
 use nix::sys::prctl::set_pdeathsig;
@@ -87,7 +86,7 @@ pub struct Runs {
 #[derive(Debug)]
 struct Recording {
     tables: serde_json::Value,
-    bad_periods: Vec<(Instant, Instant)>,
+    bad_periods: Vec<(&'static str, Column)>,
 }
 
 impl Runs {
@@ -110,11 +109,8 @@ impl Runs {
 
 impl Recording {
     fn answer(&self) -> serde_json::Value {
-        let Self { tables, bad_periods } = self;
-        let (starts, ends): (Vec<_>, Vec<_>) =
-            bad_periods.iter().map(|(start, end)| (start.as_secs_f64(), end.as_secs_f64())).unzip();
-        let mut answer = tables.clone();
-        answer["link_states"] = serde_json::json!({ "start_s": starts, "end_s": ends });
+        let mut answer = self.tables.clone();
+        answer["link_states"] = table(&self.bad_periods);
         answer
     }
 }
@@ -220,7 +216,7 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
             (None, overview) => overview.map(|overview| overviewed(overview, end)),
         };
         if let Some(tables) = tables {
-            let bad_periods = bad_periods(scenario.errors.as_ref(), seed, end);
+            let bad_periods = bad_periods(scenario, seed, end);
             recording = Some(Recording { tables, bad_periods });
         }
         let mut of_this = analysis.finish(end);

@@ -78,10 +78,16 @@ impl Periods {
     }
 }
 
-/// Beginning and end of the bad periods of a run that ended at `end`. Periods that hit nothing are left out.
-pub fn bad_periods(errors: Option<&ErrorConfig>, seed: Seed, end: Instant) -> Vec<(Instant, Instant)> {
+/// Beginning and end of the bad periods, of both directions or of one, of a run that ended at `end`. Periods that hit
+/// nothing are left out.
+pub fn bad_periods(
+    errors: Option<&ErrorConfig>,
+    of: Option<Direction>,
+    seed: Seed,
+    end: Instant,
+) -> Vec<(Instant, Instant)> {
     let errors = errors.filter(|errors| errors.packet_error_probability.get() > 0.0);
-    let periods = errors.into_iter().flat_map(|errors| Periods::new(errors, None, seed));
+    let periods = errors.into_iter().flat_map(|errors| Periods::new(errors, of, seed));
     periods
         .take_while(|period| period.start < end)
         .filter(|period| period.state == LinkState::Bad)

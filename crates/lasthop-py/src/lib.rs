@@ -15,13 +15,12 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use lasthop_core::amount::Scale;
-use lasthop_core::{DropCause, DropLabels, EventLabels, Instant, PacketStep, Protocol, TransportKind};
+use lasthop_core::{DropCause, DropLabels, EventLabels, PacketStep, Protocol, TransportKind};
 use lasthop_host::run::needs_real_hosts;
-use lasthop_link::bad_periods;
 use lasthop_scenario::{Assumption, Sample, Sampler, Scenario};
 use lasthop_trace::{
     Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, LeftOut, ObjectRow,
-    PacketRow, SNAP_LENGTH, SeriesRow, SeriesTarget, Span, StreamRecord, TcpRow,
+    PacketRow, SNAP_LENGTH, SeriesRow, SeriesTarget, Span, StreamRecord, TcpRow, bad_periods,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -276,10 +275,7 @@ impl Cell {
             tcp: dict(py, TcpRow::columns(&recording.recorder.tcp))?,
             objects: dict(py, ObjectRow::columns(&recording.recorder.objects))?,
             flows: dict(py, recording.flows)?,
-            link_states: link_states(
-                py,
-                &bad_periods(scenario.errors.as_ref(), run::seed_of(seed, replication), recording.end),
-            )?,
+            link_states: dict(py, bad_periods(scenario, run::seed_of(seed, replication), recording.end))?,
             left_out: left_out(py, LeftOut::default())?,
             series: dict(py, Vec::new())?,
             delays: dict(py, Vec::new())?,
@@ -301,13 +297,13 @@ impl Cell {
         let scenario = &self.cell.scenario;
         let span = Span { start_ns, stop_ns };
         let (tables, end) = py.detach(|| run::overview(scenario, (seed, first, replication), span));
-        let bad = bad_periods(scenario.errors.as_ref(), run::seed_of(seed, replication), end);
+        let bad = bad_periods(scenario, run::seed_of(seed, replication), end);
         Ok(Trace {
             packets: dict(py, tables.packets)?,
             tcp: dict(py, tables.tcp)?,
             objects: dict(py, tables.objects)?,
             flows: dict(py, tables.flows)?,
-            link_states: link_states(py, &bad)?,
+            link_states: dict(py, bad)?,
             left_out: left_out(py, tables.left_out)?,
             series: dict(py, tables.series)?,
             delays: dict(py, tables.delays)?,
@@ -338,13 +334,6 @@ fn dict(py: Python<'_>, columns: Vec<(&'static str, Column)>) -> PyResult<Py<PyD
         }
     }
     Ok(dict.unbind())
-}
-
-fn link_states(py: Python<'_>, bad: &[(Instant, Instant)]) -> PyResult<Py<PyDict>> {
-    let columns = PyDict::new(py);
-    columns.set_item("start_s", bad.iter().map(|(start, _)| start.as_secs_f64()).collect::<Vec<_>>())?;
-    columns.set_item("end_s", bad.iter().map(|(_, end)| end.as_secs_f64()).collect::<Vec<_>>())?;
-    Ok(columns.unbind())
 }
 
 fn left_out(py: Python<'_>, left_out: LeftOut) -> PyResult<Py<PyDict>> {

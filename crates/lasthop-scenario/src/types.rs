@@ -110,6 +110,22 @@ impl Scenario {
         }
     }
 
+    /// The bad periods of a run that ended at `end`, and the direction if they are of one: those of `[errors]`, then those
+    /// of each link's own.
+    pub fn bad_periods(&self, seed: Seed, end: Instant) -> Vec<(Option<Direction>, Instant, Instant)> {
+        let own = |path: &Option<PathConfig>| path.as_ref().and_then(|path| path.link.errors.clone());
+        let of = [
+            (None, self.errors.clone()),
+            (Some(Direction::Down), own(&self.down)),
+            (Some(Direction::Up), own(&self.up)),
+        ];
+        let periods = of.into_iter().flat_map(|(direction, errors)| {
+            let periods = lasthop_link::bad_periods(errors.as_ref(), direction, seed, end);
+            periods.into_iter().map(move |(start, stop)| (direction, start, stop))
+        });
+        periods.collect()
+    }
+
     /// How much of the period of a host's clock has passed when a run starts, `0.0..1.0`: hosts do not boot in step.
     pub fn clock_phase(host: Host, seed: Seed) -> f64 {
         let stream = match host {

@@ -34,5 +34,5 @@ pub use overview::{LeftOut, Overview, OverviewTables, Span};
 pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH, http_request};
 pub use recorder::{ObjectRow, PacketRow, Recorder, TcpRow};
 pub use records::{FlowRecord, Outcome, PageRecord, RunRecord, ShortRecord};
-pub use scenario::{CaptureTarget, SeriesTarget};
+pub use scenario::{CaptureTarget, SeriesTarget, bad_periods};
 pub use series::{FoldedSeries, Series, SeriesFile, SeriesRow, SeriesSink};

@@ -33,15 +33,17 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
     "--kind",
     "kinds",
     metavar="KIND,...",
-    help="One run: any of waterfall, sequence, cwnd, rtt, queue, throughput.  [default: all]  Results: band, box, "
-    "cdf or line.  [default: band over a range, line over three or more numeric levels, otherwise box]",
+    help="One run: any of waterfall, sequence, cwnd, rtt, queue, throughput, stack, fairness, delay.  [default: the "
+    "first six]  Results: band, box, cdf or line.  [default: band over a range, line over three or more numeric "
+    "levels, otherwise box]",
 )
 @click.option(
     "--flow",
     "flows",
     multiple=True,
     metavar="F",
-    help="One run: show only this flow or page load, over the time it took. Repeat for more.  [default: all]",
+    help="One run: show only this flow or page load, over the time it took; stack and delay have the others in grey. "
+    "Repeat for more.  [default: all]",
 )
 @click.option(
     "--from", "start", type=click.FloatRange(min=0), metavar="T", help="One run: start the time axis at T seconds."
@@ -112,6 +114,9 @@ def plot_command(context: click.Context, /, *, scenario: str, quiet: bool, **_: 
       rtt         samples, timeout, expiries
       queue       router queue by class, RED's average, drops, marks
       throughput  goodput of each flow
+      stack       goodput of the flows on top of each other, capacity of the link
+      fairness    Jain's index of the flows that had data to send
+      delay       distribution of each flow's one-way delays
 
     Bad periods of the link are shaded. With many flows, only those with the most losses and timeouts get colours and
     panels; the picture says how many it leaves out.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -48,6 +49,9 @@ def stories(trace: Trace, scenario: Mapping[str, Any], flow: str | None = None) 
     links = (scenario[way]["link"] for way in ("down", "up") if scenario.get(way))
     processes = [scenario.get("errors"), *(link.get("errors") for link in links)]
     arq = next((errors["arq"] for errors in processes if errors and errors.get("arq")), None)
+    # Stories tell of the periods that hit both directions.
+    shared = [direction == "" for direction in trace.link_states["direction"]]
+    states = {name: list(itertools.compress(trace.link_states[name], shared)) for name in ("start_s", "end_s")}
     packets = Packets(trace.packets, _nanoseconds(arq["delay"]) if arq else 0)
     told = set()
     for number, record in enumerate(rows(trace.flows)):
@@ -60,10 +64,10 @@ def stories(trace: Trace, scenario: Mapping[str, Any], flow: str | None = None) 
         if not packets.of_flow(number):
             yield plain(f"{record['flow']}: the run ended before its first packet.")
         elif record["protocol"] not in TRANSFER_PROTOCOLS:
-            yield tell_udp(gather_udp(packets, record, number, trace.link_states), packets)
+            yield tell_udp(gather_udp(packets, record, number, states), packets)
         else:
             switches = _tcp_of(scenario, record["application"])
-            yield tell_tcp(gather(packets, trace.tcp, record, number, trace.link_states), packets, switches)
+            yield tell_tcp(gather(packets, trace.tcp, record, number, states), packets, switches)
 
 
 def _tcp_of(scenario: Mapping[str, Any], application: str) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from lasthop.errors import InputError, nearest
 from lasthop.pictures.cast import Cast
 from lasthop.pictures.charts import draw_chart
 from lasthop.pictures.forest import draw_forest
-from lasthop.pictures.panels import KINDS, panels
+from lasthop.pictures.panels import KINDS, USUAL_KINDS, panels
 from lasthop.pictures.results import RESULT_KINDS, ResultRequest, read_chart
 from lasthop.pictures.shapes import Panel
 from lasthop.pictures.static import FORMATS, draw
@@ -23,6 +23,12 @@ from lasthop.pictures.tables import FlowOf, TraceTables
 from lasthop.results.atomic import replace_atomically
 
 _NAMED_AT_MOST = 12
+_NEEDS = {
+    "waterfall": ("page loads", "is none"),
+    "fairness": ("flows that share the link at a time", "is alone"),
+    "delay": ("packets that arrived", "has none"),
+}
+"""What kinds of pictures show if it is not TCP, and what flows lack that have none of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class PictureRequest:
 
 def _kinds(text: str | None) -> list[str]:
     if text is None:
-        return list(KINDS)
+        return list(USUAL_KINDS)
     kinds = [kind.strip() for kind in text.split(",")]
     for kind in kinds:
         if kind in RESULT_KINDS:
@@ -104,10 +110,10 @@ def _panels(request: PictureRequest, tables: TraceTables, cast: Cast) -> list[Pa
     found = panels(tables, kinds, cast)
     missing = [kind for kind in kinds if kind not in {panel.kind for panel in found}]
     if request.kinds is not None and missing:
-        shows = "page loads" if missing[0] == "waterfall" else "TCP"
+        shows, lack = _NEEDS.get(missing[0], ("TCP", "is UDP"))
         raise InputError(
             f"--kind {request.kinds}: '{missing[0]}' shows {shows}, and {', '.join(flow.name for flow in cast.flows)} "
-            f"{'is none' if missing[0] == 'waterfall' else 'is UDP'}; draw throughput or queue."
+            f"{lack}; draw throughput or queue."
         )
     return found
 
@@ -180,7 +186,7 @@ def write_pictures(run: ChosenRun, request: PictureRequest) -> tuple[list[Path],
     found = _panels(request, tables, cast)
     notes = cast.notes(found)
     told = [f"{note} Choose others with --flow." for note in notes]
-    if tables.left_out:
+    if tables.left_out and not all(panel.is_whole for panel in found):
         told.append(f"{tables.left_out} Draw a part of the run with --from and --to to see more of it.")
     suffix = file_suffix(out)
     try:

@@ -42,6 +42,7 @@ class Shape(Enum):
     STEPS = "steps"
     BARS = "bars"  # vertical, from y to `far`
     SPANS = "spans"  # horizontal, from x to `far`
+    BANDS = "bands"  # areas from y to `far`, both in steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,12 @@ SEGMENT = _event("sent", BLUE, Shape.BARS, size=2.6, width=1.8)
 ARRIVED = _event("delivered", GREY, Shape.BARS, size=2.6, width=1.2, optional=True)
 SACK = Mark("SACK block", GREY, Shape.BARS, width=1.8)
 TIMER = _event("timeout", BLACK, size=10)
-BAD_PERIOD = Mark("bad link period", "#e8e8e8", symbol="square", size=11)
+BAD_PERIODS = {
+    "": Mark("bad link period", "#e8e8e8", symbol="square", size=11),
+    "down": Mark("bad period of the link down", "#f0e6d2", symbol="square", size=11),
+    "up": Mark("bad period of the link up", "#dbe8f2", symbol="square", size=11),
+}
+"""Of both directions together, or of the one whose link has errors of its own."""
 
 _AGAIN_COLORS = {"timeout": CRIMSON}
 _AGAIN_SIZES = {"timeout": 6.5, "forward": 6}
@@ -122,6 +128,11 @@ RED_AVERAGE = Mark("RED's average queue", BLACK, Shape.STEPS, width=1.9, dash="d
 ECN_MARK = _event("marked", VERMILLION, size=7)
 
 GOODPUT = Mark("goodput", BLUE, Shape.STEPS, width=1.2)
+
+STACKED = Mark("goodput", BLUE, Shape.BANDS)
+CAPACITY = Mark("capacity of the link", BLACK, Shape.STEPS, width=1.4, dash="dash")
+FAIRNESS = Mark("Jain's index", BLUE, Shape.STEPS, width=1.6)
+DELAY = Mark("one-way delay", BLUE, Shape.STEPS, width=1.6)
 
 CONNECTING = Mark("connecting", "#e6d5b8", Shape.SPANS)
 WAITING = Mark("waiting for the first byte", "#c39a5f", Shape.SPANS)

@@ -221,6 +221,77 @@ def _new_payload(tables: TraceTables, flow: FlowOf) -> list[tuple[float, int]]:
     return list(arrived.select("time_s", "fresh_bytes").iter_rows())
 
 
+def _of_hop(tables: TraceTables, direction: str) -> pl.DataFrame:
+    return tables.series.filter(pl.col("flow") == "", pl.col("direction") == direction)
+
+
+def stack_panel(tables: TraceTables, cast: Cast, direction: str) -> Panel:
+    """Goodput of the flows of a direction on top of each other, and what the link could have carried.
+
+    Flows without a colour are one band, by their sum; so the top of the stack is the goodput of all.
+    """
+    hop = _of_hop(tables, direction)
+    times = hop["time_s"].to_list()
+    own = tables.series.filter(pl.col("flow") != "", pl.col("direction") == direction)
+    names = {flow.name: look for flow in cast.flows if (look := cast.looks.get(flow.number))}
+    others = [name for name in own["flow"].unique(maintain_order=True) if name not in names]
+    bands = [(look, [name]) for name, look in names.items()]
+    if others:
+        name = "1 other flow" if len(others) == 1 else f"{len(others)} other flows together"
+        bands.append((Look(name, marks.OTHERS_COLOR), others))
+    layers: list[Layer] = []
+    low = [0.0] * len(times)
+    for look, members in bands:
+        rates = own.filter(pl.col("flow").is_in(members)).group_by("time_s").agg(pl.col("goodput_Bps").sum())
+        if rates.is_empty():
+            continue
+        added = hop.select("time_s").join(rates, on="time_s", how="left", maintain_order="left")
+        high = [a + (b or 0.0) for a, b in zip(low, added["goodput_Bps"], strict=True)]
+        layers.append(_to_end(Layer(marks.STACKED.of(look), times, low, high), tables))
+        low = high
+    layers.append(_to_end(_layer(marks.CAPACITY, hop, "capacity_Bps"), tables))
+    return _scaled(Panel("stack", f"goodput over {_step(tables)}", "B/s", filled(layers), of_flows=True, is_whole=True))
+
+
+def fairness_panel(tables: TraceTables, direction: str) -> Panel:
+    """Jain's index over the goodput of the flows that had data to send, in each step in which these were several."""
+    hop = _of_hop(tables, direction).with_columns(
+        pl.when(pl.col("sending_flows") > 1).then("fairness_jain").alias("fairness_jain")
+    )
+    layer = _to_end(_layer(marks.FAIRNESS, hop, "fairness_jain"), tables)
+    return Panel("fairness", "Jain's index", "", filled([layer]), top=1.05, is_whole=True)
+
+
+def _step(tables: TraceTables) -> str:
+    seconds = tables.series["step_s"][0]
+    by = scale("s", [seconds])
+    return f"{seconds * by.factor:g} {by.unit}"
+
+
+def _to_end(layer: Layer, tables: TraceTables) -> Layer:
+    """Let the last step be as long as the others."""
+    end = layer.x[-1] + tables.series["step_s"][0]
+    far = None if layer.far is None else [*layer.far, layer.far[-1]]
+    return replace(layer, x=[*layer.x, end], y=[*layer.y, layer.y[-1]], far=far)
+
+
+def delay_panel(tables: TraceTables, cast: Cast) -> Panel:
+    """Distribution functions of the one-way delays of each flow's data: the share that took no longer.
+
+    Beside flows that were asked for by name, the others of the run are grey.
+    """
+    by = scale("s", [tables.delays["delay_s"].max()])  # type: ignore[list-item]
+    layers = []
+    beside = [flow for flow in tables.flows if flow not in cast.flows] if cast.others else []
+    name = "1 other flow" if len(beside) == 1 else f"{len(beside)} other flows"
+    painted = [(flow, Look(name, marks.OTHERS_COLOR)) for flow in beside] + cast.painted(cast.flows)
+    for flow, look in painted:
+        own = tables.delays.filter(pl.col("flow") == flow.number).with_columns(pl.col("delay_s") * by.factor)
+        layers.append(Layer(marks.DELAY.of(look), own["delay_s"].to_list(), own["share"].to_list()))
+    panel = Panel("delay", "share of packets", "", filled(layers), of_flows=True, is_whole=True)
+    return replace(panel, across=f"one-way delay ({by.unit})", top=1.02)
+
+
 def _transfers(cast: Cast) -> list[FlowOf]:
     return [flow for flow in cast.flows if flow.protocol in TRANSFER_PROTOCOLS]
 
@@ -246,16 +317,29 @@ def _round_trips(tables: TraceTables, cast: Cast) -> list[Panel]:
 
 
 def _queues(tables: TraceTables, cast: Cast) -> list[Panel]:
-    directions = list(dict.fromkeys(flow.direction for flow in cast.flows))
-    return [
-        replace(panel, subject=direction if len(directions) > 1 else "")
-        for direction in directions
-        for panel in queue_panels(tables, direction, cast)
-    ]
+    return _by_direction(cast, lambda direction: queue_panels(tables, direction, cast))
 
 
 def _throughputs(tables: TraceTables, cast: Cast) -> list[Panel]:
     return [throughput_panel(tables, cast, rate_window_s(tables.end_s()))]
+
+
+def _stacks(tables: TraceTables, cast: Cast) -> list[Panel]:
+    return _by_direction(cast, lambda direction: [stack_panel(tables, cast, direction)])
+
+
+def _fairness(tables: TraceTables, cast: Cast) -> list[Panel]:
+    return [panel for panel in _by_direction(cast, lambda way: [fairness_panel(tables, way)]) if panel.layers]
+
+
+def _delays(tables: TraceTables, cast: Cast) -> list[Panel]:
+    return [] if tables.delays.is_empty() else [delay_panel(tables, cast)]
+
+
+def _by_direction(cast: Cast, panels_of: Callable[[str], list[Panel]]) -> list[Panel]:
+    directions = list(dict.fromkeys(flow.direction for flow in cast.flows))
+    shown = len(directions) > 1
+    return [replace(panel, subject=way if shown else "") for way in directions for panel in panels_of(way)]
 
 
 _PANELS: dict[str, Callable[[TraceTables, Cast], list[Panel]]] = {
@@ -265,13 +349,18 @@ _PANELS: dict[str, Callable[[TraceTables, Cast], list[Panel]]] = {
     "rtt": _round_trips,
     "queue": _queues,
     "throughput": _throughputs,
+    "stack": _stacks,
+    "fairness": _fairness,
+    "delay": _delays,
 }
 
 KINDS = tuple(_PANELS)
 """Kinds of pictures of a run, in the order in which they stand below each other."""
+_ON_REQUEST = ("stack", "fairness", "delay")
+USUAL_KINDS = tuple(kind for kind in KINDS if kind not in _ON_REQUEST)
 
 
-def panels(tables: TraceTables, kinds: Sequence[str] = KINDS, cast: Cast | None = None) -> list[Panel]:
+def panels(tables: TraceTables, kinds: Sequence[str] = USUAL_KINDS, cast: Cast | None = None) -> list[Panel]:
     """Return the panels of the given kinds, with all flows by default; none where there is nothing to show.
 
     A waterfall for each page that the flows load, a sequence panel for each TCP flow, as far as `cast` gives them one,

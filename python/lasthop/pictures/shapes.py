@@ -33,13 +33,14 @@ class Layer:
     def within(self, start: float, stop: float) -> Layer:
         """Return what lies between two times; a line of steps enters and leaves at its height."""
         inside = [i for i, x in enumerate(self.x) if start <= x <= stop]
-        x, y = [self.x[i] for i in inside], [self.y[i] for i in inside]
-        if self.mark.shape is Shape.STEPS:
+        x = [self.x[i] for i in inside]
+        if self.mark.shape in (Shape.STEPS, Shape.BANDS):
             before = sum(1 for time in self.x if time < start)
             if before and (not x or x[0] > start):
-                x, y = [start, *x], [self.y[before - 1], *y]
+                inside, x = [before - 1, *inside], [start, *x]
             if x and self.x[-1] > stop:
-                x, y = [*x, stop], [*y, y[-1]]
+                inside, x = [*inside, inside[-1]], [*x, stop]
+        y = [self.y[i] for i in inside]
         far = None if self.far is None else [self.far[i] for i in inside]
         return Layer(self.mark, x, y, far, None if self.labels is None else [self.labels[i] for i in inside])
 
@@ -48,7 +49,8 @@ class Layer:
 class Panel:
     """One pair of axes. `subject` tells panels of one kind apart; `rows` names the heights 0, 1, ... of spans.
 
-    `of_flows` is whether it shows flows, of which a `Cast` may have left some out.
+    `of_flows` is whether it shows flows, of which a `Cast` may have left some out. `across` is what the horizontal axis
+    shows, with its unit, if that is not time. `top` is where the vertical axis ends, if that is known.
     """
 
     kind: str
@@ -58,6 +60,10 @@ class Panel:
     subject: str = ""
     rows: Sequence[str] = ()
     of_flows: bool = False
+    across: str = ""
+    top: float | None = None
+    is_whole: bool = False
+    """Whether it shows all of the run, however long that is."""
 
     @property
     def title(self) -> str:
@@ -74,8 +80,19 @@ class Panel:
         return max((layer.peak() for layer in self.layers), default=0.0)
 
     def within(self, start: float, stop: float) -> Panel:
-        """Return the panel between two times."""
+        """Return the panel between two times; whole, if it is not over time."""
+        if self.across:
+            return self
         return replace(self, layers=filled(layer.within(start, stop) for layer in self.layers))
+
+
+@dataclass(frozen=True, slots=True)
+class BadPeriod:
+    """A bad period of the link, in seconds: of one direction, or of both, which have no name."""
+
+    start: float
+    stop: float
+    direction: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +105,7 @@ class Picture:
     panels: list[Panel]
     start: float
     stop: float
-    bad_periods: list[tuple[float, float]]
+    bad_periods: list[BadPeriod]
     notes: Sequence[str] = ()
 
 
@@ -98,6 +115,9 @@ def joined(layers: Iterable[Layer]) -> list[Layer]:
     for mark, group in itertools.groupby(layers, lambda layer: layer.mark):
         own = list(group)
         gaps = mark.shape is Shape.STEPS
+        if mark.shape is Shape.BANDS:
+            found += own
+            continue
         x = [time for layer in own for time in (*layer.x, *(layer.x[-1:] if gaps else ()))]
         y = [value for layer in own for value in (*layer.y, *((None,) if gaps else ()))]
         far = None if own[0].far is None else [value for layer in own for value in layer.far or ()]

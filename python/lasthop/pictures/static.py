@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lasthop.pictures import marks
 from lasthop.pictures.marks import Mark, Shape
-from lasthop.pictures.shapes import Layer, Panel, Picture, joined
+from lasthop.pictures.shapes import BadPeriod, Layer, Panel, Picture, joined
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -117,6 +117,9 @@ def _draw_layer(axes: Axes, layer: Layer) -> None:
         lengths = [end - start for start, end in zip(layer.x, layer.far, strict=True)]
         axes.barh(y, lengths, left=layer.x, height=0.62, color=mark.color)
         return
+    if mark.shape is Shape.BANDS and layer.far is not None:
+        axes.fill_between(layer.x, y, layer.far, step="post", color=mark.color, linewidth=0)
+        return
     middle = y
     if layer.far is not None:
         middle = [(low + high) / 2 for low, high in zip(y, layer.far, strict=True)]
@@ -132,21 +135,23 @@ def _shown_name(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[:half]}…{name[-half:]}"
 
 
-def _legend_handles(panel: Panel, *, shaded: bool) -> dict[str, Artist]:
+def _legend_handles(panel: Panel, shaded: Sequence[BadPeriod]) -> dict[str, Artist]:
     """Return what the legend shows: flows by their colour, then kinds of marks, which stand in grey if flows differ.
 
     A kind that is alone in its panel is named by the axis.
     """
     drawn = [layer.mark for layer in panel.layers if not layer.mark.optional]
     owners = {mark.owner: mark.color for mark in reversed(drawn) if mark.owner}
-    kinds = {mark.quantity or mark.name: mark for mark in drawn}
+    # A band is its flow's colour, and nothing else looks so.
+    kinds = {mark.quantity or mark.name: mark for mark in drawn if mark.shape is not Shape.BANDS}
     handles: dict[str, Artist] = {_shown_name(name): _swatch(color) for name, color in reversed(owners.items())}
-    if len(kinds) > 1:
+    if len(kinds) > 1 or len(kinds) < len({mark.quantity or mark.name for mark in drawn}):
         shared = marks.Look("", marks.DARK)
         handles |= {
             name: _sample(mark.of(shared) if len(owners) > 1 and mark.owner else mark) for name, mark in kinds.items()
         }
-    return handles | ({marks.BAD_PERIOD.name: _sample(marks.BAD_PERIOD)} if shaded else {})
+    bad = [marks.BAD_PERIODS[direction] for direction in dict.fromkeys(period.direction for period in shaded)]
+    return handles | {mark.name: _sample(mark) for mark in bad}
 
 
 def _swatch(color: str) -> Artist:
@@ -160,7 +165,7 @@ def _sample(mark: Mark) -> Artist:
 
     if mark.shape is Shape.STEPS:
         return Line2D([], [], **_line(mark))
-    if mark.shape is Shape.SPANS:
+    if mark.shape in (Shape.SPANS, Shape.BANDS):
         return _swatch(mark.color)
     if mark.shape is Shape.BARS and mark.size < _LEAST_SYMBOL_PX:  # its symbol only helps to see short bars
         width = mark.width * _POINTS_PER_PX
@@ -184,11 +189,12 @@ def _add_legend(axes: Axes, handles: Mapping[str, Artist], room_in: float) -> fl
     return height
 
 
-def _draw_panel(axes: Axes, panel: Panel, shaded: Sequence[tuple[float, float]]) -> None:
+def _draw_panel(axes: Axes, panel: Panel, shaded: Sequence[BadPeriod]) -> None:
     for layer in joined(layer for layer in panel.layers if not layer.mark.optional):
         _draw_layer(axes, layer)
-    for start, stop in shaded:
-        axes.axvspan(start, stop, color=marks.BAD_PERIOD.color, linewidth=0, zorder=0)
+    for period in () if panel.across else shaded:
+        color = marks.BAD_PERIODS[period.direction].color
+        axes.axvspan(period.start, period.stop, color=color, linewidth=0, zorder=0)
     if panel.rows:
         named = range(0, len(panel.rows), math.ceil(len(panel.rows) / _MOST_ROWS))
         axes.set_yticks(named, [panel.rows[row] for row in named])
@@ -197,7 +203,7 @@ def _draw_panel(axes: Axes, panel: Panel, shaded: Sequence[tuple[float, float]])
     elif panel.kind == "sequence":
         axes.set_ylim(0, _top_of_sequence(panel))
     else:
-        axes.set_ylim(0, None if panel.peak() else 1)
+        axes.set_ylim(0, panel.top or (None if panel.peak() else 1))
         if not panel.peak():
             axes.text(0.5, 0.5, "always empty", transform=axes.transAxes, ha="center", color=marks.GREY)
     if panel.unit in _COUNTS:
@@ -228,18 +234,25 @@ def figure_of(picture: Picture, columns: int) -> Figure:
     heights = [_height_in(panel, columns) for panel in picture.panels]
     stacked = [figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(number)) for number in range(len(picture.panels))]
     margin = (picture.stop - picture.start) * 0.01
+    over_time = [axes for axes, panel in zip(stacked, picture.panels, strict=True) if not panel.across]
     for axes, panel in zip(stacked, picture.panels, strict=True):
         _draw_panel(axes, panel, picture.bad_periods)
-        axes.set_xlim(picture.start - margin, picture.stop + margin)
-        axes.tick_params(labelbottom=axes is stacked[-1])
-    stacked[-1].set_xlabel("time (s)")
+        if panel.across:
+            axes.set_xlim(0, None)
+            axes.set_xlabel(panel.across)
+        else:
+            axes.set_xlim(picture.start - margin, picture.stop + margin)
+            axes.tick_params(labelbottom=axes is over_time[-1])
+    if over_time:
+        over_time[-1].set_xlabel("time (s)")
     left = _left_in(figure, stacked, heights)
     room = figure.get_figwidth() - left - _MARGIN_IN
-    rooms, named = [], set[str]()
+    rooms, named, above = [], set[str](), 0.0
     for axes, panel, height in zip(stacked, picture.panels, heights, strict=True):
-        handles = _legend_handles(panel, shaded=bool(picture.bad_periods))
+        handles = _legend_handles(panel, () if panel.across else picture.bad_periods)
         new = {name: handle for name, handle in handles.items() if name not in named}
-        rooms.append((_GAP_IN + _add_legend(axes, new, room), height))
+        rooms.append((above + _GAP_IN + _add_legend(axes, new, room), height))
+        above = _TIME_AXIS_IN if axes.get_xlabel() else 0.0
         named.update(handles)
     notes = wrapped(picture.notes, figure.get_figwidth())
     below = _TIME_AXIS_IN + (_GAP_IN + _NOTE_LINE_IN * len(notes) if notes else 0)

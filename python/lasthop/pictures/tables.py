@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +11,11 @@ from typing import Any
 import polars as pl
 
 from lasthop.engines.engine import Trace
-from lasthop.pictures.shapes import Panel, Picture
+from lasthop.pictures.shapes import BadPeriod, Panel, Picture
 
 _NANO = 1e9
 _FIN = 1  # TCP's flag
-_TEXT = frozenset({"direction", "event", "host", "sack"})
+_TEXT = frozenset({"direction", "event", "host", "sack", "name"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,12 @@ class TraceTables:
     tcp: pl.DataFrame
     objects: pl.DataFrame
     flows: list[FlowOf]
-    bad_periods: list[tuple[float, float]]
+    bad_periods: list[BadPeriod]
     queues: Mapping[str, Sequence[QueueOf]]
+    series: pl.DataFrame
+    """The run in steps: a row for each of a flow, and of the hop, whose `flow` is empty."""
+    delays: pl.DataFrame
+    """Distribution functions of the one-way delays: `flow`, `share`, `delay_s`."""
     left_out: str
     """What of a long run is not in the tables, in words."""
 
@@ -70,10 +75,12 @@ class TraceTables:
         )
         named = zip(*(trace.flows[column] for column in ("flow", "application", "protocol", "direction")), strict=True)
         flows = [FlowOf(number, *map(str, words)) for number, words in enumerate(named)]
-        states = zip(trace.link_states["start_s"], trace.link_states["end_s"], strict=True)
+        states = zip(*(trace.link_states[column] for column in ("start_s", "end_s", "direction")), strict=True)
+        bad = _merged(list(states))
         objects = _objects(_frame(trace.objects), packets, flows)
         queues = _queues(json.loads(scenario))
-        return cls(packets, tcp, objects, flows, list(states), queues, _left_out(trace.left_out))
+        series, delays = _frame(trace.series), _frame(trace.delays)
+        return cls(packets, tcp, objects, flows, bad, queues, series, delays, _left_out(trace.left_out))
 
     def end_s(self) -> float:
         """Time of the last packet event, seconds."""
@@ -92,15 +99,27 @@ class TraceTables:
         A bad period as long as the run tells nothing apart, and is a note instead.
         """
         end = self.end_s() if stop is None else stop
-        bad = [(max(a, start), min(b, end)) for a, b in self.bad_periods if a < end and b > start]
-        whole = any(a <= 0 and b >= self.end_s() for a, b in self.bad_periods)
-        said = [*notes, self.left_out, "The whole run is a bad period of the link." if whole else ""]
+        bad = [
+            BadPeriod(max(period.start, start), min(period.stop, end), period.direction)
+            for period in self.bad_periods
+            if period.start < end and period.stop > start
+        ]
+        whole = any(period.start <= 0 and period.stop >= self.end_s() for period in self.bad_periods)
+        left_out = "" if all(panel.is_whole for panel in panels) else self.left_out
+        said = [*notes, left_out, "The whole run is a bad period of the link." if whole else ""]
         shown = [panel.within(start, end) for panel in panels]
         return Picture(shown, start, end, [] if whole else bad, [note for note in said if note])
 
     def sender_events(self, flow: FlowOf) -> pl.DataFrame:
         """Return what happened in the TCP of the flow's data sender."""
         return self.tcp.filter(pl.col("flow") == flow.number, pl.col("host") == flow.sender)
+
+
+def _merged(periods: Sequence[tuple[float, float, str]]) -> list[BadPeriod]:
+    """Return the bad periods in order; one that both directions have of their own is one of both."""
+    times = Counter((start, stop) for start, stop, _ in periods)
+    merged = {BadPeriod(start, stop, "" if times[start, stop] > 1 else way): None for start, stop, way in periods}
+    return sorted(merged, key=lambda period: period.start)
 
 
 def _frame(table: Mapping[str, Sequence[Any]]) -> pl.DataFrame:

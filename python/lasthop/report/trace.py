@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import polars as pl
+
 from lasthop.engines.engine import Trace
 from lasthop.pictures import marks
 from lasthop.pictures.cast import Cast
 from lasthop.pictures.marks import Mark, Shape
-from lasthop.pictures.panels import panels
+from lasthop.pictures.panels import USUAL_KINDS, panels
 from lasthop.pictures.shapes import Layer, Panel, Picture
 from lasthop.pictures.tables import TraceTables
 from lasthop.report import style
 from lasthop.report.style import Figure
 
-_HEIGHTS_PX = {"sequence": 320}
+_HEIGHTS_PX = {"sequence": 320, "stack": 250}
 _OTHER_HEIGHT_PX = 170
 _ROW_HEIGHT_PX = 22
 _GAP_PX = 34
@@ -46,6 +48,25 @@ def _bars(layer: Layer) -> dict[str, Any]:
     return bars
 
 
+def _band(layer: Layer) -> dict[str, Any]:
+    """Return the outline of an area between two lines of steps: there along the upper one and back along the lower."""
+    steps = list(zip(layer.x, layer.x[1:], layer.y, layer.far or (), strict=False))
+    there = [(x, high) for start, stop, _, high in steps for x in (start, stop)]
+    back = [(x, low) for start, stop, low, _ in reversed(steps) for x in (stop, start)]
+    outline = [*there, *back]
+    return {
+        "x": style.rounded([x for x, _ in outline], 3),
+        "y": style.rounded([y for _, y in outline]),
+        "mode": "lines",
+        "line": {"width": 0, "color": layer.mark.color},
+        "fill": "toself",
+        "fillcolor": layer.mark.color,
+        "hoveron": "fills",
+        "hoverinfo": "name",
+        "hovertemplate": None,
+    }
+
+
 def _trace(layer: Layer, axis: str, unit: str) -> Figure:
     mark = layer.mark
     drawn: Figure = {
@@ -56,7 +77,7 @@ def _trace(layer: Layer, axis: str, unit: str) -> Figure:
         "yaxis": axis,
         "legend": axis.replace("y", "legend"),
         "hovertemplate": f"%{{x:.3f}} s<br>%{{y:.4~r}} {unit}",
-        **_look(mark),
+        **({} if mark.shape is Shape.BANDS else _look(mark)),
     }
     if mark.shape is Shape.SPANS:  # plotly's horizontal bars: a base, and lengths as x
         lengths = [end - start for start, end in zip(layer.x, layer.far or (), strict=True)]
@@ -64,6 +85,8 @@ def _trace(layer: Layer, axis: str, unit: str) -> Figure:
         hover = {"hovertemplate": "%{base:.3f} s + %{x:.3f} s"}
         drawn |= spans | hover | {"x": style.rounded(lengths, 3), "y": list(layer.y)}
         del drawn["mode"]
+    elif mark.shape is Shape.BANDS:
+        drawn |= _band(layer)
     elif layer.far is not None:
         drawn |= _bars(layer)
     else:
@@ -98,13 +121,17 @@ def _entries(panel: Panel) -> int:
 def picture_figure(picture: Picture) -> Figure:
     """Draw panels above each other, over one axis of time, as plotly JSON; bad periods of the link are shaded."""
     drawn = [_trace(layer, _axis_name(row), p.unit) for row, p in enumerate(picture.panels) for layer in p.layers]
-    shapes = []
-    if picture.bad_periods:
-        bad = marks.BAD_PERIOD
-        shapes = [
-            {**_SHADE_PAPER, "x0": round(start, 3), "x1": round(stop, 3), "fillcolor": bad.color}
-            for start, stop in picture.bad_periods
-        ]
+    shapes = [
+        {
+            **_SHADE_PAPER,
+            "x0": round(period.start, 3),
+            "x1": round(period.stop, 3),
+            "fillcolor": marks.BAD_PERIODS[period.direction].color,
+        }
+        for period in picture.bad_periods
+    ]
+    for direction in dict.fromkeys(period.direction for period in picture.bad_periods):
+        bad = marks.BAD_PERIODS[direction]
         entry = {"type": "scatter", "name": bad.name, "x": [None], "y": [None], "yaxis": "y", "legend": "legend"}
         drawn.append(entry | _look(bad))
     _named_once(drawn)
@@ -118,9 +145,15 @@ def trace_figure(trace: Trace, scenario: str) -> tuple[Figure, str]:
     """
     tables = TraceTables.of(trace, scenario)
     cast = Cast.of(tables, grey=False)
-    drawn = panels(tables, cast=cast)
+    drawn = panels(tables, [*USUAL_KINDS, *_shared(tables)], cast)
     picture = tables.picture(drawn, notes=cast.notes(drawn))
     return picture_figure(picture), " ".join(picture.notes)
+
+
+def _shared(tables: TraceTables) -> tuple[str, ...]:
+    """Return the kinds of pictures that tell how flows share the link, if several had data to send at a time."""
+    several = not tables.series.filter(pl.col("sending_flows") > 1).is_empty()
+    return ("stack", "fairness") if several else ()
 
 
 def _layout(picture: Picture, shapes: list[dict[str, Any]]) -> dict[str, Any]:

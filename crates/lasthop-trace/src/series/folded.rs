@@ -13,7 +13,7 @@ const FIRST_LENGTH: Duration = Duration::from_micros(100);
 const MOST_STEPS: u64 = 1000;
 const MOST_ROWS: usize = 100_000;
 /// A picture shows at most so many.
-const SHOWN_STEPS: u64 = 80;
+const SHOWN_STEPS: u64 = 160;
 
 /// Keeps the steps of a run. Their length is 1 or 2 times a power of ten.
 #[derive(Debug, Default)]
