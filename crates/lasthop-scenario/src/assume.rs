@@ -179,6 +179,12 @@ impl Assume<'_> {
                 flow.set(&["start"], Node::from_text(&start.to_string()));
                 self.list.push(Assumption::new(format!("flow[{index}].start"), start, "at once"));
             }
+            let access = flow.child("access").filter(|access| access.table().is_some());
+            if let Some(access) = access.filter(|access| access.get("rate").is_none()) {
+                let rate = flow::default_lan_rate().to_string();
+                access.set(&["rate"], Node::from_text(&rate));
+                self.list.push(Assumption::new(format!("flow[{index}].access.rate"), rate, "negligible"));
+            }
         }
     }
 

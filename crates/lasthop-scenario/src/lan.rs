@@ -11,23 +11,26 @@ use crate::types::{Scenario, Topology};
 
 /// Checks that the streams fit the network of the host that sends them, each by itself and all that may send at once.
 pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
-    let (rate, key, shared) = match scenario.topology() {
+    let of_all = match scenario.topology() {
         Topology::LastHop { lan, .. } => (lan.rate, "lan.rate", true),
         Topology::Atm(atm) => (atm.access_rate, "atm.access_rate", false),
     };
     let streams: Vec<Stream> =
         (0..).zip(&scenario.flow).filter_map(|(index, flow)| Stream::of(index, flow)).collect();
     for stream in &streams {
+        let (rate, key, shared) = stream.access.map_or(of_all, |rate| (rate, "its access.rate", false));
         // The greatest load is met when some stream starts.
         let at_once = streams.iter().filter(|other| {
             other.index == stream.index
                 || shared
+                    && other.access.is_none()
                     && other.sender == stream.sender
                     && other.first <= stream.first
                     && stream.first < other.last
         });
         let at_once: Vec<_> = at_once.collect();
-        let load: f64 = at_once.iter().map(|stream| stream.load(rate)).sum();
+        let load = |one: &&Stream| one.load(rate) * if shared { f64::from(one.many) } else { 1.0 };
+        let load: f64 = at_once.iter().copied().map(|one| load(&one)).sum();
         let place = format!("flow[{}].{}", stream.index, stream.key);
         faults.require(load <= 1.0, &place, || {
             let others =
@@ -51,6 +54,8 @@ struct Stream<'a> {
     /// The key that sets its rate.
     key: &'static str,
     many: u32,
+    /// Rate of the access link that its server has in place of the LAN, if that sends.
+    access: Option<Rate>,
     config: Cow<'a, ConstantUdpConfig>,
     /// When it may send at the earliest and at the latest.
     first: Duration,
@@ -78,12 +83,14 @@ impl<'a> Stream<'a> {
             }
         };
         let last = Duration::from_nanos(latest.as_nanos().saturating_add(config.duration.as_nanos()));
-        Some(Self { index, sender: flow.direction, many: flow.many(), key, config, first, last })
+        let access =
+            flow.access.as_ref().filter(|_| flow.direction == Direction::Down).map(|access| access.rate);
+        Some(Self { index, sender: flow.direction, many: flow.many(), access, key, config, first, last })
     }
 
-    /// The part of a network of this rate that it fills while it sends, or that all do that its entry stands for.
+    /// The part of a network of this rate that each flow of its entry fills while it sends.
     fn load(&self, rate: Rate) -> f64 {
         let datagram = rate.transmission_time(self.config.payload.0 as u32 + Datagram::HEADER_BYTES);
-        f64::from(self.many) * datagram.as_nanos() as f64 / self.config.interval().as_nanos() as f64
+        datagram.as_nanos() as f64 / self.config.interval().as_nanos() as f64
     }
 }

@@ -67,6 +67,14 @@ fn the_tcp_of_a_flow_is_laid_over_that_of_all_and_its_switches_follow() {
 }
 
 #[test]
+fn an_access_link_without_a_rate_is_as_fast_as_a_lan_that_is_never_felt() {
+    let study = read(&format!("{LINK}{BULK}access.delay = \"20 ms\"\n"));
+    let rate = study.cells[0].scenario.flow[0].access.as_ref().unwrap().rate;
+    assert_eq!(rate, study.cells[0].scenario.lan.as_ref().unwrap().rate);
+    assert!(study.cells[0].assumed.iter().any(|one| one.key == "flow[0].access.rate"));
+}
+
+#[test]
 fn what_no_flow_can_have_is_said_with_the_reason() {
     let udp =
         "[[flow]]\nkind = \"constant-udp\"\nrate = \"1 kbit/s\"\npayload = \"9 B\"\nduration = \"1 s\"\n";
@@ -96,6 +104,10 @@ fn what_no_flow_can_have_is_said_with_the_reason() {
         let wrong = shown(parts);
         assert!(wrong.contains(wanted), "wanted: {wanted}\nshown:  {wrong}");
     }
+    let slow = "access = { rate = \"900 bit/s\" }\n";
+    let wrong = shown(&[udp, slow]);
+    assert!(wrong.contains("of its access.rate = \"900 bit/s\", and datagrams would pile up"), "{wrong}");
+    read(&format!("{LINK}{udp}{slow}direction = \"up\"\n"));
     // What is wrong for all flows is said once.
     shown(&["[tcp]\ninitial_window = 0\n", BULK, "tcp = { sack = false }\n"]);
 }

@@ -179,6 +179,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_sent_can_be_taken_back_and_the_fin_follows_what_was() {
+        let mut queue = open();
+        queue.write(1_000_000, 150);
+        send(&mut queue);
+        queue.out.clear();
+        queue.forget_unsent();
+        assert!(queue.next().is_none());
+        queue.close();
+        assert_eq!((send(&mut queue), queue.fin_sent), (Some((101, 102)), true));
+        // Before the handshake is over nothing was sent but the SYN.
+        let mut queue = SendQueue::new(100);
+        queue.write(100, 100);
+        queue.forget_unsent();
+        queue.send_syn(());
+        queue.close();
+        assert_eq!(send(&mut queue), Some((1, 2)));
+    }
+
+    #[test]
     fn nothing_leaves_beyond_the_receivers_window() {
         let mut queue = open();
         queue.window_bytes = 150;
