@@ -12,6 +12,9 @@ import pyarrow.parquet
 import pytest
 
 from lasthop import _core
+from lasthop.engines.engine import SeriesTarget
+from lasthop.engines.kernel.engine import KernelEngine
+from lasthop.engines.kernel.store import Kernel
 from lasthop.scenario.points import read_study
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -225,3 +228,21 @@ def test_nothing_is_overwritten(lasthop_main: Main, capsys: pytest.CaptureFixtur
     assert lasthop_main("series", ROOT / "examples" / "queue.toml", "--out", "x.csv") == 2
     assert "nothing is overwritten" in capsys.readouterr().err
     assert Path("x.csv").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_folder_of_results_is_told_from_a_scenario(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lasthop_main("run", ROOT / "examples" / "first.toml", "--out", "results", "--quiet") == 0
+    assert lasthop_main("series", "results", "--out", "x.csv") == 2
+    assert "give the scenario file or the study" in capsys.readouterr().err
+
+
+def test_a_guest_kernel_gives_a_series_that_adds_up_too(kernel: Kernel, tmp_path: Path) -> None:
+    engine, cell = KernelEngine(kernel), cells_of(tmp_path, "examples/queue.toml")[0]
+    engine.series(cell, 1, 1, 1, SeriesTarget(tmp_path / "kernel.csv", 100_000_000))
+    table = pl.read_csv(tmp_path / "kernel.csv", infer_schema_length=None).drop_nulls("flow")
+    flows = engine.run_cell(cell, 1, 1, 1).flows
+    for number, flow in enumerate(flows["flow"]):
+        lost = sum(cells[number] for name, cells in flows.items() if name.startswith("data_drops"))
+        assert table.filter(flow=flow)["lost_packets"].sum() == lost
+        assert flows["one_way_delay_p50_s"][number] > 0.05
+    assert table.filter(flow="download")["goodput_Bps"].sum() * 0.1 == pytest.approx(1e6)

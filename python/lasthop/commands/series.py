@@ -74,13 +74,20 @@ def series_command(context: click.Context, /, *, step_ns: int, out: Path, quiet:
     Example: lasthop series examples/two-flows.toml --step 100ms --out series.parquet
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     from lasthop.campaign.series import FORMATS, write_series
+    from lasthop.results.folder import is_results
 
     if out.suffix not in FORMATS:
         meant = out.with_suffix(nearest(out.suffix, FORMATS)).name
         raise InputError(f"--out {out}: the suffix says the format, {' or '.join(FORMATS)}; did you mean '{meant}'?")
     if out.exists():
         raise InputError(f"{out} exists, and nothing is overwritten: name a file that does not.")
-    runs = OneRunOptions.of(context).choose_all()
+    options = OneRunOptions.of(context)
+    if is_results(Path(options.scenario)):
+        raise InputError(
+            f"{options.scenario} is a folder of results, which hold no events: give the scenario file or the study "
+            "that was run, and the same --seed and --replications if you gave them."
+        )
+    runs = options.choose_all()
     rows = write_series(runs, step_ns, out)
     if not quiet:
         named = runs[0].title if len(runs) == 1 else f"{len(runs)} cells of {runs[0].plan.study.name}"
