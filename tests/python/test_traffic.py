@@ -70,6 +70,15 @@ def test_a_call_over_real_sockets_has_the_score_of_the_model(kernel: Kernel, tmp
     assert real["voice_delay_s"] == pytest.approx(expected["voice_delay_s"], abs=1e-3)
 
 
+def test_a_call_both_ways_suffers_only_where_the_upload_is(kernel: Kernel, tmp_path: Path) -> None:
+    upload = BULK + 'direction = "up"\n'
+    one = cell(tmp_path, CALL + 'direction = "both"\nduration = "5 s"\n', upload)
+    for flows in (model(one), kernel_flows(kernel, one)):
+        assert set(flows) == {"voip-down", "voip-up", "bulk-tcp"}
+        assert flows["voip-down"]["sent_packets"] == flows["voip-up"]["sent_packets"] == 250
+        assert flows["voip-up"]["mos"] < 4.2 < flows["voip-down"]["mos"]
+
+
 def test_the_answer_of_calls_is_their_score(
     lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,9 +19,10 @@ pub struct Flow {
     /// What it is.
     #[serde(flatten)]
     pub kind: FlowConfig,
-    /// Which way its data go: `down` if the fixed host sends them, `up` if the mobile host does.
+    /// Which way its data go: `down` if the fixed host sends them, `up` if the mobile host does. A call may go `both`
+    /// ways: a flow each, called after it with `-down` and `-up`, which start together.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub direction: Direction,
+    pub direction: Ways,
     /// So many flows of this kind, called after it with `-1`, `-2` and so on; each draws its own start. One, with the
     /// plain name, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,6 +33,44 @@ pub struct Flow {
     /// Between its server and the router, in place of the LAN there; each flow of a `count` has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessConfig>,
+}
+
+/// Which way the data of an entry go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Ways {
+    /// From the fixed host to the mobile host.
+    #[default]
+    Down,
+    /// From the mobile host to the fixed host.
+    Up,
+    /// Either way, over a flow each.
+    Both,
+}
+
+impl Ways {
+    /// Each of them.
+    pub(crate) const fn directions(self) -> &'static [Direction] {
+        match self {
+            Self::Down => &[Direction::Down],
+            Self::Up => &[Direction::Up],
+            Self::Both => &[Direction::Down, Direction::Up],
+        }
+    }
+
+    /// Whether some data go the same way.
+    pub(crate) fn meet(self, other: Self) -> bool {
+        self == other || self == Self::Both || other == Self::Both
+    }
+}
+
+impl From<Direction> for Ways {
+    fn from(direction: Direction) -> Self {
+        match direction {
+            Direction::Down => Self::Down,
+            Direction::Up => Self::Up,
+        }
+    }
 }
 
 /// What lies between the server of a flow and the router, in both directions.
@@ -48,7 +87,7 @@ pub struct AccessConfig {
 
 impl From<FlowConfig> for Flow {
     fn from(kind: FlowConfig) -> Self {
-        Self { kind, direction: Direction::Down, count: None, tcp: None, access: None }
+        Self { kind, direction: Ways::Down, count: None, tcp: None, access: None }
     }
 }
 
@@ -69,28 +108,41 @@ impl Flow {
     /// The applications of a run that this entry stands for, which has this index in the list. Without a count the
     /// stream of the start is called after the index alone, so that no other entry's count changes a start.
     pub(crate) fn instances(&self, entry: usize) -> impl Iterator<Item = Instance<'_>> {
-        (1..=self.many()).map(move |number| {
-            let (name, stream) = (self.traffic().name(), format!("start.flow{entry}"));
-            let numbered = |text: &str, mark| match self.count {
-                Some(_) => format!("{text}{mark}{number}"),
-                None => text.to_owned(),
-            };
-            Instance {
-                config: &self.kind,
-                entry,
-                name: numbered(name, '-'),
-                sender: self.direction.sender(),
-                start_stream: numbered(&stream, '.'),
-            }
-        })
+        let ways = self.direction.directions();
+        let each = move |number| ways.iter().map(move |direction| self.instance(entry, number, *direction));
+        (1..=self.many()).flat_map(each)
+    }
+
+    fn instance(&self, entry: usize, number: u32, direction: Direction) -> Instance<'_> {
+        let numbered = |text: &str, mark| match self.count {
+            Some(_) => format!("{text}{mark}{number}"),
+            None => text.to_owned(),
+        };
+        let turned = |text: &str| match self.direction {
+            Ways::Both => format!("{text}-{}", direction.name()),
+            Ways::Down | Ways::Up => text.to_owned(),
+        };
+        let name = self.traffic().name();
+        Instance {
+            config: &self.kind,
+            entry,
+            name: turned(&numbered(name, '-')),
+            group: turned(name),
+            sender: direction.sender(),
+            start_stream: numbered(&format!("start.flow{entry}"), '.'),
+        }
     }
 
     /// Finds what no flow with packets of up to `mtu` bytes can be, in a run that ends at `time_limit`.
     pub(crate) fn check(&self, mtu: Bytes, time_limit: Duration, faults: &mut Faults) {
         self.kind.check(mtu, faults);
-        if let (Direction::Up, Some(why)) = (self.direction, self.traffic().only_down()) {
+        if let (Ways::Up, Some(why)) = (self.direction, self.traffic().only_down()) {
             faults.require(false, "direction", || format!("\"up\": {why}; leave it out"));
         }
+        let is_call = self.traffic().voice().is_some();
+        faults.require(self.direction != Ways::Both || is_call, "direction", || {
+            "\"both\": only a call (kind = \"voip\") goes both ways; write a flow for each".into()
+        });
         if let Some(count) = self.count {
             faults.in_range(count, COUNTS, "count");
             let instead = match self.kind {

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use lasthop_core::packet::Datagram;
-use lasthop_core::{Direction, Distribution, Duration, Faults, Rate};
+use lasthop_core::{Distribution, Duration, Faults, Rate};
 use lasthop_traffic::{ConstantUdpConfig, FlowConfig};
 
-use crate::flow::Flow;
+use crate::flow::{Flow, Ways};
 use crate::types::{Scenario, Topology};
 
 /// Checks that the streams fit the network of the host that sends them, each by itself and all that may send at once.
@@ -24,7 +24,7 @@ pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
             other.index == stream.index
                 || shared
                     && other.access.is_none()
-                    && other.sender == stream.sender
+                    && other.ways.meet(stream.ways)
                     && other.first <= stream.first
                     && stream.first < other.last
         });
@@ -50,7 +50,7 @@ pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
 
 struct Stream<'a> {
     index: usize,
-    sender: Direction,
+    ways: Ways,
     /// The key that sets its rate.
     key: &'static str,
     many: u32,
@@ -83,9 +83,8 @@ impl<'a> Stream<'a> {
             }
         };
         let last = Duration::from_nanos(latest.as_nanos().saturating_add(config.duration.as_nanos()));
-        let access =
-            flow.access.as_ref().filter(|_| flow.direction == Direction::Down).map(|access| access.rate);
-        Some(Self { index, sender: flow.direction, many: flow.many(), access, key, config, first, last })
+        let access = flow.access.as_ref().filter(|_| flow.direction != Ways::Up).map(|access| access.rate);
+        Some(Self { index, ways: flow.direction, many: flow.many(), access, key, config, first, last })
     }
 
     /// The part of a network of this rate that each flow of its entry fills while it sends.

@@ -36,7 +36,7 @@ mod when;
 
 pub use assume::Assumption;
 pub use error::{ScenarioError, ScenarioErrors};
-pub use flow::{AccessConfig, Flow};
+pub use flow::{AccessConfig, Flow, Ways};
 pub use range::{Draw, Method, Sample, Sampler};
 pub use schema::json_schema;
 pub use study::{Cell, RangeInfo, Space, Study};

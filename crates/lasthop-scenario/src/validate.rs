@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use lasthop_core::{Bytes, Direction, Fault, Faults};
+use lasthop_core::{Bytes, Fault, Faults};
 use lasthop_traffic::FlowConfig;
 
-use crate::flow::Flow;
+use crate::flow::{Flow, Ways};
 use crate::lan::streams_fit;
 use crate::types::{RouterImplementation, Scenario, Topology};
 
@@ -79,7 +79,7 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
     faults.require(short.is_none() || scenario.atm.is_none(), &place, || {
         "short flows come and go, but a switch has an access link for each flow from the start; leave out [atm]".into()
     });
-    let up = scenario.flow.iter().position(|flow| flow.direction == Direction::Up);
+    let up = scenario.flow.iter().position(|flow| flow.direction != Ways::Down);
     let place = format!("flow[{}].direction", up.unwrap_or_default());
     faults.require(up.is_none() || scenario.atm.is_none(), &place, || {
         "\"up\": the way back from an ATM switch is delay only, without a rate or a queue; leave it out"

@@ -157,6 +157,8 @@ pub struct Instance<'a> {
     pub entry: usize,
     /// Its name, unique in the run.
     pub name: String,
+    /// What it is called with all others that stand for the same entry, and send the same way.
+    pub group: String,
     /// The host that sends its data.
     pub sender: Host,
     /// Name of the random stream of its start.
@@ -191,7 +193,7 @@ impl Instance<'_> {
     /// What its flows belong to in the records: each page load by itself, else all that an entry stands for.
     pub fn application(&self) -> &str {
         let traffic = self.config.traffic();
-        if traffic.objects().is_some() { &self.name } else { traffic.name() }
+        if traffic.objects().is_some() { &self.name } else { &self.group }
     }
 
     /// The application at work, with its start, which is drawn from a stream of its own, so that all engines begin alike.

@@ -1,5 +1,7 @@
 //! What all kinds of flows have in common.
 
+use lasthop_core::Direction;
+
 use crate::support::{error, read};
 
 const LINK: &str = "[down.link]\nrate = \"1 Mbit/s\"\ndelay = \"50 ms\"\n";
@@ -110,4 +112,29 @@ fn what_no_flow_can_have_is_said_with_the_reason() {
     read(&format!("{LINK}{udp}{slow}direction = \"up\"\n"));
     // What is wrong for all flows is said once.
     shown(&["[tcp]\ninitial_window = 0\n", BULK, "tcp = { sack = false }\n"]);
+}
+
+#[test]
+fn a_call_that_goes_both_ways_is_two_flows_that_start_together() {
+    let start = "start = { distribution = \"uniform\", min = \"0 s\", max = \"9 s\" }\n";
+    let call = "[[flow]]\nkind = \"voip\"\nname = \"call\"\ndirection = \"both\"\n";
+    let study = read(&format!("{LINK}{call}count = 2\n{start}"));
+    let scenario = &study.cells[0].scenario;
+    let applications = scenario.applications();
+    let told: Vec<_> =
+        applications.iter().map(|one| (one.name.as_str(), one.application(), one.sender)).collect();
+    let (down, up) = (Direction::Down.sender(), Direction::Up.sender());
+    assert_eq!(
+        told,
+        [
+            ("call-1-down", "call-down", down),
+            ("call-1-up", "call-up", up),
+            ("call-2-down", "call-down", down),
+            ("call-2-up", "call-up", up),
+        ]
+    );
+    let streams: Vec<_> = applications.iter().map(|one| one.start_stream.as_str()).collect();
+    assert_eq!(streams, ["start.flow0.1", "start.flow0.1", "start.flow0.2", "start.flow0.2"]);
+    let wrong = shown(&[BULK, "direction = \"both\"\n"]);
+    assert!(wrong.contains("`flow[0].direction`: \"both\": only a call"), "{wrong}");
 }

@@ -25,7 +25,8 @@ fn records(scenario: &Scenario) -> Records {
 }
 
 fn towards(direction: Direction, scenario: &Scenario) -> Scenario {
-    let flow = scenario.flow.iter().map(|flow| Flow { direction, ..flow.clone() }).collect();
+    let flow =
+        scenario.flow.iter().map(|flow| Flow { direction: direction.into(), ..flow.clone() }).collect();
     Scenario { flow, ..scenario.clone() }
 }
 
@@ -42,7 +43,10 @@ fn an_upload_does_upwards_what_a_download_does_downwards() {
 
 #[test]
 fn flows_in_both_directions_share_nothing_but_their_acks() {
-    let both = |name: &str, direction| Flow { direction, ..bulk(name, 300_000, Duration::ZERO).into() };
+    let both = |name: &str, direction: Direction| Flow {
+        direction: direction.into(),
+        ..bulk(name, 300_000, Duration::ZERO).into()
+    };
     let alone = records(&scenario_of(vec![both("a", Direction::Down)]));
     let run = records(&scenario_of(vec![both("a", Direction::Down), both("b", Direction::Up)])).run;
     let (alone_s, both_s) = (alone.run.duration_s, run.duration_s);

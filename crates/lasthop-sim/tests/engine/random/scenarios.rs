@@ -3,15 +3,13 @@
 use std::fmt::Write;
 use std::num::NonZeroU16;
 
-use lasthop_core::{
-    Bytes, Direction, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate,
-};
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Probability, Protocol, QueueSize, Rate};
 use lasthop_link::{
     ArqConfig, AtmConfig, BufferRelease, ClassConfig, Discard, Discipline, ErrorConfig, Framing,
     GilbertElliott, HtbConfig, LinkChange, LinkConfig, MatchConfig, PathConfig, QueueConfig, RedConfig,
     Start, StateLookup, Timetable,
 };
-use lasthop_scenario::{AccessConfig, Flow, LanConfig, Roles, RouterConfig, Scenario};
+use lasthop_scenario::{AccessConfig, Flow, LanConfig, Roles, RouterConfig, Scenario, Ways};
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, TcpConfig};
 use lasthop_traffic::{
     BulkConfig, Codec, ConstantUdpConfig, Ect, FlowConfig, HttpConfig, HttpPageConfig, HttpProtocol,
@@ -33,7 +31,7 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
                 for (index, flow) in flow.iter_mut().enumerate() {
                     rename(&mut flow.kind, index);
                     if atm.is_some() {
-                        (flow.direction, flow.access) = (Direction::Down, None);
+                        (flow.direction, flow.access) = (Ways::Down, None);
                     }
                 }
                 let scenario = Scenario {
@@ -448,7 +446,12 @@ fn entry(mtu: u64) -> impl Strategy<Value = Flow> {
     let own = (option::weighted(0.2, tcp()), option::weighted(0.2, access));
     (flow(mtu), bool::weighted(0.3), count, own).prop_map(|(kind, up, count, (tcp, access))| {
         let up = up && kind.traffic().only_down().is_none();
-        let direction = if up { Direction::Up } else { Direction::Down };
+        let is_call = matches!(kind, FlowConfig::Voip(_));
+        let direction = match up {
+            true if is_call => Ways::Both,
+            true => Ways::Up,
+            false => Ways::Down,
+        };
         let tcp = tcp.filter(|_| kind.traffic().protocol() == Protocol::Tcp).map(Box::new);
         Flow { kind, direction, count, tcp, access }
     })
