@@ -47,7 +47,7 @@ from lasthop.results.folder import (
     scan_rows,
     tables_are_whole,
 )
-from lasthop.results.manifest import NOTES, UNTIL, Difference, differences_of
+from lasthop.results.manifest import NOTES, SCENARIO_FILE, UNTIL, Difference, differences_of
 from lasthop.results.merge import BATCH, CELL, DamagedBatchesError, Runs, merge_tables, read_runs
 from lasthop.results.store import PIECE, STORE, TABLES, Piece, Store, was_left_open
 from lasthop.results.tables import factor_column
@@ -310,7 +310,8 @@ class Campaign:
             host["guest"] = guest
         assumed = for_manifest(self.plan.study, self.plan.cells)
         space = space_for_manifest(self.plan.study, self.plan.cells, factor_column)
-        return {"identity": self.plan.identity(), "assumed": assumed, **space, "host": host}
+        file = {} if self.plan.file is None else {SCENARIO_FILE: str(self.plan.file.resolve())}
+        return {"identity": self.plan.identity(), **file, "assumed": assumed, **space, "host": host}
 
     def run(self, place: Place, advance: Callable[[int], None]) -> Simulated:
         """Run what is pending at `place`, merge, and return what this session simulated.

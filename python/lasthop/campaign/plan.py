@@ -29,6 +29,8 @@ class Plan:
     engine: Engine = field(default_factory=ModelEngine)
     until: Sequence[str] = ()
     """Conditions that end a cell; then `replications` is the most that it gets."""
+    file: Path | None = None
+    """The scenario file, by which one of its runs can be made once more."""
 
     @property
     def runs(self) -> int:

@@ -188,6 +188,7 @@ def run(file: Path, options: RunOptions) -> None:
         sets=options.sets,
         engine=ENGINES[options.engine].choose(options.kernel),
         until=() if stopping is None else [condition.text for condition in stopping.conditions],
+        file=file,
     )
     study.needs_engine(plan.engine.name, [cell.key for cell in plan.cells])
     if options.cluster is not None:

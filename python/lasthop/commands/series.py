@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
+from lasthop.campaign.plan import ChosenRun
 from lasthop.commands.options import OneRunOptions, one_run_options, quiet_option
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.units import units_for
@@ -56,9 +58,10 @@ class _Step(click.ParamType[int]):
 def series_command(context: click.Context, /, *, step_ns: int, out: Path, quiet: bool, **_: object) -> None:
     """Write what happens over time as a table: a row for each step and flow.
 
-    SOURCE is a scenario file or the name of a study. One replication of each cell is simulated again, or of each cell
-    that --only chooses. The table begins with the factors, the set and the replication. For each step it has a row for
-    every flow that is active in it, and two rows for the hop, down and up, in which 'flow' is missing:
+    SOURCE is a scenario file, the name of a study, or a folder of results, whose seed and engine are taken then. One
+    replication of each cell is simulated again, or of each cell that --only chooses. The table begins with the factors,
+    the set and the replication. For each step it has a row for every flow that is active in it, and two rows for the
+    hop, down and up, in which 'flow' is missing:
 
     \b
       goodput_Bps         payload that arrived for the first time
@@ -82,13 +85,22 @@ def series_command(context: click.Context, /, *, step_ns: int, out: Path, quiet:
     if out.exists():
         raise InputError(f"{out} exists, and nothing is overwritten: name a file that does not.")
     options = OneRunOptions.of(context)
-    if is_results(Path(options.scenario)):
-        raise InputError(
-            f"{options.scenario} is a folder of results, which hold no events: give the scenario file or the study "
-            "that was run, and the same --seed and --replications if you gave them."
-        )
-    runs = options.choose_all()
+    runs = _of_results(context, options) if is_results(Path(options.scenario)) else options.choose_all()
     rows = write_series(runs, step_ns, out)
     if not quiet:
         named = runs[0].title if len(runs) == 1 else f"{len(runs)} cells of {runs[0].plan.study.name}"
         click.echo(f"{named}:\n  {out}, {rows} rows")
+
+
+def _of_results(context: click.Context, options: OneRunOptions) -> list[ChosenRun]:
+    """Choose among the runs of a folder of results, which knows how they were made."""
+    from lasthop.campaign.again import runs_of
+
+    for name in ("points", "replications", "seed", "engine", "kernel"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise InputError(
+                f"--{name}: {options.scenario} is a folder of results, which says that itself; leave it out."
+            )
+    if options.key is not None:
+        raise InputError("--cell names a cell of a scenario file; choose among those of results with --only.")
+    return runs_of(Path(options.scenario), options.only, options.replication, options.set_number)

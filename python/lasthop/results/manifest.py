@@ -15,6 +15,8 @@ NOTES = "live"
 """The key of what an engine says of its runs."""
 UNTIL = "until"
 """The key of what ended the cells, if no given number did."""
+SCENARIO_FILE = "scenario_file"
+"""The key of the file's path at the time."""
 
 
 @dataclass(frozen=True, slots=True)

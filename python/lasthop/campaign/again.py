@@ -1,0 +1,52 @@
+"""The runs of finished results, made once more: results hold no events, and a repeated run has the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lasthop.campaign.plan import ChosenRun, Plan
+from lasthop.engines.registry import ENGINES
+from lasthop.errors import InputError
+from lasthop.results.manifest import SCENARIO_FILE, finished
+from lasthop.scenario.points import KEY as SPACE
+from lasthop.scenario.points import read_study
+from lasthop.scenario.selection import all_levels, select_cells
+
+
+def runs_of(folder: Path, only: Sequence[str], replication: int, set_number: int) -> list[ChosenRun]:
+    """Return one run of each cell that is in the folder's results, or of those that `only` chooses.
+
+    Raise `InputError` if they cannot be made again: if the scenario file has gone or changed, or lasthop has.
+    """
+    manifest = finished(folder)
+    identity = manifest["identity"]
+    file = Path(manifest.get(SCENARIO_FILE, identity["scenario"]))
+    if not file.is_file():
+        raise InputError(
+            f"{folder} holds no events, and {file}, from which they could be made again, is not there: give the "
+            "scenario file or the study that was run."
+        )
+    engine = ENGINES[identity["engine"]]
+    if not engine.repeatable:
+        raise InputError(f"{folder} was made by the {engine.name} engine, whose runs cannot be made again.")
+    study = read_study(file, manifest.get(SPACE, {}).get("points"))
+    cells = [cell for cell in select_cells(study.cells, all_levels(study), only) if cell.key in identity["cells"]]
+    if study.digest != identity["scenario_digest"]:
+        raise InputError(f"{file} has changed since it made {folder}: run it again, or give the file itself.")
+    if not cells:
+        raise InputError(f"{folder} has no results of these cells: it has {'; '.join(identity['cells'])}.")
+    if set_number > identity["sets"]:
+        raise InputError(f"--set {set_number}: {folder} has {identity['sets']}.")
+    plan = Plan(
+        study=study,
+        cells=cells,
+        seed=identity["seed"],
+        replications=identity["replications"],
+        sets=identity["sets"],
+        engine=engine.on_worker(identity),
+        file=file,
+    )
+    if any(identity[key] != value for key, value in plan.version().items()):
+        raise InputError(f"{folder} was made by another version of lasthop: run {file} again, or give the file itself.")
+    return [ChosenRun(plan, cell, set_number, replication) for cell in cells]
