@@ -145,17 +145,11 @@ impl Flow {
         });
         if let Some(count) = self.count {
             faults.in_range(count, COUNTS, "count");
-            let instead = match self.kind {
-                FlowConfig::ShortFlows(_) => Some("arrivals"),
-                FlowConfig::WebClients(_) => Some("clients"),
-                _ => None,
-            };
-            faults.require(instead.is_none(), "count", || {
-                format!(
-                    "the entry is many flows already; leave it out, and see {}",
-                    instead.unwrap_or_default()
-                )
-            });
+            if let Some(key) = self.traffic().number_key() {
+                faults.require(false, "count", || {
+                    format!("the entry is many flows already; leave it out, and see {key}")
+                });
+            }
         }
         if let Some(tcp) = &self.tcp {
             faults.require(self.traffic().protocol() == Protocol::Tcp, "tcp", || {

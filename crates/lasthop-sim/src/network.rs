@@ -127,10 +127,12 @@ impl Network {
         let packet = arena.get(id);
         match (&mut self.topology, host) {
             (Between::LastHop(ways, access), host) => {
-                let access = access.as_mut().filter(|_| host == Host::Server);
-                let own = access.and_then(|access| access.towards_router(packet));
-                let wire = own.unwrap_or(&mut ways[Direction::from(host) as usize].lan);
-                wire.send(now, id, packet.ip_bytes);
+                let lan = &mut ways[Direction::from(host) as usize].lan;
+                let own = match access {
+                    Some(access) if host == Host::Server => access.towards_router(packet),
+                    _ => None,
+                };
+                own.unwrap_or(lan).send(now, id, packet.ip_bytes);
                 if host == Host::Server { Component::LanDown } else { Component::LanUp }
             }
             (Between::Atm { switch, access_links, .. }, Host::Server) => {
@@ -148,14 +150,14 @@ impl Network {
     #[inline]
     pub fn next_wakeup(&self, component: Component) -> Option<Instant> {
         match (&self.topology, component) {
-            (Between::LastHop(ways, access), _) => {
-                let way = &ways[component.direction() as usize];
-                let due = if component.is_lan() { way.lan.next_wakeup() } else { way.link.next_wakeup() };
-                match (access, component) {
-                    (Some(access), Component::LanDown | Component::Up) => {
+            (Between::LastHop(ways, None), _) => ways[component.direction() as usize].next_wakeup(component),
+            (Between::LastHop(ways, Some(access)), _) => {
+                let due = ways[component.direction() as usize].next_wakeup(component);
+                match component {
+                    Component::LanDown | Component::Up => {
                         due.into_iter().chain(access.next_wakeup(component.direction())).min()
                     }
-                    _ => due,
+                    Component::LanUp | Component::Down => due,
                 }
             }
             (Between::Atm { switch, .. }, Component::Down) => switch.next_wakeup(),
@@ -181,24 +183,21 @@ impl Network {
                 return;
             }
         };
-        if !component.is_lan() {
-            way.link.handle_wakeup(now, arena, observer);
-            if let (Component::Up, Some(access)) = (component, access) {
-                access.take(now, || way.link.poll_delivery(now), arena);
+        if component.is_lan() {
+            while let Some(id) = way.lan.poll_arrival(now) {
+                way.link.handle_packet(now, component, id, &mut self.entries, arena, observer);
             }
-            return;
+        } else {
+            way.link.handle_wakeup(now, arena, observer);
         }
-        let mut arrival = || {
-            let access = access.as_mut().filter(|_| component == Component::LanDown);
-            way.lan.poll_arrival(now).or_else(|| access?.poll_router(now))
-        };
-        while let Some(id) = arrival() {
-            match &mut way.link {
-                Link::Path(path) => path.handle_packet(now, id, arena, observer),
-                Link::Owner => {
-                    self.entries.push_back(Entry { due: now, direction: component.direction(), id });
+        match (access, component) {
+            (Some(access), Component::Up) => access.take(now, || way.link.poll_delivery(now), arena),
+            (Some(access), Component::LanDown) => {
+                while let Some(id) = access.poll_router(now) {
+                    way.link.handle_packet(now, component, id, &mut self.entries, arena, observer);
                 }
             }
+            _ => {}
         }
     }
 
@@ -249,6 +248,11 @@ impl Network {
 }
 
 impl Way {
+    #[inline]
+    fn next_wakeup(&self, component: Component) -> Option<Instant> {
+        if component.is_lan() { self.lan.next_wakeup() } else { self.link.next_wakeup() }
+    }
+
     fn earliest_delivery(&self) -> Option<Instant> {
         let arrival = self.lan.next_wakeup();
         match &self.link {
@@ -272,6 +276,23 @@ impl Link {
         match self {
             Self::Path(path) => path.next_wakeup(),
             Self::Owner => None,
+        }
+    }
+
+    /// A packet has come over `component`, which is a LAN.
+    #[inline]
+    fn handle_packet<O: Observer>(
+        &mut self,
+        now: Instant,
+        component: Component,
+        id: PacketId,
+        entries: &mut VecDeque<Entry>,
+        arena: &mut PacketArena,
+        observer: &mut O,
+    ) {
+        match self {
+            Self::Path(path) => path.handle_packet(now, id, arena, observer),
+            Self::Owner => entries.push_back(Entry { due: now, direction: component.direction(), id }),
         }
     }
 

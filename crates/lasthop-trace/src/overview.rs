@@ -6,13 +6,14 @@ use crate::columns::{Column, Columnar, columnar};
 use crate::recorder::{ObjectRow, PacketRow, TcpRow, note_object, packet_row, tcp_row};
 use crate::samples::Samples;
 use crate::series::{FoldedSeries, Series};
+use crate::span::Span;
 use crate::thinned::{Point, Thinned};
 use lasthop_core::{
     Direction, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, PacketKind,
     PacketStep, Protocol, QueueDepth, TransportEvent, TransportKind,
 };
 use lasthop_link::Capacity;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::array::from_fn;
 use std::collections::VecDeque;
 
@@ -61,16 +62,6 @@ columnar! {
 
 /// Points of a distribution function.
 const DELAYS: usize = 201;
-
-/// The time that is wanted in detail: both ends count.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Span {
-    /// From here, in nanoseconds since the start of the run.
-    pub start_ns: u64,
-    /// To here.
-    pub stop_ns: u64,
-}
 
 /// What an overview does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

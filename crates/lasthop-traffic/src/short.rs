@@ -76,6 +76,10 @@ impl Traffic for ShortFlowsConfig {
         }
     }
 
+    fn number_key(&self) -> Option<&'static str> {
+        Some("arrivals")
+    }
+
     fn only_down(&self) -> Option<&'static str> {
         Some("short flows are answers of the fixed host")
     }

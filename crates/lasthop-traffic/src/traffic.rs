@@ -124,6 +124,11 @@ pub trait Traffic {
         None
     }
 
+    /// The key that says how many flows it is, if it is many by itself; it has no `count` then.
+    fn number_key(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Why its data cannot go from the mobile host to the fixed host, if they cannot.
     fn only_down(&self) -> Option<&'static str> {
         None

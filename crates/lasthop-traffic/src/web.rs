@@ -227,6 +227,10 @@ impl Traffic for WebClientsConfig {
         });
     }
 
+    fn number_key(&self) -> Option<&'static str> {
+        Some("clients")
+    }
+
     fn only_down(&self) -> Option<&'static str> {
         Some("the clients are mobile hosts, and their servers answer")
     }

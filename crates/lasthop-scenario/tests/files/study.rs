@@ -203,7 +203,7 @@ fn assert_one_paragraph(bytes: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// So many cases, or as many as PROPTEST_CASES says if that is more.
+/// So many cases, or as many as `PROPTEST_CASES` says if that is more.
 pub fn at_least(cases: u32) -> ProptestConfig {
     let stated = ProptestConfig::default();
     ProptestConfig { cases: stated.cases.max(cases), ..stated }

@@ -1,8 +1,8 @@
 //! Steps of a run of unknown length, in bounded memory: the longer it gets, the longer they are.
 
 use super::{Known, Series, SeriesRow, SeriesSink, Step};
-use crate::Span;
 use crate::columns::{Column, Columnar};
+use crate::span::Span;
 use lasthop_core::{Duration, Instant};
 use lasthop_link::Capacity;
 use std::collections::BTreeMap;
