@@ -100,9 +100,14 @@ impl Deref for Flow {
 }
 
 impl Flow {
-    /// How many applications it stands for.
+    /// How many flows of its kind it stands for.
     pub fn many(&self) -> u32 {
         self.count.unwrap_or(1)
+    }
+
+    /// How many applications it stands for, where a call both ways is two.
+    pub fn applications(&self) -> usize {
+        self.many() as usize * self.direction.directions().len()
     }
 
     /// The applications of a run that this entry stands for, which has this index in the list. Without a count the

@@ -155,13 +155,24 @@ impl Scenario {
 
     /// The applications at work, in the order of [`Scenario::applications`], with the starts of this replication.
     pub fn programs(&self, seed: Seed) -> Vec<Program> {
-        let begin = |instance: &Instance<'_>| instance.begin(&self.surroundings(instance, seed));
+        let first_rate = |direction| {
+            let mut rates = self.rates(direction).into_iter().map(|(_, rate)| rate);
+            rates.find(|rate| *rate > 0.0).unwrap_or_default()
+        };
+        let rates = [Direction::Down, Direction::Up].map(first_rate);
+        let begin = |instance: &Instance<'_>| {
+            let rate = rates[Direction::from(instance.sender) as usize];
+            instance.begin(&self.surroundings(instance, rate, seed))
+        };
         self.applications().iter().map(begin).collect()
     }
 
-    fn surroundings<'a>(&'a self, instance: &'a Instance<'_>, seed: Seed) -> Surroundings<'a> {
-        let rates = self.rates(instance.sender.into()).into_iter();
-        let bottleneck_bps = rates.map(|(_, rate)| rate).find(|rate| *rate > 0.0).unwrap_or_default();
+    fn surroundings<'a>(
+        &'a self,
+        instance: &'a Instance<'_>,
+        bottleneck_bps: f64,
+        seed: Seed,
+    ) -> Surroundings<'a> {
         Surroundings {
             name: &instance.name,
             sender: instance.sender,

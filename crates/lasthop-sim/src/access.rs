@@ -22,6 +22,9 @@ pub(crate) struct Access {
 impl Access {
     /// Those of a scenario, if it has any.
     pub fn of(scenario: &Scenario) -> Option<Self> {
+        if scenario.flow.iter().all(|flow| flow.access.is_none()) {
+            return None;
+        }
         let mut links = Vec::new();
         let place = |instance: &Instance<'_>| {
             let AccessConfig { delay, rate } = scenario.flow[instance.entry].access.as_ref()?;
@@ -30,7 +33,7 @@ impl Access {
         };
         let places: Vec<Option<usize>> = scenario.applications().iter().map(place).collect();
         let of = scenario.flows().iter().map(|info| places[info.application as usize]).collect();
-        (!links.is_empty()).then_some(Self { of, links, arrived: VecDeque::new() })
+        Some(Self { of, links, arrived: VecDeque::new() })
     }
 
     /// The wire on which a server sends a packet, if it has one of its own.

@@ -80,8 +80,8 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     /// An engine for the flows and the network of `scenario`, between these hosts, with one of `programs` for each of
     /// its entries.
     fn new(scenario: &'a Scenario, seed: Seed, hosts: H, programs: Vec<A>, observer: &'a mut O) -> Self {
-        let known = scenario.flows();
         let applications = scenario.applications();
+        let known = lasthop_traffic::flows(&applications, scenario.http.as_ref());
         let running = |(program, instance): (A, &Instance<'a>)| Running {
             program,
             config: instance.config,

@@ -1,12 +1,13 @@
 //! The flows of a run and their ends.
 
 use std::cell::Cell;
+use std::iter;
 use std::rc::Rc;
 
 use lasthop_core::{Dscp, Duration, FlowId, FlowInfo, Host, Protocol, Seed, Transport};
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{CachedMetrics, Endpoint, Tcp, TcpConfig, TickClock};
-use lasthop_traffic::{FlowConfig, Instance, ShortHosts};
+use lasthop_traffic::{FlowConfig, ShortHosts};
 
 use crate::transport::{End, Udp};
 
@@ -89,14 +90,13 @@ pub(crate) struct ScenarioHosts {
 
 impl ScenarioHosts {
     pub fn new(scenario: &Scenario, seed: Seed, metrics: [Rc<Cell<CachedMetrics>>; 2]) -> Self {
-        let applications = scenario.applications();
         let shared = Rc::new(scenario.tcp.clone());
-        let tcp = |instance: &Instance<'_>| match &scenario.flow[instance.entry].tcp {
-            Some(own) => Rc::new(TcpConfig::clone(own)),
-            None => Rc::clone(&shared),
-        };
+        let tcp = scenario.flow.iter().flat_map(|flow| {
+            let own = flow.tcp.as_ref().map(|own| Rc::new(TcpConfig::clone(own)));
+            iter::repeat_n(own.unwrap_or_else(|| Rc::clone(&shared)), flow.applications())
+        });
         let phases = [Host::Server, Host::Client].map(|host| Scenario::clock_phase(host, seed));
-        Self { tcp: applications.iter().map(tcp).collect(), mtu: scenario.mtu.0 as u32, phases, metrics }
+        Self { tcp: tcp.collect(), mtu: scenario.mtu.0 as u32, phases, metrics }
     }
 
     fn tcp(&self, config: &Rc<TcpConfig>, flow: FlowId, sender: Host) -> Ends<End> {

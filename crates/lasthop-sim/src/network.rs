@@ -183,21 +183,24 @@ impl Network {
                 return;
             }
         };
-        if component.is_lan() {
-            while let Some(id) = way.lan.poll_arrival(now) {
-                way.link.handle_packet(now, component, id, &mut self.entries, arena, observer);
-            }
-        } else {
+        if !component.is_lan() {
             way.link.handle_wakeup(now, arena, observer);
+            if let (Component::Up, Some(access)) = (component, access) {
+                access.take(now, || way.link.poll_delivery(now), arena);
+            }
+            return;
         }
-        match (access, component) {
-            (Some(access), Component::Up) => access.take(now, || way.link.poll_delivery(now), arena),
-            (Some(access), Component::LanDown) => {
-                while let Some(id) = access.poll_router(now) {
-                    way.link.handle_packet(now, component, id, &mut self.entries, arena, observer);
+        let mut at_router = || match access {
+            Some(access) if component == Component::LanDown => access.poll_router(now),
+            _ => None,
+        };
+        while let Some(id) = way.lan.poll_arrival(now).or_else(&mut at_router) {
+            match &mut way.link {
+                Link::Path(path) => path.handle_packet(now, id, arena, observer),
+                Link::Owner => {
+                    self.entries.push_back(Entry { due: now, direction: component.direction(), id });
                 }
             }
-            _ => {}
         }
     }
 
@@ -276,23 +279,6 @@ impl Link {
         match self {
             Self::Path(path) => path.next_wakeup(),
             Self::Owner => None,
-        }
-    }
-
-    /// A packet has come over `component`, which is a LAN.
-    #[inline]
-    fn handle_packet<O: Observer>(
-        &mut self,
-        now: Instant,
-        component: Component,
-        id: PacketId,
-        entries: &mut VecDeque<Entry>,
-        arena: &mut PacketArena,
-        observer: &mut O,
-    ) {
-        match self {
-            Self::Path(path) => path.handle_packet(now, id, arena, observer),
-            Self::Owner => entries.push_back(Entry { due: now, direction: component.direction(), id }),
         }
     }
 
