@@ -127,12 +127,10 @@ impl Network {
         let packet = arena.get(id);
         match (&mut self.topology, host) {
             (Between::LastHop(ways, access), host) => {
-                let lan = &mut ways[Direction::from(host) as usize].lan;
-                let own = match access {
-                    Some(access) if host == Host::Server => access.towards_router(packet),
-                    _ => None,
-                };
-                own.unwrap_or(lan).send(now, id, packet.ip_bytes);
+                let access = access.as_mut().filter(|_| host == Host::Server);
+                let own = access.and_then(|access| access.towards_router(packet));
+                let wire = own.unwrap_or(&mut ways[Direction::from(host) as usize].lan);
+                wire.send(now, id, packet.ip_bytes);
                 if host == Host::Server { Component::LanDown } else { Component::LanUp }
             }
             (Between::Atm { switch, access_links, .. }, Host::Server) => {
@@ -150,14 +148,14 @@ impl Network {
     #[inline]
     pub fn next_wakeup(&self, component: Component) -> Option<Instant> {
         match (&self.topology, component) {
-            (Between::LastHop(ways, None), _) => ways[component.direction() as usize].next_wakeup(component),
-            (Between::LastHop(ways, Some(access)), _) => {
-                let due = ways[component.direction() as usize].next_wakeup(component);
-                match component {
-                    Component::LanDown | Component::Up => {
+            (Between::LastHop(ways, access), _) => {
+                let way = &ways[component.direction() as usize];
+                let due = if component.is_lan() { way.lan.next_wakeup() } else { way.link.next_wakeup() };
+                match (access, component) {
+                    (Some(access), Component::LanDown | Component::Up) => {
                         due.into_iter().chain(access.next_wakeup(component.direction())).min()
                     }
-                    Component::LanUp | Component::Down => due,
+                    _ => due,
                 }
             }
             (Between::Atm { switch, .. }, Component::Down) => switch.next_wakeup(),
@@ -190,11 +188,11 @@ impl Network {
             }
             return;
         }
-        let mut at_router = || match access {
-            Some(access) if component == Component::LanDown => access.poll_router(now),
-            _ => None,
+        let mut arrival = || {
+            let access = access.as_mut().filter(|_| component == Component::LanDown);
+            way.lan.poll_arrival(now).or_else(|| access?.poll_router(now))
         };
-        while let Some(id) = way.lan.poll_arrival(now).or_else(&mut at_router) {
+        while let Some(id) = arrival() {
             match &mut way.link {
                 Link::Path(path) => path.handle_packet(now, id, arena, observer),
                 Link::Owner => {
@@ -251,11 +249,6 @@ impl Network {
 }
 
 impl Way {
-    #[inline]
-    fn next_wakeup(&self, component: Component) -> Option<Instant> {
-        if component.is_lan() { self.lan.next_wakeup() } else { self.link.next_wakeup() }
-    }
-
     fn earliest_delivery(&self) -> Option<Instant> {
         let arrival = self.lan.next_wakeup();
         match &self.link {
