@@ -53,7 +53,7 @@ _SECTIONS = {
     },
     "Look at one run": {
         "explain": ("one_run:explain_command", "Tell in words what happened to the flows of one replication."),
-        "series": ("series:series_command", "Write what happens over time as a table: a row for each step and flow."),
+        "series": ("series:series_command", "Write what happens over time as a table."),
         "trace": ("one_run:trace_command", "Write the packets of one replication as pcapng files."),
         "analyze": ("analyze:analyze_command", "Compute flow metrics from packet captures."),
     },

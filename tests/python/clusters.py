@@ -82,8 +82,18 @@ class Cluster:
             )
 
     def _start_scheduler(self) -> Process:
+        """Start it and wait until it listens."""
         arguments = ("scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard")
-        return self._start(*arguments, environment=self._scheduler_environment)
+        scheduler = self._start(*arguments, environment=self._scheduler_environment)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+            except ConnectionRefusedError:
+                assert time.monotonic() < deadline, self._log.read_text(encoding="utf-8")
+                time.sleep(0.02)
+            else:
+                return scheduler
 
     def start_worker(self, environment: Mapping[str, str] | None = None) -> Process:
         arguments = ("worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")

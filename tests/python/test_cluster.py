@@ -197,7 +197,6 @@ def run_with_deaths(most: int, tmp_path: Path) -> tuple[int, str, str]:
     path = os.pathsep.join([str(tmp_path), str(Path(package.__file__).parents[1])])
     environment = {"PYTHONPATH": path, "DEADLY": f"queue=q3|{tmp_path / 'deaths'}|{most}"}
     with Cluster(tmp_path / "log", {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}) as cluster:
-        cluster.wait_for_workers(0)
         process = lasthop("run", six_cells(tmp_path), "--cluster", cluster.address, "--out", tmp_path / "dask")
         while process.poll() is None:
             cluster.workers = [worker for worker in cluster.workers if worker.poll() is None]

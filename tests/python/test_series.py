@@ -230,10 +230,29 @@ def test_nothing_is_overwritten(lasthop_main: Main, capsys: pytest.CaptureFixtur
     assert Path("x.csv").read_text(encoding="utf-8") == "mine"
 
 
-def test_a_folder_of_results_is_told_from_a_scenario(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
-    assert lasthop_main("run", ROOT / "examples" / "first.toml", "--out", "results", "--quiet") == 0
-    assert lasthop_main("series", "results", "--out", "x.csv") == 2
-    assert "give the scenario file or the study" in capsys.readouterr().err
+def test_a_folder_of_results_has_the_series_of_its_runs(
+    tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "queue.toml", tmp_path / "results"
+    file.write_text((ROOT / "examples" / "queue.toml").read_text(encoding="utf-8"), encoding="utf-8")
+    some = ("--only", "queue=short", "--replications", "3", "--seed", "7")
+    assert lasthop_main("run", file, *some, "--out", out, "--quiet") == 0
+    assert lasthop_main("series", out, "--replication", "2", "--out", "folder.csv") == 0
+    assert lasthop_main("series", file, *some, "--replication", "2", "--out", "file.csv") == 0
+    assert Path("folder.csv").read_bytes() == Path("file.csv").read_bytes()
+
+    def refused(*options: str) -> str:
+        capsys.readouterr()
+        assert lasthop_main("series", out, *options, "--out", "other.csv") == 2
+        return capsys.readouterr().err
+
+    assert "which says that itself" in refused("--seed", "7")
+    assert "has no results of these cells: it has queue=short" in refused("--only", "queue=long")
+    assert "a set of 'queue' has 3 replications" in refused("--replication", "4")
+    file.write_text(file.read_text(encoding="utf-8").replace("1 MB", "2 MB"), encoding="utf-8")
+    assert "has changed since" in refused()
+    file.unlink()
+    assert "is not there" in refused()
 
 
 def test_a_guest_kernel_gives_a_series_that_adds_up_too(kernel: Kernel, tmp_path: Path) -> None:

@@ -119,6 +119,8 @@ class DaskPlace:
                     self.look(assignment.plan)
                     flight.fill(self.threads)
                     advance(flight.land())
+            with suppress(OSError, CancelledError):  # nothing is left that needs the scheduler
+                self._see(self._client.nthreads())  # who died since the last look
         except OSError as error:
             raise self.gone() from error
         finally:
@@ -140,6 +142,9 @@ class DaskPlace:
             self._refuse(plan, [address for address in present if address not in self._introduced])
         except (OSError, CancelledError) as error:
             raise self.gone() from error
+        self._see(present)
+
+    def _see(self, present: Mapping[str, int]) -> None:
         self.lost += len(self._present.keys() - present.keys())
         for address, threads in present.items():
             self._shares.setdefault(address, Share(threads)).threads = threads

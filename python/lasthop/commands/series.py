@@ -56,7 +56,7 @@ class _Step(click.ParamType[int]):
 @quiet_option
 @click.pass_context
 def series_command(context: click.Context, /, *, step_ns: int, out: Path, quiet: bool, **_: object) -> None:
-    """Write what happens over time as a table: a row for each step and flow.
+    """Write what happens over time as a table.
 
     SOURCE is a scenario file, the name of a study, or a folder of results, whose seed and engine are taken then. One
     replication of each cell is simulated again, or of each cell that --only chooses. The table begins with the factors,
