@@ -25,6 +25,7 @@ use lasthop_core::{
     Body, Direction, DropCause, DropCount, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet,
     PacketEvent, PlaybackEvent, Protocol, TransportEvent,
 };
+use lasthop_link::Capacity;
 use lasthop_traffic::Voice;
 use page::Page;
 use playback::Playback;
@@ -35,26 +36,14 @@ use udp::UdpFlow;
 use voice::Call;
 
 /// What is known of the bottleneck before the run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct RunInfo {
-    /// Rates of the last hop in bytes of IP length per second, and since when, the first since the start; down and up.
-    pub rates: [Vec<(Instant, f64)>; 2],
+    /// What the last hop could carry, by its rates; down and up.
+    pub capacities: [Capacity; 2],
     /// Payload of a full TCP segment.
     pub segment_bytes: u32,
     /// IP length of a full TCP segment, options included.
     pub packet_bytes: u32,
-}
-
-impl RunInfo {
-    /// Bytes of IP length that the last hop can carry in a direction from `start` to `end`.
-    fn capacity(&self, direction: Direction, start: Instant, end: Instant) -> f64 {
-        let rates = &self.rates[direction as usize];
-        let ends = rates.iter().skip(1).map(|(since, _)| *since).chain([Instant::MAX]);
-        let pieces = rates.iter().zip(ends).map(|((since, rate), until)| {
-            rate * until.min(end).saturating_since((*since).max(start)).as_secs_f64()
-        });
-        pieces.sum()
-    }
 }
 
 /// What is known of an entry of the scenario before the run.
@@ -184,7 +173,8 @@ impl Analysis {
             run.efficiency = efficiency(&loads);
             run.fairness_maxmin = fairness_maxmin(&loads);
         }
-        let carried = self.info.capacity(self.bottleneck.direction(), Instant::ZERO, last_end);
+        let carried =
+            self.info.capacities[self.bottleneck.direction() as usize].bytes(Instant::ZERO, last_end);
         self.bottleneck.finish(&self.info, end, last_end, &mut run);
         run.background_share = (carried > 0.0).then(|| self.background_bytes as f64 / carried);
         let pages = self.pages.into_iter().map(Page::finish).collect();
@@ -514,7 +504,8 @@ impl TcpLoad {
             }
         }
         let share = f64::from(info.segment_bytes) / f64::from(info.packet_bytes);
-        Self { flows: loads, capacity: info.capacity(direction, first_start, last_end) * share }
+        let capacity = info.capacities[direction as usize].bytes(first_start, last_end);
+        Self { flows: loads, capacity: capacity * share }
     }
 
     /// What each flow that was offered anything brought, over its max-min fair share.

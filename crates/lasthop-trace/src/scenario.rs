@@ -45,12 +45,8 @@ impl CaptureTarget {
 impl Analysis {
     /// An analysis of one run of `scenario`, on whichever engine.
     pub fn of(scenario: &Scenario) -> Self {
-        let rates = |direction| {
-            let rates = scenario.rates(direction).into_iter();
-            rates.map(|(since, rate)| (since, rate / 8.0)).collect()
-        };
         let run = RunInfo {
-            rates: [Direction::Down, Direction::Up].map(rates),
+            capacities: [Direction::Down, Direction::Up].map(|way| Capacity::at(&scenario.rates(way))),
             segment_bytes: scenario.segment_bytes(),
             packet_bytes: scenario.mtu.0 as u32,
         };

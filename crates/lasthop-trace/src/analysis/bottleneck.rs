@@ -73,7 +73,7 @@ impl Bottleneck {
         record.red_average_max = self.red_average_max;
         if duration_s > 0.0 {
             record.queue_mean_packets = self.queue_max_packets.map(|_| self.area as f64 / 1e9 / duration_s);
-            let capacity = info.capacity(self.direction(), Instant::ZERO, last_end);
+            let capacity = info.capacities[self.direction() as usize].bytes(Instant::ZERO, last_end);
             record.utilisation = (capacity > 0.0).then(|| self.delivered_bytes as f64 / capacity);
         }
     }

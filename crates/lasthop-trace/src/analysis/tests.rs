@@ -52,7 +52,7 @@ fn other(direction: Direction) -> Direction {
 impl Trace {
     fn of(flows: &[FlowInfo]) -> Self {
         let run = RunInfo {
-            rates: [8000.0, 4000.0].map(|rate| vec![(Instant::ZERO, rate)]),
+            capacities: [64_000.0, 32_000.0].map(|rate| Capacity::at(&[(Instant::ZERO, rate)])),
             segment_bytes: MSS,
             packet_bytes: 576,
         };

@@ -5,7 +5,7 @@ use crate::records::PageRecord;
 
 fn page() -> Trace {
     let run = RunInfo {
-        rates: [8000.0, 4000.0].map(|rate| vec![(Instant::ZERO, rate)]),
+        capacities: [64_000.0, 32_000.0].map(|rate| Capacity::at(&[(Instant::ZERO, rate)])),
         segment_bytes: MSS,
         packet_bytes: 576,
     };
