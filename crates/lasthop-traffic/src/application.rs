@@ -68,6 +68,14 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// The host that has a stream of datagrams sends one.
+    #[inline]
+    pub(crate) const fn datagram(host: Host, bytes: u64) -> Self {
+        Self::Write { flow: 0, host, bytes, write_bytes: bytes, content: Content::Filler }
+    }
+}
+
 /// What is written. The model engine only counts bytes; real hosts write real messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {

@@ -9,7 +9,7 @@ use lasthop_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Action, Application, ConstantUdpConfig, Content, Program, Surroundings, Traffic};
+use crate::{Action, Application, ConstantUdpConfig, Program, Surroundings, Traffic};
 
 #[cfg(test)]
 mod tests;
@@ -159,9 +159,7 @@ impl Application for OnOff {
 
     fn handle_wakeup(&mut self, now: Instant) {
         while let Some(due) = self.next.filter(|next| *next <= now) {
-            let (flow, host, bytes) = (0, self.sender, self.payload_bytes);
-            let (write_bytes, content) = (bytes, Content::Filler);
-            self.actions.push_back(Action::Write { flow, host, bytes, write_bytes, content });
+            self.actions.push_back(Action::datagram(self.sender, self.payload_bytes));
             let following = due + self.interval;
             if following < self.silent.min(self.end) {
                 self.next = Some(following);

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::recording::{Packet, Recording};
-use crate::{Action, Application, Content, Program, Surroundings, Traffic};
+use crate::{Action, Application, Program, Surroundings, Traffic};
 
 #[cfg(test)]
 mod tests;
@@ -113,8 +113,6 @@ impl Application for Replay {
     fn poll_action(&mut self) -> Option<Action> {
         let packet = self.packets[..self.due].get(self.sent)?;
         self.sent += 1;
-        let bytes = u64::from(packet.bytes);
-        let (flow, host, write_bytes, content) = (0, self.sender, bytes, Content::Filler);
-        Some(Action::Write { flow, host, bytes, write_bytes, content })
+        Some(Action::datagram(self.sender, u64::from(packet.bytes)))
     }
 }

@@ -8,7 +8,7 @@ use lasthop_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Action, Application, Content, Program, Surroundings, TRANSFER_MAX, Traffic};
+use crate::{Action, Application, Program, Surroundings, TRANSFER_MAX, Traffic};
 
 #[cfg(test)]
 mod tests;
@@ -185,7 +185,6 @@ impl Application for ConstantUdp {
     #[inline]
     fn poll_action(&mut self) -> Option<Action> {
         self.due = self.due.checked_sub(1)?;
-        let (bytes, write_bytes) = (self.payload_bytes, self.payload_bytes);
-        Some(Action::Write { flow: 0, host: self.sender, bytes, write_bytes, content: Content::Filler })
+        Some(Action::datagram(self.sender, self.payload_bytes))
     }
 }
