@@ -29,7 +29,6 @@ from lasthop.campaign.provenance import host_facts
 from lasthop.campaign.runner import Assignment, Ledger, Place, Work
 from lasthop.engines.engine import CaptureTarget, Outcome
 from lasthop.errors import InputError, InterruptedCampaignError, PlaceLostError
-from lasthop.metrics.dictionary import dictionary
 from lasthop.results.atomic import replace_atomically
 from lasthop.results.folder import (
     FLOWS,
@@ -421,13 +420,12 @@ class Campaign:
 
     def _merge(self, store: Store) -> None:
         """Make the records of the plan from the store."""
-        facts = {f"lasthop.{key}": str(value) for key, value in self.plan.identity().items() if key != "cells"}
-        meanings = {table: self._meanings(table) for table in TABLES}
+        meanings = {table: self.plan.meanings(table) for table in TABLES}
         merging = self.out / MERGING
         shutil.rmtree(merging, ignore_errors=True)
         merging.mkdir()
         try:
-            files = merge_tables(store, self._stored(self._asked()), merging, facts, meanings)
+            files = merge_tables(store, self._stored(self._asked()), merging, self.plan.facts(), meanings)
             tables = {name: digest(merging / name) for name in files}
             manifest = {**self._new_manifest(self._owners()), "tables": tables}
             # From here on the folder is not finished until it has a manifest again.
@@ -466,21 +464,6 @@ class Campaign:
             level_column(factor_column(factor), factor, self.plan.cells) for factor in factors_of(self.plan.cells)
         ]
         return pl.DataFrame(columns)
-
-    def _meanings(self, table: str) -> dict[str, dict[str, str]]:
-        """Return unit and definition of the columns of a table."""
-        units = {
-            name: {"unit": facts["unit"]} for name, facts in (self.plan.study.space or {}).get("ranges", {}).items()
-        }
-        levels = {
-            factor_column(factor): {**units.get(factor, {}), "description": f"Level of the factor {factor}."}
-            for factor in factors_of(self.plan.cells)
-        }
-        measured = {
-            metric.name: {"unit": metric.unit, "description": metric.definition}
-            for metric in dictionary()[table].values()
-        }
-        return levels | measured
 
     def _new_manifest(self, owners: NDArray[np.int64]) -> dict[str, Any]:
         simulated = self.simulated

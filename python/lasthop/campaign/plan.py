@@ -13,6 +13,9 @@ from lasthop import _core
 from lasthop.engines.engine import CaptureTarget, Engine, SeriesTarget, Trace
 from lasthop.engines.model.engine import ModelEngine
 from lasthop.errors import InputError
+from lasthop.metrics.dictionary import dictionary
+from lasthop.results.tables import factor_column
+from lasthop.scenario.points import factors_of
 
 FORMAT = 3
 
@@ -69,6 +72,24 @@ class Plan:
             **({} if not self.until else {"until": list(self.until)}),
             "cells": [cell.key for cell in self.cells],
         }
+
+    def facts(self) -> dict[str, str]:
+        """Return what tables made of it say of themselves."""
+        return {f"lasthop.{key}": str(value) for key, value in self.identity().items() if key != "cells"}
+
+    def meanings(self, table: str) -> dict[str, dict[str, str]]:
+        """Return unit and definition of the columns of a table, levels first."""
+        ranges = (self.study.space or {}).get("ranges", {})
+        units = {name: {"unit": facts["unit"]} for name, facts in ranges.items()}
+        levels = {
+            factor_column(factor): {**units.get(factor, {}), "description": f"Level of the factor {factor}."}
+            for factor in factors_of(self.cells)
+        }
+        measured = {
+            metric.name: {"unit": metric.unit, "description": metric.definition}
+            for metric in dictionary()[table].values()
+        }
+        return levels | measured
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,8 +67,4 @@ def _write(frame: pl.LazyFrame, path: Path, suffix: str, runs: Sequence[ChosenRu
         frame.sink_csv(path)
         return
     plan = runs[0].plan
-    measured = dictionary()[TABLE].values()
-    columns = {metric.name: {"unit": metric.unit, "description": metric.definition} for metric in measured}
-    levels = {factor_column(name): {"description": f"Level of the factor {name}."} for name in factors_of(plan.cells)}
-    facts = {f"lasthop.{key}": str(value) for key, value in plan.identity().items() if key != "cells"}
-    write_parquet(frame, path, {**facts, "lasthop.step_s": str(step_ns / 1e9)}, levels | columns)
+    write_parquet(frame, path, {**plan.facts(), "lasthop.step_s": str(step_ns / 1e9)}, plan.meanings(TABLE))
