@@ -383,3 +383,99 @@ def test_the_report_of_a_whole_study_is_small_and_opens_at_once(
     WebDriverWait(browser, PATIENCE_S).until(lambda _: plot.find_elements(By.CSS_SELECTOR, ".nsewdrag"))
     assert browser.get_log("browser") == []
     assert requested(browser) == [report.as_uri()]
+
+
+TWENTY = """
+    [down.link]
+    rate = "10 Mbit/s"
+    delay = "20 ms"
+    [[flow]]
+    name = "file"
+    kind = "bulk-tcp"
+    bytes = "300 kB"
+    count = 20
+    start = { distribution = "uniform", min = "0 s", max = "2 s" }
+"""
+
+
+@pytest.fixture
+def crowd_plot(browser: webdriver.Chrome, tmp_path: Path, lasthop_main: Callable[..., int]) -> WebElement:
+    """Return the picture of twenty flows, drawn and in view."""
+    (tmp_path / "twenty.toml").write_text(TWENTY, encoding="utf-8")
+    assert lasthop_main("run", tmp_path / "twenty.toml", "--out", tmp_path / "out", "--quiet") == 0
+    browser.get((tmp_path / "out" / "report.html").as_uri())
+    plot = browser.find_element(By.CSS_SELECTOR, "#traces .plot")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'end', behavior: 'instant'})", plot)
+    WebDriverWait(browser, PATIENCE_S).until(lambda _: plot.find_elements(By.CSS_SELECTOR, ".nsewdrag"))
+    return plot
+
+
+def highlighted(browser: webdriver.Chrome, plot: WebElement) -> set[str]:
+    """Return the flows whose lines and areas are black in the page, while all others' are faint."""
+    script = """
+        const found = new Set(), wrong = [], black = "rgb(0, 0, 0)";
+        for (const group of arguments[0].querySelectorAll(".scatterlayer .trace")) {
+          const trace = group.__data__[0].trace, line = group.querySelector(".js-line");
+          if (!trace.meta || !line || trace.fill === "toself") { continue; }
+          const style = getComputedStyle(line);
+          if (style.stroke === black) { found.add(trace.meta); }
+          const bright = group.style.opacity === "" || Number(group.style.opacity) === 1;
+          if ((style.stroke === black) !== bright) { wrong.push(trace.name); }
+        }
+        return [[...found], wrong];
+    """
+    found, wrong = browser.execute_script(script, plot)
+    assert not found or not wrong
+    return set(found)
+
+
+def test_each_of_many_flows_can_be_highlighted(browser: webdriver.Chrome, crowd_plot: WebElement) -> None:
+    def until(flows: set[str]) -> None:
+        WebDriverWait(browser, PATIENCE_S).until(lambda _: highlighted(browser, crowd_plot) == flows)
+
+    select = crowd_plot.find_element(By.XPATH, "ancestor::figure").find_element(By.TAG_NAME, "select")
+    names = [option.text for option in select.find_elements(By.TAG_NAME, "option")]
+    assert names == ["no flow", *(f"file-{number}" for number in range(1, 21))]
+    assert highlighted(browser, crowd_plot) == set()
+
+    # By keyboard: the tenth choice, whether it has a colour or not.
+    ActionChains(browser).move_to_element(select).perform()
+    select.send_keys("file-10")
+    until({"file-10"})
+
+    entries = {
+        entry.find_element(By.TAG_NAME, "text").get_attribute("data-unformatted"): entry
+        for entry in crowd_plot.find_elements(By.CSS_SELECTOR, ".scrollbox .traces")
+    }
+    coloured = next(name for name in entries if name.startswith("goodput of file-"))
+    ActionChains(browser).move_to_element(entries[coloured]).perform()
+    until({coloured.removeprefix("goodput of ")})
+    ActionChains(browser).move_to_element(entries["goodput of 13 other flows"]).perform()
+    WebDriverWait(browser, PATIENCE_S).until(lambda _: len(highlighted(browser, crowd_plot)) == 13)
+    ActionChains(browser).move_to_element(select).perform()  # away from it: what was chosen comes back
+    until({"file-10"})
+
+    # A click on a line keeps its flow, also after the pointer has left; a second one lets it go.
+    place = """
+        const [plot, name] = arguments;
+        plot.scrollIntoView({block: "end", behavior: "instant"});
+        const trace = plot._fullData.find(trace => trace.meta === name && trace.name.startsWith("goodput of"));
+        const {xaxis} = plot._fullLayout, yaxis = plot._fullLayout[trace.yaxis.replace("y", "yaxis")];
+        const middle = Math.floor(trace.x.length / 2), box = plot.getBoundingClientRect();
+        return [box.left + xaxis._offset + xaxis.d2p(trace.x[middle]) + 1,
+                box.top + yaxis._offset + yaxis.d2p(trace.y[middle])];
+    """
+    for keeps in (True, False):
+        x, y = browser.execute_script(place, crowd_plot, coloured.removeprefix("goodput of "))
+        pointer = ActionChains(browser)
+        pointer.w3c_actions.pointer_action.move_to_location(round(x), round(y))
+        pointer.perform()
+        WebDriverWait(browser, PATIENCE_S).until(lambda _: crowd_plot.find_elements(By.CSS_SELECTOR, ".hovertext"))
+        pointed = highlighted(browser, crowd_plot)
+        assert len(pointed) == 1
+        ActionChains(browser).click().perform()
+        until(pointed if keeps else set())
+        ActionChains(browser).move_to_element(select).perform()
+        until(pointed if keeps else set())
+        assert {select.get_property("value")} == (pointed if keeps else {""})
+    assert browser.get_log("browser") == []

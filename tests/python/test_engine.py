@@ -157,9 +157,9 @@ def test_of_many_flows_the_report_draws_some_of_every_application() -> None:
     ):
         chosen = cell(study, levels.format(workload))
         figure, said = trace_figure(chosen.overview(study.seed, 1, 1), chosen.scenario)
-        assert re.match(r"4 of \d+ TCP flows have a panel .* 7 of \d+ flows are drawn", said)
+        assert re.match(r"4 of \d+ TCP flows have a panel .* 7 of \d+ flows have a colour", said)
         named = {entry["name"].rpartition(" of ")[2] for entry in figure["data"] if "goodput of" in entry["name"]}
-        others = {name for name in named if name.endswith(" other flows together")}
+        others = {name for name in named if name.endswith(" other flows")}
         named -= others
         assert (len(named), len(others)) == (7, 1)
         assert {name.partition("/")[0] for name in named} == shown

@@ -24,25 +24,27 @@ _TELLING = "those with most losses and timeouts, then the longest"
 class Cast:
     """The flows of a picture, in the order of the scenario.
 
-    `looks` are those of the flows that have a colour, by the flow's number. The others look alike, or have no look and
-    are left out. `apart` are the TCP flows, and `pages` the page loads, that have panels of their own. `said` tells the
-    reader what is missing or grey, by the kind of panel; an empty kind stands for those that show flows together.
+    `looks` are those of the flows that have a colour, by the flow's number. The others look alike; `one_by_one` is
+    whether each of them has a goodput of its own, or all have one together. `apart` are the TCP flows, and `pages` the
+    page loads, that have panels of their own. `said` tells the reader what is missing or grey, by the kind of panel; an
+    empty kind stands for those that show flows together.
     """
 
     flows: list[FlowOf]
     looks: dict[int, Look]
-    others: Look | None
+    others: Look
     apart: list[FlowOf]
     pages: list[str]
     said: dict[str, str]
+    one_by_one: bool
 
     @classmethod
-    def of(cls, tables: TraceTables, named: Sequence[FlowOf] = (), *, grey: bool = True) -> Cast:
+    def of(cls, tables: TraceTables, named: Sequence[FlowOf] = (), *, one_by_one: bool = False) -> Cast:
         """Choose among all flows of a run, or among those asked for by name.
 
         With up to `MOST_COLOURS` flows in the run, each has the colour of its number. Of more, those have one that tell
         most: of every application in turn the flow with most drops, retransmissions and timeouts, and the longest of
-        equals. Without `grey` the others are left out.
+        equals.
         """
         flows = list(named or tables.flows)
         ranked = _ranked(tables, flows)
@@ -55,16 +57,16 @@ class Cast:
         loading = set(tables.objects["flow"])
         pages = list(dict.fromkeys(flow.application for flow in ranked if flow.number in loading))
         said = {
-            "": _said(len(coloured), len(flows), "flows have a colour" if grey else "flows are drawn"),
+            "": _said(len(coloured), len(flows), "flows have a colour"),
             "sequence": _said(len(apart), len(transfers), "TCP flows have a panel of sequence numbers"),
             "waterfall": _said(most, len(pages), "page loads have a waterfall"),
         }
-        others = Look(f"{len(flows) - len(coloured)} other flows", OTHERS_COLOR) if grey else None
-        return cls(flows, looks, others, _in_order(apart), sorted(pages[:most]), said)
+        others = Look(f"{len(flows) - len(coloured)} other flows", OTHERS_COLOR)
+        return cls(flows, looks, others, _in_order(apart), sorted(pages[:most]), said, one_by_one)
 
     def painted(self, flows: Sequence[FlowOf]) -> list[tuple[FlowOf, Look]]:
         """Return flows with their looks, those in grey first: what is drawn later lies above."""
-        grey = [(flow, self.others) for flow in flows if self.others and flow.number not in self.looks]
+        grey = [(flow, self.others) for flow in flows if flow.number not in self.looks]
         return [*grey, *((flow, self.looks[flow.number]) for flow in flows if flow.number in self.looks)]
 
     def notes(self, panels: Sequence[Panel]) -> list[str]:

@@ -24,8 +24,8 @@ def _event(name: str) -> pl.Expr:
     return pl.col("event") == name
 
 
-def _layer(mark: Mark, rows: pl.DataFrame, y: str, per: float = 1.0) -> Layer:
-    return Layer(mark, rows["time_s"].to_list(), (rows[y] / per).to_list())
+def _layer(mark: Mark, rows: pl.DataFrame, y: str, per: float = 1.0, flow: str = "") -> Layer:
+    return Layer(mark, rows["time_s"].to_list(), (rows[y] / per).to_list(), flow=flow)
 
 
 def _bars(mark: Mark, rows: pl.DataFrame) -> Layer:
@@ -151,10 +151,10 @@ def cwnd_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Pane
         events = tables.sender_events(flow)
         states = events.filter(_event("window"))
         if look is not cast.others:
-            layers.append(_layer(marks.SSTHRESH.of(look), states, "ssthresh"))
-        layers.append(_layer(marks.CWND.of(look), states, "cwnd"))
+            layers.append(_layer(marks.SSTHRESH.of(look), states, "ssthresh", flow=flow.name))
+        layers.append(_layer(marks.CWND.of(look), states, "cwnd", flow=flow.name))
         undone = events.with_columns(pl.col("cwnd").forward_fill()).filter(pl.col("event").is_in(marks.UNDOS))
-        layers.append(_layer(marks.UNDONE.tinted(look), undone, "cwnd"))
+        layers.append(_layer(marks.UNDONE.tinted(look), undone, "cwnd", flow=flow.name))
     return Panel("cwnd", "window", "segments", filled(layers), of_flows=True)
 
 
@@ -169,10 +169,10 @@ def rtt_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Panel
         events = tables.sender_events(flow)
         samples = events.filter(_event("rtt-sample"))
         if look is not cast.others:
-            layers.append(_layer(marks.RTO.of(look), samples, "rto_ns", _NANO))
-        layers.append(_layer(marks.RTT.of(look), samples, "rtt_ns", _NANO))
+            layers.append(_layer(marks.RTO.of(look), samples, "rto_ns", _NANO, flow.name))
+        layers.append(_layer(marks.RTT.of(look), samples, "rtt_ns", _NANO, flow.name))
         expired = events.with_columns(pl.col("rto_ns").forward_fill()).filter(_event("timeout"))
-        layers.append(_layer(marks.TIMER.tinted(look), expired.drop_nulls("rto_ns"), "rto_ns", _NANO))
+        layers.append(_layer(marks.TIMER.tinted(look), expired.drop_nulls("rto_ns"), "rto_ns", _NANO, flow.name))
     return _scaled(Panel("rtt", "round-trip time", "s", filled(layers), of_flows=True))
 
 
@@ -203,15 +203,17 @@ def rate_window_s(duration: float) -> float:
 def throughput_panel(tables: TraceTables, cast: Cast, window: float) -> Panel:
     """Goodput: payload that reached the receiver for the first time, over the `window` seconds before.
 
-    Flows without a colour are shown as one, by their sum.
+    Flows without a colour are shown as one, by their sum, unless the cast shows them one by one.
     """
-    arrivals: dict[Look, list[tuple[float, int]]] = {}
+    together = replace(cast.others, name=f"{cast.others.name} together")
+    arrivals: dict[tuple[Look, str], list[tuple[float, int]]] = {}
     for flow, look in cast.painted(cast.flows):
-        arrivals.setdefault(look, []).extend(_new_payload(tables, flow))
+        own = (together, "") if look is cast.others and not cast.one_by_one else (look, flow.name)
+        arrivals.setdefault(own, []).extend(_new_payload(tables, flow))
     layers = []
-    for look, arrived in arrivals.items():
-        together = replace(look, name=f"{look.name} together") if look is cast.others else look
-        layers.append(Layer(marks.GOODPUT.of(together), *sliding_rate(arrived, window)))
+    for (look, name), arrived in arrivals.items():
+        x, y = sliding_rate(arrived, window)
+        layers.append(Layer(marks.GOODPUT.of(look), x, y, flow=name))
     return _scaled(Panel("throughput", f"goodput over {window:g} s", "B/s", filled(layers), of_flows=True))
 
 
@@ -228,7 +230,8 @@ def _of_hop(tables: TraceTables, direction: str) -> pl.DataFrame:
 def stack_panel(tables: TraceTables, cast: Cast, direction: str) -> Panel:
     """Goodput of the flows of a direction on top of each other, and what the link could have carried.
 
-    Flows without a colour are one band, by their sum; so the top of the stack is the goodput of all.
+    Flows without a colour are one band, by their sum, unless the cast shows them one by one. So the top of the stack is
+    the goodput of all.
     """
     hop = _of_hop(tables, direction)
     times = hop["time_s"].to_list()
@@ -236,7 +239,9 @@ def stack_panel(tables: TraceTables, cast: Cast, direction: str) -> Panel:
     names = {flow.name: look for flow in cast.flows if (look := cast.looks.get(flow.number))}
     others = [name for name in own["flow"].unique(maintain_order=True) if name not in names]
     bands = [(look, [name]) for name, look in names.items()]
-    if others:
+    if cast.one_by_one:
+        bands += [(cast.others, [name]) for name in others]
+    elif others:
         name = "1 other flow" if len(others) == 1 else f"{len(others)} other flows together"
         bands.append((Look(name, marks.OTHERS_COLOR), others))
     layers: list[Layer] = []
@@ -247,7 +252,8 @@ def stack_panel(tables: TraceTables, cast: Cast, direction: str) -> Panel:
             continue
         added = hop.select("time_s").join(rates, on="time_s", how="left", maintain_order="left")
         high = [a + (b or 0.0) for a, b in zip(low, added["goodput_Bps"], strict=True)]
-        layers.append(_to_end(Layer(marks.STACKED.of(look), times, low, high), tables))
+        shown = members[0] if len(members) == 1 else ""
+        layers.append(_to_end(Layer(marks.STACKED.of(look), times, low, high, flow=shown), tables))
         low = high
     layers.append(_to_end(_layer(marks.CAPACITY, hop, "capacity_Bps"), tables))
     return _scaled(Panel("stack", f"goodput over {_step(tables)}", "B/s", filled(layers), of_flows=True, is_whole=True))
@@ -282,7 +288,7 @@ def delay_panel(tables: TraceTables, cast: Cast) -> Panel:
     """
     by = scale("s", [tables.delays["delay_s"].max()])  # type: ignore[list-item]
     layers = []
-    beside = [flow for flow in tables.flows if flow not in cast.flows] if cast.others else []
+    beside = [flow for flow in tables.flows if flow not in cast.flows]
     name = "1 other flow" if len(beside) == 1 else f"{len(beside)} other flows"
     painted = [(flow, Look(name, marks.OTHERS_COLOR)) for flow in beside] + cast.painted(cast.flows)
     for flow, look in painted:

@@ -20,6 +20,8 @@ class Layer:
     y: Sequence[Value]
     far: Sequence[float] | None = None
     labels: Sequence[str] | None = None
+    flow: str = ""
+    """The flow it shows, in a panel of several."""
 
     def peak(self) -> float:
         """Return the largest value; 0 if there is none."""
@@ -42,7 +44,8 @@ class Layer:
                 inside, x = [*inside, inside[-1]], [*x, stop]
         y = [self.y[i] for i in inside]
         far = None if self.far is None else [self.far[i] for i in inside]
-        return Layer(self.mark, x, y, far, None if self.labels is None else [self.labels[i] for i in inside])
+        labels = None if self.labels is None else [self.labels[i] for i in inside]
+        return replace(self, x=x, y=y, far=far, labels=labels)
 
 
 @dataclass(frozen=True, slots=True)

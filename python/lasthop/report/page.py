@@ -58,6 +58,12 @@ class FigureView:
         return (_PANEL_PX * columns if columns > 1 else _ONE_PANEL_PX) + right
 
     @property
+    def flows(self) -> list[str]:
+        """The flows that the reader may highlight."""
+        flows: list[str] = self.figure["layout"].get("meta", {}).get("flows", [])
+        return flows
+
+    @property
     def json(self) -> str:
         """The figure as JSON that may stand inside a script element."""
         return json.dumps(self.figure, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")

@@ -31,6 +31,48 @@
     layout.height = total + layout.margin.t + layout.margin.b;
     return true;
   };
+  // More flows than colours: the one that the reader points at, or has chosen, is black in all panels, and the others are faint.
+  const highlight = function (element) {
+    const select = element.closest("figure").querySelector("select");
+    const whole = JSON.parse(JSON.stringify(element.data));
+    const all = whole.map(function (trace, index) { return index; }).filter(function (index) { return whole[index].meta; });
+    const colour = function (key, chosen) {
+      return all.map(function (index) {
+        const own = key === "fillcolor" ? whole[index].fillcolor : (whole[index][key] || {}).color;
+        return own && chosen.has(whole[index].meta) ? "#000" : own;
+      });
+    };
+    let shown = "";
+    const show = function (flows) {
+      const chosen = new Set(flows);
+      if (shown === flows.join("\n")) { return; }
+      shown = flows.join("\n");
+      Plotly.restyle(element, {
+        opacity: all.map(function (index) { return !chosen.size || chosen.has(whole[index].meta) ? 1 : 0.15; }),
+        fillcolor: colour("fillcolor", chosen), "line.color": colour("line", chosen), "marker.color": colour("marker", chosen),
+      }, all);
+    };
+    const kept = function () { show(select.value ? [select.value] : []); };
+    const entry = function (event) {
+      const item = event.target.closest(".scrollbox .traces");
+      return item ? item.__data__[0].trace : null;
+    };
+    select.addEventListener("input", kept);
+    element.on("plotly_hover", function (event) { if (event.points[0].data.meta) { show([event.points[0].data.meta]); } });
+    element.on("plotly_unhover", kept);
+    element.on("plotly_click", function (event) {
+      const flow = event.points[0].data.meta;
+      select.value = !flow || flow === select.value ? "" : flow;
+      kept();
+    });
+    element.addEventListener("mouseover", function (event) {
+      const trace = entry(event);
+      if (trace && trace.meta) {
+        show(all.filter(function (index) { return whole[index].name === trace.name; }).map(function (index) { return whole[index].meta; }));
+      }
+    });
+    element.addEventListener("mouseout", function (event) { if (entry(event)) { kept(); } });
+  };
   const draw = function (element) {
     if (element.dataset.drawn) { return; }
     element.dataset.drawn = "yes";
@@ -39,6 +81,7 @@
       element.style.minWidth = "0";
     }
     Plotly.newPlot(element, figure.data, figure.layout, config);
+    if (figure.layout.meta) { highlight(element); }
   };
   // One figure per turn: the page stays responsive while a screenful of them is drawn.
   const queue = [];

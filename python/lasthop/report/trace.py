@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,7 +63,7 @@ def _band(layer: Layer) -> dict[str, Any]:
         "fill": "toself",
         "fillcolor": layer.mark.color,
         "hoveron": "fills",
-        "hoverinfo": "name",
+        "hoverinfo": "text",
         "hovertemplate": None,
     }
 
@@ -91,6 +92,10 @@ def _trace(layer: Layer, axis: str, unit: str) -> Figure:
         drawn |= _bars(layer)
     else:
         drawn["y"] = style.rounded(layer.y)
+    if layer.flow:
+        whose = f"{mark.quantity} of {html.escape(layer.flow)}"
+        template = {"hovertemplate": f"{drawn['hovertemplate']}<extra>{whose}</extra>"}
+        drawn |= {"meta": layer.flow, **({"text": whose} if mark.shape is Shape.BANDS else template)}
     return drawn | ({"visible": "legendonly"} if mark.optional else {})
 
 
@@ -141,13 +146,17 @@ def picture_figure(picture: Picture) -> Figure:
 def trace_figure(trace: Trace, scenario: str) -> tuple[Figure, str]:
     """Draw the overview of a run: page loads, sequence numbers of flows, windows, round-trip times, queues, rates.
 
-    `scenario` is the resolved scenario of its cell. With many flows only some are drawn; the text says which.
+    `scenario` is the resolved scenario of its cell. If there are more flows than colours, the text says which have one,
+    and the reader may highlight each.
     """
     tables = TraceTables.of(trace, scenario)
-    cast = Cast.of(tables, grey=False)
+    cast = Cast.of(tables, one_by_one=True)
     drawn = panels(tables, [*USUAL_KINDS, *_shared(tables)], cast)
     picture = tables.picture(drawn, notes=cast.notes(drawn))
-    return picture_figure(picture), " ".join(picture.notes)
+    figure = picture_figure(picture)
+    if len(cast.flows) > len(cast.looks):
+        figure["layout"]["meta"] = {"flows": [flow.name for flow in cast.flows]}
+    return figure, " ".join(picture.notes)
 
 
 def _shared(tables: TraceTables) -> tuple[str, ...]:
