@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
-from lasthop.explain import stories
+from lasthop.explain import arq_delay_ns, stories
 from lasthop.explain.facts import PHASES, TcpFacts, gather
 from lasthop.explain.packets import Packets, rows
 from lasthop.explain.tell import tell_tcp
@@ -77,7 +78,7 @@ def compare(study: _core.Study, replications: Iterable[int], wanted: str = "") -
     for cell in (cell for cell in study.cells if wanted in cell.key):
         for replication in replications:
             trace = cell.trace(study.seed, 1, replication)
-            packets = Packets(trace.packets)
+            packets = Packets(trace.packets, {"down": 0, "up": 0})
             for number, record in enumerate(rows(trace.flows)):
                 if record["start_s"] is None:
                     continue  # a connection of a page load that was never opened
@@ -297,7 +298,7 @@ class Tape:
         self.tcp.append(row | empty | values)
 
     def facts(self, link_states: dict[str, list[float]] | None = None) -> tuple[TcpFacts, Packets]:
-        packets = Packets(_columns(self.packets), 700 * MS)
+        packets = Packets(_columns(self.packets), {"down": 700 * MS, "up": 700 * MS})
         record = {
             "flow": "tcp",
             "application": "tcp",
@@ -305,7 +306,7 @@ class Tape:
             "outcome": "closed",
             "throughput_Bps": 100.0,
         }
-        states = link_states or {"start_s": [], "end_s": []}
+        states = link_states or {"start_s": [], "end_s": [], "direction": []}
         return gather(packets, _columns(self.tcp), record, 0, states), packets
 
 
@@ -413,7 +414,7 @@ def test_a_lost_original_makes_a_timeout_real() -> None:
     tape.event(1100, 5, "delivered")
     tape.sent(1100, 6, 1, 0, up=True, ack=502)
     tape.event(1200, 6, "delivered")
-    facts, packets = tape.facts({"start_s": [0.5], "end_s": [0.7]})
+    facts, packets = tape.facts({"start_s": [0.5], "end_s": [0.7], "direction": [""]})
     (timeout,) = facts.timeouts
     assert not timeout.spurious
     assert facts.counts["unnecessary_retransmissions"] == 0
@@ -426,6 +427,54 @@ def test_a_lost_original_makes_a_timeout_real() -> None:
     assert "0.500000 Link bad for 200 ms, until 0.700000: no packet of this flow had to be tried again." in text
     assert "Summary: closed after 1.200000 s" in text
     assert "waiting for the timer 50.0 % (0.600 s)" in text
+
+
+ONE_WAY = """
+mtu = "576 B"
+down.link = { rate = "100 kbit/s", delay = "20 ms", errors = DOWN }
+up.link = { rate = "100 kbit/s", delay = "20 ms", errors = UP }
+
+[[flow]]
+kind = "bulk-tcp"
+name = "download"
+bytes = "60 kB"
+
+[[flow]]
+kind = "constant-udp"
+name = "stream"
+rate = "10 kbit/s"
+payload = "100 B"
+duration = "5 s"
+"""
+ERRORS = (
+    '{ good = "1 s", bad = "500 ms", packet_error_probability = 1, arq = { retransmissions = 5, delay = "DELAY" } }'
+)
+
+
+@pytest.mark.parametrize("bad", ["down", "up"])
+def test_a_link_that_is_bad_in_one_direction_is_told(tmp_path: Path, bad: str) -> None:
+    """The other direction's ARQ waits for another time, and no try of its fails."""
+    good = "up" if bad == "down" else "down"
+    never = ERRORS.replace("packet_error_probability = 1", "packet_error_probability = 0").replace("DELAY", "1 ms")
+    scenario = ONE_WAY.replace(bad.upper(), ERRORS.replace("DELAY", "70 ms")).replace(good.upper(), never)
+    (tmp_path / "one-way.toml").write_text(scenario, encoding="utf-8")
+    cell = _core.load(str(tmp_path / "one-way.toml")).cells[0]
+    delays = {way: arq_delay_ns(json.loads(cell.scenario), way) for way in (bad, good)}
+    assert delays == {bad: 70 * MS, good: MS}
+    trace = cell.trace(1, 1, 1)
+    text = flat("\n".join(stories(trace, json.loads(cell.scenario), "download")))
+    periods = re.findall(r"Link (\w+) bad for \d+ ms, until [\d.]+: (\d+ tries|1 try|no packet)", text)
+    retries = sum(
+        event == "link-retry" and flow == 0
+        for event, flow in zip(trace.packets["event"], trace.packets["flow"], strict=True)
+    )
+    told = {
+        way: sum(int(n) for w, what in periods if w == way and (n := what.split()[0]) != "no") for way in ("down", "up")
+    }
+    assert told == {bad: retries, good: 0}
+    assert retries
+    heard = flat("\n".join(stories(trace, json.loads(cell.scenario), "stream")))
+    assert f"Link {bad} bad for" in heard
 
 
 def test_a_fast_recovery_names_its_cause_and_a_dsack_its_verdict() -> None:

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -391,3 +392,93 @@ def test_a_live_run_is_explained_drawn_and_traced(
     assert picture.stat().st_size > 10_000
     assert lasthop_main("trace", *options, "--out", captures) == 0
     assert sorted(path.name for path in captures.iterdir()) == sorted(_core.CAPTURE_FILES)
+
+
+KINDS = """
+name = "kinds"
+time_limit = "5 s"
+down.queue.limit = "200 packets"
+down.link = { rate = "4 Mbit/s", delay = "20 ms", framing = "40 B", duplicate = "20 %" }
+up.queue.limit = "200 packets"
+up.link = { course = "course.csv" }
+
+[[flow]]
+name = "call"
+kind = "voip"
+direction = "both"
+duration = "1 s"
+
+[[flow]]
+name = "bursts"
+kind = "on-off"
+direction = "up"
+rate = "200 kbit/s"
+on = { distribution = "exponential", mean = "100 ms" }
+off = { distribution = "exponential", mean = "100 ms" }
+duration = "1 s"
+
+[[flow]]
+name = "video"
+kind = "video"
+bitrates = ["100 kbit/s", "400 kbit/s"]
+segment = "500 ms"
+duration = "2 s"
+startup = "500 ms"
+buffer = "2 s"
+reservoir = "250 ms"
+cushion = "500 ms"
+
+[[flow]]
+name = "requests"
+kind = "request-response"
+requests = 5
+response = "5 kB"
+think = "20 ms"
+access = { delay = "30 ms" }
+
+[[flow]]
+name = "tape"
+kind = "replay"
+file = "tape.csv"
+
+[[flow]]
+name = "upload"
+kind = "bulk-tcp"
+duration = "500 ms"
+direction = "up"
+tcp = { congestion_control = "reno", sack = false }
+
+[[flow]]
+name = "download"
+kind = "bulk-tcp"
+bytes = "20 kB"
+count = 2
+"""
+
+
+def test_every_kind_of_traffic_runs_on_real_sockets(tmp_path: Path) -> None:
+    """All at once: what goes in is what the model sends, and every flow ends with the metrics of its kind."""
+    (tmp_path / "course.csv").write_text(
+        "time_s,rate_bps,delay_s\n0,4000000,0.02\n0.4,1000000,0.03\n", encoding="utf-8"
+    )
+    (tmp_path / "tape.csv").write_text("time_s,bytes\n0,100\n0.1,1000\n0.15,40\n", encoding="utf-8")
+    (tmp_path / "kinds.toml").write_text(KINDS, encoding="utf-8")
+    cell = _core.load(str(tmp_path / "kinds.toml")).cells[0]
+    live, model = (pl.DataFrame(own.flows) for own in (LiveEngine().run_cell(cell, 1, 1, 1), cell.run(1, 1, 1)))
+    assert live.columns == model.columns
+    assert live.select("flow", "direction").equals(model.select("flow", "direction"))
+    assert set(live["outcome"]) == {"closed"}
+
+    def of(flows: pl.DataFrame, name: str) -> dict[str, Any]:
+        return flows.row(by_predicate=pl.col("flow") == name, named=True)
+
+    for name in ("call-down", "call-up", "bursts", "tape"):
+        for column in ("sent_packets", "sent_bytes"):
+            assert of(live, name)[column] == of(model, name)[column], (name, column)
+    for name, column in (("call-down", "mos"), ("call-up", "mos"), ("video", "segments"), ("video", "startup_delay_s")):
+        assert of(live, name)[column] == pytest.approx(of(model, name)[column], rel=0.1), (name, column)
+    assert of(live, "requests")["requests_completed"] == 5
+    assert of(live, "requests")["rtt_min_s"] > 2 * 0.03 + 2 * 0.02  # the access link is under way both times
+    assert of(live, "video")["duplicate_acks"] > 0  # copies on the link
+    # Within the duration both send a slow start; behind it the queue is the course's.
+    assert of(live, "upload")["throughput_Bps"] == pytest.approx(of(model, "upload")["throughput_Bps"], rel=0.2)

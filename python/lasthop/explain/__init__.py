@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -46,13 +45,8 @@ def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
 
 def stories(trace: Trace, scenario: Mapping[str, Any], flow: str | None = None) -> Iterator[str]:
     """Yield the story of each flow of a trace, or of the one named `flow`; of a page load first its objects."""
-    links = (scenario[way]["link"] for way in ("down", "up") if scenario.get(way))
-    processes = [scenario.get("errors"), *(link.get("errors") for link in links)]
-    arq = next((errors["arq"] for errors in processes if errors and errors.get("arq")), None)
-    # Stories tell of the periods that hit both directions.
-    shared = [direction == "" for direction in trace.link_states["direction"]]
-    states = {name: list(itertools.compress(trace.link_states[name], shared)) for name in ("start_s", "end_s")}
-    packets = Packets(trace.packets, _nanoseconds(arq["delay"]) if arq else 0)
+    packets = Packets(trace.packets, {way: arq_delay_ns(scenario, way) for way in ("down", "up")})
+    states = trace.link_states
     told = set()
     for number, record in enumerate(rows(trace.flows)):
         if flow not in (None, record["flow"], record["application"]):
@@ -79,6 +73,13 @@ def _tcp_of(scenario: Mapping[str, Any], application: str) -> Mapping[str, Any]:
             return own
     switches: Mapping[str, Any] = scenario["tcp"]
     return switches
+
+
+def arq_delay_ns(scenario: Mapping[str, Any], direction: str) -> int:
+    """Return how long a failed try waits for the next one, by the direction's own errors or else the shared ones."""
+    link = (scenario.get(direction) or {}).get("link", {})  # behind an ATM switch there is none
+    processes = (link.get("errors"), scenario.get("errors"))
+    return next((_nanoseconds(errors["arq"]["delay"]) for errors in processes if errors and errors.get("arq")), 0)
 
 
 def _nanoseconds(text: str) -> int:

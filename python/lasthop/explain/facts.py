@@ -147,8 +147,15 @@ class BadPeriod:
 
     start_ns: int
     end_ns: int
+    direction: str
+    """Whose link was bad; empty for that of both."""
     failed_tries: int
     lost: int
+
+    @property
+    def what(self) -> str:
+        """What was bad."""
+        return f"Link {self.direction}".strip()
 
 
 @dataclass(slots=True)
@@ -538,20 +545,24 @@ def _count_losses(counts: Counter[str], bursts: Sequence[Burst]) -> None:
         counts[f"{'data' if burst.is_data else 'ack'}_{column}"] += len(burst.packets)
 
 
+_LINK_STATE = ("start_s", "end_s", "direction")
+
+
 def bad_periods(
-    link_states: Mapping[str, Sequence[float]], packets: Sequence[Packet], start_ns: int, end_ns: int
+    link_states: Mapping[str, Sequence[Any]], packets: Sequence[Packet], start_ns: int, end_ns: int
 ) -> list[BadPeriod]:
     """Return the link's bad states within a flow's life."""
     found = []
-    for start_s, end_s in zip(link_states["start_s"], link_states["end_s"], strict=True):
+    for start_s, end_s, direction in zip(*(link_states[name] for name in _LINK_STATE), strict=True):
         start, end = round(start_s * 1e9), round(end_s * 1e9)
         if start < end_ns and end > start_ns:
-            tries = sum(start <= retry.ns < end for packet in packets for retry in packet.retries)
+            met = [packet for packet in packets if direction in ("", packet.direction)]
+            tries = sum(start <= retry.ns < end for packet in met for retry in packet.retries)
             lost = sum(
                 p.dropped is not None and DROP_CAUSES[p.cause or ""].on_link and start <= p.dropped.ns < end
-                for p in packets
+                for p in met
             )
-            found.append(BadPeriod(start, end, tries, lost))
+            found.append(BadPeriod(start, end, direction, tries, lost))
     return found
 
 
@@ -560,7 +571,7 @@ def gather(
     tcp: Mapping[str, Sequence[Any]],
     record: Mapping[str, Any],
     flow: int,
-    link_states: Mapping[str, Sequence[float]],
+    link_states: Mapping[str, Sequence[Any]],
 ) -> TcpFacts:
     """Collect the facts of TCP flow number `flow`."""
     history = _History(trace_tables, list(rows(tcp)), flow, record["direction"])

@@ -100,8 +100,8 @@ def rows(table: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
 class Packets:
     """All packets of a run, in the order of sending."""
 
-    def __init__(self, table: Mapping[str, Sequence[Any]], arq_delay_ns: int = 0) -> None:
-        """Follow every packet through `table`; a failed try over the link is repeated after `arq_delay_ns`."""
+    def __init__(self, table: Mapping[str, Sequence[Any]], arq_delay_ns: Mapping[str, int]) -> None:
+        """Follow every packet through `table`; `arq_delay_ns` after a failed try in a direction follows the next."""
         self.by_serial: dict[int, Packet] = {}
         self.queue_at_drop: dict[int, Queued] = {}
         self._average: dict[str, float] = {}
@@ -157,7 +157,7 @@ class Packets:
         if packet.dequeued is None or packet.dequeued > now:
             return Place.QUEUE
         tries = bisect_left(packet.retries, now)
-        if tries and now.ns - packet.retries[tries - 1].ns <= self._arq_delay_ns:
+        if tries and now.ns - packet.retries[tries - 1].ns <= self._arq_delay_ns[packet.direction]:
             return Place.ARQ
         return Place.BEHIND_ARQ if self._is_behind_arq(packet, now) else Place.LINK
 

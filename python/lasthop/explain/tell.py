@@ -173,7 +173,7 @@ class _Teller:
 
     def _bad_periods(self) -> Iterator[Entry]:
         for period in self.story.bad_periods:
-            text = f"Link bad for {length(period.end_ns - period.start_ns)}, until {clock(period.end_ns)}: "
+            text = f"{period.what} bad for {length(period.end_ns - period.start_ns)}, until {clock(period.end_ns)}: "
             text += (
                 f"{tries(period.failed_tries)} to carry packets of this flow failed and ARQ tried again later"
                 if period.failed_tries

@@ -41,7 +41,7 @@ class UdpFacts:
 
 
 def gather_udp(
-    packets: Packets, record: Mapping[str, Any], flow: int, link_states: Mapping[str, Sequence[float]]
+    packets: Packets, record: Mapping[str, Any], flow: int, link_states: Mapping[str, Sequence[Any]]
 ) -> UdpFacts:
     """Collect the facts of UDP flow number `flow`."""
     datagrams = packets.of_flow(flow)
@@ -92,7 +92,7 @@ def _lines(story: UdpFacts, packets: Packets) -> Iterator[str]:
         )
         entries.append((hidden[0].packets[0].sent.ns, text))
     for period in story.bad_periods:
-        text = f"Link bad for {length(period.end_ns - period.start_ns)}, until {clock(period.end_ns)}: "
+        text = f"{period.what} bad for {length(period.end_ns - period.start_ns)}, until {clock(period.end_ns)}: "
         text += f"{tries(period.failed_tries)} to carry datagrams failed, {count(period.lost, 'datagram')} lost."
         entries.append((period.start_ns, text))
     entries.append((last.sent.ns, f"Datagram {last.seq} sent, the last."))
