@@ -63,11 +63,10 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     items.sort(key=places.__getitem__)
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Fail if pytest-xdist ignores the groups: each process would then make every module's fixture anew."""
-    shared = "PYTEST_XDIST_WORKER" in os.environ
-    if shared and any("@" not in item.nodeid for item in session.items if item.get_closest_marker("xdist_group")):
-        raise pytest.UsageError("pytest-xdist does not group the tests: do its version and pytest's fit?")
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail if pytest-xdist ignores the groups: each process would make every module's fixture anew."""
+    if "PYTEST_XDIST_WORKER" in os.environ and item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
+        pytest.fail("pytest-xdist does not group the tests: its version does not fit pytest's")
 
 
 @pytest.fixture
