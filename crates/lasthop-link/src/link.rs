@@ -249,6 +249,7 @@ impl LinkDirection {
     }
 
     /// The next packet released at the far side at or before `now`.
+    #[inline]
     pub(crate) fn poll_delivery(&mut self, now: Instant) -> Option<PacketId> {
         pop_if(&mut self.released, |&(at, _)| at <= now).map(|(_, id)| id)
     }

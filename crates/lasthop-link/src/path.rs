@@ -31,6 +31,8 @@ pub struct Path {
     link: LinkDirection,
     /// What the router waits for.
     wait: Wait,
+    /// When something is due next, kept because it is asked for more often than it changes.
+    due: Instant,
 }
 
 impl Path {
@@ -54,6 +56,7 @@ impl Path {
             router: Router::new(config, mtu, red, seed),
             link: LinkDirection::new(&config.link, errors, direction, seed),
             wait: Wait::ARRIVAL,
+            due: Instant::MAX,
         }
     }
 
@@ -77,15 +80,17 @@ impl Path {
                 self.fill_send_buffer(now, &mut packets);
             }
         }
+        self.due = self.earliest();
     }
 
     /// When [`Path::handle_wakeup`] must be called next; none while nothing is under way. Packets queued
     /// behind a full send buffer need no wakeup of their own.
+    #[inline]
     pub fn next_wakeup(&self) -> Option<Instant> {
-        Some(self.due()).filter(|at| *at < Instant::MAX)
+        Some(self.due).filter(|at| *at < Instant::MAX)
     }
 
-    fn due(&self) -> Instant {
+    fn earliest(&self) -> Instant {
         let room_wanted = matches!(self.wait, Wait::Room(_));
         self.link.next_wakeup(room_wanted).min(self.wait.end())
     }
@@ -106,20 +111,19 @@ impl Path {
     /// failures; the far side releases what is in order; the router moves packets into the send buffer. What
     /// becomes due at the same instant by that (delays of zero) follows in another round.
     pub fn handle_wakeup<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
-        loop {
-            let due = self.due();
-            if due > now {
-                return;
-            }
+        while self.due <= now {
+            let due = self.due;
             self.link.handle_wakeup(due, arena, observer);
             if self.wait.is_over(due, self.link.room()) {
                 self.fill_send_buffer(due, &mut Packets { arena, observer });
             }
+            self.due = self.earliest();
         }
     }
 
     /// The next packet that the far side has released at or before `now`, in the order of arrival at
     /// the router; the caller owns it from here on.
+    #[inline]
     pub fn poll_delivery(&mut self, now: Instant) -> Option<PacketId> {
         self.link.poll_delivery(now)
     }

@@ -59,13 +59,21 @@ impl Agenda {
     /// The next live entry.
     #[inline]
     pub fn pop(&mut self) -> Option<(Instant, ComponentId)> {
-        let (mut first, mut time) = (0, self.network[0]);
-        for (component, earliest) in self.network.iter().enumerate().skip(1) {
-            if *earliest < time {
-                (first, time) = (component, *earliest);
-            }
-        }
+        let of = |component: usize| (self.network[component], component);
+        let (time, first) = sooner(sooner(of(0), of(1)), sooner(of(2), of(3)));
         // At the same instant a component of the network comes first.
+        if self.heap.peek().is_some_and(|Reverse((queued, _))| *queued < time)
+            && let Some(other) = self.pop_other(time)
+        {
+            return Some(other);
+        }
+        self.network[first] = Instant::MAX;
+        (time < Instant::MAX).then_some((time, first as ComponentId))
+    }
+
+    /// The next live entry of the heap, if its time comes before `time`.
+    #[inline(never)]
+    fn pop_other(&mut self, time: Instant) -> Option<(Instant, ComponentId)> {
         while let Some(&Reverse((queued, component))) = self.heap.peek()
             && queued < time
         {
@@ -76,9 +84,14 @@ impl Agenda {
                 return Some((queued, component));
             }
         }
-        self.network[first] = Instant::MAX;
-        (time < Instant::MAX).then_some((time, first as ComponentId))
+        None
     }
+}
+
+/// The one whose time comes first, or the first of two at the same time.
+#[inline]
+fn sooner(first: (Instant, usize), second: (Instant, usize)) -> (Instant, usize) {
+    if second.0 < first.0 { second } else { first }
 }
 
 #[cfg(test)]

@@ -147,16 +147,22 @@ impl Network {
     /// When a component must be woken next; none while nothing is under way in it.
     #[inline]
     pub fn next_wakeup(&self, component: Component) -> Option<Instant> {
+        match &self.topology {
+            Between::LastHop(ways, None) => ways[component.direction() as usize].next_wakeup(component),
+            _ => self.next_wakeup_beside(component),
+        }
+    }
+
+    /// The same where there are access links or a switch.
+    #[inline(never)]
+    fn next_wakeup_beside(&self, component: Component) -> Option<Instant> {
         match (&self.topology, component) {
             (Between::LastHop(ways, access), _) => {
-                let way = &ways[component.direction() as usize];
-                let due = if component.is_lan() { way.lan.next_wakeup() } else { way.link.next_wakeup() };
-                match (access, component) {
-                    (Some(access), Component::LanDown | Component::Up) => {
-                        due.into_iter().chain(access.next_wakeup(component.direction())).min()
-                    }
-                    _ => due,
-                }
+                let due = ways[component.direction() as usize].next_wakeup(component);
+                let access =
+                    access.as_ref().filter(|_| matches!(component, Component::LanDown | Component::Up));
+                let own = access.and_then(|access| access.next_wakeup(component.direction()));
+                due.into_iter().chain(own).min()
             }
             (Between::Atm { switch, .. }, Component::Down) => switch.next_wakeup(),
             (Between::Atm { back, .. }, Component::Up) => back.next_wakeup(),
@@ -203,17 +209,25 @@ impl Network {
     }
 
     /// The next packet that has reached the host behind `component`.
+    #[inline]
     pub fn poll_delivery(&mut self, now: Instant, component: Component) -> Option<(PacketId, Host)> {
-        let id = match (&mut self.topology, component) {
-            (Between::LastHop(_, Some(access)), Component::Up) => access.poll_server(now),
-            (Between::LastHop(ways, _), Component::Down | Component::Up) => {
-                ways[component.direction() as usize].link.poll_delivery(now)
-            }
-            (Between::Atm { switch, .. }, Component::Down) => switch.poll_delivery(now),
-            (Between::Atm { back, .. }, Component::Up) => back.poll_arrival(now),
-            _ => None,
+        let id = match &mut self.topology {
+            _ if component.is_lan() => None,
+            Between::LastHop(ways, None) => ways[component.direction() as usize].link.poll_delivery(now),
+            _ => self.poll_delivery_beside(now, component.direction()),
         };
         id.map(|id| (id, component.direction().sender().other()))
+    }
+
+    /// The same where there are access links or a switch.
+    #[inline(never)]
+    fn poll_delivery_beside(&mut self, now: Instant, direction: Direction) -> Option<PacketId> {
+        match (&mut self.topology, direction) {
+            (Between::LastHop(_, Some(access)), Direction::Up) => access.poll_server(now),
+            (Between::LastHop(ways, _), _) => ways[direction as usize].link.poll_delivery(now),
+            (Between::Atm { switch, .. }, Direction::Down) => switch.poll_delivery(now),
+            (Between::Atm { back, .. }, Direction::Up) => back.poll_arrival(now),
+        }
     }
 
     /// The next packet that has reached a router of the owner's.
@@ -249,6 +263,11 @@ impl Network {
 }
 
 impl Way {
+    #[inline]
+    fn next_wakeup(&self, component: Component) -> Option<Instant> {
+        if component.is_lan() { self.lan.next_wakeup() } else { self.link.next_wakeup() }
+    }
+
     fn earliest_delivery(&self) -> Option<Instant> {
         let arrival = self.lan.next_wakeup();
         match &self.link {
@@ -268,6 +287,7 @@ impl Link {
         }
     }
 
+    #[inline]
     fn next_wakeup(&self) -> Option<Instant> {
         match self {
             Self::Path(path) => path.next_wakeup(),
@@ -282,6 +302,7 @@ impl Link {
         }
     }
 
+    #[inline]
     fn poll_delivery(&mut self, now: Instant) -> Option<PacketId> {
         match self {
             Self::Path(path) => path.poll_delivery(now),

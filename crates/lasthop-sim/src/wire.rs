@@ -28,6 +28,7 @@ impl Wire {
     }
 
     /// When the next packet arrives.
+    #[inline]
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.in_flight.front().map(|&(arrival, _)| arrival)
     }

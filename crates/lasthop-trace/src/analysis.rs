@@ -165,7 +165,7 @@ impl Analysis {
     /// The records of a run that ended at `end`.
     pub fn finish(mut self, end: Instant) -> Records {
         let mut run = self.record;
-        let flows: Vec<Flow> = self.flows.into_iter().flatten().map(|flow| *flow).collect();
+        let flows: Vec<Box<Flow>> = self.flows.into_iter().flatten().collect();
         let last_end = flows.iter().map(|flow| flow.ended(end)).max().unwrap_or(end);
         run.duration_s = last_end.as_secs_f64();
         if self.groups.is_empty() {
@@ -182,7 +182,7 @@ impl Analysis {
         for flow in flows {
             let grouped = flow.info.group.is_some();
             let record = match &flow.info.group {
-                Some(name) => group(&mut self.groups, name).take(flow, end),
+                Some(name) => group(&mut self.groups, name).take(*flow, end),
                 None => flow.finish(end),
             };
             if self.keep_every_flow || !grouped {
@@ -268,6 +268,9 @@ impl Observer for Analysis {
         let Some(flow) = self.flows[packet.flow.0 as usize].as_deref_mut() else { return };
         if flow.packet(now, event, packet) == Queue::LostFrom {
             self.bottleneck.lost_from_queue(now, packet);
+        }
+        if is_inside(event) {
+            return;
         }
         if event == PacketEvent::Delivered
             && flow.info.group.is_none()
@@ -355,18 +358,6 @@ impl Flow {
         let data = self.is_data(packet);
         let mut queue = Queue::AsTold;
         match event {
-            PacketEvent::Sent => {
-                self.first_packet.get_or_insert(now);
-                self.inside += 1;
-            }
-            PacketEvent::Delivered | PacketEvent::Dropped(_) => self.inside -= 1,
-            _ => {}
-        }
-        match event {
-            PacketEvent::Sent if data => self.begins(now),
-            PacketEvent::Delivered if !data => self.begins(now),
-            PacketEvent::Marked if data => self.record.data_marks_ecn += 1,
-            PacketEvent::Marked => self.record.ack_marks_ecn += 1,
             PacketEvent::Enqueued(_) => self.waiting[usize::from(!data)].push_back((packet.serial, now)),
             PacketEvent::Dequeued(_) => {
                 if let Some(since) = self.leave_queue(data, packet.serial)
@@ -375,14 +366,39 @@ impl Flow {
                     self.queue_delay.record(now.saturating_since(since));
                 }
             }
+            PacketEvent::Marked if data => self.record.data_marks_ecn += 1,
+            PacketEvent::Marked => self.record.ack_marks_ecn += 1,
+            PacketEvent::LinkRetry | PacketEvent::Duplicated => {}
+            PacketEvent::Sent => {
+                self.first_packet.get_or_insert(now);
+                self.inside += 1;
+                if data {
+                    self.begins(now);
+                }
+            }
+            PacketEvent::Delivered => {
+                self.inside -= 1;
+                if !data {
+                    self.begins(now);
+                }
+            }
             PacketEvent::Dropped(cause) => {
+                self.inside -= 1;
                 if self.leave_queue(data, packet.serial).is_some() {
                     queue = Queue::LostFrom;
                 }
                 *self.drops(data, cause) += 1;
             }
-            _ => {}
         }
+        if !is_inside(event) {
+            self.at_an_end(now, event, packet, data);
+        }
+        queue
+    }
+
+    /// A packet has been sent, has arrived or is lost.
+    #[inline]
+    fn at_an_end(&mut self, now: Instant, event: PacketEvent, packet: &Packet, data: bool) {
         match (&mut self.transport, &packet.body) {
             (Transport::Tcp(tcp), Body::Tcp(segment)) if data => {
                 tcp.data_packet(now, event, packet.serial, segment, &mut self.record);
@@ -395,7 +411,6 @@ impl Flow {
             }
             _ => {}
         }
-        queue
     }
 
     /// The sender has sent or got a packet.
@@ -474,6 +489,14 @@ impl Flow {
     }
 }
 
+/// True for what happens to a packet between its hosts and leaves it there: it is still on its way.
+fn is_inside(event: PacketEvent) -> bool {
+    matches!(
+        event,
+        PacketEvent::Enqueued(_) | PacketEvent::Dequeued(_) | PacketEvent::Marked | PacketEvent::LinkRetry
+    )
+}
+
 /// The group of this name, a new one if there is none yet.
 fn group<'a>(groups: &'a mut Vec<Group>, name: &str) -> &'a mut Group {
     let index = groups.iter().position(|group| group.name() == name).unwrap_or(groups.len());
@@ -493,7 +516,7 @@ struct TcpLoad {
 }
 
 impl TcpLoad {
-    fn of(flows: &[Flow], direction: Direction, info: &RunInfo, end: Instant) -> Self {
+    fn of(flows: &[Box<Flow>], direction: Direction, info: &RunInfo, end: Instant) -> Self {
         let mut loads = Vec::new();
         let (mut first_start, mut last_end) = (Instant::MAX, Instant::ZERO);
         for flow in flows.iter().filter(|flow| flow.record.direction == direction) {

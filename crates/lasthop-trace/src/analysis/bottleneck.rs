@@ -30,7 +30,7 @@ impl Bottleneck {
     }
 
     pub(super) fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        if self.direction != Some(packet.direction) {
+        if packet.direction != self.direction() {
             return;
         }
         match event {
