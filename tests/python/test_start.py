@@ -12,7 +12,7 @@ from commands import commands_of
 from conftest import EXAMPLE
 from lasthop.cli import cli, main
 
-HEAVY = "duckdb matplotlib numpy pandas plotly polars pydantic rich scipy.stats statsmodels"
+HEAVY = "duckdb matplotlib numpy pandas plotly polars pydantic rich scipy.special scipy.stats statsmodels"
 
 
 def loaded(*arguments: object) -> set[str]:
@@ -30,9 +30,11 @@ def test_a_command_without_tables_loads_no_package_for_them(command: str) -> Non
     assert loaded(*command.split()) == set()
 
 
-def test_a_run_loads_what_its_tables_need(tmp_path: Path) -> None:
-    run = ("run", EXAMPLE, "--replications", 2, "--quiet", "--out", tmp_path / "out")
-    assert loaded(*run) == {"numpy", "polars", "plotly", "rich"}
+@pytest.mark.parametrize(("replications", "statistics"), [(1, set()), (2, {"scipy.special"})])
+def test_a_run_loads_what_its_tables_need(replications: int, statistics: set[str], tmp_path: Path) -> None:
+    # It has several cells, whose differences are told.
+    run = ("run", EXAMPLE.with_name("queue.toml"), "--replications", replications, "--out", tmp_path / "out")
+    assert loaded(*run, "--quiet") == {"numpy", "polars"} | statistics
 
 
 def test_the_overview_says_of_each_command_what_its_own_help_says_first(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -184,9 +186,11 @@ def _title(section: Section, shown: Shown, found: pl.DataFrame, *, ranges: bool)
 
 def width() -> int:
     """Return the columns of the terminal, or those of what is none."""
+    if not sys.stdout.isatty():
+        return _WIDTH
     from rich.console import Console
 
-    return Console().width if sys.stdout.isatty() else _WIDTH
+    return Console().width
 
 
 def _rendered(
@@ -225,24 +229,25 @@ def table_width(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 
 def laid_out(heads: Sequence[str], rows: Sequence[Sequence[str]], labels: int, limit: int) -> list[str]:
     """Lay out a table whose first columns are `labels`; it is at most `limit` wide if its words leave room for that."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     least, whole = _widths(heads, rows, labels)
     spare = limit - sum(least) - _GAP * len(least)
-    table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, _GAP, 0, 0))
-    for place, head in enumerate(heads):
-        more = max(0, min(spare, whole[place] - least[place]))
+    widths = []
+    for must, would in zip(least, whole, strict=True):
+        more = max(0, min(spare, would - must))
         spare -= more
-        table.add_column(Text(head), justify="left" if place < labels else "right", width=least[place] + more)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    # Half a number is none: a table that cannot be narrower than the terminal is wider.
-    console = Console(width=max(limit, sum(least) + _GAP * len(least)), highlight=False)
-    with console.capture() as capture:
-        console.print(table)
-    return [line.rstrip() for line in capture.get().splitlines()]
+        widths.append(must + more)
+    wrapped = [
+        [textwrap.wrap(cell, wide, break_on_hyphens=False) for cell, wide in zip(row, widths, strict=True)]
+        for row in (heads, *rows)
+    ]
+    height = max(map(len, wrapped[0]))
+    wrapped[0] = [[""] * (height - len(head)) + head for head in wrapped[0]]  # heads stand at the bottom
+    sides = [str.ljust] * labels + [str.rjust] * (len(heads) - labels)
+    lines = []
+    for parts in itertools.chain.from_iterable(itertools.zip_longest(*row, fillvalue="") for row in wrapped):
+        cells = [side(part, wide) for side, part, wide in zip(sides, parts, widths, strict=True)]
+        lines.append((" " * _GAP).join(cells).rstrip())
+    return lines
 
 
 def _texts(

@@ -222,11 +222,11 @@ def _signed_rank_p(ranks: NDArray[np.float64], pairs: int) -> float:
 
     It is that of scipy.stats.wilcoxon, which takes longer to load than a short run takes in all.
     """
-    from scipy import special
-
     sizes, positive = np.abs(ranks), float(ranks[ranks > 0].sum())
     plain = np.unique(sizes).size == pairs  # neither ties nor zeros
     if pairs > (_EXACT if plain else _EXACT_WITH_TIES):
+        from scipy import special
+
         deviation = math.sqrt(np.sum(sizes**2)) / 2
         return float(2 * special.ndtr(-abs(positive - sizes.sum() / 2) / deviation))
     # ways[s] is how many choices of signs give positive ranks a sum of s / 2. Doubled, mean ranks are whole.
