@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
+from urllib.parse import quote
 
 import polars as pl
 import pytest
@@ -39,6 +40,19 @@ LONGEST_FIRST = (
     "test_counts_verdicts_and_times_equal_the_records",
     "test_capture",
 )
+
+# What the tests run of each study, at most once.
+STUDIES = {
+    "atmf1998": ("--replications", "1"),
+    "balekaki2012": (
+        *("--only", "link=64k,pattern=constant,packets=9,packets=10,congestion=60,congestion=90"),
+        *("--only", "link=64k,pattern=varying,packets=9"),
+        *("--replications", "3"),
+    ),
+    "iip2004": ("--sets", "3"),
+    "kulve2003": ("--sets", "10"),
+    "saarto2003": ("--sets", "10"),
+}
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "kulve2003"
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
@@ -121,21 +135,24 @@ def kernel() -> Kernel:
 
 
 @pytest.fixture(scope="session")
-def whole_study(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]:
-    """Return the results of so many sets of a study, and beside them what the command printed, as a `.txt`.
+def study_results(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return what makes the results of a study, with the options of `STUDIES` or others.
+
+    It returns their folder. Beside it is what the command printed, as a `.txt`.
 
     The processes that share the tests share the folders: the first that needs one makes it, tests only read it.
     """
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
-    def run(name: str, sets: int) -> Path:
-        folder = shared / f"{name}-{sets}"
+    def run(name: str, *options: str) -> Path:
+        options = options or STUDIES[name]
+        folder = shared / quote(" ".join([name, *options]), safe=" =,")
         with folder.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not (folder / "report.html").exists():
                 with folder.with_suffix(".txt").open("w", encoding="utf-8") as output, redirect_stdout(output):
-                    assert main(["study", "run", name, "--sets", str(sets), "--out", str(folder)]) == 0
+                    assert main(["study", "run", name, *options, "--out", str(folder)]) == 0
         return folder
 
     return run

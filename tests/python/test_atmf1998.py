@@ -46,11 +46,8 @@ def seeds(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="module")
-def results(seeds: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("atmf1998") / "results"
-    arguments = ["--replications", str(seeds), "--quiet", "--out", str(out)]
-    assert main(["study", "run", "atmf1998", *arguments]) == 0
-    return out
+def results(seeds: int, study_results: Callable[..., Path]) -> Path:
+    return study_results("atmf1998", "--replications", str(seeds))
 
 
 @pytest.fixture(scope="module")

@@ -18,18 +18,11 @@ Main = Callable[..., int]
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "balekaki2012"
 HOSTS = {"iw3": ["iw3"], "iw10": ["iw10"], "hybrid": ["iw3", "iw10"]}
-RUN = ["--only", "link=64k,pattern=constant,packets=9,packets=10,congestion=60,congestion=90"]
-VARYING = ["--only", "link=64k,pattern=varying,packets=9"]
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from lasthop.cli import main
-
-    folder = tmp_path_factory.mktemp("balekaki2012") / "out"
-    arguments = ["study", "run", "balekaki2012", *RUN, *VARYING, "--replications", "3", "--out", str(folder), "--quiet"]
-    assert main(arguments) == 0
-    return folder
+def out(study_results: Callable[..., Path]) -> Path:
+    return study_results("balekaki2012")
 
 
 @pytest.fixture(scope="module")

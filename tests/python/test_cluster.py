@@ -273,15 +273,20 @@ def children_of(process: int) -> list[str]:
     return Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
 
 
-def survive(count: int, whole: Path, tmp_path: Path) -> None:
-    """Kill runner, workers and scheduler at random moments; every folder that is finished equals `whole`."""
+def survive(count: int, replications: int, tmp_path: Path) -> None:
+    """Kill runner, workers and scheduler at random moments; every folder that is finished equals an undisturbed one."""
+    options = ("--only", "memory=none", "--replications", str(replications), "--quiet")
+    whole = tmp_path / "whole"
+    assert ended(lasthop("run", EXAMPLE, *options, "--out", whole)) == (0, "", "")
     moments = random.Random(2003)
     folders = (tmp_path / f"out-{number}" for number in itertools.count())
     out, runner = next(folders), None
     with Cluster(tmp_path / "log") as cluster:
         cluster.restart()
         started = time.monotonic()
-        assert ended(lasthop("run", EXAMPLE, *LONG, "--cluster", cluster.address, "--out", tmp_path / "first"))[0] == 0
+        assert (
+            ended(lasthop("run", EXAMPLE, *options, "--cluster", cluster.address, "--out", tmp_path / "first"))[0] == 0
+        )
         undisturbed_s = time.monotonic() - started  # on this machine, at the moment
         for _ in range(count):
             cluster.restart()
@@ -292,26 +297,26 @@ def survive(count: int, whole: Path, tmp_path: Path) -> None:
                     if code == 0:
                         assert equal(out, whole)
                         out = next(folders)
-                runner = lasthop("run", EXAMPLE, *LONG, "--cluster", cluster.address, "--out", out)
+                runner = lasthop("run", EXAMPLE, *options, "--cluster", cluster.address, "--out", out)
             time.sleep(moments.uniform(0.0, 1.2 * undisturbed_s))
             victim = moments.choice([runner, cluster.scheduler, *cluster.workers])
             victim.kill()
             victim.communicate()
         runner.kill()
         runner.communicate()
-    code, output, _ = ended(lasthop("run", EXAMPLE, *LONG[:-1], "--out", out))
+    code, output, _ = ended(lasthop("run", EXAMPLE, *options[:-1], "--out", out))
     assert code == 0
     assert "Resuming" in output or next(folders).name != "out-1"  # they were killed at work
     assert equal(out, whole)
 
 
-def test_random_kills_of_runner_workers_and_scheduler_change_nothing(whole: Path, tmp_path: Path) -> None:
-    survive(20, whole, tmp_path)
+def test_random_kills_of_runner_workers_and_scheduler_change_nothing(tmp_path: Path) -> None:
+    survive(20, 1500, tmp_path)
 
 
 @pytest.mark.long
-def test_a_night_of_random_kills_changes_nothing(whole: Path, tmp_path: Path) -> None:
-    survive(int(os.environ.get("LASTHOP_KILLS", "1000")), whole, tmp_path)
+def test_a_night_of_random_kills_changes_nothing(tmp_path: Path) -> None:
+    survive(int(os.environ.get("LASTHOP_KILLS", "1000")), RUNS, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ MIXTURES = ("3tcp", "3tcp5s", "2tcp1udp-diffserv", "2tcp1udp-nodiffserv", "2tcp1
 PUBLISHED_MIXTURES = ("T32", "T34")
 
 
-@pytest.fixture(scope="module", params=[3, pytest.param(10, marks=pytest.mark.long)])
-def results(request: pytest.FixtureRequest, whole_study: Callable[[str, int], Path]) -> Path:
-    return whole_study("iip2004", request.param)
+@pytest.fixture(scope="module", params=["3", pytest.param("10", marks=pytest.mark.long)])
+def results(request: pytest.FixtureRequest, study_results: Callable[..., Path]) -> Path:
+    return study_results("iip2004", "--sets", request.param)
 
 
 @pytest.fixture(scope="module")

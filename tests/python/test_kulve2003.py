@@ -18,8 +18,8 @@ FOUR = ("baseline", "frto", "dsack", "eifel")
 
 
 @pytest.fixture(scope="module")
-def results(whole_study: Callable[[str, int], Path]) -> Path:
-    return whole_study("kulve2003", 10)
+def results(study_results: Callable[..., Path]) -> Path:
+    return study_results("kulve2003")
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ ARQ = ("r1", "r2", "r3")
 
 
 @pytest.fixture(scope="module")
-def results(whole_study: Callable[[str, int], Path]) -> Path:
-    return whole_study("saarto2003", 10)
+def results(study_results: Callable[..., Path]) -> Path:
+    return study_results("saarto2003")
 
 
 @pytest.fixture(scope="module")
