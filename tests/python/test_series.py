@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import tarfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import polars as pl
@@ -12,7 +14,8 @@ import pyarrow.parquet
 import pytest
 
 from lasthop import _core
-from lasthop.engines.engine import SeriesTarget
+from lasthop.engines.engine import CaptureTarget, SeriesTarget
+from lasthop.engines.kernel import engine as guest_engine
 from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
 from lasthop.scenario.points import read_study
@@ -253,6 +256,29 @@ def test_a_folder_of_results_has_the_series_of_its_runs(
     assert "has changed since" in refused()
     file.unlink()
     assert "is not there" in refused()
+
+
+def test_a_guest_sends_a_series_in_parts_while_it_runs_and_runs_as_without(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+
+    def unpacked(
+        sent: BinaryIO, captures: Mapping[int, CaptureTarget], series: SeriesTarget | None
+    ) -> dict[str, Any]:
+        sent.seek(0)
+        with tarfile.open(fileobj=sent) as archive:
+            sizes.extend(member.size for member in archive if member.name == "series.csv")
+        return unpack(sent, captures, series)
+
+    unpack = guest_engine._unpacked
+    monkeypatch.setattr(guest_engine, "_unpacked", unpacked)
+    engine, cell = KernelEngine(kernel), cells_of(tmp_path, "examples/queue.toml")[0]
+    file = tmp_path / "parts.csv"
+    run = engine.run_cell(cell, 1, 1, 1, record=1, series=SeriesTarget(file, 1_000_000))
+    assert len(sizes) > 4
+    assert max(sizes) < 500_000 < sum(sizes) == file.stat().st_size
+    assert run.flows == engine.run_cell(cell, 1, 1, 1).flows
 
 
 def test_a_guest_kernel_gives_a_series_that_adds_up_too(kernel: Kernel, tmp_path: Path) -> None:

@@ -10,19 +10,21 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::error::Error;
-use std::fs::{self, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::rc::Rc;
 
 /// What to run ([`RunSpec`]), put there by whoever made the initial file system.
 const SPEC: &str = "/spec.json";
 /// Captures are made here, a folder for each replication.
 const CAPTURES: &str = "/captures";
-/// The time series, if one was asked for.
-const SERIES: &str = "/series.csv";
-/// Where the answer goes, as a tar archive: `answer.json`, the captures and the time series.
+/// The parts of the time series, if one was asked for.
+const SERIES: &str = "series.csv";
+/// Where the answer goes, as a tar archive: the parts of the time series in their order, `answer.json` and the captures.
 const LINE: &str = "/dev/ttyS0";
 /// Major and minor number of the TUN driver.
 const TUN_DEVICE: (u64, u64) = (10, 200);
@@ -31,23 +33,51 @@ const TCP_MEMORY: &str = "98304 131072 196608";
 /// Bytes sent at once.
 const SEND_BYTES: usize = 1 << 16;
 
+/// What goes over the line.
+type Archive = tar::Builder<BufWriter<File>>;
+
+/// Sends what is written as parts of the time series, while the run goes on: the guest keeps none of it.
+struct SeriesParts(Rc<RefCell<Archive>>);
+
+impl Write for SeriesParts {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        append(&mut self.0.borrow_mut(), SERIES, part).map(|()| part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Runs what [`SPEC`] asks for, sends the answer and powers off; returns only if the guest cannot power off.
 pub fn main() -> Result<Infallible, Errno> {
-    let answer = run().unwrap_or_else(|error| serde_json::json!({ "error": error.to_string() }));
-    if let Err(error) = send(&answer.to_string()) {
+    if let Err(error) = answer() {
         // The console is all that is left.
         eprintln!("lasthop-guest: cannot send the answer: {error}");
     }
     reboot(RebootMode::RB_POWER_OFF)
 }
 
-fn run() -> Result<serde_json::Value, Box<dyn Error>> {
+fn answer() -> Result<(), Box<dyn Error>> {
     set_up()?;
+    let archive = Rc::new(RefCell::new(open_line()?));
+    let answer = run(&archive).unwrap_or_else(|error| serde_json::json!({ "error": error.to_string() }));
+    let mut archive = archive.borrow_mut();
+    append(&mut archive, "answer.json", answer.to_string().as_bytes())?;
+    if Path::new(CAPTURES).is_dir() {
+        archive.append_dir_all("captures", CAPTURES)?;
+    }
+    archive.finish()?;
+    Ok(archive.get_mut().flush()?)
+}
+
+fn run(archive: &Rc<RefCell<Archive>>) -> Result<serde_json::Value, Box<dyn Error>> {
     let spec: RunSpec = serde_json::from_str(&fs::read_to_string(SPEC)?)?;
     for target in spec.captures.values() {
         fs::create_dir_all(&target.folder)?;
     }
-    Ok(lasthop_host::run::run(&spec)?.answer())
+    let parts = BufWriter::with_capacity(SEND_BYTES, SeriesParts(Rc::clone(archive)));
+    Ok(lasthop_host::run::run(&spec, Some(Box::new(parts)))?.answer())
 }
 
 /// The files and the settings that the engine needs.
@@ -66,23 +96,19 @@ fn set_up() -> Result<(), Box<dyn Error>> {
     Ok(fs::write("/proc/sys/net/ipv4/tcp_mem", TCP_MEMORY)?)
 }
 
-/// Sends the answer, what was captured, and the time series.
-fn send(answer: &str) -> Result<(), Box<dyn Error>> {
+/// The line, as it is: a terminal would change line ends.
+fn open_line() -> Result<Archive, Box<dyn Error>> {
     let line = OpenOptions::new().read(true).write(true).open(LINE)?;
-    // As it is: a terminal would change line ends.
     let mut settings = tcgetattr(&line)?;
     cfmakeraw(&mut settings);
     tcsetattr(&line, SetArg::TCSANOW, &settings)?;
-    let mut archive = tar::Builder::new(BufWriter::with_capacity(SEND_BYTES, line));
+    Ok(tar::Builder::new(BufWriter::with_capacity(SEND_BYTES, line)))
+}
+
+/// Sends a file.
+fn append(archive: &mut Archive, name: &str, content: &[u8]) -> io::Result<()> {
     let mut header = tar::Header::new_gnu();
-    header.set_size(answer.len() as u64);
+    header.set_size(content.len() as u64);
     header.set_mode(0o644);
-    archive.append_data(&mut header, "answer.json", answer.as_bytes())?;
-    if Path::new(CAPTURES).is_dir() {
-        archive.append_dir_all("captures", CAPTURES)?;
-    }
-    if Path::new(SERIES).is_file() {
-        archive.append_path_with_name(SERIES, "series.csv")?;
-    }
-    Ok(archive.into_inner()?.flush()?)
+    archive.append_data(&mut header, name, content)
 }

@@ -27,6 +27,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io::Write;
 
 /// What to run.
 #[derive(Clone, Debug, Deserialize)]
@@ -160,8 +161,9 @@ pub fn needs_real_hosts(scenario: &Scenario, in_guest: bool) -> Result<(), Error
     if in_guest { Ok(()) } else { needs_no_router(scenario) }
 }
 
-/// Runs the replications. The calling process must have one thread only, and is in other namespaces afterwards.
-pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
+/// Runs the replications; the time series that is asked for goes to `series`. The calling process must have one thread
+/// only, and is in other namespaces afterwards.
+pub fn run(spec: &RunSpec, mut series: Option<Box<dyn Write>>) -> Result<Runs, Error> {
     let scenario = &spec.scenario;
     let in_guest = spec.parent.is_none();
     needs_real_hosts(scenario, in_guest)?;
@@ -194,7 +196,8 @@ pub fn run(spec: &RunSpec) -> Result<Runs, Error> {
         let capture = spec.captures.get(&replication).map(|target| target.open(scenario));
         let capture = capture.transpose().context("cannot write a capture")?;
         let told = spec.record == Some(replication);
-        let series = spec.series.as_ref().filter(|_| told).map(|target| target.open(scenario));
+        let outlet = if told { spec.series.as_ref().zip(series.take()) } else { None };
+        let series = outlet.map(|(target, out)| target.begin(scenario, out));
         let series = series.transpose().context("cannot write the time series")?;
         let whole = told && spec.overview.is_none() && series.is_none();
         let recorder = whole.then(Recorder::default);

@@ -87,7 +87,7 @@ pub fn series(
     (seed, first, replication): (u64, u64, u64),
     target: &SeriesTarget,
 ) -> io::Result<()> {
-    let mut series = target.open(scenario)?;
+    let mut series = target.begin(scenario, target.create()?)?;
     let end = observe(scenario, seed, first, replication, &mut series);
     series.close(end.time)
 }

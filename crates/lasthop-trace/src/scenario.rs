@@ -6,7 +6,7 @@ use lasthop_scenario::{Scenario, Topology};
 use lasthop_traffic::Instance;
 use serde::Deserialize;
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
@@ -65,10 +65,15 @@ pub struct SeriesTarget {
 }
 
 impl SeriesTarget {
-    /// Makes the file, for a run of `scenario`.
-    pub fn open(&self, scenario: &Scenario) -> io::Result<Series<SeriesFile<BufWriter<File>>>> {
-        let file = SeriesFile::new(BufWriter::new(File::create_new(&self.file)?))?;
-        Ok(Series::new(Duration::from_nanos(self.step_ns.get()), capacities(scenario), file))
+    /// Makes the file.
+    pub fn create(&self) -> io::Result<BufWriter<File>> {
+        Ok(BufWriter::new(File::create_new(&self.file)?))
+    }
+
+    /// Begins the time series of a run of `scenario` in `out`, which is the file or stands in its place.
+    pub fn begin<W: Write>(&self, scenario: &Scenario, out: W) -> io::Result<Series<SeriesFile<W>>> {
+        let length = Duration::from_nanos(self.step_ns.get());
+        Ok(Series::new(length, capacities(scenario), SeriesFile::new(out)?))
     }
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import queue
@@ -13,10 +12,10 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, BinaryIO, ClassVar, Self
 
 from lasthop import _core
 from lasthop.engines.engine import CaptureTarget, SeriesTarget
@@ -37,7 +36,7 @@ _IDLE_LIMIT_S = 30.0
 _REPLICATION_LIMIT_S = 300.0
 _LOOK_EVERY_MS = 1000
 _CONSOLE_LINES = 40
-# Where the guest writes a time series; it is called so in its answer.
+# The parts of a time series in the guest's answer.
 _SERIES = "series.csv"
 
 
@@ -128,52 +127,46 @@ class KernelEngine(HostEngine):
             number: CaptureTarget(Path("/captures") / str(number), target.comment, target.snap_length)
             for number, target in captures.items()
         }
-        target = series and SeriesTarget(Path("/") / _SERIES, series.step_ns)
+        target = series and SeriesTarget(Path(_SERIES), series.step_ns)
         wanted = request_of(
             cell, inside, seed=seed, first=first, count=count, record=record, overview=overview, series=target
         )
-        spec = {**wanted, "spin_us": 0}
-        try:
-            archive = self._boot(json.dumps(spec), seed, first, count)
-        except _GuestFailureError:
-            # Whatever the machine did to it (memory, a signal) may not happen again; a fault of the kernel will.
+        spec = json.dumps({**wanted, "spin_us": 0})
+        with _sent_to(series) as sent:
             try:
-                archive = self._boot(json.dumps(spec), seed, first, count)
-            except _GuestFailureError as failure:
-                raise InputError(
-                    f"The guest kernel failed twice at {cell.key or 'the scenario'}: {failure}"
-                ) from failure
-        with tarfile.open(fileobj=io.BytesIO(archive)) as answers:
-            answer = json.loads(_content(answers, "answer.json"))
-            if (reason := answer.get("error")) is not None:
-                raise InputError(f"The kernel engine cannot run {cell.key or 'the scenario'}: {reason}")
-            for member in answers.getmembers():
-                if member.isfile() and member.name.startswith("captures/"):
-                    _, number, name = member.name.split("/")
-                    (captures[int(number)].folder / name).write_bytes(_content(answers, member.name))
-            if series is not None:
-                series.file.write_bytes(_content(answers, _SERIES))
+                self._boot(spec, seed, first, count, sent)
+            except _GuestFailureError:
+                # Whatever the machine did to it (memory, a signal) may not happen again; a fault of the kernel will.
+                try:
+                    self._boot(spec, seed, first, count, sent)
+                except _GuestFailureError as failure:
+                    raise InputError(
+                        f"The guest kernel failed twice at {cell.key or 'the scenario'}: {failure}"
+                    ) from failure
+            answer = _unpacked(sent, captures, series)
+        if (reason := answer.get("error")) is not None:
+            raise InputError(f"The kernel engine cannot run {cell.key or 'the scenario'}: {reason}")
         return results_of(answer, record)
 
-    def _boot(self, spec: str, seed: int, first: int, count: int) -> bytes:
-        """Boot, run and power off; return what the guest sent."""
+    def _boot(self, spec: str, seed: int, first: int, count: int, sent: BinaryIO) -> None:
+        """Boot, run and power off; leave what the guest sent in `sent`, and nothing else."""
+        sent.seek(0)
+        sent.truncate()
         guest = _core.initial_file_system(guest_program(), spec)
         core = self._free.get()
         try:
-            with _memory("initrd", guest) as initrd, _memory("answer") as answer, _memory("console") as console:
-                process = self._start(core, (initrd, answer, console), seed ^ first << 32)
+            with _memory("initrd", guest) as initrd, _memory("console") as console:
+                process = self._start(core, (initrd, sent.fileno(), console), seed ^ first << 32)
                 try:
                     code = _watch(process, _REPLICATION_LIMIT_S * count)
                 finally:
                     _kill(process)
-                sent = _read(answer)
-                if code != 0 or not sent:
+                if code != 0 or not os.fstat(sent.fileno()).st_size:
                     text = _read(console).decode(errors="replace").strip().splitlines()
                     reason = "it hung" if code is None else f"it ended with code {code}"
                     raise _GuestFailureError(
                         "\n  ".join([f"{reason}. The end of its console:", *text[-_CONSOLE_LINES:]])
                     )
-                return sent
         finally:
             self._free.put(core)
 
@@ -296,7 +289,29 @@ def _read(descriptor: int) -> bytes:
         return file.read()
 
 
-def _content(archive: tarfile.TarFile, name: str) -> bytes:
-    file = archive.extractfile(name)
-    assert file is not None
-    return file.read()
+def _sent_to(series: SeriesTarget | None) -> BinaryIO:
+    """Return a file without a name for what a guest sends: in memory, but on a disk if that grows with the run."""
+    if series is None:
+        return os.fdopen(os.memfd_create("answer", 0), "w+b")
+    return tempfile.TemporaryFile(dir=series.file.parent)
+
+
+def _unpacked(sent: BinaryIO, captures: Mapping[int, CaptureTarget], series: SeriesTarget | None) -> dict[str, Any]:
+    """Put the files that a guest sent where they belong; return its answer."""
+    answer: dict[str, Any] = {}
+    sent.seek(0)
+    with tarfile.open(fileobj=sent, mode="r|") as archive, ExitStack() as stack:
+        rows = None if series is None else stack.enter_context(series.file.open("wb"))
+        for member in archive:
+            file = archive.extractfile(member)
+            if file is None:
+                continue
+            if member.name == "answer.json":
+                answer = json.load(file)
+            elif member.name == _SERIES:
+                assert rows is not None
+                rows.write(file.read())
+            else:
+                _, number, name = member.name.split("/")
+                (captures[int(number)].folder / name).write_bytes(file.read())
+    return answer
