@@ -131,6 +131,8 @@ def switch(draw: random.Random, rate: int, delay: int, mtu: int, queue: int) -> 
 
 def queue_of(draw: random.Random, rate: int, mtu: int, discipline: str) -> list[str]:
     """A queue of Linux' with random parameters."""
+    if "red" in discipline:
+        return red_of_linux(draw, rate, mtu, adaptive=discipline.startswith("adaptive"))
     packet_ms = mtu * 8e3 / rate
     target = round(max(draw.choice([5, 15, 30]), 1.5 * packet_ms), 3)
     queue = [f'discipline = "{discipline}"', 'limit = "1000 packets"']
@@ -143,6 +145,24 @@ def queue_of(draw: random.Random, rate: int, mtu: int, discipline: str) -> list[
     if "pie" in discipline:
         queue.append('tupdate = "16 ms"')
     return [f"tcp.ecn = {draw.choice(['true', 'false'])}", f"down.queue = {{ {', '.join(queue)} }}"]
+
+
+def red_of_linux(draw: random.Random, rate: int, mtu: int, *, adaptive: bool) -> list[str]:
+    """Draw a RED that Linux has too: in bytes, and the weight a power of a half."""
+    low = mtu * max(draw.choice([2, 5, 15]), round(draw.choice([0.02, 0.05, 0.1]) * rate / 8 / mtu))
+    keys = [
+        f'min = "{low} B"',
+        f'max = "{low * draw.choice([2, 3, 5])} B"',
+        f"max_probability = {draw.choice([0.02, 0.1, 0.3])}",
+        f"weight = {draw.choice([2**-9, 2**-7, 2**-5])}",
+        "idle_decay = false",
+        f"ecn = {draw.choice(['true', 'false'])}",
+        f"adaptive = {str(adaptive).lower()}",
+    ]
+    return [
+        f"tcp.ecn = {draw.choice(['true', 'false'])}",
+        f'down.queue = {{ limit = "{20 * low} B", red = {{ {", ".join(keys)} }} }}',
+    ]
 
 
 def shaped(draw: random.Random, rate: int, delay: int, mtu: int, queue: int) -> list[str]:
@@ -183,7 +203,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--errors", action="store_true", help="every scenario has a lossy link")
-    kind.add_argument("--discipline", help="a queue discipline of Linux', for 'lasthop crosscheck --router linux'")
+    kind.add_argument(
+        "--discipline",
+        help="a queue discipline of Linux' or 'red', 'adaptive-red'; for 'lasthop crosscheck --router linux'",
+    )
     kind.add_argument("--atm", action="store_true", help="an ATM switch in place of the last hop")
     parser.add_argument("--algorithms", default="reno,cubic")
     parser.add_argument("--tick", default="4 ms", help="of the real kernel's timers")

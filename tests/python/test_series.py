@@ -263,9 +263,7 @@ def test_a_guest_sends_a_series_in_parts_while_it_runs_and_runs_as_without(
 ) -> None:
     sizes: list[int] = []
 
-    def unpacked(
-        sent: BinaryIO, captures: Mapping[int, CaptureTarget], series: SeriesTarget | None
-    ) -> dict[str, Any]:
+    def unpacked(sent: BinaryIO, captures: Mapping[int, CaptureTarget], series: SeriesTarget | None) -> dict[str, Any]:
         sent.seek(0)
         with tarfile.open(fileobj=sent) as archive:
             sizes.extend(member.size for member in archive if member.name == "series.csv")

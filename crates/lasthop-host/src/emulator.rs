@@ -84,7 +84,7 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
             let sender = entry.direction.sender();
             let kept = router.take(sender, self.hop.entering(entry))?;
             self.lateness.record(handed_over.saturating_since(entry.due));
-            if kept && self.hop.is_full(entry.direction) {
+            if kept && self.hop.is_full(entry) {
                 // There was room for it: one has come out meanwhile.
                 self.forward_one(entry.due, sender.other())?;
             }

@@ -226,9 +226,10 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         self.frames[entry.id.index()].bytes()
     }
 
-    /// Whether the owner's router holds all that it may of the packets that go this way, as far as is known.
-    pub fn is_full(&self, direction: Direction) -> bool {
-        self.routers.as_ref().is_some_and(|routers| routers[direction as usize].is_full())
+    /// Whether the owner's router has no room for a packet, as far as is known.
+    pub fn is_full(&self, entry: Entry) -> bool {
+        let ip_bytes = self.arena.get(entry.id).ip_bytes;
+        self.routers.as_ref().is_some_and(|routers| routers[entry.direction as usize].is_full(ip_bytes))
     }
 
     /// The owner's router has the packet, or has dropped it.
@@ -236,7 +237,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         let Self { arena, seen, routers: Some(routers), .. } = self else { return };
         let packet = arena.get(entry.id);
         let router = &mut routers[entry.direction as usize];
-        let cause = router.drop_cause();
+        let cause = router.drop_cause(packet.ip_bytes);
         if kept {
             router.push(entry.id, packet.flow, packet.ip_bytes);
         }

@@ -1,8 +1,8 @@
 //! Linux' queue disciplines as requests to the kernel: the layouts of `<linux/pkt_sched.h>`, which the netlink crates
 //! know nothing of.
 
-use lasthop_core::{Bytes, Duration, Probability, Rate};
-use lasthop_link::{LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues};
+use lasthop_core::{Bytes, Duration, Probability, QueueSize, Rate};
+use lasthop_link::{LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, LinuxRed};
 use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
@@ -19,6 +19,12 @@ const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 const TCA_NETEM_LATENCY64: u16 = 10;
 const TCA_NETEM_PRNG_SEED: u16 = 14;
+const TCA_RED_PARMS: u16 = 1;
+const TCA_RED_STAB: u16 = 2;
+const TCA_RED_MAX_P: u16 = 3;
+const TC_RED_ECN: u8 = 1;
+const TC_RED_HARDDROP: u8 = 2;
+const TC_RED_ADAPTATIVE: u8 = 4;
 /// What `htb_init` asks for.
 const HTB_VERSION: u32 = 3;
 /// With this link layer HTB computes times itself, without a table of rates (`htb_change_class`).
@@ -48,9 +54,11 @@ pub fn requests(
         ];
         message
     };
+    let (QueueSize::Packets(limit) | QueueSize::Bytes(limit)) = queues.limit;
     let (kind, options) = match queues.discipline {
-        LinuxDiscipline::Netem => ("netem", netem(queues, loss, seed)),
-        other => active(other, queues.limit),
+        LinuxDiscipline::Netem => ("netem", netem(queues.delay, limit, loss, seed)),
+        LinuxDiscipline::Red(parameters) => ("red", red(parameters, limit)),
+        other => active(other, limit),
     };
     [
         RouteNetlinkMessage::NewQueueDiscipline(make("htb", TcHandle::ROOT, HTB, htb())),
@@ -86,15 +94,30 @@ fn class(queues: &LinuxQueues, mtu: Bytes) -> Vec<u8> {
 }
 
 /// `struct tc_netem_qopt`, which stands before the attributes instead of in one.
-fn netem(queues: &LinuxQueues, loss: Option<Probability>, seed: u64) -> Vec<u8> {
-    let loss = loss.map_or(0, |loss| (loss.get() * f64::from(u32::MAX)).round() as u32);
+fn netem(delay: Duration, limit: u32, loss: Option<Probability>, seed: u64) -> Vec<u8> {
+    let loss = loss.map_or(0, share_of_u32);
     let (latency, gap, duplicate, jitter) = (0, 0, 0, 0);
-    let mut options = words(&[latency, queues.limit, loss, gap, duplicate, jitter]);
+    let mut options = words(&[latency, limit, loss, gap, duplicate, jitter]);
     options.extend(nested(&[
-        DefaultNla::new(TCA_NETEM_LATENCY64, nanos(queues.delay).to_ne_bytes().into()),
+        DefaultNla::new(TCA_NETEM_LATENCY64, nanos(delay).to_ne_bytes().into()),
         DefaultNla::new(TCA_NETEM_PRNG_SEED, seed.to_ne_bytes().into()),
     ]));
     options
+}
+
+/// `struct tc_red_qopt`, a table for the decay of the average in idle time, and the probability.
+fn red(LinuxRed { min, max, max_probability, weight_log, ecn, adaptive }: LinuxRed, limit: u32) -> Vec<u8> {
+    let marks = if ecn { TC_RED_ECN | TC_RED_HARDDROP } else { 0 };
+    let flags = marks | if adaptive { TC_RED_ADAPTATIVE } else { 0 };
+    let mut options = words(&[limit, min, max]);
+    // The probability stands for itself, and no idle time is ever seen behind HTB.
+    let (probability_log, cell_log) = (0, 0);
+    options.extend([weight_log, probability_log, cell_log, flags]);
+    nested(&[
+        DefaultNla::new(TCA_RED_PARMS, options),
+        DefaultNla::new(TCA_RED_STAB, vec![0; 256]),
+        DefaultNla::new(TCA_RED_MAX_P, share_of_u32(max_probability).to_ne_bytes().into()),
+    ])
 }
 
 /// The other disciplines by their names, and their options: numbers of attributes as in `<linux/pkt_sched.h>`.
@@ -103,7 +126,7 @@ fn active(discipline: LinuxDiscipline, limit: u32) -> (&'static str, Vec<u8>) {
     let quantum = |flows: LinuxFlows| flows.quantum.0 as u32;
     let period = |tupdate: Duration| micros(tupdate.saturating_sub(TICK)).max(1);
     match discipline {
-        LinuxDiscipline::Netem => unreachable!("it has a layout of its own"),
+        LinuxDiscipline::Netem | LinuxDiscipline::Red(_) => unreachable!("it has a layout of its own"),
         LinuxDiscipline::Codel(LinuxCoDel { target, interval, ecn }) => {
             ("codel", numbers(&[(1, micros(target)), (2, limit), (3, micros(interval)), (4, ecn.into())]))
         }
@@ -130,6 +153,11 @@ fn active(discipline: LinuxDiscipline, limit: u32) -> (&'static str, Vec<u8>) {
 fn numbers(attributes: &[(u16, u32)]) -> Vec<u8> {
     let attribute = |&(kind, value): &(u16, u32)| DefaultNla::new(kind, value.to_ne_bytes().into());
     nested(&attributes.iter().map(attribute).collect::<Vec<_>>())
+}
+
+/// A probability as a share of the greatest number of 32 bits.
+fn share_of_u32(probability: Probability) -> u32 {
+    (probability.get() * f64::from(u32::MAX)).round() as u32
 }
 
 /// A bucket as the time it lasts at the rate, in ticks.

@@ -28,7 +28,7 @@ pub use framing::Framing;
 pub use htb::{ClassConfig, HtbConfig, MatchConfig};
 pub use impairments::GilbertElliott;
 pub use link::{BufferRelease, LinkChange, LinkConfig};
-pub use linux::{LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues};
+pub use linux::{LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, LinuxRed};
 pub use queue::{Discipline, QueueConfig};
 pub use red::RedConfig;
 

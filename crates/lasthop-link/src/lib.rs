@@ -53,8 +53,8 @@ pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use capacity::Capacity;
 pub use config::{
     ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, Framing, GilbertElliott, HtbConfig,
-    LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, MatchConfig,
-    PathConfig, QueueConfig, RedConfig, Start, StateLookup,
+    LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, LinuxRed,
+    MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use opportunities::{Schedule, ScheduleError};

@@ -1,7 +1,7 @@
 //! What the models know of a router that is not theirs: which packets are in it, in the order in which they entered, and
 //! which are on the link behind it.
 
-use lasthop_core::{DropCause, Duration, FlowId, Instant, PacketId, QueueDepth};
+use lasthop_core::{DropCause, Duration, FlowId, Instant, PacketId, QueueDepth, QueueSize};
 use lasthop_link::{LinuxDiscipline, LinuxQueues};
 use lasthop_scenario::{RouterImplementation, Scenario, Topology};
 use std::collections::VecDeque;
@@ -12,14 +12,14 @@ pub(super) struct Inside {
     pub id: PacketId,
     pub flow: FlowId,
     ip_bytes: u32,
-    /// It found as many packets as the router holds.
+    /// It found no room within the limit.
     found_full: bool,
 }
 
 /// One direction of a router that somebody else keeps: a queue for so many packets, and the link behind it.
 #[derive(Debug)]
 pub(super) struct Forwarded {
-    limit: usize,
+    limit: QueueSize,
     discipline: LinuxDiscipline,
     delay: Duration,
     inside: VecDeque<Inside>,
@@ -39,7 +39,7 @@ impl Forwarded {
     pub fn new(queues: &LinuxQueues) -> Self {
         let is_delayed = queues.discipline == LinuxDiscipline::Netem;
         Self {
-            limit: queues.limit as usize,
+            limit: queues.limit,
             discipline: queues.discipline,
             delay: if is_delayed { Duration::ZERO } else { queues.delay },
             inside: VecDeque::new(),
@@ -50,7 +50,7 @@ impl Forwarded {
 
     /// A packet has entered.
     pub fn push(&mut self, id: PacketId, flow: FlowId, ip_bytes: u32) {
-        let found_full = self.is_full();
+        let found_full = self.is_full(ip_bytes);
         self.inside.push_back(Inside { id, flow, ip_bytes, found_full });
         self.bytes += ip_bytes;
     }
@@ -91,15 +91,18 @@ impl Forwarded {
         dropped(id, if found_full { DropCause::QueueOverflow } else { self.discipline.drop_cause() });
     }
 
-    /// Why a packet is dropped that enters now. At a full queue it is lost whether or not chance has hit it before
+    /// Why a packet of this length is dropped that enters now. At a full queue it is lost whether or not chance has hit it before
     /// (`netem_enqueue` draws first).
-    pub fn drop_cause(&self) -> DropCause {
-        if self.is_full() { DropCause::QueueOverflow } else { self.discipline.drop_cause() }
+    pub fn drop_cause(&self, ip_bytes: u32) -> DropCause {
+        if self.is_full(ip_bytes) { DropCause::QueueOverflow } else { self.discipline.drop_cause() }
     }
 
-    /// Whether it holds as many as it may.
-    pub fn is_full(&self) -> bool {
-        self.inside.len() >= self.limit
+    /// Whether a packet of this length exceeds the limit.
+    pub fn is_full(&self, ip_bytes: u32) -> bool {
+        match self.limit {
+            QueueSize::Packets(limit) => self.inside.len() >= limit as usize,
+            QueueSize::Bytes(limit) => self.bytes.saturating_add(ip_bytes) > limit,
+        }
     }
 
     /// Whether nothing is known to be in it.

@@ -327,11 +327,12 @@ fn a_router_of_the_owners_gets_what_the_lan_brings_and_must_give_it_back_in_orde
     }
     assert_eq!(arrivals(&mut hop, at_us(1_000)), []);
     // The second is lost, the fourth and the fifth find two inside, all that the queue takes.
-    for kept in [true, false, true, false, false] {
+    for (kept, full) in [(true, false), (false, false), (true, false), (false, true), (false, true)] {
         let entry = hop.poll_entry().unwrap();
+        assert_eq!(hop.is_full(entry), full);
         hop.enter(entry, kept);
     }
-    assert!(hop.poll_entry().is_none() && hop.is_full(Direction::Down));
+    assert!(hop.poll_entry().is_none());
     let down = hop.counters().down;
     assert_eq!((down.drops_error, down.drops_queue, hop.packets_inside()), (1, 2, 2));
     let now = at_us(400_000);
@@ -370,4 +371,30 @@ fn what_a_discipline_of_linux_drops_is_seen_by_what_comes_out_and_the_link_behin
     hop.clear(now, Host::Client);
     assert_eq!((hop.counters().down.drops_queue, hop.packets_inside()), (2, 0));
     assert!(hop.leave(now, Host::Client, &mut frame(&datagram(3, 0))).is_err(), "it is lost");
+}
+
+#[test]
+fn what_red_of_linux_drops_is_the_queues_only_without_room_in_bytes() {
+    let length = frame(&datagram(0, 0)).length;
+    let mut hop = hop(&format!(
+        r#"router.implementation = "linux"
+        [[down.htb.class]]
+        name = "all"
+        rate = "64 kbit/s"
+        default = true
+        queue.limit = "{} B"
+        queue.red = {{ min = "10 B", max = "20 B", max_probability = 0.1, weight = 0.5, idle_decay = false }}"#,
+        3 * length - 1
+    ));
+    for id in 0..4 {
+        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0)));
+    }
+    assert_eq!(arrivals(&mut hop, at_us(1_000)), []);
+    for (kept, full) in [(true, false), (false, false), (true, false), (false, true)] {
+        let entry = hop.poll_entry().unwrap();
+        assert_eq!(hop.is_full(entry), full);
+        hop.enter(entry, kept);
+    }
+    let down = hop.counters().down;
+    assert_eq!((down.drops_red, down.drops_queue, hop.packets_inside()), (1, 1, 2));
 }

@@ -1,6 +1,6 @@
 //! A direction as queue disciplines of Linux: what of a scenario they can be, and what they cannot.
 
-use lasthop_core::{Bytes, DropCause, Duration, Faults, QueueSize, Rate};
+use lasthop_core::{Bytes, DropCause, Duration, Faults, Probability, QueueSize, Rate};
 
 use super::codel::CoDelConfig;
 use super::errors::can_be_positive;
@@ -9,6 +9,7 @@ use super::fq_codel::FqCoDelConfig;
 use super::fq_pie::FqPieConfig;
 use super::htb::tc_burst;
 use super::pie::PieConfig;
+use super::red::RedConfig;
 use super::{
     BufferRelease, ClassConfig, Discipline, ErrorConfig, HtbConfig, LinkConfig, PathConfig, QueueConfig,
 };
@@ -18,8 +19,11 @@ const DEBT_MAX: Duration = Duration::from_secs(60);
 /// A bucket is told to HTB as the time it lasts, in 32 bits of 64 ns (`PSCHED_TICKS2NS`).
 const BUCKET_MAX: Duration = Duration::from_nanos((u32::MAX as u64) << 6);
 
+/// Bits of the number in which `sch_red` keeps its average, with the weight's as a fraction (`red_check_params`).
+const AVERAGE_BITS: u32 = u32::BITS - 1;
+
 /// One direction as Linux' queue disciplines: a single class of HTB and a queue discipline in it. That of a drop-tail queue
-/// is netem, which delays a packet before the class lets it go; behind another the link's delay is the emulator's.
+/// without RED is netem, which delays a packet before the class lets it go; behind another the link's delay is the emulator's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinuxQueues {
     /// Rate of the class.
@@ -32,8 +36,8 @@ pub struct LinuxQueues {
     pub overhead: Bytes,
     /// Delay of netem, or of the link behind another discipline.
     pub delay: Duration,
-    /// Packets that the discipline holds at most; with netem delayed ones too.
-    pub limit: u32,
+    /// What the discipline holds at most: bytes with RED, else packets; with netem delayed ones too.
+    pub limit: QueueSize,
     /// What waits for the class.
     pub discipline: LinuxDiscipline,
 }
@@ -43,6 +47,8 @@ pub struct LinuxQueues {
 pub enum LinuxDiscipline {
     /// `sch_netem`.
     Netem,
+    /// `sch_red`.
+    Red(LinuxRed),
     /// `sch_codel`.
     Codel(LinuxCoDel),
     /// `sch_fq_codel`.
@@ -53,6 +59,23 @@ pub enum LinuxDiscipline {
     FqPie(LinuxPie, LinuxFlows),
     /// `sch_sfq`.
     Sfq(LinuxFlows),
+}
+
+/// Parameters of RED, which counts bytes. It drops what exceeds `max`, ECN-capable or not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinuxRed {
+    /// Average from which packets are dropped or marked by chance.
+    pub min: u32,
+    /// Average from which all are dropped.
+    pub max: u32,
+    /// The chance just below that.
+    pub max_probability: Probability,
+    /// The weight of a sample, as a power of a half.
+    pub weight_log: u8,
+    /// Whether it marks.
+    pub ecn: bool,
+    /// Whether it moves the chance.
+    pub adaptive: bool,
 }
 
 /// Parameters of CoDel.
@@ -91,6 +114,7 @@ impl LinuxDiscipline {
     pub const fn drop_cause(self) -> DropCause {
         match self {
             Self::Netem => DropCause::LinkError,
+            Self::Red(_) => DropCause::Red,
             Self::Codel(_) | Self::FqCodel(..) => DropCause::CoDel,
             Self::Pie(_) | Self::FqPie(..) => DropCause::Pie,
             Self::Sfq(_) => DropCause::LongestFlow,
@@ -99,12 +123,25 @@ impl LinuxDiscipline {
 
     /// Whether it drops no packet that it has taken in.
     pub const fn drops_arrivals_only(self) -> bool {
-        matches!(self, Self::Netem | Self::Pie(_) | Self::FqPie(..))
+        matches!(self, Self::Netem | Self::Red(_) | Self::Pie(_) | Self::FqPie(..))
     }
 
     /// Whether packets of different flows can overtake each other.
     pub const fn has_flows(self) -> bool {
         matches!(self, Self::FqCodel(..) | Self::FqPie(..) | Self::Sfq(_))
+    }
+}
+
+impl From<&RedConfig> for LinuxRed {
+    fn from(red: &RedConfig) -> Self {
+        Self {
+            min: number(red.min),
+            max: number(red.max),
+            max_probability: red.max_probability,
+            weight_log: weight_log(red.weight),
+            ecn: red.ecn,
+            adaptive: red.adaptive,
+        }
     }
 }
 
@@ -138,7 +175,7 @@ impl PathConfig {
             cburst: class.map_or(tc_burst(), |class| class.cburst),
             overhead: self.htb.as_ref().map_or(Bytes(0), |htb| htb.overhead),
             delay: self.link.delay,
-            limit: packets(queue.limit, mtu),
+            limit: queue.limit,
             discipline: queue.linux_discipline(mtu),
         }
     }
@@ -238,7 +275,9 @@ impl QueueConfig {
     fn linux_discipline(&self, mtu: Bytes) -> LinuxDiscipline {
         match self.discipline {
             // The latter is refused.
-            Discipline::DropTail | Discipline::DualPi2 => LinuxDiscipline::Netem,
+            Discipline::DropTail | Discipline::DualPi2 => {
+                self.red.as_ref().map_or(LinuxDiscipline::Netem, |red| LinuxDiscipline::Red(red.into()))
+            }
             Discipline::Codel => LinuxDiscipline::Codel(self.codel().into()),
             Discipline::FqCodel => {
                 let FqCoDelConfig { codel, flows } = self.fq_codel(mtu);
@@ -254,17 +293,23 @@ impl QueueConfig {
     }
 
     fn check_linux(&self, mtu: Bytes, faults: &mut Faults) {
-        faults.require(self.red.is_none(), "red", || {
-            "the queue of a Linux router is netem's, without RED; leave it out".into()
-        });
         faults.require(self.discipline != Discipline::DualPi2, "discipline", || {
             "Linux has \"dualpi2\" since 6.17, and the guest kernel is older; write \"pie\" or \"fq_codel\", or leave out \
              router.implementation"
                 .into()
         });
-        faults.require(matches!(self.limit, QueueSize::Packets(_)), "limit", || {
-            format!("Linux counts packets; write \"{} packets\", say", packets(self.limit, mtu))
-        });
+        match &self.red {
+            Some(red) => {
+                check_bytes(self.limit, mtu, "limit", faults);
+                faults.below("red", |faults| red.check_linux(mtu, faults));
+            }
+            None => faults.require(matches!(self.limit, QueueSize::Packets(_)), "limit", || {
+                format!(
+                    "Linux counts packets; write \"{} packets\", say",
+                    u64::from(number(self.limit)) / mtu.0
+                )
+            }),
+        }
         let quantum = self.quantum.unwrap_or(mtu);
         // `fq_codel_change` and `fq_pie_change` take no less.
         let is_fq = matches!(self.discipline, Discipline::FqCodel | Discipline::FqPie);
@@ -280,9 +325,38 @@ impl QueueConfig {
 
     /// Finds errors on the link in front of a discipline without netem. `errors` says whether there are any.
     fn check_linux_errors(&self, errors: bool, faults: &mut Faults) {
-        let own = self.discipline;
-        faults.require(!errors || own == Discipline::DropTail, "discipline", || {
-            format!("\"{own}\" has no netem, which would lose packets; leave it out, or the table errors")
+        let (key, own) = match self.red {
+            Some(_) => ("red", "RED".into()),
+            None => ("discipline", format!("\"{}\"", self.discipline)),
+        };
+        let is_netem = self.discipline == Discipline::DropTail && self.red.is_none();
+        faults.require(!errors || is_netem, key, || {
+            format!("{own} has no netem, which would lose packets; leave it out, or the table errors")
+        });
+    }
+}
+
+impl RedConfig {
+    /// Finds what `sch_red` has no counterpart of, for packets of up to `mtu` bytes.
+    fn check_linux(&self, mtu: Bytes, faults: &mut Faults) {
+        let packet = self.avpkt.unwrap_or(mtu);
+        check_bytes(self.min, packet, "min", faults);
+        check_bytes(self.max, packet, "max", faults);
+        // `htb_dequeue_tree` asks no class without packets, and only an empty-handed `red_dequeue` begins an idle period.
+        faults.require(!self.idle_decay, "idle_decay", || {
+            "in a class of HTB, Linux' RED takes no note of idle time; write false, and leave out avpkt and \
+             idle_packet_time"
+                .into()
+        });
+        faults.require(!self.gentle, "gentle", || "Linux' RED has no gentle variant; leave it out".into());
+        let log_max = (AVERAGE_BITS - number(self.max).max(1).ilog2()).saturating_sub(1);
+        let log = u32::from(weight_log(self.weight));
+        let nearest = power_of_a_half(log.min(log_max));
+        faults.require(log <= log_max, "weight", || {
+            format!("too little for Linux, which averages up to max in 32 bits; write {nearest} or more")
+        });
+        faults.require(log > log_max || self.weight.get().to_bits() == nearest.to_bits(), "weight", || {
+            format!("Linux' RED has a power of a half; write {nearest} (2^-{log})")
         });
     }
 }
@@ -300,12 +374,27 @@ impl ErrorConfig {
     }
 }
 
-/// A limit as netem counts.
-fn packets(limit: QueueSize, mtu: Bytes) -> u32 {
-    match limit {
-        QueueSize::Packets(packets) => packets,
-        QueueSize::Bytes(bytes) => (u64::from(bytes) / mtu.0) as u32,
+/// How many packets or bytes that is.
+const fn number(size: QueueSize) -> u32 {
+    match size {
+        QueueSize::Packets(number) | QueueSize::Bytes(number) => number,
     }
+}
+
+/// Finds a number of packets where Linux counts bytes. So long is one.
+fn check_bytes(size: QueueSize, packet: Bytes, key: &str, faults: &mut Faults) {
+    faults.require(matches!(size, QueueSize::Bytes(_)), key, || {
+        format!("Linux' RED counts bytes; write \"{} B\", say", u64::from(number(size)) * packet.0)
+    });
+}
+
+/// The power of a half that is nearest to a weight, by its ratio.
+fn weight_log(weight: Probability) -> u8 {
+    libm::round(-libm::log2(weight.get().max(f64::MIN_POSITIVE))) as u8
+}
+
+fn power_of_a_half(log: u32) -> f64 {
+    libm::exp2(-f64::from(log))
 }
 
 /// Finds what is wrong with a rate for HTB, with packets and buckets of this size.

@@ -98,7 +98,8 @@ struct Red {
     in_bytes: bool,
     max_probability: f64,
     weight: f64,
-    idle_packet_time: Duration,
+    /// None if idle time changes nothing.
+    idle_packet_time: Option<Duration>,
     ecn: bool,
     gentle: bool,
     /// When an adaptive RED looks again; `Instant::MAX` for others.
@@ -121,7 +122,7 @@ impl Red {
             in_bytes,
             max_probability: config.max_probability.get(),
             weight: config.weight.get(),
-            idle_packet_time: config.idle_packet_time.or(typical).unwrap_or_default(),
+            idle_packet_time: config.idle_packet_time.or(typical).filter(|_| config.idle_decay),
             ecn: config.ecn,
             gentle: config.gentle,
             next_adaptation: if config.adaptive { Instant::ZERO + ADAPTATION } else { Instant::MAX },
@@ -193,13 +194,14 @@ impl Red {
     /// What is left of the average of a queue that has been idle until `at`: `f(time - q_time)` packets could have left, and
     /// that stays a real number.
     fn decay(&self, at: Instant) -> f64 {
+        let Some(packet_time) = self.idle_packet_time else { return 1.0 };
         let idle = at.saturating_since(self.idle_from);
-        let departures = idle.as_secs_f64() / self.idle_packet_time.as_secs_f64();
+        let departures = idle.as_secs_f64() / packet_time.as_secs_f64();
         libm::pow(1.0 - self.weight, departures)
     }
 
     fn update_average(&mut self, now: Instant, packets: u32, bytes: u32) {
-        if packets == 0 {
+        if packets == 0 && self.idle_packet_time.is_some() {
             self.average *= self.decay(now);
             // A packet that passes straight through leaves the queue empty: count no idle time twice.
             self.idle_from = now;

@@ -325,8 +325,8 @@ fn a_router_of_linux_says_which_key_its_queue_disciplines_cannot_be() {
         (r#"up.queue.limit = "5760 B""#, "up.queue.limit", "\"10 packets\""),
         (
             r#"down.queue.red = { min = "2 packets", max = "7 packets", max_probability = 0.1, weight = 0.1, avpkt = "500 B" }"#,
-            "down.queue.red",
-            "leave it out",
+            "down.queue.red.min",
+            "\"1000 B\"",
         ),
         (r#"down.link.release = "acknowledged""#, "down.link.release", "\"serialised\""),
         (r#"down.link.change = [{ at = "1 s", delay = "1 s" }]"#, "down.link.change", "leave it out"),

@@ -50,6 +50,20 @@ fn empty_queue_decays_the_average_by_the_packets_that_could_have_left() {
     assert_near(red.average(), 3.0 * 0.176_776_695_296_636_87);
 }
 
+/// `htb_dequeue_tree` asks no class without packets, and only an empty-handed `red_dequeue` begins an idle period.
+#[test]
+fn without_idle_decay_an_arrival_at_the_empty_queue_is_a_sample_of_zero_as_behind_htb() {
+    let mut config = red(100, 200, 0.1, 0.5);
+    (config.idle_packet_time, config.idle_decay, config.adaptive) = (None, false, true);
+    let mut red = new(&config);
+    red.judge(second(1), 4, 0, Ecn::NotEct);
+    red.queue_emptied(second(1));
+    for average in [1.0, 0.5] {
+        red.judge(second(1_000), 0, 0, Ecn::NotEct);
+        assert_near(red.average(), average);
+    }
+}
+
 /// The router of iip2004: `tc qdisc ... red limit 11000 min 2000 max 6000 avpkt 500 probability 0.1`.
 #[test]
 fn avpkt_is_the_packet_that_could_have_left() {
