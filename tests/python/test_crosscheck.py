@@ -235,6 +235,21 @@ def test_timeouts_come_at_the_same_time_through_all_their_backoffs(tmp_path: Pat
     assert seen[0] != pytest.approx(seen[1], rel=0, abs=100_000)
 
 
+def test_a_connection_that_never_opens_is_given_up_after_as_many_syns(tmp_path: Path, kernel: Kernel) -> None:
+    file = tmp_path / "deaf.toml"
+    file.write_text(
+        'time_limit = "300 s"\n[down.link]\nrate = "1 Mbit/s"\ndelay = "10 ms"\nloss = 1.0\n'
+        '[[flow]]\nkind = "bulk-tcp"\nbytes = "10 kB"\n'
+    )
+    (cell,) = _core.load(str(file)).cells
+    model, guest = (
+        pl.DataFrame(run.flows) for run in (cell.run(1, 1, 1), KernelEngine(kernel).run_cell(cell, 1, 1, 1))
+    )
+    told = ["outcome", "data_drops_error"]
+    # Six retries, and the four a second apart before them (`tcp_syn_linear_timeouts`).
+    assert model.select(told).row(0) == guest.select(told).row(0) == ("aborted", 11)
+
+
 def test_nothing_to_compare_with_is_an_error(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
     assert lasthop_main("crosscheck", ROOT / "examples" / "modern.toml", "--no-model") == 2
     assert "nothing to compare with" in capsys.readouterr().err

@@ -355,7 +355,10 @@ impl Sender {
 
     fn on_retransmission_timeout<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
         let Some(&head) = self.board.queue.head() else { return true };
-        if self.expiries >= self.config.most_retries(head.syn) {
+        let syn_sent = head.syn && self.queue.window_bytes == 0;
+        // `tcp_write_timeout` does not count them.
+        let linear = if syn_sent { SYN_LINEAR_TIMEOUTS } else { 0 };
+        if self.expiries >= self.config.most_retries(head.syn) + linear {
             return false;
         }
         cx.emit(TransportEvent::Timeout { seq: head.seq, backoff: self.expiries + 1 });
@@ -364,8 +367,7 @@ impl Sender {
         }
         self.retransmit(cx, 0, RetransmissionKind::Timeout);
         self.expiries += 1;
-        let linear = head.syn && self.queue.window_bytes == 0 && self.expiries <= SYN_LINEAR_TIMEOUTS;
-        if !linear {
+        if self.expiries > linear {
             self.rtt.back_off();
         }
         self.timer.set(Alarm::Retransmission, cx.tick, self.rtt.rto());

@@ -9,7 +9,7 @@ use lasthop_core::{Dscp, FlowId, Host, Instant, News, Observer, Segment};
 use nix::errno::Errno;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
@@ -20,6 +20,9 @@ const WRITE_BYTES: usize = 1 << 16;
 const UNSENT_BYTES: u32 = 1 << 16;
 /// Bytes read at once at most.
 const READ_BYTES: usize = 1 << 14;
+/// A socket that is not connected yet, or has no room, or was shut down.
+const HARMLESS: [ErrorKind; 4] =
+    [ErrorKind::WouldBlock, ErrorKind::Interrupted, ErrorKind::NotConnected, ErrorKind::BrokenPipe];
 /// What applications send.
 static ZEROS: [u8; WRITE_BYTES] = [0; WRITE_BYTES];
 
@@ -167,7 +170,11 @@ impl Peer {
                         self.orders.pop_front();
                     }
                 }
-                Err(_) => return,
+                // Who hears of a lost connection first hears alone: the socket forgets its error.
+                Err(error) => {
+                    self.lost |= !HARMLESS.contains(&error.kind());
+                    return;
+                }
             }
         }
         if std::mem::take(&mut self.close) && socket.shutdown(Shutdown::Write).is_err() {

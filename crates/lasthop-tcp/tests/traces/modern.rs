@@ -5,7 +5,7 @@ use lasthop_core::{
     Duration, Ecn, Flags, FlowId, Host, Instant, RetransmissionKind, Segment, Timestamps, TransportEvent,
     UndoCause,
 };
-use lasthop_tcp::{CachedMetrics, CongestionControl, Endpoint, Profile, TcpConfig, TickClock};
+use lasthop_tcp::{CachedMetrics, CongestionControl, Endpoint, Phase, Profile, TcpConfig, TickClock};
 
 use crate::wire::{INFINITE, Wire, numbers};
 
@@ -212,6 +212,18 @@ fn a_syn_is_sent_again_every_second_at_first() {
     let distances: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let seconds: Vec<_> = distances.iter().map(|millis| (millis + 200) / 1_000).collect();
     assert_eq!(seconds[..5], [1, 1, 1, 1, 2], "{distances:?}");
+}
+
+/// `tcp_write_timeout` adds `tcp_syn_linear_timeouts` to the retries.
+#[test]
+fn the_syns_at_one_distance_are_no_retries() {
+    let mut wire = Wire::connect(&config(|c| c.syn_retries = 2), 10);
+    for _ in 0..7 {
+        wire.expire();
+    }
+    // After 0, 1, 2, 3, 4, 5 and 7 s, and given up 4 s later; ticks add up to some more.
+    assert_eq!((wire.sent.len(), wire.tcp.phase()), (7, Phase::Aborted));
+    assert!((11_000..11_500).contains(&wire.now_millis()), "{}", wire.now_millis());
 }
 
 /// The echo tells whether the first SYN had arrived (`tcp_try_undo_spurious_syn`).
