@@ -59,6 +59,7 @@ _SECTIONS = {
     },
     "Use a real TCP": {
         "shell": ("shell:shell_command", "Run a program behind an emulated last hop."),
+        "repeat": ("repeat:repeat_command", "Run a program many times behind an emulated last hop."),
         "kernel": ("kernel:kernel_group", "Build and list the guest kernels of the kernel engine."),
         "crosscheck": ("crosscheck:crosscheck_command", "Compare engines on a scenario, ACK by ACK."),
     },

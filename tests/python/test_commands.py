@@ -20,7 +20,9 @@ Main = Callable[..., int]
 
 ONLY_READ = {
     r"study run |run studies/": "takes minutes; the test of the study runs it",
-    r".*--engine (live|kernel)|crosscheck |shell ": "needs namespaces or a guest kernel; tests of the engines run it",
+    r".*--engine (live|kernel)|crosscheck |shell |repeat ": (
+        "needs namespaces or a guest kernel; tests of the engines run it"
+    ),
     r".*--cluster ": "needs a cluster; test_cluster.py runs it",
     r"kernel (build|remove|info)": "builds and removes guest kernels; test_kernel.py runs it",
     r"(anova|claims|compare|summary|results) |plot results/kulve2003 ": "reads a whole study's results; other tests do",

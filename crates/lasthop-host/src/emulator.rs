@@ -1,12 +1,14 @@
 //! Packets between the two TUN devices and the models between them.
 
 use crate::clock::Clock;
+use crate::counters::Counters;
 use crate::error::Error;
 use crate::hop::{Delivery, Flows, Frame, Hop, OneFlow};
-use crate::lateness::Lateness;
+use crate::lateness::{Lateness, LatenessSummary};
 use crate::router::LinuxRouter;
 use crate::tun::Tun;
 use lasthop_core::{FlowId, Host, Instant, Observer, Packet};
+use serde::Serialize;
 use std::io;
 
 /// Packets read of one host before the models are looked after again.
@@ -28,6 +30,19 @@ pub trait HostFlows: Flows {
 }
 
 impl HostFlows for OneFlow {}
+
+/// What is to be known of a replication beside its records.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RunFacts {
+    /// Its number.
+    pub replication: u64,
+    /// How late packets were.
+    pub lateness: LatenessSummary,
+    /// What the emulator saw.
+    pub counters: Counters,
+    /// Packets that a host did not take.
+    pub not_taken: u64,
+}
 
 /// The two devices, the models, and how late their packets were.
 #[derive(Debug)]
@@ -58,6 +73,16 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         let lateness = Lateness::default();
         let scratch = [Frame::new(mtu), Frame::new(mtu)];
         Self { hop, lateness, not_taken: 0, tuns, router, clock, scratch }
+    }
+
+    /// What is to be known of a replication.
+    pub fn facts(&self, replication: u64) -> RunFacts {
+        RunFacts {
+            replication,
+            lateness: self.lateness.summary(),
+            counters: *self.hop.counters(),
+            not_taken: self.not_taken,
+        }
     }
 
     /// The device of a host of a pair.

@@ -10,6 +10,8 @@ mod tests;
 /// The headers of a packet that can cross the last hop.
 #[derive(Clone, Debug)]
 pub struct Headers<'a> {
+    /// Source and destination address.
+    pub addresses: (IpAddr, IpAddr),
     /// Code point in the DS field.
     pub dscp: Dscp,
     /// ECN field; ECT(1) counts as ECT(0).
@@ -44,7 +46,8 @@ impl<'a> Headers<'a> {
     /// Reads the headers of an IP packet.
     pub fn read(packet: &'a [u8]) -> Result<Self, Refusal> {
         let ip = IpSlice::from_slice(packet).map_err(|_| Refusal::Malformed)?;
-        if !routed(ip.source_addr(), ip.destination_addr()) {
+        let addresses = (ip.source_addr(), ip.destination_addr());
+        if !routed(addresses.0, addresses.1) {
             return Err(Refusal::LinkLocal);
         }
         let (dscp, ecn) = match &ip {
@@ -57,7 +60,7 @@ impl<'a> Headers<'a> {
             IpEcn::Ect1 => Ecn::Ect1,
             IpEcn::CongestionExperienced => Ecn::Ce,
         };
-        Ok(Self { dscp: Dscp::from_bits(dscp.value()), ecn, transport: Transport::read(&ip) })
+        Ok(Self { addresses, dscp: Dscp::from_bits(dscp.value()), ecn, transport: Transport::read(&ip) })
     }
 }
 

@@ -48,7 +48,7 @@ pub trait Flows {
         &mut self,
         now: Instant,
         sender: Host,
-        transport: &Transport<'_>,
+        headers: &Headers<'_>,
         observer: &mut O,
     ) -> (FlowId, u16, Body);
 
@@ -67,11 +67,11 @@ impl Flows for OneFlow {
         &mut self,
         _now: Instant,
         sender: Host,
-        transport: &Transport<'_>,
+        headers: &Headers<'_>,
         _observer: &mut O,
     ) -> (FlowId, u16, Body) {
-        let (server_port, _) = transport.server_and_client_port(sender);
-        let body = match transport {
+        let (server_port, _) = headers.transport.server_and_client_port(sender);
+        let body = match &headers.transport {
             Transport::Tcp(_, payload_bytes) => {
                 Body::Tcp(Segment { payload_bytes: *payload_bytes, ..Segment::default() })
             }
@@ -158,8 +158,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             Transport::Other => self.seen.0.other_protocols += 1,
             Transport::Tcp(..) | Transport::Udp(..) => {}
         }
-        let (flow, server_port, body) =
-            self.flows.identify(now, sender, &headers.transport, &mut self.seen.1);
+        let (flow, server_port, body) = self.flows.identify(now, sender, &headers, &mut self.seen.1);
         let ip_bytes = frame.length as u32;
         let direction = Direction::from(sender);
         let Headers { dscp, ecn, .. } = headers;

@@ -22,6 +22,7 @@ pub mod namespace;
 pub mod netlink;
 pub mod pairs;
 mod priority;
+mod program_run;
 pub mod programs;
 pub mod qdisc;
 pub mod router;

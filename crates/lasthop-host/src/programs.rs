@@ -98,6 +98,12 @@ impl Programs {
         }
     }
 
+    /// Ends all of them at once.
+    pub fn end(&self) -> Result<(), Error> {
+        kill(self.init, Signal::SIGKILL).context("cannot end the programs")?;
+        waitpid(self.init, None).context("cannot wait for the programs").map(|_| ())
+    }
+
     /// Readable when [`Programs::attend`] has something to do.
     pub fn signals(&self) -> impl AsFd {
         self.signals.as_fd()

@@ -1,15 +1,14 @@
 //! Replications of a scenario with this machine's own TCP.
 
 use crate::clock::{Clock, Waiter};
-use crate::counters::Counters;
-use crate::emulator::Emulator;
+use crate::emulator::{Emulator, RunFacts};
 use crate::error::{Context, Error};
 use crate::features::{Difference, needs_linux};
 use crate::hop::Hop;
-use crate::lateness::LatenessSummary;
 use crate::namespace::acquire_rights;
 use crate::pairs::{Pair, Pairs, needs_pairs};
 use crate::priority::Priority;
+use crate::program_run::{self, ProgramFacts};
 use crate::router::{LinuxRouter, needs_no_router};
 use crate::workload::{Nginx, STRANGER, Workload, needs_sockets};
 use lasthop_core::{
@@ -25,7 +24,7 @@ use nix::sys::epoll::EpollFlags;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -60,19 +59,6 @@ pub struct RunSpec {
     pub series: Option<SeriesTarget>,
 }
 
-/// What is to be known of a replication beside its records.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct RunFacts {
-    /// Its number.
-    pub replication: u64,
-    /// How late packets were.
-    pub lateness: LatenessSummary,
-    /// What the emulator saw.
-    pub counters: Counters,
-    /// Packets that a host did not take.
-    pub not_taken: u64,
-}
-
 /// Finished replications.
 #[derive(Debug)]
 pub struct Runs {
@@ -81,6 +67,8 @@ pub struct Runs {
     differences: Vec<Difference>,
     priority: Priority,
     recording: Option<Recording>,
+    /// How the real program of each replication fared, if it is one.
+    programs: Vec<ProgramFacts>,
 }
 
 /// One replication with what happened in it: tables, and the link's bad periods.
@@ -101,7 +89,7 @@ impl Runs {
         }
         answer.insert("trace".into(), self.recording.as_ref().map(Recording::answer).into());
         let facts = serde_json::json!({
-            "runs": self.facts, "differences": self.differences, "priority": self.priority,
+            "runs": self.facts, "differences": self.differences, "priority": self.priority, "programs": self.programs,
         });
         answer.insert("facts".into(), facts);
         answer.into()
@@ -155,6 +143,12 @@ type Hosts = (Vec<Pair>, Option<Nginx>);
 
 /// Checks that hosts with a real TCP can run a scenario, in a guest or on this machine.
 pub fn needs_real_hosts(scenario: &Scenario, in_guest: bool) -> Result<(), Error> {
+    if scenario.real_program().is_some() {
+        if in_guest {
+            return Err(Error::new("the guest has no programs of this machine; use --engine live"));
+        }
+        return needs_no_router(scenario);
+    }
     scenario.tcps().try_for_each(needs_linux)?;
     needs_pairs(scenario)?;
     needs_sockets(scenario)?;
@@ -170,12 +164,7 @@ pub fn run(spec: &RunSpec, mut series: Option<Box<dyn Write>>) -> Result<Runs, E
     let pairs = Pairs::of(scenario);
     let priority = Priority::acquire();
     acquire_rights()?;
-    if let Some(parent) = spec.parent {
-        set_pdeathsig(Signal::SIGKILL).context("cannot tie the run to who asked for it")?;
-        if getppid() != Pid::from_raw(parent) {
-            return Err(Error::new("who asked for the run is gone"));
-        }
-    }
+    spec.parent.map_or(Ok(()), tie_to)?;
     let hosts = || {
         let hosts = pairs.create()?;
         let nginx = Nginx::start(scenario, &hosts[0].0)?;
@@ -183,13 +172,14 @@ pub fn run(spec: &RunSpec, mut series: Option<Box<dyn Write>>) -> Result<Runs, E
     };
     // A guest need not: its clock stands still while it computes.
     let rests = priority.real_time && !in_guest;
-    let mut made = hosts()?;
-    let (mut records, mut facts) = (Batch::of(scenario), Vec::new());
+    let program = scenario.real_program();
+    let mut made = if program.is_none() { hosts()? } else { (Vec::new(), None) };
+    let (mut records, mut facts, mut programs) = (Batch::of(scenario), Vec::new(), Vec::new());
     let mut recording = None;
     for (index, replication) in (0..).zip(spec.first..spec.first + spec.count) {
         // Hosts remember what they have learned of each other: that is what a chain is about.
         let in_chain = if scenario.sequential() { index } else { 0 };
-        if index > 0 && !scenario.sequential() {
+        if index > 0 && !scenario.sequential() && program.is_none() {
             made = hosts()?;
         }
         let seed = Seed { study: spec.seed, replication };
@@ -206,8 +196,17 @@ pub fn run(spec: &RunSpec, mut series: Option<Box<dyn Write>>) -> Result<Runs, E
         let router = LinuxRouter::create(scenario, seed)?;
         let clock = if in_guest { Clock::start_at(clock_phase(scenario, seed))? } else { Clock::start()? };
         let waiter = Waiter::new(clock, Duration::from_micros(spec.spin_us), rests)?;
-        let (end, Known((analysis, ((told, series), capture))), of_run) =
-            run_once(scenario, (seed, in_chain), (&made.0, &pairs), router, (clock, waiter), observer)?;
+        let (end, Known((analysis, ((told, series), capture))), of_run) = match program {
+            Some(program) => {
+                let (end, observer, of_run, of_program) =
+                    program_run::run(scenario, program, seed, (clock, waiter), observer)?;
+                programs.push(of_program);
+                (end, observer, of_run)
+            }
+            None => {
+                run_once(scenario, (seed, in_chain), (&made.0, &pairs), router, (clock, waiter), observer)?
+            }
+        };
         if let Some(capture) = capture {
             capture.finish().context("cannot write a capture")?;
         }
@@ -229,7 +228,14 @@ pub fn run(spec: &RunSpec, mut series: Option<Box<dyn Write>>) -> Result<Runs, E
         records.add(replication, of_this);
         facts.push(of_run);
     }
-    Ok(Runs { records, facts, differences: pairs.differences(), priority, recording })
+    let differences = if program.is_none() { pairs.differences() } else { Vec::new() };
+    Ok(Runs { records, facts, differences, priority, recording, programs })
+}
+
+/// Ends this process with the one that asked for the run.
+fn tie_to(parent: i32) -> Result<(), Error> {
+    set_pdeathsig(Signal::SIGKILL).context("cannot tie the run to who asked for it")?;
+    if getppid() == Pid::from_raw(parent) { Ok(()) } else { Err(Error::new("who asked for the run is gone")) }
 }
 
 /// How much of the period of the one clock that both hosts of a guest have has passed at first: as that of the host that
@@ -304,12 +310,7 @@ fn run_once<O: Observer>(
             }
         }
     };
-    let facts = RunFacts {
-        replication: seed.replication,
-        lateness: emulator.lateness.summary(),
-        counters: *emulator.hop.counters(),
-        not_taken: emulator.not_taken,
-    };
+    let facts = emulator.facts(seed.replication);
     Ok((end, emulator.hop.into_observer(), facts))
 }
 

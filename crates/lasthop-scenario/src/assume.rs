@@ -174,7 +174,8 @@ impl Assume<'_> {
             if let Some(name) = named {
                 self.list.push(Assumption::new(format!("flow[{index}].name"), name, "from its kind"));
             }
-            if flow.get("start").is_none() {
+            let is_real = flow.get("kind").and_then(Node::text) == Some("program");
+            if flow.get("start").is_none() && !is_real {
                 let start = Duration::ZERO;
                 flow.set(&["start"], Node::from_text(&start.to_string()));
                 self.list.push(Assumption::new(format!("flow[{index}].start"), start, "at once"));

@@ -3,7 +3,7 @@
 use lasthop_core::{Bytes, Direction, Duration, Fault, FlowInfo, Host, Instant, Rate, Seed, Segment};
 use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
 use lasthop_tcp::TcpConfig;
-use lasthop_traffic::{HttpConfig, Instance, Program, Surroundings};
+use lasthop_traffic::{FlowConfig, HttpConfig, Instance, Program, ProgramConfig, Surroundings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -185,6 +185,14 @@ impl Scenario {
         }
     }
 
+    /// The real program that runs behind the last hop, if it is that and no model of traffic.
+    pub fn real_program(&self) -> Option<&ProgramConfig> {
+        self.flow.iter().find_map(|flow| match &flow.kind {
+            FlowConfig::Program(program) => Some(program),
+            _ => None,
+        })
+    }
+
     /// What the model engine has no model of: the key, and what to do instead.
     pub(crate) fn unmodelled(&self) -> Option<Fault> {
         let router = match self.router.implementation {
@@ -194,7 +202,12 @@ impl Scenario {
                 Some(Fault { key: "router.implementation".into(), message: message.into() })
             }
         };
-        router.or_else(|| {
+        let program = self.real_program().map(|_| Fault {
+            key: "flow[0].kind".into(),
+            message: "\"program\": a real program needs real hosts; use --engine kernel or --engine live"
+                .into(),
+        });
+        router.or(program).or_else(|| {
             let own = self.flow.iter().enumerate();
             let own =
                 own.filter_map(|(index, flow)| Some((format!("flow[{index}].tcp"), flow.tcp.as_deref()?)));

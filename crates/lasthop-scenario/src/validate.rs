@@ -85,6 +85,17 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
         "\"up\": the way back from an ATM switch is delay only, without a rate or a queue; leave it out"
             .into()
     });
+    let program = scenario.flow.iter().position(|flow| flow.traffic().is_real());
+    if let Some(flow) = program.map(|index| &scenario.flow[index]) {
+        faults.require(scenario.flow.len() == 1, "flow", || {
+            "a real program has the last hop for itself; leave out the other flows".into()
+        });
+        for (key, is_stated) in [("tcp", flow.tcp.is_some()), ("access", flow.access.is_some())] {
+            faults.require(!is_stated, &format!("flow[0].{key}"), || {
+                "a real program runs on plain hosts; leave it out".into()
+            });
+        }
+    }
     let page = scenario.flow.iter().position(|flow| matches!(flow.kind, FlowConfig::HttpPage(_)));
     let place = format!("flow[{}].kind", page.unwrap_or_default());
     faults.require(page.is_none() || scenario.http.is_some(), &place, || {

@@ -24,6 +24,8 @@ pub(crate) struct Rule {
     pub roles: Roles,
     /// Whether the scenario has several page loads.
     pub several_pages: bool,
+    /// Whether the flows are connections of a real program, which do not resemble each other.
+    pub of_program: bool,
 }
 
 impl Rule {
@@ -31,7 +33,11 @@ impl Rule {
     pub fn of(scenario: &Scenario) -> Self {
         let pages = scenario.applications();
         let pages = pages.iter().filter(|instance| instance.config.traffic().objects().is_some()).count();
-        Self { roles: scenario.roles, several_pages: pages > 1 }
+        Self {
+            roles: scenario.roles,
+            several_pages: pages > 1,
+            of_program: scenario.real_program().is_some(),
+        }
     }
 
     /// The role of each flow of a replication; `flows` are in the order of the scenario.
@@ -42,7 +48,7 @@ impl Rule {
         for (row, flow) in flows.iter().enumerate() {
             if connection(flow).is_some() {
                 pages.entry(&flow.application).or_default().push(row);
-            } else if flow.flow != flow.application {
+            } else if flow.flow != flow.application && !self.of_program {
                 roles[row].clone_from(&flow.application);
             } else if flow.protocol == Protocol::Tcp {
                 transfers.push(row);

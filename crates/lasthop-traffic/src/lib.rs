@@ -11,6 +11,7 @@ mod exchange;
 mod http;
 mod http_config;
 mod on_off;
+mod program;
 mod recording;
 mod replay;
 mod short;
@@ -26,6 +27,7 @@ pub use exchange::{Exchanges, RequestResponseConfig};
 pub use http::{HttpPageConfig, PageLoad};
 pub use http_config::{HttpConfig, HttpProtocol, HttpServer};
 pub use on_off::{OnOff, OnOffConfig};
+pub use program::{Elsewhere, ProgramConfig};
 pub use recording::{Packet, Recording};
 pub use replay::{Replay, ReplayConfig};
 pub use short::{Arrivals, ShortFlows, ShortFlowsConfig};
@@ -141,6 +143,8 @@ kinds! {
     Replay(ReplayConfig) => Replay;
     /// Video on demand, in segments whose bitrate adapts to the client's buffer.
     Video(VideoConfig) => Video;
+    /// A real program of this machine's, on engines with real hosts (`lasthop repeat`).
+    Program(ProgramConfig) => Elsewhere;
 }
 
 /// When a flow starts that does not state it.

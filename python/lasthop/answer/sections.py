@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from lasthop.engines.programs import PRINTED
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.tables import Tables, factor_column, is_empty
+from lasthop.statistics.summary import PROGRAM
 
 WHO = "flow"
 """The column of a section's rows that names the page load, hosts or role."""
@@ -39,6 +41,8 @@ _FLOWS = [
 OF_KINDS = (("mos",), ("completion_p50_s", "completion_p95_s"), ("bitrate_mean_bps", "stalls", "stalled_s"))
 """What counts most of some kinds of traffic, shown where a flow has it. Levels are compared by the first of each."""
 _RUNS = ["duration_s", "efficiency", "fairness_jain", "utilisation", "queue_mean_packets"]
+_MOST_PRINTED = 4
+"""So many of the numbers that programs print are shown unless more are asked for."""
 _SUMMED = [_LOST, "retransmitted_packets", "timeouts"]
 """Counts of a page load's connections that are added up."""
 
@@ -146,6 +150,9 @@ def _kinds(tables: Tables) -> list[_Kind]:
         kinds.append(_Kind("Short flows", tables.shorts, "application", _SHORTS))
     if not is_empty(flows):
         kinds.append(_Kind("Flows", flows, "role", _FLOWS))
+    if PROGRAM in (columns := tables.runs.collect_schema().names()):
+        printed = [name for name in columns if name.startswith(PRINTED)]
+        kinds.insert(0, _Kind("Programs", tables.runs, PROGRAM, ["program_s", *printed[:_MOST_PRINTED]]))
     return [*kinds, _Kind("Runs", tables.runs, None, _RUNS)]
 
 

@@ -511,6 +511,15 @@ class Campaign:
         count = f"any of the {every} runs" if silent == every else f"{silent} runs"
         return f"No packet was sent in {count}. Do the flows start before time_limit?"
 
+    def failed(self) -> str | None:
+        """Say in how many runs a real program failed; `None` if none did."""
+        rows = scan_rows(self.out / RUNS)
+        if "exit_code" not in rows.collect_schema():
+            return None
+        codes = rows.filter(pl.col("exit_code") != 0).select("exit_code").collect()["exit_code"]
+        told = ", ".join(map(str, codes.unique().sort()[:5]))
+        return f"The program failed in {len(codes)} of {self.runs} runs (exit code {told})." if len(codes) else None
+
     def run_rows(self) -> pl.DataFrame:
         """Return one row per replication."""
         return read_rows(self.out / RUNS)

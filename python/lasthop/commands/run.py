@@ -69,8 +69,8 @@ class RunOptions:
         return cls(**{field.name: context.params[field.name] for field in fields(cls)})
 
 
-def run_options(command: F) -> F:
-    """Give a command the options of `RunOptions`."""
+def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
+    """Return what gives a command the options of `RunOptions`; `engine` is the one that chooses the engine."""
     options = [
         click.option(
             "--only",
@@ -129,7 +129,7 @@ def run_options(command: F) -> F:
             "of kulve2003 takes 2 to 5 MB, or a quarter of that with --snaplen 96.",
         ),
         snaplen_option,
-        engine_option,
+        engine,
         kernel_option,
         click.option(
             "--cluster",
@@ -150,14 +150,18 @@ def run_options(command: F) -> F:
         ),
         quiet_option,
     ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 @click.command("run")
 @click.argument("file", type=click.Path(path_type=Path), shell_complete=complete_files)
-@run_options
+@run_options()
 @click.pass_context
 def run_command(context: click.Context, /, file: Path, **_: object) -> None:
     """Run a scenario file, then print the answer and write a report.
@@ -256,8 +260,9 @@ def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], obje
     if simulated.runs:
         done = "ran" if plan.engine.real_tcp else "simulated"
         say(f"{done} {simulated.runs} {'run' if simulated.runs == 1 else 'runs'} in {simulated.wall_s:.2f} s")
-    if (silent := campaign.silent()) is not None:
-        say(silent)
+    for warning in (campaign.silent(), campaign.failed()):
+        if warning is not None:
+            say(warning)
     if campaign.snap_length is not None:
         say(f"captures: {campaign.out / TRACES}, {campaign.traces_bytes() / 1e6:.1f} MB")
 

@@ -60,7 +60,7 @@ def study_show(name: str) -> None:
 
 @study_group.command("run")
 @click.argument("name", shell_complete=complete_studies)
-@run_options
+@run_options()
 @click.pass_context
 def study_run(context: click.Context, /, name: str, **_: object) -> None:
     """Run study NAME and compare it with its published numbers.

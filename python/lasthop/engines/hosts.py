@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
+import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from lasthop import _core
 from lasthop.engines.engine import CaptureTarget, Engine, Outcome, Recording, SeriesTarget
+from lasthop.engines.programs import columns_of, joined, program_of
+from lasthop.results.store import TABLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,21 @@ class HostEngine(Engine):
         self, cell: _core.Cell, seed: int, first: int, count: int, captures: Mapping[int, CaptureTarget]
     ) -> Outcome:
         """Run replications, and say what Linux did otherwise than the scenario asks."""
-        results = self.run_cell(cell, seed, first, count, captures=captures)
+        if (program := program_of(cell)) is None:
+            results = self.run_cell(cell, seed, first, count, captures=captures)
+        else:
+            single = functools.partial(self._run_program, program, cell, seed)
+            results = _together([single(number, captures.get(number)) for number in range(first, first + count)])
         return Outcome(results, json.dumps({key: results.facts[key] for key in ("priority", "differences")}))
+
+    def _run_program(
+        self, program: Mapping[str, Any], cell: _core.Cell, seed: int, number: int, capture: CaptureTarget | None
+    ) -> HostResults:
+        """Run a replication of a program, on hosts of its own."""
+        start = time.monotonic()
+        results = self.run_cell(cell, seed, number, 1, captures={} if capture is None else {number: capture})
+        results.runs.update(columns_of(program, results.facts["programs"][0], time.monotonic() - start))
+        return results
 
     def trace(self, cell: _core.Cell, seed: int, first: int, replication: int) -> Recording:
         """Run up to a replication and record every event of that."""
@@ -78,6 +95,11 @@ class HostEngine(Engine):
     def series(self, cell: _core.Cell, seed: int, first: int, replication: int, target: SeriesTarget) -> None:
         """Run up to a replication and write the time series of that."""
         self.run_cell(cell, seed, first, replication - first + 1, record=replication, series=target)
+
+
+def _together(runs: Sequence[HostResults]) -> HostResults:
+    tables = {name: joined([getattr(run, name) for run in runs]) for name in TABLES}
+    return HostResults(**tables, facts=runs[0].facts, trace=None)
 
 
 def _recorded(results: HostResults) -> Recording:

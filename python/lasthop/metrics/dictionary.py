@@ -40,6 +40,25 @@ _ADDED = {
         ),
     ],
     "runs": [
+        ("program", "program", "", "Name of the real program (`lasthop repeat`)."),
+        (
+            "exit_code",
+            "exit code",
+            "",
+            "Exit code of the program: 128 and the number of a signal, 124 after the time limit.",
+        ),
+        (
+            "program_s",
+            "program time",
+            "s",
+            "From the start of the run to the end of the program and of all it started.",
+        ),
+        (
+            "wall_s",
+            "wall time",
+            "s",
+            "How long the run took on this machine. It differs from run to run on all engines.",
+        ),
         ("lateness_p50_us", "median lateness", "µs", f"Median {_LATE}"),
         ("lateness_p99_us", "p99 of lateness", "µs", f"99 % quantile {_LATE}"),
         ("lateness_p999_us", "p99.9 of lateness", "µs", f"99.9 % quantile {_LATE}"),

@@ -49,6 +49,8 @@ _NOT_METRICS = {"set", "replication", "start_s"}
 _ROW = "_row"
 _READ_AT_ONCE = 250_000
 """Values that are in memory together."""
+PROGRAM = "program"
+"""The column of `runs.parquet` that names a real program."""
 _HOSTS = "application"
 """The column of `shorts.parquet` that names the hosts."""
 
@@ -93,15 +95,17 @@ def generic_summary(
     only: Collection[str] | None = None,
     *,
     shorts: pl.LazyFrame | None = None,
+    programs: pl.LazyFrame | None = None,
     looks: int = 1,
 ) -> pl.DataFrame:
-    """Compute the statistics of every metric for every page, short flow and role in every cell.
+    """Compute the statistics of every metric for every program, page, short flow and role in every cell.
 
     Of the metrics `only`, if given. Intervals hold over so many `looks`.
     """
     columns = [factor_column(factor) for factor in factors]
     parts: list[pl.DataFrame] = []
-    frames = [(frame, who) for frame, who in ((pages, "page"), (shorts, _HOSTS), (flows, "role")) if frame is not None]
+    things = ((programs, PROGRAM), (pages, "page"), (shorts, _HOSTS), (flows, "role"))
+    frames = [(frame, who) for frame, who in things if frame is not None]
     names = [*factors, "flow"]
     schemas = [frame.collect_schema() for frame, _ in frames]
     numeric = {c: kind for schema in schemas for c, kind in schema.items() if c in columns and kind.is_numeric()}

@@ -18,8 +18,18 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from lasthop.engines.programs import PRINTED
 from lasthop.results.tables import Tables, factor_column
-from lasthop.statistics.summary import DIGITS, FLOATS, INTERVAL, NUMBERS, for_each_level, generic_summary, in_cell
+from lasthop.statistics.summary import (
+    DIGITS,
+    FLOATS,
+    INTERVAL,
+    NUMBERS,
+    PROGRAM,
+    for_each_level,
+    generic_summary,
+    in_cell,
+)
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.factorial import effects, run_metrics, variation
 from lasthop.studies.lines import Line
@@ -31,6 +41,16 @@ _KINDS_OF_RUNS: dict[str, Callable[[pl.DataFrame, FactorialSpec, int], Iterator[
     "variation": variation,
     "effects": effects,
 }
+
+
+def _programs(runs: pl.LazyFrame) -> pl.LazyFrame | None:
+    """Return what the runs say of real programs; `None` if there is none."""
+    columns = runs.collect_schema().names()
+    if PROGRAM not in columns:
+        return None
+    keys = columns[: columns.index("replication") + 1]
+    own = [name for name in columns if name in ("exit_code", "program_s", "wall_s") or name.startswith(PRINTED)]
+    return runs.select(*keys, PROGRAM, *own)
 
 
 def key_columns(assets: Assets) -> list[str]:
@@ -76,7 +96,10 @@ def study_summary(
 def summary_of(tables: Tables, factors: Sequence[str], assets: Assets | None) -> pl.DataFrame:
     """Compute the statistics of finished results: those of a study's tables, or of every metric."""
     if assets is None:
-        return generic_summary(tables.flows, tables.pages, factors, shorts=tables.shorts, looks=tables.looks)
+        programs = _programs(tables.runs)
+        return generic_summary(
+            tables.flows, tables.pages, factors, shorts=tables.shorts, programs=programs, looks=tables.looks
+        )
     pages = None if tables.pages is None else tables.pages.collect()
     return study_summary(tables.flows.collect(), pages, factors, assets, tables.runs.collect(), looks=tables.looks)
 

@@ -262,11 +262,11 @@ impl Flows for ByPort {
         &mut self,
         now: Instant,
         sender: Host,
-        transport: &Transport<'_>,
+        headers: &Headers<'_>,
         observer: &mut O,
     ) -> (FlowId, u16, Body) {
-        let (_, server_port, body) = OneFlow.identify(now, sender, transport, observer);
-        let (_, client_port) = transport.server_and_client_port(sender);
+        let (_, server_port, body) = OneFlow.identify(now, sender, headers, observer);
+        let (_, client_port) = headers.transport.server_and_client_port(sender);
         (FlowId(u32::from(client_port) - 6000), server_port, body)
     }
 }

@@ -3,7 +3,7 @@
 use super::sender::TcpInfo;
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags, nlas::Nla};
-use netlink_packet_sock_diag::{AF_INET, IPPROTO_TCP, SockDiagMessage, TCP_LISTEN, TCP_TIME_WAIT};
+use netlink_packet_sock_diag::{AF_INET, AF_INET6, IPPROTO_TCP, SockDiagMessage, TCP_LISTEN, TCP_TIME_WAIT};
 use netlink_sys::{Socket, SocketAddr as NetlinkAddress, protocols::NETLINK_SOCK_DIAG};
 use std::io;
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ impl Diag {
             ..SocketId::new_v4()
         };
         let request = SockDiagMessage::InetRequest(InetRequest {
-            family: AF_INET,
+            family: if local.is_ipv4() { AF_INET } else { AF_INET6 },
             protocol: IPPROTO_TCP,
             extensions: ExtensionFlags::INFO,
             states: StateFlags::all(),

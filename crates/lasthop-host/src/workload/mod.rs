@@ -1,5 +1,6 @@
 //! The applications of a scenario over real sockets: the state machines of the model engine, and the kernel's TCP.
 
+mod connections;
 mod diag;
 mod http;
 mod later;
@@ -11,11 +12,12 @@ use crate::clock::Waiter;
 use crate::emulator::HostFlows;
 use crate::error::{Context, Error};
 use crate::features::receive_window_max;
-use crate::header::Transport;
+use crate::header::{Headers, Transport};
 use crate::hop::Flows;
 use crate::namespace::addresses;
 use crate::pairs::Pair;
 use crate::tun::Tun;
+pub use connections::{Connections, Tape};
 use diag::Diag;
 use http::Site;
 use http::client::Answers;
@@ -513,9 +515,10 @@ impl Flows for Workload {
         &mut self,
         now: Instant,
         sender: Host,
-        transport: &Transport<'_>,
+        headers: &Headers<'_>,
         observer: &mut O,
     ) -> (FlowId, u16, Body) {
+        let transport = &headers.transport;
         let (server_port, client_port) = transport.server_and_client_port(sender);
         let stranger = (STRANGER, server_port, Body::Udp(Datagram::default()));
         let Some(id) = self.ports.get(&client_port).copied() else { return stranger };

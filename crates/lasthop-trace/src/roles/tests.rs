@@ -30,7 +30,7 @@ fn started<const N: usize>(mut flows: [FlowRecord; N], starts: [f64; N]) -> [Flo
 }
 
 fn roles(rule: Roles, flows: &[FlowRecord]) -> Vec<String> {
-    Rule { roles: rule, several_pages: false }.assign(flows)
+    Rule { roles: rule, several_pages: false, of_program: false }.assign(flows)
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn in_line_objects_are_classed_by_throughput() {
 
 #[test]
 fn several_page_loads_stand_before_their_classes_and_shared_connections_keep_their_names() {
-    let rule = Rule { roles: Roles::ByName, several_pages: true };
+    let rule = Rule { roles: Roles::ByName, several_pages: true, of_program: false };
     assert_eq!(rule.assign(&[tcp("a/main", 1.0), tcp("b/connection-1", 1.0)]), ["a/main", "b/connection-1"]);
     // Also where only one of them got as far as a connection.
     assert_eq!(rule.assign(&[tcp("a/main", 1.0)]), ["a/main"]);
@@ -132,6 +132,13 @@ fn several_page_loads_stand_before_their_classes_and_shared_connections_keep_the
 #[test]
 fn by_name_uses_the_names_of_the_flows() {
     assert_eq!(roles(Roles::ByName, &[tcp("bulk", 9.0), udp("voice")]), ["bulk", "voice"]);
+}
+
+#[test]
+fn connections_of_a_real_program_keep_their_names() {
+    let rule = Rule { roles: Roles::ByName, several_pages: false, of_program: true };
+    let flows = ["tcp-1", "tcp-2"].map(|name| FlowRecord { application: "curl".into(), ..tcp(name, 1.0) });
+    assert_eq!(rule.assign(&flows), ["tcp-1", "tcp-2"]);
 }
 
 #[test]

@@ -22,6 +22,7 @@ from lasthop.engines.engine import CaptureTarget, SeriesTarget
 from lasthop.engines.hosts import HostEngine, HostResults, request_of, results_of
 from lasthop.engines.kernel.cores import claimed_cores
 from lasthop.engines.kernel.store import Kernel, find_kernel, kernels
+from lasthop.engines.programs import program_of
 from lasthop.errors import InputError
 
 _GUEST = Path(__file__).with_name("guest")
@@ -102,8 +103,7 @@ class KernelEngine(HostEngine):
 
     def chained(self, cell: _core.Cell) -> bool:
         """Whether a replication depends on those before it: on what the guest has drawn since it booted."""
-        del cell
-        return True
+        return program_of(cell) is None
 
     def run_cell(
         self,

@@ -56,7 +56,15 @@ class LiveEngine(HostEngine):
         run = {**wanted, "spin_us": SPIN_US, "parent": os.getpid()}
         arguments, descriptor = child_arguments({"run": run})
         try:
-            done = subprocess.run(arguments, pass_fds=[descriptor], capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                arguments,
+                pass_fds=[descriptor],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+            )
         finally:
             os.close(descriptor)
         if done.returncode == -signal.SIGINT:  # Ctrl-C reaches all processes at the terminal

@@ -130,6 +130,7 @@ fn rename(flow: &mut FlowConfig, index: usize) {
         FlowConfig::Video(video) => video.name = format!("video-{index}"),
         FlowConfig::Replay(replay) => replay.name = format!("replay-{index}"),
         FlowConfig::Voip(call) => call.name = format!("call-{index}"),
+        FlowConfig::Program(_) => unreachable!("the model runs no real programs"),
         FlowConfig::WebClients(clients) => clients.name = format!("client-{index}"),
     }
 }

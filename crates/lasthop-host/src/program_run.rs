@@ -1,0 +1,125 @@
+//! One run of a real program, whose connections become flows.
+
+use crate::clock::{Clock, Waiter};
+use crate::emulator::{Emulator, RunFacts};
+use crate::error::{Context, Error};
+use crate::hop::Hop;
+use crate::namespace::{HostConfig, HostNamespace};
+use crate::programs::{Commands, Programs};
+use crate::workload::{Connections, Tape};
+use lasthop_core::{Host, Instant, Observer, Seed};
+use lasthop_scenario::Scenario;
+use lasthop_traffic::ProgramConfig;
+use nix::sys::epoll::EpollFlags;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::unistd::{dup, dup2_stdout};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+
+/// Exit code of timeout(1) for a command that it had to end.
+const TIMED_OUT: i32 = 124;
+/// Most of what the program prints that is kept.
+const PRINTED_BYTES: u64 = 1 << 24;
+const SERVER_TUN: u64 = 0;
+const CLIENT_TUN: u64 = 1;
+const SIGNALS: u64 = 2;
+
+/// How a program fared.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProgramFacts {
+    /// Its exit code; that of a shell if a signal ended it, and of timeout(1) if the time limit did.
+    pub exit_code: i32,
+    /// When it ended, in seconds since the start of the run.
+    pub program_s: f64,
+    /// What it printed.
+    pub printed: String,
+}
+
+/// Runs the program until it ends and all packets have arrived: when that was, and what was seen.
+pub fn run<O: Observer>(
+    scenario: &Scenario,
+    program: &ProgramConfig,
+    seed: Seed,
+    (clock, mut waiter): (Clock, Waiter),
+    mut observer: O,
+) -> Result<(Instant, O, RunFacts, ProgramFacts), Error> {
+    let mtu = scenario.mtu.0 as u32;
+    let server = HostNamespace::create(Host::Server, mtu, &HostConfig::default())?;
+    let client = HostNamespace::create(Host::Client, mtu, &HostConfig::default())?;
+    let connections = Connections::between(&server, &client)?;
+    let printing = File::from(
+        memfd_create("printed", MFdFlags::MFD_CLOEXEC).context("cannot keep what a program prints")?,
+    );
+    // What the server prints is not the program's.
+    let line = program.server.as_ref().map(|line| format!("exec >&2\n{line}"));
+    let commands = Commands { client: &program.command, server: line.as_deref() };
+    let mut programs = printing_to(&printing, || Programs::start(&server, &client, &commands))?;
+    let hop = Hop::new(scenario, seed, connections, Tape::default());
+    let mut emulator = Emulator::new(hop, vec![[&server.tun, &client.tun]], None, clock, mtu as usize);
+    let (end, exit_code, ended) = forward(scenario, &mut emulator, &mut programs, &mut waiter)?;
+    let facts = emulator.facts(seed.replication);
+    let flows = emulator.hop.flows().0.flows();
+    emulator.hop.into_observer().play(&flows, &mut observer);
+    let printed = read(printing).context("cannot read what a program printed")?;
+    let of_program = ProgramFacts { exit_code, program_s: ended.as_secs_f64(), printed };
+    Ok((end, observer, facts, of_program))
+}
+
+/// Carries packets until the program has ended and nothing is under way: when that was, the exit code, and when the
+/// program ended.
+fn forward(
+    scenario: &Scenario,
+    emulator: &mut Emulator<'_, Connections, Tape>,
+    programs: &mut Programs,
+    waiter: &mut Waiter,
+) -> Result<(Instant, i32, Instant), Error> {
+    waiter.watch(emulator.tun(Host::Server, 0), EpollFlags::EPOLLIN, SERVER_TUN)?;
+    waiter.watch(emulator.tun(Host::Client, 0), EpollFlags::EPOLLIN, CLIENT_TUN)?;
+    waiter.watch(programs.signals(), EpollFlags::EPOLLIN, SIGNALS)?;
+    let limit = Instant::ZERO + scenario.time_limit;
+    let mut ended = None;
+    let mut ready = Vec::new();
+    loop {
+        let idle = ended.is_some() && emulator.hop.packets_inside() == 0;
+        let due = emulator.hop.next_wakeup().map_or(limit, |due| due.min(limit));
+        // What a host has just sent may still be in its device.
+        let due = if idle { Instant::ZERO } else { due };
+        let now = waiter.wait(Some(due), &mut ready)?;
+        emulator.deliver(now.min(limit))?;
+        if let Some((code, at)) = ended
+            && ((idle && ready.is_empty()) || now >= limit)
+        {
+            return Ok((now.min(limit), code, at));
+        }
+        if now >= limit {
+            programs.end()?;
+            return Ok((limit, TIMED_OUT, limit));
+        }
+        for name in &ready {
+            match *name {
+                SERVER_TUN => emulator.receive(now, Host::Server, 0)?,
+                CLIENT_TUN => emulator.receive(now, Host::Client, 0)?,
+                _ if ended.is_none() => ended = programs.attend()?.map(|code| (code, now)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Lets what is started have this file as its standard output.
+fn printing_to<T>(file: &File, start: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let cannot = "cannot redirect what a program prints";
+    let own = dup(io::stdout()).context(cannot)?;
+    dup2_stdout(file).context(cannot)?;
+    let started = start();
+    dup2_stdout(own).context(cannot)?;
+    started
+}
+
+fn read(mut file: File) -> io::Result<String> {
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.take(PRINTED_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,283 @@
+//! The connections that programs make by themselves. What they are for shows only as they run: a flow's data go the way
+//! that most of its payload went. So what happens is taped, and told once all is over.
+
+use super::STRANGER;
+use super::diag::Diag;
+use super::peer::Peer;
+use super::segments::Segments;
+use crate::emulator::HostFlows;
+use crate::error::{Context, Error};
+use crate::header::{Headers, Transport};
+use crate::hop::Flows;
+use crate::namespace::HostNamespace;
+use lasthop_core::{
+    Body, Datagram, Dscp, Ecn, FlowId, FlowInfo, Host, Instant, Observer, Packet, PacketEvent, Protocol,
+    TransportEvent,
+};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+#[cfg(test)]
+mod tests;
+
+/// Protocol, and the addresses of the fixed host and of the mobile host.
+type Ends = (u8, SocketAddr, SocketAddr);
+
+/// All connections of a run, and who knows of them in either host's kernel.
+#[derive(Debug)]
+pub struct Connections {
+    kernels: [Rc<Diag>; 2],
+    flows: Vec<Connection>,
+    /// The latest one between these ends.
+    latest: BTreeMap<Ends, FlowId>,
+}
+
+/// A TCP connection, or datagrams between the same ports.
+#[derive(Debug)]
+struct Connection {
+    server_port: u16,
+    dscp: Dscp,
+    /// What each host has sent, the fixed host first.
+    payload_bytes: [u64; 2],
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Tcp(Box<Tcp>),
+    /// Datagrams that each host has sent.
+    Udp([u64; 2]),
+}
+
+#[derive(Debug)]
+struct Tcp {
+    peers: [Peer; 2],
+    segments: Segments,
+    /// Who has opened its stream, and whose has ended.
+    opened: [bool; 2],
+    ended: [bool; 2],
+}
+
+impl Connections {
+    /// No connection yet between programs of these hosts. The caller is in the network namespace of the second one
+    /// afterwards.
+    pub fn between(server: &HostNamespace, client: &HostNamespace) -> Result<Self, Error> {
+        let kernel = |host: &HostNamespace| {
+            host.enter()?;
+            Ok::<_, Error>(Rc::new(Diag::open().context("cannot ask the kernel about connections")?))
+        };
+        Ok(Self::known_to([kernel(server)?, kernel(client)?]))
+    }
+
+    fn known_to(kernels: [Rc<Diag>; 2]) -> Self {
+        Self { kernels, flows: Vec::new(), latest: BTreeMap::new() }
+    }
+
+    /// What is known of each of them now, as flows of the first application, by their numbers here. Those that nobody
+    /// took are none.
+    pub fn flows(&self) -> BTreeMap<FlowId, FlowInfo> {
+        let mut numbers = [0; 2];
+        let mut name = |protocol: Protocol| {
+            let (number, word) = match protocol {
+                Protocol::Tcp => (&mut numbers[0], "tcp"),
+                Protocol::Udp => (&mut numbers[1], "udp"),
+            };
+            *number += 1;
+            format!("{word}-{number}")
+        };
+        let taken = (0..).map(FlowId).zip(&self.flows).filter(|(_, flow)| flow.was_taken());
+        taken.map(|(id, flow)| (id, flow.info(name(flow.protocol())))).collect()
+    }
+
+    /// The connection that a segment is of, a new one if it opens one.
+    fn of_segment(&mut self, ends: Ends, opens: bool, dscp: Dscp) -> Option<FlowId> {
+        let known = self.latest.get(&ends).copied();
+        let is_over = |id: FlowId| match &self.flows[id.0 as usize].kind {
+            Kind::Tcp(tcp) => tcp.ended == [true; 2],
+            Kind::Udp(_) => false,
+        };
+        match known {
+            Some(id) if !(opens && is_over(id)) => Some(id),
+            None if !opens => None,
+            _ => Some(self.add(ends, dscp)),
+        }
+    }
+
+    fn add(&mut self, ends: Ends, dscp: Dscp) -> FlowId {
+        let id = FlowId(self.flows.len() as u32);
+        let (protocol, server, client) = ends;
+        let kind = if protocol == TCP {
+            let mut peers = [Host::Server, Host::Client].map(|host| Peer::new(id, host, 0));
+            peers[0].leave_to_another(Rc::clone(&self.kernels[0]), server, client);
+            peers[1].leave_to_another(Rc::clone(&self.kernels[1]), client, server);
+            Kind::Tcp(Box::new(Tcp {
+                peers,
+                segments: Segments::default(),
+                opened: [false; 2],
+                ended: [false; 2],
+            }))
+        } else {
+            Kind::Udp([0; 2])
+        };
+        self.flows.push(Connection { server_port: server.port(), dscp, payload_bytes: [0; 2], kind });
+        self.latest.insert(ends, id);
+        id
+    }
+}
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+impl Connection {
+    fn protocol(&self) -> Protocol {
+        match self.kind {
+            Kind::Tcp(_) => Protocol::Tcp,
+            Kind::Udp(_) => Protocol::Udp,
+        }
+    }
+
+    /// Whether both ends have opened it, as far as it is a connection.
+    fn was_taken(&self) -> bool {
+        match &self.kind {
+            Kind::Tcp(tcp) => tcp.opened == [true; 2],
+            Kind::Udp(_) => true,
+        }
+    }
+
+    fn info(&self, name: String) -> FlowInfo {
+        let [server, client] = self.payload_bytes;
+        FlowInfo {
+            name,
+            application: 0,
+            group: None,
+            protocol: self.protocol(),
+            sender: if client > server { Host::Client } else { Host::Server },
+            offered_bytes: None,
+            sends_for: None,
+            dscp: self.dscp,
+            ecn: Ecn::NotEct,
+            server_port: self.server_port,
+        }
+    }
+
+    /// The transport's part of a packet that `sender` sends.
+    fn body<O: Observer>(
+        &mut self,
+        now: Instant,
+        sender: Host,
+        transport: &Transport<'_>,
+        observer: &mut O,
+    ) -> Body {
+        let own = sender as usize;
+        let body = match (&mut self.kind, transport) {
+            (Kind::Tcp(tcp), Transport::Tcp(header, payload_bytes)) => {
+                let (segment, again) = tcp.segments.read(sender, header, *payload_bytes);
+                tcp.peers[own].sends(now, &segment, again, observer);
+                tcp.opened[own] |= header.syn();
+                tcp.ended[own] |= header.fin();
+                if header.rst() {
+                    tcp.ended = [true; 2];
+                }
+                Body::Tcp(segment)
+            }
+            (Kind::Udp(sent), Transport::Udp(_, payload)) => {
+                let number = sent[own];
+                sent[own] += 1;
+                Body::Udp(Datagram { number, payload_bytes: payload.len() as u32 })
+            }
+            _ => unreachable!("its ends tell the protocol"),
+        };
+        self.payload_bytes[own] += u64::from(body.payload_bytes());
+        body
+    }
+}
+
+impl Flows for Connections {
+    fn identify<O: Observer>(
+        &mut self,
+        now: Instant,
+        sender: Host,
+        headers: &Headers<'_>,
+        observer: &mut O,
+    ) -> (FlowId, u16, Body) {
+        let (server_port, client_port) = headers.transport.server_and_client_port(sender);
+        let (source, destination) = headers.addresses;
+        let (server, client) =
+            if sender == Host::Server { (source, destination) } else { (destination, source) };
+        let ends =
+            |protocol| -> Ends { (protocol, (server, server_port).into(), (client, client_port).into()) };
+        let id = match &headers.transport {
+            Transport::Tcp(header, _) => {
+                self.of_segment(ends(TCP), header.syn() && !header.ack(), headers.dscp)
+            }
+            Transport::Udp(..) => {
+                let ends = ends(UDP);
+                Some(self.latest.get(&ends).copied().unwrap_or_else(|| self.add(ends, headers.dscp)))
+            }
+            Transport::Other | Transport::Fragment => None,
+        };
+        match id {
+            Some(id) => {
+                let body = self.flows[id.0 as usize].body(now, sender, &headers.transport, observer);
+                (id, server_port, body)
+            }
+            None => (STRANGER, server_port, Body::Udp(Datagram::default())),
+        }
+    }
+
+    fn arrived<O: Observer>(&mut self, now: Instant, host: Host, packet: &Packet, observer: &mut O) {
+        if let Some(Connection { kind: Kind::Tcp(tcp), .. }) = self.flows.get_mut(packet.flow.0 as usize) {
+            tcp.peers[host as usize].look(now, observer);
+        }
+    }
+}
+
+impl HostFlows for Connections {}
+
+/// What happened in a run, for who can be told only at its end.
+#[derive(Debug, Default)]
+pub struct Tape(Vec<(Instant, Told)>);
+
+#[derive(Debug)]
+enum Told {
+    Packet(PacketEvent, Box<Packet>),
+    Transport(FlowId, Host, TransportEvent),
+}
+
+impl Tape {
+    /// Tells everything of these flows, in its order; they are numbered anew.
+    pub fn play<O: Observer>(self, flows: &BTreeMap<FlowId, FlowInfo>, observer: &mut O) {
+        for info in flows.values() {
+            observer.announce(info);
+        }
+        let numbers: BTreeMap<FlowId, FlowId> = flows.keys().copied().zip((0..).map(FlowId)).collect();
+        for (now, told) in self.0 {
+            match told {
+                Told::Packet(event, mut packet) => {
+                    if let Some(number) = numbers.get(&packet.flow) {
+                        packet.flow = *number;
+                        observer.packet(now, event, &packet);
+                    }
+                }
+                Told::Transport(flow, host, event) => {
+                    if let Some(number) = numbers.get(&flow) {
+                        observer.transport(now, *number, host, event);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Observer for Tape {
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        if packet.flow != STRANGER {
+            self.0.push((now, Told::Packet(event, Box::new(packet.clone()))));
+        }
+    }
+
+    fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
+        self.0.push((now, Told::Transport(flow, host, event)));
+    }
+}

@@ -1,0 +1,194 @@
+"""`lasthop repeat`: real programs behind the last hop, many times, as a normal results folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lasthop import _core
+from lasthop.engines.programs import printed_numbers
+from lasthop.errors import InputError
+
+Main = Callable[..., int]
+
+LINK = """
+time_limit = "20 s"
+down.link = { rate = "4 Mbit/s", delay = "20 ms" }
+
+[[flow]]
+kind = "bulk-tcp"
+bytes = "1 kB"
+
+[factor.rate.slow]
+down.link.rate = "2 Mbit/s"
+
+[factor.rate.fast]
+"""
+BYTES = 100_000
+GET = """
+import sys, time, urllib.error, urllib.request
+start = time.monotonic()
+while True:
+    try:
+        body = urllib.request.urlopen("http://server/" + sys.argv[1]).read()
+        break
+    except urllib.error.HTTPError:
+        sys.exit(22)
+    except OSError:  # the server does not listen yet
+        time.sleep(0.2)
+print('{"bytes": %d, "took": {"all_s": %f}}' % (len(body), time.monotonic() - start))
+"""
+RECEIVE = """
+import socket
+connection, _ = socket.create_server(("", 9)).accept()
+while connection.recv(10_000):
+    pass
+"""
+SEND = """
+import socket, time
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(bytes(50), ("server", 7))
+while True:
+    try:
+        connection = socket.create_connection(("server", 9))
+        break
+    except OSError:  # the server does not listen yet
+        time.sleep(0.1)
+connection.sendall(bytes(60_000))
+connection.close()
+time.sleep(9)
+"""
+
+
+@pytest.fixture
+def link(tmp_path: Path) -> Path:
+    (tmp_path / "www").mkdir()
+    (tmp_path / "www" / "page").write_bytes(bytes(BYTES))
+    file = tmp_path / "link.toml"
+    file.write_text(LINK, encoding="utf-8")
+    return file
+
+
+def test_programs_over_the_levels_of_factors_are_results_as_all_others(
+    link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    repeat = ["repeat", "--link", link, "--only", "rate=fast", "--replications", 2, "--jobs", 2, "--out", out, "--json"]
+    repeat += ["--server", f"python3 -m http.server 80 -d {tmp_path / 'www'}"]
+    (tmp_path / "get.py").write_text(GET, encoding="utf-8")
+    get = f"python3 {tmp_path / 'get.py'}"
+    repeat += ["--command", f"whole={get} page", "--command", f"missing={get} nothing"]
+    assert lasthop_main(*repeat) in (0, 3)  # 3 on a machine too busy to be punctual
+    said = capsys.readouterr().out
+    assert "The program failed in 2 of 4 runs (exit code 22)." in said
+    assert re.search(r"Programs: median of .*\n\n.*program time", said)
+
+    runs = pl.read_parquet(out / "runs.parquet")
+    assert runs["command"].to_list() == ["whole"] * 2 + ["missing"] * 2
+    assert runs["program"].to_list() == runs["command"].to_list()
+    assert runs["exit_code"].to_list() == [0, 0, 22, 22]
+    whole = runs.filter(command="whole")
+    # The server may need a try or more to be there; the last one takes two round trips and the bytes' time.
+    least_s = 2 * 0.04 + BYTES * 8 / 4e6
+    assert (whole["printed_took_all_s"] > least_s).all()
+    assert (whole["printed_bytes"] == BYTES).all()
+    assert (whole["program_s"] >= whole["printed_took_all_s"]).all()
+    assert (whole["wall_s"] > whole["program_s"]).all()
+
+    flows = pl.read_parquet(out / "flows.parquet")
+    pages = flows.filter(pl.col("sent_bytes") >= BYTES)
+    assert pages.height == 2
+    assert set(pages["application"]) == {"whole"}
+    for row in pages.iter_rows(named=True):
+        assert (row["protocol"], row["direction"], row["outcome"]) == ("tcp", "down", "closed")
+        assert row["role"] == row["flow"]
+        assert row["rtt_min_s"] >= 0.04
+        assert row["one_way_delay_p50_s"] >= 0.02
+        assert row["cwnd_max"] > 10
+        assert row["elapsed_s"] < 2
+
+    rows = pl.read_csv(out / "summary.csv").filter(metric="printed_took_all_s", statistic="median")
+    assert dict(rows.select("flow", "replications").iter_rows())["whole"] == 2
+
+    # Nothing is run again; another command reads the folder; the scenario is one that 'run' takes.
+    assert lasthop_main(*repeat) in (0, 3)
+    assert "is complete: 4 runs" in capsys.readouterr().out
+    assert lasthop_main("summary", out, "--metric", "program_s") == 0
+    assert "whole" in capsys.readouterr().out
+    assert lasthop_main("validate", f"{out}.toml", "--engine", "live") == 0
+    assert lasthop_main("run", f"{out}.toml", "--out", tmp_path / "model") == 2
+    assert "a real program needs real hosts" in capsys.readouterr().err
+
+
+def test_uploads_and_datagrams_are_flows_and_a_limit_ends_the_program(
+    link: Path, tmp_path: Path, lasthop_main: Main
+) -> None:
+    (tmp_path / "receive.py").write_text(RECEIVE, encoding="utf-8")
+    (tmp_path / "send.py").write_text(SEND, encoding="utf-8")
+    link.write_text(LINK.replace("20 s", "3 s"), encoding="utf-8")
+    out = tmp_path / "out"
+    options = ["--link", link, "--only", "rate=fast", "--out", out, "--quiet"]
+    server = f"python3 {tmp_path / 'receive.py'}"
+    code = lasthop_main("repeat", *options, "--server", server, "--", "python3", tmp_path / "send.py")
+    assert code in (0, 3)
+    flows = {row["flow"]: row for row in pl.read_parquet(out / "flows.parquet").iter_rows(named=True)}
+    assert set(flows) == {"tcp-1", "udp-1"}
+    assert (flows["tcp-1"]["direction"], flows["tcp-1"]["outcome"]) == ("up", "closed")
+    assert flows["tcp-1"]["sent_bytes"] >= 60_000
+    assert (flows["udp-1"]["direction"], flows["udp-1"]["sent_packets"], flows["udp-1"]["received_packets"]) == (
+        "up",
+        1,
+        1,
+    )
+    (run,) = pl.read_parquet(out / "runs.parquet").iter_rows(named=True)
+    assert (run["exit_code"], run["program_s"]) == (124, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "What is to be repeated?"),
+        (["--command", "curl"], "--command curl: write NAME=COMMAND"),
+        (["--command", "a=true", "--command", "a=false"], "two commands are called a"),
+        (["--command", "a=true", "--", "true"], "leave out the one at the end"),
+        (["--cluster", "local:1", "--", "true"], "--cluster: programs run on this machine"),
+        (["--server", "true", "--json", "--", "echo", "no"], "the program printed no JSON: 'no'"),
+        (["--", "no-such-program"], "no-such-program cannot be run (exit code 127)"),
+    ],
+)
+def test_what_cannot_be_repeated_is_told(
+    link: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    options = ["--link", link, "--only", "rate=fast", "--out", "out", "--quiet"]
+    assert lasthop_main("repeat", *options, *arguments) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_file_of_somebody_else_is_not_written_over(
+    link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("repeat", "--link", link, "--out", tmp_path / "link", "--", "true") == 2
+    assert "link.toml is not of 'lasthop repeat'" in capsys.readouterr().err
+    assert link.read_text(encoding="utf-8") == LINK
+
+
+def test_a_program_has_the_last_hop_for_itself(link: Path) -> None:
+    program = '[[flow]]\nkind = "program"\nname = "p"\ncommand = ["true"]\n'
+    link.write_text(LINK + program + 'access = { delay = "1 ms" }\n', encoding="utf-8")
+    with pytest.raises(_core.ScenarioError, match="a real program has the last hop for itself"):
+        _core.load(str(link))
+    alone = LINK.replace('[[flow]]\nkind = "bulk-tcp"\nbytes = "1 kB"\n', program.replace('["true"]', "[]"))
+    link.write_text(alone, encoding="utf-8")
+    with pytest.raises(_core.ScenarioError, match="names no program"):
+        _core.load(str(link))
+
+
+def test_numbers_are_found_by_their_paths() -> None:
+    text = '{"end": {"sum sent": {"bits/s": 1.5}, "cpu": [1, 2]}, "ok": true, "name": "x", "n": 3}'
+    assert printed_numbers(text, 0) == {"printed_end_sum_sent_bits_s": 1.5, "printed_n": 3.0}
+    assert printed_numbers("no", 7) == {}
+    with pytest.raises(InputError, match="printed no JSON: 'no'"):
+        printed_numbers("no", 0)
