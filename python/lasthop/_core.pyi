@@ -125,6 +125,9 @@ class Cell:
     def sequential(self) -> bool:
         """Whether a replication starts with what the previous one left in the caches."""
     @property
+    def flows(self) -> int:
+        """How many flows are known before a run."""
+    @property
     def assumed(self) -> list[tuple[str, str, str]]:
         """What the file does not say of the cell: key, value that is assumed, why."""
     @property
@@ -139,6 +142,8 @@ class Cell:
 
         `captures` has a folder and a comment for each replication to be captured, from the first on; see `capture`.
         """
+    def watch(self, seed: int, replication: int) -> tuple[Results, Trace]:
+        """Run one replication, the first of its chain if sequential, as `run` and `overview` do, but in one go."""
     def trace(self, seed: int, first: int, replication: int) -> Trace:
         """Run the chain from `first` and record every packet of `replication`."""
     def overview(self, seed: int, first: int, replication: int, start_ns: int = ..., stop_ns: int = ...) -> Trace:

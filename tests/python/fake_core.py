@@ -88,6 +88,11 @@ class Cell:
         """Return the cell's key."""
         return ",".join(f"{k}={v}" for k, v in self.levels.items())
 
+    @property
+    def flows(self) -> int:
+        """Return how many flows it has."""
+        return len(self._protocols())
+
     def _protocols(self) -> list[str]:
         return ["tcp", "tcp", "udp"] if self.levels.get("workload") == "2tcp1udp" else ["tcp", "tcp"]
 
@@ -138,6 +143,10 @@ class Cell:
         replications = list(range(first, first + count))
         runs = {"replication": replications, "duration_s": [60.0] * count, "efficiency": [None] * count}
         return Results(flows, {"replication": [], "page": []}, {"replication": [], "application": []}, runs)
+
+    def watch(self, seed: int, replication: int) -> tuple[Results, Trace]:
+        """Make up both."""
+        return self.run(seed, replication, 1), self.overview(seed, replication, replication)
 
     def overview(self, seed: int, first: int, replication: int, start_ns: int = 0, stop_ns: int = 0) -> Trace:
         """Make up a transfer of 40 segments with one loss and a bad period."""

@@ -19,6 +19,7 @@ from lasthop import _core
 from lasthop.campaign.campaign import Campaign
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Threads
+from lasthop.engines.model.engine import ModelEngine
 from lasthop.report.trace import trace_figure
 from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS
 
@@ -242,3 +243,26 @@ def test_a_reader_that_stops_reading_gets_no_complaint(tmp_path: Path) -> None:
         process.stdout.close()
         _, error = process.communicate()
     assert error == b""
+
+
+def test_a_run_that_is_watched_gives_the_records_and_the_overview_of_two_runs(study: _core.Study) -> None:
+    chosen = cell(study, "link=r1,workload=2tcp1udp,variant=eifel+cbi+ecn")
+    results, trace = chosen.watch(study.seed, 2)
+    alone, overview = chosen.run(study.seed, 2, 1), chosen.overview(study.seed, 2, 2)
+    for table in ("flows", "pages", "shorts", "runs"):
+        assert getattr(results, table) == getattr(alone, table)
+    for table in ("packets", "tcp", "objects", "flows", "link_states", "left_out", "series", "delays"):
+        assert getattr(trace, table) == getattr(overview, table)
+
+
+@pytest.mark.parametrize(("replications", "again", "title"), [(1, 0, "The only"), (2, 1, "A typical")])
+def test_the_report_runs_the_only_replication_no_second_time(
+    replications: int, again: int, title: str, lasthop_main: Main, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictured = []
+    overview = ModelEngine.overview
+    monkeypatch.setattr(ModelEngine, "overview", lambda *run: pictured.append(run) or overview(*run))
+    command = ("run", EXAMPLES / "first.toml", "--replications", replications, "--out", "out", "--quiet")
+    assert lasthop_main(*command) == 0
+    assert len(pictured) == again
+    assert f"{title} replication of the only cell" in Path("out/report.html").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ use lasthop_host::run::needs_real_hosts;
 use lasthop_scenario::{Assumption, Sample, Sampler, Scenario};
 use lasthop_trace::{
     Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, LeftOut, ObjectRow,
-    PacketRow, SNAP_LENGTH, SeriesRow, SeriesTarget, Span, StreamRecord, TcpRow, bad_periods,
+    OverviewTables, PacketRow, SNAP_LENGTH, SeriesRow, SeriesTarget, Span, StreamRecord, TcpRow, bad_periods,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -197,6 +197,11 @@ impl Cell {
     }
 
     #[getter]
+    fn flows(&self) -> usize {
+        self.cell.scenario.flows().len()
+    }
+
+    #[getter]
     fn assumed(&self) -> Vec<(String, String, String)> {
         assumptions(&self.cell.assumed)
     }
@@ -297,8 +302,22 @@ impl Cell {
         let scenario = &self.cell.scenario;
         let span = Span { start_ns, stop_ns };
         let (tables, end) = py.detach(|| run::overview(scenario, (seed, first, replication), span));
+        Trace::of(py, tables, bad_periods(scenario, run::seed_of(seed, replication), end))
+    }
+
+    fn watch(&self, py: Python<'_>, seed: u64, replication: u64) -> PyResult<(Results, Trace)> {
+        self.needs_model()?;
+        let scenario = &self.cell.scenario;
+        let (batch, tables, end) = py.detach(|| run::watch(scenario, seed, replication));
         let bad = bad_periods(scenario, run::seed_of(seed, replication), end);
-        Ok(Trace {
+        Ok((Results::new(batch), Trace::of(py, tables, bad)?))
+    }
+}
+
+impl Trace {
+    /// What was kept of a run for pictures, with the bad periods of its links.
+    fn of(py: Python<'_>, tables: OverviewTables, bad: Vec<(&'static str, Column)>) -> PyResult<Self> {
+        Ok(Self {
             packets: dict(py, tables.packets)?,
             tcp: dict(py, tables.tcp)?,
             objects: dict(py, tables.objects)?,

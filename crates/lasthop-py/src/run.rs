@@ -70,6 +70,16 @@ pub fn overview(
     (overview.finish(time), time)
 }
 
+/// Runs one replication, and keeps what pictures of it need; also when it ended.
+pub fn watch(scenario: &Scenario, seed: u64, replication: u64) -> (Batch, OverviewTables, Instant) {
+    let whole = Span { start_ns: 0, stop_ns: u64::MAX };
+    let mut observer = (Analysis::of(scenario), Overview::of(scenario, whole));
+    let RunEnd { time, .. } = observe(scenario, seed, replication, replication, &mut observer);
+    let mut batch = Batch::of(scenario);
+    batch.add(replication, observer.0.finish(time));
+    (batch, observer.1.finish(time), time)
+}
+
 /// Runs the chain from `first` and captures `replication`.
 pub fn capture(
     scenario: &Scenario,

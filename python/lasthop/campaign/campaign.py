@@ -27,7 +27,7 @@ from lasthop import _core
 from lasthop.campaign.plan import FORMAT, ChosenRun, Plan, Unit
 from lasthop.campaign.provenance import host_facts
 from lasthop.campaign.runner import Assignment, Ledger, Place, Work
-from lasthop.engines.engine import CaptureTarget, Outcome
+from lasthop.engines.engine import CaptureTarget, Outcome, Trace
 from lasthop.errors import InputError, InterruptedCampaignError, PlaceLostError
 from lasthop.results.atomic import replace_atomically
 from lasthop.results.folder import (
@@ -53,6 +53,9 @@ from lasthop.results.tables import factor_column
 from lasthop.scenario.assumptions import for_manifest
 from lasthop.scenario.points import factors_of, level_column
 from lasthop.scenario.points import for_manifest as space_for_manifest
+
+PICTURED_FLOWS = 20
+"""A report draws a run packet by packet if it has no more flows than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ class Campaign:
         self.out = out
         self.snap_length = snap_length
         self.stopping = stopping
+        self._overview: Trace | None = None
         self.damaged = 0
         """How many runs of the store were found damaged, and run again."""
         self.assigned = 0
@@ -378,9 +382,19 @@ class Campaign:
         return f"{self.outlook().there} of {self.runs_text} are kept in {self.out}. Repeat the command to continue."
 
     def _run_work(self, store: Store, work: Work) -> Outcome:
+        cell = self.plan.cells[work.unit.cell]
+        alone = self.stopping is None and self.runs == 1 and not work.capture
+        if alone and 0 < cell.flows <= PICTURED_FLOWS:
+            watched = self.plan.engine.watch(cell, self.plan.seed, work.first)
+            if watched is not None:
+                outcome, self._overview = watched
+                return outcome
         with self._capturing(store, work) as captures:
-            cell = self.plan.cells[work.unit.cell]
             return self.plan.engine.run(cell, self.plan.seed, work.first, work.count, captures)
+
+    def overview(self, run: ChosenRun) -> Trace:
+        """Return what pictures of a run show. The only run of a campaign has been watched; others run once more."""
+        return run.overview() if self._overview is None else self._overview
 
     def live_differences(self) -> list[Difference]:
         """Return what the scenario asks of TCP and Linux did otherwise; nothing for the model."""

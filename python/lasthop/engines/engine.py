@@ -124,6 +124,11 @@ class Engine(Protocol):
     def overview(self, cell: _core.Cell, seed: int, first: int, replication: int, span_ns: tuple[int, int]) -> Trace:
         """Run them and keep what pictures of `replication` show, in bounded memory; most details within a span."""
 
+    def watch(self, cell: _core.Cell, seed: int, number: int) -> tuple[Outcome, Trace] | None:
+        """Run replication `number` alone and keep its overview, in one go; `None` from an engine that cannot."""
+        del cell, seed, number
+        return None
+
     @abstractmethod
     def capture(self, cell: _core.Cell, seed: int, first: int, replication: int, target: CaptureTarget) -> None:
         """Run them and write the packets of `replication`."""

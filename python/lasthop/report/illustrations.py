@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from lasthop.campaign.campaign import PICTURED_FLOWS
 from lasthop.campaign.plan import ChosenRun
 from lasthop.metrics import units
 from lasthop.report.results import Results
 from lasthop.results.tables import height, is_empty
 from lasthop.statistics.summary import in_cell
 from lasthop.studies.presentation.spec import FigureSpec
-
-_MOST_FLOWS = 20
 
 
 def illustrated(results: Results) -> Iterator[tuple[FigureSpec, ChosenRun]]:
@@ -40,7 +39,7 @@ def _median_run(results: Results) -> Iterator[FigureSpec]:
     own_runs = named & (pl.col("set") == 1) & (pl.col("replication") <= plan.replications)
     flows = results.tables.flows
     first_flows = 0 if is_empty(flows) else height(flows.filter(own_runs, pl.col("replication") == 1))
-    if not 0 < first_flows <= _MOST_FLOWS or not results.things:
+    if not 0 < first_flows <= PICTURED_FLOWS or not results.things:
         return
     thing = results.things[0]
     own = thing.rows.filter(own_runs)

@@ -72,10 +72,10 @@ class FigureView:
 def trace_figures(results: Results) -> Iterator[FigureView]:
     """Yield the illustrated replications, packet by packet.
 
-    Tracing runs a replication again; it sees the same packets, which a live run would not.
+    Tracing may run a replication again; it sees the same packets, which a live run would not.
     """
     for spec, run in illustrated(results):
-        figure, said = trace_figure(run.overview(), run.cell.scenario)
+        figure, said = trace_figure(results.campaign.overview(run), run.cell.scenario)
         place = f"Cell {run.cell.key.replace(',', ', ')}, replication" if run.cell.key else "Replication"
         where = f"{place} {run.replication}."
         yield FigureView(spec.title, " ".join(text for text in (spec.caption, said, where) if text), figure)

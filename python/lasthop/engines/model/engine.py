@@ -44,6 +44,11 @@ class ModelEngine(Engine):
         """Run the chain and keep what pictures of a replication show."""
         return cell.overview(seed, first, replication, *span_ns)
 
+    def watch(self, cell: _core.Cell, seed: int, number: int) -> tuple[Outcome, _core.Trace]:
+        """Run a replication and keep its overview."""
+        results, trace = cell.watch(seed, number)
+        return Outcome(results, None), trace
+
     def capture(self, cell: _core.Cell, seed: int, first: int, replication: int, target: CaptureTarget) -> None:
         """Run the chain and write the packets of a replication."""
         cell.capture(seed, first, replication, (str(target.folder), target.comment), target.snap_length)
