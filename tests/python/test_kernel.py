@@ -20,6 +20,7 @@ import pytest
 
 from clusters import Cluster
 from lasthop import _core
+from lasthop.engines.kernel import boot
 from lasthop.engines.kernel import engine as kernel_engine
 from lasthop.engines.kernel.build import build
 from lasthop.engines.kernel.engine import KernelEngine
@@ -255,7 +256,7 @@ def test_a_guest_that_dies_is_reported_with_its_console(
     cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
     init = tmp_path / "init"
     init.write_bytes(b"#!/nothing/here\n")
-    monkeypatch.setattr(kernel_engine, "_GUEST", init)
+    monkeypatch.setattr(boot, "_GUEST", init)
     with pytest.raises(InputError, match=r"(?s)failed twice .*Kernel panic"):
         KernelEngine(own_kernel).run_cell(cell, 1, 1, 1)
     assert_no_guests(own_kernel)
@@ -298,7 +299,7 @@ def test_calls_made_together_end_at_the_first_that_fails_and_take_the_time_of_ca
     cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
     init = tmp_path / "init"
     subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", init], input=BATCH, text=True, check=True)
-    monkeypatch.setattr(kernel_engine, "_GUEST", init)
+    monkeypatch.setattr(boot, "_GUEST", init)
     with pytest.raises(InputError) as failure:
         KernelEngine(kernel).run_cell(cell, 1, 1, 1)
     console = str(failure.value)
@@ -314,7 +315,7 @@ def test_a_guest_that_hangs_is_ended_and_reported(
     init = tmp_path / "init"
     source = f"#include <unistd.h>\nint main(void) {{ {body} }}\n"
     subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", init], input=source, text=True, check=True)
-    monkeypatch.setattr(kernel_engine, "_GUEST", init)
+    monkeypatch.setattr(boot, "_GUEST", init)
     monkeypatch.setattr(kernel_engine, "_IDLE_LIMIT_S", 2.0)
     monkeypatch.setattr(kernel_engine, "_REPLICATION_LIMIT_S", 4.0)
     with pytest.raises(InputError, match=r"failed twice .*it hung"):

@@ -287,7 +287,7 @@ class Emulator:
             "down": None,
             "up": None,
             "command": command,
-            "server": server,
+            "servers": [{"name": "server", "command": server}],
             "status": "none",
             "summary": False,
             "spin_us": 0,

@@ -228,6 +228,11 @@ pub trait Observer {
         let _ = (now, flow);
     }
 
+    /// The bytes of a packet that is about to be sent, where hosts make real ones.
+    fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
+        let _ = (packet, bytes);
+    }
+
     /// Something happened to a packet.
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         let _ = (now, event, packet);
@@ -278,6 +283,12 @@ impl<O: Observer> Observer for Option<O> {
         }
     }
 
+    fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
+        if let Some(observer) = self {
+            observer.bytes(packet, bytes);
+        }
+    }
+
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         if let Some(observer) = self {
             observer.packet(now, event, packet);
@@ -323,6 +334,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn retired(&mut self, now: Instant, flow: FlowId) {
         self.0.retired(now, flow);
         self.1.retired(now, flow);
+    }
+
+    fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
+        self.0.bytes(packet, bytes);
+        self.1.bytes(packet, bytes);
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {

@@ -1,8 +1,11 @@
 //! The first process of a guest kernel in virtual time: it reads what to run from its file system, runs it as the
-//! live engine does, sends the answer over a serial line and powers off.
+//! live engine does, sends the answer to the host and powers off. What it runs are replications of a scenario, or
+//! programs of the user's.
 //!
 //! Whatever it waits for it waits for in epoll. The guest's clock stands still while anything computes, so a program
 //! that polls would wait for ever.
+
+mod programs;
 
 use lasthop_host::run::RunSpec;
 use nix::errno::Errno;
@@ -10,6 +13,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
+use serde::Deserialize;
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::error::Error;
@@ -18,7 +22,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::rc::Rc;
 
-/// What to run ([`RunSpec`]), put there by whoever made the initial file system.
+/// What to run ([`Spec`]), put there by whoever made the initial file system.
 const SPEC: &str = "/spec.json";
 /// Captures are made here, a folder for each replication.
 const CAPTURES: &str = "/captures";
@@ -32,6 +36,16 @@ const TUN_DEVICE: (u64, u64) = (10, 200);
 const TCP_MEMORY: &str = "98304 131072 196608";
 /// Bytes sent at once.
 const SEND_BYTES: usize = 1 << 16;
+
+/// What to run.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Spec {
+    /// Replications of a scenario.
+    Run(Box<RunSpec>),
+    /// Programs of the user's.
+    Programs(Box<programs::ProgramsSpec>),
+}
 
 /// What goes over the line.
 type Archive = tar::Builder<BufWriter<File>>;
@@ -60,8 +74,15 @@ pub fn main() -> Result<Infallible, Errno> {
 
 fn answer() -> Result<(), Box<dyn Error>> {
     set_up()?;
-    let archive = Rc::new(RefCell::new(open_line()?));
-    let answer = run(&archive).unwrap_or_else(|error| serde_json::json!({ "error": error.to_string() }));
+    let spec = match serde_json::from_str(&fs::read_to_string(SPEC)?)? {
+        Spec::Run(spec) => spec,
+        Spec::Programs(spec) => {
+            let answer = programs::run(&spec).and_then(|answer| Ok(serde_json::to_value(answer)?));
+            return Ok(programs::tell(&answer.unwrap_or_else(failure).to_string())?);
+        }
+    };
+    let archive = Rc::new(RefCell::new(tar::Builder::new(BufWriter::with_capacity(SEND_BYTES, line(LINE)?))));
+    let answer = run(&spec, &archive).unwrap_or_else(failure);
     let mut archive = archive.borrow_mut();
     append(&mut archive, "answer.json", answer.to_string().as_bytes())?;
     if Path::new(CAPTURES).is_dir() {
@@ -71,13 +92,18 @@ fn answer() -> Result<(), Box<dyn Error>> {
     Ok(archive.get_mut().flush()?)
 }
 
-fn run(archive: &Rc<RefCell<Archive>>) -> Result<serde_json::Value, Box<dyn Error>> {
-    let spec: RunSpec = serde_json::from_str(&fs::read_to_string(SPEC)?)?;
+/// The answer of a run that has failed.
+#[allow(clippy::needless_pass_by_value, reason = "as `unwrap_or_else` wants it")]
+fn failure(error: Box<dyn Error>) -> serde_json::Value {
+    serde_json::json!({ "error": error.to_string() })
+}
+
+fn run(spec: &RunSpec, archive: &Rc<RefCell<Archive>>) -> Result<serde_json::Value, Box<dyn Error>> {
     for target in spec.captures.values() {
         fs::create_dir_all(&target.folder)?;
     }
     let parts = BufWriter::with_capacity(SEND_BYTES, SeriesParts(Rc::clone(archive)));
-    Ok(lasthop_host::run::run(&spec, Some(Box::new(parts)))?.answer())
+    Ok(lasthop_host::run::run(spec, Some(Box::new(parts)))?.answer())
 }
 
 /// The files and the settings that the engine needs.
@@ -87,22 +113,26 @@ fn set_up() -> Result<(), Box<dyn Error>> {
         fs::create_dir_all(folder)?;
         mount(Some(kind), folder, Some(kind), MsFlags::empty(), none)?;
     }
-    fs::create_dir_all("/dev/net")?;
-    let (major, minor) = TUN_DEVICE;
-    match mknod("/dev/net/tun", SFlag::S_IFCHR, Mode::S_IRUSR | Mode::S_IWUSR, makedev(major, minor)) {
-        Err(Errno::EEXIST) => {}
-        made => made?,
-    }
+    make_tun()?;
     Ok(fs::write("/proc/sys/net/ipv4/tcp_mem", TCP_MEMORY)?)
 }
 
-/// The line, as it is: a terminal would change line ends.
-fn open_line() -> Result<Archive, Box<dyn Error>> {
-    let line = OpenOptions::new().read(true).write(true).open(LINE)?;
+fn make_tun() -> Result<(), Box<dyn Error>> {
+    fs::create_dir_all("/dev/net")?;
+    let (major, minor) = TUN_DEVICE;
+    match mknod("/dev/net/tun", SFlag::S_IFCHR, Mode::S_IRUSR | Mode::S_IWUSR, makedev(major, minor)) {
+        Err(Errno::EEXIST) => Ok(()),
+        made => Ok(made?),
+    }
+}
+
+/// A serial line, as it is: a terminal would change line ends.
+fn line(path: &str) -> io::Result<File> {
+    let line = OpenOptions::new().read(true).write(true).open(path)?;
     let mut settings = tcgetattr(&line)?;
     cfmakeraw(&mut settings);
     tcsetattr(&line, SetArg::TCSANOW, &settings)?;
-    Ok(tar::Builder::new(BufWriter::with_capacity(SEND_BYTES, line)))
+    Ok(line)
 }
 
 /// Sends a file.

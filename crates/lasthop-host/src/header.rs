@@ -2,6 +2,7 @@
 
 use etherparse::{IpEcn, IpSlice, TcpHeaderSlice, UdpHeader, UdpHeaderSlice, ip_number};
 use lasthop_core::{Dscp, Ecn, Host};
+pub use lasthop_trace::mark_congestion;
 use std::net::IpAddr;
 
 #[cfg(test)]
@@ -121,24 +122,4 @@ fn routed(source: IpAddr, destination: IpAddr) -> bool {
         IpAddr::V6(address) => address.is_unicast_link_local() || address.is_multicast(),
     };
     !stays(source) && !stays(destination)
-}
-
-/// Sets the ECN field of an IP packet to "congestion experienced" (RFC 3168, section 5).
-pub fn mark_congestion(packet: &mut [u8]) {
-    match packet {
-        [first, class, _, _, _, _, _, _, _, _, sum_high, sum_low, ..] if *first >> 4 == 4 => {
-            let before = u16::from_be_bytes([*first, *class]);
-            *class |= IpEcn::CongestionExperienced as u8;
-            let after = u16::from_be_bytes([*first, *class]);
-            // RFC 1624, equation 3.
-            let sum = u16::from_be_bytes([*sum_high, *sum_low]);
-            let total = u32::from(!sum) + u32::from(!before) + u32::from(after);
-            let folded = (total & 0xffff) + (total >> 16);
-            let folded = (folded & 0xffff) + (folded >> 16);
-            [*sum_high, *sum_low] = (!(folded as u16)).to_be_bytes();
-        }
-        // The traffic class lies across the first two bytes; the header has no checksum (RFC 8200).
-        [first, second, ..] if *first >> 4 == 6 => *second |= (IpEcn::CongestionExperienced as u8) << 4,
-        _ => {}
-    }
 }

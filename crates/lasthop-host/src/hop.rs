@@ -166,6 +166,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         self.next_serial += 1;
         let packet =
             Packet { serial, flow, direction, ip_bytes, ecn, is_copy: false, dscp, server_port, body };
+        self.seen.bytes(&packet, frame.bytes());
         self.seen.packet(now, PacketEvent::Sent, &packet);
         let id = self.arena.insert(packet);
         if id.index() == self.frames.len() {

@@ -15,6 +15,7 @@ pub mod counters;
 pub mod emulator;
 pub mod error;
 pub mod features;
+pub mod guest;
 pub mod header;
 pub mod hop;
 pub mod lateness;

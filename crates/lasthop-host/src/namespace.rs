@@ -17,11 +17,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 const IPV6_MTU_MIN: u32 = 1280;
 const LOOPBACK_INDEX: u32 = 1;
 
-/// Addresses of a host: those of captures, and for IPv6 unique local ones.
-pub fn addresses(host: Host) -> (Ipv4Addr, Ipv6Addr) {
-    let ipv4 = further_address(host, 0);
-    let [_, _, network, _] = ipv4.octets();
-    (ipv4, Ipv6Addr::new(0xfd00, 0, 0, u16::from(network), 0, 0, 0, 1))
+/// Addresses of a host: those of captures, and for IPv6 unique local ones. Hosts on the same side have numbers from 0.
+pub fn addresses(host: Host, number: u8) -> (Ipv4Addr, Ipv6Addr) {
+    let ipv4 = further_address(host, number);
+    let [_, _, network, last] = ipv4.octets();
+    (ipv4, Ipv6Addr::new(0xfd00, 0, 0, u16::from(network), 0, 0, 0, u16::from(last)))
 }
 
 /// The address of a host in the pair with this number, of those in [`HostConfig::further`] from 1 on; pair 0 are the
@@ -73,15 +73,15 @@ pub fn acquire_rights() -> Result<(), Error> {
 }
 
 impl HostNamespace {
-    /// A new host; the caller is in its network namespace from then on.
-    pub fn create(host: Host, mtu: u32, config: &HostConfig) -> Result<Self, Error> {
+    /// A new host with this number of those on its side; the caller is in its network namespace from then on.
+    pub fn create(host: Host, number: u8, mtu: u32, config: &HostConfig) -> Result<Self, Error> {
         new_network()?;
         let namespace = File::open("/proc/self/ns/net").context("cannot hold the network namespace")?;
         let tun = Tun::create(DEVICE)
             .context("cannot make a TUN device; /dev/net/tun must be there, readable and writable")?;
         let index = if_nametoindex(DEVICE).context("cannot find the TUN device")?;
         let netlink = Netlink::open().context("cannot open a netlink socket")?;
-        let (ipv4, ipv6) = addresses(host);
+        let (ipv4, ipv6) = addresses(host, number);
         let ipv6 = (mtu >= IPV6_MTU_MIN && fs::exists("/proc/sys/net/ipv6").unwrap_or(false)).then_some(ipv6);
         if ipv6.is_some() {
             // No address of its own making, and nobody asked for one: nothing crosses the hop unasked.

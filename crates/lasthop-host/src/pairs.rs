@@ -58,9 +58,9 @@ impl<'a> Pairs<'a> {
         let mtu = self.scenario.mtu.0 as u32;
         let pair = |tcp: &&TcpConfig| {
             let Features { server, client, .. } = Features::of(self.scenario, tcp);
-            let server = HostNamespace::create(Host::Server, mtu, &server);
+            let server = HostNamespace::create(Host::Server, 0, mtu, &server);
             let pair =
-                server.and_then(|server| Ok((server, HostNamespace::create(Host::Client, mtu, &client)?)));
+                server.and_then(|server| Ok((server, HostNamespace::create(Host::Client, 0, mtu, &client)?)));
             pair.map_err(|error| missing_algorithm(tcp).unwrap_or(error))
         };
         self.tcps.iter().map(pair).collect()

@@ -5,7 +5,7 @@ use crate::emulator::{Emulator, RunFacts};
 use crate::error::{Context, Error};
 use crate::hop::Hop;
 use crate::namespace::{HostConfig, HostNamespace};
-use crate::programs::{Commands, Programs};
+use crate::programs::{Commands, Programs, Server};
 use crate::workload::{Connections, Tape};
 use lasthop_core::{Host, Instant, Observer, Seed};
 use lasthop_scenario::Scenario;
@@ -45,16 +45,18 @@ pub fn run<O: Observer>(
     mut observer: O,
 ) -> Result<(Instant, O, RunFacts, ProgramFacts), Error> {
     let mtu = scenario.mtu.0 as u32;
-    let server = HostNamespace::create(Host::Server, mtu, &HostConfig::default())?;
-    let client = HostNamespace::create(Host::Client, mtu, &HostConfig::default())?;
+    let server = HostNamespace::create(Host::Server, 0, mtu, &HostConfig::default())?;
+    let client = HostNamespace::create(Host::Client, 0, mtu, &HostConfig::default())?;
     let connections = Connections::between(&server, &client)?;
     let printing = File::from(
         memfd_create("printed", MFdFlags::MFD_CLOEXEC).context("cannot keep what a program prints")?,
     );
     // What the server prints is not the program's.
-    let line = program.server.as_ref().map(|line| format!("exec >&2\n{line}"));
-    let commands = Commands { client: &program.command, server: line.as_deref() };
-    let mut programs = printing_to(&printing, || Programs::start(&server, &client, &commands))?;
+    let command = program.server.as_ref().map(|line| format!("exec >&2\n{line}"));
+    let named = Server { name: "server".into(), command };
+    let commands = Commands { client: &program.command, servers: &[(&named, &server)], user: None };
+    let mut programs = printing_to(&printing, || Programs::start(&client, &commands))?;
+    programs.start_client();
     let hop = Hop::new(scenario, seed, connections, Tape::default());
     let mut emulator = Emulator::new(hop, vec![[&server.tun, &client.tun]], None, clock, mtu as usize);
     let (end, exit_code, ended) = forward(scenario, &mut emulator, &mut programs, &mut waiter)?;

@@ -2,9 +2,11 @@
 //! others, wherever they have moved to.
 
 use crate::error::{Context, Error};
+use crate::guest::User;
 use crate::namespace::{HostNamespace, addresses};
 use caps::{CapSet, Capability};
 use lasthop_core::Host;
+use nix::fcntl::OFlag;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
@@ -12,7 +14,8 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork, geteuid, pipe};
+use nix::unistd::{ForkResult, Pid, fork, geteuid, pipe2};
+use serde::Deserialize;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,18 +32,32 @@ const GRACE_MS: u16 = 500;
 /// Signals that are passed on.
 const FORWARDED: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// What is run on the two hosts.
+/// A server and what runs on it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// What the other hosts call it.
+    pub name: String,
+    /// A line for its shell.
+    pub command: Option<String>,
+}
+
+/// What is run on the hosts.
 #[derive(Clone, Debug)]
 pub struct Commands<'a> {
     /// The client's program and its arguments; all ends with it.
     pub client: &'a [String],
-    /// A line for the shell of the server.
-    pub server: Option<&'a str>,
+    /// Servers, with their namespaces.
+    pub servers: &'a [(&'a Server, &'a HostNamespace)],
+    /// Whose programs they are, where this process is not that user's.
+    pub user: Option<&'a User>,
 }
 
 /// The running programs.
 pub struct Programs {
     init: Pid,
+    /// Where the client's program is told to start.
+    start: Option<OwnedFd>,
     /// Closed by the end of this process, whatever ends it.
     _alive: OwnedFd,
     signals: SignalFd,
@@ -48,31 +65,43 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Starts the commands. The calling process must have one thread only; it gets its signals by
+    /// Starts the servers' commands. The calling process must have one thread only; it gets its signals by
     /// [`Programs::attend`] from then on.
-    pub fn start(
-        server: &HostNamespace,
-        client: &HostNamespace,
-        commands: &Commands<'_>,
-    ) -> Result<Self, Error> {
+    pub fn start(client: &HostNamespace, commands: &Commands<'_>) -> Result<Self, Error> {
         let signals = take_signals()?;
-        let (watched, alive) = pipe().context("cannot make a pipe")?;
+        let (watched, alive) = pipe2(OFlag::O_CLOEXEC).context("cannot make a pipe")?;
+        let (awaited, start) = pipe2(OFlag::O_CLOEXEC).context("cannot make a pipe")?;
         unshare(CloneFlags::CLONE_NEWPID).context("cannot make a PID namespace")?;
         #[allow(unsafe_code)]
         // SAFETY: this process has one thread, as else making the namespaces would have failed.
         match unsafe { fork() }.context("cannot start a process")? {
             ForkResult::Parent { child } => {
-                Ok(Self { init: child, _alive: alive, signals, stop_asked: false })
+                Ok(Self { init: child, start: Some(start), _alive: alive, signals, stop_asked: false })
             }
             ForkResult::Child => {
-                drop(alive);
-                let code = Init { signals, watched }.run(server, client, commands).unwrap_or_else(|error| {
+                drop((alive, start));
+                let init = Init { signals, watched, start: awaited };
+                let code = init.run(client, commands).unwrap_or_else(|error| {
                     eprintln!("Error: {error}");
                     CANNOT_RUN
                 });
                 // SAFETY: nothing of the parent's is to be cleaned up by its copy.
                 unsafe { libc::_exit(code) }
             }
+        }
+    }
+
+    /// Starts the client's program.
+    pub fn start_client(&mut self) {
+        self.start = None;
+    }
+
+    /// Passes a signal on, or ends all programs if there was one before.
+    pub fn signal(&mut self, signal: Signal) {
+        if FORWARDED.contains(&signal) {
+            // Who asks twice is not kept waiting.
+            let again = std::mem::replace(&mut self.stop_asked, true);
+            let _ = kill(self.init, if again { Signal::SIGKILL } else { signal });
         }
     }
 
@@ -83,12 +112,9 @@ impl Programs {
             // Those of the terminal reach the programs by themselves.
             let from_process = info.ssi_code <= 0;
             if let Ok(signal) = Signal::try_from(info.ssi_signo.cast_signed())
-                && FORWARDED.contains(&signal)
                 && from_process
             {
-                // Who asks twice is not kept waiting.
-                let again = std::mem::replace(&mut self.stop_asked, true);
-                let _ = kill(self.init, if again { Signal::SIGKILL } else { signal });
+                self.signal(signal);
             }
         }
         match waitpid(self.init, Some(WaitPidFlag::WNOHANG)).context("cannot wait for the programs")? {
@@ -136,36 +162,45 @@ struct Init {
     signals: SignalFd,
     /// Hangs up when the emulator is gone.
     watched: OwnedFd,
+    /// Hangs up when the client's program is to start.
+    start: OwnedFd,
 }
 
 impl Init {
     /// Runs the commands until the client's has ended; its exit code.
-    fn run(
-        &self,
-        server: &HostNamespace,
-        client: &HostNamespace,
-        commands: &Commands<'_>,
-    ) -> Result<i32, Error> {
+    fn run(&self, client: &HostNamespace, commands: &Commands<'_>) -> Result<i32, Error> {
         set_pdeathsig(Signal::SIGKILL).context("cannot tie the programs to the emulator")?;
         // It may have ended before that.
         let mut emulator = [PollFd::new(self.watched.as_fd(), PollFlags::empty())];
         if poll(&mut emulator, PollTimeout::ZERO).context("cannot look after the emulator")? > 0 {
             return Ok(CANNOT_RUN);
         }
-        mount_files()?;
+        let names: Vec<_> = commands.servers.iter().map(|(server, _)| server.name.as_str()).collect();
+        mount_files(&names)?;
+        let environment = commands.user.map(User::become_it).transpose()?;
         grant_network()?;
-        if let Some(line) = commands.server {
-            server.enter()?;
-            let mut shell = Command::new("/bin/sh");
+        let program = |name: &str| {
+            let mut command = Command::new(name);
+            if let Some(environment) = environment {
+                command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
+            }
+            command
+        };
+        for (server, host) in commands.servers {
+            let Some(line) = &server.command else { continue };
+            host.enter()?;
+            let mut shell = program("/bin/sh");
             shell.args(["-c", line]).stdin(Stdio::null());
             deaf_no_more(&mut shell).spawn().context("cannot start the server's command")?;
         }
         client.enter()?;
-        let (program, arguments) = commands.client.split_first().expect("a client's command");
-        match deaf_no_more(Command::new(program).args(arguments)).spawn() {
+        let mut start = [PollFd::new(self.start.as_fd(), PollFlags::empty())];
+        poll(&mut start, PollTimeout::NONE).context("cannot wait for the start")?;
+        let (name, arguments) = commands.client.split_first().expect("a client's command");
+        match deaf_no_more(program(name).args(arguments)).spawn() {
             Ok(child) => self.supervise(Pid::from_raw(child.id().cast_signed())),
             Err(error) => {
-                eprintln!("Error: cannot run {program:?}: {error}");
+                eprintln!("Error: cannot run {name:?}: {error}");
                 Ok(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_RUN })
             }
         }
@@ -214,17 +249,19 @@ fn reap(main: Pid, code: &mut Option<i32>) -> bool {
 }
 
 /// Processes as the namespace sees them; the hosts by their names; and no name server, as none can be reached.
-fn mount_files() -> Result<(), Error> {
+fn mount_files(servers: &[&str]) -> Result<(), Error> {
     const NONE: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS).context("cannot make a mount namespace")?;
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)
         .context("cannot keep mounts to the programs")?;
-    let hosts: String = [(Host::Server, "server"), (Host::Client, "client")]
-        .map(|(host, name)| {
-            let (ipv4, ipv6) = addresses(host);
-            format!("{ipv4} {name}\n{ipv6} {name}\n")
-        })
-        .concat();
+    let line = |(host, number, name)| {
+        let (ipv4, ipv6) = addresses(host, number);
+        format!("{ipv4} {name}\n{ipv6} {name}\n")
+    };
+    let named = (0..).zip(servers).map(|(number, name)| (Host::Server, number, *name));
+    // The first server goes by this name, too, if none has it.
+    let first = (!servers.contains(&"server")).then_some((Host::Server, 0, "server"));
+    let hosts: String = named.chain(first).chain([(Host::Client, 0, "client")]).map(line).collect();
     let hosts = hosts + &fs::read_to_string("/etc/hosts").unwrap_or_default();
     // A place for files that nobody else sees: /proc, before it gets its own.
     let cannot = "cannot prepare files for the programs";

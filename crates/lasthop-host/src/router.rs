@@ -74,7 +74,7 @@ impl LinuxRouter {
                     netlink.replace(request)?;
                 }
                 netlink.up(index)?;
-                netlink.route(index, Destination::Network(addresses(host).0), &[])
+                netlink.route(index, Destination::Network(addresses(host, 0).0), &[])
             };
             set_up()
                 .context("cannot set up the router; its kernel needs TUN devices, sch_htb, and sch_netem or the queue discipline of the scenario")?;

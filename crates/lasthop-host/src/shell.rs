@@ -1,23 +1,30 @@
 //! A program of the user's behind the last hop.
 
 use crate::clock::{Clock, Waiter};
-use crate::emulator::Emulator;
+use crate::emulator::{Emulator, HostFlows};
 use crate::error::{Context, Error};
-use crate::hop::{Hop, OneFlow};
-use crate::namespace::{HostConfig, HostNamespace, acquire_rights};
+use crate::guest::{Outcome, User};
+use crate::header::Headers;
+use crate::hop::{Flows, Hop, OneFlow};
+use crate::namespace::{HostConfig, HostNamespace, acquire_rights, addresses};
 use crate::priority::Priority;
-use crate::programs::{Commands, Programs};
+use crate::programs::{Commands, Programs, Server};
 use crate::router::needs_no_router;
 use crate::status::{Status, Style};
-use lasthop_core::{Direction, Duration, Host, Seed};
+use crate::tun::Tun;
+use etherparse::IpSlice;
+use lasthop_core::{Body, Direction, Duration, FlowId, Host, Instant, Observer, Packet, Seed};
 use lasthop_link::Schedule;
 use lasthop_scenario::Scenario;
+use lasthop_trace::CaptureTarget;
 use nix::sys::epoll::EpollFlags;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{getpgrp, tcgetpgrp, tcsetpgrp};
 use serde::Deserialize;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// What to run, over which last hop.
@@ -34,55 +41,111 @@ pub struct ShellSpec {
     pub up: Option<PathBuf>,
     /// The client's program and its arguments.
     pub command: Vec<String>,
-    /// A shell command line for the server.
-    pub server: Option<String>,
+    /// The servers, one at least.
+    pub servers: Vec<Server>,
     /// How the status is shown.
     pub status: Style,
     /// Whether a summary is written to standard error.
     pub summary: bool,
     /// The last microseconds before a deadline that are spent in a busy loop.
     pub spin_us: u64,
+    /// Where the packets go, if they are to be captured.
+    #[serde(default)]
+    pub capture: Option<CaptureTarget>,
 }
 
-const SERVER_TUN: u64 = 0;
-const CLIENT_TUN: u64 = 1;
-const SIGNALS: u64 = 2;
+/// What a guest of its own adds.
+#[derive(Debug)]
+pub struct Guest<'a> {
+    /// Whose programs they are.
+    pub user: &'a User,
+    /// Brings a byte for each signal that is to be passed on, its number.
+    pub signals: &'a File,
+}
+
+const SIGNALS: u64 = 0;
+const HOST_SIGNALS: u64 = 1;
+const CLIENT_TUN: u64 = 2;
+/// One for each server.
+const FIRST_SERVER_TUN: u64 = 3;
+/// How long the servers of a guest have for themselves. In virtual time, where computing takes none.
+const HEAD_START: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Runs the client's program until it ends; its exit code. The calling process must have one thread only, and is
 /// in other namespaces afterwards.
 pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
-    let scenario = &with_traces(spec)?;
     let terminal = Terminal::take_note();
+    let outcome = run(spec, None)?;
+    terminal.restore();
+    Ok(outcome.code)
+}
+
+/// Runs the client's program until it ends, in a guest or, without one, on this machine.
+pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error> {
+    let scenario = &with_traces(spec)?;
     let priority = Priority::acquire();
     acquire_rights()?;
     let mtu = spec.scenario.mtu.0 as u32;
-    let server = HostNamespace::create(Host::Server, mtu, &HostConfig::default())?;
-    let client = HostNamespace::create(Host::Client, mtu, &HostConfig::default())?;
-    let commands = Commands { client: &spec.command, server: spec.server.as_deref() };
+    let config = HostConfig::default();
+    let host = |host, number| HostNamespace::create(host, number, mtu, &config);
+    let servers = (0..).zip(&spec.servers).map(|(number, _)| host(Host::Server, number));
+    let servers = servers.collect::<Result<Vec<_>, _>>()?;
+    let client = host(Host::Client, 0)?;
+    let named: Vec<_> = spec.servers.iter().zip(&servers).collect();
+    let user = guest.map(|guest| guest.user);
+    let commands = Commands { client: &spec.command, servers: &named, user };
     let seed = Seed { study: spec.seed, replication: 1 };
-    let clock = Clock::start()?;
-    let mut programs = Programs::start(&server, &client, &commands)?;
-    let hop = Hop::new(scenario, seed, OneFlow, ());
-    let mut emulator = Emulator::new(hop, vec![[&server.tun, &client.tun]], None, clock, mtu as usize);
+    let live_clock = Clock::start()?;
+    let mut programs = Programs::start(&client, &commands)?;
+    let clock = if guest.is_some() {
+        std::thread::sleep(HEAD_START);
+        Clock::start_at(Scenario::clock_phase(Host::Server, seed))?
+    } else {
+        live_clock
+    };
+    programs.start_client();
+    let capture = spec.capture.as_ref().map(CaptureTarget::open_for_real_packets);
+    let capture = capture.transpose().context("cannot write a capture")?;
+    let hop = Hop::new(scenario, seed, Servers::of(&servers), capture);
+    let tuns = servers.iter().map(|server| [&server.tun, &client.tun]).collect();
+    let mut emulator = Emulator::new(hop, tuns, None, clock, mtu as usize);
     let before_s = processor_time()?;
-    let waiter = Waiter::new(clock, Duration::from_micros(spec.spin_us), priority.real_time)?;
-    let code = forward(spec, &mut emulator, &mut programs, waiter)?;
-    terminal.restore();
+    let waiter =
+        Waiter::new(clock, Duration::from_micros(spec.spin_us), priority.real_time && guest.is_none())?;
+    let (code, end) = forward(spec, &mut emulator, &mut programs, waiter, guest)?;
+    let outcome = Outcome {
+        code,
+        elapsed_ns: end.as_nanos(),
+        counters: *emulator.hop.counters(),
+        lateness: emulator.lateness.summary(),
+        not_taken: emulator.not_taken,
+    };
     if spec.summary {
-        eprintln!("{}", summary(&emulator, priority, processor_time()? - before_s));
+        let cpu_s = processor_time()? - before_s;
+        eprintln!("{}", summary(&outcome, guest.is_none().then_some((priority, cpu_s))));
     }
-    Ok(code)
+    if let Some(capture) = emulator.hop.into_observer() {
+        capture.finish().context("cannot write a capture")?;
+    }
+    Ok(outcome)
 }
 
-fn forward(
+/// Emulates until the client's program has ended; its exit code, and when.
+fn forward<O: Observer>(
     spec: &ShellSpec,
-    emulator: &mut Emulator<'_, OneFlow, ()>,
+    emulator: &mut Emulator<'_, Servers<'_>, O>,
     programs: &mut Programs,
     mut waiter: Waiter,
-) -> Result<i32, Error> {
-    waiter.watch(emulator.tun(Host::Server, 0), EpollFlags::EPOLLIN, SERVER_TUN)?;
+    guest: Option<&Guest<'_>>,
+) -> Result<(i32, Instant), Error> {
+    for (pair, name) in (0..spec.servers.len()).zip(FIRST_SERVER_TUN..) {
+        waiter.watch(emulator.tun(Host::Server, pair), EpollFlags::EPOLLIN, name)?;
+    }
     waiter.watch(emulator.tun(Host::Client, 0), EpollFlags::EPOLLIN, CLIENT_TUN)?;
     waiter.watch(programs.signals(), EpollFlags::EPOLLIN, SIGNALS)?;
+    if let Some(guest) = guest {
+        waiter.watch(guest.signals, EpollFlags::EPOLLIN, HOST_SIGNALS)?;
+    }
     let mut status = Status::new(spec.status);
     let mut ready = Vec::new();
     loop {
@@ -91,18 +154,78 @@ fn forward(
         emulator.deliver(now)?;
         for name in &ready {
             match *name {
-                SERVER_TUN => emulator.receive(now, Host::Server, 0)?,
-                CLIENT_TUN => emulator.receive(now, Host::Client, 0)?,
-                _ => {
+                SIGNALS => {
                     if let Some(code) = programs.attend()? {
                         status.clear();
-                        return Ok(code);
+                        return Ok((code, now));
                     }
                 }
+                HOST_SIGNALS => guest.into_iter().try_for_each(|guest| pass_on(guest, programs))?,
+                CLIENT_TUN => emulator.receive(now, Host::Client, 0)?,
+                server => emulator.receive(now, Host::Server, (server - FIRST_SERVER_TUN) as usize)?,
             }
         }
         let queues = [Direction::Down, Direction::Up].map(|way| emulator.hop.queue_depth(way).packets);
         status.show(now, emulator.hop.counters(), queues, || emulator.lateness.summary());
+    }
+}
+
+/// Passes the signals on that the host has brought.
+fn pass_on(guest: &Guest<'_>, programs: &mut Programs) -> Result<(), Error> {
+    let mut numbers = [0; 16];
+    let mut signals = guest.signals;
+    let count = signals.read(&mut numbers).context("cannot read the signals for the programs")?;
+    for number in &numbers[..count] {
+        if let Ok(signal) = Signal::try_from(i32::from(*number)) {
+            programs.signal(signal);
+        }
+    }
+    Ok(())
+}
+
+/// Knows which server a packet is for.
+struct Servers<'a> {
+    tuns: Vec<([IpAddr; 2], &'a Tun)>,
+}
+
+impl<'a> Servers<'a> {
+    fn of(servers: &'a [HostNamespace]) -> Self {
+        let own = |number| {
+            let (ipv4, ipv6) = addresses(Host::Server, number);
+            [ipv4.into(), ipv6.into()]
+        };
+        Self { tuns: (0..).zip(servers).map(|(number, server)| (own(number), &server.tun)).collect() }
+    }
+
+    /// The device of the server that a packet is for.
+    fn of_packet(&self, bytes: &[u8]) -> Option<&'a Tun> {
+        let to = IpSlice::from_slice(bytes).ok()?.destination_addr();
+        self.tuns.iter().find(|(own, _)| own.contains(&to)).map(|(_, tun)| *tun)
+    }
+}
+
+impl Flows for Servers<'_> {
+    fn identify<O: Observer>(
+        &mut self,
+        now: Instant,
+        sender: Host,
+        headers: &Headers<'_>,
+        observer: &mut O,
+    ) -> (FlowId, u16, Body) {
+        OneFlow.identify(now, sender, headers, observer)
+    }
+}
+
+impl HostFlows for Servers<'_> {
+    fn hand_over(&mut self, host: Host, _packet: &Packet, tun: &Tun, bytes: &[u8]) -> bool {
+        let tun = if host == Host::Server { self.of_packet(bytes).unwrap_or(tun) } else { tun };
+        tun.write(bytes)
+    }
+
+    fn is_for_neighbour(&mut self, sender: Host, bytes: &[u8]) -> bool {
+        let neighbour =
+            if sender == Host::Server && self.tuns.len() > 1 { self.of_packet(bytes) } else { None };
+        neighbour.is_some_and(|tun| tun.write(bytes))
     }
 }
 
@@ -141,8 +264,9 @@ fn processor_time() -> Result<f64, Error> {
     Ok(time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6)
 }
 
-fn summary(emulator: &Emulator<'_, OneFlow, ()>, priority: Priority, cpu_s: f64) -> String {
-    let counters = emulator.hop.counters();
+/// What the user is told at the end; on this machine with its priority and the processor time.
+fn summary(outcome: &Outcome, live: Option<(Priority, f64)>) -> String {
+    let counters = &outcome.counters;
     let mut lines: Vec<String> = [("down", &counters.down), ("up", &counters.up)]
         .iter()
         .map(|(name, way)| {
@@ -164,7 +288,7 @@ fn summary(emulator: &Emulator<'_, OneFlow, ()>, priority: Priority, cpu_s: f64)
         (counters.malformed, "malformed packets refused"),
         (counters.oversized, "packets above the MTU refused"),
         (counters.link_local, "packets not for a router refused"),
-        (emulator.not_taken, "packets not taken by their host"),
+        (outcome.not_taken, "packets not taken by their host"),
     ];
     let others: Vec<_> = others
         .iter()
@@ -174,17 +298,19 @@ fn summary(emulator: &Emulator<'_, OneFlow, ()>, priority: Priority, cpu_s: f64)
     if !others.is_empty() {
         lines.push(format!("      {}", others.join(", ")));
     }
-    let late = emulator.lateness.summary();
+    let late = &outcome.lateness;
+    let lacks =
+        |what, has: fn(Priority) -> bool| live.filter(|(priority, _)| !has(*priority)).map_or("", |_| what);
     lines.push(format!(
         "late  p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us, max {:.0} us{}{}",
         late.p50_us,
         late.p99_us,
         late.p999_us,
         late.max_us,
-        if priority.real_time { "" } else { "; no real-time priority" },
-        if priority.memory_locked { "" } else { "; memory not locked" },
+        lacks("; no real-time priority", |priority| priority.real_time),
+        lacks("; memory not locked", |priority| priority.memory_locked),
     ));
-    lines.push(format!("cpu   {cpu_s:.3} s"));
+    lines.extend(live.map(|(_, cpu_s)| format!("cpu   {cpu_s:.3} s")));
     if !late.valid {
         lines.push(
             "INVALID: more than 0.1 % of the packets were over 1 ms late; this machine is too busy".into(),

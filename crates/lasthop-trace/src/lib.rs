@@ -32,7 +32,7 @@ pub use batch::Batch;
 pub use columns::{Column, Columnar, Meaning};
 pub use conservation::{Conservation, Counts, Violation};
 pub use overview::{LeftOut, Overview, OverviewTables};
-pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH, http_request};
+pub use pcap::{Addresses, Capture, CapturePoint, DROPS_FILE, SNAP_LENGTH, http_request, mark_congestion};
 pub use recorder::{ObjectRow, PacketRow, Recorder, TcpRow};
 pub use records::{FlowRecord, Outcome, PageRecord, RunRecord, ShortRecord};
 pub use scenario::{CaptureTarget, SeriesTarget, bad_periods};

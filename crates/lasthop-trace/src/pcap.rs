@@ -6,6 +6,7 @@
 
 mod http;
 mod packet;
+mod real;
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use std::time::Duration;
 
 pub use http::http_request;
 pub use packet::Addresses;
+pub use real::mark_congestion;
 
 /// Start of a run on the captures' clock: 2000-01-01, 00:00 UTC. Not zero, which tcptrace takes for "not
 /// yet".
@@ -86,6 +88,8 @@ pub struct Capture<W: Write> {
     points: [PcapNgWriter<W>; CapturePoint::ALL.len()],
     drops: W,
     builder: Builder,
+    /// The packets themselves, if hosts make real ones.
+    real: Option<real::Real>,
     snap_length: u32,
     /// Serial of the packet that the router marked last: its arrival is the next event of its path.
     marked: Option<u64>,
@@ -113,11 +117,18 @@ impl<W: Write> Capture<W> {
             points: [server?, client?, router_in?, router_out?],
             drops,
             builder: Builder::default(),
+            real: None,
             snap_length,
             marked: None,
             unmarked: Vec::new(),
             failed: None,
         })
+    }
+
+    /// Captures the packets that real hosts send, to the byte, in place of those that the models stand for.
+    #[must_use]
+    pub fn of_real_packets(self) -> Self {
+        Self { real: Some(real::Real::default()), ..self }
     }
 
     /// Ends the capture and hands the drops' writer back last; the error that ended it early, if one did.
@@ -174,7 +185,12 @@ impl<W: Write> Capture<W> {
 
     fn dropped(&mut self, now: Instant, packet: &Packet, cause: DropCause) -> io::Result<()> {
         let time = now.as_nanos();
-        let addresses = Addresses::of(packet.flow, packet.server_port)?;
+        let (identification, client_port) = if let Some(real) = &self.real {
+            (real.identification(packet), real.client_port(packet))
+        } else {
+            let addresses = Addresses::of(packet.flow, packet.server_port)?;
+            (packet::identification(packet), addresses.client_port)
+        };
         writeln!(
             self.drops,
             "{}.{:09},{},{},{},{},{},{}",
@@ -186,9 +202,9 @@ impl<W: Write> Capture<W> {
                 Direction::Up => "up",
             },
             cause.labels().name,
-            packet::identification(packet),
-            addresses.server_port,
-            addresses.client_port,
+            identification,
+            packet.server_port,
+            client_port,
         )
     }
 
@@ -201,7 +217,10 @@ impl<W: Write> Capture<W> {
         ttl: Ttl,
         comment: Option<&str>,
     ) -> io::Result<()> {
-        let data = self.builder.build(packet, ecn, ttl)?;
+        let data = match &mut self.real {
+            Some(real) => real.bytes(packet, ecn)?,
+            None => self.builder.build(packet, ecn, ttl)?,
+        };
         let block = EnhancedPacketBlock {
             interface_id: 0,
             timestamp: EPOCH + Duration::from_nanos(now.as_nanos()),
@@ -223,9 +242,18 @@ impl<W: Write> Observer for Capture<W> {
         self.unmarked.push(if info.ecn == Ecn::Ect1 { Ecn::Ect1 } else { Ecn::Ect0 });
     }
 
+    fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
+        if let Some(real) = &mut self.real {
+            real.keep(packet, bytes);
+        }
+    }
+
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         if self.failed.is_none() {
             self.failed = self.see(now, event, packet).err();
+        }
+        if let Some(real) = &mut self.real {
+            real.forget(packet, event);
         }
     }
 

@@ -42,6 +42,19 @@ impl CaptureTarget {
     }
 }
 
+impl CaptureTarget {
+    /// The same for packets that real hosts send: its files may be there, devices of a guest for example.
+    pub fn open_for_real_packets(&self) -> io::Result<Capture<BufWriter<File>>> {
+        let open = |name: &str| {
+            let file =
+                File::options().write(true).create(true).truncate(true).open(self.folder.join(name))?;
+            Ok(BufWriter::new(file))
+        };
+        let points = |point: CapturePoint| open(point.file_name());
+        Ok(Capture::new(points, open(DROPS_FILE)?, &self.comment, self.snap_length)?.of_real_packets())
+    }
+}
+
 impl Analysis {
     /// An analysis of one run of `scenario`, on whichever engine.
     pub fn of(scenario: &Scenario) -> Self {

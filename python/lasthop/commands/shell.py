@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from lasthop import _core
 from lasthop.commands.completion import complete_links, complete_only
 from lasthop.engines.live.presets import find_link, presets
 from lasthop.engines.live.process import SPIN_US, child_arguments
@@ -17,10 +20,26 @@ from lasthop.errors import InputError
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cell
 
+if TYPE_CHECKING:
+    from lasthop.engines.kernel.programs import Outcome, Request
+    from lasthop.engines.kernel.store import Kernel
+
 _SPIN_MAX_US = 1000
+_SNAP_LENGTH = 65_535
+# The addresses of servers are 10.0.0.1 and so on.
+_SERVERS_MAX = 200
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @click.command("shell", context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--engine",
+    type=click.Choice(["live", "kernel"]),
+    default="live",
+    show_default=True,
+    help="What runs the programs. live: this machine's kernel, in real time. kernel: a guest kernel in virtual time; "
+    "the same seed gives the same run.",
+)
 @click.option(
     "--link",
     metavar="PRESET|FILE",
@@ -49,21 +68,49 @@ _SPIN_MAX_US = 1000
     metavar="TRACE",
     help="The same for the link to the server.",
 )
-@click.option("--server", metavar="COMMAND", help="Run this shell command line on the server.")
+@click.option(
+    "--server",
+    "servers",
+    multiple=True,
+    metavar="[NAME=]COMMAND",
+    help="Run this shell command line on the server. Repeat it for several servers: each has a name and an address.",
+)
+@click.option(
+    "--pcap",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Capture the packets at both hosts and at both ends of the router queue, into this new folder.",
+)
 @click.option(
     "--seed",
     type=click.IntRange(min=0, max=2**64 - 1),
     metavar="N",
     help="Seed of all random streams.  [default: the scenario's]",
 )
+@click.option("--kernel", metavar="NAME", help="For --engine kernel: the guest kernel.  [default: the newest release]")
+@click.option(
+    "--write",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="For --engine kernel: let programs change this folder. Whatever they write elsewhere is gone at the end.",
+)
+@click.option(
+    "--cpu-cost",
+    type=click.FloatRange(min=0, max=1000),
+    default=0.0,
+    show_default=True,
+    metavar="FACTOR",
+    help="For --engine kernel: virtual time that passes while a program computes, per processor time. Above 0, no two "
+    "runs are the same.",
+)
 @click.option(
     "--spin",
     "spin_us",
     type=click.IntRange(min=0, max=_SPIN_MAX_US),
-    default=SPIN_US,
-    show_default=True,
     metavar="MICROSECONDS",
-    help="Before each delivery, spend this long in a busy loop. Deliveries are more punctual but cost processor time.",
+    help="For --engine live: before each delivery, spend this long in a busy loop. Deliveries are more punctual but "
+    f"cost processor time.  [default: {SPIN_US}]",
 )
 @click.option(
     "--status",
@@ -75,14 +122,19 @@ _SPIN_MAX_US = 1000
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def shell_command(
     *,
+    engine: str,
     link: str | None,
     key: str | None,
     only: tuple[str, ...],
     down: Path | None,
     up: Path | None,
-    server: str | None,
+    servers: tuple[str, ...],
+    pcap: Path | None,
     seed: int | None,
-    spin_us: int,
+    kernel: str | None,
+    write: tuple[Path, ...],
+    cpu_cost: float,
+    spin_us: int | None,
     status: bool,
     quiet: bool,
     list_presets: bool,
@@ -90,12 +142,17 @@ def shell_command(
 ) -> None:
     """Run a program behind an emulated last hop.
 
-    COMMAND, or a shell if you give none, runs on the client. It uses this machine's own TCP. The client is a network
-    namespace whose only way out is the last hop. At the far end is the server, another namespace, called 'server' or
-    10.0.0.1 (fd00::1). --server starts a program there. The client can reach nothing else.
+    COMMAND, or a shell if you give none, runs on the client, a network namespace whose only way out is the last hop. At
+    the far end is the server, another namespace, called 'server' or 10.0.0.1 (fd00::1). --server starts a program
+    there. The client can reach nothing else.
 
     Everything ends when COMMAND ends, and lasthop returns its exit code. COMMAND begins at the first word that is not
-    an option, or after --. You need Linux, and either root or permission to create user namespaces.
+    an option, or after --.
+
+    With --engine live, programs use this machine's own TCP in real time. You need Linux, and either root or permission
+    to create user namespaces. With --engine kernel, they run in a guest kernel whose clock stands still while anything
+    computes: a transfer of minutes takes seconds, and the same seed gives the same packets. You need a guest kernel
+    ('lasthop kernel build'), but no rights.
 
     Example: lasthop shell --link gprs --server 'nginx -g "daemon off;"' -- curl http://server/
     """
@@ -106,24 +163,106 @@ def shell_command(
         raise InputError("Which last hop? Give --link PRESET or --link FILE; --list lists the presets.")
     if status and quiet:
         raise InputError("--status and --quiet contradict each other: give one of them.")
+    _check_options(engine, kernel=kernel, write=write, cpu_cost=cpu_cost, spin_us=spin_us)
+    if pcap is not None and pcap.exists():
+        raise InputError(f"--pcap {pcap}: this is there already; name a new folder.")
     study = read_study(find_link(link))
     cell = select_cell(study.cells, all_levels(study), key, only)
-    request = {
-        "scenario": json.loads(cell.scenario),
-        "seed": study.seed if seed is None else seed,
-        "down": None if down is None else str(down),
-        "up": None if up is None else str(up),
-        "command": list(command) or [os.environ.get("SHELL", "/bin/sh")],
-        "server": server,
-        "status": _style(status, quiet, interactive=not command),
-        "summary": not quiet,
-        "spin_us": spin_us,
-    }
     if not (quiet or command):
         click.echo(
             f"{study.title}. This shell is the client, 10.0.1.1; the server is 10.0.0.1. Leave with exit.", err=True
         )
-    _become_emulator(request)
+    common: dict[str, Any] = {
+        "seed": study.seed if seed is None else seed,
+        "down": down,
+        "up": up,
+        "command": list(command) or [os.environ.get("SHELL", "/bin/sh")],
+        "servers": _servers(servers),
+        "status": _style(status, quiet, interactive=not command),
+        "summary": not quiet,
+    }
+    if engine == "live":
+        _become_emulator(_live_request(cell, common, SPIN_US if spin_us is None else spin_us, pcap))
+    from lasthop.engines.kernel.programs import Request, Server
+    from lasthop.engines.kernel.store import find_kernel
+
+    common["servers"] = [Server(**server) for server in common["servers"]]
+    request = Request(cell=cell, **common, write=write, cpu_cost=cpu_cost)
+    outcome = _run_in_guest(find_kernel(kernel), request, pcap)
+    for line in _notes(outcome, cpu_cost, quiet):
+        click.echo(line, err=True)
+    sys.exit(outcome.code)
+
+
+def _check_options(
+    engine: str, *, kernel: str | None, write: tuple[Path, ...], cpu_cost: float, spin_us: int | None
+) -> None:
+    """Refuse options of the other engine."""
+    of_kernel = {"--kernel": kernel is not None, "--write": bool(write), "--cpu-cost": cpu_cost > 0}
+    foreign = of_kernel if engine == "live" else {"--spin": spin_us is not None}
+    given = next((option for option, is_given in foreign.items() if is_given), None)
+    if given is not None:
+        other = "kernel" if engine == "live" else "live"
+        raise InputError(f"{given} is an option of --engine {other}; leave it out, or choose that engine.")
+
+
+def _servers(options: tuple[str, ...]) -> list[dict[str, str | None]]:
+    """Return names and commands; the first server is called 'server' unless it has a name."""
+    servers: list[dict[str, str | None]] = []
+    for option in options:
+        named = re.match(r"([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)=(.*)", option, re.DOTALL)
+        if named is None and servers:
+            raise InputError(f"--server {option!r}: where there are several servers, each needs a name: NAME=COMMAND.")
+        name, command = named.groups() if named else ("server", option)
+        if name == "client" or name in [server["name"] for server in servers]:
+            raise InputError(f"--server {option!r}: there is a host called {name} already; choose another name.")
+        servers.append({"name": name, "command": command})
+    if len(servers) > _SERVERS_MAX:
+        raise InputError(f"There may be {_SERVERS_MAX} servers at most, not {len(servers)}.")
+    return servers or [{"name": "server", "command": None}]
+
+
+def _live_request(cell: _core.Cell, common: dict[str, Any], spin_us: int, pcap: Path | None) -> dict[str, Any]:
+    if pcap is not None:
+        pcap.mkdir(parents=True)
+    capture = pcap and {"folder": str(pcap.resolve()), "comment": cell.key, "snap_length": _SNAP_LENGTH}
+    paths = {way: common[way] and str(common[way]) for way in ("down", "up")}
+    return {**common, **paths, "scenario": json.loads(cell.scenario), "capture": capture, "spin_us": spin_us}
+
+
+def _run_in_guest(kernel: Kernel, request: Request, pcap: Path | None) -> Outcome:
+    """Run the command to its end and pass signals on to it."""
+    from lasthop.engines.kernel.cores import claimed_cores
+    from lasthop.engines.kernel.programs import start_guest
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    core = next(iter(cores := claimed_cores(1)))
+    with start_guest(kernel, request, core=core, capture=pcap is not None) as guest:
+        for number in _FORWARDED:
+            signal.signal(number, lambda number, _frame: guest.signal(number))
+        outcome = guest.wait()
+        if pcap is not None:
+            pcap.mkdir(parents=True)
+            guest.write_captures(pcap)
+    cores[core].close()
+    return outcome
+
+
+def _notes(outcome: Outcome, cpu_cost: float, quiet: bool) -> list[str]:
+    """Return what the user is told beside the guest's own summary; what spoils a run even with --quiet."""
+    notes = []
+    if not quiet:
+        notes.append(f"time  {outcome.virtual_s:.3f} s of virtual time in {outcome.wall_s:.1f} s")
+        if cpu_cost > 0:
+            notes.append(f"      not repeatable: a second of computing took {cpu_cost:g} s (--cpu-cost)")
+    if outcome.overlay_full:
+        notes.append(
+            "Warning: what the programs wrote has filled the guest's memory for files; use --write DIR for large files."
+        )
+    if outcome.out_of_memory:
+        notes.append(f"Warning: the guest ran out of memory and ended {outcome.out_of_memory} of the programs.")
+    return notes
 
 
 def _list() -> None:

@@ -199,8 +199,9 @@ impl Workload {
     ) -> Result<(), Error> {
         let Application { pair, receive_window_max, .. } = self.applications[info.application as usize];
         let (server, client) = &hosts[pair];
-        let server_address = SocketAddr::from((addresses(Host::Server).0, info.server_port));
-        let client_address = SocketAddr::from((addresses(Host::Client).0, self.client_port(id.0 as usize)));
+        let server_address = SocketAddr::from((addresses(Host::Server, 0).0, info.server_port));
+        let client_address =
+            SocketAddr::from((addresses(Host::Client, 0).0, self.client_port(id.0 as usize)));
         let cannot = format!("cannot make the sockets of flow {:?}", info.name);
         let ends = if info.protocol == Protocol::Udp {
             let [(from, own), (to, other)] = match info.sender {

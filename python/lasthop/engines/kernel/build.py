@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lasthop.engines.kernel.source import Source, find_source
-from lasthop.engines.kernel.store import CALLS, CONFIG, RANDOM, Info, Kernel, keep, recipe, store
+from lasthop.engines.kernel.store import CALLS, CONFIG, FILES, PROGRAMS, RANDOM, Info, Kernel, keep, recipe, store
 from lasthop.errors import InputError
 
 # Program, and the Debian package that has it.
@@ -110,7 +110,10 @@ def _unpack(source: Source, folder: Path) -> Path:
 
 
 def _change(tree: Path) -> None:
-    """Make draws follow from a seed and ticks as frequent as those of common kernels; let calls be made together."""
+    """Make draws follow from a seed and ticks as frequent as those of common kernels; let calls be made together.
+
+    For programs of the user's: open files of this machine as devices, and a look at whoever computes.
+    """
     util = tree / "arch" / "um" / "os-Linux" / "util.c"
     shutil.copy2(RANDOM, util.parent)
     _replace(util, r"\bgetrandom\(buf, len, flags\)", "seeded_random(buf, len, flags)")
@@ -119,6 +122,15 @@ def _change(tree: Path) -> None:
     shutil.copy2(CALLS, system_calls.parent)
     _replace(system_calls, r"\bEXECUTE_SYSCALL\(syscall, regs\)", "execute(syscall, regs)")
     _replace(system_calls, r"#include <asm/delay\.h>", f'#include <asm/delay.h>\n#include "{CALLS.name}"')
+    files = tree / "arch" / "um" / "kernel" / FILES.name
+    shutil.copy2(FILES, files)
+    _replace(files.with_name("Makefile"), r"(?m)^obj-y \+= load_file\.o$", f"obj-y += load_file.o {files.stem}.o")
+    process = tree / "arch" / "um" / "os-Linux" / "skas" / "process.c"
+    shutil.copy2(PROGRAMS, process.parent)
+    _replace(process, r'#include "\.\./internal\.h"', f'#include "../internal.h"\n#include "{PROGRAMS.name}"')
+    _replace(process, r"(?m)^(\tkill\(os_getpid\(\), SIGSTOP\);)", r"\tlet_be_watched();\n\1")
+    _replace(process, r"\(1 << SIGALRM\) \| \(1 << SIGWINCH\)", "(1 << SIGALRM) | (1 << SIGPROF) | (1 << SIGWINCH)")
+    _replace(process, r"int sig = WSTOPSIG\(status\);", "int sig = look_at_program(pid, WSTOPSIG(status), regs);")
     _replace(tree / "arch" / "um" / "Kconfig", r"(?m)(?<=^config HZ\n\tint\n\tdefault )\d+", str(_HZ))
 
 

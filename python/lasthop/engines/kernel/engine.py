@@ -11,8 +11,8 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Self
@@ -20,15 +20,14 @@ from typing import Any, BinaryIO, ClassVar, Self
 from lasthop import _core
 from lasthop.engines.engine import CaptureTarget, SeriesTarget
 from lasthop.engines.hosts import HostEngine, HostResults, request_of, results_of
+from lasthop.engines.kernel.boot import CONSOLE_LINES, guest_program, memory_file, memory_folder, read_file
 from lasthop.engines.kernel.cores import claimed_cores
 from lasthop.engines.kernel.store import Kernel, find_kernel, kernels
 from lasthop.engines.programs import program_of
 from lasthop.errors import InputError
 
-_GUEST = Path(__file__).with_name("guest")
 # So much memory that the limits of sockets are those of a common machine; only what is touched is used.
 _MEMORY = "1G"
-_MEMORY_BYTES = 1 << 30
 # Any time will do, as long as it is the same in every boot.
 _START_NS = 1_000_000_000
 # A guest that has used no processor for so long waits for what never comes.
@@ -36,7 +35,6 @@ _IDLE_LIMIT_S = 30.0
 # A replication that computes for longer than this is stuck.
 _REPLICATION_LIMIT_S = 300.0
 _LOOK_EVERY_MS = 1000
-_CONSOLE_LINES = 40
 # The parts of a time series in the guest's answer.
 _SERIES = "series.csv"
 
@@ -131,7 +129,7 @@ class KernelEngine(HostEngine):
         wanted = request_of(
             cell, inside, seed=seed, first=first, count=count, record=record, overview=overview, series=target
         )
-        spec = json.dumps({**wanted, "spin_us": 0})
+        spec = json.dumps({"run": {**wanted, "spin_us": 0}})
         with _sent_to(series) as sent:
             try:
                 self._boot(spec, seed, first, count, sent)
@@ -155,17 +153,17 @@ class KernelEngine(HostEngine):
         guest = _core.initial_file_system(guest_program(), spec)
         core = self._free.get()
         try:
-            with _memory("initrd", guest) as initrd, _memory("console") as console:
+            with memory_file("initrd", guest) as initrd, memory_file("console") as console:
                 process = self._start(core, (initrd, sent.fileno(), console), seed ^ first << 32)
                 try:
                     code = _watch(process, _REPLICATION_LIMIT_S * count)
                 finally:
                     _kill(process)
                 if code != 0 or not os.fstat(sent.fileno()).st_size:
-                    text = _read(console).decode(errors="replace").strip().splitlines()
+                    text = read_file(console).decode(errors="replace").strip().splitlines()
                     reason = "it hung" if code is None else f"it ended with code {code}"
                     raise _GuestFailureError(
-                        "\n  ".join([f"{reason}. The end of its console:", *text[-_CONSOLE_LINES:]])
+                        "\n  ".join([f"{reason}. The end of its console:", *text[-CONSOLE_LINES:]])
                     )
         finally:
             self._free.put(core)
@@ -190,7 +188,7 @@ class KernelEngine(HostEngine):
         ]
         environment = {
             "PATH": os.defpath,
-            "TMPDIR": _memory_folder(),
+            "TMPDIR": memory_folder(),
             # The host's C library would register an area that a guest's processes must not inherit.
             "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
             "LASTHOP_SEED": str(seed % 2**64),
@@ -208,16 +206,6 @@ class KernelEngine(HostEngine):
             )
         except FileNotFoundError as error:
             raise InputError("The kernel engine needs setpriv and taskset (package util-linux).") from error
-
-
-def guest_program() -> bytes:
-    """Return what the guest starts."""
-    try:
-        return _GUEST.read_bytes()
-    except FileNotFoundError as error:
-        raise InputError(
-            f"The program that runs in the guest is missing: {_GUEST}. Build it with 'make kernel'."
-        ) from error
 
 
 def _watch(process: subprocess.Popen[bytes], limit_s: float) -> int | None:
@@ -258,35 +246,6 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _memory_folder() -> str:
-    """Return where a guest's memory lies, as a file that is unlinked at once: in memory, if there is room."""
-    shared = "/dev/shm"
-    try:
-        state = os.statvfs(shared)
-    except OSError:
-        return tempfile.gettempdir()
-    roomy = state.f_bavail * state.f_frsize > _MEMORY_BYTES and not state.f_flag & os.ST_NOEXEC
-    return shared if roomy and os.access(shared, os.W_OK) else tempfile.gettempdir()
-
-
-@contextmanager
-def _memory(name: str, content: bytes = b"") -> Iterator[int]:
-    """Yield a file without a place in any file system, which a guest inherits."""
-    descriptor = os.memfd_create(name, 0)
-    try:
-        with os.fdopen(os.dup(descriptor), "wb") as file:
-            file.write(content)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _read(descriptor: int) -> bytes:
-    with os.fdopen(os.dup(descriptor), "rb") as file:
-        file.seek(0)
-        return file.read()
 
 
 def _sent_to(series: SeriesTarget | None) -> BinaryIO:

@@ -18,6 +18,8 @@ _INFO = "info.json"
 CONFIG = Path(__file__).with_name("guest.config")
 RANDOM = Path(__file__).with_name("seeded_random.h")
 CALLS = Path(__file__).with_name("batched_calls.h")
+FILES = Path(__file__).with_name("host_files.c")
+PROGRAMS = Path(__file__).with_name("programs.h")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ def store() -> Path:
 
 def recipe() -> str:
     """Return the digest of what is asked for of a kernel."""
-    return hashlib.sha256(CONFIG.read_bytes() + RANDOM.read_bytes() + CALLS.read_bytes()).hexdigest()
+    parts = (CONFIG, RANDOM, CALLS, FILES, PROGRAMS)
+    return hashlib.sha256(b"".join(part.read_bytes() for part in parts)).hexdigest()
 
 
 def kernels() -> list[Kernel]:
@@ -94,7 +97,9 @@ def find_kernel(name: str | None) -> Kernel:
             f"No kernel called '{name}' has been built; did you mean '{nearest(name, found)}'? Built: "
             f"{', '.join(found)}. 'lasthop kernel build --source {name}' builds another."
         )
-    kernel = found[name] if name is not None else list(found.values())[-1]
+    # One that was built for another version of lasthop is refused below, so it counts only where there is no other.
+    usable = [kernel for kernel in found.values() if kernel.info.recipe == recipe()]
+    kernel = found[name] if name is not None else (usable or list(found.values()))[-1]
     if kernel.info.recipe != recipe():
         raise InputError(
             f"The kernel '{kernel.name}' was built for another version of lasthop. Build it again with "

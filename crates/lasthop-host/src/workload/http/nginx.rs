@@ -60,7 +60,7 @@ impl Nginx {
         server.enter()?;
         let mut nginx = Self { process: spawn(&sites)? };
         for page in pages {
-            nginx.wait_until_listening(SocketAddr::from((addresses(Host::Server).0, page.port.get())))?;
+            nginx.wait_until_listening(SocketAddr::from((addresses(Host::Server, 0).0, page.port.get())))?;
         }
         Ok(Some(nginx))
     }
@@ -138,7 +138,7 @@ fn files(sites: &[(&HttpPageConfig, Site)]) -> Vec<(String, Vec<u8>)> {
         let _ = writeln!(configuration, "{kind}_temp_path {FOLDER}/{kind};");
     }
     for (number, (page, site)) in sites.iter().enumerate() {
-        let address = SocketAddr::from((addresses(Host::Server).0, page.port.get()));
+        let address = SocketAddr::from((addresses(Host::Server, 0).0, page.port.get()));
         let _ = writeln!(configuration, "server {{\nlisten {address};");
         for answer in &site.answers {
             let file = format!("{number}-{}", answer.name);

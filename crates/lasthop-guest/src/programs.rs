@@ -1,0 +1,149 @@
+//! The user's programs: the root of this machine, to be read, under a file system in memory that takes what they write.
+
+use lasthop_host::guest::{Outcome, User};
+use lasthop_host::shell::{Guest, ShellSpec};
+use nix::mount::{MsFlags, mount};
+use nix::sys::stat::{Mode, SFlag, makedev, mknod};
+use nix::sys::statvfs::statvfs;
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_settime};
+use nix::unistd::{chdir, chroot, dup2_stderr, dup2_stdin, dup2_stdout};
+use serde::{Deserialize, Serialize};
+use std::error::Error;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// What to run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramsSpec {
+    /// The programs, and the last hop between them.
+    shell: ShellSpec,
+    /// Whose programs they are.
+    user: User,
+    /// When they start, in seconds since 1970.
+    date_s: i64,
+    /// Folders of this machine's that the programs may write to.
+    write: Vec<PathBuf>,
+    /// Devices in [`FILES`]: their names, and the host's files that they stand for.
+    files: Vec<(String, u64)>,
+}
+
+/// What is told at the end.
+#[derive(Debug, Serialize)]
+pub struct Answer {
+    #[serde(flatten)]
+    outcome: Outcome,
+    /// Whether there is no room left for what programs write.
+    overlay_full: bool,
+    /// Programs that were ended for want of memory.
+    out_of_memory: u64,
+}
+
+/// The driver of `host_files.c`: its minor numbers are the host's files.
+const HOST_FILES: u64 = 240;
+/// Where those files are that the specification names.
+const FILES: &str = "/dev/lasthop";
+/// The host's signals come in here.
+const SIGNALS: &str = "/dev/ttyS1";
+/// Where the machine's root is mounted, and what programs write.
+const MACHINE: &str = "/machine";
+const WRITTEN: &str = "/written";
+const ROOT: &str = "/root";
+const NONE: Option<&str> = None;
+
+/// Runs the programs.
+pub fn run(spec: &ProgramsSpec) -> Result<Answer, Box<dyn Error>> {
+    make_root(&spec.write)?;
+    make_devices(&spec.files)?;
+    take_streams()?;
+    clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::new(spec.date_s, 0))?;
+    // The programs end for want of memory, not this one.
+    fs::write("/proc/self/oom_score_adj", "-1000")?;
+    let signals = super::line(SIGNALS)?;
+    let outcome =
+        lasthop_host::shell::run(&spec.shell, Some(&Guest { user: &spec.user, signals: &signals }))?;
+    let room = statvfs("/")?;
+    let answer =
+        Answer { outcome, overlay_full: room.blocks_available() == 0, out_of_memory: ended_for_memory()? };
+    nix::unistd::sync();
+    Ok(answer)
+}
+
+/// Writes the answer into the host's file of that name.
+pub fn tell(answer: &str) -> std::io::Result<()> {
+    OpenOptions::new().write(true).open(Path::new(FILES).join("answer"))?.write_all(answer.as_bytes())
+}
+
+/// Makes the machine's root this process' own, with file systems of the guest's in the usual places.
+fn make_root(write: &[PathBuf]) -> Result<(), Box<dyn Error>> {
+    for folder in [MACHINE, WRITTEN, ROOT] {
+        fs::create_dir_all(folder)?;
+    }
+    mount(NONE, MACHINE, Some("hostfs"), MsFlags::MS_RDONLY, Some("/"))
+        .map_err(|e| format!("hostfs: {e}"))?;
+    mount(NONE, WRITTEN, Some("tmpfs"), MsFlags::empty(), Some("mode=755"))?;
+    let [upper, work] = ["upper", "work"].map(|name| format!("{WRITTEN}/{name}"));
+    fs::create_dir(&upper)?;
+    fs::create_dir(&work)?;
+    let layers = format!("lowerdir={MACHINE},upperdir={upper},workdir={work}");
+    mount(Some("overlay"), ROOT, Some("overlay"), MsFlags::empty(), Some(layers.as_str()))
+        .map_err(|e| format!("overlay: {e}"))?;
+    for (kind, folder, options) in [
+        ("proc", "proc", NONE),
+        ("sysfs", "sys", NONE),
+        ("devtmpfs", "dev", NONE),
+        ("devpts", "dev/pts", Some("ptmxmode=666,mode=620,gid=5")),
+        ("tmpfs", "dev/shm", Some("mode=1777")),
+        ("mqueue", "dev/mqueue", NONE),
+    ] {
+        let target = Path::new(ROOT).join(folder);
+        fs::create_dir_all(&target)?;
+        mount(Some(kind), &target, Some(kind), MsFlags::empty(), options)
+            .map_err(|e| format!("{kind}: {e}"))?;
+    }
+    for folder in write {
+        let target = Path::new(ROOT).join(folder.strip_prefix("/")?);
+        mount(NONE, &target, Some("hostfs"), MsFlags::empty(), Some(folder.as_path())).map_err(|error| {
+            format!("cannot mount the folder {} to be written to: {error}", folder.display())
+        })?;
+    }
+    chdir(ROOT)?;
+    mount(Some("."), "/", NONE, MsFlags::MS_MOVE, NONE)?;
+    chroot(".")?;
+    Ok(chdir("/")?)
+}
+
+/// Makes the devices that the kernel does not make by itself.
+fn make_devices(files: &[(String, u64)]) -> Result<(), Box<dyn Error>> {
+    super::make_tun()?;
+    let everyone = Mode::from_bits_truncate(0o666);
+    for (name, target) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")]
+    {
+        symlink(target, Path::new("/dev").join(name))?;
+    }
+    fs::create_dir_all(FILES)?;
+    for (name, number) in files {
+        let file = Path::new(FILES).join(name);
+        mknod(&file, SFlag::S_IFCHR, everyone, makedev(HOST_FILES, *number))?;
+    }
+    Ok(())
+}
+
+/// Takes the host's standard streams for this process' own and those of all programs.
+fn take_streams() -> Result<(), Box<dyn Error>> {
+    let open = |name| OpenOptions::new().read(true).write(true).open(Path::new(FILES).join(name));
+    let [stdin, stdout, stderr]: [File; 3] = [open("stdin")?, open("stdout")?, open("stderr")?];
+    dup2_stdin(&stdin)?;
+    dup2_stdout(&stdout)?;
+    Ok(dup2_stderr(&stderr)?)
+}
+
+/// How many programs the kernel has ended because there was no memory left.
+fn ended_for_memory() -> Result<u64, Box<dyn Error>> {
+    let counts = fs::read_to_string("/proc/vmstat")?;
+    let count = counts.lines().find_map(|line| line.strip_prefix("oom_kill "));
+    Ok(count.map_or(Ok(0), str::parse)?)
+}

@@ -1,0 +1,58 @@
+//! A guest of its own around the hosts: whose programs they are, and what it tells.
+
+use crate::counters::Counters;
+use crate::error::{Context, Error};
+use crate::lateness::LatenessSummary;
+use caps::{CapSet, Capability};
+use nix::sys::prctl::set_keepcaps;
+use nix::unistd::{Gid, Uid, chdir, setgid, setgroups, setuid};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Whose programs run in a guest, and how he would start them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct User {
+    /// Number of the user.
+    pub user: u32,
+    /// Number of the group.
+    pub group: u32,
+    /// Further groups.
+    pub groups: Vec<u32>,
+    /// The environment.
+    pub environment: Vec<(String, String)>,
+    /// The working folder.
+    pub folder: PathBuf,
+}
+
+impl User {
+    /// Makes the caller a process of this user, who keeps what it takes to start programs in namespaces; the environment
+    /// of his programs.
+    pub(crate) fn become_it(&self) -> Result<&[(String, String)], Error> {
+        let groups: Vec<_> = self.groups.iter().copied().map(Gid::from_raw).collect();
+        set_keepcaps(true).context("cannot keep capabilities")?;
+        setgroups(&groups).context("cannot set the groups")?;
+        setgid(Gid::from_raw(self.group)).context("cannot set the group")?;
+        setuid(Uid::from_raw(self.user)).context("cannot set the user")?;
+        let permitted = caps::read(None, CapSet::Permitted).context("cannot read the capabilities")?;
+        caps::set(None, CapSet::Effective, &permitted).context("cannot use the capabilities")?;
+        debug_assert!(permitted.contains(&Capability::CAP_SYS_ADMIN));
+        chdir(&self.folder).context(&format!("cannot enter the working folder {}", self.folder.display()))?;
+        Ok(&self.environment)
+    }
+}
+
+/// What became of programs behind the last hop.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Exit code of the client's program.
+    pub code: i32,
+    /// From the start of the client's program to its end.
+    pub elapsed_ns: u64,
+    /// What the emulator saw.
+    pub counters: Counters,
+    /// How late packets were.
+    pub lateness: LatenessSummary,
+    /// Packets that a host did not take.
+    pub not_taken: u64,
+}

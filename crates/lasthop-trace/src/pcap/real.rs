@@ -1,0 +1,83 @@
+//! The bytes of packets that real hosts have sent, until nobody will see them again.
+
+use etherparse::IpEcn;
+use etherparse::{SlicedPacket, TransportSlice};
+use lasthop_core::{Direction, Ecn, Packet, PacketEvent};
+use std::collections::BTreeMap;
+use std::io;
+
+/// Packets under way, by their serials.
+#[derive(Debug, Default)]
+pub(super) struct Real {
+    frames: BTreeMap<u64, Vec<u8>>,
+    /// The packet that arrived last, whose copy would follow it.
+    arrived: Option<(u64, Vec<u8>)>,
+    scratch: Vec<u8>,
+}
+
+impl Real {
+    /// A packet is about to be sent.
+    pub(super) fn keep(&mut self, packet: &Packet, bytes: &[u8]) {
+        self.frames.insert(packet.serial, bytes.to_vec());
+    }
+
+    /// The packet, with the mark that it has by now.
+    pub(super) fn bytes(&mut self, packet: &Packet, ecn: Ecn) -> io::Result<&[u8]> {
+        let copied = || self.arrived.as_ref().filter(|(serial, _)| *serial == packet.serial);
+        let bytes = self.frames.get(&packet.serial).or_else(|| copied().map(|(_, bytes)| bytes));
+        self.scratch.clone_from(bytes.ok_or_else(|| io::Error::other("a packet without bytes"))?);
+        if ecn == Ecn::Ce {
+            mark_congestion(&mut self.scratch);
+        }
+        Ok(&self.scratch)
+    }
+
+    /// The identification of a packet: zero for IPv6, which has none.
+    pub(super) fn identification(&self, packet: &Packet) -> u16 {
+        match self.frames.get(&packet.serial).map(Vec::as_slice) {
+            Some([first, _, _, _, high, low, ..]) if *first >> 4 == 4 => u16::from_be_bytes([*high, *low]),
+            _ => 0,
+        }
+    }
+
+    /// The port of the mobile host; zero where there is none.
+    pub(super) fn client_port(&self, packet: &Packet) -> u16 {
+        let bytes = self.frames.get(&packet.serial).map(Vec::as_slice).unwrap_or_default();
+        let (source, destination) =
+            match SlicedPacket::from_ip(bytes).ok().and_then(|packet| packet.transport) {
+                Some(TransportSlice::Tcp(tcp)) => (tcp.source_port(), tcp.destination_port()),
+                Some(TransportSlice::Udp(udp)) => (udp.source_port(), udp.destination_port()),
+                _ => (0, 0),
+            };
+        if packet.direction == Direction::Up { source } else { destination }
+    }
+
+    /// Forgets a packet of which that was the last event.
+    pub(super) fn forget(&mut self, packet: &Packet, event: PacketEvent) {
+        match event {
+            PacketEvent::Delivered => self.arrived = self.frames.remove_entry(&packet.serial),
+            PacketEvent::Dropped(_) => drop(self.frames.remove(&packet.serial)),
+            _ => {}
+        }
+    }
+}
+
+/// Sets the ECN field of an IP packet to "congestion experienced" (RFC 3168, section 5).
+pub fn mark_congestion(packet: &mut [u8]) {
+    match packet {
+        [first, class, _, _, _, _, _, _, _, _, sum_high, sum_low, ..] if *first >> 4 == 4 => {
+            let before = u16::from_be_bytes([*first, *class]);
+            *class |= IpEcn::CongestionExperienced as u8;
+            let after = u16::from_be_bytes([*first, *class]);
+            // RFC 1624, equation 3.
+            let sum = u16::from_be_bytes([*sum_high, *sum_low]);
+            let total = u32::from(!sum) + u32::from(!before) + u32::from(after);
+            let folded = (total & 0xffff) + (total >> 16);
+            let folded = (folded & 0xffff) + (folded >> 16);
+            [*sum_high, *sum_low] = (!(folded as u16)).to_be_bytes();
+        }
+        // The traffic class lies across the first two bytes; the header has no checksum (RFC 8200).
+        [first, second, ..] if *first >> 4 == 6 => *second |= (IpEcn::CongestionExperienced as u8) << 4,
+        _ => {}
+    }
+}

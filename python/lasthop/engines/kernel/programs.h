@@ -1,0 +1,124 @@
+/*
+ * What a guest needs for any program of the user's; in effect with LASTHOP_PROGRAMS in the environment. Included where a
+ * program has stopped, to enter the kernel or by a signal (arch/um/os-Linux/skas/process.c).
+ *
+ * - The processor's time stamp counter tells virtual time, in nanoseconds: the host traps the instruction.
+ * - A program that computes without a system call keeps virtual time from passing: after a while the guest says which one
+ *   it is, and ends.
+ * - With LASTHOP_CPU_COST, computing takes time: so many virtual nanoseconds for each thousand
+ *   of the processor's.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
+#include <time.h>
+
+/* Processor time from one look at a program that computes to the next, in microseconds. */
+#define LOOK_EVERY_US 10000
+#define LOOKS_PER_S (1000000 / LOOK_EVERY_US)
+/* Processor time that a program may take for nothing but computing, in seconds, unless it costs virtual time. */
+#define SPIN_LIMIT_S 10
+/* How the guest ends then. */
+#define SPUN_EXIT_CODE 77
+
+/* Here, for host_files.c; and there and in time.c. */
+int wait_for_host(int file, int writes, int milliseconds);
+unsigned long long guest_nanoseconds(void);
+void tell_of_spinning(unsigned int seconds);
+void time_travel_ndelay(unsigned long nanoseconds);
+
+/* Waits for a file of the host's, so many milliseconds at most; positive if it is ready. */
+int wait_for_host(int file, int writes, int milliseconds)
+{
+	struct pollfd wanted = { .fd = file, .events = writes ? POLLOUT : POLLIN };
+	int ready = poll(&wanted, 1, milliseconds);
+
+	return ready < 0 ? -errno : ready;
+}
+
+/* Of a program's process, which calls it before anything else. */
+static void let_be_watched(void)
+{
+	struct itimerval often = { { 0, LOOK_EVERY_US }, { 0, LOOK_EVERY_US } };
+	sigset_t profiling;
+
+	if (!getenv("LASTHOP_PROGRAMS"))
+		return;
+	sigemptyset(&profiling);
+	sigaddset(&profiling, SIGPROF);
+	sigprocmask(SIG_UNBLOCK, &profiling, NULL);
+	prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
+	setitimer(ITIMER_PROF, &often, NULL);
+}
+
+/* If the program has stopped at the instruction rdtsc or rdtscp: carries it out. */
+static int tells_counter(int pid, struct uml_pt_regs *regs)
+{
+	unsigned long long counter;
+	unsigned long text;
+	int length;
+
+	errno = 0;
+	text = ptrace(PTRACE_PEEKTEXT, pid, (void *)UPT_IP(regs), 0);
+	if (errno)
+		return 0;
+	if ((text & 0xffff) == 0x310f)
+		length = 2;
+	else if ((text & 0xffffff) == 0xf9010f)
+		length = 3;
+	else
+		return 0;
+	counter = guest_nanoseconds();
+	regs->gp[HOST_AX] = counter & 0xffffffff;
+	regs->gp[HOST_DX] = counter >> 32;
+	if (length == 3)
+		regs->gp[HOST_CX] = 0;
+	UPT_IP(regs) += length;
+	return 1;
+}
+
+/* Lets time pass for what a process has computed since the last look. */
+static void charge(int pid, unsigned long cost)
+{
+	static unsigned long long before;
+	static int charged;
+	struct timespec used;
+	unsigned long long now;
+
+	/* The processor time of another process, as clock_getcpuclockid(3) has it. */
+	if (clock_gettime((clockid_t)(~(unsigned int)pid << 3 | 2), &used))
+		return;
+	now = used.tv_sec * 1000000000ULL + used.tv_nsec;
+	if (pid == charged && now > before)
+		time_travel_ndelay((now - before) * cost / 1000);
+	before = now;
+	charged = pid;
+}
+
+/* Looks at a program that has stopped; the signal that is to be acted upon, SIGALRM for none. */
+static int look_at_program(int pid, int stop_signal, struct uml_pt_regs *regs)
+{
+	static int looked;
+	static unsigned long cost, spins;
+
+	if (!looked) {
+		const char *asked = getenv("LASTHOP_CPU_COST");
+
+		looked = 1;
+		cost = asked ? strtoul(asked, NULL, 10) : 0;
+	}
+	if (cost)
+		charge(pid, cost);
+	if (stop_signal == SIGSEGV)
+		return tells_counter(pid, regs) ? SIGALRM : stop_signal;
+	if (stop_signal != SIGPROF) {
+		spins = 0;
+		return stop_signal;
+	}
+	if (++spins >= SPIN_LIMIT_S * LOOKS_PER_S && !cost) {
+		tell_of_spinning(SPIN_LIMIT_S);
+		_exit(SPUN_EXIT_CODE);
+	}
+	return SIGALRM;
+}

@@ -1,0 +1,247 @@
+"""Any program of this machine behind the last hop, in a guest kernel's virtual time."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lasthop import _core
+from lasthop.engines.kernel.boot import CONSOLE_LINES, guest_program, memory_file, memory_folder, read_file
+from lasthop.engines.kernel.store import Kernel
+from lasthop.errors import InputError
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+"""The guest's date when the command starts, unless said otherwise."""
+CAPTURE_FILES = ("server.pcapng", "client.pcapng", "router-in.pcapng", "router-out.pcapng", "drops.csv")
+_MEMORY = "2G"
+_START_NS = 1_000_000_000
+# Files of the guest by their numbers: initial file system, nothing, console, the programs' streams, and so on.
+_INITRD, _NOTHING, _CONSOLE, _STDIN, _STDOUT, _STDERR, _ANSWER, _SIGNALS, _CAPTURE = range(9)
+# Above all of them.
+_ELSEWHERE = 64
+# How a guest ends whose program computes without end (programs.h).
+_SPUN = 77
+_FOREVER = "going to sleep forever"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server at the far end of the last hop."""
+
+    name: str
+    command: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to run behind which last hop."""
+
+    cell: _core.Cell
+    seed: int
+    command: Sequence[str]
+    servers: Sequence[Server] = (Server("server", None),)
+    down: Path | None = None
+    up: Path | None = None
+    status: str = "none"
+    summary: bool = False
+    write: Sequence[Path] = ()
+    """Folders whose contents programs may change; anything else that they write is gone with the guest."""
+    start: datetime = START
+    cpu_cost: float = 0.0
+    """Virtual time per processor time; above zero no two runs are the same."""
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    folder: Path = field(default_factory=Path.cwd)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of it."""
+
+    code: int
+    """Exit code of the command, or 128 and the signal that ended it."""
+    virtual_s: float
+    """From the command's start to its end."""
+    wall_s: float
+    """From the guest's boot to its end."""
+    counters: Mapping[str, Any]
+    """What the emulator saw, `Counters` of crates/lasthop-host."""
+    lateness: Mapping[str, Any]
+    overlay_full: bool
+    """Whether no room was left for what programs write."""
+    out_of_memory: int
+    """Programs that the guest ended for want of memory."""
+
+
+class Guest:
+    """A guest that runs a command and its servers. Made by `start_guest`."""
+
+    def __init__(self, pid: int, files: Mapping[int, int], signals: int) -> None:
+        """Take over a process that has started."""
+        self._pid, self._files, self._signals = pid, files, signals
+        self._begun = time.monotonic()
+        self._code: int | None = None
+
+    def signal(self, number: int) -> None:
+        """Pass a signal on to the command; the second one ends everything."""
+        with suppress(OSError):
+            os.write(self._signals, bytes([number]))
+
+    def wait(self) -> Outcome:
+        """Wait for the end; raise `InputError` if the guest could not run the command."""
+        _, status = os.waitpid(self._pid, 0)
+        self._code = os.waitstatus_to_exitcode(status)
+        wall_s = time.monotonic() - self._begun
+        answer = read_file(self._files[_ANSWER])
+        if self._code != 0 or not answer:
+            raise InputError(_failure(self._code, read_file(self._files[_CONSOLE]).decode(errors="replace")))
+        told = json.loads(answer)
+        if (reason := told.get("error")) is not None:
+            raise InputError(f"The guest kernel cannot run this: {reason}")
+        return Outcome(
+            code=told["code"],
+            virtual_s=told["elapsed_ns"] / 1e9,
+            wall_s=wall_s,
+            counters=told["counters"],
+            lateness=told["lateness"],
+            overlay_full=told["overlay_full"],
+            out_of_memory=told["out_of_memory"],
+        )
+
+    def write_captures(self, folder: Path) -> None:
+        """Write what was captured into an existing folder, after the end."""
+        for number, name in enumerate(CAPTURE_FILES, _CAPTURE):
+            (folder / name).write_bytes(read_file(self._files[number]))
+
+    def end(self) -> None:
+        """End it with all its processes, if it has not ended; those of older kernels outlive their first."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._pid, signal.SIGKILL)
+        if self._code is None:
+            os.waitpid(self._pid, 0)
+            self._code = -signal.SIGKILL
+
+
+def _failure(code: int, console: str) -> str:
+    if code == _SPUN and (spun := re.search(r"lasthop: (.*)", console)):
+        return (
+            f"{spun[1]}, so virtual time stands still. If it waits for something by looking again and again, or needs "
+            "time to pass while it computes, run it with --cpu-cost 1."
+        )
+    if _FOREVER in console:
+        return "Every program waits for something that never comes."
+    lines = console.strip().splitlines()[-CONSOLE_LINES:]
+    return "\n  ".join([f"The guest kernel ended with code {code}. The end of its console:", *lines])
+
+
+@contextmanager
+def start_guest(
+    kernel: Kernel, request: Request, *, core: int, streams: tuple[int, int, int] = (0, 1, 2), capture: bool = False
+) -> Iterator[Guest]:
+    """Boot a guest on a core of this machine and run a command in it; at the end of the context nothing is left of it.
+
+    `streams` are the command's standard input, output and error. The same request and kernel give the same packets and
+    the same output, to the byte.
+    """
+    with ExitStack() as stack:
+        initrd = _core.initial_file_system(guest_program(), json.dumps({"programs": _specification(request, capture)}))
+        signals, passing_on = os.pipe2(os.O_CLOEXEC)
+        stack.callback(os.close, passing_on)
+        stack.callback(os.close, signals)
+        made = {number: stack.enter_context(memory_file("answer")) for number in (_CONSOLE, _ANSWER)}
+        if capture:
+            numbers = range(_CAPTURE, _CAPTURE + len(CAPTURE_FILES))
+            made |= {number: stack.enter_context(memory_file("capture")) for number in numbers}
+        made[_INITRD] = stack.enter_context(memory_file("initrd", initrd))
+        made[_NOTHING] = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        stack.callback(os.close, made[_NOTHING])
+        files = {**made, _SIGNALS: signals, **dict(zip((_STDIN, _STDOUT, _STDERR), streams, strict=True))}
+        guest = Guest(_spawn(kernel, request, core, files), made, passing_on)
+        stack.callback(guest.end)
+        yield guest
+
+
+def _specification(request: Request, capture: bool) -> dict[str, Any]:
+    """Return what crates/lasthop-guest reads as `ProgramsSpec`."""
+    files = {"stdin": _STDIN, "stdout": _STDOUT, "stderr": _STDERR, "answer": _ANSWER}
+    if capture:
+        files |= {name: number for number, name in enumerate(CAPTURE_FILES, _CAPTURE)}
+    return {
+        "shell": {
+            "scenario": json.loads(request.cell.scenario),
+            "seed": request.seed,
+            "down": request.down and str(request.down.resolve()),
+            "up": request.up and str(request.up.resolve()),
+            "command": list(request.command),
+            "servers": [{"name": server.name, "command": server.command} for server in request.servers],
+            "status": request.status,
+            "summary": request.summary,
+            "spin_us": 0,
+            "capture": {"folder": "/dev/lasthop", "comment": request.cell.key, "snap_length": 65_535}
+            if capture
+            else None,
+        },
+        "user": {
+            "user": os.geteuid(),
+            "group": os.getegid(),
+            "groups": os.getgroups(),
+            "environment": [pair for pair in request.environment.items() if _is_text(pair)],
+            "folder": str(request.folder),
+        },
+        "date_s": int(request.start.timestamp()),
+        "write": [str(folder.resolve()) for folder in request.write],
+        "files": list(files.items()),
+    }
+
+
+def _is_text(pair: tuple[str, str]) -> bool:
+    """Whether a variable has a name and is text; others no JSON can hold."""
+    with suppress(UnicodeEncodeError):
+        "".join(pair).encode()
+        return True
+    return False
+
+
+def _spawn(kernel: Kernel, request: Request, core: int, files: Mapping[int, int]) -> int:
+    """Start the guest with these files under these numbers; return the process."""
+    command = [
+        *("setpriv", "--pdeathsig", "KILL", "taskset", "--cpu-list", str(core), str(kernel.program)),
+        f"mem={_MEMORY}",
+        f"initrd=/proc/self/fd/{_INITRD}",
+        "rdinit=/init",
+        "time-travel=inf-cpu",
+        f"time-travel-start={_START_NS}",
+        "con=null",
+        f"con0=null,fd:{_CONSOLE}",
+        f"ssl1=fd:{_SIGNALS},null",
+        "uml_dir=/proc/",
+        "quiet",
+        *(["seccomp=on"] if kernel.info.seccomp else []),
+    ]
+    environment = {
+        "PATH": os.defpath,
+        "TMPDIR": memory_folder(),
+        "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
+        "LASTHOP_SEED": str(request.seed % 2**64),
+        "LASTHOP_PROGRAMS": "1",
+    }
+    if request.cpu_cost > 0:
+        environment["LASTHOP_CPU_COST"] = str(round(request.cpu_cost * 1000))
+    moved = {number: fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _ELSEWHERE) for number, file in files.items()}
+    try:
+        actions = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in moved.items()]
+        return os.posix_spawnp(command[0], command, environment, file_actions=actions, setsid=True)
+    except FileNotFoundError as error:
+        raise InputError("The kernel engine needs setpriv and taskset (package util-linux).") from error
+    finally:
+        for file in moved.values():
+            os.close(file)

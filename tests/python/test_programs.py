@@ -1,0 +1,233 @@
+"""Any program of this machine in a guest kernel's virtual time: `lasthop shell --engine kernel`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from lasthop.engines.kernel.store import Kernel
+from test_kernel import assert_no_guests, guests, own_kernel  # noqa: F401
+from test_live import NOBODY, fetch, program, python_for_everyone, run_shell, serve
+
+
+def run_guest(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run_shell("--engine", "kernel", *arguments, **environment)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "page").write_bytes(bytes(20_000))
+    return folder
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_download_takes_no_longer_than_it_must_and_the_same_seed_gives_the_same_bytes(
+    tmp_path: Path, files: Path
+) -> None:
+    server = f"cd {files}; exec python3 -m http.server 80 2>&1"
+    runs = []
+    for number, seed in enumerate((1, 1, 2)):
+        capture = tmp_path / str(number)
+        done = run_guest(
+            *("--link", "gprs", "--seed", str(seed), "--server", server, "--pcap", str(capture), "--"),
+            *("curl", "-s", "-o", "/dev/null", "-w", "%{time_total} %{size_download}", "http://server/page"),
+        )
+        assert done.returncode == 0, done.stderr
+        runs.append((done.stdout, digests(capture)))
+    assert runs[0] == runs[1]
+    assert set(runs[0][1]) == {"server.pcapng", "client.pcapng", "router-in.pcapng", "router-out.pcapng", "drops.csv"}
+    assert runs[0] != runs[2]
+    assert runs[0][1]["client.pcapng"] != runs[2][1]["client.pcapng"]
+    seconds, size = runs[0][0].split()[-2:]
+    assert size == "20000"
+    # 15 packets at 50 kbit/s and at least two round trips of more than half a second.
+    assert 20_000 * 8 / 50_000 < float(seconds) < 10
+
+
+@pytest.mark.usefixtures("kernel")
+def test_whatever_draws_a_number_or_looks_at_a_clock_gets_the_same() -> None:
+    source = """
+import os, random, ssl, time, uuid
+print(os.getpid(), uuid.uuid4(), random.random(), ssl.RAND_bytes(8), os.urandom(8), hash("a"), id(object()))
+print(open("/dev/urandom", "rb").read(8), time.time(), time.monotonic(), time.strftime("%Y-%m-%d"))
+"""
+    first, second, other = (
+        run_guest("--link", "lte", "--quiet", "--seed", seed, "--", *program(source)).stdout for seed in ("1", "1", "2")
+    )
+    assert "2026-01-01" in first
+    assert first == second
+    assert first != other
+
+
+@pytest.mark.usefixtures("kernel")
+def test_the_exit_code_the_streams_and_the_surroundings_are_those_of_the_command() -> None:
+    line = 'cat; echo "$HOME $(id -u) $(pwd) $MARK"; echo wrong >&2; exit 7'
+    command = [sys.executable, "-c", "import sys; from lasthop.cli import main; sys.exit(main())", "shell"]
+    done = subprocess.run(
+        [*command, "--engine", "kernel", "--link", "lte", "--quiet", "--", "bash", "-c", line],
+        input="typed\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "MARK": "a mark"},
+        check=False,
+    )
+    assert done.returncode == 7, done.stderr
+    assert done.stdout == f"typed\n{os.environ['HOME']} {os.getuid()} {Path.cwd()} a mark\n"
+    assert done.stderr == "wrong\n"
+    killed = run_guest("--link", "lte", "--quiet", "--", "sh", "-c", "kill -TERM $$")
+    assert killed.returncode == 128 + signal.SIGTERM
+    missing = run_guest("--link", "lte", "--quiet", "--", "no-such-program")
+    assert missing.returncode == 127
+    assert "no-such-program" in missing.stderr
+
+
+@pytest.mark.usefixtures("kernel")
+def test_what_programs_write_is_gone_but_for_the_folders_named(tmp_path: Path) -> None:
+    kept, lost = tmp_path / "kept", tmp_path / "lost"
+    for folder in (kept, lost):
+        folder.mkdir()
+        (folder / "old").write_text("as it was")
+    line = f"for d in {kept} {lost}; do echo new > $d/new; echo changed > $d/old; cat $d/old; done; rm -r {lost}"
+    done = run_guest("--link", "lte", "--quiet", "--write", str(kept), "--", "bash", "-c", line)
+    assert (done.returncode, done.stdout) == (0, "changed\nchanged\n"), done.stderr
+    assert {file.name: file.read_text() for file in kept.iterdir()} == {"old": "changed\n", "new": "new\n"}
+    assert {file.name: file.read_text() for file in lost.iterdir()} == {"old": "as it was"}
+
+
+@pytest.mark.usefixtures("kernel")
+def test_several_servers_have_names_and_addresses_and_reach_each_other_without_the_last_hop() -> None:
+    relay = (
+        f"exec {sys.executable} -c 'import socket; listener = socket.create_server((str(), 7));\n"
+        'there = socket.create_connection(("origin", 7)); text = there.recv(99);\n'
+        "here = listener.accept()[0]; here.sendall(text + there.getsockname()[0].encode())'"
+    )
+    origin = serve(7, 'b"from the origin to "')
+    done = run_guest(
+        *("--link", "gprs", "--server", f"origin={origin}", "--server", f"proxy={relay}"),
+        *("--", *program(fetch(7).replace('"server"', '"proxy"'))),
+    )
+    assert "from the origin to 10.0.0.2" in done.stdout, done.stderr
+    sent = re.search(r"^down +(\d+)", done.stderr, re.MULTILINE)
+    assert sent is not None
+    assert int(sent[1]) < 8, "only the client's connection crosses the last hop"
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_program_that_computes_without_end_is_named_unless_computing_takes_time() -> None:
+    spins = (
+        "import time\nend = time.monotonic() + 0.2\nn = 0\nwhile n < 10**7 and time.monotonic() < end: n += 1\nprint(n)"
+    )
+    freely = run_guest("--link", "lte", "--", "sh", "-c", "while :; do :; done")
+    assert freely.returncode == 2
+    assert "sh (process 2) has computed for 10 s without a system call" in freely.stderr
+    assert "--cpu-cost 1" in freely.stderr
+    timed = run_guest("--link", "lte", "--cpu-cost", "1", "--", *program(spins))
+    assert timed.returncode == 0, timed.stderr
+    assert "not repeatable" in timed.stderr
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_full_overlay_is_said() -> None:
+    full = run_guest("--link", "lte", "--quiet", "--", "dd", "if=/dev/zero", "of=/tmp/large", "bs=1M", "count=1100")
+    assert full.returncode == 1
+    assert "No space left on device" in full.stderr
+    assert "use --write DIR" in full.stderr
+
+
+@pytest.mark.usefixtures("kernel")
+def test_what_waits_for_ever_or_is_asked_for_in_vain_is_said(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    for arguments, said in (
+        (("--spin", "5"), "--spin is an option of --engine live"),
+        (("--pcap", str(there)), "this is there already"),
+        (("--server", "a=true", "--server", "true"), "each needs a name"),
+        (("--server", "client=true"), "choose another name"),
+        (("--kernel", "9.99"), "No kernel called '9.99'"),
+    ):
+        done = run_guest("--link", "lte", *arguments, "--", "true")
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    live = run_shell("--link", "lte", "--write", str(there), "--", "true")
+    assert (live.returncode, "--write is an option of --engine kernel" in live.stderr) == (2, True), live.stderr
+
+
+def start(kernel: Kernel, *command: str) -> subprocess.Popen[str]:
+    """Start a command and wait until it has said that it runs."""
+    main = [sys.executable, "-c", "import sys; from lasthop.cli import main; sys.exit(main())", "shell"]
+    process = subprocess.Popen(
+        [*main, "--engine", "kernel", "--link", "lte", "--quiet", "--kernel", kernel.name, "--", *command],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "runs\n"
+    return process
+
+
+WAITS = """
+import signal, socket, sys
+print('runs', flush=True)
+sender = socket.socket(type=socket.SOCK_DGRAM)
+while signal.sigtimedwait([], 1) is None: sender.sendto(b'hello', ('server', 7))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_passed_on(own_kernel: Kernel, number: signal.Signals) -> None:  # noqa: F811
+    tells = WAITS.replace("print", f"signal.signal({number}, lambda *_: sys.exit(9))\nprint", 1)
+    with start(own_kernel, *program(tells)) as process:
+        process.send_signal(number)
+        assert process.wait(60) == 9
+
+
+def test_sigkill_of_any_process_leaves_nothing(own_kernel: Kernel) -> None:  # noqa: F811
+    before = Path("/proc/mounts").read_text(encoding="utf-8")
+    shared = set(Path("/dev/shm").glob("vm_file*"))
+    for victim in range(3):
+        with start(own_kernel, *program(WAITS)) as process:
+            processes = [process.pid, *sorted(guests(own_kernel))]
+            os.kill(processes[min(victim, len(processes) - 1)], signal.SIGKILL)
+            process.wait(60)
+        assert_no_guests(own_kernel)
+    assert Path("/proc/mounts").read_text(encoding="utf-8") == before
+    assert set(Path("/dev/shm").glob("vm_file*")) <= shared
+
+
+def test_an_ordinary_user_without_capabilities_can_use_it(kernel: Kernel, tmp_path: Path) -> None:
+    line = "id -u; cat /etc/shadow; echo hello > /dev/udp/10.0.0.1/7; ip -brief address show hop"
+    arguments = ("--engine", "kernel", "--link", "gprs", "--quiet", "--pcap")
+    if os.geteuid() != 0:
+        done = run_shell(*arguments, str(tmp_path / "own"), "--", "bash", "-c", line)
+        assert done.stdout.startswith(f"{os.geteuid()}\n"), done.stderr
+        return
+    # The kernel lies in root's home: the user gets one to read, and a folder to write to.
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        shutil.copytree(kernel.folder, folder / "lasthop" / "kernels" / kernel.name)
+        done = run_shell(
+            *(*arguments, str(folder / "user"), "--", "bash", "-c", line),
+            python=python_for_everyone(),
+            prefix=("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all"),
+            HOME=name,
+            XDG_CACHE_HOME=name,
+        )
+        assert done.stdout.startswith(f"{NOBODY}\n"), done.stderr
+        assert "10.0.1.1/24" in done.stdout
+        assert "Permission denied" in done.stderr
