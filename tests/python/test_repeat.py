@@ -76,7 +76,8 @@ def test_programs_over_the_levels_of_factors_are_results_as_all_others(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    repeat = ["repeat", "--link", link, "--only", "rate=fast", "--replications", 2, "--jobs", 2, "--out", out, "--json"]
+    repeat = ["repeat", "--engine", "live", "--link", link, "--only", "rate=fast", "--replications", 2, "--jobs", 2]
+    repeat += ["--out", out, "--json"]
     repeat += ["--server", f"python3 -m http.server 80 -d {tmp_path / 'www'}"]
     (tmp_path / "get.py").write_text(GET, encoding="utf-8")
     get = f"python3 {tmp_path / 'get.py'}"
@@ -130,7 +131,7 @@ def test_uploads_and_datagrams_are_flows_and_a_limit_ends_the_program(
     (tmp_path / "send.py").write_text(SEND, encoding="utf-8")
     link.write_text(LINK.replace("20 s", "3 s"), encoding="utf-8")
     out = tmp_path / "out"
-    options = ["--link", link, "--only", "rate=fast", "--out", out, "--quiet"]
+    options = ["--engine", "live", "--link", link, "--only", "rate=fast", "--out", out, "--quiet"]
     server = f"python3 {tmp_path / 'receive.py'}"
     code = lasthop_main("repeat", *options, "--server", server, "--", "python3", tmp_path / "send.py")
     assert code in (0, 3)
@@ -162,7 +163,7 @@ def test_uploads_and_datagrams_are_flows_and_a_limit_ends_the_program(
 def test_what_cannot_be_repeated_is_told(
     link: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
 ) -> None:
-    options = ["--link", link, "--only", "rate=fast", "--out", "out", "--quiet"]
+    options = ["--engine", "live", "--link", link, "--only", "rate=fast", "--out", "out", "--quiet"]
     assert lasthop_main("repeat", *options, *arguments) == 2
     assert told in capsys.readouterr().err
 
@@ -170,7 +171,7 @@ def test_what_cannot_be_repeated_is_told(
 def test_a_file_of_somebody_else_is_not_written_over(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert lasthop_main("repeat", "--link", link, "--out", tmp_path / "link", "--", "true") == 2
+    assert lasthop_main("repeat", "--engine", "live", "--link", link, "--out", tmp_path / "link", "--", "true") == 2
     assert "link.toml is not of 'lasthop repeat'" in capsys.readouterr().err
     assert link.read_text(encoding="utf-8") == LINK
 
@@ -192,3 +193,32 @@ def test_numbers_are_found_by_their_paths() -> None:
     assert printed_numbers("no", 7) == {}
     with pytest.raises(InputError, match="printed no JSON: 'no'"):
         printed_numbers("no", 0)
+
+
+@pytest.mark.usefixtures("kernel")
+def test_the_same_command_line_in_virtual_time_and_live_gives_the_same_tables(
+    link: Path, tmp_path: Path, lasthop_main: Main
+) -> None:
+    """In a guest the same seed gives the same rows; a capture has what the program sent."""
+    page = tmp_path / "www" / "page"
+    command = ["repeat", "--link", link, "--only", "rate=fast", "--quiet", "--pcap"]
+    command += ["--server", f"cd {page.parent}; exec python3 -m http.server 80"]
+    fetch = ["curl", "-s", "--retry", 9, "--retry-connrefused", "-o", "/dev/null", "http://server/page"]
+    folders = {"first": "kernel", "second": "kernel", "live": "live"}
+    for name, engine in folders.items():
+        code = lasthop_main(*command, "--engine", engine, "--out", tmp_path / name, "--", *fetch)
+        assert code == 0 or (engine == "live" and code == 3)
+    flows, runs = (
+        {name: pl.read_parquet(tmp_path / name / f"{table}.parquet") for name in folders} for table in ("flows", "runs")
+    )
+    assert flows["first"].equals(flows["second"])
+    assert runs["first"].drop("wall_s").equals(runs["second"].drop("wall_s"))
+    assert flows["first"].schema == flows["live"].schema
+    assert runs["first"].columns == runs["live"].columns
+    assert runs["first"]["lateness_max_us"][0] < 10
+    for own in (flows["first"], flows["live"]):
+        (row,) = own.filter(pl.col("sent_bytes") >= BYTES).iter_rows(named=True)
+        assert (row["direction"], row["outcome"], row["timeouts"]) == ("down", "closed", 0)
+        assert row["elapsed_s"] == pytest.approx(BYTES * 8 / 4e6 + 0.12, rel=0.2)
+    capture = next((tmp_path / "first").rglob("client.pcapng"))
+    assert b"GET /page HTTP/1.1" in capture.read_bytes()

@@ -1,6 +1,7 @@
 //! The user's programs: the root of this machine, to be read, under a file system in memory that takes what they write.
 
 use lasthop_host::guest::{Outcome, User};
+use lasthop_host::run::RunSpec;
 use lasthop_host::shell::{Guest, ShellSpec};
 use nix::mount::{MsFlags, mount};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
@@ -11,7 +12,7 @@ use nix::unistd::{chdir, chroot, dup2_stderr, dup2_stdin, dup2_stdout};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -19,8 +20,8 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramsSpec {
-    /// The programs, and the last hop between them.
-    shell: ShellSpec,
+    /// The programs, and the last hop between them; or replications of a scenario that has a program.
+    what: What,
     /// Whose programs they are.
     user: User,
     /// When they start, in seconds since 1970.
@@ -31,11 +32,29 @@ pub struct ProgramsSpec {
     files: Vec<(String, u64)>,
 }
 
+/// What is done with the programs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum What {
+    /// One run, by the user.
+    Shell(Box<ShellSpec>),
+    /// Runs of a campaign.
+    Run(Box<RunSpec>),
+}
+
+/// What is told of it.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Told {
+    Shell(Outcome),
+    Run(serde_json::Value),
+}
+
 /// What is told at the end.
 #[derive(Debug, Serialize)]
 pub struct Answer {
     #[serde(flatten)]
-    outcome: Outcome,
+    told: Told,
     /// Whether there is no room left for what programs write.
     overlay_full: bool,
     /// Programs that were ended for want of memory.
@@ -63,13 +82,25 @@ pub fn run(spec: &ProgramsSpec) -> Result<Answer, Box<dyn Error>> {
     // The programs end for want of memory, not this one.
     fs::write("/proc/self/oom_score_adj", "-1000")?;
     let signals = super::line(SIGNALS)?;
-    let outcome =
-        lasthop_host::shell::run(&spec.shell, Some(&Guest { user: &spec.user, signals: &signals }))?;
+    let guest = Guest { user: &spec.user, signals: &signals };
+    let told = match &spec.what {
+        What::Shell(shell) => Told::Shell(lasthop_host::shell::run(shell, Some(&guest))?),
+        What::Run(run) => Told::Run(lasthop_host::run::run_in(run, series()?, Some(&guest))?.answer()),
+    };
     let room = statvfs("/")?;
     let answer =
-        Answer { outcome, overlay_full: room.blocks_available() == 0, out_of_memory: ended_for_memory()? };
+        Answer { told, overlay_full: room.blocks_available() == 0, out_of_memory: ended_for_memory()? };
     nix::unistd::sync();
     Ok(answer)
+}
+
+/// The host's file for a time series, if one is asked for.
+fn series() -> std::io::Result<Option<Box<dyn Write>>> {
+    let file = Path::new(FILES).join("series");
+    if !file.exists() {
+        return Ok(None);
+    }
+    Ok(Some(Box::new(BufWriter::new(OpenOptions::new().write(true).open(file)?))))
 }
 
 /// Writes the answer into the host's file of that name.

@@ -6,9 +6,11 @@ use crate::error::{Context, Error};
 use crate::hop::Hop;
 use crate::namespace::{HostConfig, HostNamespace};
 use crate::programs::{Commands, Programs, Server};
+use crate::shell::{Guest, HEAD_START};
 use crate::workload::{Connections, Tape};
-use lasthop_core::{Host, Instant, Observer, Seed};
+use lasthop_core::{Duration, Host, Instant, Observer, Seed};
 use lasthop_scenario::Scenario;
+use lasthop_trace::CaptureTarget;
 use lasthop_traffic::ProgramConfig;
 use nix::sys::epoll::EpollFlags;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -36,12 +38,25 @@ pub struct ProgramFacts {
     pub printed: String,
 }
 
+/// What a run of a program is told beside its scenario.
+#[derive(Debug)]
+pub struct Setting<'a> {
+    /// The guest of its own that it runs in, if it does.
+    pub guest: Option<&'a Guest<'a>>,
+    /// Whether the emulator has real-time priority, from which it must rest.
+    pub rests: bool,
+    /// The last time before a deadline that is spent in a busy loop.
+    pub spin: Duration,
+    /// Where the packets go, if they are to be captured.
+    pub capture: Option<&'a CaptureTarget>,
+}
+
 /// Runs the program until it ends and all packets have arrived: when that was, and what was seen.
 pub fn run<O: Observer>(
     scenario: &Scenario,
     program: &ProgramConfig,
     seed: Seed,
-    (clock, mut waiter): (Clock, Waiter),
+    setting: &Setting<'_>,
     mut observer: O,
 ) -> Result<(Instant, O, RunFacts, ProgramFacts), Error> {
     let mtu = scenario.mtu.0 as u32;
@@ -53,16 +68,31 @@ pub fn run<O: Observer>(
     );
     // What the server prints is not the program's.
     let command = program.server.as_ref().map(|line| format!("exec >&2\n{line}"));
-    let named = Server { name: "server".into(), command };
-    let commands = Commands { client: &program.command, servers: &[(&named, &server)], user: None };
+    let of_server = Server { name: "server".into(), command };
+    let user = setting.guest.map(|guest| guest.user);
+    let commands = Commands { client: &program.command, servers: &[(&of_server, &server)], user };
+    let live_clock = Clock::start()?;
     let mut programs = printing_to(&printing, || Programs::start(&client, &commands))?;
+    let clock = if setting.guest.is_some() {
+        std::thread::sleep(HEAD_START);
+        Clock::start_at(Scenario::clock_phase(Host::Server, seed))?
+    } else {
+        live_clock
+    };
     programs.start_client();
-    let hop = Hop::new(scenario, seed, connections, Tape::default());
+    let capture = setting.capture.map(CaptureTarget::open_for_real_packets);
+    let capture = capture.transpose().context("cannot write a capture")?;
+    let hop = Hop::new(scenario, seed, connections, (Tape::default(), capture));
     let mut emulator = Emulator::new(hop, vec![[&server.tun, &client.tun]], None, clock, mtu as usize);
+    let mut waiter = Waiter::new(clock, setting.spin, setting.rests)?;
     let (end, exit_code, ended) = forward(scenario, &mut emulator, &mut programs, &mut waiter)?;
     let facts = emulator.facts(seed.replication);
     let flows = emulator.hop.flows().0.flows();
-    emulator.hop.into_observer().play(&flows, &mut observer);
+    let (tape, capture) = emulator.hop.into_observer();
+    tape.play(&flows, &mut observer);
+    if let Some(capture) = capture {
+        capture.finish().context("cannot write a capture")?;
+    }
     let printed = read(printing).context("cannot read what a program printed")?;
     let of_program = ProgramFacts { exit_code, program_s: ended.as_secs_f64(), printed };
     Ok((end, observer, facts, of_program))
@@ -70,9 +100,9 @@ pub fn run<O: Observer>(
 
 /// Carries packets until the program has ended and nothing is under way: when that was, the exit code, and when the
 /// program ended.
-fn forward(
+fn forward<O: Observer>(
     scenario: &Scenario,
-    emulator: &mut Emulator<'_, Connections, Tape>,
+    emulator: &mut Emulator<'_, Connections, O>,
     programs: &mut Programs,
     waiter: &mut Waiter,
 ) -> Result<(Instant, i32, Instant), Error> {

@@ -8,8 +8,9 @@ use crate::hop::Hop;
 use crate::namespace::acquire_rights;
 use crate::pairs::{Pair, Pairs, needs_pairs};
 use crate::priority::Priority;
-use crate::program_run::{self, ProgramFacts};
+use crate::program_run::{self, ProgramFacts, Setting};
 use crate::router::{LinuxRouter, needs_no_router};
+use crate::shell::Guest;
 use crate::workload::{Nginx, STRANGER, Workload, needs_sockets};
 use lasthop_core::{
     Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, PlaybackEvent,
@@ -97,6 +98,20 @@ impl Runs {
 }
 
 impl Recording {
+    /// What was told of a replication that ended at `end`, if anything was.
+    fn of(
+        told: (Option<Recorder>, Option<Overview>),
+        scenario: &Scenario,
+        seed: Seed,
+        end: Instant,
+    ) -> Option<Self> {
+        let tables = match told {
+            (Some(recorder), _) => recorded(&recorder),
+            (None, overview) => overviewed(overview?, end),
+        };
+        Some(Self { tables, bad_periods: bad_periods(scenario, seed, end) })
+    }
+
     fn answer(&self) -> serde_json::Value {
         let mut answer = self.tables.clone();
         answer["link_states"] = table(&self.bad_periods);
@@ -144,9 +159,6 @@ type Hosts = (Vec<Pair>, Option<Nginx>);
 /// Checks that hosts with a real TCP can run a scenario, in a guest or on this machine.
 pub fn needs_real_hosts(scenario: &Scenario, in_guest: bool) -> Result<(), Error> {
     if scenario.real_program().is_some() {
-        if in_guest {
-            return Err(Error::new("the guest has no programs of this machine; use --engine live"));
-        }
         return needs_no_router(scenario);
     }
     scenario.tcps().try_for_each(needs_linux)?;
@@ -157,7 +169,16 @@ pub fn needs_real_hosts(scenario: &Scenario, in_guest: bool) -> Result<(), Error
 
 /// Runs the replications; the time series that is asked for goes to `series`. The calling process must have one thread
 /// only, and is in other namespaces afterwards.
-pub fn run(spec: &RunSpec, mut series: Option<Box<dyn Write>>) -> Result<Runs, Error> {
+pub fn run(spec: &RunSpec, series: Option<Box<dyn Write>>) -> Result<Runs, Error> {
+    run_in(spec, series, None)
+}
+
+/// The same in a guest that has programs of the user's.
+pub fn run_in(
+    spec: &RunSpec,
+    mut series: Option<Box<dyn Write>>,
+    guest: Option<&Guest<'_>>,
+) -> Result<Runs, Error> {
     let scenario = &spec.scenario;
     let in_guest = spec.parent.is_none();
     needs_real_hosts(scenario, in_guest)?;
@@ -183,7 +204,8 @@ pub fn run(spec: &RunSpec, mut series: Option<Box<dyn Write>>) -> Result<Runs, E
             made = hosts()?;
         }
         let seed = Seed { study: spec.seed, replication };
-        let capture = spec.captures.get(&replication).map(|target| target.open(scenario));
+        let target = spec.captures.get(&replication);
+        let capture = target.filter(|_| program.is_none()).map(|target| target.open(scenario));
         let capture = capture.transpose().context("cannot write a capture")?;
         let told = spec.record == Some(replication);
         let outlet = if told { spec.series.as_ref().zip(series.take()) } else { None };
@@ -194,18 +216,18 @@ pub fn run(spec: &RunSpec, mut series: Option<Box<dyn Write>>) -> Result<Runs, E
         let overview = spec.overview.filter(|_| told).map(|span| Overview::of(scenario, span));
         let observer = Known((Analysis::of(scenario), (((recorder, overview), series), capture)));
         let router = LinuxRouter::create(scenario, seed)?;
-        let clock = if in_guest { Clock::start_at(clock_phase(scenario, seed))? } else { Clock::start()? };
-        let waiter = Waiter::new(clock, Duration::from_micros(spec.spin_us), rests)?;
-        let (end, Known((analysis, ((told, series), capture))), of_run) = match program {
-            Some(program) => {
-                let (end, observer, of_run, of_program) =
-                    program_run::run(scenario, program, seed, (clock, waiter), observer)?;
-                programs.push(of_program);
-                (end, observer, of_run)
-            }
-            None => {
-                run_once(scenario, (seed, in_chain), (&made.0, &pairs), router, (clock, waiter), observer)?
-            }
+        let spin = Duration::from_micros(spec.spin_us);
+        let (end, Known((analysis, ((told, series), capture))), of_run) = if let Some(program) = program {
+            let setting = Setting { guest, rests, spin, capture: target };
+            let (end, observer, of_run, of_program) =
+                program_run::run(scenario, program, seed, &setting, observer)?;
+            programs.push(of_program);
+            (end, observer, of_run)
+        } else {
+            let clock =
+                if in_guest { Clock::start_at(clock_phase(scenario, seed))? } else { Clock::start()? };
+            let waiter = Waiter::new(clock, spin, rests)?;
+            run_once(scenario, (seed, in_chain), (&made.0, &pairs), router, (clock, waiter), observer)?
         };
         if let Some(capture) = capture {
             capture.finish().context("cannot write a capture")?;
@@ -213,14 +235,7 @@ pub fn run(spec: &RunSpec, mut series: Option<Box<dyn Write>>) -> Result<Runs, E
         if let Some(series) = series {
             series.close(end).context("cannot write the time series")?;
         }
-        let tables = match told {
-            (Some(recorder), _) => Some(recorded(&recorder)),
-            (None, overview) => overview.map(|overview| overviewed(overview, end)),
-        };
-        if let Some(tables) = tables {
-            let bad_periods = bad_periods(scenario, seed, end);
-            recording = Some(Recording { tables, bad_periods });
-        }
+        recording = Recording::of(told, scenario, seed, end).or(recording);
         let mut of_this = analysis.finish(end);
         // The kernel does not tell a probe with new data from any other segment.
         let transfers = of_this.flows.iter_mut().filter(|flow| flow.protocol == Protocol::Tcp);

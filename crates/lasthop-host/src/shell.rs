@@ -69,7 +69,7 @@ const CLIENT_TUN: u64 = 2;
 /// One for each server.
 const FIRST_SERVER_TUN: u64 = 3;
 /// How long the servers of a guest have for themselves. In virtual time, where computing takes none.
-const HEAD_START: std::time::Duration = std::time::Duration::from_secs(1);
+pub(crate) const HEAD_START: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Runs the client's program until it ends; its exit code. The calling process must have one thread only, and is
 /// in other namespaces afterwards.

@@ -11,7 +11,7 @@ import click
 
 from lasthop.commands.completion import complete_links
 from lasthop.commands.run import RunOptions, run, run_options
-from lasthop.engines.live.engine import LiveEngine
+from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.live.presets import find_link
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
@@ -24,7 +24,7 @@ _FACTOR = "command"
 _engine_option = click.option(
     "--engine",
     type=click.Choice([name for name, engine in ENGINES.items() if engine.real_tcp]),
-    default=LiveEngine.name,
+    default=KernelEngine.name,
     show_default=True,
     help="What runs the programs.",
 )

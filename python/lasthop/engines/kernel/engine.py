@@ -22,9 +22,11 @@ from lasthop.engines.engine import CaptureTarget, SeriesTarget
 from lasthop.engines.hosts import HostEngine, HostResults, request_of, results_of
 from lasthop.engines.kernel.boot import CONSOLE_LINES, guest_program, memory_file, memory_folder, read_file
 from lasthop.engines.kernel.cores import claimed_cores
+from lasthop.engines.kernel.programs import FILES, Request, start_guest
 from lasthop.engines.kernel.store import Kernel, find_kernel, kernels
 from lasthop.engines.programs import program_of
 from lasthop.errors import InputError
+from lasthop.results.store import TABLES
 
 # So much memory that the limits of sockets are those of a common machine; only what is touched is used.
 _MEMORY = "1G"
@@ -121,6 +123,12 @@ class KernelEngine(HostEngine):
         byte.
         """
         captures = captures or {}
+        if program_of(cell) is not None:
+            own = {number: replace(target, folder=FILES) for number, target in captures.items()}
+            wanted = request_of(
+                cell, own, seed=seed, first=first, count=count, record=record, overview=overview, series=series
+            )
+            return results_of(self._run_program_in_guest(cell, wanted, captures.get(first), series), record)
         inside = {
             number: CaptureTarget(Path("/captures") / str(number), target.comment, target.snap_length)
             for number, target in captures.items()
@@ -145,6 +153,31 @@ class KernelEngine(HostEngine):
         if (reason := answer.get("error")) is not None:
             raise InputError(f"The kernel engine cannot run {cell.key or 'the scenario'}: {reason}")
         return results_of(answer, record)
+
+    def _run_program_in_guest(
+        self, cell: _core.Cell, run: Mapping[str, Any], capture: CaptureTarget | None, series: SeriesTarget | None
+    ) -> dict[str, Any]:
+        """Run a replication of a program of this machine's, in a guest that boots for it; return its tables."""
+        seed = (run["seed"] ^ run["first"] << 32) % 2**64
+        request = Request(cell=cell, seed=seed, command=[], run={**run, "spin_us": 0})
+        core = self._free.get()
+        try:
+            with (
+                Path(os.devnull).open("r+b", buffering=0) as nothing,
+                start_guest(
+                    self.kernel, request, core=core, streams=(nothing.fileno(),) * 3, capture=capture is not None
+                ) as guest,
+            ):
+                answer = guest.answer()
+                if capture is not None:
+                    guest.write_captures(capture.folder)
+                if series is not None:
+                    guest.write_series(series.file)
+        finally:
+            self._free.put(core)
+        if answer["overlay_full"]:
+            raise InputError(f"The programs of {cell.key or 'the scenario'} wrote more than the guest has room for.")
+        return {name: answer[name] for name in (*TABLES, "facts", "trace")}
 
     def _boot(self, spec: str, seed: int, first: int, count: int, sent: BinaryIO) -> None:
         """Boot, run and power off; leave what the guest sent in `sent`, and nothing else."""

@@ -22,11 +22,14 @@ from lasthop.errors import InputError
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 """The guest's date when the command starts, unless said otherwise."""
+FILES = Path("/dev/lasthop")
+"""Where a guest has the host's files."""
 CAPTURE_FILES = ("server.pcapng", "client.pcapng", "router-in.pcapng", "router-out.pcapng", "drops.csv")
 _MEMORY = "2G"
 _START_NS = 1_000_000_000
 # Files of the guest by their numbers: initial file system, nothing, console, the programs' streams, and so on.
 _INITRD, _NOTHING, _CONSOLE, _STDIN, _STDOUT, _STDERR, _ANSWER, _SIGNALS, _CAPTURE = range(9)
+_SERIES = _CAPTURE + len(CAPTURE_FILES)
 # Above all of them.
 _ELSEWHERE = 64
 # How a guest ends whose program computes without end (programs.h).
@@ -61,6 +64,8 @@ class Request:
     """Virtual time per processor time; above zero no two runs are the same."""
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     folder: Path = field(default_factory=Path.cwd)
+    run: Mapping[str, Any] | None = None
+    """In place of one run of `command`: replications of the cell's own program, `RunSpec` of crates/lasthop-host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +101,22 @@ class Guest:
         with suppress(OSError):
             os.write(self._signals, bytes([number]))
 
-    def wait(self) -> Outcome:
-        """Wait for the end; raise `InputError` if the guest could not run the command."""
+    def answer(self) -> dict[str, Any]:
+        """Wait for the end, and return what the guest tells; raise `InputError` if it could not run the command."""
         _, status = os.waitpid(self._pid, 0)
         self._code = os.waitstatus_to_exitcode(status)
-        wall_s = time.monotonic() - self._begun
         answer = read_file(self._files[_ANSWER])
         if self._code != 0 or not answer:
             raise InputError(_failure(self._code, read_file(self._files[_CONSOLE]).decode(errors="replace")))
-        told = json.loads(answer)
+        told: dict[str, Any] = json.loads(answer)
         if (reason := told.get("error")) is not None:
             raise InputError(f"The guest kernel cannot run this: {reason}")
+        return told
+
+    def wait(self) -> Outcome:
+        """Wait for the end of a command; raise `InputError` if the guest could not run it."""
+        told = self.answer()
+        wall_s = time.monotonic() - self._begun
         return Outcome(
             code=told["code"],
             virtual_s=told["elapsed_ns"] / 1e9,
@@ -121,6 +131,11 @@ class Guest:
         """Write what was captured into an existing folder, after the end."""
         for number, name in enumerate(CAPTURE_FILES, _CAPTURE):
             (folder / name).write_bytes(read_file(self._files[number]))
+
+    def write_series(self, file: Path) -> None:
+        """Write the time series that was asked for into a new file, after the end."""
+        with file.open("xb") as out:
+            out.write(read_file(self._files[_SERIES]))
 
     def end(self) -> None:
         """End it with all its processes, if it has not ended; those of older kernels outlive their first."""
@@ -161,6 +176,8 @@ def start_guest(
         if capture:
             numbers = range(_CAPTURE, _CAPTURE + len(CAPTURE_FILES))
             made |= {number: stack.enter_context(memory_file("capture")) for number in numbers}
+        if _has_series(request):
+            made[_SERIES] = stack.enter_context(memory_file("series"))
         made[_INITRD] = stack.enter_context(memory_file("initrd", initrd))
         made[_NOTHING] = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         stack.callback(os.close, made[_NOTHING])
@@ -175,21 +192,10 @@ def _specification(request: Request, capture: bool) -> dict[str, Any]:
     files = {"stdin": _STDIN, "stdout": _STDOUT, "stderr": _STDERR, "answer": _ANSWER}
     if capture:
         files |= {name: number for number, name in enumerate(CAPTURE_FILES, _CAPTURE)}
+    if _has_series(request):
+        files["series"] = _SERIES
     return {
-        "shell": {
-            "scenario": json.loads(request.cell.scenario),
-            "seed": request.seed,
-            "down": request.down and str(request.down.resolve()),
-            "up": request.up and str(request.up.resolve()),
-            "command": list(request.command),
-            "servers": [{"name": server.name, "command": server.command} for server in request.servers],
-            "status": request.status,
-            "summary": request.summary,
-            "spin_us": 0,
-            "capture": {"folder": "/dev/lasthop", "comment": request.cell.key, "snap_length": 65_535}
-            if capture
-            else None,
-        },
+        "what": {"run": request.run} if request.run is not None else {"shell": _shell(request, capture)},
         "user": {
             "user": os.geteuid(),
             "group": os.getegid(),
@@ -201,6 +207,26 @@ def _specification(request: Request, capture: bool) -> dict[str, Any]:
         "write": [str(folder.resolve()) for folder in request.write],
         "files": list(files.items()),
     }
+
+
+def _shell(request: Request, capture: bool) -> dict[str, Any]:
+    """Return what crates/lasthop-host reads as `ShellSpec`."""
+    return {
+        "scenario": json.loads(request.cell.scenario),
+        "seed": request.seed,
+        "down": request.down and str(request.down.resolve()),
+        "up": request.up and str(request.up.resolve()),
+        "command": list(request.command),
+        "servers": [{"name": server.name, "command": server.command} for server in request.servers],
+        "status": request.status,
+        "summary": request.summary,
+        "spin_us": 0,
+        "capture": {"folder": str(FILES), "comment": request.cell.key, "snap_length": 65_535} if capture else None,
+    }
+
+
+def _has_series(request: Request) -> bool:
+    return request.run is not None and request.run["series"] is not None
 
 
 def _is_text(pair: tuple[str, str]) -> bool:
