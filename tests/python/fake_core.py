@@ -74,7 +74,7 @@ class Cell:
     roles: str
     on_run: Callable[[str, int], None]
     sequential: bool = False
-    scenario: str = '{"mtu": "576 B"}'
+    scenario: str = '{"mtu": "576 B", "flow": []}'
     assumed: Sequence[tuple[str, str, str]] = ()
     point: dict[str, float] = field(default_factory=dict)
 
