@@ -70,9 +70,9 @@ lint: build lint-tools ## formatting, strict lints, types, sans-IO, no circles o
 test-rust: build lint test-tools
 	cargo test --locked --workspace --exclude lasthop-py --tests
 
-# Three processes more than there are cores, because many tests wait: for a browser, a cluster, or live runs in real time.
+# Two processes more than there are cores, because many tests wait: for a browser, a cluster, or live runs in real time.
 test-python: build test-rust test-tools kernel
-	$(BIN)/pytest --numprocesses $$(($$(nproc) + 3)) --durations 10
+	$(BIN)/pytest --numprocesses $$(($$(nproc) + 2)) --durations 10
 
 budget: build budget-tools ## count the instructions of small simulations and compare them with their budget
 	$(BIN)/python benches/budget.py
