@@ -39,7 +39,7 @@ class EnginesView:
 
 
 def engines_view(results: Results) -> EnginesView | None:
-    """Lay out what is to be said of engines; `None` of the model alone."""
+    """Lay out what is to be said of engines; `None` of one that does all that was asked."""
     campaign, beside = results.campaign, results.beside
     if beside is None:
         if not campaign.plan.engine.real_tcp:
@@ -47,7 +47,7 @@ def engines_view(results: Results) -> EnginesView | None:
         own = _differences(
             {campaign.plan.engine.name: campaign.live_differences()}, [cell.key for cell in campaign.plan.cells]
         )
-        return EnginesView(None, None, [], own)
+        return EnginesView(None, None, [], own) if own else None
     cells = [cell.key for cell in campaign.plan.cells]
     found = {side.name: side.differences for side in beside.sides}
     return EnginesView(
