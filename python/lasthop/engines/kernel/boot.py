@@ -1,4 +1,4 @@
-"""What every guest needs to boot: its program, and files that nobody else sees."""
+"""What every guest needs to boot: its program, its command line, and files that nobody else sees."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lasthop.engines.kernel.store import Kernel
 from lasthop.errors import InputError
 
-CONSOLE_LINES = 40
-"""So much of a console is shown of a guest that failed."""
+NEEDED_TOOLS = "The kernel engine needs setpriv and taskset (package util-linux)."
+# So much of a console is shown of a guest that failed.
+_CONSOLE_LINES = 40
+# Any time will do, as long as it is the same in every boot.
+_START_NS = 1_000_000_000
 _GUEST = Path(__file__).with_name("guest")
 _MEMORY_BYTES = 1 << 30
 
@@ -26,7 +30,48 @@ def guest_program() -> bytes:
         ) from error
 
 
-def memory_folder() -> str:
+def command_of(kernel: Kernel, core: int, *, memory: str, initrd: int, console: int, line: str) -> list[str]:
+    """Return what starts a guest on a core. `initrd` and `console` are its files, `line` is a serial line.
+
+    The guest's random numbers follow from its arguments, too (random_init_early), so they must not differ from boot to
+    boot: its files have fixed numbers, whatever else this process has open.
+    """
+    return [
+        # It dies with the thread that started it: nothing is left behind, however this process ends.
+        *("setpriv", "--pdeathsig", "KILL", "taskset", "--cpu-list", str(core), str(kernel.program)),
+        f"mem={memory}",
+        f"initrd=/proc/self/fd/{initrd}",
+        "rdinit=/init",
+        "time-travel=inf-cpu",
+        f"time-travel-start={_START_NS}",
+        "con=null",
+        f"con0=null,fd:{console}",
+        line,
+        # It would keep a socket there for a debugger; nothing can be made in this folder.
+        "uml_dir=/proc/",
+        "quiet",
+        *(["seccomp=on"] if kernel.info.seccomp else []),
+    ]
+
+
+def environment_of(seed: int) -> dict[str, str]:
+    """Return the environment of a guest."""
+    return {
+        "PATH": os.defpath,
+        "TMPDIR": _memory_folder(),
+        # The host's C library would register an area that a guest's processes must not inherit.
+        "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
+        "LASTHOP_SEED": str(seed % 2**64),
+    }
+
+
+def with_console(what: str, console: int) -> str:
+    """Say what has become of a guest, and the end of what it wrote to its console."""
+    lines = read_file(console).decode(errors="replace").strip().splitlines()[-_CONSOLE_LINES:]
+    return "\n  ".join([f"{what}. The end of its console:", *lines])
+
+
+def _memory_folder() -> str:
     """Return where a guest's memory lies, as a file that is unlinked at once: in memory, if there is room."""
     shared = "/dev/shm"
     try:

@@ -20,7 +20,14 @@ from typing import Any, BinaryIO, ClassVar, Self
 from lasthop import _core
 from lasthop.engines.engine import CaptureTarget, SeriesTarget
 from lasthop.engines.hosts import HostEngine, HostResults, request_of, results_of
-from lasthop.engines.kernel.boot import CONSOLE_LINES, guest_program, memory_file, memory_folder, read_file
+from lasthop.engines.kernel.boot import (
+    NEEDED_TOOLS,
+    command_of,
+    environment_of,
+    guest_program,
+    memory_file,
+    with_console,
+)
 from lasthop.engines.kernel.cores import claimed_cores
 from lasthop.engines.kernel.programs import FILES, Request, start_guest
 from lasthop.engines.kernel.store import Kernel, find_kernel, kernels
@@ -30,8 +37,6 @@ from lasthop.results.store import TABLES
 
 # So much memory that the limits of sockets are those of a common machine; only what is touched is used.
 _MEMORY = "1G"
-# Any time will do, as long as it is the same in every boot.
-_START_NS = 1_000_000_000
 # A guest that has used no processor for so long waits for what never comes.
 _IDLE_LIMIT_S = 30.0
 # A replication that computes for longer than this is stuck.
@@ -158,7 +163,7 @@ class KernelEngine(HostEngine):
         self, cell: _core.Cell, run: Mapping[str, Any], capture: CaptureTarget | None, series: SeriesTarget | None
     ) -> dict[str, Any]:
         """Run a replication of a program of this machine's, in a guest that boots for it; return its tables."""
-        seed = (run["seed"] ^ run["first"] << 32) % 2**64
+        seed = run["seed"] ^ run["first"] << 32
         request = Request(cell=cell, seed=seed, command=[], run={**run, "spin_us": 0})
         core = self._free.get()
         try:
@@ -193,52 +198,25 @@ class KernelEngine(HostEngine):
                 finally:
                     _kill(process)
                 if code != 0 or not os.fstat(sent.fileno()).st_size:
-                    text = read_file(console).decode(errors="replace").strip().splitlines()
                     reason = "it hung" if code is None else f"it ended with code {code}"
-                    raise _GuestFailureError(
-                        "\n  ".join([f"{reason}. The end of its console:", *text[-CONSOLE_LINES:]])
-                    )
+                    raise _GuestFailureError(with_console(reason, console))
         finally:
             self._free.put(core)
 
     def _start(self, core: int, files: tuple[int, int, int], seed: int) -> subprocess.Popen[bytes]:
         initrd, answer, console = files
-        arguments = [
-            f"mem={_MEMORY}",
-            # The guest's random numbers follow from these arguments, too (random_init_early), so they must not differ
-            # from boot to boot: its files are the standard ones, whatever else this process has open.
-            "initrd=/proc/self/fd/0",
-            "rdinit=/init",
-            "time-travel=inf-cpu",
-            f"time-travel-start={_START_NS}",
-            "con=null",
-            "con0=null,fd:2",
-            "ssl0=null,fd:1",
-            # It would keep a socket there for a debugger; nothing can be made in this folder.
-            "uml_dir=/proc/",
-            "quiet",
-            *(["seccomp=on"] if self.kernel.info.seccomp else []),
-        ]
-        environment = {
-            "PATH": os.defpath,
-            "TMPDIR": memory_folder(),
-            # The host's C library would register an area that a guest's processes must not inherit.
-            "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
-            "LASTHOP_SEED": str(seed % 2**64),
-        }
-        # It dies with the thread that started it: nothing is left behind, however this process ends.
-        tied = ["setpriv", "--pdeathsig", "KILL", "taskset", "--cpu-list", str(core), str(self.kernel.program)]
+        command = command_of(self.kernel, core, memory=_MEMORY, initrd=0, console=2, line="ssl0=null,fd:1")
         try:
             return subprocess.Popen(
-                [*tied, *arguments],
+                command,
                 stdin=initrd,
                 stdout=answer,
                 stderr=console,
-                env=environment,
+                env=environment_of(seed),
                 start_new_session=True,
             )
         except FileNotFoundError as error:
-            raise InputError("The kernel engine needs setpriv and taskset (package util-linux).") from error
+            raise InputError(NEEDED_TOOLS) from error
 
 
 def _watch(process: subprocess.Popen[bytes], limit_s: float) -> int | None:

@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from lasthop import _core
-from lasthop.engines.kernel.boot import CONSOLE_LINES, guest_program, memory_file, memory_folder, read_file
+from lasthop.engines.kernel.boot import (
+    NEEDED_TOOLS,
+    command_of,
+    environment_of,
+    guest_program,
+    memory_file,
+    read_file,
+    with_console,
+)
 from lasthop.engines.kernel.store import Kernel
 from lasthop.errors import InputError
 
@@ -26,7 +34,6 @@ FILES = Path("/dev/lasthop")
 """Where a guest has the host's files."""
 CAPTURE_FILES = ("server.pcapng", "client.pcapng", "router-in.pcapng", "router-out.pcapng", "drops.csv")
 _MEMORY = "2G"
-_START_NS = 1_000_000_000
 # Files of the guest by their numbers: initial file system, nothing, console, the programs' streams, and so on.
 _INITRD, _NOTHING, _CONSOLE, _STDIN, _STDOUT, _STDERR, _ANSWER, _SIGNALS, _CAPTURE = range(9)
 _SERIES = _CAPTURE + len(CAPTURE_FILES)
@@ -107,7 +114,7 @@ class Guest:
         self._code = os.waitstatus_to_exitcode(status)
         answer = read_file(self._files[_ANSWER])
         if self._code != 0 or not answer:
-            raise InputError(_failure(self._code, read_file(self._files[_CONSOLE]).decode(errors="replace")))
+            raise InputError(_failure(self._code, self._files[_CONSOLE]))
         told: dict[str, Any] = json.loads(answer)
         if (reason := told.get("error")) is not None:
             raise InputError(f"The guest kernel cannot run this: {reason}")
@@ -146,16 +153,16 @@ class Guest:
             self._code = -signal.SIGKILL
 
 
-def _failure(code: int, console: str) -> str:
-    if code == _SPUN and (spun := re.search(r"lasthop: (.*)", console)):
+def _failure(code: int, console: int) -> str:
+    text = read_file(console).decode(errors="replace")
+    if code == _SPUN and (spun := re.search(r"lasthop: (.*)", text)):
         return (
             f"{spun[1]}, so virtual time stands still. If it waits for something by looking again and again, or needs "
             "time to pass while it computes, run it with --cpu-cost 1."
         )
-    if _FOREVER in console:
+    if _FOREVER in text:
         return "Every program waits for something that never comes."
-    lines = console.strip().splitlines()[-CONSOLE_LINES:]
-    return "\n  ".join([f"The guest kernel ended with code {code}. The end of its console:", *lines])
+    return with_console(f"The guest kernel ended with code {code}", console)
 
 
 @contextmanager
@@ -239,27 +246,9 @@ def _is_text(pair: tuple[str, str]) -> bool:
 
 def _spawn(kernel: Kernel, request: Request, core: int, files: Mapping[int, int]) -> int:
     """Start the guest with these files under these numbers; return the process."""
-    command = [
-        *("setpriv", "--pdeathsig", "KILL", "taskset", "--cpu-list", str(core), str(kernel.program)),
-        f"mem={_MEMORY}",
-        f"initrd=/proc/self/fd/{_INITRD}",
-        "rdinit=/init",
-        "time-travel=inf-cpu",
-        f"time-travel-start={_START_NS}",
-        "con=null",
-        f"con0=null,fd:{_CONSOLE}",
-        f"ssl1=fd:{_SIGNALS},null",
-        "uml_dir=/proc/",
-        "quiet",
-        *(["seccomp=on"] if kernel.info.seccomp else []),
-    ]
-    environment = {
-        "PATH": os.defpath,
-        "TMPDIR": memory_folder(),
-        "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
-        "LASTHOP_SEED": str(request.seed % 2**64),
-        "LASTHOP_PROGRAMS": "1",
-    }
+    line = f"ssl1=fd:{_SIGNALS},null"
+    command = command_of(kernel, core, memory=_MEMORY, initrd=_INITRD, console=_CONSOLE, line=line)
+    environment = environment_of(request.seed) | {"LASTHOP_PROGRAMS": "1"}
     if request.cpu_cost > 0:
         environment["LASTHOP_CPU_COST"] = str(round(request.cpu_cost * 1000))
     moved = {number: fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _ELSEWHERE) for number, file in files.items()}
@@ -267,7 +256,7 @@ def _spawn(kernel: Kernel, request: Request, core: int, files: Mapping[int, int]
         actions = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in moved.items()]
         return os.posix_spawnp(command[0], command, environment, file_actions=actions, setsid=True)
     except FileNotFoundError as error:
-        raise InputError("The kernel engine needs setpriv and taskset (package util-linux).") from error
+        raise InputError(NEEDED_TOOLS) from error
     finally:
         for file in moved.values():
             os.close(file)

@@ -98,9 +98,10 @@ def find_kernel(name: str | None) -> Kernel:
             f"{', '.join(found)}. 'lasthop kernel build --source {name}' builds another."
         )
     # One that was built for another version of lasthop is refused below, so it counts only where there is no other.
-    usable = [kernel for kernel in found.values() if kernel.info.recipe == recipe()]
+    wanted = recipe()
+    usable = [kernel for kernel in found.values() if kernel.info.recipe == wanted]
     kernel = found[name] if name is not None else (usable or list(found.values()))[-1]
-    if kernel.info.recipe != recipe():
+    if kernel.info.recipe != wanted:
         raise InputError(
             f"The kernel '{kernel.name}' was built for another version of lasthop. Build it again with "
             f"'lasthop kernel build --source {kernel.name}'."
