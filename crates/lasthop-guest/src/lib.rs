@@ -103,7 +103,7 @@ fn run(spec: &RunSpec, archive: &Rc<RefCell<Archive>>) -> Result<serde_json::Val
         fs::create_dir_all(&target.folder)?;
     }
     let parts = BufWriter::with_capacity(SEND_BYTES, SeriesParts(Rc::clone(archive)));
-    Ok(lasthop_host::run::run(spec, Some(Box::new(parts)))?.answer())
+    Ok(lasthop_host::run::run(spec, Some(Box::new(parts)), None)?.answer())
 }
 
 /// The files and the settings that the engine needs.

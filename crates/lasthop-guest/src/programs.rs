@@ -85,7 +85,7 @@ pub fn run(spec: &ProgramsSpec) -> Result<Answer, Box<dyn Error>> {
     let guest = Guest { user: &spec.user, signals: &signals };
     let told = match &spec.what {
         What::Shell(shell) => Told::Shell(lasthop_host::shell::run(shell, Some(&guest))?),
-        What::Run(run) => Told::Run(lasthop_host::run::run_in(run, series()?, Some(&guest))?.answer()),
+        What::Run(run) => Told::Run(lasthop_host::run::run(run, series()?, Some(&guest))?.answer()),
     };
     let room = statvfs("/")?;
     let answer =

@@ -1,12 +1,12 @@
 //! One run of a real program, whose connections become flows.
 
-use crate::clock::{Clock, Waiter};
+use crate::clock::Waiter;
 use crate::emulator::{Emulator, RunFacts};
 use crate::error::{Context, Error};
 use crate::hop::Hop;
 use crate::namespace::{HostConfig, HostNamespace};
 use crate::programs::{Commands, Programs, Server};
-use crate::shell::{Guest, HEAD_START};
+use crate::shell::{self, Guest};
 use crate::workload::{Connections, Tape};
 use lasthop_core::{Duration, Host, Instant, Observer, Seed};
 use lasthop_scenario::Scenario;
@@ -71,15 +71,7 @@ pub fn run<O: Observer>(
     let of_server = Server { name: "server".into(), command };
     let user = setting.guest.map(|guest| guest.user);
     let commands = Commands { client: &program.command, servers: &[(&of_server, &server)], user };
-    let live_clock = Clock::start()?;
-    let mut programs = printing_to(&printing, || Programs::start(&client, &commands))?;
-    let clock = if setting.guest.is_some() {
-        std::thread::sleep(HEAD_START);
-        Clock::start_at(Scenario::clock_phase(Host::Server, seed))?
-    } else {
-        live_clock
-    };
-    programs.start_client();
+    let (mut programs, clock) = printing_to(&printing, || shell::start(&client, &commands, seed))?;
     let capture = setting.capture.map(CaptureTarget::open_for_real_packets);
     let capture = capture.transpose().context("cannot write a capture")?;
     let hop = Hop::new(scenario, seed, connections, (Tape::default(), capture));

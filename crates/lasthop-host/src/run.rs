@@ -167,14 +167,9 @@ pub fn needs_real_hosts(scenario: &Scenario, in_guest: bool) -> Result<(), Error
     if in_guest { Ok(()) } else { needs_no_router(scenario) }
 }
 
-/// Runs the replications; the time series that is asked for goes to `series`. The calling process must have one thread
-/// only, and is in other namespaces afterwards.
-pub fn run(spec: &RunSpec, series: Option<Box<dyn Write>>) -> Result<Runs, Error> {
-    run_in(spec, series, None)
-}
-
-/// The same in a guest that has programs of the user's.
-pub fn run_in(
+/// Runs the replications; the time series that is asked for goes to `series`, and `guest` is there if they run in one
+/// that has programs of the user's. The calling process must have one thread only, and is in other namespaces afterwards.
+pub fn run(
     spec: &RunSpec,
     mut series: Option<Box<dyn Write>>,
     guest: Option<&Guest<'_>>,

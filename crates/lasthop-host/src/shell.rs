@@ -69,7 +69,7 @@ const CLIENT_TUN: u64 = 2;
 /// One for each server.
 const FIRST_SERVER_TUN: u64 = 3;
 /// How long the servers of a guest have for themselves. In virtual time, where computing takes none.
-pub(crate) const HEAD_START: std::time::Duration = std::time::Duration::from_secs(1);
+const HEAD_START: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Runs the client's program until it ends; its exit code. The calling process must have one thread only, and is
 /// in other namespaces afterwards.
@@ -95,15 +95,7 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
     let user = guest.map(|guest| guest.user);
     let commands = Commands { client: &spec.command, servers: &named, user };
     let seed = Seed { study: spec.seed, replication: 1 };
-    let live_clock = Clock::start()?;
-    let mut programs = Programs::start(&client, &commands)?;
-    let clock = if guest.is_some() {
-        std::thread::sleep(HEAD_START);
-        Clock::start_at(Scenario::clock_phase(Host::Server, seed))?
-    } else {
-        live_clock
-    };
-    programs.start_client();
+    let (mut programs, clock) = start(&client, &commands, seed)?;
     let capture = spec.capture.as_ref().map(CaptureTarget::open_for_real_packets);
     let capture = capture.transpose().context("cannot write a capture")?;
     let hop = Hop::new(scenario, seed, Servers::of(&servers), capture);
@@ -128,6 +120,25 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
         capture.finish().context("cannot write a capture")?;
     }
     Ok(outcome)
+}
+
+/// Starts the servers' programs, and the client's then; and the clock of the run, which in a guest begins after their
+/// head start.
+pub(crate) fn start(
+    client: &HostNamespace,
+    commands: &Commands<'_>,
+    seed: Seed,
+) -> Result<(Programs, Clock), Error> {
+    let live_clock = Clock::start()?;
+    let mut programs = Programs::start(client, commands)?;
+    let clock = if commands.user.is_some() {
+        std::thread::sleep(HEAD_START);
+        Clock::start_at(Scenario::clock_phase(Host::Server, seed))?
+    } else {
+        live_clock
+    };
+    programs.start_client();
+    Ok((programs, clock))
 }
 
 /// Emulates until the client's program has ended; its exit code, and when.

@@ -24,7 +24,7 @@ pub fn live_run(spec: &str) -> PyResult<String> {
     let series = spec.series.as_ref().map(|target| target.create().map_err(cannot_write)).transpose()?;
     let series = series.map(|file| Box::new(file) as Box<dyn Write>);
     let runs =
-        lasthop_host::run::run(&spec, series).map_err(|error| LiveError::new_err(error.to_string()))?;
+        lasthop_host::run::run(&spec, series, None).map_err(|error| LiveError::new_err(error.to_string()))?;
     Ok(runs.answer().to_string())
 }
 

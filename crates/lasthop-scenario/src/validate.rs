@@ -85,8 +85,7 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
         "\"up\": the way back from an ATM switch is delay only, without a rate or a queue; leave it out"
             .into()
     });
-    let program = scenario.flow.iter().position(|flow| flow.traffic().is_real());
-    if let Some(flow) = program.map(|index| &scenario.flow[index]) {
+    if let Some(flow) = scenario.flow.iter().find(|flow| matches!(flow.kind, FlowConfig::Program(_))) {
         faults.require(scenario.flow.len() == 1, "flow", || {
             "a real program has the last hop for itself; leave out the other flows".into()
         });

@@ -40,9 +40,7 @@ impl CaptureTarget {
         let open = |point: CapturePoint| create(point.file_name());
         Capture::new(open, create(DROPS_FILE)?, &description.join("\n"), self.snap_length)
     }
-}
 
-impl CaptureTarget {
     /// The same for packets that real hosts send: its files may be there, devices of a guest for example.
     pub fn open_for_real_packets(&self) -> io::Result<Capture<BufWriter<File>>> {
         let open = |name: &str| {

@@ -63,10 +63,6 @@ impl Traffic for ProgramConfig {
         Host::Client
     }
 
-    fn is_real(&self) -> bool {
-        true
-    }
-
     fn begin(&self, _start: Instant, _around: &Surroundings<'_>) -> Program {
         Program::Program(Elsewhere)
     }

@@ -144,11 +144,6 @@ pub trait Traffic {
         false
     }
 
-    /// It is a real program, which makes its connections by itself.
-    fn is_real(&self) -> bool {
-        false
-    }
-
     /// What the flows are like that it opens while it runs.
     fn later_flows(&self) -> &[ShortHosts] {
         &[]

@@ -1,7 +1,6 @@
 //! The bytes of packets that real hosts have sent, until nobody will see them again.
 
-use etherparse::IpEcn;
-use etherparse::{SlicedPacket, TransportSlice};
+use etherparse::{IpEcn, SlicedPacket, TransportSlice};
 use lasthop_core::{Direction, Ecn, Packet, PacketEvent};
 use std::collections::BTreeMap;
 use std::io;
