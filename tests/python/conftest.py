@@ -66,15 +66,20 @@ def _group(item: pytest.Function) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    """Group the tests, and start with what takes longest."""
+    """Group the tests, start with what takes longest, and spread the others.
+
+    Neighbours in a file often wait for the same thing: side by side, they would leave the processors idle.
+    """
     order = {name: place for place, name in enumerate(LONGEST_FIRST)}
     places = {}
     for item in items:
         group = _group(item)
         if group is not None:
             item.add_marker(pytest.mark.xdist_group(group))
-        places[item] = order.get(group or item.originalname, len(order))
-    items.sort(key=places.__getitem__)
+        anywhere = hashlib.sha256((group or item.nodeid).encode()).digest()
+        places[item] = order.get(group or item.originalname, len(order)), anywhere
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=places.__getitem__)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

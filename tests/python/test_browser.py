@@ -330,8 +330,8 @@ def test_the_filter_hides_tables_and_nothing_else(
     field = browser.find_element(By.ID, "filter")
 
     def shown(selector: str) -> list[str]:
-        found = browser.find_elements(By.CSS_SELECTOR, selector)
-        return [element.text.splitlines()[0] for element in found if element.is_displayed()]
+        visible = "[...document.querySelectorAll(arguments[0])].filter(element => element.checkVisibility())"
+        return browser.execute_script(f"return {visible}.map(element => element.innerText.split('\\n')[0])", selector)
 
     claims, groups = shown("#claims article"), shown("#tables h3")
     assert len(claims) == 10
