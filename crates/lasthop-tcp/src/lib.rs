@@ -15,6 +15,9 @@
 //!
 //! # Where this differs from Linux 2.4
 //!
+//! The rules for reordering (the threshold, what raises it and by how much) were read in `tcp_input.c` of 2.4.20:
+//! `tcp_sacktag_write_queue`, `tcp_update_reordering`, `tcp_try_undo_partial`, `tcp_enter_loss`.
+//!
 //! - The MSS option is sent but not read: both ends have the MTU of the path. What counts as a full-sized
 //!   segment when ACKs are delayed is the own MSS; Linux estimates it from what arrives.
 //! - The delayed-ACK time is fixed; Linux adapts it.

@@ -57,7 +57,7 @@ const fn default_jitter_buffer() -> Duration {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Codec {
     /// 160 bytes every 20 ms (64 kbit/s), with the loss concealment of G.711's Appendix I. Ie 0, Bpl 25.1 (ITU-T
-    /// G.113, Appendix I).
+    /// G.113, Appendix I, which has them for packets of 10 ms).
     #[default]
     #[serde(rename = "G.711")]
     G711,
