@@ -58,6 +58,40 @@ fn the_base_probability_follows_the_head_that_waits_longest() {
     assert!((share(lab.queue.pi.probability) - second).abs() < 1e-8);
 }
 
+/// The pseudo-code of appendix A.1 with its own gains, 0.16 and 3.2 Hz, over updates that see these delays: `p' += alpha *
+/// (curq - target) + beta * (curq - prevq)`, then `p_CL = k p'` and `p_C = p'^2`.
+#[test]
+fn a_rising_and_falling_queue_has_the_probabilities_of_the_pseudo_code() {
+    let mut pi = queue().pi;
+    let mut expected = 0.0;
+    let mut before = 0.0;
+    for (delay_ms, p_cl, p_c) in [
+        (10.0, 0.062_4, 0.000_973),
+        (20.0, 0.128_0, 0.004_096),
+        (30.0, 0.196_8, 0.009_683),
+        (30.0, 0.201_6, 0.010_161),
+        (15.0, 0.105_6, 0.002_788),
+        (0.0, 0.004_8, 0.000_006),
+        (0.0, 0.0, 0.0),
+    ] {
+        pi.update(Duration::from_micros((delay_ms * 1e3) as u64));
+        expected = f64::max(0.0, expected + 0.16e-3 * (delay_ms - 15.0) + 3.2e-3 * (delay_ms - before));
+        before = delay_ms;
+        let p = share(pi.probability);
+        assert!((p - expected).abs() < 0.000_2, "{delay_ms} ms: {p}, not {expected}");
+        assert!((2.0 * p - p_cl).abs() < 0.000_4 && (p * p - p_c).abs() < 0.000_02, "{delay_ms} ms: {p}");
+    }
+}
+
+/// Appendix A.1: `p_CL` reaches 1 at `p'` = 1/k, where `p_C` is `p_Cmax` = 1/k^2, a quarter.
+#[test]
+fn when_all_low_latency_packets_are_marked_a_quarter_of_the_others_is_dropped() {
+    let (mark, drop) = fates(0.499_999_9, true, Ecn::Ect1);
+    assert!((mark - 1.0).abs() < 1e-4 && drop == 0.0);
+    let (_, drop) = fates(0.499_999_9, false, Ecn::NotEct);
+    assert!((drop - 0.25).abs() < 0.006, "{drop}");
+}
+
 #[test]
 fn it_falls_while_nothing_waits_and_ends_at_zero() {
     let mut queue = with_probability(0.5);
