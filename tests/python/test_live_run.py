@@ -484,3 +484,53 @@ def test_every_kind_of_traffic_runs_on_real_sockets(tmp_path: Path) -> None:
     assert of(live, "video")["duplicate_acks"] > 0  # copies on the link
     # Within the duration both send a slow start; behind it the queue is the course's.
     assert of(live, "upload")["throughput_Bps"] == pytest.approx(of(model, "upload")["throughput_Bps"], rel=0.2)
+
+
+DISCIPLINES = ("drop-tail", "codel", "fq_codel", "pie", "fq_pie", "sfq", "dualpi2")
+
+
+def test_every_queue_discipline_serves_a_class_on_this_machines_clock(tmp_path: Path) -> None:
+    """All at once, each in a class of its own: RED, which has no name of its own, is the eighth."""
+    red = "red = { min = '5 kB', max = '9 kB', max_probability = 0.1, weight = 0.1, avpkt = '1 kB', gentle = true }"
+    queues = [f"discipline = '{name}', limit = '90 packets'" for name in DISCIPLINES]
+    classes, flows = [], []
+    for number, queue in enumerate([*queues, f"limit = '40 kB', {red}"], start=1):
+        match = "default = true" if number == 1 else f"match = [{{ port = {30_000 + number} }}]"
+        classes.append(f"{{ name = 'c{number}', rate = '1 Mbit/s', queue = {{ {queue} }}, {match} }}")
+        flows.append(
+            f"{{ kind = 'constant-udp', name = 'f{number}', rate = '400 kbit/s', payload = '500 B', "
+            f"duration = '200 ms', port = {30_000 + number}, ecn = 'ect1' }}"
+        )
+    text = "[down.link]\nrate = '10 Mbit/s'\ndelay = '10 ms'\n"
+    keys = f"down.htb.class = [{', '.join(classes)}]\nflow = [{', '.join(flows)}]\ntcp.profile = 'linux-6'\n"
+    (tmp_path / "disciplines.toml").write_text(keys + text, encoding="utf-8")
+    live = pl.DataFrame(LiveEngine().run_cell(_core.load(str(tmp_path / "disciplines.toml")).cells[0], 1, 1, 1).flows)
+    assert live["sent_packets"].to_list() == live["received_packets"].to_list() == [20] * 8
+    assert set(live["outcome"]) == {"closed"}
+
+
+SHORT_FLOWS = """{ kind = "short-flows", packets = 3, request = "200 B", arrivals = { model = "poisson", load = 0.5 },
+hosts = [{ name = "iw3", initial_window = 3, receive_window_initial = 4 }], tcp = { congestion_control = "reno" } }"""
+WEB_CLIENTS = """{ kind = "web-clients", name = "web", clients = 2, start = "0 s", batches = 1, interval = "1 s",
+requests = { mean = 5, min = 1, max = 9 }, multiple = { mean = 5, min = 1, max = 9 }, gap = "1 ms", first_unit = "9 B",
+others = [{ unit = "1 kB", share = 0.3 }] }"""
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "instead"),
+    [
+        ("router.implementation = 'linux'", r"router\.implementation", "--engine kernel"),
+        ("tcp.profile = 'ns-1998'", r"tcp\.stack", "--engine model"),
+        (f"flow = [{SHORT_FLOWS}]".replace("\n", ""), "TCP of its own", "leave out its tcp"),
+        (f"flow = [{WEB_CLIENTS}]".replace("\n", ""), "web-clients", "--engine model"),
+    ],
+)
+def test_what_the_live_engine_cannot_do_is_refused_with_the_key_and_what_can(
+    tmp_path: Path, line: str, key: str, instead: str
+) -> None:
+    link = "[down.link]\nrate = '1 Mbit/s'\ndelay = '10 ms'\n"
+    flow = "" if "flow" in line else "[[flow]]\nkind = 'bulk-tcp'\nbytes = '1 kB'\n"
+    (tmp_path / "refused.toml").write_text(f"{line}\n{link}{flow}", encoding="utf-8")
+    study = _core.load(str(tmp_path / "refused.toml"))
+    with pytest.raises(_core.ScenarioError, match=rf"(?s){key}.*{instead}"):
+        study.needs_engine("live", [cell.key for cell in study.cells])

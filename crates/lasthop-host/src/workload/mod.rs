@@ -557,8 +557,8 @@ pub fn needs_sockets(scenario: &Scenario) -> Result<(), Error> {
     let model_only = |flow: &&FlowEntry| flow.traffic().is_open_at_first();
     scenario.flow.iter().find(model_only).map_or(Ok(()), |flow| {
         Err(Error::new(format!(
-            "the flow {:?} runs on the model engine only: its connections are open from the beginning, which a real \
-             TCP cannot do",
+            "the flow {:?} has kind = \"web-clients\", whose connections are open from the beginning, which a real TCP \
+             cannot do; use --engine model",
             flow.traffic().name()
         )))
     })
