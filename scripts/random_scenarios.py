@@ -155,7 +155,7 @@ def red_of_linux(draw: random.Random, rate: int, mtu: int, *, adaptive: bool) ->
         f'max = "{low * draw.choice([2, 3, 5])} B"',
         f"max_probability = {draw.choice([0.02, 0.1, 0.3])}",
         f"weight = {draw.choice([2**-9, 2**-7, 2**-5])}",
-        "idle_decay = false",
+        f'avpkt = "{mtu} B"',
         f"ecn = {draw.choice(['true', 'false'])}",
         f"adaptive = {str(adaptive).lower()}",
     ]

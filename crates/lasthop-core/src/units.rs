@@ -71,6 +71,11 @@ impl Probability {
     pub const fn get(self) -> f64 {
         self.0
     }
+
+    /// As a share of the greatest number of 32 bits, as Linux takes it.
+    pub fn share_of_u32(self) -> u32 {
+        libm::round(self.0 * f64::from(u32::MAX)) as u32
+    }
 }
 
 /// A queue size or threshold, in packets or in bytes.

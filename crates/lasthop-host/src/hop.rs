@@ -126,13 +126,18 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     /// The network of `scenario`. At an ATM switch each of its flows has an access link and a connection of its own;
     /// packets of no flow share those of the last.
     pub fn new(scenario: &Scenario, seed: Seed, flows: F, observer: O) -> Self {
-        let known = scenario.flows().len();
+        let routers = forwarded::routers(scenario);
+        let network = if routers.is_some() {
+            Network::around_router(scenario)
+        } else {
+            Network::new(scenario, scenario.flows().len().max(1), seed)
+        };
         Self {
             arena: PacketArena::default(),
             frames: Vec::new(),
             mtu: scenario.mtu.0 as usize,
-            network: Network::new(scenario, known.max(1), seed),
-            routers: forwarded::routers(scenario),
+            network,
+            routers,
             released: None,
             last_arrived: None,
             next_serial: 0,

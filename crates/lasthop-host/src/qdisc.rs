@@ -95,7 +95,7 @@ fn class(queues: &LinuxQueues, mtu: Bytes) -> Vec<u8> {
 
 /// `struct tc_netem_qopt`, which stands before the attributes instead of in one.
 fn netem(delay: Duration, limit: u32, loss: Option<Probability>, seed: u64) -> Vec<u8> {
-    let loss = loss.map_or(0, share_of_u32);
+    let loss = loss.map_or(0, Probability::share_of_u32);
     let (latency, gap, duplicate, jitter) = (0, 0, 0, 0);
     let mut options = words(&[latency, limit, loss, gap, duplicate, jitter]);
     options.extend(nested(&[
@@ -116,7 +116,7 @@ fn red(LinuxRed { min, max, max_probability, weight_log, ecn, adaptive }: LinuxR
     nested(&[
         DefaultNla::new(TCA_RED_PARMS, options),
         DefaultNla::new(TCA_RED_STAB, vec![0; 256]),
-        DefaultNla::new(TCA_RED_MAX_P, share_of_u32(max_probability).to_ne_bytes().into()),
+        DefaultNla::new(TCA_RED_MAX_P, max_probability.share_of_u32().to_ne_bytes().into()),
     ])
 }
 
@@ -153,11 +153,6 @@ fn active(discipline: LinuxDiscipline, limit: u32) -> (&'static str, Vec<u8>) {
 fn numbers(attributes: &[(u16, u32)]) -> Vec<u8> {
     let attribute = |&(kind, value): &(u16, u32)| DefaultNla::new(kind, value.to_ne_bytes().into());
     nested(&attributes.iter().map(attribute).collect::<Vec<_>>())
-}
-
-/// A probability as a share of the greatest number of 32 bits.
-fn share_of_u32(probability: Probability) -> u32 {
-    (probability.get() * f64::from(u32::MAX)).round() as u32
 }
 
 /// A bucket as the time it lasts at the rate, in ticks.

@@ -13,8 +13,8 @@
 
 use lasthop_core::{Duration, Instant, Observer, Packet, PacketId, QueueDepth, Rate, Seed};
 
-use crate::config::QueueConfig;
 use crate::config::htb::{ClassConfig, HtbConfig, MatchConfig, PRIORITIES};
+use crate::config::{LinuxQueues, QueueConfig};
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 use crate::queue::Queue;
 
@@ -149,6 +149,17 @@ impl Htb {
             default: htb.class.iter().position(|class| class.default).unwrap_or_default(),
             overhead: htb.overhead.0 as u32,
             root: htb.rate.map(|rate| (Bucket::full(rate, htb.burst.0), Instant::ZERO)),
+            turns: [[0; PRIORITIES]; 2],
+        }
+    }
+
+    /// The only class of Linux' router.
+    pub(crate) fn linux(queues: &LinuxQueues, queue: Queue) -> Self {
+        Self {
+            classes: vec![Class::new(&queues.class(), queue)],
+            default: 0,
+            overhead: queues.overhead.0 as u32,
+            root: None,
             turns: [[0; PRIORITIES]; 2],
         }
     }

@@ -17,10 +17,8 @@
 //! - HTB has one level of classes under at most one root, and counts bytes of the IP packet. Compared by hand with
 //!   `sch_htb` of Linux 6.18 for shaping, borrowing, turns and ceilings: the same order of 268 packets, but for a pair
 //!   that left within the same 0.1 ms, and times within 0.4 ms.
-//! - Linux' `red` computes in fixed point, takes the idle decay from a table, always keeps its average in
-//!   bytes, and draws again only after a hit; here the average and the probability are those of Floyd
-//!   and Jacobson (1993) in floating point, in packets or bytes, with one draw per packet between the
-//!   thresholds. There is no byte-weighted probability.
+//! - RED is that of Floyd and Jacobson (1993) in floating point, in packets or bytes, with one draw per packet between the
+//!   thresholds and no byte-weighted probability. That of Linux (`red/linux.rs`) is in [`Path::linux`] only.
 //! - `netem` has no states that last for a time, and no ARQ. Its jitter reorders unless its rate is used, too; here
 //!   delivery is in order unless the link is told otherwise. `netem`'s
 //!   limit covers the packets in propagation too; here the send buffer bounds these, and only with

@@ -35,6 +35,14 @@ pub struct Path {
     due: Instant,
 }
 
+/// The name of the random stream of the router's queue.
+const fn stream(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Down => "red.down",
+        Direction::Up => "red.up",
+    }
+}
+
 impl Path {
     /// An empty path for packets of up to `mtu` bytes. `config` must have passed [`PathConfig::check`] and `errors`
     /// [`ErrorConfig::check`]. Random numbers come from the streams `link.state.good` and
@@ -48,16 +56,19 @@ impl Path {
         direction: Direction,
         seed: Seed,
     ) -> Self {
-        let red = match direction {
-            Direction::Down => "red.down",
-            Direction::Up => "red.up",
-        };
-        Self {
-            router: Router::new(config, mtu, red, seed),
-            link: LinkDirection::new(&config.link, errors, direction, seed),
-            wait: Wait::ARRIVAL,
-            due: Instant::MAX,
-        }
+        let router = Router::new(config, mtu, stream(direction), seed);
+        Self::behind(router, LinkDirection::new(&config.link, errors, direction, seed))
+    }
+
+    /// A model of what Linux' queue disciplines make of `config`, which must have passed [`PathConfig::check_linux`]. It
+    /// has no netem: a drop-tail queue is one of this program.
+    pub fn linux(config: &PathConfig, mtu: Bytes, direction: Direction, seed: Seed) -> Self {
+        let router = Router::linux(config, mtu, stream(direction), seed);
+        Self::behind(router, LinkDirection::new(&config.linux_link(mtu), None, direction, seed))
+    }
+
+    fn behind(router: Router, link: LinkDirection) -> Self {
+        Self { router, link, wait: Wait::ARRIVAL, due: Instant::MAX }
     }
 
     /// A packet arrives at the router, whose queue takes it in or drops it. It goes straight to the send buffer if its

@@ -2,7 +2,7 @@
 
 use lasthop_core::{Instant, Observer, PacketId, QueueDepth, RandomStream};
 
-use crate::config::{self, QueueConfig};
+use crate::config::{self, LinuxDiscipline, LinuxQueues, PathConfig, QueueConfig};
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 
 mod codel;
@@ -22,14 +22,15 @@ use dual_pi2::DualPi2;
 use fq_codel::FqCoDel;
 use fq_pie::FqPie;
 use pie::Pie;
-use red::RedQueue;
+use red::{Red, RedQueue, linux};
 use sfq::Sfq;
 
 /// A queue without classes.
 #[derive(Clone, Debug)]
 pub(crate) enum Queue {
     DropTail(DropTail),
-    Red(Box<RedQueue>),
+    Red(Box<RedQueue<Red>>),
+    LinuxRed(Box<RedQueue<linux::Red>>),
     CoDel(CoDel),
     FqCoDel(Box<FqCoDel>),
     Pie(Box<Pie>),
@@ -44,6 +45,7 @@ macro_rules! each {
         match $queue {
             Queue::DropTail($discipline) => $call,
             Queue::Red($discipline) => $call,
+            Queue::LinuxRed($discipline) => $call,
             Queue::CoDel($discipline) => $call,
             Queue::FqCoDel($discipline) => $call,
             Queue::Pie($discipline) => $call,
@@ -62,7 +64,7 @@ impl Queue {
         match (config.discipline, &config.red) {
             (config::Discipline::DropTail, None) => Self::DropTail(queue),
             (config::Discipline::DropTail, Some(red)) => {
-                Self::Red(Box::new(RedQueue::new(red, outlet, stream, queue)))
+                Self::Red(Box::new(RedQueue::new(Red::new(red, outlet, stream), queue)))
             }
             (config::Discipline::Codel, _) => Self::CoDel(CoDel::new(config.codel(), mtu, queue)),
             (config::Discipline::FqCodel, _) => {
@@ -80,6 +82,19 @@ impl Queue {
             (config::Discipline::Sfq, _) => {
                 Self::Sfq(Box::new(Sfq::new(config.sfq(mtu), limit, mtu, stream)))
             }
+        }
+    }
+
+    /// The queue of the only class of Linux' router.
+    pub(crate) fn linux(config: &PathConfig, outlet: Outlet, stream: RandomStream) -> Self {
+        let LinuxQueues { limit, discipline, .. } = config.linux_queues(outlet.mtu);
+        match discipline {
+            LinuxDiscipline::Red(red) => {
+                let red = linux::Red::new(red, stream);
+                Self::LinuxRed(Box::new(RedQueue::new(red, DropTail::new(limit, outlet))))
+            }
+            // The others compute as Linux does anyway.
+            _ => Self::new(config.lone_queue(), outlet, stream),
         }
     }
 

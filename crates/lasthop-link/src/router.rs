@@ -29,6 +29,13 @@ impl Router {
             Some(htb) => Self::Classes(Htb::new(htb, &config.queue, outlet, (stream, seed))),
         }
     }
+
+    /// As Linux' own: one class. Its random numbers come from the stream `stream`.
+    pub(crate) fn linux(config: &PathConfig, mtu: Bytes, stream: &str, seed: Seed) -> Self {
+        let queues = config.linux_queues(mtu);
+        let outlet = Outlet { rate: queues.rate, framing: None, mtu };
+        Self::Classes(Htb::linux(&queues, Queue::linux(config, outlet, seed.stream(stream))))
+    }
 }
 
 impl Discipline for Router {

@@ -81,7 +81,6 @@ pub(crate) fn red(min: u32, max: u32, max_probability: f64, weight: f64) -> RedC
         weight: Probability::new(weight).unwrap(),
         idle_packet_time: Some(Duration::from_millis(100)),
         avpkt: None,
-        idle_decay: true,
         ecn: false,
         gentle: false,
         adaptive: false,

@@ -1,7 +1,7 @@
 //! What a complete scenario says.
 
 use lasthop_core::{Bytes, Direction, Duration, Fault, FlowInfo, Host, Instant, Rate, Seed, Segment};
-use lasthop_link::{AtmConfig, ErrorConfig, PathConfig};
+use lasthop_link::{AtmConfig, ErrorConfig, LinuxDiscipline, PathConfig};
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::{FlowConfig, HttpConfig, Instance, Program, ProgramConfig, Surroundings};
 use schemars::JsonSchema;
@@ -197,10 +197,7 @@ impl Scenario {
     pub(crate) fn unmodelled(&self) -> Option<Fault> {
         let router = match self.router.implementation {
             RouterImplementation::Lasthop => None,
-            RouterImplementation::Linux => {
-                let message = "\"linux\": the model has no Linux queue disciplines; use --engine kernel, or write \"lasthop\"";
-                Some(Fault { key: "router.implementation".into(), message: message.into() })
-            }
+            RouterImplementation::Linux => self.unmodelled_linux(),
         };
         let program = self.real_program().map(|_| Fault {
             key: "flow[0].kind".into(),
@@ -215,6 +212,18 @@ impl Scenario {
             all.find_map(|(place, tcp)| {
                 tcp.unmodelled().map(|(key, message)| Fault { key: format!("{place}.{key}"), message })
             })
+        })
+    }
+
+    fn unmodelled_linux(&self) -> Option<Fault> {
+        let Topology::LastHop { down, up, .. } = self.topology() else { return None };
+        [("down", down), ("up", up)].into_iter().find_map(|(name, path)| {
+            let message = format!(
+                "\"linux\": the drop-tail queue of [{name}] would be netem, which the model engine lacks; use --engine kernel, \
+                 write \"lasthop\", or give that queue another discipline"
+            );
+            let is_netem = path.linux_queues(self.mtu).discipline == LinuxDiscipline::Netem;
+            is_netem.then_some(Fault { key: "router.implementation".into(), message })
         })
     }
 
@@ -264,9 +273,10 @@ pub enum RouterImplementation {
     /// The models of this program: router queue and link.
     #[default]
     Lasthop,
-    /// The guest kernel's own, on the kernel engine only: a namespace that forwards, with one HTB class (the rate of
-    /// `htb.class`, or `link.rate`) and netem in it (`link.delay`, `queue.limit` in packets, which counts delayed
-    /// packets too, and `errors` without good states as independent loss). `link.send_buffer` has no counterpart.
+    /// Linux' own: on the kernel engine a namespace that forwards, with one HTB class (the rate of `htb.class`, or
+    /// `link.rate`) and the queue discipline in it. A drop-tail queue is netem (`link.delay`, `queue.limit` in packets, which
+    /// counts delayed packets too, and `errors` without good states as independent loss). The model engine has models of
+    /// all of these but netem. `link.send_buffer` and RED's `avpkt` have no counterpart.
     Linux,
 }
 

@@ -104,11 +104,26 @@ impl Network {
     /// The network of `scenario`. An ATM switch has `access_links`, one for each flow; packets of later flows share the
     /// last one.
     pub fn new(scenario: &Scenario, access_links: usize, seed: Seed) -> Self {
+        let path = |config: &PathConfig, direction| match scenario.router.implementation {
+            RouterImplementation::Lasthop => {
+                Path::new(config, scenario.mtu, scenario.errors.as_ref(), direction, seed)
+            }
+            RouterImplementation::Linux => Path::linux(config, scenario.mtu, direction, seed),
+        };
+        Self::of(scenario, access_links, |config, direction| Link::Path(path(config, direction)))
+    }
+
+    /// The same without a router between the LANs: the owner has one, see [`Network::poll_entry`].
+    pub fn around_router(scenario: &Scenario) -> Self {
+        Self::of(scenario, 0, |_, _| Link::Owner)
+    }
+
+    fn of(scenario: &Scenario, access_links: usize, link: impl Fn(&PathConfig, Direction) -> Link) -> Self {
         let topology = match scenario.topology() {
             Topology::LastHop { lan, down, up } => {
                 let way = |config, direction| Way {
                     lan: Wire::new(Some(lan.rate), lan.delay),
-                    link: Link::new(scenario, config, direction, seed),
+                    link: link(config, direction),
                 };
                 let ways = [way(down, Direction::Down), way(up, Direction::Up)];
                 Between::LastHop(ways, Access::of(scenario).map(Box::new))
@@ -278,15 +293,6 @@ impl Way {
 }
 
 impl Link {
-    fn new(scenario: &Scenario, config: &PathConfig, direction: Direction, seed: Seed) -> Self {
-        match scenario.router.implementation {
-            RouterImplementation::Lasthop => {
-                Self::Path(Path::new(config, scenario.mtu, scenario.errors.as_ref(), direction, seed))
-            }
-            RouterImplementation::Linux => Self::Owner,
-        }
-    }
-
     #[inline]
     fn next_wakeup(&self) -> Option<Instant> {
         match self {

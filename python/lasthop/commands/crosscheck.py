@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeAlias
 
 import click
 
@@ -21,6 +23,9 @@ from lasthop.engines.model.engine import ModelEngine
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cells
 from lasthop.studies.catalogue import find_scenario
+
+Cells: TypeAlias = Mapping[tuple[str, str], _core.Cell]
+"""Cells by engine and key."""
 
 
 @click.command("crosscheck")
@@ -46,7 +51,8 @@ from lasthop.studies.catalogue import find_scenario
 @click.option(
     "--router",
     type=click.Choice(["linux"]),
-    help="In the guest, use Linux' own queue disciplines, as router.implementation does.",
+    help="Use Linux' own queue disciplines in the guest, as router.implementation does, and their models in the model. "
+    "The model has none of netem and keeps its drop-tail queues.",
 )
 @click.option("--no-model", is_flag=True, help="Leave out the model; compare only kernel and live.")
 @click.option(
@@ -104,10 +110,11 @@ def crosscheck_command(
         seed=study.seed if seed is None else seed,
         replications=replications,
     )
-    guest_cells = {cell.key: cell for cell in (study if router is None else _with_router(path, router)).cells}
+    guest = KernelEngine.choose(kernel)
+    other_cells = {} if router is None else _with_router(path, router)
     found = []
     with progress(plan.runs, 0, quiet=quiet, doing="comparing") as advance:
-        for comparisons in _comparisons(plan, KernelEngine.choose(kernel), guest_cells, others, jobs or usable_cores()):
+        for comparisons in _comparisons(plan, guest, other_cells, others, jobs or usable_cores()):
             advance(1)
             found += comparisons
             if not quiet:
@@ -117,8 +124,8 @@ def crosscheck_command(
         write_output(pl.DataFrame([comparison.row() for comparison in found], infer_schema_length=None), out)
 
 
-def _with_router(path: Path, router: str) -> _core.Study:
-    """Read a scenario with another router than its own."""
+def _with_router(path: Path, router: str) -> Cells:
+    """Read a scenario with another router than its own, for the guest and, where that has it, the model."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:
@@ -127,13 +134,19 @@ def _with_router(path: Path, router: str) -> _core.Study:
             f"extends = {json.dumps(str(path.resolve()))}\nrouter.implementation = {json.dumps(router)}\n",
             encoding="utf-8",
         )
-        return read_study(file)
+        study = read_study(file)
+    cells = {(KernelEngine.name, cell.key): cell for cell in study.cells}
+    for cell in study.cells:
+        with suppress(_core.ScenarioError):
+            study.needs_engine(ModelEngine.name, [cell.key])
+            cells[ModelEngine.name, cell.key] = cell
+    return cells
 
 
 def _comparisons(
-    plan: Plan, guest: Engine, guest_cells: Mapping[str, _core.Cell], others: Sequence[Engine], jobs: int
+    plan: Plan, guest: Engine, other_cells: Cells, others: Sequence[Engine], jobs: int
 ) -> Iterator[list[FlowComparison]]:
-    """Yield the flows of each run, in order; the guest runs cells of its own."""
+    """Yield the flows of each run, in order; an engine may have cells in place of the plan's."""
     from concurrent.futures import ThreadPoolExecutor
     from dataclasses import replace
 
@@ -142,7 +155,7 @@ def _comparisons(
     plans = {engine.name: replace(plan, engine=engine) for engine in (guest, *others)}
 
     def compare_run(cell: _core.Cell, replication: int) -> list[FlowComparison]:
-        cells = {name: guest_cells[cell.key] if name == guest.name else cell for name in plans}
+        cells = {name: other_cells.get((name, cell.key), cell) for name in plans}
         traces = {name: ChosenRun(each, cells[name], 1, replication).trace() for name, each in plans.items()}
         pairs = [((guest.name, other.name), (traces[guest.name], traces[other.name])) for other in others]
         return [each for names, two in pairs for each in compare(cell.key, replication, names, two)]

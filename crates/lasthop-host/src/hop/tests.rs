@@ -383,7 +383,7 @@ fn what_red_of_linux_drops_is_the_queues_only_without_room_in_bytes() {
         rate = "64 kbit/s"
         default = true
         queue.limit = "{} B"
-        queue.red = {{ min = "10 B", max = "20 B", max_probability = 0.1, weight = 0.5, idle_decay = false }}"#,
+        queue.red = {{ min = "10 B", max = "20 B", max_probability = 0.1, weight = 0.5, avpkt = "10 B" }}"#,
         3 * length - 1
     ));
     for id in 0..4 {

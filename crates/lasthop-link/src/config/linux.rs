@@ -19,6 +19,9 @@ const DEBT_MAX: Duration = Duration::from_secs(60);
 /// A bucket is told to HTB as the time it lasts, in 32 bits of 64 ns (`PSCHED_TICKS2NS`).
 const BUCKET_MAX: Duration = Duration::from_nanos((u32::MAX as u64) << 6);
 
+/// No packet takes 20 ns at this rate.
+const NEVER_FELT: Rate = Rate::from_bits_per_second(1_000_000_000_000);
+
 /// Bits of the number in which `sch_red` keeps its average, with the weight's as a fraction (`red_check_params`).
 const AVERAGE_BITS: u32 = u32::BITS - 1;
 
@@ -109,6 +112,24 @@ pub struct LinuxFlows {
     pub quantum: Bytes,
 }
 
+impl LinuxQueues {
+    /// The class.
+    pub(crate) fn class(&self) -> ClassConfig {
+        ClassConfig {
+            name: String::new(),
+            rate: self.rate,
+            ceil: None,
+            priority: 0,
+            quantum: None,
+            burst: self.burst,
+            cburst: self.cburst,
+            matches: Vec::new(),
+            default: true,
+            queue: None,
+        }
+    }
+}
+
 impl LinuxDiscipline {
     /// Why it drops a packet that has found no full queue.
     pub const fn drop_cause(self) -> DropCause {
@@ -168,7 +189,7 @@ impl PathConfig {
     /// looked at: behind them nothing holds a packet back.
     pub fn linux_queues(&self, mtu: Bytes) -> LinuxQueues {
         let class = self.lone_class();
-        let queue = class.and_then(|class| class.queue.as_ref()).unwrap_or(&self.queue);
+        let queue = self.lone_queue();
         LinuxQueues {
             rate: class.map_or(self.link.rate, |class| class.rate),
             burst: class.map_or(tc_burst(), |class| class.burst),
@@ -182,6 +203,16 @@ impl PathConfig {
 
     fn lone_class(&self) -> Option<&ClassConfig> {
         self.htb.as_ref()?.class.first()
+    }
+
+    /// The queue of the only class.
+    pub(crate) fn lone_queue(&self) -> &QueueConfig {
+        self.lone_class().and_then(|class| class.queue.as_ref()).unwrap_or(&self.queue)
+    }
+
+    /// What stands behind the class: its delay, and a rate and a buffer that are never felt.
+    pub(crate) fn linux_link(&self, mtu: Bytes) -> LinkConfig {
+        LinkConfig { rate: NEVER_FELT, send_buffer: Bytes(2 * mtu.0), ..self.link.clone() }
     }
 
     /// Finds what Linux' queue disciplines have no counterpart of, for packets of up to `mtu` bytes.
@@ -342,12 +373,6 @@ impl RedConfig {
         let packet = self.avpkt.unwrap_or(mtu);
         check_bytes(self.min, packet, "min", faults);
         check_bytes(self.max, packet, "max", faults);
-        // `htb_dequeue_tree` asks no class without packets, and only an empty-handed `red_dequeue` begins an idle period.
-        faults.require(!self.idle_decay, "idle_decay", || {
-            "in a class of HTB, Linux' RED takes no note of idle time; write false, and leave out avpkt and \
-             idle_packet_time"
-                .into()
-        });
         faults.require(!self.gentle, "gentle", || "Linux' RED has no gentle variant; leave it out".into());
         let log_max = (AVERAGE_BITS - number(self.max).max(1).ilog2()).saturating_sub(1);
         let log = u32::from(weight_log(self.weight));

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 /// average covers the router queue without the link's send buffer and without the arriving packet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct RedConfig {
     /// Average below which nothing is dropped.
     pub min: QueueSize,
@@ -24,10 +23,6 @@ pub struct RedConfig {
     pub idle_packet_time: Option<Duration>,
     /// Length of a typical packet: `idle_packet_time` is the time it takes at the link's rate.
     pub avpkt: Option<Bytes>,
-    /// `false`: idle time changes nothing, and a packet that finds the queue empty counts as a sample of zero. So does
-    /// Linux' RED in a class of HTB. After a burst it may drop for long, since each arrival lowers the average by one sample.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
-    pub idle_decay: bool,
     /// Mark ECN-capable packets instead of dropping them while the average is below `max` (RFC 3168,
     /// section 7); a marked packet can still meet a full queue. Others are dropped.
     #[serde(default)]
@@ -65,13 +60,9 @@ impl RedConfig {
             "must be above zero, else the average stays at zero; write 0.002, say".to_owned()
         });
         let (time, avpkt) = (self.idle_packet_time, self.avpkt);
-        let stated = time.is_some() || avpkt.is_some();
-        faults.require(stated || !self.idle_decay, "", || {
+        faults.require(time.is_some() || avpkt.is_some(), "", || {
             "the idle time is counted in packets; add avpkt = \"500 B\" or idle_packet_time = \"72 ms\", say"
                 .into()
-        });
-        faults.require(!stated || self.idle_decay, "idle_decay", || {
-            "avpkt and idle_packet_time say how the average decays; leave them out, or write true".into()
         });
         faults.require(time.is_none() || avpkt.is_none(), "avpkt", || {
             "idle_packet_time says the same; leave out one of the two".to_owned()
@@ -83,13 +74,4 @@ impl RedConfig {
             faults.in_range(length, Bytes(1)..=Bytes(65_535), "avpkt");
         }
     }
-}
-
-const fn yes() -> bool {
-    true
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-const fn is_yes(value: &bool) -> bool {
-    *value
 }

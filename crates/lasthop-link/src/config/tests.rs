@@ -73,7 +73,6 @@ fn a_red_that_does_nothing_is_refused() {
 fn the_idle_time_of_red_is_given_once() {
     assert_eq!(refused_red(|red| red.avpkt = Some(Bytes(500))), "queue.red.avpkt");
     assert_eq!(refused_red(|red| red.idle_packet_time = None), "queue.red");
-    assert_eq!(refused_red(|red| red.idle_decay = false), "queue.red.idle_decay");
     let avpkt =
         |bytes| move |red: &mut RedConfig| (red.idle_packet_time, red.avpkt) = (None, Some(Bytes(bytes)));
     assert_eq!(refused_red(avpkt(0)), "queue.red.avpkt");

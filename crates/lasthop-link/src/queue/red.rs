@@ -6,7 +6,7 @@
 //! Shenker 2001).
 //!
 //! Not modelled: the paper's byte-weighted probability. With thresholds in bytes the average counts bytes, but a short
-//! packet is as likely to be hit as a long one.
+//! packet is as likely to be hit as a long one. `linux` is the RED of Linux.
 
 use lasthop_core::units::QueueSize;
 use lasthop_core::{DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth, RandomStream};
@@ -15,6 +15,7 @@ use super::drop_tail::DropTail;
 use crate::config::RedConfig;
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 
+pub(super) mod linux;
 #[cfg(test)]
 mod tests;
 
@@ -26,16 +27,36 @@ const INCREMENT_MAX: f64 = 0.01;
 const DECREASE: f64 = 0.9;
 const PROBABILITIES: (f64, f64) = (0.01, 0.5);
 
+/// What RED says about an arriving packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Pass,
+    Mark,
+    Drop,
+}
+
+/// An average of the queue, and what follows from it.
+pub(crate) trait Judge {
+    /// Judges an arriving packet; `queue` is without it.
+    fn judge(&mut self, now: Instant, queue: QueueDepth, ecn: Ecn) -> Verdict;
+
+    /// The queue's last packet left.
+    fn queue_emptied(&mut self, now: Instant);
+
+    /// The average queue in the unit of the thresholds.
+    fn average(&self) -> f64;
+}
+
 /// RED in front of a queue with a limit.
 #[derive(Clone, Debug)]
-pub(crate) struct RedQueue {
-    red: Red,
+pub(crate) struct RedQueue<R> {
+    red: R,
     queue: DropTail,
 }
 
-impl RedQueue {
-    pub(crate) fn new(config: &RedConfig, outlet: Outlet, stream: RandomStream, queue: DropTail) -> Self {
-        Self { red: Red::new(config, outlet, stream), queue }
+impl<R> RedQueue<R> {
+    pub(crate) fn new(red: R, queue: DropTail) -> Self {
+        Self { red, queue }
     }
 
     pub(crate) fn room_needed(&self) -> Option<u32> {
@@ -43,15 +64,14 @@ impl RedQueue {
     }
 }
 
-impl Discipline for RedQueue {
+impl<R: Judge> Discipline for RedQueue<R> {
     fn enqueue<O: Observer>(
         &mut self,
         now: Instant,
         id: PacketId,
         packets: &mut Packets<'_, O>,
     ) -> Option<QueueDepth> {
-        let QueueDepth { packets: waiting, bytes, .. } = self.queue.depth();
-        match self.red.judge(now, waiting, bytes, packets.arena.get(id).ecn) {
+        match self.red.judge(now, self.queue.depth(), packets.arena.get(id).ecn) {
             Verdict::Pass => {}
             Verdict::Mark => packets.mark(now, id),
             Verdict::Drop => {
@@ -82,24 +102,15 @@ impl Discipline for RedQueue {
     }
 }
 
-/// What RED says about an arriving packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Pass,
-    Mark,
-    Drop,
-}
-
 /// The average queue and the count since the last hit. Thresholds and the average share one unit.
 #[derive(Clone, Debug)]
-struct Red {
+pub(crate) struct Red {
     min: f64,
     max: f64,
     in_bytes: bool,
     max_probability: f64,
     weight: f64,
-    /// None if idle time changes nothing.
-    idle_packet_time: Option<Duration>,
+    idle_packet_time: Duration,
     ecn: bool,
     gentle: bool,
     /// When an adaptive RED looks again; `Instant::MAX` for others.
@@ -113,7 +124,7 @@ struct Red {
 }
 
 impl Red {
-    fn new(config: &RedConfig, outlet: Outlet, stream: RandomStream) -> Self {
+    pub(crate) fn new(config: &RedConfig, outlet: Outlet, stream: RandomStream) -> Self {
         let (min, in_bytes) = threshold(config.min);
         let typical = config.avpkt.map(|length| outlet.transmission_time(length.0 as u32));
         Self {
@@ -122,7 +133,7 @@ impl Red {
             in_bytes,
             max_probability: config.max_probability.get(),
             weight: config.weight.get(),
-            idle_packet_time: config.idle_packet_time.or(typical).filter(|_| config.idle_decay),
+            idle_packet_time: config.idle_packet_time.or(typical).unwrap_or_default(),
             ecn: config.ecn,
             gentle: config.gentle,
             next_adaptation: if config.adaptive { Instant::ZERO + ADAPTATION } else { Instant::MAX },
@@ -131,39 +142,6 @@ impl Red {
             idle_from: Instant::ZERO,
             stream,
         }
-    }
-
-    /// The average queue in RED's unit.
-    fn average(&self) -> f64 {
-        self.average
-    }
-
-    /// The queue's last packet left.
-    fn queue_emptied(&mut self, now: Instant) {
-        self.idle_from = now;
-    }
-
-    /// Judges an arriving packet; `packets` and `bytes` are the queue without it.
-    fn judge(&mut self, now: Instant, packets: u32, bytes: u32, ecn: Ecn) -> Verdict {
-        self.adapt(now, packets == 0);
-        self.update_average(now, packets, bytes);
-        if self.average < self.min {
-            self.count = -1;
-            return Verdict::Pass;
-        }
-        if self.average >= self.top() {
-            self.count = 0;
-            return Verdict::Drop;
-        }
-        self.count += 1;
-        if self.stream.unit() >= self.probability() {
-            return Verdict::Pass;
-        }
-        self.count = 0;
-        // RFC 3168, section 5: only ECN-capable transports are marked; CE is one of their codepoints. Section 7: above the
-        // upper threshold packets are dropped.
-        let marks = self.ecn && ecn != Ecn::NotEct && self.average < self.max;
-        if marks { Verdict::Mark } else { Verdict::Drop }
     }
 
     /// The average from which everything is dropped.
@@ -194,19 +172,18 @@ impl Red {
     /// What is left of the average of a queue that has been idle until `at`: `f(time - q_time)` packets could have left, and
     /// that stays a real number.
     fn decay(&self, at: Instant) -> f64 {
-        let Some(packet_time) = self.idle_packet_time else { return 1.0 };
         let idle = at.saturating_since(self.idle_from);
-        let departures = idle.as_secs_f64() / packet_time.as_secs_f64();
+        let departures = idle.as_secs_f64() / self.idle_packet_time.as_secs_f64();
         libm::pow(1.0 - self.weight, departures)
     }
 
-    fn update_average(&mut self, now: Instant, packets: u32, bytes: u32) {
-        if packets == 0 && self.idle_packet_time.is_some() {
+    fn update_average(&mut self, now: Instant, queue: QueueDepth) {
+        if queue.packets == 0 {
             self.average *= self.decay(now);
             // A packet that passes straight through leaves the queue empty: count no idle time twice.
             self.idle_from = now;
         } else {
-            let length = f64::from(if self.in_bytes { bytes } else { packets });
+            let length = f64::from(if self.in_bytes { queue.bytes } else { queue.packets });
             self.average += self.weight * (length - self.average);
         }
     }
@@ -220,6 +197,38 @@ impl Red {
         };
         let rest = 1.0 - self.count as f64 * p_b;
         if rest > 0.0 { p_b / rest } else { 1.0 }
+    }
+}
+
+impl Judge for Red {
+    fn judge(&mut self, now: Instant, queue: QueueDepth, ecn: Ecn) -> Verdict {
+        self.adapt(now, queue.packets == 0);
+        self.update_average(now, queue);
+        if self.average < self.min {
+            self.count = -1;
+            return Verdict::Pass;
+        }
+        if self.average >= self.top() {
+            self.count = 0;
+            return Verdict::Drop;
+        }
+        self.count += 1;
+        if self.stream.unit() >= self.probability() {
+            return Verdict::Pass;
+        }
+        self.count = 0;
+        // RFC 3168, section 5: only ECN-capable transports are marked; CE is one of their codepoints. Section 7: above the
+        // upper threshold packets are dropped.
+        let marks = self.ecn && ecn != Ecn::NotEct && self.average < self.max;
+        if marks { Verdict::Mark } else { Verdict::Drop }
+    }
+
+    fn queue_emptied(&mut self, now: Instant) {
+        self.idle_from = now;
+    }
+
+    fn average(&self) -> f64 {
+        self.average
     }
 }
 

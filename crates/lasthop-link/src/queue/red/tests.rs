@@ -1,7 +1,7 @@
 use lasthop_core::units::QueueSize;
-use lasthop_core::{Bytes, Duration, Ecn, Instant, Rate};
+use lasthop_core::{Bytes, Duration, Ecn, Instant, QueueDepth, Rate};
 
-use super::{Red, Verdict};
+use super::{Judge, Red, Verdict};
 use crate::discipline::Outlet;
 use crate::testing::{SEED, outlet, red};
 
@@ -17,6 +17,11 @@ fn new(config: &crate::RedConfig) -> Red {
     )
 }
 
+/// What RED says of a packet that finds so many packets and bytes.
+fn judge(red: &mut Red, now: Instant, packets: u32, bytes: u32, ecn: Ecn) -> Verdict {
+    red.judge(now, QueueDepth { packets, bytes, class: 0, class_packets: packets, average: f64::NAN }, ecn)
+}
+
 fn assert_near(value: f64, expected: f64) {
     assert!((value - expected).abs() < 1e-12, "{value} is not {expected}");
 }
@@ -25,7 +30,7 @@ fn assert_near(value: f64, expected: f64) {
 fn average_moves_by_the_weight_towards_the_queue() {
     let mut red = new(&red(100, 200, 0.1, 0.5));
     for (packets, average) in [(4, 2.0), (4, 3.0), (1, 2.0), (10, 6.0)] {
-        red.judge(second(1), packets, 0, Ecn::NotEct);
+        judge(&mut red, second(1), packets, 0, Ecn::NotEct);
         assert_near(red.average(), average);
     }
 }
@@ -35,33 +40,19 @@ fn average_counts_bytes_if_the_thresholds_do() {
     let mut config = red(0, 0, 0.1, 0.25);
     (config.min, config.max) = (QueueSize::Bytes(10_000), QueueSize::Bytes(20_000));
     let mut red = new(&config);
-    red.judge(second(1), 2, 1_152, Ecn::NotEct);
+    judge(&mut red, second(1), 2, 1_152, Ecn::NotEct);
     assert_near(red.average(), 288.0);
 }
 
 #[test]
 fn empty_queue_decays_the_average_by_the_packets_that_could_have_left() {
     let mut red = new(&red(100, 200, 0.1, 0.5));
-    red.judge(second(1), 4, 0, Ecn::NotEct);
-    red.judge(second(1), 4, 0, Ecn::NotEct);
+    judge(&mut red, second(1), 4, 0, Ecn::NotEct);
+    judge(&mut red, second(1), 4, 0, Ecn::NotEct);
     red.queue_emptied(second(2));
     // 250 ms of idle time are two and a half packets of 100 ms: 3 * 0.5^2.5.
-    red.judge(second(2) + Duration::from_millis(250), 0, 0, Ecn::NotEct);
+    judge(&mut red, second(2) + Duration::from_millis(250), 0, 0, Ecn::NotEct);
     assert_near(red.average(), 3.0 * 0.176_776_695_296_636_87);
-}
-
-/// `htb_dequeue_tree` asks no class without packets, and only an empty-handed `red_dequeue` begins an idle period.
-#[test]
-fn without_idle_decay_an_arrival_at_the_empty_queue_is_a_sample_of_zero_as_behind_htb() {
-    let mut config = red(100, 200, 0.1, 0.5);
-    (config.idle_packet_time, config.idle_decay, config.adaptive) = (None, false, true);
-    let mut red = new(&config);
-    red.judge(second(1), 4, 0, Ecn::NotEct);
-    red.queue_emptied(second(1));
-    for average in [1.0, 0.5] {
-        red.judge(second(1_000), 0, 0, Ecn::NotEct);
-        assert_near(red.average(), average);
-    }
 }
 
 /// The router of iip2004: `tc qdisc ... red limit 11000 min 2000 max 6000 avpkt 500 probability 0.1`.
@@ -72,13 +63,13 @@ fn avpkt_is_the_packet_that_could_have_left() {
     (config.idle_packet_time, config.avpkt) = (None, Some(Bytes(500)));
     let mut red = new(&config);
     for _ in 0..2_000 {
-        red.judge(second(1), 5, 2_880, Ecn::NotEct);
+        judge(&mut red, second(1), 5, 2_880, Ecn::NotEct);
     }
     let busy = red.average();
     assert!((2_820.0..2_880.0).contains(&busy), "{busy}");
     red.queue_emptied(second(1));
     // 500 bytes take 62.5 ms at 64 kbit/s: 16 packets in a second.
-    red.judge(second(2), 0, 0, Ecn::NotEct);
+    judge(&mut red, second(2), 0, 0, Ecn::NotEct);
     assert_near(red.average() / busy, libm::pow(0.998, 16.0));
 }
 
@@ -88,10 +79,11 @@ fn in_bytes_the_average_is_of_the_backlog_before_the_packet_and_the_thresholds_a
     let mut config = red(0, 0, 1.0, 1.0);
     (config.min, config.max) = (QueueSize::Bytes(2_000), QueueSize::Bytes(6_000));
     let mut red = new(&config);
-    assert_eq!(red.judge(second(1), 3, 1_999, Ecn::NotEct), Verdict::Pass);
-    assert_eq!(red.judge(second(1), 150, 6_000, Ecn::Ect0), Verdict::Drop);
-    let mut hits =
-        |bytes| (0..4_000).filter(|_| red.judge(second(1), 9, bytes, Ecn::NotEct) == Verdict::Drop).count();
+    assert_eq!(judge(&mut red, second(1), 3, 1_999, Ecn::NotEct), Verdict::Pass);
+    assert_eq!(judge(&mut red, second(1), 150, 6_000, Ecn::Ect0), Verdict::Drop);
+    let mut hits = |bytes| {
+        (0..4_000).filter(|_| judge(&mut red, second(1), 9, bytes, Ecn::NotEct) == Verdict::Drop).count()
+    };
     // Hits come every 1/p_b packets at most: uniformly spread over that, about 2 p_b of them.
     let (near_min, near_max) = (hits(2_400), hits(5_600));
     assert!((600..=1_000).contains(&near_min), "{near_min}");
@@ -102,13 +94,13 @@ fn in_bytes_the_average_is_of_the_backlog_before_the_packet_and_the_thresholds_a
 fn packets_that_pass_straight_through_count_the_idle_time_once() {
     let config = red(100, 200, 0.1, 0.002);
     let mut often = new(&config);
-    often.judge(second(1), 1_000, 0, Ecn::NotEct);
+    judge(&mut often, second(1), 1_000, 0, Ecn::NotEct);
     often.queue_emptied(second(1));
     let mut once = often.clone();
     for n in 2..=10 {
-        often.judge(second(n), 0, 0, Ecn::NotEct);
+        judge(&mut often, second(n), 0, 0, Ecn::NotEct);
     }
-    once.judge(second(10), 0, 0, Ecn::NotEct);
+    judge(&mut once, second(10), 0, 0, Ecn::NotEct);
     assert_near(once.average(), 2.0 * 0.835_119_675_573_912_3);
     assert_near(often.average(), once.average());
 }
@@ -135,7 +127,7 @@ fn gaps_between_hits_are_uniform() {
     let mut gap = 0;
     for _ in 0..120_000 {
         gap += 1;
-        if red.judge(second(1), 4, 0, Ecn::NotEct) == Verdict::Drop {
+        if judge(&mut red, second(1), 4, 0, Ecn::NotEct) == Verdict::Drop {
             gaps[gap] += 1;
             gap = 0;
         }
@@ -153,10 +145,10 @@ fn gaps_between_hits_are_uniform() {
 fn below_the_lower_threshold_everything_passes_and_the_count_starts_anew() {
     let mut red = new(&red(2, 7, 1.0, 1.0));
     red.count = 5;
-    assert_eq!(red.judge(second(1), 1, 0, Ecn::NotEct), Verdict::Pass);
+    assert_eq!(judge(&mut red, second(1), 1, 0, Ecn::NotEct), Verdict::Pass);
     assert_eq!(red.count, -1);
     // On the threshold p_b is 0, but the packet is counted.
-    assert_eq!(red.judge(second(1), 2, 0, Ecn::NotEct), Verdict::Pass);
+    assert_eq!(judge(&mut red, second(1), 2, 0, Ecn::NotEct), Verdict::Pass);
     assert_eq!(red.count, 0);
 }
 
@@ -166,7 +158,7 @@ fn from_the_upper_threshold_everything_is_dropped_even_with_ecn() {
     config.ecn = true;
     let mut red = new(&config);
     red.count = 5;
-    assert_eq!(red.judge(second(1), 7, 0, Ecn::Ect0), Verdict::Drop);
+    assert_eq!(judge(&mut red, second(1), 7, 0, Ecn::Ect0), Verdict::Drop);
     assert_eq!(red.count, 0);
 }
 
@@ -181,7 +173,7 @@ fn ecn_marks_capable_packets_and_drops_others() {
         config.ecn = ecn_on;
         let mut red = new(&config);
         red.count = 3; // p_b = 0.4, so the fourth packet is hit for sure.
-        assert_eq!(red.judge(second(1), 4, 0, ecn), verdict);
+        assert_eq!(judge(&mut red, second(1), 4, 0, ecn), verdict);
         assert_eq!(red.count, 0);
     }
 }
@@ -198,11 +190,11 @@ fn the_gentle_variant_rises_to_one_at_twice_the_upper_threshold() {
         assert_near(red.probability(), probability);
     }
     red.count = 1_000;
-    assert_eq!(red.judge(second(1), 6, 0, Ecn::Ect0), Verdict::Mark);
+    assert_eq!(judge(&mut red, second(1), 6, 0, Ecn::Ect0), Verdict::Mark);
     red.count = 1_000;
-    assert_eq!(red.judge(second(1), 13, 0, Ecn::Ect0), Verdict::Drop);
+    assert_eq!(judge(&mut red, second(1), 13, 0, Ecn::Ect0), Verdict::Drop);
     let hits = |packets, red: &mut Red| {
-        (0..4_000).filter(|_| red.judge(second(1), packets, 0, Ecn::NotEct) == Verdict::Drop).count()
+        (0..4_000).filter(|_| judge(red, second(1), packets, 0, Ecn::NotEct) == Verdict::Drop).count()
     };
     assert!(hits(8, &mut red) < 2_500);
     assert_eq!(hits(14, &mut red), 4_000);
@@ -216,7 +208,7 @@ fn the_adaptive_variant_moves_the_probability_twice_a_second() {
     config.adaptive = true;
     let mut adaptive = new(&config);
     let mut after = |millis, packets| {
-        adaptive.judge(Instant::ZERO + Duration::from_millis(millis), packets, 0, Ecn::NotEct);
+        judge(&mut adaptive, Instant::ZERO + Duration::from_millis(millis), packets, 0, Ecn::NotEct);
         adaptive.max_probability
     };
     // The average is that of the arrival before.
@@ -236,7 +228,7 @@ fn the_adaptive_variant_moves_the_probability_twice_a_second() {
     assert!((0.5..=0.51).contains(&after(60_000, 19)));
     adaptive.queue_emptied(second(60));
     let mut after = |seconds| {
-        adaptive.judge(second(seconds), 0, 0, Ecn::NotEct);
+        judge(&mut adaptive, second(seconds), 0, 0, Ecn::NotEct);
         adaptive.max_probability
     };
     let low = after(1_000);

@@ -310,15 +310,14 @@ fn red() -> impl Strategy<Value = RedConfig> {
         .prop_map(|(min, width)| (QueueSize::Bytes(min), QueueSize::Bytes(min + width)));
     let idle = (1..500_u64).prop_map(Duration::from_millis);
     let weight = prop_oneof![Just(0.002), 0.001..=1.0];
-    (prop_oneof![packets, bytes], 0.01..=1.0, weight, idle, collection::vec(bool::ANY, 4)).prop_map(
+    (prop_oneof![packets, bytes], 0.01..=1.0, weight, idle, collection::vec(bool::ANY, 3)).prop_map(
         |((min, max), max_probability, weight, idle_packet_time, switches)| RedConfig {
             min,
             max,
             max_probability: probability(max_probability),
             weight: probability(weight),
-            idle_packet_time: switches[3].then_some(idle_packet_time),
+            idle_packet_time: Some(idle_packet_time),
             avpkt: None,
-            idle_decay: switches[3],
             ecn: switches[0],
             gentle: switches[1],
             adaptive: switches[2],
