@@ -14,6 +14,7 @@ endif
 
 BIN := .venv/bin
 STUDY := results/kulve2003
+SITE := results/site
 EXTENSION := target/release/lib_core.so
 # What a guest kernel starts; made by `make kernel`, and kept up to date from then on.
 GUEST := python/lasthop/engines/kernel/guest
@@ -33,7 +34,7 @@ unexport PYTHONDONTWRITEBYTECODE
 EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard .git/logs/HEAD) \
 	$(shell find crates -type f -not -path '*/tests/*')
 
-.PHONY: help build demo kernel test test-long lint test-rust test-python budget bench bench-peers clean system lint-tools kernel-tools test-tools budget-tools peer-tools
+.PHONY: help build demo kernel test test-long lint test-rust test-python site budget bench bench-peers clean system lint-tools kernel-tools test-tools budget-tools peer-tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -73,6 +74,11 @@ test-rust: build lint test-tools
 # Two processes more than there are cores, because many tests wait: for a browser, a cluster, or live runs in real time.
 test-python: build test-rust test-tools kernel
 	$(BIN)/pytest --numprocesses $$(($$(nproc) + 2)) --durations 10
+
+site: build test-tools kernel ## build the documentation as a website and check it
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs 2 -d $(SITE)/.doctrees docs $(SITE)/html
+	$(BIN)/pytest -m site
+	@echo "Site: $(CURDIR)/$(SITE)/html/index.html"
 
 budget: build budget-tools ## count the instructions of small simulations and compare them with their budget
 	$(BIN)/python benches/budget.py

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import polars as pl
 import pytest
@@ -17,6 +14,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
+from browser import PATIENCE_S, requested, start_chrome, window
 from lasthop import _core
 from lasthop.pictures import marks
 from lasthop.pictures.cast import Cast
@@ -25,36 +23,13 @@ from lasthop.pictures.tables import TraceTables
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EXAMPLE = EXAMPLES / "two-flows.toml"
-BROWSER = Path("/usr/bin/chromium")
-DRIVER = Path("/usr/bin/chromedriver")
-FLAGS = (
-    "--headless=new",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-dev-shm-usage",
-    "--disable-sync",
-    "--no-first-run",
-    "--window-size=1280,1000",
-)
-# A limit, not a goal: a test that meets it has waited in vain.
-PATIENCE_S = 60
 
 Range = tuple[float, float]
 
 
 @pytest.fixture(scope="module")
 def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    for program in (BROWSER, DRIVER):
-        assert program.exists(), f"{program} is missing: install the packages chromium and chromium-driver"
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(BROWSER)
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    if os.geteuid() == 0:
-        options.add_argument("--no-sandbox")  # chromium refuses to run as root with it
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(str(DRIVER)))
+    driver = start_chrome(tmp_path_factory.mktemp("profile"))
     try:
         yield driver
     finally:
@@ -111,22 +86,10 @@ WIDER = """
 """How far the page is wider than the window, and what reaches out of it but for what a scroller holds."""
 
 
-def window(width: int) -> dict[str, object]:
-    """Return what sets the size of the window; one of the browser's own is never narrower than 500 pixels."""
-    return {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
-
-
 def axis_ranges(browser: webdriver.Chrome, plot: WebElement) -> tuple[Range, Range]:
     """Return the ranges of the first panel's axes: seconds, and kilobytes."""
     x, y = browser.execute_script("return ['xaxis', 'yaxis'].map(name => arguments[0]._fullLayout[name].range)", plot)
     return (x[0], x[1]), (y[0], y[1])
-
-
-def requested(browser: webdriver.Chrome) -> list[str]:
-    """Return the addresses asked for since the last call, without what the page holds itself."""
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    addresses = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-    return [address for address in addresses if urlsplit(address).scheme not in ("data", "blob")]
 
 
 def test_report_draws_offline_and_asks_for_itself_alone(
