@@ -34,7 +34,7 @@ unexport PYTHONDONTWRITEBYTECODE
 EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard .git/logs/HEAD) \
 	$(shell find crates -type f -not -path '*/tests/*')
 
-.PHONY: help build demo kernel test test-long lint test-rust test-python site budget bench bench-peers clean system lint-tools kernel-tools test-tools budget-tools peer-tools
+.PHONY: help build demo kernel test test-long lint test-rust test-python site budget bench bench-peers clean system lint-tools kernel-tools test-tools budget-tools peer-tools long-tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -51,7 +51,7 @@ kernel: build kernel-tools $(GUEST) ## set up the kernel engine: build a guest k
 
 test: lint test-rust test-python ## build, check the style and run all tests but the long ones
 
-test-long: build test-tools kernel ## run the statistical checks that take minutes
+test-long: build long-tools kernel ## run what takes minutes: statistical checks, well-known programs in virtual time
 	$(BIN)/pytest -m long
 
 # Clippy takes the profile of the tests, which then need not compile build scripts and macros again.
@@ -107,6 +107,9 @@ kernel-tools:
 
 test-tools:
 	@scripts/setup-system --test
+
+long-tools:
+	@scripts/setup-system --long
 
 budget-tools:
 	@scripts/setup-system --budget

@@ -65,6 +65,9 @@ def load(
     file's does not hold. Use `lasthop.scenario.points.read_study`, which gives both.
     """
 
+def to_toml(json: str) -> str:
+    """Return a JSON object as the text of a TOML file, in its order; raise `ValueError` for what TOML does not have."""
+
 def schema() -> str:
     """JSON Schema of scenario files."""
 

@@ -30,11 +30,15 @@ DEADLINE_S = 10.0
 
 
 def run_shell(
-    *arguments: str, python: str = sys.executable, prefix: tuple[str, ...] = (), **environment: str
+    *arguments: str,
+    python: str = sys.executable,
+    prefix: tuple[str, ...] = (),
+    timeout_s: float = 60.0,
+    **environment: str,
 ) -> subprocess.CompletedProcess[str]:
     command = [*prefix, python, "-c", MAIN, "shell", *arguments]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **environment}
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, env=env, check=False)
 
 
 def program(source: str) -> tuple[str, str, str]:

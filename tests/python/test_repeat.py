@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,43 @@ connection.close()
 time.sleep(9)
 """
 
+ORIGIN = """
+import socket
+listener = socket.create_server(("", 7))
+while True:
+    connection, _ = listener.accept()
+    connection.sendall(bytes(30_000))
+    connection.close()
+"""
+RELAY = """
+import socket
+listener = socket.create_server(("", 8))
+client, _ = listener.accept()
+while True:
+    try:
+        origin = socket.create_connection(("origin", 7))
+        break
+    except OSError:  # the origin does not listen yet
+        pass
+while data := origin.recv(10_000):
+    client.sendall(data)
+"""
+THROUGH_THE_RELAY = """
+import socket, sys, time
+for name, port in (("relay", 8), ("origin", 7)):
+    while True:
+        try:
+            connection = socket.create_connection((name, port))
+            break
+        except OSError:  # the server does not listen yet
+            time.sleep(0.1)
+    while connection.recv(10_000):
+        pass
+with open(sys.argv[1], "a") as kept:
+    kept.write("fetched ")
+"""
+PROGRAM = '[[flow]]\nkind = "program"\nname = "p"\ncommand = ["true"]\n'
+
 
 @pytest.fixture
 def link(tmp_path: Path) -> Path:
@@ -112,7 +150,9 @@ def test_programs_over_the_levels_of_factors_are_results_as_all_others(
         assert row["elapsed_s"] < 2
 
     # No TCP of the scenario's is compared with Linux', so the report has nothing to say of engines.
-    assert 'id="engines"' not in (out / "report.html").read_text(encoding="utf-8")
+    report = (out / "report.html").read_text(encoding="utf-8")
+    assert 'id="engines"' not in report
+    assert "<title>whole and missing behind link" in report
     rows = pl.read_csv(out / "summary.csv").filter(metric="printed_took_all_s", statistic="median")
     assert dict(rows.select("flow", "replications").iter_rows())["whole"] == 2
 
@@ -150,6 +190,28 @@ def test_uploads_and_datagrams_are_flows_and_a_limit_ends_the_program(
     assert (run["exit_code"], run["program_s"]) == (124, 3.0)
 
 
+def test_several_servers_have_names_and_what_they_say_to_each_other_is_no_flow(
+    link: Path, tmp_path: Path, lasthop_main: Main
+) -> None:
+    sources = {"origin": ORIGIN, "relay": RELAY, "client": THROUGH_THE_RELAY}
+    for name, source in sources.items():
+        (tmp_path / f"{name}.py").write_text(source, encoding="utf-8")
+    out = tmp_path / "out"
+    command = ["repeat", "--engine", "live", "--link", link, "--only", "rate=fast", "--out", out, "--quiet"]
+    for name in ("relay", "origin"):
+        command += ["--server", f"{name}=exec python3 {tmp_path / name}.py"]
+    # On the live engine programs write wherever they may: the option is there for the kernel engine.
+    command += ["--write", tmp_path, "--", "python3", tmp_path / "client.py", tmp_path / "kept"]
+    assert lasthop_main(*command) in (0, 3)
+    assert (tmp_path / "kept").read_text(encoding="utf-8") == "fetched "
+    flows = pl.read_parquet(out / "flows.parquet").filter(pl.col("sent_bytes") > 0)
+    assert flows["direction"].to_list() == ["down"] * 2
+    assert (flows["sent_bytes"] >= 30_000).all()
+    # Each server's own kernel knows of its connection.
+    assert (flows["rtt_min_s"] >= 0.04).all()
+    assert (flows["cwnd_max"] > 10).all()
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -158,6 +220,9 @@ def test_uploads_and_datagrams_are_flows_and_a_limit_ends_the_program(
         (["--command", "a=true", "--command", "a=false"], "two commands are called a"),
         (["--command", "a=true", "--", "true"], "leave out the one at the end"),
         (["--cluster", "local:1", "--", "true"], "--cluster: programs run on this machine"),
+        (["--server", "a=true", "--server", "true", "--", "true"], "each needs a name"),
+        (["--server", "a=true", "--server", "a=true", "--", "true"], "there is a host called a already"),
+        (["--write", "nowhere", "--", "true"], "'nowhere' does not exist"),
         (["--server", "true", "--json", "--", "echo", "no"], "the program printed no JSON: 'no'"),
         (["--", "no-such-program"], "no-such-program cannot be run (exit code 127)"),
     ],
@@ -170,6 +235,15 @@ def test_what_cannot_be_repeated_is_told(
     assert told in capsys.readouterr().err
 
 
+def test_commands_are_no_factor_where_the_scenario_has_one_of_that_name(
+    link: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link.write_text(LINK.replace("factor.rate", "factor.command"), encoding="utf-8")
+    compared = ["--command", "a=true", "--command", "b=true"]
+    assert lasthop_main("repeat", "--engine", "live", "--link", link, *compared) == 2
+    assert "has a factor 'command' itself" in capsys.readouterr().err
+
+
 def test_a_file_of_somebody_else_is_not_written_over(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,13 +253,30 @@ def test_a_file_of_somebody_else_is_not_written_over(
 
 
 def test_a_program_has_the_last_hop_for_itself(link: Path) -> None:
-    program = '[[flow]]\nkind = "program"\nname = "p"\ncommand = ["true"]\n'
-    link.write_text(LINK + program + 'access = { delay = "1 ms" }\n', encoding="utf-8")
+    link.write_text(LINK + PROGRAM + 'access = { delay = "1 ms" }\n', encoding="utf-8")
     with pytest.raises(_core.ScenarioError, match="a real program has the last hop for itself"):
         _core.load(str(link))
-    alone = LINK.replace('[[flow]]\nkind = "bulk-tcp"\nbytes = "1 kB"\n', program.replace('["true"]', "[]"))
-    link.write_text(alone, encoding="utf-8")
-    with pytest.raises(_core.ScenarioError, match="names no program"):
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (PROGRAM.replace('["true"]', "[]"), r"flow\[0\].command`: names no program"),
+        (PROGRAM + 'servers = [{ name = "Origin", command = "true" }]', r"servers\[0\].name`: is no name of a host"),
+        (PROGRAM + 'servers = [{ name = "client", command = "true" }]', '"client" is a host already'),
+        (
+            PROGRAM + 'servers = [{ command = "a" }, { command = "b" }]',
+            r'servers\[1\].name`: "server" is a host already',
+        ),
+        (PROGRAM + 'servers = [{ command = " " }]', r"servers\[0\].command`: names no program"),
+        (PROGRAM + 'write = ["here"]', r'write\[0\]`: "here" is no absolute path'),
+        (PROGRAM + 'cpu_cost = "much"', 'cpu_cost`: found the text "much"; write a number'),
+        (PROGRAM + "cpu_cost = -1", "cpu_cost`: -1 is out of range; write from 0 to 1000"),
+    ],
+)
+def test_what_a_program_cannot_be_is_told(link: Path, program: str, told: str) -> None:
+    link.write_text(LINK.replace('[[flow]]\nkind = "bulk-tcp"\nbytes = "1 kB"\n', program + "\n"), encoding="utf-8")
+    with pytest.raises(_core.ScenarioError, match=told):
         _core.load(str(link))
 
 
@@ -203,9 +294,20 @@ def test_the_same_command_line_in_virtual_time_and_live_gives_the_same_tables(
 ) -> None:
     """In a guest the same seed gives the same rows; a capture has what the program sent."""
     page = tmp_path / "www" / "page"
-    command = ["repeat", "--link", link, "--only", "rate=fast", "--quiet", "--pcap"]
+    command = ["repeat", "--link", link, "--only", "rate=fast", "--quiet", "--pcap", "--json"]
     command += ["--server", f"cd {page.parent}; exec python3 -m http.server 80"]
-    fetch = ["curl", "-s", "--retry", 9, "--retry-connrefused", "-o", "/dev/null", "http://server/page"]
+    fetch = [
+        "curl",
+        "-s",
+        "--retry",
+        9,
+        "--retry-connrefused",
+        "-o",
+        "/dev/null",
+        "-w",
+        "%{json}",
+        "http://server/page",
+    ]
     folders = {"first": "kernel", "second": "kernel", "live": "live"}
     for name, engine in folders.items():
         code = lasthop_main(*command, "--engine", engine, "--out", tmp_path / name, "--", *fetch)
@@ -218,9 +320,34 @@ def test_the_same_command_line_in_virtual_time_and_live_gives_the_same_tables(
     assert flows["first"].schema == flows["live"].schema
     assert runs["first"].columns == runs["live"].columns
     assert runs["first"]["lateness_max_us"][0] < 10
+    assert all(own["printed_time_total"][0] > 2 * 0.04 + BYTES * 8 / 4e6 for own in runs.values())
     for own in (flows["first"], flows["live"]):
         (row,) = own.filter(pl.col("sent_bytes") >= BYTES).iter_rows(named=True)
         assert (row["direction"], row["outcome"], row["timeouts"]) == ("down", "closed", 0)
         assert row["elapsed_s"] == pytest.approx(BYTES * 8 / 4e6 + 0.12, rel=0.2)
     capture = next((tmp_path / "first").rglob("client.pcapng"))
     assert b"GET /page HTTP/1.1" in capture.read_bytes()
+
+
+@pytest.mark.usefixtures("kernel")
+def test_what_programs_write_stays_if_asked_for_and_computing_may_take_time_which_is_said(
+    link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, out = tmp_path / "kept", tmp_path / "out"
+    kept.mkdir()
+    line = f"echo $$ > {kept}/own; echo $$ > {tmp_path}/lost; n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done"
+    options = ["--link", link, "--only", "rate=fast", "--out", out, "--write", kept, "--cpu-cost", 1]
+    assert lasthop_main("repeat", *options, "--", "sh", "-c", line) == 0
+    assert "computing takes time in these runs (cpu_cost), so no two of them are the same" in capsys.readouterr().out
+    assert (kept / "own").is_file()
+    assert not (tmp_path / "lost").exists()
+    # In a guest computing takes no time otherwise, and its calls a few microseconds each.
+    assert pl.read_parquet(out / "runs.parquet")["program_s"][0] > 0.005
+    assert json.loads((out / "manifest.json").read_text(encoding="utf-8"))["repeatable"] is False
+    assert "not repeatable, because computing took time" in (out / "report.html").read_text(encoding="utf-8")
+    assert lasthop_main("series", out, "--step", "100ms", "--out", "series.csv") == 2
+    assert "ran with cpu_cost, so their runs cannot be made again" in capsys.readouterr().err
+
+    kept.rename(tmp_path / "elsewhere")
+    assert lasthop_main("run", f"{out}.toml", "--only", "rate=slow", "--engine", "kernel") == 2
+    assert f"Programs are to write to {kept}, which is no folder" in capsys.readouterr().err

@@ -28,6 +28,7 @@ pub mod programs;
 pub mod qdisc;
 pub mod router;
 pub mod run;
+mod servers;
 pub mod shell;
 pub mod status;
 pub mod tun;

@@ -6,12 +6,13 @@ use crate::error::{Context, Error};
 use crate::hop::Hop;
 use crate::namespace::{HostConfig, HostNamespace};
 use crate::programs::{Commands, Programs, Server};
+use crate::servers::Servers;
 use crate::shell::{self, Guest};
 use crate::workload::{Connections, Tape};
 use lasthop_core::{Duration, Host, Instant, Observer, Seed};
 use lasthop_scenario::Scenario;
 use lasthop_trace::CaptureTarget;
-use lasthop_traffic::ProgramConfig;
+use lasthop_traffic::{ProgramConfig, SERVER};
 use nix::sys::epoll::EpollFlags;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::{dup, dup2_stdout};
@@ -23,9 +24,10 @@ use std::io::{self, Read, Seek};
 const TIMED_OUT: i32 = 124;
 /// Most of what the program prints that is kept.
 const PRINTED_BYTES: u64 = 1 << 24;
-const SERVER_TUN: u64 = 0;
+const SIGNALS: u64 = 0;
 const CLIENT_TUN: u64 = 1;
-const SIGNALS: u64 = 2;
+/// One for each server.
+const FIRST_SERVER_TUN: u64 = 2;
 
 /// How a program fared.
 #[derive(Clone, Debug, Serialize)]
@@ -60,26 +62,31 @@ pub fn run<O: Observer>(
     mut observer: O,
 ) -> Result<(Instant, O, RunFacts, ProgramFacts), Error> {
     let mtu = scenario.mtu.0 as u32;
-    let server = HostNamespace::create(Host::Server, 0, mtu, &HostConfig::default())?;
-    let client = HostNamespace::create(Host::Client, 0, mtu, &HostConfig::default())?;
-    let connections = Connections::between(&server, &client)?;
+    let named = servers_of(program);
+    let host = |host, number| HostNamespace::create(host, number, mtu, &HostConfig::default());
+    let servers = (0..).zip(&named).map(|(number, _)| host(Host::Server, number));
+    let servers = servers.collect::<Result<Vec<_>, _>>()?;
+    let client = host(Host::Client, 0)?;
+    let flows = Servers::new(&servers, Connections::between(&servers, &client)?);
     let printing = File::from(
         memfd_create("printed", MFdFlags::MFD_CLOEXEC).context("cannot keep what a program prints")?,
     );
-    // What the server prints is not the program's.
-    let command = program.server.as_ref().map(|line| format!("exec >&2\n{line}"));
-    let of_server = Server { name: "server".into(), command };
     let user = setting.guest.map(|guest| guest.user);
-    let commands = Commands { client: &program.command, servers: &[(&of_server, &server)], user };
+    let with_hosts: Vec<_> = named.iter().zip(&servers).collect();
+    let commands = Commands { client: &program.command, servers: &with_hosts, user };
     let (mut programs, clock) = printing_to(&printing, || shell::start(&client, &commands, seed))?;
     let capture = setting.capture.map(CaptureTarget::open_for_real_packets);
     let capture = capture.transpose().context("cannot write a capture")?;
-    let hop = Hop::new(scenario, seed, connections, (Tape::default(), capture));
-    let mut emulator = Emulator::new(hop, vec![[&server.tun, &client.tun]], None, clock, mtu as usize);
+    let hop = Hop::new(scenario, seed, flows, (Tape::default(), capture));
+    let tuns = servers.iter().map(|server| [&server.tun, &client.tun]).collect();
+    let mut emulator = Emulator::new(hop, tuns, None, clock, mtu as usize);
     let mut waiter = Waiter::new(clock, setting.spin, setting.rests)?;
+    for (pair, name) in (0..servers.len()).zip(FIRST_SERVER_TUN..) {
+        waiter.watch(emulator.tun(Host::Server, pair), EpollFlags::EPOLLIN, name)?;
+    }
     let (end, exit_code, ended) = forward(scenario, &mut emulator, &mut programs, &mut waiter)?;
     let facts = emulator.facts(seed.replication);
-    let flows = emulator.hop.flows().0.flows();
+    let flows = emulator.hop.flows().0.flows.flows();
     let (tape, capture) = emulator.hop.into_observer();
     tape.play(&flows, &mut observer);
     if let Some(capture) = capture {
@@ -90,15 +97,25 @@ pub fn run<O: Observer>(
     Ok((end, observer, facts, of_program))
 }
 
+/// The servers of a program; one at least.
+fn servers_of(program: &ProgramConfig) -> Vec<Server> {
+    // What a server prints is not the program's.
+    let quiet = |line: &str| format!("exec >&2\n{line}");
+    let servers = program.servers.iter();
+    let named: Vec<_> = servers
+        .map(|server| Server { name: server.name.clone(), command: Some(quiet(&server.command)) })
+        .collect();
+    if named.is_empty() { vec![Server { name: SERVER.into(), command: None }] } else { named }
+}
+
 /// Carries packets until the program has ended and nothing is under way: when that was, the exit code, and when the
 /// program ended.
 fn forward<O: Observer>(
     scenario: &Scenario,
-    emulator: &mut Emulator<'_, Connections, O>,
+    emulator: &mut Emulator<'_, Servers<'_, Connections>, O>,
     programs: &mut Programs,
     waiter: &mut Waiter,
 ) -> Result<(Instant, i32, Instant), Error> {
-    waiter.watch(emulator.tun(Host::Server, 0), EpollFlags::EPOLLIN, SERVER_TUN)?;
     waiter.watch(emulator.tun(Host::Client, 0), EpollFlags::EPOLLIN, CLIENT_TUN)?;
     waiter.watch(programs.signals(), EpollFlags::EPOLLIN, SIGNALS)?;
     let limit = Instant::ZERO + scenario.time_limit;
@@ -122,10 +139,10 @@ fn forward<O: Observer>(
         }
         for name in &ready {
             match *name {
-                SERVER_TUN => emulator.receive(now, Host::Server, 0)?,
+                SIGNALS if ended.is_none() => ended = programs.attend()?.map(|code| (code, now)),
+                SIGNALS => {}
                 CLIENT_TUN => emulator.receive(now, Host::Client, 0)?,
-                _ if ended.is_none() => ended = programs.attend()?.map(|code| (code, now)),
-                _ => {}
+                server => emulator.receive(now, Host::Server, (server - FIRST_SERVER_TUN) as usize)?,
             }
         }
     }

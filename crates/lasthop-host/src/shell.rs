@@ -1,19 +1,17 @@
 //! A program of the user's behind the last hop.
 
 use crate::clock::{Clock, Waiter};
-use crate::emulator::{Emulator, HostFlows};
+use crate::emulator::Emulator;
 use crate::error::{Context, Error};
 use crate::guest::{Outcome, User};
-use crate::header::Headers;
-use crate::hop::{Flows, Hop, OneFlow};
-use crate::namespace::{HostConfig, HostNamespace, acquire_rights, addresses};
+use crate::hop::{Hop, OneFlow};
+use crate::namespace::{HostConfig, HostNamespace, acquire_rights};
 use crate::priority::Priority;
 use crate::programs::{Commands, Programs, Server};
 use crate::router::needs_no_router;
+use crate::servers::Servers;
 use crate::status::{Status, Style};
-use crate::tun::Tun;
-use etherparse::IpSlice;
-use lasthop_core::{Body, Direction, Duration, FlowId, Host, Instant, Observer, Packet, Seed};
+use lasthop_core::{Direction, Duration, Host, Instant, Observer, Seed};
 use lasthop_link::Schedule;
 use lasthop_scenario::Scenario;
 use lasthop_trace::CaptureTarget;
@@ -24,7 +22,6 @@ use nix::unistd::{getpgrp, tcgetpgrp, tcsetpgrp};
 use serde::Deserialize;
 use std::fs::{self, File};
 use std::io::Read;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// What to run, over which last hop.
@@ -98,7 +95,7 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
     let (mut programs, clock) = start(&client, &commands, seed)?;
     let capture = spec.capture.as_ref().map(CaptureTarget::open_for_real_packets);
     let capture = capture.transpose().context("cannot write a capture")?;
-    let hop = Hop::new(scenario, seed, Servers::of(&servers), capture);
+    let hop = Hop::new(scenario, seed, Servers::new(&servers, OneFlow), capture);
     let tuns = servers.iter().map(|server| [&server.tun, &client.tun]).collect();
     let mut emulator = Emulator::new(hop, tuns, None, clock, mtu as usize);
     let before_s = processor_time()?;
@@ -144,7 +141,7 @@ pub(crate) fn start(
 /// Emulates until the client's program has ended; its exit code, and when.
 fn forward<O: Observer>(
     spec: &ShellSpec,
-    emulator: &mut Emulator<'_, Servers<'_>, O>,
+    emulator: &mut Emulator<'_, Servers<'_, OneFlow>, O>,
     programs: &mut Programs,
     mut waiter: Waiter,
     guest: Option<&Guest<'_>>,
@@ -192,52 +189,6 @@ fn pass_on(guest: &Guest<'_>, programs: &mut Programs) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// Knows which server a packet is for.
-struct Servers<'a> {
-    tuns: Vec<([IpAddr; 2], &'a Tun)>,
-}
-
-impl<'a> Servers<'a> {
-    fn of(servers: &'a [HostNamespace]) -> Self {
-        let own = |number| {
-            let (ipv4, ipv6) = addresses(Host::Server, number);
-            [ipv4.into(), ipv6.into()]
-        };
-        Self { tuns: (0..).zip(servers).map(|(number, server)| (own(number), &server.tun)).collect() }
-    }
-
-    /// The device of the server that a packet is for.
-    fn of_packet(&self, bytes: &[u8]) -> Option<&'a Tun> {
-        let to = IpSlice::from_slice(bytes).ok()?.destination_addr();
-        self.tuns.iter().find(|(own, _)| own.contains(&to)).map(|(_, tun)| *tun)
-    }
-}
-
-impl Flows for Servers<'_> {
-    fn identify<O: Observer>(
-        &mut self,
-        now: Instant,
-        sender: Host,
-        headers: &Headers<'_>,
-        observer: &mut O,
-    ) -> (FlowId, u16, Body) {
-        OneFlow.identify(now, sender, headers, observer)
-    }
-}
-
-impl HostFlows for Servers<'_> {
-    fn hand_over(&mut self, host: Host, _packet: &Packet, tun: &Tun, bytes: &[u8]) -> bool {
-        let tun = if host == Host::Server { self.of_packet(bytes).unwrap_or(tun) } else { tun };
-        tun.write(bytes)
-    }
-
-    fn is_for_neighbour(&mut self, sender: Host, bytes: &[u8]) -> bool {
-        let neighbour =
-            if sender == Host::Server && self.tuns.len() > 1 { self.of_packet(bytes) } else { None };
-        neighbour.is_some_and(|tun| tun.write(bytes))
-    }
 }
 
 /// The scenario, whose network is one of the models, with the traces in place of the rates of its links.

@@ -451,6 +451,11 @@ fn protocols(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 }
 
 #[pyfunction]
+fn to_toml(json: &str) -> PyResult<String> {
+    lasthop_scenario::to_toml(json).map_err(PyValueError::new_err)
+}
+
+#[pyfunction]
 fn schema() -> String {
     lasthop_scenario::json_schema()
 }
@@ -490,5 +495,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernel::initial_file_system, module)?)?;
     module.add_function(wrap_pyfunction!(live::live_run, module)?)?;
     module.add_function(wrap_pyfunction!(live::live_shell, module)?)?;
+    module.add_function(wrap_pyfunction!(to_toml, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)
 }

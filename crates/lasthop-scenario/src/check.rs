@@ -166,6 +166,10 @@ impl<'a> Checker<'a> {
             Some("object") => self.object(node, schema),
             Some("array") => self.array(node, schema),
             Some("integer") => self.integer(node, schema),
+            Some("number") => match node.value {
+                Value::Integer(_) | Value::Float(_) => Ok(()),
+                _ => Err(self.unexpected(node, "a number")),
+            },
             Some("boolean") => match node.value {
                 Value::Boolean(_) => Ok(()),
                 _ => Err(self.unexpected(node, "true or false")),

@@ -33,6 +33,7 @@ mod tree;
 mod types;
 mod validate;
 mod when;
+mod write;
 
 pub use assume::Assumption;
 pub use error::{ScenarioError, ScenarioErrors};
@@ -41,3 +42,4 @@ pub use range::{Draw, Method, Sample, Sampler};
 pub use schema::json_schema;
 pub use study::{Cell, RangeInfo, Space, Study};
 pub use types::{LanConfig, Roles, RouterConfig, RouterImplementation, Scenario, Topology};
+pub use write::to_toml;

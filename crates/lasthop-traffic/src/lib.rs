@@ -27,7 +27,7 @@ pub use exchange::{Exchanges, RequestResponseConfig};
 pub use http::{HttpPageConfig, PageLoad};
 pub use http_config::{HttpConfig, HttpProtocol, HttpServer};
 pub use on_off::{OnOff, OnOffConfig};
-pub use program::{Elsewhere, ProgramConfig};
+pub use program::{Elsewhere, ProgramConfig, SERVER, ServerConfig};
 pub use recording::{Packet, Recording};
 pub use replay::{Replay, ReplayConfig};
 pub use short::{Arrivals, ShortFlows, ShortFlowsConfig};

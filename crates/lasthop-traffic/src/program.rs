@@ -1,5 +1,7 @@
-//! A real program on each host, behind the last hop. It makes its connections by itself: only engines with real hosts
-//! run it.
+//! Real programs on the hosts, behind the last hop. They make their connections by themselves: only engines with real
+//! hosts run them.
+
+use std::path::Path;
 
 use lasthop_core::{Bytes, Distribution, Duration, Faults, Host, Instant, News};
 use schemars::JsonSchema;
@@ -15,12 +17,67 @@ pub struct ProgramConfig {
     pub name: String,
     /// The mobile host's program and its arguments; the run ends with it.
     pub command: Vec<String>,
-    /// A shell command line for the fixed host; nothing runs there if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub server: Option<String>,
+    /// What it talks to, each on a host of its own at the far end; if absent, one host that runs nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<ServerConfig>,
     /// Whether the program prints JSON, whose numbers become columns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub json: bool,
+    /// Folders, by their absolute paths, that programs may change. On the kernel engine, what they write elsewhere is gone
+    /// after the run; on the live engine they write wherever their user may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub write: Vec<String>,
+    /// On the kernel engine: virtual time that passes while a program computes, per processor time. Above 0, no two runs
+    /// are the same. On the live engine, computing takes the time it takes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cpu_cost: f64,
+}
+
+/// A host at the far end, and what runs there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServerConfig {
+    /// What the other hosts call it.
+    #[serde(default = "server_name")]
+    pub name: String,
+    /// A shell command line.
+    pub command: String,
+}
+
+/// What the fixed host is called unless told otherwise.
+pub const SERVER: &str = "server";
+/// The mobile host, as the others call it.
+const CLIENT: &str = "client";
+/// Servers' addresses are 10.0.0.1 and so on.
+const SERVERS_MAX: usize = 200;
+const CPU_COST_MAX: f64 = 1000.0;
+
+fn server_name() -> String {
+    SERVER.into()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
+}
+
+impl ServerConfig {
+    fn check(&self, others: &[Self], faults: &mut Faults) {
+        let name = self.name.as_str();
+        let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let ends_well =
+            [name.bytes().next(), name.bytes().last()].into_iter().all(|end| end.is_some_and(is_word));
+        let is_name = ends_well && name.bytes().all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'));
+        faults.require(is_name, "name", || {
+            "is no name of a host; write lower-case letters, digits, dots and hyphens, as in \"origin\""
+                .into()
+        });
+        let is_taken = name == CLIENT || others.iter().any(|other| other.name == name);
+        faults.require(!is_taken, "name", || format!("{name:?} is a host already; choose another name"));
+        faults.require(!self.command.trim().is_empty(), "command", || {
+            "names no program; write \"python3 -m http.server 80\", say".into()
+        });
+    }
 }
 
 /// A program runs as soon as the hosts are there.
@@ -39,6 +96,19 @@ impl Traffic for ProgramConfig {
         let is_named = self.command.first().is_some_and(|program| !program.is_empty());
         faults.require(is_named, "command", || {
             "names no program; write [\"curl\", \"http://server/\"], say".into()
+        });
+        for (index, server) in self.servers.iter().enumerate() {
+            let others = &self.servers[..index];
+            faults.below(&format!("servers[{index}]"), |faults| server.check(others, faults));
+        }
+        faults.at_most(self.servers.len(), SERVERS_MAX, "servers");
+        for (index, folder) in self.write.iter().enumerate() {
+            faults.require(Path::new(folder).is_absolute(), &format!("write[{index}]"), || {
+                format!("{folder:?} is no absolute path; write \"/home/me/results\", say")
+            });
+        }
+        faults.require((0.0..=CPU_COST_MAX).contains(&self.cpu_cost), "cpu_cost", || {
+            format!("{} is out of range; write from 0 to {CPU_COST_MAX}", self.cpu_cost)
         });
     }
 

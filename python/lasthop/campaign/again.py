@@ -47,6 +47,8 @@ def runs_of(folder: Path, only: Sequence[str], replication: int, set_number: int
         engine=engine.on_worker(identity),
         file=file,
     )
+    if not plan.repeatable:
+        raise InputError(f"The programs of {folder} ran with cpu_cost, so their runs cannot be made again.")
     if any(identity[key] != value for key, value in plan.version().items()):
         raise InputError(f"{folder} was made by another version of lasthop: run {file} again, or give the file itself.")
     return [ChosenRun(plan, cell, set_number, replication) for cell in cells]

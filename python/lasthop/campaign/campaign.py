@@ -314,7 +314,14 @@ class Campaign:
         assumed = for_manifest(self.plan.study, self.plan.cells)
         space = space_for_manifest(self.plan.study, self.plan.cells, factor_column)
         file = {} if self.plan.file is None else {SCENARIO_FILE: str(self.plan.file.resolve())}
-        return {"identity": self.plan.identity(), **file, "assumed": assumed, **space, "host": host}
+        return {
+            "identity": self.plan.identity(),
+            **file,
+            "repeatable": self.plan.repeatable,
+            "assumed": assumed,
+            **space,
+            "host": host,
+        }
 
     def run(self, place: Place, advance: Callable[[int], None]) -> Simulated:
         """Run what is pending at `place`, merge, and return what this session simulated.

@@ -40,6 +40,11 @@ class Plan:
         """Number of runs in the whole plan."""
         return len(self.cells) * self.sets * self.replications
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether the same seed gives the same bytes."""
+        return all(self.engine.repeats(cell) for cell in self.cells)
+
     def first(self, set_number: int) -> int:
         """Return the first replication number of a set; sets count from 1."""
         return (set_number - 1) * self.replications + 1
@@ -57,7 +62,7 @@ class Plan:
     def identity(self) -> dict[str, Any]:
         """Return everything that decides the results. Two campaigns with equal identity have equal records.
 
-        Unless the engine is repeatable, the machine and chance decide, too.
+        Unless they are repeatable, the machine and chance decide, too.
         """
         return {
             **self.version(),

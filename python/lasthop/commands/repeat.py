@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
+from lasthop import _core
 from lasthop.commands.completion import complete_links
+from lasthop.commands.programs import cpu_cost_option, named_servers, servers_option, write_option
 from lasthop.commands.run import RunOptions, run, run_options
 from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.live.presets import find_link
@@ -17,9 +20,11 @@ from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
 from lasthop.results.atomic import replace_atomically
 from lasthop.results.folder import check_folder
+from lasthop.scenario.points import read_study
 
 _MADE_BY = "# Written by 'lasthop repeat'. 'lasthop run' takes it, too."
 _FACTOR = "command"
+_TITLE_MAX = 80
 
 _engine_option = click.option(
     "--engine",
@@ -38,7 +43,7 @@ _engine_option = click.option(
     shell_complete=complete_links,
     help="The last hop: a preset ('lasthop shell --list') or a scenario file, whose factors are varied.",
 )
-@click.option("--server", metavar="COMMAND", help="Run this shell command line on the server.")
+@servers_option
 @click.option(
     "--command",
     "commands",
@@ -49,6 +54,8 @@ _engine_option = click.option(
 @click.option(
     "--json", "prints_json", is_flag=True, help="The command prints JSON: its numbers become columns of runs.parquet."
 )
+@write_option
+@cpu_cost_option
 @run_options(_engine_option)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -57,15 +64,17 @@ def repeat_command(
     /,
     *,
     link: str,
-    server: str | None,
+    servers: tuple[str, ...],
     commands: tuple[str, ...],
     prints_json: bool,
+    write: tuple[Path, ...],
+    cpu_cost: float,
     command: tuple[str, ...],
     **_: object,
 ) -> None:
     """Run a program many times behind an emulated last hop.
 
-    Each replication is what 'lasthop shell' does, with other random numbers. Its TCP connections are flows of the
+    Each replication does what 'lasthop shell' does, with other random numbers. Its TCP connections are flows of the
     results, and so are datagrams between two ports. Besides, runs.parquet has the program's exit code and how long it
     took. The results are those of 'lasthop run': look at them with summary, compare, plot, explain or query.
 
@@ -79,13 +88,23 @@ def repeat_command(
     if options.cluster is not None:
         raise InputError("--cluster: programs run on this machine; leave it out.")
     file = find_link(link)
+    study = read_study(file)
     levels = _levels(command, commands)
+    if len(levels) > 1 and _FACTOR in study.factors:
+        raise InputError(f"{file} has a factor '{_FACTOR}' itself: rename it, or repeat one command at a time.")
     name = f"{file.stem}-{'-'.join(levels)}"
     out = options.out or Path("results") / name
     check_folder(out)
-    programs = {level: _program(level, words, server, prints_json) for level, words in levels.items()}
+    common = {
+        "servers": [{"name": server, "command": line} for server, line in named_servers(servers).items()],
+        "json": prints_json,
+        "write": [str(folder.resolve()) for folder in write],
+        "cpu_cost": cpu_cost,
+    }
+    what = " and ".join(levels) if commands else textwrap.shorten(shlex.join(command), _TITLE_MAX, placeholder=" ...")
+    head = {"extends": str(file.resolve()), "name": name, "title": f"{what} behind {study.title}"}
     scenario = out.with_name(f"{out.name}.toml")
-    _write(scenario, _scenario(file, name, programs))
+    _write(scenario, head | _flows(levels, {key: value for key, value in common.items() if value}))
     run(scenario, options)
 
 
@@ -110,39 +129,24 @@ def _levels(command: Sequence[str], commands: Sequence[str]) -> dict[str, list[s
     return levels
 
 
-def _program(name: str, command: Sequence[str], server: str | None, prints_json: bool) -> dict[str, object]:
-    program: dict[str, object] = {"kind": "program", "name": name, "command": list(command)}
-    if server is not None:
-        program["server"] = server
-    return program | ({"json": True} if prints_json else {})
+def _flows(levels: Mapping[str, Sequence[str]], common: Mapping[str, object]) -> dict[str, object]:
+    """Return what a scenario says of one program, or of several, each a level of a factor."""
+    flows = {
+        name: [{"kind": "program", "name": name, "command": command, **common}] for name, command in levels.items()
+    }
+    first: dict[str, object] = {"flow": next(iter(flows.values()))}
+    if len(flows) == 1:
+        return first
+    return {**first, "factor": {_FACTOR: {name: {"flow": flow} for name, flow in flows.items()}}}
 
 
-def _scenario(link: Path, name: str, programs: Mapping[str, Mapping[str, object]]) -> str:
-    """Return a scenario that extends the last hop's: with one program, or with one as each level of a factor."""
-    head = [_MADE_BY, "", f"extends = {_toml(str(link.resolve()))}", f"name = {_toml(name)}"]
-    tables = [_toml(program) for program in programs.values()]
-    lines = [*head, f"flow = [{tables[0]}]"]
-    if len(programs) > 1:
-        for level, table in zip(programs, tables, strict=True):
-            lines += ["", f"[factor.{_FACTOR}.{_toml(level)}]", f"flow = [{table}]"]
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: object) -> str:
-    """Write texts, lists and tables as TOML does; JSON's texts are TOML's."""
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _write(file: Path, text: str) -> None:
+def _write(file: Path, scenario: Mapping[str, object]) -> None:
     """Write a scenario, in place of one that this command wrote."""
     if file.exists() and not file.read_text(encoding="utf-8", errors="replace").startswith(_MADE_BY):
         raise InputError(
             f"{file} is not of 'lasthop repeat', which would write it; choose another place with --out DIR."
         )
+    text = f"{_MADE_BY}\n\n{_core.to_toml(json.dumps(scenario))}"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_atomically(file, lambda path: path.write_text(text, encoding="utf-8"))

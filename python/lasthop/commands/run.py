@@ -206,6 +206,8 @@ def run(file: Path, options: RunOptions) -> None:
     say = (lambda _: None) if options.quiet else click.echo
     for note in study.notes:
         say(f"Note: {note}")
+    if plan.engine.repeatable and not plan.repeatable:
+        say("Note: computing takes time in these runs (cpu_cost), so no two of them are the same.")
     if options.snaplen is not None and not options.pcap:
         raise InputError("--snaplen says how much of each packet a capture keeps: give --pcap too, or leave it out.")
     snap_length = (options.snaplen or _core.SNAP_LENGTH) if options.pcap else None
@@ -291,7 +293,7 @@ def _outlook_lines(campaign: Campaign) -> Iterator[str]:
 
 def _judge_lateness(campaign: Campaign) -> None:
     """End with a code of its own if runs were too late to be valid."""
-    if not campaign.plan.engine.repeatable and (late := campaign.late_runs()):
+    if not campaign.plan.repeatable and (late := campaign.late_runs()):
         click.echo(
             f"INVALID: in {late} of {campaign.runs} runs more than 0.1 % of the packets were over 1 ms late. The "
             "column 'valid' of runs.parquet marks them. Run again with fewer --jobs, or on a less busy machine.",

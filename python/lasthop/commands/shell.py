@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import click
 
 from lasthop import _core
 from lasthop.commands.completion import complete_links, complete_only
+from lasthop.commands.programs import SERVER, cpu_cost_option, named_servers, servers_option, write_option
 from lasthop.engines.live.presets import find_link, presets
 from lasthop.engines.live.process import SPIN_US, child_arguments
 from lasthop.errors import InputError
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 _SPIN_MAX_US = 1000
 _SNAP_LENGTH = 65_535
-# The addresses of servers are 10.0.0.1 and so on.
-_SERVERS_MAX = 200
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -68,13 +66,7 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     metavar="TRACE",
     help="The same for the link to the server.",
 )
-@click.option(
-    "--server",
-    "servers",
-    multiple=True,
-    metavar="[NAME=]COMMAND",
-    help="Run this shell command line on the server. Repeat it for several servers: each has a name and an address.",
-)
+@servers_option
 @click.option(
     "--pcap",
     type=click.Path(path_type=Path),
@@ -88,22 +80,8 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     help="Seed of all random streams.  [default: the scenario's]",
 )
 @click.option("--kernel", metavar="NAME", help="For --engine kernel: the guest kernel.  [default: the newest release]")
-@click.option(
-    "--write",
-    multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="For --engine kernel: let programs change this folder. Whatever they write elsewhere is gone at the end.",
-)
-@click.option(
-    "--cpu-cost",
-    type=click.FloatRange(min=0, max=1000),
-    default=0.0,
-    show_default=True,
-    metavar="FACTOR",
-    help="For --engine kernel: virtual time that passes while a program computes, per processor time. Above 0, no two "
-    "runs are the same.",
-)
+@write_option
+@cpu_cost_option
 @click.option(
     "--spin",
     "spin_us",
@@ -172,12 +150,13 @@ def shell_command(
         click.echo(
             f"{study.title}. This shell is the client, 10.0.1.1; the server is 10.0.0.1. Leave with exit.", err=True
         )
+    commands: dict[str, str | None] = {**named_servers(servers)} or {SERVER: None}
     common: dict[str, Any] = {
         "seed": study.seed if seed is None else seed,
         "down": down,
         "up": up,
         "command": list(command) or [os.environ.get("SHELL", "/bin/sh")],
-        "servers": _servers(servers),
+        "servers": [{"name": name, "command": line} for name, line in commands.items()],
         "status": _style(status, quiet, interactive=not command),
         "summary": not quiet,
     }
@@ -204,22 +183,6 @@ def _check_options(
     if given is not None:
         other = "kernel" if engine == "live" else "live"
         raise InputError(f"{given} is an option of --engine {other}; leave it out, or choose that engine.")
-
-
-def _servers(options: tuple[str, ...]) -> list[dict[str, str | None]]:
-    """Return names and commands; the first server is called 'server' unless it has a name."""
-    servers: list[dict[str, str | None]] = []
-    for option in options:
-        named = re.match(r"([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)=(.*)", option, re.DOTALL)
-        if named is None and servers:
-            raise InputError(f"--server {option!r}: where there are several servers, each needs a name: NAME=COMMAND.")
-        name, command = named.groups() if named else ("server", option)
-        if name == "client" or name in [server["name"] for server in servers]:
-            raise InputError(f"--server {option!r}: there is a host called {name} already; choose another name.")
-        servers.append({"name": name, "command": command})
-    if len(servers) > _SERVERS_MAX:
-        raise InputError(f"There may be {_SERVERS_MAX} servers at most, not {len(servers)}.")
-    return servers or [{"name": "server", "command": None}]
 
 
 def _live_request(cell: _core.Cell, common: dict[str, Any], spin_us: int, pcap: Path | None) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class Engine(Protocol):
     real_tcp: ClassVar[bool]
     """Whether an operating system's TCP runs, which may do otherwise than a scenario asks."""
     repeatable: ClassVar[bool]
-    """Whether the same seed gives the same bytes.
+    """Whether the same seed gives the same bytes, unless a cell's programs rule that out (`repeats`).
 
     If not, the timing of the machine decides, too. Runs may be too late to be valid, none can be run again to look at
     it, and none may share its machine with others on a cluster.
@@ -105,6 +105,11 @@ class Engine(Protocol):
                 "--kernel names the guest kernel for the kernel engine: give '--engine kernel' too, or leave it out."
             )
         return cls()
+
+    def repeats(self, cell: _core.Cell) -> bool:
+        """Whether the same seed gives the same bytes of this cell."""
+        del cell
+        return self.repeatable
 
     def chained(self, cell: _core.Cell) -> bool:
         """Whether a replication depends on those before it in its set."""

@@ -22,7 +22,7 @@ def illustrated(results: Results) -> Iterator[tuple[FigureSpec, ChosenRun]]:
     so are runs that cannot be made again.
     """
     plan = results.campaign.plan
-    if not plan.engine.repeatable:
+    if not plan.repeatable:
         return
     cells = {cell.key: cell for cell in plan.cells}
     for spec in results.presentation.figure or _median_run(results):

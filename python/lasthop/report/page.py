@@ -109,8 +109,10 @@ def _sample(campaign: Campaign) -> list[tuple[str, str]]:
 
 def _engine(campaign: Campaign) -> str:
     engine = campaign.plan.engine
-    if engine.repeatable:
+    if campaign.plan.repeatable:
         return engine.title
+    if engine.repeatable:
+        return f"{engine.title}; not repeatable, because computing took time (cpu_cost)"
     late = campaign.late_runs()
     punctual = "all runs were punctual" if not late else f"{late} of {campaign.runs} runs are invalid"
     return f"{engine.title}; {punctual}: 99.9 % of the packets at most 1 ms late"

@@ -10,12 +10,13 @@ use crate::error::{Context, Error};
 use crate::header::{Headers, Transport};
 use crate::hop::Flows;
 use crate::namespace::HostNamespace;
+use crate::servers::own_addresses;
 use lasthop_core::{
     Body, Datagram, Dscp, Ecn, FlowId, FlowInfo, Host, Instant, Observer, Packet, PacketEvent, Protocol,
     TransportEvent,
 };
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 #[cfg(test)]
@@ -24,10 +25,12 @@ mod tests;
 /// Protocol, and the addresses of the fixed host and of the mobile host.
 type Ends = (u8, SocketAddr, SocketAddr);
 
-/// All connections of a run, and who knows of them in either host's kernel.
+/// All connections of a run, and who knows of them in the kernels of the hosts.
 #[derive(Debug)]
 pub struct Connections {
-    kernels: [Rc<Diag>; 2],
+    /// Of each server, with its addresses.
+    servers: Vec<([IpAddr; 2], Rc<Diag>)>,
+    client: Rc<Diag>,
     flows: Vec<Connection>,
     /// The latest one between these ends.
     latest: BTreeMap<Ends, FlowId>,
@@ -60,18 +63,27 @@ struct Tcp {
 }
 
 impl Connections {
-    /// No connection yet between programs of these hosts. The caller is in the network namespace of the second one
-    /// afterwards.
-    pub fn between(server: &HostNamespace, client: &HostNamespace) -> Result<Self, Error> {
+    /// No connection yet between programs of these hosts; the servers, one at least, are in the order of their addresses.
+    /// The caller is in the client's network namespace afterwards.
+    pub fn between(servers: &[HostNamespace], client: &HostNamespace) -> Result<Self, Error> {
         let kernel = |host: &HostNamespace| {
             host.enter()?;
             Ok::<_, Error>(Rc::new(Diag::open().context("cannot ask the kernel about connections")?))
         };
-        Ok(Self::known_to([kernel(server)?, kernel(client)?]))
+        let servers = servers.iter().map(kernel).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self::known_to(servers, kernel(client)?))
     }
 
-    fn known_to(kernels: [Rc<Diag>; 2]) -> Self {
-        Self { kernels, flows: Vec::new(), latest: BTreeMap::new() }
+    fn known_to(servers: Vec<Rc<Diag>>, client: Rc<Diag>) -> Self {
+        let servers = (0..).map(own_addresses).zip(servers).collect();
+        Self { servers, client, flows: Vec::new(), latest: BTreeMap::new() }
+    }
+
+    /// The kernel of the server with this address; that of the first for packets that no server is to have.
+    fn kernel_of(&self, server: IpAddr) -> &Rc<Diag> {
+        let (_, kernel) =
+            self.servers.iter().find(|(own, _)| own.contains(&server)).unwrap_or(&self.servers[0]);
+        kernel
     }
 
     /// What is known of each of them now, as flows of the first application, by their numbers here. Those that nobody
@@ -109,8 +121,8 @@ impl Connections {
         let (protocol, server, client) = ends;
         let kind = if protocol == TCP {
             let mut peers = [Host::Server, Host::Client].map(|host| Peer::new(id, host, 0));
-            peers[0].leave_to_another(Rc::clone(&self.kernels[0]), server, client);
-            peers[1].leave_to_another(Rc::clone(&self.kernels[1]), client, server);
+            peers[0].leave_to_another(Rc::clone(self.kernel_of(server.ip())), server, client);
+            peers[1].leave_to_another(Rc::clone(&self.client), client, server);
             Kind::Tcp(Box::new(Tcp {
                 peers,
                 segments: Segments::default(),

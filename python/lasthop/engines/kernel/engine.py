@@ -106,6 +106,11 @@ class KernelEngine(HostEngine):
         """Where a worker looks for the kernel."""
         return f"Copy {self.kernel.folder} to the same place there."
 
+    def repeats(self, cell: _core.Cell) -> bool:
+        """Whether computing takes no time: how long it would take differs from run to run."""
+        program = program_of(cell)
+        return program is None or not program.get("cpu_cost")
+
     def chained(self, cell: _core.Cell) -> bool:
         """Whether a replication depends on those before it: on what the guest has drawn since it booted."""
         return program_of(cell) is None
@@ -164,7 +169,16 @@ class KernelEngine(HostEngine):
     ) -> dict[str, Any]:
         """Run a replication of a program of this machine's, in a guest that boots for it; return its tables."""
         seed = run["seed"] ^ run["first"] << 32
-        request = Request(cell=cell, seed=seed, command=[], run={**run, "spin_us": 0})
+        program = program_of(cell)
+        assert program is not None
+        request = Request(
+            cell=cell,
+            seed=seed,
+            command=[],
+            write=_folders(program.get("write", ())),
+            cpu_cost=program.get("cpu_cost", 0.0),
+            run={**run, "spin_us": 0},
+        )
         core = self._free.get()
         try:
             with (
@@ -217,6 +231,15 @@ class KernelEngine(HostEngine):
             )
         except FileNotFoundError as error:
             raise InputError(NEEDED_TOOLS) from error
+
+
+def _folders(names: Iterable[str]) -> list[Path]:
+    """Return the folders that programs may change; raise `InputError` if one is not there."""
+    folders = [Path(name) for name in names]
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"Programs are to write to {folder}, which is no folder of this machine.")
+    return folders
 
 
 def _watch(process: subprocess.Popen[bytes], limit_s: float) -> int | None:

@@ -8,7 +8,7 @@ const CLIENT: [u8; 4] = [10, 0, 1, 1];
 
 fn connections() -> Connections {
     let kernel = Rc::new(Diag::open().unwrap());
-    Connections::known_to([Rc::clone(&kernel), kernel])
+    Connections::known_to(vec![Rc::clone(&kernel)], kernel)
 }
 
 /// What a host sends between the fixed host's port 80 and this one of the mobile host.
@@ -116,4 +116,15 @@ fn a_tape_tells_what_it_was_told_of_connections_that_somebody_took() {
     let mut seen = Seen(Vec::new());
     tape.play(&all.flows(), &mut seen);
     assert_eq!(seen.0, ["tcp-1", "5 Sent 7", "0 Established"]);
+}
+
+#[test]
+fn a_server_s_own_kernel_knows_of_its_connections() {
+    let [client, first, second] = [(); 3].map(|()| Rc::new(Diag::open().unwrap()));
+    let all = Connections::known_to(vec![Rc::clone(&first), Rc::clone(&second)], client);
+    for (address, kernel) in
+        [("10.0.0.1", &first), ("10.0.0.2", &second), ("fd00::2", &second), ("192.0.2.1", &first)]
+    {
+        assert!(Rc::ptr_eq(all.kernel_of(address.parse().unwrap()), kernel), "{address}");
+    }
 }
