@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from test_live import run_shell
+from test_live import program, run_shell
 from test_programs import digests
 
 LIMIT_S = 600.0
@@ -87,6 +87,15 @@ CHROMIUM = (
     "--user-data-dir=/tmp/profile --dump-dom http://server/index.html"
 )
 FETCH = ("curl", "-s", "-o", "/dev/null", "-w", "%{size_download} %{time_total}", "http://server/page")
+
+LOOKS = """
+import select, time
+end, looks = time.monotonic() + 0.2, 0
+while time.monotonic() < end:
+    select.select([], [], [], 0)
+    looks += 1
+print(looks, time.monotonic() - end)
+"""
 
 Case = tuple[str, tuple[str, ...], str]
 """The server's command line, the client's command, and what that prints."""
@@ -204,3 +213,13 @@ def test_a_certificate_is_valid_on_the_guests_date_and_tls_repeats(folder: Path,
     )
     secure = (*FETCH[:-1], "--cacert", f"{folder}/ca.pem", "https://server/page")
     assert run_twice(tmp_path / "capture", line, secure).startswith(f"{BYTES} ")
+
+
+@pytest.mark.usefixtures("kernel")
+def test_waiting_by_looking_again_and_again_takes_few_calls_and_ends_in_time() -> None:
+    done = run_shell("--engine", "kernel", "--link", "lte", "--quiet", "--", *program(LOOKS))
+    assert done.returncode == 0, done.stderr
+    looks, late_s = map(float, done.stdout.split())
+    # Two calls each; after the first thousand of them, 10 us each. A call takes a quarter of a microsecond otherwise.
+    assert 0.2 / 40e-6 < looks < 500 + 0.2 / 20e-6
+    assert late_s < 40e-6

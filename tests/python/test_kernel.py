@@ -25,7 +25,7 @@ from lasthop.engines.kernel import engine as kernel_engine
 from lasthop.engines.kernel.build import build
 from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.kernel.source import find_source
-from lasthop.engines.kernel.store import Kernel, find_kernel, kernels, store
+from lasthop.engines.kernel.store import Info, Kernel, find_kernel, kernels, store
 from lasthop.errors import InputError
 from test_live_run import ATM, DOWNLOAD, PAGE, SCENARIO, STREAM
 from tools import require_tools, tshark
@@ -390,3 +390,14 @@ def test_a_listed_kernel_can_be_told_about(
     told = capsys.readouterr().out
     assert kernel.info.version in told
     assert kernel.digest in told
+
+
+def test_kernels_of_versions_that_say_more_of_them_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = store() / "9.1"
+    folder.mkdir(parents=True)
+    (folder / "linux").touch()
+    info = Info("9.1.1", "linux-source-9.1", None, "a digest", "gcc", 1.0, seccomp=True)
+    (folder / "info.json").write_text(json.dumps({**asdict(info), "colour": "blue"}), encoding="utf-8")
+    (kernel,) = kernels()
+    assert kernel.info == info

@@ -6,6 +6,7 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
+#include "looks.h"
 
 /* No architecture has a call of this number. */
 #define BATCHED_CALLS 400
@@ -68,8 +69,11 @@ static unsigned long execute(int number, struct pt_regs *regs)
 	};
 	unsigned long result;
 
-	if (number != BATCHED_CALLS)
-		return EXECUTE_SYSCALL(number, regs);
+	if (number != BATCHED_CALLS) {
+		result = EXECUTE_SYSCALL(number, regs);
+		slow_down_looks(number, result);
+		return result;
+	}
 	result = execute_batch((void __user *)kept[0], kept[1], regs);
 	UPT_SYSCALL_ARG1(r) = kept[0];
 	UPT_SYSCALL_ARG2(r) = kept[1];

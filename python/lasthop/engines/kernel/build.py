@@ -12,7 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lasthop.engines.kernel.source import Source, find_source
-from lasthop.engines.kernel.store import CALLS, CONFIG, FILES, PROGRAMS, RANDOM, Info, Kernel, keep, recipe, store
+from lasthop.engines.kernel.store import (
+    CALLS,
+    CONFIG,
+    FILES,
+    LOOKS,
+    PROGRAMS,
+    RANDOM,
+    Info,
+    Kernel,
+    keep,
+    recipe,
+    store,
+)
 from lasthop.errors import InputError
 
 # Program, and the Debian package that has it.
@@ -119,7 +131,8 @@ def _change(tree: Path) -> None:
     _replace(util, r"\bgetrandom\(buf, len, flags\)", "seeded_random(buf, len, flags)")
     _replace(util, r"#include <os\.h>", f'#include <os.h>\n#include "{RANDOM.name}"')
     system_calls = tree / "arch" / "um" / "kernel" / "skas" / "syscall.c"
-    shutil.copy2(CALLS, system_calls.parent)
+    for part in (CALLS, LOOKS):
+        shutil.copy2(part, system_calls.parent)
     _replace(system_calls, r"\bEXECUTE_SYSCALL\(syscall, regs\)", "execute(syscall, regs)")
     _replace(system_calls, r"#include <asm/delay\.h>", f'#include <asm/delay.h>\n#include "{CALLS.name}"')
     files = tree / "arch" / "um" / "kernel" / FILES.name

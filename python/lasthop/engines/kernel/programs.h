@@ -22,11 +22,21 @@
 /* How the guest ends then. */
 #define SPUN_EXIT_CODE 77
 
-/* Here, for host_files.c; and there and in time.c. */
+/* Here, for looks.h and host_files.c; and there and in time.c. */
+int has_programs(void);
 int wait_for_host(int file, int writes, int milliseconds);
 unsigned long long guest_nanoseconds(void);
 void tell_of_spinning(unsigned int seconds);
 void time_travel_ndelay(unsigned long nanoseconds);
+
+int has_programs(void)
+{
+	static int known = -1;
+
+	if (known < 0)
+		known = getenv("LASTHOP_PROGRAMS") != NULL;
+	return known;
+}
 
 /* Waits for a file of the host's, so many milliseconds at most; positive if it is ready. */
 int wait_for_host(int file, int writes, int milliseconds)
@@ -43,7 +53,7 @@ static void let_be_watched(void)
 	struct itimerval often = { { 0, LOOK_EVERY_US }, { 0, LOOK_EVERY_US } };
 	sigset_t profiling;
 
-	if (!getenv("LASTHOP_PROGRAMS"))
+	if (!has_programs())
 		return;
 	sigemptyset(&profiling);
 	sigaddset(&profiling, SIGPROF);

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from lasthop.cache import cache_folder
@@ -18,6 +18,7 @@ _INFO = "info.json"
 CONFIG = Path(__file__).with_name("guest.config")
 RANDOM = Path(__file__).with_name("seeded_random.h")
 CALLS = Path(__file__).with_name("batched_calls.h")
+LOOKS = Path(__file__).with_name("looks.h")
 FILES = Path(__file__).with_name("host_files.c")
 PROGRAMS = Path(__file__).with_name("programs.h")
 
@@ -66,17 +67,20 @@ def store() -> Path:
 
 def recipe() -> str:
     """Return the digest of what is asked for of a kernel."""
-    parts = (CONFIG, RANDOM, CALLS, FILES, PROGRAMS)
+    parts = (CONFIG, RANDOM, CALLS, LOOKS, FILES, PROGRAMS)
     return hashlib.sha256(b"".join(part.read_bytes() for part in parts)).hexdigest()
 
 
 def kernels() -> list[Kernel]:
     """Return the kernels that can be used, oldest release first."""
+    # Another version of lasthop may have kept a kernel here, and said more of it.
+    known = {field.name for field in fields(Info)}
     found = []
     for folder in store().iterdir() if store().is_dir() else []:
         if (folder / _INFO).is_file() and (folder / _PROGRAM).is_file():
             info = json.loads((folder / _INFO).read_text(encoding="utf-8"))
-            found.append(Kernel(folder.name, folder, Info(**info)))
+            own = {key: value for key, value in info.items() if key in known}
+            found.append(Kernel(folder.name, folder, Info(**own)))
     return sorted(found, key=lambda kernel: (_numbers(kernel.info.version), kernel.name))
 
 
