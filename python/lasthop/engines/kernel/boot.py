@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from lasthop.engines.kernel.store import Kernel
 from lasthop.errors import InputError
 
-NEEDED_TOOLS = "The kernel engine needs setpriv and taskset (package util-linux)."
+NEEDED_TOOLS = "The kernel engine needs setpriv, taskset and setarch (package util-linux)."
 # So much of a console is shown of a guest that failed.
 _CONSOLE_LINES = 40
 # Any time will do, as long as it is the same in every boot.
@@ -38,7 +40,9 @@ def command_of(kernel: Kernel, core: int, *, memory: str, initrd: int, console: 
     """
     return [
         # It dies with the thread that started it: nothing is left behind, however this process ends.
-        *("setpriv", "--pdeathsig", "KILL", "taskset", "--cpu-list", str(core), str(kernel.program)),
+        *("setpriv", "--pdeathsig", "KILL", "taskset", "--cpu-list", str(core)),
+        *_fixed_addresses(),
+        str(kernel.program),
         f"mem={memory}",
         f"initrd=/proc/self/fd/{initrd}",
         "rdinit=/init",
@@ -52,6 +56,20 @@ def command_of(kernel: Kernel, core: int, *, memory: str, initrd: int, console: 
         "quiet",
         *(["seccomp=on"] if kernel.info.seccomp else []),
     ]
+
+
+@functools.cache
+def _fixed_addresses() -> Sequence[str]:
+    """Return what gives the guest kernel the same place in every boot, on which the size of its memory depends.
+
+    Some containers forbid that; then only programs that look at the size see a difference.
+    """
+    command = ("setarch", "--addr-no-randomize")
+    try:
+        allowed = subprocess.run([*command, "true"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError as error:
+        raise InputError(NEEDED_TOOLS) from error
+    return command if allowed else ()
 
 
 def environment_of(seed: int) -> dict[str, str]:
