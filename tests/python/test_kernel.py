@@ -20,7 +20,7 @@ import pytest
 
 from clusters import Cluster
 from lasthop import _core
-from lasthop.engines.kernel import boot
+from lasthop.engines.kernel import boot, source
 from lasthop.engines.kernel import engine as kernel_engine
 from lasthop.engines.kernel.build import build
 from lasthop.engines.kernel.engine import KernelEngine
@@ -379,6 +379,36 @@ def test_a_release_that_apt_does_not_know_names_the_nearest(tmp_path: Path) -> N
         find_source("6.99", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("known", "chosen", "why"),
+    [
+        (("6.1", "6.12", "6.9"), "6.12", "the newest of the releases here (6.1, 6.9, 6.12); it lacks seccomp, which"),
+        (("6.12", "6.17", "7.2"), "7.2", "the newest of the releases here (6.12, 6.17, 7.2); it has seccomp"),
+    ],
+)
+def test_the_newest_source_is_taken_unless_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: tuple[str, ...], chosen: str, why: str
+) -> None:
+    """What apt says is said by a program in its place; the sources are as good as installed."""
+    listed = "".join(f"linux-source-{release} - a kernel\\n" for release in known)
+    (tmp_path / "apt-cache").write_text(f"#!/bin/sh\nprintf '{listed}linux-source-6.12-rt - none\\n'\n")
+    (tmp_path / "apt-cache").chmod(0o755)
+    (tmp_path / f"linux-source-{chosen}.tar.xz").write_bytes(b"")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(source, "_INSTALLED", tmp_path)
+    found = find_source(None, tmp_path)
+    assert (found.release, found.origin) == (chosen, f"linux-source-{chosen}")
+    assert found.choice.startswith(why)
+    assert find_source(chosen, tmp_path).choice == "named with --source"
+
+
+def test_without_any_source_the_way_to_one_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(source, "_INSTALLED", tmp_path)
+    with pytest.raises(InputError, match=r"apt-get update.* --source PATH"):
+        find_source(None, tmp_path)
+
+
 def test_a_listed_kernel_can_be_told_about(
     kernel: Kernel, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -390,6 +420,7 @@ def test_a_listed_kernel_can_be_told_about(
     told = capsys.readouterr().out
     assert kernel.info.version in told
     assert kernel.digest in told
+    assert kernel.info.choice in told
 
 
 def test_kernels_of_versions_that_say_more_of_them_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

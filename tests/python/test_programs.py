@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -110,6 +114,61 @@ def test_what_programs_write_is_gone_but_for_the_folders_named(tmp_path: Path) -
     assert {file.name: file.read_text() for file in lost.iterdir()} == {"old": "as it was"}
 
 
+def state(folders: Iterable[Path]) -> str:
+    """Return the digest of all that is in folders, with everything but the times of reading."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for file in sorted([folder, *folder.rglob("*")]):
+            facts = file.lstat()
+            told = (file, facts.st_mode, facts.st_uid, facts.st_gid, facts.st_size, facts.st_mtime_ns, facts.st_ino)
+            digest.update(repr(told).encode())
+            digest.update(bytes(file.readlink()) if file.is_symlink() else b"")
+            digest.update(file.read_bytes() if stat.S_ISREG(facts.st_mode) else b"")
+    return digest.hexdigest()
+
+
+WRITES = """
+import os, shutil, sys
+for folder in sys.argv[1:]:
+    old = os.path.join(folder, "old")
+    for change in (
+        lambda: open(old, "a").write("more"), lambda: os.chmod(old, 0o600), lambda: os.utime(old, (0, 0)),
+        lambda: os.truncate(old, 1), lambda: os.rename(old, old + "er"), lambda: os.mkdir(os.path.join(folder, "new")),
+        lambda: os.symlink("/", os.path.join(folder, "link")), lambda: os.mkfifo(os.path.join(folder, "pipe")),
+        lambda: open(os.path.join(folder, "passwd"), "w").write("gone"), lambda: shutil.rmtree(folder + "/inner"),
+    ):
+        try:
+            change()
+        except OSError as error:
+            print(folder, error)
+    print(folder, sorted(os.listdir(folder)))
+"""
+
+
+@pytest.mark.parametrize("written", [None, "work"])
+def test_programs_that_write_everywhere_change_nothing_but_the_folders_named(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str | None
+) -> None:
+    """As root, who may write anywhere, this says most: home, working folder, a tree beside, /etc and programs' own."""
+    own = {name: tmp_path / name for name in ("home", "work", "tree")}
+    for folder in own.values():
+        (folder / "inner").mkdir(parents=True)
+        (folder / "inner" / "deep").write_text("deep")
+        (folder / "old").write_text("as it was")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(kernel.folder.parents[2]))
+    monkeypatch.chdir(own["work"])
+    watched = [*own.values(), Path("/etc"), Path(sys.prefix, "bin")]
+    unnamed = [folder for folder in watched if written is None or folder != own[written]]
+    before, named = state(unnamed), state([own["work"]])
+    options = () if written is None else ("--write", str(own[written]))
+    command = program(WRITES) + tuple(map(str, reversed(watched)))
+    done = run_guest("--link", "lte", "--quiet", *options, "--", *command, HOME=str(own["home"]))
+    assert done.returncode == 0, done.stderr
+    assert f"{own['work']} ['link', 'new', 'older', 'passwd', 'pipe']" in done.stdout
+    assert state(unnamed) == before
+    assert (state([own["work"]]) == named) is (written is None)
+
+
 @pytest.mark.usefixtures("kernel")
 def test_several_servers_have_names_and_addresses_and_reach_each_other_without_the_last_hop() -> None:
     relay = (
@@ -147,7 +206,49 @@ def test_a_full_overlay_is_said() -> None:
     full = run_guest("--link", "lte", "--quiet", "--", "dd", "if=/dev/zero", "of=/tmp/large", "bs=1M", "count=1100")
     assert full.returncode == 1
     assert "No space left on device" in full.stderr
-    assert "use --write DIR" in full.stderr
+    assert "with --write DIR" in full.stderr
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_program_that_takes_all_memory_is_named() -> None:
+    takes = "taken = []\nwhile True: taken.append(b'x' * 2**20)"
+    done = run_guest("--link", "lte", "--quiet", "--memory", "192M", "--", *program(takes))
+    assert done.returncode == 128 + signal.SIGKILL
+    assert re.fullmatch(
+        r"Warning: the guest ran out of memory and ended python\S*\. Give it more with --memory 4G, say\.\n",
+        done.stderr,
+    ), done.stderr
+
+
+@pytest.mark.usefixtures("kernel")
+def test_packets_leave_the_hop_at_its_rate_exactly(tmp_path: Path) -> None:
+    """A hundred datagrams at once; each takes 1028 bytes of the link's, and the clock looks at 256 ns."""
+    link = tmp_path / "link.toml"
+    hop = 'down.link = { rate = "777 kbit/s", delay = "50 ms" }\nup.link = { rate = "1 Mbit/s", delay = "50 ms" }\n'
+    flow = '[[flow]]\nkind = "constant-udp"\nrate = "1 kbit/s"\npayload = "100 B"\nduration = "1 s"\n'
+    link.write_text(f'{hop}down.queue.limit = "200 packets"\n{flow}')
+    server = f"""exec {sys.executable} -c 'import socket
+sender = socket.socket(type=socket.SOCK_DGRAM)
+sender.bind((str(), 7))
+there = sender.recvfrom(9)[1]
+for _ in range(100): sender.sendto(bytes(1000), there)'"""
+    receives = """
+import socket, time
+receiver = socket.socket(type=socket.SOCK_DGRAM)
+receiver.sendto(b"go", ("server", 7))
+times = [(len(receiver.recv(2000)), time.monotonic_ns())[1] for _ in range(100)]
+print(*[after - before for before, after in zip(times, times[1:])])
+"""
+    done = run_guest("--link", str(link), "--server", server, "--", *program(receives))
+    assert done.returncode == 0, done.stderr
+    gaps = [int(gap) for gap in done.stdout.split()]
+    expected = 1028 * 8 / 777e3 * 1e9
+    assert len(gaps) == 99
+    assert abs(sum(gaps) - 99 * expected) < 2000, "over a second, two microseconds"
+    assert all(abs(gap - expected) < 2000 for gap in gaps)
+    latest = re.search(r"^late .* max (\d+) us", done.stderr, re.MULTILINE)
+    assert latest is not None
+    assert int(latest[1]) <= 1
 
 
 @pytest.mark.usefixtures("kernel")
@@ -160,6 +261,8 @@ def test_what_waits_for_ever_or_is_asked_for_in_vain_is_said(tmp_path: Path) -> 
         (("--server", "a=true", "--server", "true"), "each needs a name"),
         (("--server", "client=true"), "choose another name"),
         (("--kernel", "9.99"), "No kernel called '9.99'"),
+        (("--memory", "64M"), "at least 128M"),
+        (("--memory", "lots"), "such as 512M or 4G"),
     ):
         done = run_guest("--link", "lte", *arguments, "--", "true")
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr
@@ -167,14 +270,19 @@ def test_what_waits_for_ever_or_is_asked_for_in_vain_is_said(tmp_path: Path) -> 
     assert (live.returncode, "--write is an option of --engine kernel" in live.stderr) == (2, True), live.stderr
 
 
-def start(kernel: Kernel, *command: str) -> subprocess.Popen[str]:
-    """Start a command and wait until it has said that it runs."""
+def launch(kernel: Kernel, *command: str) -> subprocess.Popen[str]:
+    """Start a command."""
     main = [sys.executable, "-c", "import sys; from lasthop.cli import main; sys.exit(main())", "shell"]
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [*main, "--engine", "kernel", "--link", "lte", "--quiet", "--kernel", kernel.name, "--", *command],
         stdout=subprocess.PIPE,
         text=True,
     )
+
+
+def start(kernel: Kernel, *command: str) -> subprocess.Popen[str]:
+    """Start a command and wait until it has said that it runs."""
+    process = launch(kernel, *command)
     assert process.stdout is not None
     assert process.stdout.readline() == "runs\n"
     return process
@@ -196,17 +304,24 @@ def test_a_signal_is_passed_on(own_kernel: Kernel, number: signal.Signals) -> No
         assert process.wait(60) == 9
 
 
-def test_sigkill_of_any_process_leaves_nothing(own_kernel: Kernel) -> None:  # noqa: F811
-    before = Path("/proc/mounts").read_text(encoding="utf-8")
-    shared = set(Path("/dev/shm").glob("vm_file*"))
-    for victim in range(3):
-        with start(own_kernel, *program(WAITS)) as process:
-            processes = [process.pid, *sorted(guests(own_kernel))]
-            os.kill(processes[min(victim, len(processes) - 1)], signal.SIGKILL)
+def test_sigkill_of_any_process_leaves_nothing(own_kernel: Kernel, tmp_path: Path) -> None:  # noqa: F811
+    """At random moments, from the start of the command on; what a guest has open has no name in any file system."""
+    mounts = Path("/proc/mounts").read_text(encoding="utf-8")
+    places = [*map(Path, ("/dev/shm", "/tmp", "~/.uml")), tmp_path]
+    chance = random.Random(2026)
+    own_files = {file for place in places for file in place.expanduser().glob("*vm_file*")}
+    most = 0
+    for _ in range(int(os.environ.get("LASTHOP_KILLS", "12"))):
+        with launch(own_kernel, *program(WAITS)) as process:
+            time.sleep(chance.uniform(0, 1))
+            processes = [process.pid, *guests(own_kernel)]
+            most = max(most, len(processes))
+            os.kill(chance.choice(processes), signal.SIGKILL)
             process.wait(60)
         assert_no_guests(own_kernel)
-    assert Path("/proc/mounts").read_text(encoding="utf-8") == before
-    assert set(Path("/dev/shm").glob("vm_file*")) <= shared
+    assert most >= 4, "no program ever ran"
+    assert Path("/proc/mounts").read_text(encoding="utf-8") == mounts
+    assert {file for place in places for file in place.expanduser().glob("*vm_file*")} <= own_files
 
 
 def test_an_ordinary_user_without_capabilities_can_use_it(kernel: Kernel, tmp_path: Path) -> None:

@@ -78,7 +78,8 @@ fn answer() -> Result<(), Box<dyn Error>> {
         Spec::Run(spec) => spec,
         Spec::Programs(spec) => {
             let answer = programs::run(&spec).and_then(|answer| Ok(serde_json::to_value(answer)?));
-            return Ok(programs::tell(&answer.unwrap_or_else(failure).to_string())?);
+            let answer = answer.unwrap_or_else(failure).to_string();
+            return programs::tell(&answer).map_err(|error| format!("{error}; it is {answer}").into());
         }
     };
     let archive = Rc::new(RefCell::new(tar::Builder::new(BufWriter::with_capacity(SEND_BYTES, line(LINE)?))));

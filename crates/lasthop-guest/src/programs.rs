@@ -3,6 +3,7 @@
 use lasthop_host::guest::{Outcome, User};
 use lasthop_host::run::RunSpec;
 use lasthop_host::shell::{Guest, ShellSpec};
+use lasthop_host::terminal::{Settings, Terminal};
 use nix::mount::{MsFlags, mount};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use nix::sys::statvfs::statvfs;
@@ -28,6 +29,8 @@ pub struct ProgramsSpec {
     date_s: i64,
     /// Folders of this machine's that the programs may write to.
     write: Vec<PathBuf>,
+    /// Of the terminal that the client's program has, if it has one.
+    terminal: Option<Settings>,
     /// Devices in [`FILES`]: their names, and the host's files that they stand for.
     files: Vec<(String, u64)>,
 }
@@ -57,8 +60,6 @@ pub struct Answer {
     told: Told,
     /// Whether there is no room left for what programs write.
     overlay_full: bool,
-    /// Programs that were ended for want of memory.
-    out_of_memory: u64,
 }
 
 /// The driver of `host_files.c`: its minor numbers are the host's files.
@@ -77,19 +78,16 @@ const NONE: Option<&str> = None;
 pub fn run(spec: &ProgramsSpec) -> Result<Answer, Box<dyn Error>> {
     make_root(&spec.write)?;
     make_devices(&spec.files)?;
-    take_streams()?;
+    let terminal = take_streams(spec)?;
     clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::new(spec.date_s, 0))?;
-    // The programs end for want of memory, not this one.
-    fs::write("/proc/self/oom_score_adj", "-1000")?;
     let signals = super::line(SIGNALS)?;
-    let guest = Guest { user: &spec.user, signals: &signals };
+    let guest = Guest { user: &spec.user, signals: &signals, terminal };
     let told = match &spec.what {
         What::Shell(shell) => Told::Shell(lasthop_host::shell::run(shell, Some(&guest))?),
         What::Run(run) => Told::Run(lasthop_host::run::run(run, series()?, Some(&guest))?.answer()),
     };
     let room = statvfs("/")?;
-    let answer =
-        Answer { told, overlay_full: room.blocks_available() == 0, out_of_memory: ended_for_memory()? };
+    let answer = Answer { told, overlay_full: room.blocks_available() == 0 };
     nix::unistd::sync();
     Ok(answer)
 }
@@ -163,18 +161,17 @@ fn make_devices(files: &[(String, u64)]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Takes the host's standard streams for this process' own and those of all programs.
-fn take_streams() -> Result<(), Box<dyn Error>> {
+/// Takes the host's standard streams for this process' own and those of all programs, or a terminal in front of them.
+fn take_streams(spec: &ProgramsSpec) -> Result<Option<Terminal>, Box<dyn Error>> {
     let open = |name| OpenOptions::new().read(true).write(true).open(Path::new(FILES).join(name));
     let [stdin, stdout, stderr]: [File; 3] = [open("stdin")?, open("stdout")?, open("stderr")?];
+    if let Some(settings) = &spec.terminal {
+        let terminal = Terminal::open(settings, spec.user.user, stdin, stdout)?;
+        terminal.take_streams()?;
+        return Ok(Some(terminal));
+    }
     dup2_stdin(&stdin)?;
     dup2_stdout(&stdout)?;
-    Ok(dup2_stderr(&stderr)?)
-}
-
-/// How many programs the kernel has ended because there was no memory left.
-fn ended_for_memory() -> Result<u64, Box<dyn Error>> {
-    let counts = fs::read_to_string("/proc/vmstat")?;
-    let count = counts.lines().find_map(|line| line.strip_prefix("oom_kill "));
-    Ok(count.map_or(Ok(0), str::parse)?)
+    dup2_stderr(&stderr)?;
+    Ok(None)
 }

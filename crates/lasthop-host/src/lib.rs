@@ -31,6 +31,7 @@ pub mod run;
 mod servers;
 pub mod shell;
 pub mod status;
+pub mod terminal;
 pub mod tun;
 mod workload;
 

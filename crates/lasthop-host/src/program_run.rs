@@ -73,7 +73,7 @@ pub fn run<O: Observer>(
     );
     let user = setting.guest.map(|guest| guest.user);
     let with_hosts: Vec<_> = named.iter().zip(&servers).collect();
-    let commands = Commands { client: &program.command, servers: &with_hosts, user };
+    let commands = Commands { client: &program.command, servers: &with_hosts, user, has_terminal: false };
     let (mut programs, clock) = printing_to(&printing, || shell::start(&client, &commands, seed))?;
     let capture = setting.capture.map(CaptureTarget::open_for_real_packets);
     let capture = capture.transpose().context("cannot write a capture")?;

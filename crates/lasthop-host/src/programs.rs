@@ -4,6 +4,7 @@
 use crate::error::{Context, Error};
 use crate::guest::User;
 use crate::namespace::{HostNamespace, addresses};
+use crate::terminal::begin_session;
 use caps::{CapSet, Capability};
 use lasthop_core::Host;
 use nix::fcntl::OFlag;
@@ -51,6 +52,8 @@ pub struct Commands<'a> {
     pub servers: &'a [(&'a Server, &'a HostNamespace)],
     /// Whose programs they are, where this process is not that user's.
     pub user: Option<&'a User>,
+    /// Whether the standard streams are a terminal of the client's program alone.
+    pub has_terminal: bool,
 }
 
 /// The running programs.
@@ -149,6 +152,15 @@ fn deaf_no_more(command: &mut Command) -> &mut Command {
     }
 }
 
+/// Lets a program have the terminal for a session of its own.
+fn with_session(command: &mut Command) {
+    #[allow(unsafe_code)]
+    // SAFETY: the function makes two system calls and allocates nothing.
+    unsafe {
+        command.pre_exec(begin_session);
+    }
+}
+
 /// Signals are read from a file from now on.
 fn take_signals() -> Result<SignalFd, Error> {
     let set = awaited();
@@ -197,7 +209,11 @@ impl Init {
         let mut start = [PollFd::new(self.start.as_fd(), PollFlags::empty())];
         poll(&mut start, PollTimeout::NONE).context("cannot wait for the start")?;
         let (name, arguments) = commands.client.split_first().expect("a client's command");
-        match deaf_no_more(program(name).args(arguments)).spawn() {
+        let mut command = program(name);
+        if commands.has_terminal {
+            with_session(&mut command);
+        }
+        match deaf_no_more(command.args(arguments)).spawn() {
             Ok(child) => self.supervise(Pid::from_raw(child.id().cast_signed())),
             Err(error) => {
                 eprintln!("Error: cannot run {name:?}: {error}");

@@ -11,6 +11,7 @@ use crate::programs::{Commands, Programs, Server};
 use crate::router::needs_no_router;
 use crate::servers::Servers;
 use crate::status::{Status, Style};
+use crate::terminal::{Keys, Terminal};
 use lasthop_core::{Direction, Duration, Host, Instant, Observer, Seed};
 use lasthop_link::Schedule;
 use lasthop_scenario::Scenario;
@@ -58,22 +59,25 @@ pub struct Guest<'a> {
     pub user: &'a User,
     /// Brings a byte for each signal that is to be passed on, its number.
     pub signals: &'a File,
+    /// What the client's program has for its standard streams, if that is a terminal.
+    pub terminal: Option<Terminal>,
 }
 
 const SIGNALS: u64 = 0;
 const HOST_SIGNALS: u64 = 1;
 const CLIENT_TUN: u64 = 2;
+const TERMINAL: u64 = 3;
 /// One for each server.
-const FIRST_SERVER_TUN: u64 = 3;
+const FIRST_SERVER_TUN: u64 = 4;
 /// How long the servers of a guest have for themselves. In virtual time, where computing takes none.
 const HEAD_START: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Runs the client's program until it ends; its exit code. The calling process must have one thread only, and is
 /// in other namespaces afterwards.
 pub fn shell(spec: &ShellSpec) -> Result<i32, Error> {
-    let terminal = Terminal::take_note();
+    let foreground = Foreground::take_note();
     let outcome = run(spec, None)?;
-    terminal.restore();
+    foreground.restore();
     Ok(outcome.code)
 }
 
@@ -90,7 +94,9 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
     let client = host(Host::Client, 0)?;
     let named: Vec<_> = spec.servers.iter().zip(&servers).collect();
     let user = guest.map(|guest| guest.user);
-    let commands = Commands { client: &spec.command, servers: &named, user };
+    let terminal = guest.and_then(|guest| guest.terminal.as_ref());
+    let commands =
+        Commands { client: &spec.command, servers: &named, user, has_terminal: terminal.is_some() };
     let seed = Seed { study: spec.seed, replication: 1 };
     let (mut programs, clock) = start(&client, &commands, seed)?;
     let capture = spec.capture.as_ref().map(CaptureTarget::open_for_real_packets);
@@ -113,6 +119,7 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
         let cpu_s = processor_time()? - before_s;
         eprintln!("{}", summary(&outcome, guest.is_none().then_some((priority, cpu_s))));
     }
+    while terminal.map_or(Ok(false), Terminal::show)? {}
     if let Some(capture) = emulator.hop.into_observer() {
         capture.finish().context("cannot write a capture")?;
     }
@@ -129,6 +136,8 @@ pub(crate) fn start(
     let live_clock = Clock::start()?;
     let mut programs = Programs::start(client, commands)?;
     let clock = if commands.user.is_some() {
+        // Programs end for want of memory, this one does not; those that it has started would inherit that.
+        fs::write("/proc/self/oom_score_adj", "-1000").context("cannot protect the emulator")?;
         std::thread::sleep(HEAD_START);
         Clock::start_at(Scenario::clock_phase(Host::Server, seed))?
     } else {
@@ -154,10 +163,16 @@ fn forward<O: Observer>(
     if let Some(guest) = guest {
         waiter.watch(guest.signals, EpollFlags::EPOLLIN, HOST_SIGNALS)?;
     }
+    let terminal = guest.and_then(|guest| guest.terminal.as_ref());
+    if let Some(terminal) = terminal {
+        waiter.watch(terminal.written(), EpollFlags::EPOLLIN, TERMINAL)?;
+    }
+    let mut keys = terminal.map(Keys::new);
     let mut status = Status::new(spec.status);
     let mut ready = Vec::new();
     loop {
-        let due = emulator.hop.next_wakeup().into_iter().chain(status.next_wakeup()).min();
+        let of_user = keys.as_ref().and_then(Keys::next_wakeup);
+        let due = emulator.hop.next_wakeup().into_iter().chain(status.next_wakeup()).chain(of_user).min();
         let now = waiter.wait(due, &mut ready)?;
         emulator.deliver(now)?;
         for name in &ready {
@@ -170,8 +185,14 @@ fn forward<O: Observer>(
                 }
                 HOST_SIGNALS => guest.into_iter().try_for_each(|guest| pass_on(guest, programs))?,
                 CLIENT_TUN => emulator.receive(now, Host::Client, 0)?,
+                TERMINAL => drop(terminal.map(Terminal::show).transpose()?),
                 server => emulator.receive(now, Host::Server, (server - FIRST_SERVER_TUN) as usize)?,
             }
+        }
+        if let Some(keys) = &mut keys
+            && !keys.attend(now, ready.contains(&TERMINAL))?
+        {
+            programs.signal(Signal::SIGHUP);
         }
         let queues = [Direction::Down, Direction::Up].map(|way| emulator.hop.queue_depth(way).packets);
         status.show(now, emulator.hop.counters(), queues, || emulator.lateness.summary());
@@ -184,8 +205,10 @@ fn pass_on(guest: &Guest<'_>, programs: &mut Programs) -> Result<(), Error> {
     let mut signals = guest.signals;
     let count = signals.read(&mut numbers).context("cannot read the signals for the programs")?;
     for number in &numbers[..count] {
-        if let Ok(signal) = Signal::try_from(i32::from(*number)) {
-            programs.signal(signal);
+        match (Signal::try_from(i32::from(*number)), &guest.terminal) {
+            (Ok(Signal::SIGWINCH), Some(terminal)) => terminal.resize()?,
+            (Ok(signal), _) => programs.signal(signal),
+            (Err(_), _) => {}
         }
     }
     Ok(())
@@ -283,17 +306,17 @@ fn summary(outcome: &Outcome, live: Option<(Priority, f64)>) -> String {
 
 /// The terminal, if this process is in its foreground: an interactive shell takes that for itself and cannot give it
 /// back, because it does not see our process group.
-struct Terminal {
-    foreground: bool,
+struct Foreground {
+    had_it: bool,
 }
 
-impl Terminal {
+impl Foreground {
     fn take_note() -> Self {
-        Self { foreground: tcgetpgrp(std::io::stdin()).is_ok_and(|group| group == getpgrp()) }
+        Self { had_it: tcgetpgrp(std::io::stdin()).is_ok_and(|group| group == getpgrp()) }
     }
 
     fn restore(&self) {
-        if self.foreground {
+        if self.had_it {
             let mut stop = SigSet::empty();
             stop.add(Signal::SIGTTOU);
             let _ = stop.thread_block();

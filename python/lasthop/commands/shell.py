@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import signal
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from lasthop import _core
 from lasthop.commands.completion import complete_links, complete_only
 from lasthop.commands.programs import SERVER, cpu_cost_option, named_servers, servers_option, write_option
 from lasthop.engines.live.presets import find_link, presets
 from lasthop.engines.live.process import SPIN_US, child_arguments
+from lasthop.engines.programs import Server, ShellRequest
 from lasthop.errors import InputError
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cell
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
     from lasthop.engines.kernel.store import Kernel
 
 _SPIN_MAX_US = 1000
-_SNAP_LENGTH = 65_535
+_TIME_RULE = (
+    "Time is virtual: it leaps while programs run, and goes no faster than your clock while one waits for a key."
+)
+# A guest boots with less, but programs hardly run.
+_MEMORY_MIN = "128M"
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -73,6 +78,7 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     metavar="DIR",
     help="Capture the packets at both hosts and at both ends of the router queue, into this new folder.",
 )
+# `options` has this one, too, and loads tables with it, which no shell needs.
 @click.option(
     "--seed",
     type=click.IntRange(min=0, max=2**64 - 1),
@@ -81,6 +87,12 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 )
 @click.option("--kernel", metavar="NAME", help="For --engine kernel: the guest kernel.  [default: the newest release]")
 @write_option
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="For --engine kernel: memory of the guest, such as 512M or 4G, half of which is for files. It takes from this "
+    "machine what programs use of it.  [default: 2G]",
+)
 @cpu_cost_option
 @click.option(
     "--spin",
@@ -111,6 +123,7 @@ def shell_command(
     seed: int | None,
     kernel: str | None,
     write: tuple[Path, ...],
+    memory: str | None,
     cpu_cost: float,
     spin_us: int | None,
     status: bool,
@@ -141,7 +154,13 @@ def shell_command(
         raise InputError("Which last hop? Give --link PRESET or --link FILE; --list lists the presets.")
     if status and quiet:
         raise InputError("--status and --quiet contradict each other: give one of them.")
-    _check_options(engine, kernel=kernel, write=write, cpu_cost=cpu_cost, spin_us=spin_us)
+    of_kernel: dict[str, object] = {
+        "--kernel": kernel,
+        "--write": write,
+        "--memory": memory,
+        "--cpu-cost": cpu_cost or None,
+    }
+    _refuse_given(of_kernel if engine == "live" else {"--spin": spin_us}, engine)
     if pcap is not None and pcap.exists():
         raise InputError(f"--pcap {pcap}: this is there already; name a new folder.")
     study = read_study(find_link(link))
@@ -150,60 +169,70 @@ def shell_command(
         click.echo(
             f"{study.title}. This shell is the client, 10.0.1.1; the server is 10.0.0.1. Leave with exit.", err=True
         )
-    commands: dict[str, str | None] = {**named_servers(servers)} or {SERVER: None}
+        if engine == "kernel":
+            click.echo(_TIME_RULE, err=True)
     common: dict[str, Any] = {
+        "cell": cell,
         "seed": study.seed if seed is None else seed,
         "down": down,
         "up": up,
         "command": list(command) or [os.environ.get("SHELL", "/bin/sh")],
-        "servers": [{"name": name, "command": line} for name, line in commands.items()],
+        "servers": [Server(name, line) for name, line in named_servers(servers).items()] or [Server(SERVER, None)],
         "status": _style(status, quiet, interactive=not command),
         "summary": not quiet,
     }
     if engine == "live":
-        _become_emulator(_live_request(cell, common, SPIN_US if spin_us is None else spin_us, pcap))
-    from lasthop.engines.kernel.programs import Request, Server
+        _become_emulator(ShellRequest(**common), SPIN_US if spin_us is None else spin_us, pcap)
+    from lasthop.engines.kernel.programs import MEMORY, Request
     from lasthop.engines.kernel.store import find_kernel
+    from lasthop.engines.kernel.terminal import settings_of
 
-    common["servers"] = [Server(**server) for server in common["servers"]]
-    request = Request(cell=cell, **common, write=write, cpu_cost=cpu_cost)
+    has_terminal = not command and sys.stdin.isatty() and sys.stdout.isatty()
+    request = Request(
+        **common,
+        write=write,
+        cpu_cost=cpu_cost,
+        memory=_memory(memory or MEMORY),
+        terminal=settings_of(sys.stdin.fileno()) if has_terminal else None,
+    )
     outcome = _run_in_guest(find_kernel(kernel), request, pcap)
     for line in _notes(outcome, cpu_cost, quiet):
         click.echo(line, err=True)
     sys.exit(outcome.code)
 
 
-def _check_options(
-    engine: str, *, kernel: str | None, write: tuple[Path, ...], cpu_cost: float, spin_us: int | None
-) -> None:
+def _refuse_given(foreign: dict[str, object], engine: str) -> None:
     """Refuse options of the other engine."""
-    of_kernel = {"--kernel": kernel is not None, "--write": bool(write), "--cpu-cost": cpu_cost > 0}
-    foreign = of_kernel if engine == "live" else {"--spin": spin_us is not None}
-    given = next((option for option, is_given in foreign.items() if is_given), None)
+    given = next((option for option, value in foreign.items() if value not in (None, ())), None)
     if given is not None:
         other = "kernel" if engine == "live" else "live"
         raise InputError(f"{given} is an option of --engine {other}; leave it out, or choose that engine.")
 
 
-def _live_request(cell: _core.Cell, common: dict[str, Any], spin_us: int, pcap: Path | None) -> dict[str, Any]:
-    if pcap is not None:
-        pcap.mkdir(parents=True)
-    capture = pcap and {"folder": str(pcap.resolve()), "comment": cell.key, "snap_length": _SNAP_LENGTH}
-    paths = {way: common[way] and str(common[way]) for way in ("down", "up")}
-    return {**common, **paths, "scenario": json.loads(cell.scenario), "capture": capture, "spin_us": spin_us}
+def _memory(size: str) -> str:
+    """Check the size of a guest's memory."""
+    from lasthop.engines.kernel.boot import memory_bytes
+
+    if not re.fullmatch(r"[0-9]{1,6}[MG]", size) or memory_bytes(size) < memory_bytes(_MEMORY_MIN):
+        raise InputError(f"--memory {size}: write a size of at least {_MEMORY_MIN}, such as 512M or 4G.")
+    return size
 
 
 def _run_in_guest(kernel: Kernel, request: Request, pcap: Path | None) -> Outcome:
     """Run the command to its end and pass signals on to it."""
     from lasthop.engines.kernel.cores import claimed_cores
     from lasthop.engines.kernel.programs import start_guest
+    from lasthop.engines.kernel.terminal import untreated
 
     sys.stdout.flush()
     sys.stderr.flush()
     core = next(iter(cores := claimed_cores(1)))
-    with start_guest(kernel, request, core=core, capture=pcap is not None) as guest:
-        for number in _FORWARDED:
+    with ExitStack() as stack:
+        guest = stack.enter_context(start_guest(kernel, request, core=core, capture=pcap is not None))
+        for number in _FORWARDED if request.terminal is None else (*_FORWARDED, signal.SIGWINCH):
             signal.signal(number, lambda number, _frame: guest.signal(number))
+        if request.terminal is not None:
+            stack.enter_context(untreated(sys.stdin.fileno()))
         outcome = guest.wait()
         if pcap is not None:
             pcap.mkdir(parents=True)
@@ -221,10 +250,14 @@ def _notes(outcome: Outcome, cpu_cost: float, quiet: bool) -> list[str]:
             notes.append(f"      not repeatable: a second of computing took {cpu_cost:g} s (--cpu-cost)")
     if outcome.overlay_full:
         notes.append(
-            "Warning: what the programs wrote has filled the guest's memory for files; use --write DIR for large files."
+            "Warning: what the programs wrote has filled the guest's memory for files. Name a folder for large files "
+            "with --write DIR, or give the guest more memory with --memory."
         )
     if outcome.out_of_memory:
-        notes.append(f"Warning: the guest ran out of memory and ended {outcome.out_of_memory} of the programs.")
+        notes.append(
+            f"Warning: the guest ran out of memory and ended {', '.join(outcome.out_of_memory)}. Give it more with "
+            "--memory 4G, say."
+        )
     return notes
 
 
@@ -243,9 +276,11 @@ def _style(status: bool, quiet: bool, *, interactive: bool) -> str:
     return "lines" if status else "none"
 
 
-def _become_emulator(request: dict[str, Any]) -> NoReturn:
+def _become_emulator(request: ShellRequest, spin_us: int, pcap: Path | None) -> NoReturn:
     """Replace this process: signals, the terminal and the exit code are the emulator's own."""
-    arguments, _ = child_arguments({"shell": request})
+    if pcap is not None:
+        pcap.mkdir(parents=True)
+    arguments, _ = child_arguments({"shell": request.specification(spin_us=spin_us, captures=pcap and pcap.resolve())})
     sys.stdout.flush()
     sys.stderr.flush()
     try:

@@ -1,10 +1,12 @@
-"""Runs of real programs: which cells have one, and what it says becomes columns of `runs.parquet`."""
+"""Runs of real programs: what is asked for, which cells have one, and what it says, as columns of `runs.parquet`."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lasthop import _core
@@ -15,6 +17,48 @@ PRINTED = "printed_"
 _SHOWN = 60
 _CANNOT_RUN = (126, 127)
 """Exit codes of shells for a command that cannot be run, and one that is not there."""
+_SNAP_LENGTH = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server at the far end of the last hop."""
+
+    name: str
+    command: str | None
+    """A line for its shell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellRequest:
+    """A command to run behind a last hop, once."""
+
+    cell: _core.Cell
+    seed: int
+    command: Sequence[str]
+    servers: Sequence[Server] = (Server("server", None),)
+    down: Path | None = None
+    """A Mahimahi trace in place of the link's rate; `up` is the same for the way up."""
+    up: Path | None = None
+    status: str = "none"
+    """How the status is shown, `Style` of crates/lasthop-host."""
+    summary: bool = False
+
+    def specification(self, *, spin_us: int, captures: Path | None) -> dict[str, Any]:
+        """Return what crates/lasthop-host reads as `ShellSpec`; `captures` is a folder for the packets."""
+        capture = captures and {"folder": str(captures), "comment": self.cell.key, "snap_length": _SNAP_LENGTH}
+        return {
+            "scenario": json.loads(self.cell.scenario),
+            "seed": self.seed,
+            "down": self.down and str(self.down.resolve()),
+            "up": self.up and str(self.up.resolve()),
+            "command": list(self.command),
+            "servers": [{"name": server.name, "command": server.command} for server in self.servers],
+            "status": self.status,
+            "summary": self.summary,
+            "spin_us": spin_us,
+            "capture": capture,
+        }
 
 
 def program_of(cell: _core.Cell) -> Mapping[str, Any] | None:

@@ -19,7 +19,7 @@ _CONSOLE_LINES = 40
 # Any time will do, as long as it is the same in every boot.
 _START_NS = 1_000_000_000
 _GUEST = Path(__file__).with_name("guest")
-_MEMORY_BYTES = 1 << 30
+_UNITS = {"M": 1 << 20, "G": 1 << 30}
 
 
 def guest_program() -> bytes:
@@ -72,11 +72,16 @@ def _fixed_addresses() -> Sequence[str]:
     return command if allowed else ()
 
 
-def environment_of(seed: int) -> dict[str, str]:
-    """Return the environment of a guest."""
+def memory_bytes(size: str) -> int:
+    """Return how many bytes a size such as 512M or 2G is."""
+    return int(size[:-1]) * _UNITS[size[-1]]
+
+
+def environment_of(seed: int, memory: str) -> dict[str, str]:
+    """Return the environment of a guest with so much memory."""
     return {
         "PATH": os.defpath,
-        "TMPDIR": _memory_folder(),
+        "TMPDIR": _memory_folder(memory_bytes(memory)),
         # The host's C library would register an area that a guest's processes must not inherit.
         "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
         "LASTHOP_SEED": str(seed % 2**64),
@@ -89,14 +94,14 @@ def with_console(what: str, console: int) -> str:
     return "\n  ".join([f"{what}. The end of its console:", *lines])
 
 
-def _memory_folder() -> str:
+def _memory_folder(size: int) -> str:
     """Return where a guest's memory lies, as a file that is unlinked at once: in memory, if there is room."""
     shared = "/dev/shm"
     try:
         state = os.statvfs(shared)
     except OSError:
         return tempfile.gettempdir()
-    roomy = state.f_bavail * state.f_frsize > _MEMORY_BYTES and not state.f_flag & os.ST_NOEXEC
+    roomy = state.f_bavail * state.f_frsize > size and not state.f_flag & os.ST_NOEXEC
     return shared if roomy and os.access(shared, os.W_OK) else tempfile.gettempdir()
 
 

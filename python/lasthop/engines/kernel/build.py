@@ -46,11 +46,12 @@ _HZ = 250
 _TIMEOUT_S = 1800
 
 
-def build(wanted: str, jobs: int, advance: Callable[[str, int], None]) -> Kernel:
+def build(wanted: str | None, jobs: int, advance: Callable[[str, int], None]) -> Kernel:
     """Build a kernel and keep it.
 
-    `wanted` is a release or a path, `advance` is told the stage and how many of `STEPS` it has come on. Raises
-    `InputError` if something is missing or fails; nothing is left behind then but the compiler's messages.
+    `wanted` is a release or a path, `None` the newest release to be had; `advance` is told the stage and how many of
+    `STEPS` it has come on. Raises `InputError` if something is missing or fails; nothing is left behind then but the
+    compiler's messages.
     """
     _check_tools()
     begun = time.monotonic()
@@ -58,6 +59,7 @@ def build(wanted: str, jobs: int, advance: Callable[[str, int], None]) -> Kernel
     with tempfile.TemporaryDirectory(prefix="build-", dir=store().parent) as folder:
         advance("fetching the source", 0)
         source = find_source(wanted, Path(folder))
+        advance(f"{source.origin}, {source.choice}", 0)
         advance("unpacking", 0)
         tree = _unpack(source, Path(folder))
         version = _make_says(tree, "kernelversion")
@@ -74,9 +76,9 @@ def build(wanted: str, jobs: int, advance: Callable[[str, int], None]) -> Kernel
             compiler=_says(["gcc", "--version"]).splitlines()[0],
             build_s=round(time.monotonic() - begun, 1),
             seccomp="seccomp=" in _says([str(program), "--help"]),
+            choice=source.choice,
         )
-        name = wanted if re.fullmatch(r"\d+\.\d+", wanted) else version
-        return keep(name, program, info)
+        return keep(source.release or version, program, info)
 
 
 def _check_tools() -> None:

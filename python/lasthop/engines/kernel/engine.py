@@ -188,14 +188,18 @@ class KernelEngine(HostEngine):
                 ) as guest,
             ):
                 answer = guest.answer()
+                killed = guest.out_of_memory()
                 if capture is not None:
                     guest.write_captures(capture.folder)
                 if series is not None:
                     guest.write_series(series.file)
         finally:
             self._free.put(core)
+        what = cell.key or "the scenario"
         if answer["overlay_full"]:
-            raise InputError(f"The programs of {cell.key or 'the scenario'} wrote more than the guest has room for.")
+            raise InputError(f"The programs of {what} wrote more than the guest has room for.")
+        if killed:
+            raise InputError(f"The guest ran out of memory at {what} and ended {', '.join(killed)}.")
         return {name: answer[name] for name in (*TABLES, "facts", "trace")}
 
     def _boot(self, spec: str, seed: int, first: int, count: int, sent: BinaryIO) -> None:
@@ -226,7 +230,7 @@ class KernelEngine(HostEngine):
                 stdin=initrd,
                 stdout=answer,
                 stderr=console,
-                env=environment_of(seed),
+                env=environment_of(seed, _MEMORY),
                 start_new_session=True,
             )
         except FileNotFoundError as error:

@@ -4,12 +4,14 @@
  * time, and no interrupt tells when the host was ready.
  */
 #include <linux/cdev.h>
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/init.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
+#include <linux/tty.h>
 #include <linux/uaccess.h>
 #include <os.h>
 
@@ -18,9 +20,12 @@
 #define HOST_FILES "host"
 /* Waits for input, so many milliseconds of the host's time at most; 1 if there is some. */
 #define HOST_FILES_WAIT 0x6c01
+/* Whether a program of the guest's waits for input from a terminal, whose file is the argument. */
+#define HOST_FILES_AWAITED 0x6c02
 
 /* In programs.h; and what that asks of the kernel, below. */
 int wait_for_host(int file, int writes, int milliseconds);
+int window_of_host(int file, void *size);
 unsigned long long guest_nanoseconds(void);
 void tell_of_spinning(unsigned int seconds);
 
@@ -74,11 +79,45 @@ static ssize_t write_host(struct file *file, const char __user *from, size_t cou
 	return done == -EINTR || done == -EAGAIN ? -ERESTARTSYS : done;
 }
 
+/* Readers of a terminal and those who poll it wait in the same queue. */
+static long is_awaited(unsigned int descriptor)
+{
+	struct file *file = fget(descriptor);
+	long awaited = -ENOTTY;
+
+	if (!file)
+		return -EBADF;
+	if (S_ISCHR(file_inode(file)->i_mode) && imajor(file_inode(file)) == UNIX98_PTY_SLAVE_MAJOR)
+		awaited = waitqueue_active(&((struct tty_file_private *)file->private_data)->tty->read_wait);
+	fput(file);
+	return awaited;
+}
+
+/* The size of the window that a file of the host's is, if it is a terminal. */
+static long tell_window(int number, void __user *to)
+{
+	struct winsize size;
+	int failed = window_of_host(number, &size);
+
+	if (failed)
+		return failed;
+	return copy_to_user(to, &size, sizeof(size)) ? -EFAULT : 0;
+}
+
 static long control_host(struct file *file, unsigned int request, unsigned long argument)
 {
-	if (request != HOST_FILES_WAIT)
+	int number = iminor(file_inode(file));
+
+	switch (request) {
+	case HOST_FILES_WAIT:
+		return wait_for_host(number, 0, argument);
+	case HOST_FILES_AWAITED:
+		return is_awaited(argument);
+	case TIOCGWINSZ:
+		return tell_window(number, (void __user *)argument);
+	default:
 		return -ENOTTY;
-	return wait_for_host(iminor(file_inode(file)), 0, argument);
+	}
 }
 
 static const struct file_operations host_files = {

@@ -10,6 +10,7 @@
  */
 #include <poll.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/time.h>
 #include <time.h>
@@ -25,6 +26,7 @@
 /* Here, for looks.h and host_files.c; and there and in time.c. */
 int has_programs(void);
 int wait_for_host(int file, int writes, int milliseconds);
+int window_of_host(int file, void *size);
 unsigned long long guest_nanoseconds(void);
 void tell_of_spinning(unsigned int seconds);
 void time_travel_ndelay(unsigned long nanoseconds);
@@ -45,6 +47,12 @@ int wait_for_host(int file, int writes, int milliseconds)
 	int ready = poll(&wanted, 1, milliseconds);
 
 	return ready < 0 ? -errno : ready;
+}
+
+/* Tells the size of the window of a file of the host's. */
+int window_of_host(int file, void *size)
+{
+	return ioctl(file, TIOCGWINSZ, size) ? -errno : 0;
 }
 
 /* Of a program's process, which calls it before anything else. */

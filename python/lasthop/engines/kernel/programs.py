@@ -26,6 +26,7 @@ from lasthop.engines.kernel.boot import (
     with_console,
 )
 from lasthop.engines.kernel.store import Kernel
+from lasthop.engines.programs import ShellRequest
 from lasthop.errors import InputError
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -33,7 +34,8 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 FILES = Path("/dev/lasthop")
 """Where a guest has the host's files."""
 CAPTURE_FILES = ("server.pcapng", "client.pcapng", "router-in.pcapng", "router-out.pcapng", "drops.csv")
-_MEMORY = "2G"
+MEMORY = "2G"
+"""A guest's memory, unless said otherwise; only what is touched is used."""
 # Files of the guest by their numbers: initial file system, nothing, console, the programs' streams, and so on.
 _INITRD, _NOTHING, _CONSOLE, _STDIN, _STDOUT, _STDERR, _ANSWER, _SIGNALS, _CAPTURE = range(9)
 _SERIES = _CAPTURE + len(CAPTURE_FILES)
@@ -42,33 +44,23 @@ _ELSEWHERE = 64
 # How a guest ends whose program computes without end (programs.h).
 _SPUN = 77
 _FOREVER = "going to sleep forever"
+# What its kernel says of a program that it ended for want of memory.
+_KILLED = re.compile(r"Killed process \d+ \((.*?)\) ")
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A server at the far end of the last hop."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(ShellRequest):
+    """What to run behind which last hop, and what its guest is like."""
 
-    name: str
-    command: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to run behind which last hop."""
-
-    cell: _core.Cell
-    seed: int
-    command: Sequence[str]
-    servers: Sequence[Server] = (Server("server", None),)
-    down: Path | None = None
-    up: Path | None = None
-    status: str = "none"
-    summary: bool = False
     write: Sequence[Path] = ()
     """Folders whose contents programs may change; anything else that they write is gone with the guest."""
     start: datetime = START
     cpu_cost: float = 0.0
     """Virtual time per processor time; above zero no two runs are the same."""
+    memory: str = MEMORY
+    """As Linux reads `mem=`, such as 512M. Half of it is for what programs write."""
+    terminal: Mapping[str, Any] | None = None
+    """What the command's own terminal is like (`terminal.settings_of`); without it, it has the streams themselves."""
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     folder: Path = field(default_factory=Path.cwd)
     run: Mapping[str, Any] | None = None
@@ -90,8 +82,8 @@ class Outcome:
     lateness: Mapping[str, Any]
     overlay_full: bool
     """Whether no room was left for what programs write."""
-    out_of_memory: int
-    """Programs that the guest ended for want of memory."""
+    out_of_memory: Sequence[str]
+    """Names of the programs that the guest ended for want of memory."""
 
 
 class Guest:
@@ -131,8 +123,12 @@ class Guest:
             counters=told["counters"],
             lateness=told["lateness"],
             overlay_full=told["overlay_full"],
-            out_of_memory=told["out_of_memory"],
+            out_of_memory=self.out_of_memory(),
         )
+
+    def out_of_memory(self) -> list[str]:
+        """Return the names of the programs that the guest ended for want of memory, after the end."""
+        return _KILLED.findall(read_file(self._files[_CONSOLE]).decode(errors="replace"))
 
     def write_captures(self, folder: Path) -> None:
         """Write what was captured into an existing folder, after the end."""
@@ -196,13 +192,14 @@ def start_guest(
 
 def _specification(request: Request, capture: bool) -> dict[str, Any]:
     """Return what crates/lasthop-guest reads as `ProgramsSpec`."""
+    shell = request.specification(spin_us=0, captures=FILES if capture else None)
     files = {"stdin": _STDIN, "stdout": _STDOUT, "stderr": _STDERR, "answer": _ANSWER}
     if capture:
         files |= {name: number for number, name in enumerate(CAPTURE_FILES, _CAPTURE)}
     if _has_series(request):
         files["series"] = _SERIES
     return {
-        "what": {"run": request.run} if request.run is not None else {"shell": _shell(request, capture)},
+        "what": {"shell": shell} if request.run is None else {"run": request.run},
         "user": {
             "user": os.geteuid(),
             "group": os.getegid(),
@@ -212,23 +209,8 @@ def _specification(request: Request, capture: bool) -> dict[str, Any]:
         },
         "date_s": int(request.start.timestamp()),
         "write": [str(folder.resolve()) for folder in request.write],
+        "terminal": request.terminal,
         "files": list(files.items()),
-    }
-
-
-def _shell(request: Request, capture: bool) -> dict[str, Any]:
-    """Return what crates/lasthop-host reads as `ShellSpec`."""
-    return {
-        "scenario": json.loads(request.cell.scenario),
-        "seed": request.seed,
-        "down": request.down and str(request.down.resolve()),
-        "up": request.up and str(request.up.resolve()),
-        "command": list(request.command),
-        "servers": [{"name": server.name, "command": server.command} for server in request.servers],
-        "status": request.status,
-        "summary": request.summary,
-        "spin_us": 0,
-        "capture": {"folder": str(FILES), "comment": request.cell.key, "snap_length": 65_535} if capture else None,
     }
 
 
@@ -247,8 +229,8 @@ def _is_text(pair: tuple[str, str]) -> bool:
 def _spawn(kernel: Kernel, request: Request, core: int, files: Mapping[int, int]) -> int:
     """Start the guest with these files under these numbers; return the process."""
     line = f"ssl1=fd:{_SIGNALS},null"
-    command = command_of(kernel, core, memory=_MEMORY, initrd=_INITRD, console=_CONSOLE, line=line)
-    environment = environment_of(request.seed) | {"LASTHOP_PROGRAMS": "1"}
+    command = command_of(kernel, core, memory=request.memory, initrd=_INITRD, console=_CONSOLE, line=line)
+    environment = environment_of(request.seed, request.memory) | {"LASTHOP_PROGRAMS": "1"}
     if request.cpu_cost > 0:
         environment["LASTHOP_CPU_COST"] = str(round(request.cpu_cost * 1000))
     moved = {number: fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _ELSEWHERE) for number, file in files.items()}

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from lasthop.errors import InputError, nearest
 
-DEFAULT_RELEASE = "6.12"
 _INSTALLED = Path("/usr/src")
 _PACKAGE = "linux-source-"
+_RELEASE = re.compile(r"\d+\.\d+")
+# User-Mode Linux can follow its processes by seccomp from this release on.
+_SECCOMP_SINCE = (6, 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,31 +25,64 @@ class Source:
     path: Path
     origin: str
     sha256: str | None
+    release: str | None
+    """Of a package of the distribution's."""
+    choice: str
+    """Why it is this one."""
 
 
-def find_source(wanted: str, folder: Path) -> Source:
-    """Find the source of a release such as 6.12, or at a path; a package is fetched into `folder`.
+def find_source(wanted: str | None, folder: Path) -> Source:
+    """Find the source of a release such as 6.12, or at a path; without either, of the newest release to be had here.
 
-    Raises `InputError` if there is none.
+    A package is fetched into `folder`. Raises `InputError` if there is none.
     """
+    if wanted is None:
+        return _of_release(*_newest(), folder)
+    choice = "named with --source"
     path = Path(wanted)
     if path.is_dir() and (path / "arch" / "um").is_dir():
-        return Source(path.resolve(), str(path.resolve()), None)
+        return Source(path.resolve(), str(path.resolve()), None, None, choice)
     if path.is_file():
-        return Source(path, str(path.resolve()), _sha256(path))
-    if not re.fullmatch(r"\d+\.\d+", wanted):
+        return Source(path, str(path.resolve()), _sha256(path), None, choice)
+    if not _RELEASE.fullmatch(wanted):
         raise InputError(
-            f"--source {wanted}: this is not a release such as {DEFAULT_RELEASE}, a kernel's source tree, or an "
-            "archive of one."
+            f"--source {wanted}: this is not a release such as 6.12, a kernel's source tree, or an archive of one."
         )
-    package = _PACKAGE + wanted
-    installed = _archive(_INSTALLED, wanted)
+    return _of_release(wanted, choice, folder)
+
+
+def _newest() -> tuple[str, str]:
+    """Return the newest release whose source is installed or known to apt, and why it is that one.
+
+    Whatever an older release can do, a newer one can, too: if any has seccomp, the newest does.
+    """
+    installed = [file.name.removeprefix(_PACKAGE).partition(".tar.")[0] for file in _INSTALLED.glob(f"{_PACKAGE}*")]
+    releases = sorted({*filter(_RELEASE.fullmatch, installed), *_known_releases()}, key=_numbers)
+    if not releases:
+        raise InputError(
+            f"No kernel's source is known here (a package {_PACKAGE}RELEASE). On a Debian-like system, refresh apt's "
+            "lists with 'apt-get update' as root. Elsewhere, unpack a source, for example from kernel.org, and give "
+            "its folder with --source PATH."
+        )
+    release = releases[-1]
+    has = _numbers(release) >= _SECCOMP_SINCE
+    seccomp = "has seccomp" if has else "lacks seccomp, which begins with {}.{}".format(*_SECCOMP_SINCE)
+    return release, f"the newest of the releases here ({', '.join(releases)}); it {seccomp}"
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))
+
+
+def _of_release(release: str, choice: str, folder: Path) -> Source:
+    package = _PACKAGE + release
+    installed = _archive(_INSTALLED, release)
     if installed is None:
         _fetch(package, folder)
-        installed = _archive(folder / "usr" / "src", wanted)
+        installed = _archive(folder / "usr" / "src", release)
     if installed is None:
         raise InputError(f"The package {package} has no archive of a kernel's source.")
-    return Source(installed, package, _sha256(installed))
+    return Source(installed, package, _sha256(installed), release, choice)
 
 
 def _archive(folder: Path, release: str) -> Path | None:
@@ -66,12 +101,13 @@ def _fetch(package: str, folder: Path) -> None:
             f"This is not a Debian-like system, so lasthop cannot fetch {package}. Unpack a kernel's source, for "
             "example from kernel.org, and give its folder with --source PATH."
         )
-    known = _known_packages()
-    if package not in known:
-        releases = [name.removeprefix(_PACKAGE) for name in known]
-        release = package.removeprefix(_PACKAGE)
+    releases = _known_releases()
+    release = package.removeprefix(_PACKAGE)
+    if release not in releases:
         others = (
-            f"it knows {', '.join(releases)}; the nearest is {nearest(release, releases)}" if known else "nor any other"
+            f"it knows {', '.join(releases)}; the nearest is {nearest(release, releases)}"
+            if releases
+            else "nor any other"
         )
         raise InputError(
             f"apt knows no package {package} ({others}). Choose one of these, refresh apt's lists with "
@@ -87,8 +123,12 @@ def _fetch(package: str, folder: Path) -> None:
     packages[0].unlink()
 
 
-def _known_packages() -> list[str]:
+def _known_releases() -> list[str]:
+    """Return the releases whose source apt can fetch, oldest first."""
+    if shutil.which("apt-cache") is None:
+        return []
     done = subprocess.run(
         ["apt-cache", "search", "--names-only", rf"^{_PACKAGE}[0-9.]+$"], capture_output=True, text=True, check=False
     )
-    return sorted(line.split()[0] for line in done.stdout.splitlines() if line.strip())
+    releases = [line.split()[0].removeprefix(_PACKAGE) for line in done.stdout.splitlines() if line.strip()]
+    return sorted(filter(_RELEASE.fullmatch, releases), key=_numbers)

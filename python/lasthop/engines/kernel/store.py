@@ -39,6 +39,8 @@ class Info:
     build_s: float
     seccomp: bool
     """Whether it can follow its processes by seccomp, which halves the time of a system call."""
+    choice: str = "not recorded"
+    """Why this source was taken; builds of older versions do not say."""
 
 
 @dataclass(frozen=True)
