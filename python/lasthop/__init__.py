@@ -1,1 +1,76 @@
-"""A laboratory for transport protocols on the slow, lossy last hop."""
+"""A laboratory for transport protocols on the slow, lossy last hop.
+
+    import lasthop
+
+    results = lasthop.run("examples/queue.toml", replications=20)
+    results.compare("queue=short", "elapsed_s")
+
+`Scenario` says what an experiment is, `run` runs it, and `Results` answers. docs/python.md shows each of them at work.
+Nothing is loaded before it is used, so the import costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lasthop._core import Ack, Packet, ScenarioError, UserCodeError
+    from lasthop.algorithms import CongestionControl, ErrorModel, QueueDiscipline, Traffic
+    from lasthop.api.drawing import Drawing
+    from lasthop.api.results import Results, Trace
+    from lasthop.api.run import run
+    from lasthop.api.scenario import Scenario
+    from lasthop.errors import InputError
+
+    __version__: str
+
+__all__ = [
+    "Ack",
+    "CongestionControl",
+    "Drawing",
+    "ErrorModel",
+    "InputError",
+    "Packet",
+    "QueueDiscipline",
+    "Results",
+    "Scenario",
+    "ScenarioError",
+    "Trace",
+    "Traffic",
+    "UserCodeError",
+    "__version__",
+    "run",
+]
+_PLACES = {
+    "Ack": "lasthop._core",
+    "CongestionControl": "lasthop.algorithms",
+    "Drawing": "lasthop.api.drawing",
+    "ErrorModel": "lasthop.algorithms",
+    "InputError": "lasthop.errors",
+    "Packet": "lasthop._core",
+    "QueueDiscipline": "lasthop.algorithms",
+    "Results": "lasthop.api.results",
+    "Scenario": "lasthop.api.scenario",
+    "ScenarioError": "lasthop._core",
+    "Trace": "lasthop.api.results",
+    "Traffic": "lasthop.algorithms",
+    "UserCodeError": "lasthop._core",
+    "run": "lasthop.api.run",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load what is asked for (PEP 562)."""
+    if name == "__version__":
+        return import_module("lasthop._core").VERSION
+    if name not in _PLACES:
+        raise AttributeError(f"module 'lasthop' has no attribute {name!r}")
+    found = getattr(import_module(_PLACES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """List what can be asked for."""
+    return sorted({*globals(), *__all__})

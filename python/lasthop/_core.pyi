@@ -30,6 +30,56 @@ class LiveError(RuntimeError):
 class CaptureError(ValueError):
     """A capture file cannot be analysed; the text says what is wrong, at which byte, after how many packets."""
 
+class UserCodeError(RuntimeError):
+    """An algorithm of your own failed, or did what it must not: cell, replication, virtual time, and what it did.
+
+    What it raised itself is the cause.
+    """
+
+class Ack:
+    """What an ACK says to a congestion control."""
+
+    @property
+    def now_s(self) -> float:
+        """When it arrived, seconds since the start of the run."""
+    @property
+    def acked(self) -> int:
+        """Segments that have arrived, as far as is known from now on."""
+    @property
+    def window_limited(self) -> bool:
+        """The window was in use: only then may it grow (RFC 7661)."""
+    @property
+    def delivery_rate_Bps(self) -> float | None:  # noqa: N802  the unit
+        """How fast segments arrived, bytes per second, if `rate_based` (draft-ietf-ccwg-bbr, section 4.1)."""
+    @property
+    def app_limited(self) -> bool:
+        """The sender had too little to send: the path may be faster."""
+
+class Packet:
+    """What a queue discipline may know of a packet."""
+
+    @property
+    def number(self) -> int:
+        """Unique in the run."""
+    @property
+    def flow(self) -> int:
+        """Number of its flow, in the order of the scenario."""
+    @property
+    def direction(self) -> str:
+        """`down` or `up`."""
+    @property
+    def bytes(self) -> int:
+        """Length of the IP packet."""
+    @property
+    def ecn(self) -> str:
+        """ECN field: `not-ect`, `ect0`, `ect1` or `ce`."""
+    @property
+    def dscp(self) -> int:
+        """Code point of the DS field."""
+    @property
+    def arrived_s(self) -> float:
+        """When it arrived at the queue, seconds since the start of the run."""
+
 def analyze(path: str) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     """Analyse a pcap or pcapng file: columns with a row per flow and direction, and columns of one row.
 
@@ -68,6 +118,12 @@ def load(
 def to_toml(json: str) -> str:
     """Return a JSON object as the text of a TOML file, in its order; raise `ValueError` for what TOML does not have."""
 
+def parse(text: str, name: str, draw: Callable[[str, int, int, int], list[list[float]]] | None = None) -> Study:
+    """Read, validate and expand the text of a scenario, which errors call `name`; as `load`.
+
+    It extends no other file, and the files of traces and courses are found by absolute paths only.
+    """
+
 def schema() -> str:
     """JSON Schema of scenario files."""
 
@@ -99,6 +155,9 @@ class Study:
     @property
     def digest(self) -> str:
         """Hash of the resolved scenario."""
+    @property
+    def code(self) -> list[tuple[str, str]]:
+        """Key and name of every algorithm of the user's own in its cells, each once."""
     @property
     def assumed(self) -> list[tuple[str, str, str]]:
         """What the file does not say of the study as a whole: key, value that is assumed, why."""
@@ -137,7 +196,11 @@ class Cell:
     def scenario(self) -> str:
         """The resolved scenario as JSON."""
     @property
-    def digest(self) -> str: ...
+    def digest(self) -> str:
+        """Hash of the resolved scenario, without the code that it names."""
+    @property
+    def code(self) -> list[tuple[str, str]]:
+        """Key and name of every algorithm of the user's own in it."""
     def run(
         self, seed: int, first: int, count: int, captures: list[tuple[str, str]] = ..., snap_length: int = ...
     ) -> Results:

@@ -143,7 +143,7 @@ def _invoke(arguments: Sequence[str] | None) -> int:
     try:
         with guarded_output():
             code = cli.main(None if arguments is None else list(arguments), prog_name="lasthop", standalone_mode=False)
-    except (InputError, _core.ScenarioError) as error:
+    except (InputError, _core.ScenarioError, _core.UserCodeError) as error:
         for line in str(error).splitlines():
             click.echo(f"Error: {line}", err=True)
         return EXIT_INPUT

@@ -76,6 +76,7 @@ class Cell:
     sequential: bool = False
     scenario: str = '{"mtu": "576 B", "flow": []}'
     assumed: Sequence[tuple[str, str, str]] = ()
+    code: Sequence[tuple[str, str]] = ()
     point: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -243,6 +244,7 @@ class Study:
     replications: int = 4
     assumed: Sequence[tuple[str, str, str]] = ()
     notes: Sequence[str] = ()
+    code: Sequence[tuple[str, str]] = ()
     space: dict[str, Any] | None = None
 
     def needs_engine(self, engine: str, keys: Sequence[str]) -> None:

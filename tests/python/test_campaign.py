@@ -16,10 +16,10 @@ import pytest
 
 import fake_core
 from lasthop import _core
+from lasthop.api.progress import progress
 from lasthop.campaign.campaign import Campaign, Outlook
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Threads
-from lasthop.commands.progress import progress
 from lasthop.engines.live.engine import LiveEngine
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.results.folder import FLOWS, MANIFEST, RUNS, TRACES, empty, locked

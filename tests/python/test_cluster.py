@@ -22,10 +22,10 @@ import lasthop as package
 from clusters import PATIENCE_S, Cluster, Process, ended, free_port, lasthop
 from conftest import EXAMPLE
 from lasthop import _core
+from lasthop.api.progress import progress
 from lasthop.campaign.plan import Unit
 from lasthop.campaign.runner import Agenda, Work
 from lasthop.cluster import jobs, where
-from lasthop.commands.progress import progress
 from lasthop.errors import InputError
 
 Main = Callable[..., int]
@@ -481,7 +481,7 @@ def test_a_bundle_holds_few_cells_of_unknown_cost() -> None:
 
 
 def test_progress_shows_what_workers_do(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lasthop.commands.progress._LINE_EVERY_S", 0.0)
+    monkeypatch.setattr("lasthop.api.progress._LINE_EVERY_S", 0.0)
     with progress(4, 1, quiet=False, detail=lambda: ["2 workers, 2 threads"]) as advance:
         advance(1)
     assert re.fullmatch(r"2 of 4 runs, .* left\n2 workers, 2 threads\n", capsys.readouterr().err)

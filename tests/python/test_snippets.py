@@ -11,6 +11,7 @@ import pytest
 from commands import ROOT
 
 OTHER_FILES = {
+    "docs/algorithms.md": "their modules stand beside them; test_python_docs.py runs them",
     "docs/claims.md": "claims.toml of a study; test_claims_docs.py reads it",
     "docs/cluster.md": "a cluster file; test_cluster.py has others",
     "docs/report.md": "report.toml of a study; test_study.py has others",

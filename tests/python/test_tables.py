@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from lasthop.answer.differences import Difference
-from lasthop.commands import progress
+from lasthop.api import progress
 from lasthop.report.boxes import BoxAxes, BoxPanel, box_figure
 from lasthop.report.comparisons import against_references, forests, place
 from lasthop.report.distributions import box_sections

@@ -118,6 +118,8 @@ causes! {
     Pie = "pie" (Arrival, Aqm): "PIE", "dropped early by PIE", "pentagon-open";
     /// `DualPI2` dropped it from the head of the queue, by chance: packets had to wait too long.
     DualPi2 = "dualpi2" (Queue, Aqm): "DualPI2", "dropped by DualPI2 at the head of the queue", "diamond-wide-open";
+    /// A queue discipline of the user's own dropped it before the queue was full.
+    User = "own" (Queue, Aqm): "own discipline", "dropped by the scenario's own queue discipline", "cross-open";
     /// The router queue was full, and the packet's flow held most of it.
     LongestFlow = "longest-flow" (Queue, Queue):
         "queue full, longest flow", "dropped out of the longest flow's queue, as the router was full", "triangle-down-open";

@@ -14,6 +14,7 @@ pub mod rng;
 pub mod time;
 pub mod transport;
 pub mod units;
+pub mod user;
 
 pub use amount::Amount;
 pub use dist::{Cut, Distribution, Quantity, Sampler};
@@ -34,3 +35,4 @@ pub use rng::{RandomStream, Seed};
 pub use time::{Duration, Instant};
 pub use transport::{News, Transport};
 pub use units::{Bytes, ParseError, Probability, QueueSize, Rate};
+pub use user::{Failure, Maker, UserCode, UserName};

@@ -27,9 +27,9 @@ pub use errors::{ArqConfig, ErrorConfig, Start, StateLookup};
 pub use framing::Framing;
 pub use htb::{ClassConfig, HtbConfig, MatchConfig};
 pub use impairments::GilbertElliott;
-pub use link::{BufferRelease, LinkChange, LinkConfig};
+pub use link::{BufferRelease, LinkChange, LinkConfig, UserErrors};
 pub use linux::{LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, LinuxRed};
-pub use queue::{Discipline, QueueConfig};
+pub use queue::{Discipline, QueueConfig, UserDiscipline};
 pub use red::RedConfig;
 
 /// One direction of the last hop: the router queue, then the link.

@@ -62,7 +62,7 @@ enum Level {
     Borrowed,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Class {
     queue: Queue,
     matches: Vec<MatchConfig>,
@@ -117,7 +117,7 @@ struct Turn {
 }
 
 /// The classes of one direction with their queues.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Htb {
     classes: Vec<Class>,
     default: usize,

@@ -4,6 +4,7 @@
 use lasthop_core::dist::Sampler;
 use lasthop_core::{Direction, Duration, Instant, Probability, RandomStream, Seed};
 
+use crate::algorithm::{ErrorAlgorithm, ErrorSetup};
 use crate::config::{GilbertElliott, LinkConfig};
 use crate::errors::LinkState;
 use crate::timetable::Timetable;
@@ -12,7 +13,7 @@ use crate::timetable::Timetable;
 mod tests;
 
 /// The impairments of one direction.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Impairments {
     loss: Option<(Loss, RandomStream)>,
     jitter: Option<(Sampler<Duration>, RandomStream)>,
@@ -21,7 +22,7 @@ pub(crate) struct Impairments {
 }
 
 /// How packets are lost.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Loss {
     /// Each by itself.
     Random(Probability),
@@ -29,6 +30,8 @@ enum Loss {
     Bursts(GilbertElliott, LinkState),
     /// Each by itself, with the probability of a row that is followed by the next one.
     Timed(Timetable, usize),
+    /// By code of a user's own.
+    User(Box<dyn ErrorAlgorithm>),
 }
 
 /// What becomes of one packet.
@@ -56,8 +59,10 @@ impl Impairments {
         let random = config.loss.map(Loss::Random);
         let bursts = config.gilbert_elliott.clone().map(|chain| Loss::Bursts(chain, LinkState::Good));
         let timed = config.course.clone().filter(Timetable::has_loss).map(|course| Loss::Timed(course, 0));
+        let own = config.error_model.as_ref();
+        let own = own.map(|code| Loss::User(code.make(ErrorSetup { stream: stream("loss") })));
         let found = Self {
-            loss: random.or(bursts).or(timed).map(|loss| (loss, stream("loss"))),
+            loss: random.or(bursts).or(timed).or(own).map(|loss| (loss, stream("loss"))),
             jitter: config.jitter.as_ref().map(|jitter| (jitter.sampler(), stream("jitter"))),
             corruption: config.corrupt.map(|probability| (probability, stream("corruption"))),
             duplication: config.duplicate.map(|probability| (probability, stream("duplication"))),
@@ -67,9 +72,9 @@ impl Impairments {
         is_any.then_some(found)
     }
 
-    /// Draws what becomes of the next packet, which is sent at `now`.
-    pub(crate) fn draw(&mut self, now: Instant) -> Fate {
-        let is_lost = self.loss.as_mut().is_some_and(|(loss, stream)| loss.draw(now, stream));
+    /// Draws what becomes of the next packet, of `ip_bytes` bytes, which is sent at `now`.
+    pub(crate) fn draw(&mut self, now: Instant, ip_bytes: u32) -> Fate {
+        let is_lost = self.loss.as_mut().is_some_and(|(loss, stream)| loss.draw(now, ip_bytes, stream));
         let jitter = self.jitter.as_mut().map_or(Duration::ZERO, |(lengths, stream)| lengths.sample(stream));
         let draw = |chance: &mut Option<(Probability, RandomStream)>| {
             chance.as_mut().is_some_and(|(chance, stream)| hits(*chance, stream))
@@ -84,9 +89,10 @@ impl Impairments {
 }
 
 impl Loss {
-    fn draw(&mut self, now: Instant, stream: &mut RandomStream) -> bool {
+    fn draw(&mut self, now: Instant, ip_bytes: u32, stream: &mut RandomStream) -> bool {
         match self {
             Self::Random(probability) => hits(*probability, stream),
+            Self::User(algorithm) => algorithm.loses(now, ip_bytes),
             Self::Timed(course, row) => {
                 let rows = course.rows();
                 while rows.get(*row + 1).is_some_and(|next| Instant::ZERO + next.at <= now) {

@@ -30,6 +30,7 @@
 //! limited receive buffer (it never binds while acknowledgements hold the send buffer) and sharing the
 //! medium between the directions.
 
+mod algorithm;
 mod atm;
 mod capacity;
 mod config;
@@ -47,12 +48,13 @@ mod router;
 mod testing;
 mod timetable;
 
+pub use algorithm::{ErrorAlgorithm, ErrorSetup, QueueAlgorithm, QueueSetup, QueuedPacket, Verdicts};
 pub use atm::{AtmConfig, AtmSwitch, Discard};
 pub use capacity::Capacity;
 pub use config::{
     ArqConfig, BufferRelease, ClassConfig, Discipline, ErrorConfig, Framing, GilbertElliott, HtbConfig,
     LinkChange, LinkConfig, LinuxCoDel, LinuxDiscipline, LinuxFlows, LinuxPie, LinuxQueues, LinuxRed,
-    MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup,
+    MatchConfig, PathConfig, QueueConfig, RedConfig, Start, StateLookup, UserDiscipline, UserErrors,
 };
 pub use errors::{LinkState, Period, Periods, bad_periods};
 pub use opportunities::{Schedule, ScheduleError};

@@ -14,7 +14,7 @@ use crate::errors::{LinkState, StateTimeline};
 use crate::impairments::{Fate, Impairments, State};
 
 /// One direction of the link. Every stage is FIFO, so each is a ring and only its front has a due time.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct LinkDirection {
     course: Course,
     overhead: Duration,
@@ -370,14 +370,14 @@ impl LinkDirection {
     /// A packet has passed the states of the link, and meets what befalls each packet by itself.
     #[inline]
     fn travel<O: Observer>(&mut self, now: Instant, number: u64, arena: &mut PacketArena, observer: &mut O) {
-        let fate = self.impairments.as_mut().map(|impairments| impairments.draw(now));
+        let entry = &mut self.travelling[(number - self.front_number) as usize];
+        let fate = self.impairments.as_mut().map(|impairments| impairments.draw(now, entry.ip_bytes));
         let (jitter, state) = match fate {
             None => (Duration::ZERO, State::Intact),
             Some(Fate::Arrives { jitter, state }) => (jitter, state),
             Some(Fate::Lost) => return self.lose(number, DropCause::LinkError, now, arena, observer),
         };
         let arrival = now + self.course.delay(now) + jitter;
-        let entry = &mut self.travelling[(number - self.front_number) as usize];
         let Some(overtaking) = &mut self.overtaking else {
             (entry.arrival, entry.state) = (arrival, state);
             return;

@@ -25,7 +25,7 @@ mod tests;
 /// removed from the arena right after its [`PacketEvent::Dropped`]. The path reports `Marked`,
 /// `Enqueued`, `Dequeued`, `LinkRetry` and `Dropped`, each when it happens; `Sent` and `Delivered` are
 /// the owner's.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Path {
     router: Router,
     link: LinkDirection,

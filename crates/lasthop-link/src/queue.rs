@@ -2,6 +2,7 @@
 
 use lasthop_core::{Instant, Observer, PacketId, QueueDepth, RandomStream};
 
+use crate::algorithm::QueueSetup;
 use crate::config::{self, LinuxDiscipline, LinuxQueues, PathConfig, QueueConfig};
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
 
@@ -15,6 +16,7 @@ mod pie;
 mod red;
 mod rounds;
 mod sfq;
+mod user;
 
 use codel::CoDel;
 use drop_tail::DropTail;
@@ -24,9 +26,10 @@ use fq_pie::FqPie;
 use pie::Pie;
 use red::{Red, RedQueue, linux};
 use sfq::Sfq;
+use user::UserQueue;
 
 /// A queue without classes.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Queue {
     DropTail(DropTail),
     Red(Box<RedQueue<Red>>),
@@ -37,6 +40,7 @@ pub(crate) enum Queue {
     FqPie(Box<FqPie>),
     DualPi2(Box<DualPi2>),
     Sfq(Box<Sfq>),
+    User(Box<UserQueue>),
 }
 
 /// Calls a method of whichever discipline it is.
@@ -52,6 +56,7 @@ macro_rules! each {
             Queue::FqPie($discipline) => $call,
             Queue::DualPi2($discipline) => $call,
             Queue::Sfq($discipline) => $call,
+            Queue::User($discipline) => $call,
         }
     };
 }
@@ -61,7 +66,7 @@ impl Queue {
     pub(crate) fn new(config: &QueueConfig, outlet: Outlet, stream: RandomStream) -> Self {
         let (limit, mtu) = (config.limit, outlet.mtu);
         let queue = DropTail::new(limit, outlet);
-        match (config.discipline, &config.red) {
+        match (&config.discipline, &config.red) {
             (config::Discipline::DropTail, None) => Self::DropTail(queue),
             (config::Discipline::DropTail, Some(red)) => {
                 Self::Red(Box::new(RedQueue::new(Red::new(red, outlet, stream), queue)))
@@ -81,6 +86,10 @@ impl Queue {
             }
             (config::Discipline::Sfq, _) => {
                 Self::Sfq(Box::new(Sfq::new(config.sfq(mtu), limit, mtu, stream)))
+            }
+            (config::Discipline::User(code), _) => {
+                let setup = QueueSetup { stream, limit, rate: outlet.rate, mtu };
+                Self::User(Box::new(UserQueue::new(code.to_string(), code.make(setup))))
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::htb::Htb;
 use crate::queue::Queue;
 
 /// What chooses the next packet.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[allow(
     clippy::large_enum_variant,
     reason = "a run has two; a box would cost the plain one a step per packet"

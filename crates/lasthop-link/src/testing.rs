@@ -49,6 +49,7 @@ pub(crate) fn studied_path() -> PathConfig {
             release: BufferRelease::Acknowledged,
             loss: None,
             gilbert_elliott: None,
+            error_model: None,
             errors: None,
             jitter: None,
             reorder: false,

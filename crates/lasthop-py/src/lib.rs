@@ -8,16 +8,19 @@ mod kernel;
 mod live;
 mod results;
 mod run;
+mod user;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use lasthop_core::amount::Scale;
-use lasthop_core::{DropCause, DropLabels, EventLabels, PacketStep, Protocol, TransportKind};
+use lasthop_core::{DropCause, DropLabels, EventLabels, Failure, Fault, PacketStep, Protocol, TransportKind};
 use lasthop_host::run::needs_real_hosts;
-use lasthop_scenario::{Assumption, Sample, Sampler, Scenario};
+use lasthop_scenario::{Assumption, Sample, Sampler, Scenario, ScenarioErrors};
 use lasthop_trace::{
     Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, LeftOut, ObjectRow,
     OverviewTables, PacketRow, SNAP_LENGTH, SeriesRow, SeriesTarget, Span, StreamRecord, TcpRow, bad_periods,
@@ -27,10 +30,19 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use sha2::{Digest, Sha256};
 
+use lasthop_sim::RunFailure;
 use results::Results;
+use run::RunError;
+use user::{Classes, PyAck, PyPacket};
 
 pyo3::create_exception!(_core, ScenarioError, PyValueError, "A scenario file is wrong.");
 pyo3::create_exception!(_core, LiveError, PyRuntimeError, "This machine cannot run the live engine.");
+pyo3::create_exception!(
+    _core,
+    UserCodeError,
+    PyRuntimeError,
+    "A user's own algorithm failed, or did what it must not."
+);
 pyo3::create_exception!(_core, CaptureError, PyValueError, "A capture file cannot be analysed.");
 
 #[pyclass(frozen)]
@@ -41,6 +53,49 @@ struct Study {
 #[pyclass(frozen)]
 struct Cell {
     cell: lasthop_scenario::Cell,
+    /// The scenario with the code of users that it names, once it has been found.
+    bound: OnceLock<Scenario>,
+}
+
+impl From<lasthop_scenario::Cell> for Cell {
+    fn from(cell: lasthop_scenario::Cell) -> Self {
+        Self { cell, bound: OnceLock::new() }
+    }
+}
+
+impl Cell {
+    /// What the model engine runs; raises if it cannot.
+    fn runnable(&self) -> PyResult<&Scenario> {
+        self.cell.needs_model().map_err(|error| ScenarioError::new_err(error.to_string()))?;
+        if self.cell.code.is_empty() {
+            return Ok(&self.cell.scenario);
+        }
+        if self.bound.get().is_none() {
+            let mut scenario = self.cell.scenario.clone();
+            let bound = scenario.bind(&Classes);
+            bound.map_err(|Fault { key, message }| ScenarioError::new_err(format!("`{key}`: {message}")))?;
+            // Another thread may have been faster.
+            let _ = self.bound.set(scenario);
+        }
+        Ok(self.bound.get().expect("it has just been set"))
+    }
+
+    /// What a run ends with that failed.
+    fn failed(&self, py: Python<'_>, error: RunError) -> PyErr {
+        match error {
+            RunError::Io(error) => error.into(),
+            RunError::User(replication, RunFailure { failure, at }) => {
+                let key = self.cell.key();
+                let cell = if key.is_empty() { String::new() } else { format!("cell {key}, ") };
+                let Failure { message, cause } = failure;
+                let error =
+                    UserCodeError::new_err(format!("{cell}replication {replication}, at {at}: {message}"));
+                let cause = cause.and_then(|cause| cause.downcast::<PyErr>().ok());
+                error.set_cause(py, cause.map(|cause| *cause));
+                error
+            }
+        }
+    }
 }
 
 #[pyclass(frozen)]
@@ -123,7 +178,7 @@ impl Study {
 
     #[getter]
     fn cells(&self) -> Vec<Cell> {
-        self.study.cells.iter().map(|cell| Cell { cell: cell.clone() }).collect()
+        self.study.cells.iter().cloned().map(Cell::from).collect()
     }
 
     #[getter]
@@ -140,10 +195,23 @@ impl Study {
     fn needs_engine(&self, engine: &str, keys: Vec<String>) -> PyResult<()> {
         let accepted = self.study.accepts(&keys, |cell| match engine {
             "model" => cell.needs_model(),
+            _ if !cell.code.is_empty() => {
+                let (key, name) = &cell.code[0];
+                let message = format!(
+                    "`{key}`: {name:?} is code of your own, which runs on the model engine only; leave --engine out"
+                );
+                Err(self.study.error(message))
+            }
             _ => needs_real_hosts(&cell.scenario, engine == "kernel")
                 .map_err(|error| self.study.error(error.to_string())),
         });
         accepted.map_err(|errors| ScenarioError::new_err(errors.to_string()))
+    }
+
+    #[getter]
+    fn code(&self) -> Vec<(String, String)> {
+        let every = self.study.cells.iter().flat_map(|cell| &cell.code);
+        every.collect::<BTreeSet<_>>().into_iter().cloned().collect()
     }
 
     #[getter]
@@ -161,7 +229,7 @@ impl Cell {
     fn new(levels: Vec<(String, String)>, scenario: String) -> PyResult<Self> {
         let scenario = serde_json::from_str(&scenario)
             .map_err(|error| PyValueError::new_err(format!("not a resolved scenario: {error}")))?;
-        Ok(Self { cell: lasthop_scenario::Cell::resolved(levels, scenario) })
+        Ok(lasthop_scenario::Cell::resolved(levels, scenario).into())
     }
 
     #[getter]
@@ -216,6 +284,11 @@ impl Cell {
         digest(&json(&self.cell.scenario))
     }
 
+    #[getter]
+    fn code(&self) -> Vec<(String, String)> {
+        self.cell.code.clone()
+    }
+
     #[pyo3(signature = (seed, first, count, captures = Vec::new(), snap_length = SNAP_LENGTH))]
     fn run(
         &self,
@@ -226,11 +299,11 @@ impl Cell {
         captures: Vec<(PathBuf, String)>,
         snap_length: u32,
     ) -> PyResult<Results> {
-        self.needs_model()?;
+        let scenario = self.runnable()?;
         let target = |(folder, comment)| CaptureTarget { folder, comment, snap_length };
         let targets: Vec<_> = captures.into_iter().map(target).collect();
-        let batch = py.detach(|| run::batch(&self.cell.scenario, seed, first, count, &targets))?;
-        Ok(Results::new(batch))
+        let batch = py.detach(|| run::batch(scenario, seed, first, count, &targets));
+        Ok(Results::new(batch.map_err(|error| self.failed(py, error))?))
     }
 
     #[pyo3(signature = (seed, first, replication, target, snap_length = SNAP_LENGTH))]
@@ -243,12 +316,12 @@ impl Cell {
         target: (PathBuf, String),
         snap_length: u32,
     ) -> PyResult<()> {
-        self.needs_model()?;
+        let scenario = self.runnable()?;
         check_chain(first, replication)?;
-        let scenario = &self.cell.scenario;
         let (folder, comment) = target;
         let target = CaptureTarget { folder, comment, snap_length };
-        Ok(py.detach(|| run::capture(scenario, (seed, first, replication), &target))?)
+        py.detach(|| run::capture(scenario, (seed, first, replication), &target))
+            .map_err(|error| self.failed(py, error))
     }
 
     fn series(
@@ -259,22 +332,19 @@ impl Cell {
         replication: u64,
         target: (PathBuf, NonZeroU64),
     ) -> PyResult<()> {
-        self.needs_model()?;
+        let scenario = self.runnable()?;
         check_chain(first, replication)?;
         let (file, step_ns) = target;
         let target = SeriesTarget { file, step_ns };
-        Ok(py.detach(|| run::series(&self.cell.scenario, (seed, first, replication), &target))?)
-    }
-
-    fn needs_model(&self) -> PyResult<()> {
-        self.cell.needs_model().map_err(|error| ScenarioError::new_err(error.to_string()))
+        py.detach(|| run::series(scenario, (seed, first, replication), &target))
+            .map_err(|error| self.failed(py, error))
     }
 
     fn trace(&self, py: Python<'_>, seed: u64, first: u64, replication: u64) -> PyResult<Trace> {
-        self.needs_model()?;
+        let scenario = self.runnable()?;
         check_chain(first, replication)?;
-        let scenario = &self.cell.scenario;
         let recording = py.detach(|| run::record(scenario, seed, first, replication));
+        let recording = recording.map_err(|error| self.failed(py, error))?;
         Ok(Trace {
             packets: dict(py, PacketRow::columns(&recording.recorder.packets))?,
             tcp: dict(py, TcpRow::columns(&recording.recorder.tcp))?,
@@ -297,18 +367,18 @@ impl Cell {
         start_ns: u64,
         stop_ns: u64,
     ) -> PyResult<Trace> {
-        self.needs_model()?;
+        let scenario = self.runnable()?;
         check_chain(first, replication)?;
-        let scenario = &self.cell.scenario;
         let span = Span { start_ns, stop_ns };
-        let (tables, end) = py.detach(|| run::overview(scenario, (seed, first, replication), span));
+        let watched = py.detach(|| run::overview(scenario, (seed, first, replication), span));
+        let (tables, end) = watched.map_err(|error| self.failed(py, error))?;
         Trace::of(py, tables, bad_periods(scenario, run::seed_of(seed, replication), end))
     }
 
     fn watch(&self, py: Python<'_>, seed: u64, replication: u64) -> PyResult<(Results, Trace)> {
-        self.needs_model()?;
-        let scenario = &self.cell.scenario;
-        let (batch, tables, end) = py.detach(|| run::watch(scenario, seed, replication));
+        let scenario = self.runnable()?;
+        let watched = py.detach(|| run::watch(scenario, seed, replication));
+        let (batch, tables, end) = watched.map_err(|error| self.failed(py, error))?;
         let bad = bad_periods(scenario, run::seed_of(seed, replication), end);
         Ok((Results::new(batch), Trace::of(py, tables, bad)?))
     }
@@ -375,16 +445,33 @@ fn digest(text: &str) -> String {
 #[pyo3(signature = (path, points = None, draw = None))]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 fn load(path: PathBuf, points: Option<u32>, draw: Option<Bound<'_, PyAny>>) -> PyResult<Study> {
+    sampled(draw.as_ref(), points, |sampler| lasthop_scenario::Study::sampled(&path, sampler))
+}
+
+#[pyfunction]
+#[pyo3(signature = (text, name, draw = None))]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+fn parse(text: &str, name: &str, draw: Option<Bound<'_, PyAny>>) -> PyResult<Study> {
+    sampled(draw.as_ref(), None, |sampler| {
+        lasthop_scenario::Study::from_bytes(text.as_bytes(), name, sampler)
+    })
+}
+
+/// Reads a study whose points Python draws.
+fn sampled(
+    draw: Option<&Bound<'_, PyAny>>,
+    points: Option<u32>,
+    read: impl FnOnce(&Sampler<'_>) -> Result<lasthop_scenario::Study, ScenarioErrors>,
+) -> PyResult<Study> {
     let drawn = |Sample { method, points, dimensions, seed }: Sample| {
-        let Some(draw) = &draw else {
+        let Some(draw) = draw else {
             return (Sampler::NONE.draw)(Sample { method, points, dimensions, seed });
         };
         let rows = draw.call1((method.name(), points, dimensions, seed)).and_then(|rows| rows.extract());
         rows.map_err(|error| error.to_string())
     };
-    let study = lasthop_scenario::Study::sampled(&path, &Sampler { points, draw: &drawn })
-        .map_err(|error| ScenarioError::new_err(error.to_string()))?;
-    Ok(Study { study })
+    let study = read(&Sampler { points, draw: &drawn });
+    Ok(Study { study: study.map_err(|error| ScenarioError::new_err(error.to_string()))? })
 }
 
 #[pyfunction]
@@ -485,11 +572,15 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
     module.add("LiveError", module.py().get_type::<LiveError>())?;
     module.add("CaptureError", module.py().get_type::<CaptureError>())?;
+    module.add("UserCodeError", module.py().get_type::<UserCodeError>())?;
+    module.add_class::<PyAck>()?;
+    module.add_class::<PyPacket>()?;
     module.add_class::<Study>()?;
     module.add_class::<Cell>()?;
     module.add_class::<Results>()?;
     module.add_class::<Trace>()?;
     module.add_function(wrap_pyfunction!(load, module)?)?;
+    module.add_function(wrap_pyfunction!(parse, module)?)?;
     module.add_function(wrap_pyfunction!(results::gather, module)?)?;
     module.add_function(wrap_pyfunction!(analyze, module)?)?;
     module.add_function(wrap_pyfunction!(kernel::initial_file_system, module)?)?;

@@ -2,7 +2,7 @@
 
 use lasthop_core::{Instant, Observer, Seed};
 use lasthop_scenario::Scenario;
-use lasthop_sim::{HostMemory, RunEnd};
+use lasthop_sim::{HostMemory, RunEnd, RunFailure};
 use lasthop_trace::{
     Analysis, Batch, CaptureTarget, Column, Overview, OverviewTables, Recorder, SeriesTarget, Span,
 };
@@ -13,6 +13,20 @@ pub struct Recording {
     pub recorder: Recorder,
     pub flows: Vec<(&'static str, Column)>,
     pub end: Instant,
+}
+
+/// Why replications could not be run to their end.
+pub enum RunError {
+    /// What they leave cannot be written.
+    Io(io::Error),
+    /// Code of a user's failed in this replication.
+    User(u64, RunFailure),
+}
+
+impl From<io::Error> for RunError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
 }
 
 /// Seed of one replication of a study.
@@ -28,21 +42,21 @@ pub fn batch(
     first: u64,
     count: u64,
     targets: &[CaptureTarget],
-) -> io::Result<Batch> {
+) -> Result<Batch, RunError> {
     let mut memory = HostMemory::default();
     let mut batch = Batch::of(scenario);
     let mut targets = targets.iter();
     for replication in first..first + count {
         let mut analysis = Analysis::of(scenario);
-        let seed = seed_of(seed, replication);
+        let at = seed_of(seed, replication);
         let end = if let Some(target) = targets.next() {
             let mut observer = (analysis, target.open(scenario)?);
-            let end = lasthop_sim::run(scenario, seed, &mut memory, &mut observer);
+            let end = run_one(scenario, at, &mut memory, &mut observer)?;
             observer.1.finish()?;
             analysis = observer.0;
             end
         } else {
-            lasthop_sim::run(scenario, seed, &mut memory, &mut analysis)
+            run_one(scenario, at, &mut memory, &mut analysis)?
         };
         batch.add(replication, analysis.finish(end.time));
     }
@@ -50,13 +64,13 @@ pub fn batch(
 }
 
 /// Runs the chain from `first` and records `replication`.
-pub fn record(scenario: &Scenario, seed: u64, first: u64, replication: u64) -> Recording {
+pub fn record(scenario: &Scenario, seed: u64, first: u64, replication: u64) -> Result<Recording, RunError> {
     let mut observer = (Analysis::of(scenario).keep_every_flow(), Recorder::default());
-    let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut observer);
+    let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut observer)?;
     let (analysis, recorder) = observer;
     let mut batch = Batch::of(scenario);
     batch.add(replication, analysis.finish(time));
-    Recording { recorder, flows: batch.flows(), end: time }
+    Ok(Recording { recorder, flows: batch.flows(), end: time })
 }
 
 /// Runs the chain from `first` and keeps what pictures of `replication` need; also when it ended.
@@ -64,20 +78,24 @@ pub fn overview(
     scenario: &Scenario,
     (seed, first, replication): (u64, u64, u64),
     span: Span,
-) -> (OverviewTables, Instant) {
+) -> Result<(OverviewTables, Instant), RunError> {
     let mut overview = Overview::of(scenario, span);
-    let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut overview);
-    (overview.finish(time), time)
+    let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut overview)?;
+    Ok((overview.finish(time), time))
 }
 
 /// Runs one replication, and keeps what pictures of it need; also when it ended.
-pub fn watch(scenario: &Scenario, seed: u64, replication: u64) -> (Batch, OverviewTables, Instant) {
+pub fn watch(
+    scenario: &Scenario,
+    seed: u64,
+    replication: u64,
+) -> Result<(Batch, OverviewTables, Instant), RunError> {
     let whole = Span { start_ns: 0, stop_ns: u64::MAX };
     let mut observer = (Analysis::of(scenario), Overview::of(scenario, whole));
-    let RunEnd { time, .. } = observe(scenario, seed, replication, replication, &mut observer);
+    let RunEnd { time, .. } = observe(scenario, seed, replication, replication, &mut observer)?;
     let mut batch = Batch::of(scenario);
     batch.add(replication, observer.0.finish(time));
-    (batch, observer.1.finish(time), time)
+    Ok((batch, observer.1.finish(time), time))
 }
 
 /// Runs the chain from `first` and captures `replication`.
@@ -85,10 +103,11 @@ pub fn capture(
     scenario: &Scenario,
     (seed, first, replication): (u64, u64, u64),
     target: &CaptureTarget,
-) -> io::Result<()> {
+) -> Result<(), RunError> {
     let mut capture = target.open(scenario)?;
-    observe(scenario, seed, first, replication, &mut capture);
-    capture.finish().map(drop)
+    observe(scenario, seed, first, replication, &mut capture)?;
+    capture.finish()?;
+    Ok(())
 }
 
 /// Runs the chain from `first` and writes the time series of `replication`.
@@ -96,10 +115,10 @@ pub fn series(
     scenario: &Scenario,
     (seed, first, replication): (u64, u64, u64),
     target: &SeriesTarget,
-) -> io::Result<()> {
+) -> Result<(), RunError> {
     let mut series = target.begin(scenario, target.create()?)?;
-    let end = observe(scenario, seed, first, replication, &mut series);
-    series.close(end.time)
+    let end = observe(scenario, seed, first, replication, &mut series)?;
+    Ok(series.close(end.time)?)
 }
 
 fn observe<O: Observer>(
@@ -108,12 +127,22 @@ fn observe<O: Observer>(
     first: u64,
     replication: u64,
     observer: &mut O,
-) -> RunEnd {
+) -> Result<RunEnd, RunError> {
     let mut memory = HostMemory::default();
     if scenario.sequential() {
         for earlier in first..replication {
-            lasthop_sim::run(scenario, seed_of(seed, earlier), &mut memory, &mut ());
+            run_one(scenario, seed_of(seed, earlier), &mut memory, &mut ())?;
         }
     }
-    lasthop_sim::run(scenario, seed_of(seed, replication), &mut memory, observer)
+    run_one(scenario, seed_of(seed, replication), &mut memory, observer)
+}
+
+fn run_one<O: Observer>(
+    scenario: &Scenario,
+    seed: Seed,
+    memory: &mut HostMemory,
+    observer: &mut O,
+) -> Result<RunEnd, RunError> {
+    lasthop_sim::try_run(scenario, seed, memory, observer)
+        .map_err(|failure| RunError::User(seed.replication, failure))
 }

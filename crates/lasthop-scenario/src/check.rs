@@ -5,7 +5,7 @@
 //! their own types, found by the names of their definitions. A fault is repaired once it is found, so that all that is
 //! wrong with a file is found at once.
 
-use lasthop_core::{Bytes, Distribution, Dscp, Duration, Probability, QueueSize, Rate};
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, Probability, QueueSize, Rate, UserName};
 use lasthop_tcp::InitialSsthresh;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Schema;
@@ -105,7 +105,7 @@ fn read<T: DeserializeOwned>(node: &Node) -> Result<(), String> {
 type Reader = fn(&Node) -> Result<(), String>;
 
 /// Types that read their own text, by the name of their definition.
-const READERS: [(&str, Reader); 10] = [
+const READERS: [(&str, Reader); 11] = [
     ("End", read::<End>),
     ("Duration", read::<Duration>),
     ("Rate", read::<Rate>),
@@ -114,6 +114,7 @@ const READERS: [(&str, Reader); 10] = [
     ("QueueSize", read::<QueueSize>),
     ("Dscp", read::<Dscp>),
     ("Probability", read::<Probability>),
+    ("UserCode", read::<UserName>),
     ("DistributionOfDuration", read::<Distribution<Duration>>),
     ("DistributionOfBytes", read::<Distribution<Bytes>>),
 ];
@@ -188,8 +189,14 @@ impl<'a> Checker<'a> {
         if let [only] = stated[..] {
             return self.value(node, only);
         }
-        if stated.iter().all(|choice| choice.get("const").is_some()) {
-            return self.keyword(node, &stated);
+        let (keywords, rest): (Vec<&Schema>, Vec<&Schema>) =
+            stated.iter().partition(|choice| choice.get("const").is_some());
+        if !keywords.is_empty() {
+            // One of these, or code of the user's, which no keyword looks like.
+            return match rest.first().filter(|_| node.text().is_some_and(|text| text.contains(':'))) {
+                Some(code) => self.value(node, code),
+                None => self.keyword(node, &keywords),
+            };
         }
         let (tables, others): (Vec<&Schema>, Vec<&Schema>) =
             stated.into_iter().partition(|choice| choice["type"] == "object");

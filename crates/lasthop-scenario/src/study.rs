@@ -81,6 +81,8 @@ pub struct Cell {
     pub scenario: Scenario,
     /// What the file does not say of it.
     pub assumed: Vec<Assumption>,
+    /// Key and name of all code of users in it.
+    pub code: Vec<(String, String)>,
     /// Why the model engine cannot run it.
     unmodelled: Option<ScenarioError>,
 }
@@ -106,8 +108,9 @@ impl Study {
 
 impl Cell {
     /// A cell of a study that was loaded elsewhere, where the model engine accepted it; without its point.
-    pub fn resolved(levels: Vec<(String, String)>, scenario: Scenario) -> Self {
-        Self { levels, point: Vec::new(), scenario, assumed: Vec::new(), unmodelled: None }
+    pub fn resolved(levels: Vec<(String, String)>, mut scenario: Scenario) -> Self {
+        let code = scenario.user_code();
+        Self { levels, point: Vec::new(), scenario, assumed: Vec::new(), code, unmodelled: None }
     }
 
     /// An error that names the place of what the model engine has no model of, if there is such a thing.
@@ -258,12 +261,15 @@ impl Reading<'_> {
         for note in composed.notes {
             self.notes.add_in(&name, note);
         }
-        let Composed { scenario: Some(scenario), assumed, unmodelled, .. } = composed else { return None };
+        let Composed { scenario: Some(mut scenario), assumed, unmodelled, .. } = composed else {
+            return None;
+        };
         let unmodelled = unmodelled.map(|problem| self.sources.locate(problem));
         let named =
             self.ranges.iter().zip(point).map(|(range, (amount, _))| (range.name.to_owned(), *amount));
         let point = named.collect();
-        Some(Cell { levels, point, scenario, assumed, unmodelled })
+        let code = scenario.user_code();
+        Some(Cell { levels, point, scenario, assumed, code, unmodelled })
     }
 
     /// The points at which every range is at its lower end, and at its upper one.

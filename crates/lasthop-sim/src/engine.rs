@@ -12,10 +12,12 @@
 //! applications in the order of the scenario, then the flows as announced, each with its server and client.
 
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use lasthop_core::{
-    Direction, FlowId, FlowInfo, Host, Instant, Observer, PacketArena, PacketEvent, PacketId, Seed, Transport,
+    Direction, Failure, FlowId, FlowInfo, Host, Instant, Observer, PacketArena, PacketEvent, PacketId, Seed,
+    Transport,
 };
 use lasthop_scenario::Scenario;
 use lasthop_tcp::CachedMetrics;
@@ -69,9 +71,43 @@ pub fn run<O: Observer>(
     memory: &mut HostMemory,
     observer: &mut O,
 ) -> RunEnd {
+    let mut clock = Instant::ZERO;
+    run_by(&mut clock, scenario, seed, memory, observer)
+}
+
+/// Runs a scenario with code of a user's as [`run`] does, and says when that failed, and how.
+pub fn try_run<O: Observer>(
+    scenario: &Scenario,
+    seed: Seed,
+    memory: &mut HostMemory,
+    observer: &mut O,
+) -> Result<RunEnd, RunFailure> {
+    let mut clock = Instant::ZERO;
+    // What a run that has failed leaves half done, nobody looks at.
+    let run = AssertUnwindSafe(|| run_by(&mut clock, scenario, seed, memory, observer));
+    catch_unwind(run).map_err(|payload| RunFailure { failure: Failure::caught(payload), at: clock })
+}
+
+/// How code of a user's ended a run.
+#[derive(Debug)]
+pub struct RunFailure {
+    /// What it did.
+    pub failure: Failure,
+    /// The virtual time.
+    pub at: Instant,
+}
+
+/// Runs a scenario; `clock` shows the time.
+fn run_by<O: Observer>(
+    clock: &mut Instant,
+    scenario: &Scenario,
+    seed: Seed,
+    memory: &mut HostMemory,
+    observer: &mut O,
+) -> RunEnd {
     let metrics = memory.metrics.map(|metrics| Rc::new(Cell::new(metrics)));
     let hosts = ScenarioHosts::new(scenario, seed, metrics.clone());
-    let end = Engine::new(scenario, seed, hosts, scenario.programs(seed), observer).run();
+    let end = Engine::new(scenario, seed, hosts, scenario.programs(seed), observer).run(clock);
     memory.metrics = metrics.map(|metrics| metrics.get());
     end
 }
@@ -115,18 +151,16 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         engine
     }
 
-    fn run(mut self) -> RunEnd {
+    fn run(mut self, clock: &mut Instant) -> RunEnd {
         let limit = Instant::ZERO + self.scenario.time_limit;
-        let mut end = Instant::ZERO;
         while let Some((now, component)) = self.agenda.pop() {
+            *clock = now.min(limit);
             if now > limit {
-                end = limit;
                 break;
             }
             self.wake(now, component);
-            end = now;
         }
-        RunEnd { time: end, packets_inside: self.arena.len() }
+        RunEnd { time: *clock, packets_inside: self.arena.len() }
     }
 
     /// Makes a flow known, with both its ends.

@@ -82,6 +82,7 @@ pub(crate) struct ScenarioHosts {
     /// TCP of each application's flows.
     tcp: Vec<Rc<TcpConfig>>,
     mtu: u32,
+    seed: Seed,
     /// How much of the period of each host's clock has passed at first.
     phases: [f64; 2],
     /// What each host remembers of the other, if its TCP does.
@@ -96,7 +97,7 @@ impl ScenarioHosts {
             iter::repeat_n(own.unwrap_or_else(|| Rc::clone(&shared)), flow.applications())
         });
         let phases = [Host::Server, Host::Client].map(|host| Scenario::clock_phase(host, seed));
-        Self { tcp: tcp.collect(), mtu: scenario.mtu.0 as u32, phases, metrics }
+        Self { tcp: tcp.collect(), mtu: scenario.mtu.0 as u32, seed, phases, metrics }
     }
 
     fn tcp(&self, config: &Rc<TcpConfig>, flow: FlowId, sender: Host) -> Ends<End> {
@@ -105,7 +106,8 @@ impl ScenarioHosts {
             let phase = share * config.clock_period().as_nanos() as f64;
             let clock = TickClock::new(config.tick, Duration::from_nanos(phase as u64));
             let metrics = Rc::clone(&self.metrics[host as usize]);
-            let endpoint = Endpoint::listen(Rc::clone(config), self.mtu, clock, flow, host);
+            let stream = || self.seed.stream(&format!("congestion_control.{}.{}", flow.0, host as usize));
+            let endpoint = Endpoint::listen(config.of_end(stream), self.mtu, clock, flow, host);
             // Only who sends data learns.
             End::Tcp(Tcp::new(endpoint, Some(metrics).filter(|_| config.cached_metrics && host == sender)))
         };

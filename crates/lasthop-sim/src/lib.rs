@@ -8,5 +8,5 @@ mod network;
 mod transport;
 mod wire;
 
-pub use engine::{HostMemory, RunEnd, run};
+pub use engine::{HostMemory, RunEnd, RunFailure, run, try_run};
 pub use network::{Component, Entry, Network};

@@ -12,7 +12,7 @@ macro_rules! transports {
     ($($name:ident($end:ty);)*) => {
         /// One end of a flow, whichever transport it has.
         #[allow(clippy::large_enum_variant, reason = "flows keep both ends in one box")]
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         pub(crate) enum End {
             $($name($end),)*
         }

@@ -2,16 +2,19 @@
 //! `profiles/`; a scenario names a profile and changes single switches.
 
 use std::fmt;
+use std::rc::Rc;
 
-use lasthop_core::{Bytes, Duration, ParseError};
+use lasthop_core::{Bytes, Duration, ParseError, RandomStream};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{TickClock, WHEEL_TURN};
 
 mod rules;
+mod user;
 
 pub use rules::{RULES, Rule};
+pub use user::UserControl;
 
 /// Every switch of a TCP endpoint. In a scenario only `profile` is needed; the profile supplies the
 /// rest.
@@ -273,16 +276,29 @@ impl TcpConfig {
 
     /// What the model engine has no model of: the key, and what to do instead.
     pub fn unmodelled(&self) -> Option<(&'static str, String)> {
-        let algorithm = self.congestion_control;
-        let modelled = if algorithm == CongestionControl::Bbr {
+        let algorithm = &self.congestion_control;
+        let modelled = if *algorithm == CongestionControl::Bbr {
             "not modelled"
-        } else if algorithm == CongestionControl::Reno || self.stack == Stack::Linux6 {
+        } else if *algorithm == CongestionControl::Reno || self.stack == Stack::Linux6 {
             return None;
         } else {
             "modelled under stack = \"linux-6\" only"
         };
-        let reason = format!("\"{algorithm}\" is {modelled}; engines with real TCP have it (--engine live)");
+        let reason = if let CongestionControl::User(_) = algorithm {
+            format!("\"{algorithm}\" is code of your own, which runs under stack = \"linux-6\" only")
+        } else {
+            format!("\"{algorithm}\" is {modelled}; engines with real TCP have it (--engine live)")
+        };
         Some(("congestion_control", reason))
+    }
+
+    /// TCP of one end of a connection. `stream` gives a congestion control of a user's own its draws; all others share
+    /// this one.
+    pub fn of_end(self: &Rc<Self>, stream: impl FnOnce() -> RandomStream) -> Rc<Self> {
+        let CongestionControl::User(code) = &self.congestion_control else { return Rc::clone(self) };
+        let congestion_control =
+            CongestionControl::User(Box::new(UserControl::new(code.code.clone(), stream())));
+        Rc::new(Self { congestion_control, ..Self::clone(self) })
     }
 }
 
@@ -305,7 +321,7 @@ impl RecoveryRules {
 }
 
 /// How the window grows, and how far signs of congestion cut it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CongestionControl {
     /// Slow start and congestion avoidance; half of the window after a loss (RFC 5681).
@@ -321,6 +337,9 @@ pub enum CongestionControl {
     #[cfg(test)]
     #[serde(skip)]
     Paced,
+    /// One of your own. On the model engine under the stack `linux-6` only.
+    #[serde(untagged)]
+    User(Box<UserControl>),
 }
 
 /// The name in scenario files, which is Linux' own.

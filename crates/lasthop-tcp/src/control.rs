@@ -11,12 +11,13 @@ mod pacer;
 mod rate;
 mod reno;
 mod segments;
+mod user;
 mod vegas;
 
 use lasthop_core::Rate;
 
 use crate::clock::Tick;
-use crate::config::{CongestionControl, TcpConfig};
+use crate::config::{CongestionControl, TcpConfig, UserControl};
 use cubic::Cubic;
 
 pub(crate) use bytes::Bytes;
@@ -43,7 +44,6 @@ pub(crate) struct RateSample {
     /// The window was in use: only then may it grow (RFC 7661).
     pub is_window_limited: bool,
     /// How fast segments arrived; for algorithms that are rate-based, where the ACK tells.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for algorithms that model the path"))]
     pub rate: Option<DeliveryRate>,
 }
 
@@ -165,26 +165,41 @@ pub(crate) trait Controller {
 
 /// What an algorithm is set up with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Setup {
+pub(crate) struct Setup<'a> {
     pub window: Segments,
     /// Of the host's clock.
     pub ticks_per_second: u64,
+    /// Payload of a full segment.
+    pub segment_bytes: u32,
+    /// A user's own algorithm.
+    pub code: Option<&'a UserControl>,
+}
+
+impl<'a> Setup<'a> {
+    /// For a window at the start.
+    pub fn new(config: &'a TcpConfig, window: Segments, ticks_per_second: u64, segment_bytes: u32) -> Self {
+        let code = match &config.congestion_control {
+            CongestionControl::User(code) => Some(&**code),
+            _ => None,
+        };
+        Self { window, ticks_per_second, segment_bytes, code }
+    }
 }
 
 /// Makes the enum over the algorithms of Linux, which hands every call on.
 macro_rules! algorithms {
     ($($(#[$when:meta])? $name:ident($algorithm:ty),)*) => {
         /// The algorithm of a connection.
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         #[allow(clippy::large_enum_variant, reason = "one per endpoint, and an endpoint lives on the heap")]
         pub(crate) enum Control {
             $($(#[$when])? $name($algorithm),)*
         }
 
         impl Control {
-            pub fn new(config: &TcpConfig, setup: Setup) -> Self {
-                match config.congestion_control {
-                    $($(#[$when])? CongestionControl::$name => Self::$name(<$algorithm>::new(setup)),)*
+            pub fn new(config: &TcpConfig, setup: Setup<'_>) -> Self {
+                match &config.congestion_control {
+                    $($(#[$when])? CongestionControl::$name { .. } => Self::$name(<$algorithm>::new(setup)),)*
                     CongestionControl::Bbr => unreachable!("a scenario with BBR is refused before it runs"),
                 }
             }
@@ -240,6 +255,7 @@ algorithms! {
     Reno(Reno<Segments>),
     Cubic(Cubic),
     Vegas(vegas::Vegas),
+    User(user::User),
     #[cfg(test)]
     Paced(paced::Paced),
 }

@@ -35,7 +35,7 @@ pub enum Phase {
 }
 
 /// One end of a TCP connection.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Endpoint {
     flow: FlowId,
     host: Host,

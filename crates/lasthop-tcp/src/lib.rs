@@ -10,6 +10,7 @@
 //! | `linux6` | Linux 6: windows in segments, time in microseconds. It sends; `ack`, `sack` and `loss` take ACKs in; `scoreboard`, `recovery`, `prr`, `rack`, `probe`, `frto`, `usage`, `rtt`, `timer` have state of their own |
 //! | `classic` | the textbooks, BSD and the simulators of the 1990s: windows in bytes, go-back-N; `recovery`, `scoreboard`, `rto` |
 //! | `control` | congestion control: the seam, Reno in segments and in bytes, one file per algorithm; pacing and delivery rates |
+//! | `algorithm` | what a congestion control of a user's own is |
 //! | `clock` | ticks and the timer wheel |
 //! | `config` | every switch; profiles are data in `profiles/` |
 //!
@@ -52,6 +53,7 @@
 //! fast retransmit segments are cut anew from the stream. The first retransmission of SACK recovery does not count
 //! into the pipe; segments that limited transmit has sent do.
 
+mod algorithm;
 mod classic;
 pub mod clock;
 mod common;
@@ -63,11 +65,12 @@ mod linux6;
 mod sender;
 mod transport;
 
+pub use algorithm::{Ack, CongestionAlgorithm, CongestionWindow, ControlSetup, Delivery, Sign};
 pub use clock::{TickClock, WHEEL_TURN};
 pub use common::metrics::CachedMetrics;
 pub use config::{
     CachedInitialWindow, CongestionControl, FRtoMode, InitialSsthresh, Profile, RULES, RecoveryRules, Rule,
-    Stack, TcpConfig,
+    Stack, TcpConfig, UserControl,
 };
 pub use endpoint::{Endpoint, Phase};
 pub use transport::Tcp;

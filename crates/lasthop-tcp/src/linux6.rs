@@ -54,7 +54,7 @@ struct Counts {
 }
 
 /// The sending half.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Sender {
     pub config: Rc<TcpConfig>,
     pub queue: SendQueue,
@@ -88,7 +88,8 @@ impl Sender {
         let [least, initial, most] =
             [config.rto_min, config.rto_initial, config.rto_max].map(|t| clock.ticks(t));
         let window = Segments::new(config, mss, Counting::Segments);
-        let control = Control::new(config, Setup { window, ticks_per_second: (1_000_000 / tick_us).max(1) });
+        let ticks_per_second = (1_000_000 / tick_us).max(1);
+        let control = Control::new(config, Setup::new(config, window, ticks_per_second, mss));
         Self {
             queue: SendQueue::new(mss),
             clock,

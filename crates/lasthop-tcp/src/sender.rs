@@ -12,7 +12,7 @@ use crate::config::{Stack, TcpConfig};
 use crate::{classic, linux2, linux6};
 
 /// The sending half.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "one per endpoint, and an endpoint lives on the heap")]
 pub(crate) enum SendingHalf {
     Linux2(linux2::Sender),

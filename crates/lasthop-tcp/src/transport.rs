@@ -9,7 +9,7 @@ use crate::common::metrics::CachedMetrics;
 use crate::endpoint::{Endpoint, Phase};
 
 /// One end of a TCP connection, as an engine drives it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Tcp {
     endpoint: Endpoint,
     /// What this host remembers of the other, if it does: read when the connection is established, written when it

@@ -11,6 +11,7 @@ mod exchange;
 mod http;
 mod http_config;
 mod on_off;
+mod own;
 mod program;
 mod recording;
 mod replay;
@@ -27,6 +28,7 @@ pub use exchange::{Exchanges, RequestResponseConfig};
 pub use http::{HttpPageConfig, PageLoad};
 pub use http_config::{HttpConfig, HttpProtocol, HttpServer};
 pub use on_off::{OnOff, OnOffConfig};
+pub use own::{Carrier, OwnConfig, OwnTraffic, TrafficAlgorithm, TrafficSetup, UserTraffic, Wanted};
 pub use program::{Elsewhere, ProgramConfig, SERVER, ServerConfig};
 pub use recording::{Packet, Recording};
 pub use replay::{Replay, ReplayConfig};
@@ -86,7 +88,7 @@ macro_rules! kinds {
 
         /// An application at work: one of these.
         #[allow(clippy::large_enum_variant, reason = "one per entry of the scenario")]
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         pub enum Program {
             $($(#[$doc])* $kind($application),)*
         }
@@ -143,6 +145,8 @@ kinds! {
     Replay(ReplayConfig) => Replay;
     /// Video on demand, in segments whose bitrate adapts to the client's buffer.
     Video(VideoConfig) => Video;
+    /// Traffic of your own, by code that the scenario names; on the model engine only.
+    Own(OwnConfig) => OwnTraffic;
     /// A real program of this machine's, on engines with real hosts (`lasthop repeat`).
     Program(ProgramConfig) => Elsewhere;
 }

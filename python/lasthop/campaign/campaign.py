@@ -120,7 +120,7 @@ class Campaign:
         """How many runs this session was asked for; chains that go on begin anew."""
         self.units = [Unit(s, c) for s in range(1, plan.sets + 1) for c in range(len(plan.cells))]
         self._planned = np.full(len(self.units), plan.replications, dtype=np.int64)
-        digests = [cell.digest for cell in plan.cells]
+        digests = [plan.digest(cell) for cell in plan.cells]
         self._sources = [
             plan.source(
                 digests[unit.cell], plan.first(unit.set_number) if plan.engine.chained(plan.cells[unit.cell]) else None

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,20 @@ class Plan:
         """Return what the rules are known by; results of different rules are never mixed."""
         return {"format": FORMAT, "lasthop_version": _core.VERSION, "lasthop_rules": _core.RULES}
 
+    @cached_property
+    def code(self) -> dict[str, str]:
+        """What the algorithms of the user's own are known by, by their names."""
+        if not self.study.code:
+            return {}
+        from lasthop.algorithms import code_digest
+
+        return {name: code_digest(name) for name in dict.fromkeys(name for cell in self.cells for _, name in cell.code)}
+
+    def digest(self, cell: _core.Cell) -> str:
+        """Return what a cell is known by, with the code that it names."""
+        named = [self.code[name] for _, name in cell.code] if self.code else []
+        return hashlib.sha256("".join([cell.digest, *named]).encode()).hexdigest() if named else cell.digest
+
     def source(self, digest: str, start: int | None) -> str:
         """Return what decides the results of a cell's replications, in short; `start` is where their chain starts."""
         own = self.engine.identity.values() or [None]
@@ -75,6 +90,7 @@ class Plan:
             "replications": self.replications,
             "sets": self.sets,
             **({} if not self.until else {"until": list(self.until)}),
+            **({} if not self.code else {"code": self.code}),
             "cells": [cell.key for cell in self.cells],
         }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +13,7 @@ import polars as pl
 from lasthop.campaign.plan import ChosenRun
 from lasthop.errors import InputError
 from lasthop.metrics.dictionary import dictionary
+from lasthop.metrics.units import units_for
 from lasthop.results.atomic import replace_atomically, write_parquet
 from lasthop.results.tables import factor_column, height
 from lasthop.scenario.points import factors_of, level_column
@@ -40,6 +43,27 @@ def write_series(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
             return height(frame)
     except OSError as error:
         raise InputError(f"Cannot write {out}: {error}.") from error
+
+
+def series_of(runs: Sequence[ChosenRun], step_ns: int) -> pl.DataFrame:
+    """Run them and return their time series, as `write_series` writes them."""
+    with tempfile.TemporaryDirectory(prefix="lasthop-") as folder:
+        file = Path(folder) / f"{TABLE}.parquet"
+        write_series(runs, step_ns, file)
+        return pl.read_parquet(file, memory_map=False)
+
+
+def read_step(text: str) -> int:
+    """Read a length of time with its unit, such as `100ms` or `0.5 s`; return nanoseconds."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([^\s\d.]*)\s*", text)
+    units = units_for("time_s")
+    if found is None or found[2] not in units:
+        known = ", ".join(sorted(units))
+        raise InputError(f"{text!r} is no length of time; write a number and a unit, 100ms say ({known}).")
+    nanoseconds = round(float(found[1]) * units[found[2]] * 1e9)
+    if nanoseconds < 1 or not math.isfinite(nanoseconds):
+        raise InputError(f"{text!r} is too short; a step has at least 1 µs.")
+    return nanoseconds
 
 
 def _schema() -> dict[str, pl.DataType]:

@@ -5,7 +5,7 @@ Nothing here imports Dask before it is asked for: it is an optional part of last
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
@@ -27,7 +27,7 @@ def _where() -> ModuleType:
     return where
 
 
-def check_cluster(where: str, *, engine: Engine, jobs: int | None, captures: bool) -> None:
+def check_cluster(where: str, *, engine: Engine, jobs: int | None, captures: bool, code: Iterable[str] = ()) -> None:
     """Refuse what cannot be run on the cluster that `--cluster` names."""
     _where().check(where)
     if not engine.repeatable:
@@ -35,6 +35,8 @@ def check_cluster(where: str, *, engine: Engine, jobs: int | None, captures: boo
             f"--engine {engine.name} does not run on a cluster: its results depend on the timing of the machine, and a "
             "worker shares its machine with others. Leave out --cluster, or use --engine kernel."
         )
+    for name in code:
+        raise InputError(f"--cluster: {name} is code of your own, which the workers may not have; leave --cluster out.")
     if captures:
         raise InputError(
             "--pcap does not work with --cluster: captures are written where lasthop runs. Run without --pcap; "

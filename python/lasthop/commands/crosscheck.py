@@ -93,7 +93,7 @@ def crosscheck_command(
     """
     import polars as pl
 
-    from lasthop.commands.progress import progress
+    from lasthop.api.progress import progress
     from lasthop.crosscheck.tell import tell_all, tell_flow
     from lasthop.errors import InputError
 

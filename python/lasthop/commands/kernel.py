@@ -42,7 +42,7 @@ def build_command(*, source: str | None, jobs: int | None, quiet: bool) -> None:
 
     Example: lasthop kernel build --source 6.12
     """
-    from lasthop.commands.progress import progress
+    from lasthop.api.progress import progress
     from lasthop.engines.kernel.build import STEPS, build
 
     stages = []

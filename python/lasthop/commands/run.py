@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,11 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lasthop import _core
+from lasthop.api.simulate import Asked, lateness, simulate
 from lasthop.campaign.campaign import Campaign
-from lasthop.campaign.plan import Plan
-from lasthop.campaign.provenance import usable_cores
-from lasthop.campaign.runner import Threads
-from lasthop.cluster import check_cluster, job_script, opened
+from lasthop.cluster import check_cluster, job_script
 from lasthop.commands.completion import complete_files, complete_only
 from lasthop.commands.options import (
     engine_option,
@@ -25,16 +22,12 @@ from lasthop.commands.options import (
     seed_option,
     snaplen_option,
 )
-from lasthop.commands.progress import progress
-from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
-from lasthop.results.folder import TRACES, check_folder, empty, locked
-from lasthop.scenario.selection import all_levels, select_cells
+from lasthop.results.folder import check_folder, empty, locked
 from lasthop.studies.loading import Loaded, file_to_run, load
 
 if TYPE_CHECKING:
     from lasthop.studies.beside import Side
-    from lasthop.until.stopping import Stopping
 
 EXIT_INVALID = 3
 
@@ -42,22 +35,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(Asked):
     """The options that both run commands share."""
 
-    only: tuple[str, ...]
     points: int | None
-    replications: int | None
-    until: tuple[str, ...]
-    sets: int
-    seed: int | None
     jobs: int | None
     out: Path | None
     overwrite: bool
     pcap: bool
     snaplen: int | None
-    engine: str
-    kernel: str | None
     cluster: str | None
     dry_run: bool
     beside: tuple[Path, ...]
@@ -182,21 +168,9 @@ def run(file: Path, options: RunOptions) -> None:
     """Run a scenario file, print the answer and write the report."""
     loaded = load(file, options.points)
     study = loaded.study
-    cells = select_cells(study.cells, all_levels(study), options.only)
-    stopping = _stopping(options, cells)
-    plan = Plan(
-        study=study,
-        cells=cells,
-        seed=study.seed if options.seed is None else options.seed,
-        replications=options.replications or study.replications if stopping is None else stopping.looks[-1],
-        sets=options.sets,
-        engine=ENGINES[options.engine].choose(options.kernel),
-        until=() if stopping is None else [condition.text for condition in stopping.conditions],
-        file=file,
-    )
-    study.needs_engine(plan.engine.name, [cell.key for cell in plan.cells])
+    plan, stopping = options.plan(study, file)
     if options.cluster is not None:
-        check_cluster(options.cluster, engine=plan.engine, jobs=options.jobs, captures=options.pcap)
+        check_cluster(options.cluster, engine=plan.engine, jobs=options.jobs, captures=options.pcap, code=plan.code)
     if options.dry_run:
         click.echo(job_script(options.cluster), nl=False)
         return
@@ -218,7 +192,7 @@ def run(file: Path, options: RunOptions) -> None:
             if options.overwrite:
                 empty(out)
             campaign = Campaign(plan, out, snap_length, stopping)
-            _simulate(campaign, options, say)
+            simulate(campaign, jobs=options.jobs, cluster=options.cluster, quiet=options.quiet, say=say)
             _conclude(campaign, loaded, beside, say)
         _judge_lateness(campaign)
     except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
@@ -227,78 +201,10 @@ def run(file: Path, options: RunOptions) -> None:
         raise InputError(f"Cannot write results to {out}: {error}.") from error
 
 
-def _stopping(options: RunOptions, cells: Sequence[_core.Cell]) -> Stopping | None:
-    """Return what ends cells, if anything but a number does."""
-    if not options.until:
-        return None
-    from lasthop.until.language import parse
-    from lasthop.until.stopping import CAP, Stopping
-
-    if options.sets > 1:
-        raise InputError("--until chooses the number of replications, and sets need a given one: leave --sets out.")
-    return Stopping([parse(text) for text in options.until], cells, options.replications or CAP)
-
-
-def _simulate(campaign: Campaign, options: RunOptions, say: Callable[[str], object]) -> None:
-    plan = campaign.plan
-    for line in _outlook_lines(campaign):
-        say(line)
-    pending = sum(work.count for work in campaign.pending())
-    what = "runs" if campaign.stopping is None else "runs up to the next look"
-    there = campaign.runs - pending
-    complete = campaign.complete and not pending
-    elsewhere = None if options.cluster is None or complete else opened(options.cluster, say)
-    with (
-        elsewhere or nullcontext(Threads(options.jobs or usable_cores())) as place,
-        progress(
-            lambda: there + max(pending, campaign.assigned), there, quiet=options.quiet, what=what, detail=place.detail
-        ) as advance,
-    ):
-        simulated = campaign.run(place, advance)
-    for line in place.summary():
-        say(line)
-    if campaign.damaged:
-        say(f"{campaign.damaged} runs in the store were damaged and have been run again.")
-    if simulated.runs:
-        done = "ran" if plan.engine.real_tcp else "simulated"
-        say(f"{done} {simulated.runs} {'run' if simulated.runs == 1 else 'runs'} in {simulated.wall_s:.2f} s")
-    for warning in (campaign.silent(), campaign.failed()):
-        if warning is not None:
-            say(warning)
-    if campaign.snap_length is not None:
-        say(f"captures: {campaign.out / TRACES}, {campaign.traces_bytes() / 1e6:.1f} MB")
-
-
-def _outlook_lines(campaign: Campaign) -> Iterator[str]:
-    """Say what is there before anything is run."""
-    out, runs, outlook = campaign.out, campaign.runs, campaign.outlook()
-    captures = sum(work.count for work in campaign.pending() if not work.record)
-    if campaign.complete and captures:
-        yield f"{out} has the records of {runs} runs; {captures} run again for their captures."
-    elif campaign.complete:
-        yield f"{out} is complete: {runs} runs. Only the report is written again."
-    elif outlook.there:
-        yield f"Resuming {out}: {outlook.there} of {campaign.runs_text} are there."
-    if outlook.again:
-        yield (
-            f"{outlook.again} of them run again: their cells chain replications (cached metrics or a guest kernel), "
-            "and a longer chain must start from the beginning."
-        )
-    if outlook.others:
-        yield (
-            f"The store holds {outlook.others} more runs, which this command does not ask for. The tables leave them "
-            f"out. 'lasthop results gc {out}' removes them."
-        )
-
-
 def _judge_lateness(campaign: Campaign) -> None:
     """End with a code of its own if runs were too late to be valid."""
-    if not campaign.plan.repeatable and (late := campaign.late_runs()):
-        click.echo(
-            f"INVALID: in {late} of {campaign.runs} runs more than 0.1 % of the packets were over 1 ms late. The "
-            "column 'valid' of runs.parquet marks them. Run again with fewer --jobs, or on a less busy machine.",
-            err=True,
-        )
+    if (late := lateness(campaign)) is not None:
+        click.echo(late, err=True)
         raise click.exceptions.Exit(EXIT_INVALID)
 
 

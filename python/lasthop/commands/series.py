@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from pathlib import Path
 
 import click
@@ -12,7 +10,6 @@ from click.core import ParameterSource
 from lasthop.campaign.plan import ChosenRun
 from lasthop.commands.options import OneRunOptions, one_run_options, quiet_option
 from lasthop.errors import InputError, nearest
-from lasthop.metrics.units import units_for
 
 
 class _Step(click.ParamType[int]):
@@ -24,15 +21,12 @@ class _Step(click.ParamType[int]):
         """Read `100ms` or `0.5 s`."""
         if isinstance(value, int):
             return value
-        found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([^\s\d.]*)\s*", str(value))
-        units = units_for("time_s")
-        if found is None or found[2] not in units:
-            known = ", ".join(sorted(units))
-            self.fail(f"{value!r} is no length of time; write a number and a unit, 100ms say ({known}).", param, ctx)
-        nanoseconds = round(float(found[1]) * units[found[2]] * 1e9)
-        if nanoseconds < 1 or not math.isfinite(nanoseconds):
-            self.fail(f"{value!r} is too short; a step has at least 1 µs.", param, ctx)
-        return nanoseconds
+        from lasthop.campaign.series import read_step
+
+        try:
+            return read_step(str(value))
+        except InputError as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.command("series")

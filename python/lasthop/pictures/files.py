@@ -17,7 +17,7 @@ from lasthop.pictures.charts import draw_chart
 from lasthop.pictures.forest import draw_forest
 from lasthop.pictures.panels import KINDS, USUAL_KINDS, panels
 from lasthop.pictures.results import RESULT_KINDS, ResultRequest, read_chart
-from lasthop.pictures.shapes import Panel
+from lasthop.pictures.shapes import Panel, Picture
 from lasthop.pictures.static import FORMATS, draw
 from lasthop.pictures.tables import FlowOf, TraceTables
 from lasthop.results.atomic import replace_atomically
@@ -143,7 +143,7 @@ def write_chart(
     chart = read_chart(folder, request)
     path = choose_out(out, file_format, f"{chart.name}-{chart.y}")
     suffix = picture_file(path, "--out")
-    _write_file(path, lambda temporary: draw_chart(chart, temporary, suffix, columns))
+    write_picture(path, lambda temporary: draw_chart(chart, temporary, suffix, columns))
     return [path], chart.notes
 
 
@@ -156,7 +156,7 @@ def picture_file(path: Path, option: str = "--plot") -> str:
     return suffix
 
 
-def _write_file(path: Path, make: Callable[[Path], object]) -> None:
+def write_picture(path: Path, make: Callable[[Path], object]) -> None:
     """Write one new picture. Nothing is left of a failure."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -168,7 +168,38 @@ def _write_file(path: Path, make: Callable[[Path], object]) -> None:
 def write_forest(compared: Compare, path: Path) -> None:
     """Draw comparisons as one new file."""
     suffix = picture_file(path)
-    _write_file(path, lambda temporary: draw_forest(compared, temporary, suffix))
+    write_picture(path, lambda temporary: draw_forest(compared, temporary, suffix))
+
+
+@dataclass(frozen=True, slots=True)
+class RunPicture:
+    """The panels of a run between two times, and what there is to say of what they do not show."""
+
+    tables: TraceTables
+    panels: list[Panel]
+    span: tuple[float, float]
+    cast: Cast
+
+    def of(self, panels: Sequence[Panel]) -> Picture:
+        """Return a picture of some of the panels."""
+        return self.tables.picture(panels, *self.span, self.cast.notes(panels))
+
+    def told(self) -> list[str]:
+        """Return what to say of flows that are not shown or are grey, and of parts that are not drawn."""
+        told = [f"{note} Choose others with --flow." for note in self.cast.notes(self.panels)]
+        if self.tables.left_out and not all(panel.is_whole for panel in self.panels):
+            told.append(f"{self.tables.left_out} Draw a part of the run with --from and --to to see more of it.")
+        return told
+
+
+def picture_run(run: ChosenRun, request: PictureRequest) -> RunPicture:
+    """Run it, and return its picture."""
+    _kinds(request.kinds)  # a wrong word is said before the run, which may be long
+    tables = TraceTables.of(run.overview(request.start, request.stop), run.cell.scenario)
+    named = _named(request.flows, tables.flows)
+    span = _span(request, tables, named)
+    cast = Cast.of(tables, named)
+    return RunPicture(tables, _panels(request, tables, cast), span, cast)
 
 
 def write_pictures(run: ChosenRun, request: PictureRequest) -> tuple[list[Path], list[str]]:
@@ -178,35 +209,26 @@ def write_pictures(run: ChosenRun, request: PictureRequest) -> tuple[list[Path],
     Nothing is left of a failure, and nothing is overwritten.
     """
     out = choose_out(request.out, request.file_format, run.plan.study.name)
-    _kinds(request.kinds)  # a wrong word is said before the run, which may be long
-    tables = TraceTables.of(run.overview(request.start, request.stop), run.cell.scenario)
-    named = _named(request.flows, tables.flows)
-    span = _span(request, tables, named)
-    cast = Cast.of(tables, named)
-    found = _panels(request, tables, cast)
-    notes = cast.notes(found)
-    told = [f"{note} Choose others with --flow." for note in notes]
-    if tables.left_out and not all(panel.is_whole for panel in found):
-        told.append(f"{tables.left_out} Draw a part of the run with --from and --to to see more of it.")
+    picture = picture_run(run, request)
     suffix = file_suffix(out)
     try:
         if suffix:
-            picture = tables.picture(found, *span, notes)
+            whole = picture.of(picture.panels)
             out.parent.mkdir(parents=True, exist_ok=True)
-            replace_atomically(out, lambda path: draw(picture, path, suffix, request.columns))
-            return [out], told
+            replace_atomically(out, lambda path: draw(whole, path, suffix, request.columns))
+            return [out], picture.told()
         out.mkdir(parents=True)
     except OSError as error:
         raise InputError(f"Cannot write to {out}: {error}.") from error
     file_format = request.file_format or FORMATS[0]
     try:
         files = []
-        for panel in found:
+        for panel in picture.panels:
             files.append(out / f"{_name(panel)}.{file_format}")
-            draw(tables.picture([panel], *span, cast.notes([panel])), files[-1], file_format, request.columns)
+            draw(picture.of([panel]), files[-1], file_format, request.columns)
     except BaseException as error:
         shutil.rmtree(out)
         if isinstance(error, OSError):
             raise InputError(f"Cannot write the pictures to {out}: {error}.") from error
         raise
-    return files, told
+    return files, picture.told()

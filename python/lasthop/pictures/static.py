@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lasthop.pictures import marks
 from lasthop.pictures.marks import Mark, Shape
@@ -46,6 +47,7 @@ _SYMBOLS: dict[str, Any] = {
     "pentagon-open": "p",
     "triangle-down-open": "v",
     "diamond-wide-open": "d",
+    "cross-open": "P",
 }
 _DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (4, 2)), "dot": (0, (1.2, 1.4))}
 STYLE: dict[Any, Any] = {
@@ -302,12 +304,19 @@ def draw(picture: Picture, path: Path, file_format: str, columns: int) -> None:
     save(lambda: figure_of(picture, columns), path, file_format)
 
 
-def save(make: Callable[[], Figure], path: Path, file_format: str) -> None:
+def save(make: Callable[[], Figure], target: Path | BinaryIO, file_format: str) -> None:
     """Make a figure in the style of papers and write it; the same figure gives the same bytes."""
+    with styled():
+        undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
+        make().savefig(target, format=file_format, dpi=_DPI, metadata=undated)
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Have matplotlib draw in the style of papers, whatever the user's matplotlibrc says."""
     import matplotlib as mpl
 
     with mpl.rc_context():
-        mpl.rcdefaults()  # a user's matplotlibrc changes nothing
+        mpl.rcdefaults()
         mpl.rcParams.update(STYLE)
-        undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
-        make().savefig(path, format=file_format, dpi=_DPI, metadata=undated)
+        yield

@@ -70,16 +70,16 @@ class TraceTables:
     def of(cls, trace: Trace, scenario: str) -> TraceTables:
         """Convert an overview that the engine returns; the cell's resolved `scenario` tells of the routers' queues."""
         packets, tcp = (
-            _frame(table).with_columns((pl.col("time_ns") / _NANO).alias("time_s"))
+            as_frame(table).with_columns((pl.col("time_ns") / _NANO).alias("time_s"))
             for table in (trace.packets, trace.tcp)
         )
         named = zip(*(trace.flows[column] for column in ("flow", "application", "protocol", "direction")), strict=True)
         flows = [FlowOf(number, *map(str, words)) for number, words in enumerate(named)]
         states = zip(*(trace.link_states[column] for column in ("start_s", "end_s", "direction")), strict=True)
         bad = _merged(list(states))
-        objects = _objects(_frame(trace.objects), packets, flows)
+        objects = _objects(as_frame(trace.objects), packets, flows)
         queues = _queues(json.loads(scenario))
-        series, delays = _frame(trace.series), _frame(trace.delays)
+        series, delays = as_frame(trace.series), as_frame(trace.delays)
         return cls(packets, tcp, objects, flows, bad, queues, series, delays, _left_out(trace.left_out))
 
     def end_s(self) -> float:
@@ -122,7 +122,8 @@ def _merged(periods: Sequence[tuple[float, float, str]]) -> list[BadPeriod]:
     return sorted(merged, key=lambda period: period.start)
 
 
-def _frame(table: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
+def as_frame(table: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
+    """Return a table of a trace as a data frame with types."""
     frame = pl.DataFrame(dict(table), strict=False, infer_schema_length=None)
     # A column without a value has no type. Without a packet or a TCP event that is every column.
     types = {name: pl.String if name in _TEXT else pl.Int64 for name, dtype in frame.schema.items() if dtype == pl.Null}

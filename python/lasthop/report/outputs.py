@@ -69,7 +69,7 @@ def _statistics(campaign: Campaign, tables: Tables, assets: Assets | None) -> Re
     return Results(campaign, replace(tables, shorts=None), summary, assets=assets, comparison=comparison, agreement=met)
 
 
-def _summary_of_points(results: Results) -> pl.DataFrame:
+def summary_of_points(results: Results) -> pl.DataFrame:
     """Return the statistics of every cell, where the report has those over the points of a space."""
     study = results.campaign.plan.study
     if study.space is None or results.assets is not None:
@@ -81,7 +81,7 @@ def _summary_of_points(results: Results) -> pl.DataFrame:
 def write_outputs(results: Results) -> Path:
     """Write the CSV files and the report into the campaign's folder; return where the report is."""
     out = results.campaign.out
-    replace_atomically(out / SUMMARY, _summary_of_points(results).write_csv)
+    replace_atomically(out / SUMMARY, summary_of_points(results).write_csv)
     if results.comparison is not None:
         replace_atomically(out / COMPARISON, results.comparison.write_csv)
     if results.beside is not None:

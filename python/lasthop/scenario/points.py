@@ -5,6 +5,7 @@ A point gives each range one level. Its cells cross it with the named levels of 
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -42,9 +43,31 @@ def read_study(file: Path, points: int | None = None) -> _core.Study:
     The file's seed decides the points. Raises `ScenarioError`, or `InputError` for points without a range.
     """
     study = _core.load(str(file), points, draw)
+    _check_code(study, str(file), file.parent)
     if points is not None and study.space is None:
         raise InputError(f"--points {points}: no factor of {file} is a range; give one from, to and sets.")
     return study
+
+
+def parse_study(text: str) -> _core.Study:
+    """Read the text of a scenario, which errors call `scenario`; as `read_study`."""
+    study = _core.parse(text, "scenario", draw)
+    _check_code(study, "scenario", Path())
+    return study
+
+
+def _check_code(study: _core.Study, name: str, folder: Path) -> None:
+    """Raise `InputError` unless all code of the user's that a study names is there; its folder is searched, too."""
+    if not study.code:
+        return
+    from lasthop.algorithms import check
+
+    place = str(folder.resolve())
+    if place not in sys.path:
+        sys.path.insert(0, place)  # as Python does with the folder of a program
+    wrong = [f"{name}: `{key}`: {reason}" for key, code in study.code if (reason := check(key, code)) is not None]
+    if wrong:
+        raise InputError("\n".join(wrong))
 
 
 def factors_of(cells: Iterable[_core.Cell]) -> list[str]:

@@ -1,10 +1,11 @@
 //! The link behind the router.
 
-use lasthop_core::{Bytes, Distribution, Duration, Faults, Instant, Probability, Rate};
+use lasthop_core::{Bytes, Distribution, Duration, Faults, Instant, Probability, Rate, UserCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ErrorConfig, Framing, GilbertElliott};
+use crate::algorithm::{ErrorAlgorithm, ErrorSetup};
 use crate::opportunities::Schedule;
 use crate::timetable::Timetable;
 
@@ -52,6 +53,9 @@ pub struct LinkConfig {
     /// Loss in bursts of packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gilbert_elliott: Option<GilbertElliott>,
+    /// Loss by code of your own, in place of `loss`; on the model engine only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_model: Option<UserErrors>,
     /// Good and bad states that last for a time, and ARQ, of this direction alone. `[errors]` is that of both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<ErrorConfig>,
@@ -68,6 +72,9 @@ pub struct LinkConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<Probability>,
 }
+
+/// Code that loses packets.
+pub type UserErrors = UserCode<ErrorSetup, dyn ErrorAlgorithm>;
 
 /// A change of the link: another cell, another technology, a train in a tunnel. What is not stated stays as it was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -159,6 +166,11 @@ impl LinkConfig {
         faults.require(self.loss.is_none() || self.gilbert_elliott.is_none(), "loss", || {
             "packets are lost one by one here and in bursts by gilbert_elliott; leave out one of them"
                 .to_owned()
+        });
+        let course_loses = self.course.as_ref().is_some_and(Timetable::has_loss);
+        let loses = self.loss.is_some() || self.gilbert_elliott.is_some() || course_loses;
+        faults.require(self.error_model.is_none() || !loses, "error_model", || {
+            "the link has a loss of its own beside it; leave out one of them".to_owned()
         });
         let holds_back =
             self.jitter.is_some() || self.errors.as_ref().is_some_and(|errors| errors.arq.is_some());

@@ -304,9 +304,9 @@ impl LinkConfig {
 
 impl QueueConfig {
     fn linux_discipline(&self, mtu: Bytes) -> LinuxDiscipline {
-        match self.discipline {
-            // The latter is refused.
-            Discipline::DropTail | Discipline::DualPi2 => {
+        match &self.discipline {
+            // The latter two are refused.
+            Discipline::DropTail | Discipline::DualPi2 | Discipline::User(_) => {
                 self.red.as_ref().map_or(LinuxDiscipline::Netem, |red| LinuxDiscipline::Red(red.into()))
             }
             Discipline::Codel => LinuxDiscipline::Codel(self.codel().into()),
@@ -328,6 +328,9 @@ impl QueueConfig {
             "Linux has \"dualpi2\" since 6.17, and the guest kernel is older; write \"pie\" or \"fq_codel\", or leave out \
              router.implementation"
                 .into()
+        });
+        faults.require(!matches!(self.discipline, Discipline::User(_)), "discipline", || {
+            "a Linux router has no discipline of your own; write one of Linux', or leave out router.implementation".into()
         });
         match &self.red {
             Some(red) => {

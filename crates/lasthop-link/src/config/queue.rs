@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lasthop_core::{Bytes, Duration, Faults, QueueSize};
+use lasthop_core::{Bytes, Duration, Faults, QueueSize, UserCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,7 @@ use super::fq_pie::{self, FqPieConfig};
 use super::pie::{self, PieConfig};
 use super::red::RedConfig;
 use super::sfq::{self, SfqConfig};
+use crate::algorithm::{QueueAlgorithm, QueueSetup};
 
 /// The router queue: drop-tail, with RED in front of the limit if asked for, or another discipline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -56,7 +57,7 @@ pub struct QueueConfig {
 }
 
 /// A queue discipline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Discipline {
     /// None before the queue is full, or those that RED says.
@@ -77,14 +78,20 @@ pub enum Discipline {
     DualPi2,
     /// Stochastic fairness queueing (INFOCOM 1990): a queue for each flow, which take turns; the longest loses its tail.
     Sfq,
+    /// One of your own, on the model engine only. It is told the limit, and keeps to it or not.
+    #[serde(untagged)]
+    User(UserDiscipline),
 }
+
+/// A discipline of a user's own.
+pub type UserDiscipline = UserCode<QueueSetup, dyn QueueAlgorithm>;
 
 impl Discipline {
     const ALL: [Self; 7] =
         [Self::DropTail, Self::Codel, Self::FqCodel, Self::Pie, Self::FqPie, Self::DualPi2, Self::Sfq];
 
     /// The keys of a queue that not every discipline knows.
-    pub const fn keys(self) -> &'static [&'static str] {
+    pub const fn keys(&self) -> &'static [&'static str] {
         match self {
             Self::DropTail => &["red"],
             Self::Codel => &codel::KEYS,
@@ -93,10 +100,10 @@ impl Discipline {
             Self::FqPie => &fq_pie::KEYS,
             Self::DualPi2 => &dual_pi2::KEYS,
             Self::Sfq => &sfq::KEYS,
+            Self::User(_) => &[],
         }
     }
 
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
     fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -149,8 +156,8 @@ impl QueueConfig {
     pub(super) fn check(&self, mtu: Bytes, queues: usize, faults: &mut Faults) {
         self.check_limit(mtu, queues, faults);
         self.check_keys(faults);
-        match self.discipline {
-            Discipline::DropTail => {}
+        match &self.discipline {
+            Discipline::DropTail | Discipline::User(_) => {}
             Discipline::Codel => self.codel().check(faults),
             Discipline::FqCodel => self.fq_codel(mtu).check(mtu, faults),
             Discipline::Pie => self.pie().check(faults),
@@ -197,7 +204,7 @@ impl QueueConfig {
             ("flows", self.flows.is_some()),
             ("quantum", self.quantum.is_some()),
         ];
-        let own = self.discipline;
+        let own = &self.discipline;
         for (key, _) in stated.into_iter().filter(|(key, stated)| *stated && !own.keys().contains(key)) {
             let owners = Discipline::ALL.into_iter().filter(|discipline| discipline.keys().contains(&key));
             let owners: Vec<_> = owners.map(|discipline| format!("\"{discipline}\"")).collect();

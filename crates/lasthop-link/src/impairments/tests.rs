@@ -16,7 +16,7 @@ fn chance(value: f64) -> Probability {
 
 fn fates(config: &LinkConfig) -> Vec<Fate> {
     let mut impairments = Impairments::new(config, Direction::Down, SEED).unwrap();
-    (0..PACKETS).map(|_| impairments.draw(Instant::ZERO)).collect()
+    (0..PACKETS).map(|_| impairments.draw(Instant::ZERO, 1500)).collect()
 }
 
 fn losses(config: &LinkConfig) -> Vec<bool> {
@@ -111,7 +111,7 @@ fn directions_draw_apart() {
     let config = LinkConfig { loss: Some(chance(0.5)), ..link() };
     let draws = |direction| {
         let mut impairments = Impairments::new(&config, direction, SEED).unwrap();
-        (0..64).map(|_| impairments.draw(Instant::ZERO)).collect::<Vec<_>>()
+        (0..64).map(|_| impairments.draw(Instant::ZERO, 1500)).collect::<Vec<_>>()
     };
     assert_ne!(draws(Direction::Down), draws(Direction::Up));
 }

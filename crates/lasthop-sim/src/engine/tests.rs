@@ -187,7 +187,8 @@ fn ask(deaf: u32) -> (Log, RunEnd) {
     let question = Question { start: Some(Instant::ZERO + START), actions: Vec::new() };
     let mut log = Log::default();
     let seed = Seed { study: 1, replication: 1 };
-    let end = Engine::new(&scenario, seed, Deaf(deaf), vec![question], &mut log).run();
+    let end =
+        Engine::new(&scenario, seed, Deaf(deaf), vec![question], &mut log).run(&mut Instant::from_nanos(0));
     (log, end)
 }
 

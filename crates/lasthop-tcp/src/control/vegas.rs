@@ -155,7 +155,7 @@ mod tests {
         let mut segments = Segments::new(&config, 1_460, Counting::Segments);
         segments.set(window);
         segments.set_ssthresh(2);
-        let mut vegas = Vegas::new(Setup { window: segments, ticks_per_second: 250 });
+        let mut vegas = Vegas::new(Setup::new(&config, segments, 250, 1_460));
         vegas.on_start(&at(0));
         vegas
     }

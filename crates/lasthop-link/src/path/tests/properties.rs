@@ -52,6 +52,7 @@ prop_compose! {
                 release,
                 loss: None,
                 gilbert_elliott: None,
+                error_model: None,
                 errors: None,
                 jitter: None,
                 reorder: false,

@@ -130,6 +130,7 @@ fn rename(flow: &mut FlowConfig, index: usize) {
         FlowConfig::Video(video) => video.name = format!("video-{index}"),
         FlowConfig::Replay(replay) => replay.name = format!("replay-{index}"),
         FlowConfig::Voip(call) => call.name = format!("call-{index}"),
+        FlowConfig::Own(own) => own.name = format!("own-{index}"),
         FlowConfig::Program(_) => unreachable!("the model runs no real programs"),
         FlowConfig::WebClients(clients) => clients.name = format!("client-{index}"),
     }
@@ -260,7 +261,8 @@ fn discipline() -> impl Strategy<Value = QueueConfig> {
     let flows = (prop_oneof![1..8_u32, Just(1_024)], prop_oneof![Just(1_500_u64), 50..3_000_u64]);
     let active = (others, 1..50_u64, 1..500_u64, bool::ANY, flows).prop_map(
         move |(discipline, target, more, ecn, (flows, quantum))| {
-            let has = |key| discipline.keys().contains(&key);
+            let keys = discipline.keys();
+            let has = |key| keys.contains(&key);
             QueueConfig {
                 discipline,
                 target: has("target").then(|| Duration::from_millis(target)),

@@ -78,6 +78,7 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
             release: BufferRelease::Serialised,
             loss: None,
             gilbert_elliott: None,
+            error_model: None,
             errors: None,
             jitter: None,
             reorder: false,

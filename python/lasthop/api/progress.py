@@ -1,4 +1,4 @@
-"""The progress of a campaign on standard error: a bar on a terminal, otherwise a line now and then."""
+"""The progress of a campaign: a bar on a terminal or in a notebook, otherwise a line on standard error now and then."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import click
-
 _LINE_EVERY_S = 5.0
+_MOVE_EVERY_S = 0.1
 
 
 @contextmanager
@@ -29,6 +28,8 @@ def progress(
     known = total if callable(total) else lambda: total
     if quiet or known() == done:
         yield lambda _: None
+    elif _in_notebook():
+        yield _cell(known, done, doing, what)
     elif sys.stderr.isatty():
         with _bar(known, done, doing, what, detail) as advance:
             yield advance
@@ -87,6 +88,32 @@ def _lines(
         elapsed = now - started
         left = f", about {elapsed / finished * (total() - done - finished):.0f} s left" if finished else ""
         for line in (f"{done + finished} of {total()} {what}, {elapsed:.0f} s elapsed{left}", *detail()):
-            click.echo(line, err=True)
+            sys.stderr.write(f"{line}\n")
+
+    return advance
+
+
+def _in_notebook() -> bool:
+    """Whether a Jupyter kernel runs this: only then has its shell this name."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def _cell(total: Callable[[], int], done: int, doing: str, what: str) -> Callable[[int], None]:
+    """Show a bar below the notebook's cell, which moves at most ten times a second."""
+    from IPython.display import HTML, display
+
+    def html() -> HTML:
+        return HTML(f"{doing} <progress value='{finished}' max='{total()}'></progress> {finished} of {total()} {what}")
+
+    finished, last = done, 0.0
+    shown = display(html(), display_id=True)
+
+    def advance(runs: int) -> None:
+        nonlocal last, finished
+        finished += runs
+        if time.monotonic() - last >= _MOVE_EVERY_S or finished == total():
+            last = time.monotonic()
+            shown.update(html())
 
     return advance

@@ -1,0 +1,122 @@
+//! A discipline of a user's own: it decides about numbers, and what is here keeps the packets.
+
+use std::collections::BTreeMap;
+
+use lasthop_core::{DropCause, Failure, Instant, Observer, PacketId, QueueDepth};
+
+use super::fifo::{Total, Waiting};
+use crate::algorithm::{QueueAlgorithm, QueuedPacket, Verdicts};
+use crate::discipline::{Dequeued, Discipline, Packets, Wait};
+
+#[cfg(test)]
+mod tests;
+
+/// The discipline, and what waits in it.
+#[derive(Debug)]
+pub(crate) struct UserQueue {
+    name: String,
+    algorithm: Box<dyn QueueAlgorithm>,
+    held: BTreeMap<u64, Waiting>,
+    total: Total,
+    /// Handed out already, when the link had room for a smaller one only.
+    staged: Option<u64>,
+    verdicts: Verdicts,
+}
+
+impl UserQueue {
+    pub(crate) fn new(name: String, algorithm: Box<dyn QueueAlgorithm>) -> Self {
+        Self {
+            name,
+            algorithm,
+            held: BTreeMap::new(),
+            total: Total::default(),
+            staged: None,
+            verdicts: Verdicts::default(),
+        }
+    }
+
+    /// The length of the packet that goes next.
+    pub(crate) fn room_needed(&self) -> Option<u32> {
+        if self.held.is_empty() {
+            return None;
+        }
+        let next = self.staged.or_else(|| self.algorithm.peek())?;
+        Some(self.waiting("peek returned", next).ip_bytes)
+    }
+
+    fn waiting(&self, did: &str, number: u64) -> Waiting {
+        self.held.get(&number).copied().unwrap_or_else(|| {
+            Failure::new(format!(
+                "{}.{did} packet {number}, which the queue does not hold: it never came, was dropped, or has left",
+                self.name
+            ))
+            .raise()
+        })
+    }
+
+    fn take(&mut self, did: &str, number: u64) -> Waiting {
+        let packet = self.waiting(did, number);
+        if self.staged == Some(number) {
+            self.staged = None;
+        }
+        self.held.remove(&number);
+        self.total.take(packet.ip_bytes);
+        packet
+    }
+
+    /// Does what the algorithm wants done with packets.
+    fn carry_out<O: Observer>(&mut self, now: Instant, packets: &mut Packets<'_, O>) {
+        let mut verdicts = std::mem::take(&mut self.verdicts);
+        for number in verdicts.marked.drain(..) {
+            packets.mark(now, self.waiting("mark was given", number).id);
+        }
+        for number in verdicts.dropped.drain(..) {
+            let packet = self.take("drop was given", number);
+            packets.discard(now, packet.id, DropCause::User);
+        }
+        self.verdicts = verdicts;
+    }
+}
+
+impl Discipline for UserQueue {
+    fn enqueue<O: Observer>(
+        &mut self,
+        now: Instant,
+        id: PacketId,
+        packets: &mut Packets<'_, O>,
+    ) -> Option<QueueDepth> {
+        let packet = QueuedPacket::of(packets.arena.get(id));
+        let QueuedPacket { number, ip_bytes, .. } = packet;
+        self.held.insert(number, Waiting { id, ip_bytes, since: now });
+        self.total.add(ip_bytes);
+        let is_taken = self.algorithm.enqueue(now, &packet, &mut self.verdicts);
+        self.carry_out(now, packets);
+        if !is_taken && self.held.contains_key(&number) {
+            self.take("enqueue refused", number);
+            packets.discard(now, id, DropCause::QueueOverflow);
+        }
+        self.held.contains_key(&number).then(|| self.depth())
+    }
+
+    fn dequeue<O: Observer>(
+        &mut self,
+        now: Instant,
+        room: u64,
+        packets: &mut Packets<'_, O>,
+    ) -> Result<Dequeued, Wait> {
+        Wait::unless_fits(self.room_needed(), room)?;
+        if self.staged.is_none() {
+            self.staged = self.algorithm.dequeue(now, &mut self.verdicts);
+            self.carry_out(now, packets);
+        }
+        let number = self.staged.ok_or(Wait::ARRIVAL)?;
+        let Waiting { ip_bytes, .. } = self.waiting("dequeue handed back", number);
+        Wait::unless_fits(Some(ip_bytes), room)?;
+        let Waiting { id, .. } = self.take("dequeue handed back", number);
+        Ok(Dequeued { id, ip_bytes, depth: self.depth() })
+    }
+
+    fn depth(&self) -> QueueDepth {
+        self.total.depth()
+    }
+}

@@ -1,0 +1,515 @@
+//! Code of users in Python: classes of `lasthop.algorithms`, as what the crates of the engine call.
+
+use std::sync::Arc;
+
+use lasthop_core::{Ecn, Failure, Instant, QueueSize, RandomStream, Rate};
+use lasthop_link::{ErrorAlgorithm, ErrorSetup, QueueAlgorithm, QueueSetup, QueuedPacket, Verdicts};
+use lasthop_scenario::{Found, Library};
+use lasthop_tcp::{Ack, CongestionAlgorithm, CongestionWindow, ControlSetup, Sign};
+use lasthop_traffic::{TrafficAlgorithm, TrafficSetup, Wanted};
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+
+/// Finds classes by importing their modules.
+pub struct Classes;
+
+/// A class, and what a scenario calls it.
+#[derive(Debug)]
+struct Class {
+    name: String,
+    class: Py<PyAny>,
+}
+
+impl Class {
+    /// The class of this name that is derived from `base`, which `lasthop.algorithms` has.
+    fn find(name: &str, base: &str) -> Result<Arc<Self>, String> {
+        Python::attach(|py| {
+            let class = py.import("lasthop.algorithms")?.call_method1("find", (name, base))?;
+            Ok(Arc::new(Self { name: name.to_owned(), class: class.unbind() }))
+        })
+        .map_err(|error: PyErr| Python::attach(|py| error.value(py).to_string()))
+    }
+
+    /// An instance with draws and facts of its own.
+    fn make<'py>(
+        &self,
+        py: Python<'py>,
+        mut stream: RandomStream,
+        facts: Bound<'py, PyDict>,
+    ) -> PyResult<Instance> {
+        let made =
+            py.import("lasthop.algorithms")?.call_method1("make", (&self.class, stream.bits(), facts))?;
+        let (object, hooks): (Py<PyAny>, Vec<String>) = made.extract()?;
+        Ok(Instance { name: self.name.clone(), object, hooks })
+    }
+}
+
+/// An instance of a class.
+#[derive(Debug)]
+struct Instance {
+    name: String,
+    object: Py<PyAny>,
+    /// The methods that do something.
+    hooks: Vec<String>,
+}
+
+impl Instance {
+    /// Does something with it; what it raises ends the run.
+    fn call<T>(&self, did: &str, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> T {
+        Python::attach(|py| call(self.object.bind(py))).unwrap_or_else(|error| self.fail(did, error))
+    }
+
+    fn fail(&self, did: &str, error: PyErr) -> ! {
+        let message = format!("{}.{did} raised {}", self.name, Python::attach(|py| said(py, &error)));
+        Failure { message, cause: Some(Box::new(error)) }.raise()
+    }
+
+    fn does(&self, hook: &str) -> bool {
+        self.hooks.iter().any(|own| own == hook)
+    }
+}
+
+/// Type, text and place of an exception.
+fn said(py: Python<'_>, error: &PyErr) -> String {
+    let place = py
+        .import("lasthop.algorithms")
+        .and_then(|module| module.call_method1("place_of", (error.traceback(py),)))
+        .and_then(|place| place.extract::<String>());
+    format!("{error}{}", place.unwrap_or_default())
+}
+
+fn made<T>(name: &str, instance: PyResult<T>) -> T {
+    instance.unwrap_or_else(|error| {
+        let message = format!("{name} cannot be made: {}", Python::attach(|py| said(py, &error)));
+        Failure { message, cause: Some(Box::new(error)) }.raise()
+    })
+}
+
+fn seconds(at: Instant) -> f64 {
+    at.as_nanos() as f64 / 1e9
+}
+
+impl Library for Classes {
+    fn congestion_control(&self, name: &str) -> Found<ControlSetup, dyn CongestionAlgorithm> {
+        let class = Class::find(name, "CongestionControl")?;
+        Ok(Arc::new(move |setup| Box::new(made(&class.name, Control::new(&class, setup)))))
+    }
+
+    fn queue_discipline(&self, name: &str) -> Found<QueueSetup, dyn QueueAlgorithm> {
+        let class = Class::find(name, "QueueDiscipline")?;
+        Ok(Arc::new(move |setup| Box::new(made(&class.name, Queue::new(&class, setup)))))
+    }
+
+    fn error_model(&self, name: &str) -> Found<ErrorSetup, dyn ErrorAlgorithm> {
+        let class = Class::find(name, "ErrorModel")?;
+        Ok(Arc::new(move |setup| Box::new(made(&class.name, Errors::new(&class, setup)))))
+    }
+
+    fn traffic(&self, name: &str) -> Found<TrafficSetup, dyn TrafficAlgorithm> {
+        let class = Class::find(name, "Traffic")?;
+        Ok(Arc::new(move |setup| Box::new(made(&class.name, Sender::new(&class, setup)))))
+    }
+}
+
+/// What an ACK says to a congestion control.
+#[pyclass(frozen, name = "Ack", module = "lasthop")]
+pub struct PyAck {
+    ack: Ack,
+    segment_bytes: u32,
+}
+
+#[pymethods]
+impl PyAck {
+    #[getter]
+    fn now_s(&self) -> f64 {
+        seconds(self.ack.now)
+    }
+
+    #[getter]
+    fn acked(&self) -> u32 {
+        self.ack.acked
+    }
+
+    #[getter]
+    fn window_limited(&self) -> bool {
+        self.ack.is_window_limited
+    }
+
+    #[getter(delivery_rate_Bps)]
+    fn delivery_rate(&self) -> Option<f64> {
+        let delivery = self.ack.delivery.filter(|delivery| delivery.interval_us > 0)?;
+        let bytes = delivery.segments as f64 * f64::from(self.segment_bytes);
+        Some(bytes / delivery.interval_us as f64 * 1e6)
+    }
+
+    #[getter]
+    fn app_limited(&self) -> bool {
+        self.ack.delivery.is_some_and(|delivery| delivery.is_app_limited)
+    }
+}
+
+#[derive(Debug)]
+struct Control {
+    instance: Instance,
+    segment_bytes: u32,
+    /// What the instance's attributes say, as far as Rust reads them.
+    known: CongestionWindow,
+    rate_based: bool,
+    starts: bool,
+    samples: bool,
+}
+
+impl Control {
+    fn new(class: &Class, setup: ControlSetup) -> PyResult<Self> {
+        let ControlSetup { stream, segment_bytes, start } = setup;
+        Python::attach(|py| {
+            let facts = PyDict::new(py);
+            facts.set_item("segment_bytes", segment_bytes)?;
+            facts.set_item("window", start.window)?;
+            facts.set_item("ssthresh", start.ssthresh)?;
+            let instance = class.make(py, stream, facts)?;
+            let rate_based = instance.object.getattr(py, "rate_based")?.extract(py)?;
+            let (starts, samples) = (instance.does("on_start"), instance.does("on_rtt"));
+            Ok(Self { instance, segment_bytes, known: start, rate_based, starts, samples })
+        })
+    }
+
+    /// Calls a method with the window of the stack, and takes over what it has decided.
+    fn decide(
+        &mut self,
+        did: &str,
+        own: &mut CongestionWindow,
+        call: impl for<'p> FnOnce(&Bound<'p, PyAny>) -> PyResult<Bound<'p, PyAny>>,
+    ) {
+        let known = &mut self.known;
+        let decided = self.instance.call(did, |object| {
+            let py = object.py();
+            // A value that Rust has not changed keeps the fraction that Python gave it.
+            if own.window != known.window {
+                object.setattr(intern!(py, "window"), own.window)?;
+            }
+            if own.ssthresh != known.ssthresh {
+                object.setattr(intern!(py, "ssthresh"), own.ssthresh)?;
+            }
+            call(object)?;
+            Ok(CongestionWindow {
+                window: segments(&object.getattr(intern!(py, "window"))?, "window")?,
+                ssthresh: segments(&object.getattr(intern!(py, "ssthresh"))?, "ssthresh")?,
+                pacing_rate: rate(&object.getattr(intern!(py, "pacing_rate_Bps"))?)?,
+            })
+        });
+        *known = decided;
+        *own = decided;
+    }
+}
+
+/// A whole number of segments, cut off from what may be a float.
+fn segments(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u32> {
+    if let Ok(whole) = value.extract::<u32>() {
+        return Ok(whole);
+    }
+    match value.extract::<f64>() {
+        Ok(number) if number >= 0.0 => Ok(number.min(f64::from(u32::MAX)) as u32),
+        _ => Err(PyTypeError::new_err(format!(
+            "{name} = {value}, which is no number of segments; make it {} or more",
+            u32::from(name == "window")
+        ))),
+    }
+}
+
+fn rate(value: &Bound<'_, PyAny>) -> PyResult<Option<Rate>> {
+    if value.is_none() {
+        return Ok(None);
+    }
+    match value.extract::<f64>() {
+        Ok(number) if number * 8.0 >= 1.0 && number.is_finite() => {
+            Ok(Some(Rate::from_bits_per_second((number * 8.0) as u64)))
+        }
+        _ => Err(PyTypeError::new_err(format!(
+            "pacing_rate_Bps = {value}, with which it would never send again; make it None, or bytes per second above 0"
+        ))),
+    }
+}
+
+impl CongestionAlgorithm for Control {
+    fn on_start(&mut self, now: Instant, own: &mut CongestionWindow) {
+        if self.starts {
+            self.decide("on_start", own, |object| {
+                object.call_method1(intern!(object.py(), "on_start"), (seconds(now),))
+            });
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack, own: &mut CongestionWindow) {
+        let ack = PyAck { ack: *ack, segment_bytes: self.segment_bytes };
+        self.decide("on_ack", own, |object| object.call_method1(intern!(object.py(), "on_ack"), (ack,)));
+    }
+
+    fn on_rtt(&mut self, now: Instant, rtt_us: u64, own: &mut CongestionWindow) {
+        if self.samples {
+            self.decide("on_rtt", own, |object| {
+                object.call_method1(intern!(object.py(), "on_rtt"), (seconds(now), rtt_us as f64 / 1e6))
+            });
+        }
+    }
+
+    fn on_congestion(&mut self, sign: Sign, in_use: u32, own: &mut CongestionWindow) {
+        self.decide("on_congestion", own, |object| {
+            let py = object.py();
+            let sign = match sign {
+                Sign::Loss => intern!(py, "loss"),
+                Sign::Ecn => intern!(py, "ecn"),
+            };
+            object.call_method1(intern!(py, "on_congestion"), (sign, in_use))
+        });
+    }
+
+    fn on_timeout(&mut self, now: Instant, in_use: u32, own: &mut CongestionWindow) {
+        self.decide("on_timeout", own, |object| {
+            object.call_method1(intern!(object.py(), "on_timeout"), (seconds(now), in_use))
+        });
+    }
+
+    fn on_repeated_timeout(&mut self, now: Instant, own: &mut CongestionWindow) {
+        self.decide("on_repeated_timeout", own, |object| {
+            object.call_method1(intern!(object.py(), "on_repeated_timeout"), (seconds(now),))
+        });
+    }
+
+    fn on_spurious(&mut self, window: u32, ssthresh: u32, own: &mut CongestionWindow) {
+        self.decide("on_spurious", own, |object| {
+            object.call_method1(intern!(object.py(), "on_spurious"), (window, ssthresh))
+        });
+    }
+
+    fn is_rate_based(&self) -> bool {
+        self.rate_based
+    }
+}
+
+/// What a queue discipline may know of a packet.
+#[pyclass(frozen, name = "Packet", module = "lasthop")]
+pub struct PyPacket {
+    packet: QueuedPacket,
+    arrived: Instant,
+}
+
+#[pymethods]
+impl PyPacket {
+    #[getter]
+    fn number(&self) -> u64 {
+        self.packet.number
+    }
+
+    #[getter]
+    fn flow(&self) -> u32 {
+        self.packet.flow.0
+    }
+
+    #[getter]
+    fn direction(&self) -> &'static str {
+        self.packet.direction.name()
+    }
+
+    #[getter]
+    fn bytes(&self) -> u32 {
+        self.packet.ip_bytes
+    }
+
+    #[getter]
+    fn ecn(&self) -> &'static str {
+        match self.packet.ecn {
+            Ecn::NotEct => "not-ect",
+            Ecn::Ect0 => "ect0",
+            Ecn::Ect1 => "ect1",
+            Ecn::Ce => "ce",
+        }
+    }
+
+    #[getter]
+    fn dscp(&self) -> u8 {
+        self.packet.dscp.get()
+    }
+
+    #[getter]
+    fn arrived_s(&self) -> f64 {
+        seconds(self.arrived)
+    }
+
+    fn __repr__(&self) -> String {
+        let QueuedPacket { number, ip_bytes, flow, .. } = self.packet;
+        format!("<Packet {number}: {ip_bytes} bytes of flow {}>", flow.0)
+    }
+}
+
+#[derive(Debug)]
+struct Queue {
+    instance: Instance,
+    /// Packets that the discipline drops or marks, in a list that it shares: (what, packet).
+    verdicts: Py<PyList>,
+}
+
+impl Queue {
+    fn new(class: &Class, setup: QueueSetup) -> PyResult<Self> {
+        let QueueSetup { stream, limit, rate, mtu } = setup;
+        Python::attach(|py| {
+            let facts = PyDict::new(py);
+            let (packets, bytes) = match limit {
+                QueueSize::Packets(packets) => (Some(packets), None),
+                QueueSize::Bytes(bytes) => (None, Some(bytes)),
+            };
+            let verdicts = PyList::empty(py);
+            facts.set_item("limit_packets", packets)?;
+            facts.set_item("limit_bytes", bytes)?;
+            facts.set_item("rate_Bps", rate.bits_per_second() as f64 / 8.0)?;
+            facts.set_item("mtu_bytes", mtu.0)?;
+            facts.set_item("_verdicts", &verdicts)?;
+            Ok(Self { instance: class.make(py, stream, facts)?, verdicts: verdicts.unbind() })
+        })
+    }
+
+    fn take_verdicts(&self, py: Python<'_>, verdicts: &mut Verdicts) -> PyResult<()> {
+        let list = self.verdicts.bind(py);
+        if list.is_empty() {
+            return Ok(());
+        }
+        for verdict in list.iter() {
+            let (what, packet): (Bound<'_, PyString>, Bound<'_, PyPacket>) = verdict.extract()?;
+            let number = packet.get().packet.number;
+            if what == "drop" { verdicts.drop(number) } else { verdicts.mark(number) }
+        }
+        list.del_slice(0, list.len())
+    }
+}
+
+/// The number of a packet that a method has returned.
+fn number(found: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    if found.is_none() {
+        return Ok(None);
+    }
+    let packet = found.cast::<PyPacket>().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "it returned {found}, which is no packet; return one that waits, or None"
+        ))
+    })?;
+    Ok(Some(packet.get().packet.number))
+}
+
+impl QueueAlgorithm for Queue {
+    fn enqueue(&mut self, now: Instant, packet: &QueuedPacket, verdicts: &mut Verdicts) -> bool {
+        self.instance.call("enqueue", |object| {
+            let py = object.py();
+            let packet = PyPacket { packet: *packet, arrived: now };
+            let taken = object.call_method1(intern!(py, "enqueue"), (seconds(now), packet))?;
+            self.take_verdicts(py, verdicts)?;
+            taken.extract().map_err(|_| {
+                PyTypeError::new_err(format!(
+                    "it returned {taken}; return True if the packet is taken in, else False"
+                ))
+            })
+        })
+    }
+
+    fn peek(&self) -> Option<u64> {
+        self.instance.call("peek", |object| number(&object.call_method0(intern!(object.py(), "peek"))?))
+    }
+
+    fn dequeue(&mut self, now: Instant, verdicts: &mut Verdicts) -> Option<u64> {
+        self.instance.call("dequeue", |object| {
+            let py = object.py();
+            let found = object.call_method1(intern!(py, "dequeue"), (seconds(now),))?;
+            self.take_verdicts(py, verdicts)?;
+            number(&found)
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Errors(Instance);
+
+impl Errors {
+    fn new(class: &Class, ErrorSetup { stream }: ErrorSetup) -> PyResult<Self> {
+        Python::attach(|py| Ok(Self(class.make(py, stream, PyDict::new(py))?)))
+    }
+}
+
+impl ErrorAlgorithm for Errors {
+    fn loses(&mut self, now: Instant, ip_bytes: u32) -> bool {
+        self.0.call("loses", |object| {
+            let lost = object.call_method1(intern!(object.py(), "loses"), (seconds(now), ip_bytes))?;
+            lost.extract().map_err(|_| {
+                PyTypeError::new_err(format!(
+                    "it returned {lost}; return True if the packet is lost, else False"
+                ))
+            })
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Sender {
+    instance: Instance,
+    /// What the instance wants done, in a list that it shares: (what, number).
+    wanted: Py<PyList>,
+    receives: bool,
+}
+
+impl Sender {
+    fn new(class: &Class, setup: TrafficSetup) -> PyResult<Self> {
+        let TrafficSetup { stream, flow, segment_bytes } = setup;
+        Python::attach(|py| {
+            let facts = PyDict::new(py);
+            let wanted = PyList::empty(py);
+            facts.set_item("flow", flow)?;
+            facts.set_item("segment_bytes", segment_bytes)?;
+            facts.set_item("_wanted", &wanted)?;
+            let instance = class.make(py, stream, facts)?;
+            let receives = instance.does("on_received");
+            Ok(Self { instance, wanted: wanted.unbind(), receives })
+        })
+    }
+
+    /// Calls a method, and does what it wants done.
+    fn tell(
+        &self,
+        did: &str,
+        wanted: &mut Wanted,
+        call: impl for<'p> FnOnce(&Bound<'p, PyAny>) -> PyResult<Bound<'p, PyAny>>,
+    ) {
+        let asked: Vec<(String, f64)> = self.instance.call(did, |object| {
+            call(object)?;
+            let list = self.wanted.bind(object.py());
+            let asked = list.extract()?;
+            list.del_slice(0, list.len())?;
+            Ok(asked)
+        });
+        for (what, number) in asked {
+            match what.as_str() {
+                "send" => wanted.send(number as u64),
+                "answer" => wanted.answer(number as u64),
+                "wake_at" => wanted.wake_at(Instant::from_nanos((number * 1e9).round() as u64)),
+                _ => wanted.close(),
+            }
+        }
+    }
+}
+
+impl TrafficAlgorithm for Sender {
+    fn on_start(&mut self, now: Instant, wanted: &mut Wanted) {
+        self.tell("on_start", wanted, |object| object.call_method1("on_start", (seconds(now),)));
+    }
+
+    fn on_wakeup(&mut self, now: Instant, wanted: &mut Wanted) {
+        self.tell("on_wakeup", wanted, |object| object.call_method1("on_wakeup", (seconds(now),)));
+    }
+
+    fn on_received(&mut self, now: Instant, bytes: u64, is_answer: bool, wanted: &mut Wanted) {
+        if self.receives {
+            self.tell("on_received", wanted, |object| {
+                object.call_method1("on_received", (seconds(now), bytes, is_answer))
+            });
+        }
+    }
+}

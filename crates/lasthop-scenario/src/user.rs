@@ -1,0 +1,118 @@
+//! Code of users that a scenario names: where it stands, and how it is found before a run.
+
+use lasthop_core::{Fault, Maker};
+use lasthop_link::{
+    Discipline, ErrorAlgorithm, ErrorSetup, PathConfig, QueueAlgorithm, QueueConfig, QueueSetup,
+    UserDiscipline, UserErrors,
+};
+use lasthop_tcp::{CongestionAlgorithm, CongestionControl, ControlSetup, TcpConfig, UserControl};
+use lasthop_traffic::{FlowConfig, TrafficAlgorithm, TrafficSetup, UserTraffic};
+
+use crate::types::Scenario;
+
+/// Finds code by the name that a scenario gives it. A program that runs scenarios with code of its own implements what
+/// it has.
+pub trait Library {
+    /// Makes congestion controls.
+    fn congestion_control(&self, name: &str) -> Found<ControlSetup, dyn CongestionAlgorithm> {
+        Err(unknown(name, "congestion control"))
+    }
+
+    /// Makes queue disciplines.
+    fn queue_discipline(&self, name: &str) -> Found<QueueSetup, dyn QueueAlgorithm> {
+        Err(unknown(name, "queue discipline"))
+    }
+
+    /// Makes error models.
+    fn error_model(&self, name: &str) -> Found<ErrorSetup, dyn ErrorAlgorithm> {
+        Err(unknown(name, "error model"))
+    }
+
+    /// Makes traffic.
+    fn traffic(&self, name: &str) -> Found<TrafficSetup, dyn TrafficAlgorithm> {
+        Err(unknown(name, "traffic"))
+    }
+}
+
+/// What makes instances, or why there is no such code.
+pub type Found<S, T> = Result<Maker<S, T>, String>;
+
+fn unknown(name: &str, what: &str) -> String {
+    format!("there is no {what} {name:?} in the program that runs the scenario")
+}
+
+/// Code in a scenario.
+enum Code<'a> {
+    Control(&'a mut UserControl),
+    Queue(&'a mut UserDiscipline),
+    Errors(&'a mut UserErrors),
+    Traffic(&'a mut UserTraffic),
+}
+
+impl Scenario {
+    /// Key and name of all code of users in it.
+    pub(crate) fn user_code(&mut self) -> Vec<(String, String)> {
+        let named = |(key, code): (String, Code<'_>)| {
+            let name = match code {
+                Code::Control(code) => code.code.name().to_owned(),
+                Code::Queue(code) => code.name().to_owned(),
+                Code::Errors(code) => code.name().to_owned(),
+                Code::Traffic(code) => code.name().to_owned(),
+            };
+            (key, name)
+        };
+        self.codes().into_iter().map(named).collect()
+    }
+
+    /// Finds all code of users in it, so that it can be run. The fault names the key of what there is not.
+    pub fn bind(&mut self, library: &dyn Library) -> Result<(), Fault> {
+        for (key, code) in self.codes() {
+            let bound = match code {
+                Code::Control(UserControl { code, .. }) => {
+                    library.congestion_control(code.name()).map(|maker| code.bind(maker))
+                }
+                Code::Queue(code) => library.queue_discipline(code.name()).map(|maker| code.bind(maker)),
+                Code::Errors(code) => library.error_model(code.name()).map(|maker| code.bind(maker)),
+                Code::Traffic(code) => library.traffic(code.name()).map(|maker| code.bind(maker)),
+            };
+            bound.map_err(|message| Fault { key, message })?;
+        }
+        Ok(())
+    }
+
+    fn codes(&mut self) -> Vec<(String, Code<'_>)> {
+        let mut found = Vec::new();
+        found.extend(of_tcp("tcp".into(), &mut self.tcp));
+        for (name, path) in [("down", &mut self.down), ("up", &mut self.up)] {
+            found.extend(path.iter_mut().flat_map(|path| of_path(name, path)));
+        }
+        for (index, flow) in self.flow.iter_mut().enumerate() {
+            let tcp = flow.tcp.as_deref_mut();
+            found.extend(tcp.and_then(|tcp| of_tcp(format!("flow[{index}].tcp"), tcp)));
+            if let FlowConfig::Own(own) = &mut flow.kind {
+                found.push((format!("flow[{index}].code"), Code::Traffic(&mut own.code)));
+            }
+        }
+        found
+    }
+}
+
+fn of_tcp(place: String, tcp: &mut TcpConfig) -> Option<(String, Code<'_>)> {
+    let CongestionControl::User(code) = &mut tcp.congestion_control else { return None };
+    Some((place + ".congestion_control", Code::Control(code)))
+}
+
+fn of_queue(place: String, queue: &mut QueueConfig) -> Option<(String, Code<'_>)> {
+    let Discipline::User(code) = &mut queue.discipline else { return None };
+    Some((place + ".discipline", Code::Queue(code)))
+}
+
+fn of_path<'a>(name: &str, path: &'a mut PathConfig) -> Vec<(String, Code<'a>)> {
+    let classes = path.htb.iter_mut().flat_map(|htb| htb.class.iter_mut().enumerate());
+    let of_class = classes.filter_map(|(index, class)| {
+        of_queue(format!("{name}.htb.class[{index}].queue"), class.queue.as_mut()?)
+    });
+    let errors = path.link.error_model.as_mut();
+    let errors = errors.map(|code| (format!("{name}.link.error_model"), Code::Errors(code)));
+    of_queue(format!("{name}.queue"), &mut path.queue).into_iter().chain(of_class).chain(errors).collect()
+}

@@ -1,0 +1,185 @@
+//! Congestion control of a user's own: what stands between its code and a stack.
+
+use lasthop_core::{Failure, Instant, Rate};
+
+use super::{Congestion, Controller, Moment, Prior, RateSample, Segments, Setup, Window};
+use crate::algorithm::{Ack, CongestionAlgorithm, CongestionWindow, Delivery, Sign};
+
+/// The algorithm at work, and the window as the stack sees it.
+#[derive(Debug)]
+pub(crate) struct User {
+    name: String,
+    algorithm: Box<dyn CongestionAlgorithm>,
+    segments: Segments,
+    pacing_rate: Option<Rate>,
+}
+
+impl User {
+    pub fn new(setup: Setup<'_>) -> Self {
+        let code = setup.code.expect("a user's algorithm has code");
+        let segments = setup.window;
+        let start =
+            CongestionWindow { window: segments.window(), ssthresh: segments.ssthresh(), pacing_rate: None };
+        let algorithm = code.make(setup.segment_bytes, start);
+        Self { name: code.to_string(), algorithm, segments, pacing_rate: None }
+    }
+
+    /// Lets the algorithm decide, and checks what it has decided.
+    fn decide(&mut self, decision: impl FnOnce(&mut dyn CongestionAlgorithm, &mut CongestionWindow)) {
+        let mut own = CongestionWindow {
+            window: self.segments.window(),
+            ssthresh: self.segments.ssthresh(),
+            pacing_rate: self.pacing_rate,
+        };
+        decision(&mut *self.algorithm, &mut own);
+        if own.window == 0 {
+            self.fail(
+                "left a window of 0 segments, with which it would never send again; leave it at least 1",
+            );
+        }
+        if own.pacing_rate.is_some_and(|rate| rate.bits_per_second() == 0) {
+            self.fail(
+                "left a pacing rate of 0, with which it would never send again; leave it none, or above 0",
+            );
+        }
+        self.segments.set(own.window);
+        self.segments.set_ssthresh(own.ssthresh);
+        self.pacing_rate = own.pacing_rate;
+    }
+
+    fn fail(&self, did: &str) -> ! {
+        Failure::new(format!("{} {did}", self.name)).raise()
+    }
+}
+
+fn instant(at: &Moment) -> Instant {
+    Instant::from_nanos(at.us * 1000)
+}
+
+impl Controller for User {
+    type Window = Segments;
+
+    fn state(&self) -> &Segments {
+        &self.segments
+    }
+
+    fn state_mut(&mut self) -> &mut Segments {
+        &mut self.segments
+    }
+
+    fn on_start(&mut self, at: &Moment) {
+        self.decide(|algorithm, own| algorithm.on_start(instant(at), own));
+    }
+
+    fn on_rtt(&mut self, at: &Moment, rtt_us: u64) {
+        self.decide(|algorithm, own| algorithm.on_rtt(instant(at), rtt_us, own));
+    }
+
+    fn on_ack(&mut self, sample: &RateSample) {
+        let delivery = sample.rate.map(|rate| Delivery {
+            segments: rate.delivered,
+            interval_us: rate.interval_us,
+            is_app_limited: rate.is_app_limited,
+        });
+        let RateSample { at, acked, is_window_limited, .. } = *sample;
+        let ack = Ack { now: instant(&at), acked, is_window_limited, delivery };
+        self.decide(|algorithm, own| algorithm.on_ack(&ack, own));
+    }
+
+    fn on_congestion(&mut self, sign: Congestion, flight: u32) {
+        let sign = match sign {
+            Congestion::Loss => Sign::Loss,
+            Congestion::Ecn => Sign::Ecn,
+        };
+        self.decide(|algorithm, own| algorithm.on_congestion(sign, flight, own));
+    }
+
+    fn on_spurious(&mut self, prior: Prior<u32>) {
+        self.decide(|algorithm, own| algorithm.on_spurious(prior.window, prior.ssthresh, own));
+    }
+
+    fn on_timeout(&mut self, at: &Moment, flight: u32, window: u32) {
+        self.decide(|algorithm, own| {
+            own.window = window;
+            algorithm.on_timeout(instant(at), flight, own);
+        });
+    }
+
+    fn on_persistent(&mut self, at: &Moment, window: u32) {
+        self.decide(|algorithm, own| {
+            own.window = window;
+            algorithm.on_repeated_timeout(instant(at), own);
+        });
+    }
+
+    fn is_rate_based(&self) -> bool {
+        self.algorithm.is_rate_based()
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        self.pacing_rate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+
+    use lasthop_core::{Seed, UserCode, UserName};
+
+    use super::*;
+    use crate::config::{CongestionControl, Profile, TcpConfig, UserControl};
+    use crate::control::Counting;
+
+    /// Sets what it is told to.
+    #[derive(Debug)]
+    struct Set(CongestionWindow);
+
+    impl CongestionAlgorithm for Set {
+        fn on_ack(&mut self, _ack: &Ack, own: &mut CongestionWindow) {
+            *own = self.0;
+        }
+
+        fn on_congestion(&mut self, _sign: Sign, in_use: u32, own: &mut CongestionWindow) {
+            own.ssthresh = in_use / 2;
+        }
+    }
+
+    fn user(set: CongestionWindow) -> User {
+        let name = UserName::try_from("rust:set".to_owned()).expect("a name");
+        let code = UserCode::new(name, Arc::new(move |_| Box::new(Set(set)) as Box<dyn CongestionAlgorithm>));
+        let stream = Seed { study: 1, replication: 1 }.stream("own");
+        let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("complete");
+        config.congestion_control = CongestionControl::User(Box::new(UserControl::new(code, stream)));
+        let window = Segments::new(&config, 1_460, Counting::Segments);
+        User::new(Setup::new(&config, window, 250, 1_460))
+    }
+
+    fn ack(user: &mut User) {
+        let at = Moment { us: 5, tick: 0, una: 0, nxt: 0 };
+        user.on_ack(&RateSample { at, acked: 1, is_window_limited: true, rate: None });
+    }
+
+    #[test]
+    fn the_stack_sees_what_the_algorithm_decides() {
+        let rate = Some(Rate::from_bits_per_second(8_000));
+        let mut user = user(CongestionWindow { window: 7, ssthresh: 5, pacing_rate: rate });
+        ack(&mut user);
+        assert_eq!((user.window(), user.ssthresh(), user.pacing_rate()), (7, 5, rate));
+        user.state_mut().set(6);
+        user.on_timeout(&Moment { us: 5, tick: 0, una: 0, nxt: 0 }, 6, 1);
+        assert_eq!((user.window(), user.ssthresh()), (1, 3));
+    }
+
+    #[test]
+    fn a_window_or_a_rate_of_nothing_ends_the_run() {
+        let nothing = Some(Rate::from_bits_per_second(0));
+        for (window, pacing_rate, said) in [(0, None, "window of 0"), (1, nothing, "pacing rate of 0")] {
+            let mut user = user(CongestionWindow { window, ssthresh: 5, pacing_rate });
+            let payload = catch_unwind(AssertUnwindSafe(|| ack(&mut user))).expect_err("it stands still");
+            let message = Failure::caught(payload).message;
+            assert!(message.starts_with("rust:set left a ") && message.contains(said), "{message}");
+        }
+    }
+}

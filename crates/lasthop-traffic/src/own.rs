@@ -1,0 +1,257 @@
+//! Traffic of a user's own: one flow, whose application is code that the scenario names.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::num::NonZeroU16;
+
+use lasthop_core::{
+    Bytes, Datagram, Distribution, Dscp, Duration, Failure, Faults, Host, Instant, News, Protocol,
+    RandomStream, UserCode,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Action, Application, Content, Program, Surroundings, Traffic};
+
+#[cfg(test)]
+mod tests;
+
+/// An application of one's own, of one flow. The sender of a TCP flow connects by itself, and the receiver closes after
+/// it.
+pub trait TrafficAlgorithm: fmt::Debug {
+    /// The flow starts.
+    fn on_start(&mut self, now: Instant, wanted: &mut Wanted);
+
+    /// The time has come that [`Wanted::wake_at`] asked for.
+    fn on_wakeup(&mut self, now: Instant, wanted: &mut Wanted);
+
+    /// So many bytes more have reached the receiver, or answers the sender if `is_answer`.
+    fn on_received(&mut self, _now: Instant, _bytes: u64, _is_answer: bool, _wanted: &mut Wanted) {}
+}
+
+/// What an application wants done, in order.
+#[derive(Debug)]
+pub struct Wanted {
+    actions: VecDeque<Action>,
+    wakeup: Option<Instant>,
+    now: Instant,
+    config: Facts,
+}
+
+/// What is to be known of the flow.
+#[derive(Clone, Debug)]
+struct Facts {
+    name: String,
+    sender: Host,
+    protocol: Protocol,
+    /// Of a write of TCP, or at most of a datagram.
+    segment_bytes: u64,
+}
+
+impl Wanted {
+    /// The sender writes so many bytes; over UDP they are one datagram.
+    pub fn send(&mut self, bytes: u64) {
+        self.write(self.config.sender, bytes, "send");
+    }
+
+    /// The receiver writes so many bytes.
+    pub fn answer(&mut self, bytes: u64) {
+        self.write(self.config.sender.other(), bytes, "answer");
+    }
+
+    /// The sender has nothing more to send.
+    pub fn close(&mut self) {
+        self.wakeup = None;
+        self.actions.push_back(Action::Complete { flow: 0 });
+        if self.config.protocol == Protocol::Tcp {
+            self.actions.push_back(Action::Close { flow: 0, host: self.config.sender });
+        }
+    }
+
+    /// Calls [`TrafficAlgorithm::on_wakeup`] at this time, in place of any earlier wish. It must lie ahead.
+    pub fn wake_at(&mut self, at: Instant) {
+        if at <= self.now {
+            self.fail(&format!("wake_at was given {at}, which does not lie ahead"));
+        }
+        self.wakeup = Some(at);
+    }
+
+    fn write(&mut self, host: Host, bytes: u64, did: &str) {
+        let Facts { protocol, segment_bytes, .. } = self.config;
+        if bytes == 0 {
+            self.fail(&format!("{did} was given 0 bytes; give it 1 or more"));
+        }
+        let is_datagram = protocol == Protocol::Udp;
+        if is_datagram && bytes > segment_bytes {
+            self.fail(&format!(
+                "{did} was given {bytes} bytes, and a datagram takes {segment_bytes} at most"
+            ));
+        }
+        let write_bytes = if is_datagram { bytes } else { segment_bytes };
+        self.actions.push_back(Action::Write { flow: 0, host, bytes, write_bytes, content: Content::Filler });
+    }
+
+    fn fail(&self, did: &str) -> ! {
+        Failure::new(format!("{}.{did}", self.config.name)).raise()
+    }
+}
+
+/// What an instance is told at first.
+#[derive(Clone, Debug)]
+pub struct TrafficSetup {
+    /// Draws of its own.
+    pub stream: RandomStream,
+    /// Name of the flow.
+    pub flow: String,
+    /// Payload of a full segment; the most that a datagram takes.
+    pub segment_bytes: u32,
+}
+
+/// Traffic of one's own, by code in place of keys.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OwnConfig {
+    /// Name of the flow in the records.
+    pub name: String,
+    /// What sends. On the model engine only.
+    pub code: UserTraffic,
+    /// Transport protocol of the flow.
+    #[serde(default)]
+    pub protocol: Carrier,
+    /// How long it lasts at most. What it has not sent by then it leaves out.
+    #[serde(default = "default_duration")]
+    pub duration: Duration,
+    /// When it starts.
+    #[schemars(default = "crate::at_once")]
+    pub start: Distribution<Duration>,
+    /// Code point of the flow's packets; best effort if absent.
+    #[serde(default)]
+    pub dscp: Dscp,
+    /// Port of the fixed host; 30001 for the first flow, 30002 for the second and so on if absent.
+    pub port: Option<NonZeroU16>,
+}
+
+/// Code that sends.
+pub type UserTraffic = UserCode<TrafficSetup, dyn TrafficAlgorithm>;
+
+/// A transport protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Carrier {
+    /// A connection, opened by the sender.
+    #[default]
+    Tcp,
+    /// Datagrams.
+    Udp,
+}
+
+const fn default_duration() -> Duration {
+    Duration::from_secs(60)
+}
+
+impl Traffic for OwnConfig {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn start(&self) -> &Distribution<Duration> {
+        &self.start
+    }
+
+    fn check(&self, _mtu: Bytes, faults: &mut Faults) {
+        faults.not_zero(&self.duration, "duration", "60 s");
+    }
+
+    fn latest_begin(&self) -> Duration {
+        self.start.most() + self.duration
+    }
+
+    fn protocol(&self) -> Protocol {
+        match self.protocol {
+            Carrier::Tcp => Protocol::Tcp,
+            Carrier::Udp => Protocol::Udp,
+        }
+    }
+
+    fn dscp(&self) -> Dscp {
+        self.dscp
+    }
+
+    fn port(&self) -> Option<NonZeroU16> {
+        self.port
+    }
+
+    fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
+        let datagram = around.mtu.0 - u64::from(Datagram::HEADER_BYTES);
+        let protocol = self.protocol();
+        let segment_bytes =
+            if protocol == Protocol::Udp { datagram } else { u64::from(around.segment_bytes) };
+        let setup = TrafficSetup {
+            stream: around.seed.stream(&format!("own.{}", around.name)),
+            flow: around.name.to_owned(),
+            segment_bytes: segment_bytes as u32,
+        };
+        let facts =
+            Facts { name: self.code.name().to_owned(), sender: around.sender, protocol, segment_bytes };
+        Program::Own(OwnTraffic::new(self.code.make(setup), start, self.duration, facts))
+    }
+}
+
+/// The application at work.
+#[derive(Debug)]
+pub struct OwnTraffic {
+    code: Box<dyn TrafficAlgorithm>,
+    start: Option<Instant>,
+    /// When it must stop, until it has.
+    end: Option<Instant>,
+    /// Received so far, by the server and by the client.
+    received: [u64; 2],
+    wanted: Wanted,
+}
+
+impl OwnTraffic {
+    fn new(code: Box<dyn TrafficAlgorithm>, start: Instant, duration: Duration, config: Facts) -> Self {
+        let wanted = Wanted { actions: VecDeque::new(), wakeup: None, now: Instant::ZERO, config };
+        Self { code, start: Some(start), end: Some(start + duration), received: [0; 2], wanted }
+    }
+}
+
+impl Application for OwnTraffic {
+    fn next_wakeup(&self) -> Option<Instant> {
+        let due = [self.wanted.wakeup, self.end].into_iter().flatten().min();
+        self.start.or(due.filter(|_| self.end.is_some()))
+    }
+
+    fn handle_wakeup(&mut self, now: Instant) {
+        self.wanted.now = now;
+        let Facts { sender: host, protocol, .. } = self.wanted.config;
+        if self.start.take_if(|start| *start <= now).is_some() {
+            if protocol == Protocol::Tcp {
+                self.wanted.actions.push_back(Action::Connect { flow: 0, host });
+            }
+            self.code.on_start(now, &mut self.wanted);
+        }
+        if self.end.take_if(|end| *end <= now).is_some() {
+            self.wanted.actions.push_back(Action::Stop { flow: 0, host });
+            self.wanted.close();
+        } else if self.wanted.wakeup.take_if(|at| *at <= now).is_some() {
+            self.code.on_wakeup(now, &mut self.wanted);
+        }
+    }
+
+    fn handle_news(&mut self, now: Instant, _flow: u32, host: Host, news: News) {
+        self.wanted.now = now;
+        let sender = self.wanted.config.sender;
+        if let (Some(received), Some(_)) = (news.received, self.end) {
+            let before = std::mem::replace(&mut self.received[host as usize], received);
+            self.code.on_received(now, received - before, host == sender, &mut self.wanted);
+        }
+        if news.ended && host != sender {
+            self.wanted.actions.push_back(Action::Close { flow: 0, host });
+        }
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.wanted.actions.pop_front()
+    }
+}

@@ -1,0 +1,308 @@
+"""Algorithms of your own: base classes for congestion control, queues, losses and traffic.
+
+A scenario names a class by its module, from the folder of the scenario or from wherever Python finds it:
+
+    tcp.congestion_control = "python:my_module.Mine"
+    down.queue.discipline = "python:my_module.Mine"
+    down.link.error_model = "python:my_module.Mine"
+
+and a flow of `kind = "own"` by `code = "python:my_module.Mine"`. A scenario that is built in Python takes the class
+itself. Each end of a connection, each queue, each direction and each flow gets an instance of its own in every
+replication. Times are in seconds of virtual time since the start of the run.
+
+`self.random` is a `random.Random` that is seeded by the run: draw from it and from nothing else, and the same seed
+gives the same results. What a class does not override, it does as its base class: `CongestionControl` is Reno,
+`QueueDiscipline` is drop-tail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import secrets
+import sys
+import traceback
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from lasthop.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from lasthop._core import Ack, Packet
+
+PREFIX = "python:"
+_SHIPPED = __name__.partition(".")[0]
+
+
+class _Algorithm:
+    """What all algorithms have."""
+
+    random: Random
+    """Seeded by the run."""
+    _optional: ClassVar[frozenset[str]] = frozenset()
+    """Methods that do nothing unless a class overrides them: they are not called then."""
+
+
+class CongestionControl(_Algorithm):
+    """A congestion control, one instance for each end of a connection. This one is Reno (RFC 5681).
+
+    The stack `linux-6` finds losses, repairs them and runs the timers. The algorithm sets `window` and `ssthresh`, in
+    segments, whenever it is called; fractions are kept, and the stack rounds down. During recovery the stack brings
+    the window down to `ssthresh` by proportional rate reduction.
+    """
+
+    window: float
+    """Congestion window in segments; at least 1."""
+    ssthresh: float
+    """Slow-start threshold in segments; 4294967295 before the first sign of congestion."""
+    pacing_rate_Bps: float | None = None
+    """The rate at which data leaves at most, bytes per second; `None` if ACKs alone clock it."""
+    segment_bytes: int
+    """Payload of a full segment."""
+    rate_based: ClassVar[bool] = False
+    """Set it if the algorithm models the path: it gets a delivery rate with every ACK, and keeps its window also while
+    the stack repairs losses (Linux: `cong_control`)."""
+    _counted: int = 0
+    _optional = frozenset({"on_start", "on_rtt"})
+
+    def on_start(self, now_s: float) -> None:
+        """Begin: the handshake is complete."""
+
+    def on_rtt(self, now_s: float, rtt_s: float) -> None:
+        """Take in a round-trip sample, before the ACK that brought it is looked at for losses."""
+
+    def on_ack(self, ack: Ack) -> None:
+        """Grow: an ACK shows progress while nothing is being repaired; any ACK if `rate_based`."""
+        if not ack.window_limited:
+            return
+        left = ack.acked
+        if self.window < self.ssthresh:
+            grown = min(self.window + left, self.ssthresh)
+            left -= int(grown - self.window)
+            self.window = grown
+        if left > 0:
+            per_segment = int(self.window)
+            if self._counted >= per_segment:
+                self._counted = 0
+                self.window += 1
+            more, self._counted = divmod(self._counted + left, per_segment)
+            self.window += more
+
+    def on_congestion(self, sign: Literal["loss", "ecn"], in_use: int) -> None:
+        """Set `ssthresh` after a loss or an ECN echo, once per window of data; `in_use` segments were in use."""
+        self.ssthresh = max(in_use // 2, 2)
+        self._counted = 0
+
+    def on_timeout(self, now_s: float, in_use: int) -> None:
+        """Set `ssthresh` after the first timeout of an episode; `window` is what sending goes on with."""
+        self.on_congestion("loss", in_use)
+
+    def on_repeated_timeout(self, now_s: float) -> None:
+        """Go on after a further timeout; `window` is what sending goes on with."""
+        self._counted = 0
+
+    def on_spurious(self, window: int, ssthresh: int) -> None:
+        """Take back the latest reduction, which was unnecessary; these were the values before."""
+        self.window = max(self.window, window)
+        self.ssthresh = max(self.ssthresh, ssthresh)
+
+
+class QueueDiscipline(_Algorithm):
+    """A router queue, one instance for each direction or class. This one is drop-tail.
+
+    A packet that was taken in leaves by `dequeue` or by `drop`, once.
+    """
+
+    limit_packets: int | None
+    """`queue.limit` of the scenario, if it counts packets."""
+    limit_bytes: int | None
+    """`queue.limit` of the scenario, if it counts bytes."""
+    rate_Bps: float
+    """Rate of the link behind the queue at the start, bytes per second."""
+    mtu_bytes: int
+    """The largest packet."""
+    _verdicts: list[tuple[str, Packet]]
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.packets: deque[Packet] = deque()
+        """What waits, the head first; of this drop-tail queue, and of those that build on it."""
+        self.bytes = 0
+        """Their length."""
+
+    def enqueue(self, now_s: float, packet: Packet) -> bool:
+        """Take in a packet that arrives and return True, or return False if the queue is full."""
+        full = (
+            len(self.packets) >= self.limit_packets
+            if self.limit_packets is not None
+            else self.bytes + packet.bytes > (self.limit_bytes or 0)
+        )
+        if full:
+            return False
+        self.packets.append(packet)
+        self.bytes += packet.bytes
+        return True
+
+    def peek(self) -> Packet | None:
+        """Return the packet that goes next unless it is dropped at the last moment; `None` if none does."""
+        return self.packets[0] if self.packets else None
+
+    def dequeue(self, now_s: float) -> Packet | None:
+        """Hand out the packet that goes next: the link has room for it."""
+        if not self.packets:
+            return None
+        packet = self.packets.popleft()
+        self.bytes -= packet.bytes
+        return packet
+
+    def drop(self, packet: Packet) -> None:
+        """Drop a packet that waits, or that is just arriving; take it out of `packets`, too, if you keep it there."""
+        self._verdicts.append(("drop", packet))
+
+    def mark(self, packet: Packet) -> None:
+        """Mark a packet that waits, or that is just arriving, as having met congestion (RFC 3168)."""
+        self._verdicts.append(("mark", packet))
+
+
+class ErrorModel(_Algorithm):
+    """Losses on a link, one instance for each direction. This one loses nothing."""
+
+    def loses(self, now_s: float, packet_bytes: int) -> bool:
+        """Return whether a packet is lost that the link has sent; asked once for each, in their order."""
+        return False
+
+
+class Traffic(_Algorithm):
+    """An application with one flow. Over TCP, the sender connects by itself, and the receiver closes after it."""
+
+    flow: str
+    """Name of the flow."""
+    segment_bytes: int
+    """Payload of a full segment; the most that a datagram takes."""
+    _wanted: list[tuple[str, float]]
+    _optional = frozenset({"on_received"})
+
+    def on_start(self, now_s: float) -> None:
+        """Begin."""
+        raise NotImplementedError("a class of traffic says in on_start what it sends")
+
+    def on_wakeup(self, now_s: float) -> None:
+        """Go on, at the time that `wake_at` asked for."""
+
+    def on_received(self, now_s: float, received_bytes: int, is_answer: bool) -> None:
+        """Learn that so many bytes more have arrived: at the receiver, or as answers at the sender."""
+
+    def send(self, length: int) -> None:
+        """Have the sender write so many bytes; over UDP they are one datagram."""
+        self._wanted.append(("send", length))
+
+    def answer(self, length: int) -> None:
+        """Have the receiver write so many bytes."""
+        self._wanted.append(("answer", length))
+
+    def close(self) -> None:
+        """End: the sender has nothing more to send."""
+        self._wanted.append(("close", 0))
+
+    def wake_at(self, time_s: float) -> None:
+        """Have `on_wakeup` called at a time that lies ahead, in place of any earlier wish."""
+        self._wanted.append(("wake_at", time_s))
+
+
+_BASES: dict[str, type[_Algorithm]] = {
+    base.__name__: base for base in (CongestionControl, QueueDiscipline, ErrorModel, Traffic)
+}
+
+
+def find(name: str, base: str) -> type[_Algorithm]:
+    """Return the class that a scenario calls `python:MODULE.CLASS`; raise `InputError` if it is no such `base`."""
+    place, _, wanted = name.removeprefix(PREFIX).rpartition(".")
+    module = _module(place, name)
+    found = getattr(module, wanted, None)
+    kind = _BASES[base]
+    if not (isinstance(found, type) and issubclass(found, kind)):
+        own = [key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, kind)]
+        guess = f"; did you mean '{PREFIX}{place}.{nearest(wanted, own)}'?" if own else ""
+        raise InputError(f"{name}: {place} has no class '{wanted}' that derives from lasthop.{base}{guess}")
+    return found
+
+
+_OF_KEYS = {"congestion_control": CongestionControl, "discipline": QueueDiscipline, "error_model": ErrorModel}
+
+
+def check(key: str, name: str) -> str | None:
+    """Say why there is no such code for a key of a scenario; `None` if there is."""
+    if not name.startswith(PREFIX):
+        return f"{name} is code of a Rust program, which runs the scenario itself (docs/algorithms.md)."
+    try:
+        find(name, _OF_KEYS.get(key.rpartition(".")[2], Traffic).__name__)
+    except InputError as error:
+        return f"{error}."
+    return None
+
+
+def _module(place: str, name: str) -> ModuleType:
+    try:
+        return importlib.import_module(place)
+    except Exception as error:  # whatever a user's module does when it is imported
+        missing = isinstance(error, ModuleNotFoundError) and place.startswith(error.name or " ")
+        reason = f"there is no module {place}" if missing else f"{place} raised {type(error).__name__}: {error}"
+        help_ = "; put it beside the scenario, or where Python finds it" if missing else place_of(error.__traceback__)
+        raise InputError(f"{name}: {reason}{help_}") from error
+
+
+def make(kind: type[_Algorithm], seed: int, facts: Mapping[str, object]) -> tuple[_Algorithm, list[str]]:
+    """Make an instance that knows `facts` when it begins; return it with the optional methods that it has."""
+    instance = kind.__new__(kind)
+    instance.random = Random(seed)
+    for fact, value in facts.items():
+        setattr(instance, fact, value)
+    instance.__init__()  # type: ignore[misc]
+    base = next(base for base in _BASES.values() if issubclass(kind, base))
+    return instance, [hook for hook in base._optional if getattr(kind, hook) is not getattr(base, hook)]
+
+
+def name_of(kind: type) -> str:
+    """Return what a scenario calls a class; raise `InputError` if it cannot be found by its name."""
+    if not issubclass(kind, _Algorithm):
+        raise InputError(f"{kind.__qualname__} derives from none of lasthop's classes: {', '.join(_BASES)}.")
+    if "." in kind.__qualname__:
+        raise InputError(
+            f"{kind.__qualname__} is defined within a function or class, where lasthop cannot find it by its name: "
+            "define it at the top of a module or of a notebook's cell."
+        )
+    return f"{PREFIX}{kind.__module__}.{kind.__qualname__}"
+
+
+def code_digest(name: str) -> str:
+    """Return what the code of a class is known by: the sources of its module and of those of its base classes.
+
+    What these import from elsewhere is not noticed.
+    """
+    place, _, wanted = name.removeprefix(PREFIX).rpartition(".")
+    kind = getattr(_module(place, name), wanted)
+    own = [each for each in inspect.getmro(kind) if each.__module__.partition(".")[0] not in (_SHIPPED, "builtins")]
+    return hashlib.sha256("\0".join(_source(each) for each in own).encode()).hexdigest()
+
+
+def _source(kind: type) -> str:
+    module = sys.modules[kind.__module__]
+    file = getattr(module, "__file__", None)
+    if file is not None:
+        return Path(file).read_text(encoding="utf-8")
+    try:
+        return inspect.getsource(kind)  # of a notebook's cell
+    except OSError:
+        return secrets.token_hex()  # typed in: nobody can tell whether it is the same again
+
+
+def place_of(trace: TracebackType | None) -> str:
+    """Say in which line of a user's file an exception was raised; nothing if that is not known."""
+    frames = traceback.extract_tb(trace)
+    own = [frame for frame in frames if not frame.filename.startswith((str(Path(__file__).parent), "<frozen"))]
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""

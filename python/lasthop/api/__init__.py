@@ -1,0 +1,1 @@
+"""What `import lasthop` offers, and what it shares with the command line."""

@@ -1,0 +1,236 @@
+"""The answer of a run, as data frames, pictures and words."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lasthop import _core
+from lasthop.api.plot import Plots
+from lasthop.api.texts import texts
+from lasthop.campaign.plan import ChosenRun
+from lasthop.errors import InputError
+from lasthop.scenario.selection import all_levels, select_cell, select_cells
+
+if TYPE_CHECKING:
+    from lasthop.api.scenario import Scenario
+    from lasthop.campaign.campaign import Campaign
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Every event of one replication, as data frames; events have `time_s` beside `time_ns`."""
+
+    packets: pl.DataFrame
+    """A row for each event of a packet: sent, queued, marked, dropped (and why), delivered."""
+    transport: pl.DataFrame
+    """A row for each event within a sender: timeout, recovery, undo, window, round-trip sample."""
+    objects: pl.DataFrame
+    """A row for each object of a page load: when it was asked for and when it arrived, nanoseconds."""
+    flows: pl.DataFrame
+    """The flows by the numbers that the other frames have."""
+    bad_periods: pl.DataFrame
+    """When a link was in a bad state, seconds."""
+
+
+class Results:
+    """What a run has measured.
+
+    Frames are of polars: `.to_pandas()` and `.to_arrow()` give those of others. `lasthop metrics NAME` says what a
+    column means. Replications count from 1 within each set; `only` chooses the cell, such as `"variant=eifel"`, and is
+    needed where there are several.
+    """
+
+    def __init__(self, scenario: Scenario, campaign: Campaign) -> None:
+        """Wrap the finished campaign of a scenario."""
+        self.scenario = scenario
+        """What was run."""
+        self._campaign = campaign
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures of the results, and of single replications."""
+        return Plots(self)
+
+    @property
+    def folder(self) -> Path:
+        """The results folder, as `lasthop summary` and all other commands take it."""
+        return self._campaign.out
+
+    @functools.cached_property
+    def flows(self) -> pl.DataFrame:
+        """A row per flow and replication, behind the levels of its cell."""
+        return self._campaign.flows()
+
+    @functools.cached_property
+    def runs(self) -> pl.DataFrame:
+        """A row per replication: the bottleneck, and what is of all flows together."""
+        return self._campaign.run_rows()
+
+    @functools.cached_property
+    def pages(self) -> pl.DataFrame | None:
+        """A row per page load and replication; `None` if the scenario loads no pages."""
+        return self._campaign.pages()
+
+    @functools.cached_property
+    def shorts(self) -> pl.DataFrame | None:
+        """A row per kind of short flows and replication; `None` if the scenario has none."""
+        return self._campaign.shorts()
+
+    @functools.cached_property
+    def summary(self) -> pl.DataFrame:
+        """The statistics of every metric in every cell with their 95 % intervals: `summary.csv` of the command line."""
+        from lasthop.report.outputs import analyse, summary_of_points
+
+        loaded = self.scenario.loaded
+        return summary_of_points(analyse(self._campaign, loaded.assets))
+
+    def compare(
+        self,
+        reference: str,
+        metric: str,
+        *,
+        only: str | Sequence[str] = (),
+        role: str | None = None,
+        correction: str = "holm",
+    ) -> pl.DataFrame:
+        """Compare the levels of a factor with a reference in pairs, as `lasthop compare` does.
+
+        Args:
+            reference: The level to compare with, such as `"variant=baseline"`.
+            metric: The column to compare, such as `"elapsed_s"`.
+            only: Compare only in these cells.
+            role: Compare only flows with this role.
+            correction: How p values account for the number of comparisons: `holm` or `none`.
+
+        Returns:
+            A row per comparison, in the units of the records: mean and median difference with 95 % intervals, effect
+            sizes, p values.
+        """
+        from lasthop.answer.paired import Request, compare_results
+
+        return compare_results(self.folder, Request(reference, metric, texts(only), role, correction)).table()
+
+    def trace(self, replication: int = 1, *, only: str | Sequence[str] = (), set_number: int = 1) -> Trace:
+        """Make one replication again, and return every event of it."""
+        from lasthop.pictures.tables import as_frame
+
+        found = self.one(replication, only, set_number).trace()
+        packets, tcp = (
+            as_frame(table).with_columns(time_s=pl.col("time_ns") / 1e9) for table in (found.packets, found.tcp)
+        )
+        return Trace(packets, tcp, *map(as_frame, (found.objects, found.flows, found.link_states)))
+
+    def series(
+        self,
+        replication: int = 1,
+        *,
+        step: str = "100ms",
+        only: str | Sequence[str] = (),
+        set_number: int = 1,
+    ) -> pl.DataFrame:
+        """Make one replication of each chosen cell again, and return what happened in each `step`.
+
+        The columns are those of `lasthop series`: for each step a row per active flow, and two for the hop, in which
+        `flow` is missing.
+        """
+        from lasthop.campaign.series import read_step, series_of
+
+        step_ns = read_step(step)
+        return series_of(self.each(replication, only, set_number), step_ns)
+
+    def explain(
+        self,
+        replication: int = 1,
+        flow: str | None = None,
+        *,
+        only: str | Sequence[str] = (),
+        set_number: int = 1,
+    ) -> Story:
+        """Tell in words what happened to the flows of one replication, or to one of them."""
+        from lasthop.explain import explain
+
+        return Story("\n\n".join(explain(self.one(replication, only, set_number), flow)))
+
+    def capture(
+        self,
+        folder: str | PathLike[str],
+        replication: int = 1,
+        *,
+        only: str | Sequence[str] = (),
+        set_number: int = 1,
+    ) -> list[Path]:
+        """Make one replication again, and write its packets into a new folder, as `lasthop trace` does."""
+        from lasthop.campaign.capture import write_captures
+
+        return write_captures(self.one(replication, only, set_number), Path(folder))
+
+    def report(self) -> Path:
+        """Write the report and the tables of statistics into the folder; return the report."""
+        from lasthop.report.outputs import analyse, write_outputs
+
+        loaded = self.scenario.loaded
+        return write_outputs(analyse(self._campaign, loaded.assets, loaded.claims, loaded.curves))
+
+    def one(self, replication: int, only: str | Sequence[str], set_number: int) -> ChosenRun:
+        """Return one replication of the one cell that `only` chooses, to be made again."""
+        self._check_repeatable()
+        plan = self._campaign.plan
+        return self._chosen(select_cell(plan.cells, all_levels(plan.study), None, texts(only)), replication, set_number)
+
+    def each(self, replication: int, only: str | Sequence[str], set_number: int) -> list[ChosenRun]:
+        """Return one replication of each cell that `only` chooses, to be made again."""
+        self._check_repeatable()
+        plan = self._campaign.plan
+        cells = select_cells(plan.cells, all_levels(plan.study), texts(only))
+        return [self._chosen(cell, replication, set_number) for cell in cells]
+
+    def _chosen(self, cell: _core.Cell, replication: int, set_number: int) -> ChosenRun:
+        plan = self._campaign.plan
+        for name, number, most in (
+            ("replication", replication, plan.replications),
+            ("set_number", set_number, plan.sets),
+        ):
+            if not 1 <= number <= most:
+                raise InputError(f"{name}={number}: the results have {most}, counted from 1.")
+        return ChosenRun(plan, cell, set_number, replication)
+
+    def _check_repeatable(self) -> None:
+        engine = self._campaign.plan.engine
+        if not self._campaign.plan.repeatable:
+            raise InputError(f"These results are of the {engine.name} engine, whose runs cannot be made again.")
+
+    def __repr__(self) -> str:
+        """Say how much was run."""
+        engine = self._campaign.plan.engine.name
+        return f"<Results {self.scenario.name}: {self._campaign.runs} runs on the {engine} engine>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from lasthop.answer.folder import read_sections
+        from lasthop.answer.show import Shown, answer_lines
+
+        lines = "\n".join(answer_lines(read_sections(self.folder), Shown(rows=_ROWS)))
+        return f"<p>{escape(repr(self)[1:-1])}</p><pre>{escape(lines)}</pre>"
+
+
+_ROWS = 24
+"""So many rows of an answer are shown."""
+
+
+class Story(str):
+    """A text that a notebook shows with its lines."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre style='white-space: pre-wrap'>{escape(self)}</pre>"

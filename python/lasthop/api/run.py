@@ -1,0 +1,90 @@
+"""Running a scenario from Python."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import warnings
+import weakref
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+
+from lasthop.api.results import Results
+from lasthop.api.scenario import Scenario
+from lasthop.api.simulate import Asked, lateness, simulate, warnings_of
+from lasthop.api.texts import texts
+from lasthop.campaign.campaign import Campaign
+from lasthop.cluster import check_cluster
+from lasthop.errors import InputError, InterruptedCampaignError
+from lasthop.results.folder import check_folder, locked
+
+
+def run(
+    scenario: Scenario | str | PathLike[str],
+    *,
+    engine: str = "model",
+    replications: int | None = None,
+    cluster: str | None = None,
+    only: str | Sequence[str] = (),
+    until: str | Sequence[str] = (),
+    sets: int = 1,
+    seed: int | None = None,
+    jobs: int | None = None,
+    kernel: str | None = None,
+    out: str | PathLike[str] | None = None,
+    progress: bool = True,
+) -> Results:
+    """Run a scenario, as `lasthop run` does, and return its results. Ctrl-C stops it.
+
+    Args:
+        scenario: A scenario, a scenario file, or the name of a published study.
+        engine: What runs the TCP of the hosts: `model`, `live` or `kernel`.
+        replications: Replications per cell and set; with `until` the most per cell.
+        cluster: A Dask cluster, such as `tcp://HOST:8786` or `local:4`; this process if not given.
+        only: Run only these cells, such as `"link=e0"`; several filters add up.
+        until: Run each cell until it is precise, such as `"median(elapsed_s) within 2 %"`.
+        sets: Independent sets of replications.
+        seed: Seed of all random streams, in place of the scenario's.
+        jobs: Threads; one per core if not given. They do not change the results.
+        kernel: The guest kernel of the kernel engine; the newest release if not given.
+        out: Folder for the results, which keeps the runs it holds. Without it, a temporary folder that goes with the
+            results.
+        progress: Show the progress: a bar in a terminal or notebook, lines on standard error elsewhere.
+
+    Raises:
+        InputError: The request cannot be carried out as given.
+        ScenarioError: The scenario is wrong, or the engine cannot run it.
+        KeyboardInterrupt: Ctrl-C; what was done by then is kept in `out`.
+    """
+    chosen = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
+    asked = Asked(texts(only), replications, texts(until), sets, seed, engine, kernel)
+    for name, number in (("replications", replications), ("sets", sets), ("jobs", jobs)):
+        if number is not None and number < 1:
+            raise InputError(f"{name}={number}: write 1 or more.")
+    plan, stopping = asked.plan(chosen.study, chosen.file)
+    if cluster is not None:
+        check_cluster(cluster, engine=plan.engine, jobs=jobs, captures=False, code=plan.code)
+    for note in chosen.study.notes:
+        warnings.warn(note, stacklevel=2)
+    folder = Path(out or tempfile.mkdtemp(prefix="lasthop-"))
+    try:
+        check_folder(folder)
+        with locked(folder):
+            campaign = Campaign(plan, folder, None, stopping)
+            simulate(campaign, jobs=jobs, cluster=cluster, quiet=not progress, say=lambda _: None)
+    except BaseException as error:
+        if out is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, InterruptedCampaignError):
+            raise KeyboardInterrupt("" if out is None else str(error)) from None
+        if isinstance(error, OSError):
+            raise InputError(f"Cannot write results to {folder}: {error}.") from error
+        raise
+    for warning in (*warnings_of(campaign), lateness(campaign)):
+        if warning is not None:
+            warnings.warn(warning, stacklevel=2)
+    results = Results(chosen, campaign)
+    if out is None:
+        weakref.finalize(results, shutil.rmtree, folder, ignore_errors=True)
+    return results

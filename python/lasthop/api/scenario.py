@@ -1,0 +1,114 @@
+"""Scenarios in Python: loaded from a file, or built in code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import Self
+
+from lasthop import _core
+from lasthop.errors import InputError
+from lasthop.scenario.points import parse_study
+from lasthop.scenario.toml import to_toml
+from lasthop.studies.catalogue import find_scenario
+from lasthop.studies.loading import Loaded, load
+
+
+class Scenario:
+    """What an experiment is: link, queues, TCP, traffic, and the factors that vary them.
+
+    Load one from a file, or build one with the keys of a scenario file:
+
+        lasthop.Scenario.load("examples/queue.toml")
+        lasthop.Scenario(
+            down={"link": {"rate": "1 Mbit/s", "delay": "50 ms"}},
+            flow=[{"kind": "bulk-tcp", "bytes": "1 MB"}],
+        )
+
+    Both are checked as a whole. `ScenarioError` lists everything that is wrong, each with place, reason and the nearest
+    valid thing; the lines of a scenario that was built are those of its `text`.
+    """
+
+    def __init__(self, keys: Mapping[str, object] | None = None, /, **more: object) -> None:
+        """Build and check a scenario.
+
+        Args:
+            keys: Tables, lists, texts and numbers, as `lasthop schema` has them.
+            more: The same, as keyword arguments.
+        """
+        if both := [key for key in more if key in (keys or {})]:
+            raise InputError(f"The key '{both[0]}' is given twice: in the mapping and as a keyword argument.")
+        text = to_toml({**(keys or {}), **more})
+        self._take(Loaded(parse_study(text), None, None, ()), None, text)
+
+    @classmethod
+    def load(cls, source: str | PathLike[str], *, points: int | None = None) -> Self:
+        """Read a scenario file, or a published study by its name, with the files that it extends.
+
+        Args:
+            source: The file, or a name in `lasthop study list`.
+            points: Number of points at which ranges are sampled, if the file's does not hold.
+        """
+        file = find_scenario(str(source))
+        loaded = load(file, points)
+        return cls.__new__(cls)._take(loaded, file, file.read_text(encoding="utf-8"))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the text of a scenario file."""
+        return cls.__new__(cls)._take(Loaded(parse_study(text), None, None, ()), None, text)
+
+    def _take(self, loaded: Loaded, file: Path | None, text: str) -> Self:
+        self.loaded = loaded
+        """What the command line works with: the study, and for a published one what was printed."""
+        self.file = file
+        """The file that it was read from, if it was."""
+        self.text = text
+        """The scenario as a file has it, without what it extends."""
+        return self
+
+    @property
+    def study(self) -> _core.Study:
+        """The scenario, read and checked."""
+        return self.loaded.study
+
+    @property
+    def name(self) -> str:
+        """Short name, as folders have it."""
+        return self.study.name
+
+    @property
+    def seed(self) -> int:
+        """What all random streams derive from."""
+        return self.study.seed
+
+    @property
+    def replications(self) -> int:
+        """How often each cell is run unless `run` is told otherwise."""
+        return self.study.replications
+
+    @property
+    def factors(self) -> dict[str, list[str]]:
+        """The factors with named levels, and these."""
+        return self.study.factors
+
+    @property
+    def cells(self) -> list[str]:
+        """The combinations of levels that are run, as `factor=level,...`; one empty text without factors."""
+        return [cell.key for cell in self.study.cells]
+
+    def __repr__(self) -> str:
+        """Say how large it is."""
+        cells = len(self.study.cells)
+        size = [f"{cells} cell{'' if cells == 1 else 's'}", f"replications={self.replications}", f"seed={self.seed}"]
+        return f"<Scenario {self.name}: {', '.join(size)}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td style='text-align:left'>{escape(', '.join(levels))}</td></tr>"
+            for name, levels in self.factors.items()
+        )
+        table = f"<table><tr><th>factor</th><th>levels</th></tr>{rows}</table>" if rows else ""
+        return f"<p>{escape(repr(self)[1:-1])}</p>{table}"

@@ -1,0 +1,137 @@
+"""From a scenario to finished records: what `lasthop run` and `lasthop.run` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lasthop import _core
+from lasthop.api.progress import progress
+from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.plan import Plan
+from lasthop.campaign.provenance import usable_cores
+from lasthop.campaign.runner import Threads
+from lasthop.cluster import opened
+from lasthop.engines.registry import ENGINES
+from lasthop.errors import InputError, nearest
+from lasthop.results.folder import TRACES
+from lasthop.scenario.selection import all_levels, select_cells
+
+if TYPE_CHECKING:
+    from lasthop.until.stopping import Stopping
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a scenario; `None` is what the scenario says."""
+
+    only: tuple[str, ...]
+    replications: int | None
+    until: tuple[str, ...]
+    sets: int
+    seed: int | None
+    engine: str
+    kernel: str | None
+
+    def plan(self, study: _core.Study, file: Path | None) -> tuple[Plan, Stopping | None]:
+        """Return what to run, and what ends cells if anything but a number does; raise if it cannot be run."""
+        if self.engine not in ENGINES:
+            raise InputError(
+                f"There is no engine '{self.engine}'; did you mean '{nearest(self.engine, ENGINES)}'? "
+                f"Engines: {', '.join(ENGINES)}."
+            )
+        cells = select_cells(study.cells, all_levels(study), self.only)
+        stopping = self._stopping(cells)
+        plan = Plan(
+            study=study,
+            cells=cells,
+            seed=study.seed if self.seed is None else self.seed,
+            replications=self.replications or study.replications if stopping is None else stopping.looks[-1],
+            sets=self.sets,
+            engine=ENGINES[self.engine].choose(self.kernel),
+            until=() if stopping is None else [condition.text for condition in stopping.conditions],
+            file=file,
+        )
+        study.needs_engine(plan.engine.name, [cell.key for cell in plan.cells])
+        return plan, stopping
+
+    def _stopping(self, cells: Sequence[_core.Cell]) -> Stopping | None:
+        if not self.until:
+            return None
+        from lasthop.until.language import parse
+        from lasthop.until.stopping import CAP, Stopping
+
+        if self.sets > 1:
+            raise InputError("--until chooses the number of replications, and sets need a given one: leave --sets out.")
+        return Stopping([parse(text) for text in self.until], cells, self.replications or CAP)
+
+
+def simulate(
+    campaign: Campaign, *, jobs: int | None, cluster: str | None, quiet: bool, say: Callable[[str], object]
+) -> None:
+    """Run what is left of a campaign, here or on a cluster, and `say` in lines what was done."""
+    for line in _outlook_lines(campaign):
+        say(line)
+    pending = sum(work.count for work in campaign.pending())
+    what = "runs" if campaign.stopping is None else "runs up to the next look"
+    there = campaign.runs - pending
+    complete = campaign.complete and not pending
+    elsewhere = None if cluster is None or complete else opened(cluster, say)
+    with (
+        elsewhere or nullcontext(Threads(jobs or usable_cores())) as place,
+        progress(
+            lambda: there + max(pending, campaign.assigned), there, quiet=quiet, what=what, detail=place.detail
+        ) as advance,
+    ):
+        simulated = campaign.run(place, advance)
+    for line in place.summary():
+        say(line)
+    if campaign.damaged:
+        say(f"{campaign.damaged} runs in the store were damaged and have been run again.")
+    if simulated.runs:
+        done = "ran" if campaign.plan.engine.real_tcp else "simulated"
+        say(f"{done} {simulated.runs} {'run' if simulated.runs == 1 else 'runs'} in {simulated.wall_s:.2f} s")
+    for warning in warnings_of(campaign):
+        say(warning)
+    if campaign.snap_length is not None:
+        say(f"captures: {campaign.out / TRACES}, {campaign.traces_bytes() / 1e6:.1f} MB")
+
+
+def warnings_of(campaign: Campaign) -> list[str]:
+    """Return what is suspicious about finished records."""
+    return [warning for warning in (campaign.silent(), campaign.failed()) if warning is not None]
+
+
+def lateness(campaign: Campaign) -> str | None:
+    """Say how many runs were too late to be valid; `None` if none was, or none can be."""
+    if campaign.plan.repeatable or not (late := campaign.late_runs()):
+        return None
+    return (
+        f"INVALID: in {late} of {campaign.runs} runs more than 0.1 % of the packets were over 1 ms late. The "
+        "column 'valid' of runs.parquet marks them. Run again with fewer --jobs, or on a less busy machine."
+    )
+
+
+def _outlook_lines(campaign: Campaign) -> Iterator[str]:
+    """Say what is there before anything is run."""
+    out, runs, outlook = campaign.out, campaign.runs, campaign.outlook()
+    captures = sum(work.count for work in campaign.pending() if not work.record)
+    if campaign.complete and captures:
+        yield f"{out} has the records of {runs} runs; {captures} run again for their captures."
+    elif campaign.complete:
+        yield f"{out} is complete: {runs} runs. Only the report is written again."
+    elif outlook.there:
+        yield f"Resuming {out}: {outlook.there} of {campaign.runs_text} are there."
+    if outlook.again:
+        yield (
+            f"{outlook.again} of them run again: their cells chain replications (cached metrics or a guest kernel), "
+            "and a longer chain must start from the beginning."
+        )
+    if outlook.others:
+        yield (
+            f"The store holds {outlook.others} more runs, which this command does not ask for. The tables leave them "
+            f"out. 'lasthop results gc {out}' removes them."
+        )

@@ -1,0 +1,10 @@
+"""One text, or several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def texts(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Return one text or several as a tuple, as the options of the command line come."""
+    return (given,) if isinstance(given, str) else tuple(given)

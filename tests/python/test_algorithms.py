@@ -1,0 +1,233 @@
+"""Algorithms of one's own in Python: the same records as the built-in ones, and errors that say what went wrong."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import lasthop
+import user_algorithms
+
+Keys = dict[str, Any]
+LINK = {"rate": "1 Mbit/s", "delay": "20 ms"}
+BULK = {"kind": "bulk-tcp", "bytes": "300 kB", "start": {"distribution": "uniform", "min": "0 s", "max": "1 s"}}
+
+
+def keys(**more: object) -> Keys:
+    """Return a scenario with losses of all sorts: two downloads share a short queue."""
+    return {
+        "name": "own",
+        "replications": 3,
+        "down": {"link": LINK | {"loss": "1 %"}, "queue": {"limit": "12 packets"}},
+        "flow": [BULK | {"name": "a"}, BULK | {"name": "b"}],
+        **copy.deepcopy(more),
+    }
+
+
+def records(scenario: Keys) -> list[pl.DataFrame]:
+    found = lasthop.run(lasthop.Scenario(scenario), progress=False)
+    return [found.flows, found.runs]
+
+
+def assert_same(one: Keys, other: Keys) -> None:
+    for mine, theirs in zip(records(one), records(other), strict=True):
+        assert_frame_equal(mine, theirs)
+        assert mine.height
+
+
+@pytest.mark.parametrize("kind", [user_algorithms.Reno, user_algorithms.Inherited])
+@pytest.mark.parametrize("more", [{"ecn": True}, {"sack": False}, {"initial_window": 2}])
+def test_reno_in_python_leaves_the_records_of_the_built_in_one(kind: type, more: Keys) -> None:
+    red = {
+        "red": {
+            "min": "3 packets",
+            "max": "9 packets",
+            "max_probability": 0.1,
+            "weight": 0.1,
+            "ecn": True,
+            "idle_packet_time": "12 ms",
+        }
+    }
+    down = {"link": LINK | {"loss": "1 %"}, "queue": {"limit": "12 packets", **(red if "ecn" in more else {})}}
+    built_in, own = (keys(down=down, tcp={"congestion_control": control, **more}) for control in ("reno", kind))
+    assert_same(own, built_in)
+    assert records(built_in)[0]["retransmitted_packets"].sum() > 5
+
+
+@pytest.mark.parametrize("kind", [user_algorithms.DropTail, user_algorithms.Plain])
+def test_drop_tail_in_python_leaves_the_records_of_the_built_in_one(kind: type) -> None:
+    def scenario(queue: Keys) -> Keys:
+        return keys(down={"link": LINK, "queue": {"limit": "12 packets", **queue}})
+
+    assert_same(scenario({"discipline": kind}), scenario({}))
+    assert records(scenario({}))[0]["data_drops_queue"].sum() > 20
+
+
+def test_a_queue_counts_bytes_and_stands_in_classes() -> None:
+    def scenario(queue: Keys) -> Keys:
+        classes = [
+            {
+                "name": "all",
+                "rate": "900 kbit/s",
+                "ceil": "900 kbit/s",
+                "default": True,
+                "queue": {"limit": "9 kB", **queue},
+            }
+        ]
+        return keys(down={"link": LINK, "queue": {"limit": "9 kB"}, "htb": {"class": classes}})
+
+    assert_same(scenario({"discipline": user_algorithms.Plain}), scenario({}))
+
+
+def test_draws_come_from_the_seed() -> None:
+    def scenario(seed: int) -> Keys:
+        return keys(seed=seed, down={"link": LINK | {"error_model": user_algorithms.Bernoulli}})
+
+    first, again, other = (records(scenario(seed))[0] for seed in (1, 1, 2))
+    assert_frame_equal(first, again)
+    assert not first.equals(other)
+    packets, lost = first["sent_packets"].sum(), first["data_drops_error"].sum()
+    assert 0.01 < lost / packets < 0.04
+
+
+def test_traffic_in_python_is_that_of_the_built_in_one() -> None:
+    built_in = {"kind": "constant-udp", "rate": "200 kbit/s", "payload": "500 B", "duration": "2 s", "name": "stream"}
+    own = {"kind": "own", "code": user_algorithms.Steady, "protocol": "udp", "duration": "2 s", "name": "stream"}
+    columns = ["sent_packets", "one_way_delay_p95_s", "data_drops_queue"]
+    mine, theirs = (records(keys(flow=[flow, BULK | {"name": "a"}]))[0] for flow in (own, built_in))
+    stream = pl.col("flow") == "stream"
+    assert_frame_equal(mine.filter(stream).select(columns), theirs.filter(stream).select(columns))
+
+
+def test_traffic_asks_and_answers_over_a_connection() -> None:
+    flow = {"kind": "own", "code": user_algorithms.Dialogue, "name": "talk"}
+    flows = records(keys(flow=[flow], down={"link": LINK}))[0]
+    assert flows["outcome"].unique().to_list() == ["closed"]
+    assert flows["sent_bytes"].unique().to_list() == [2000]
+
+
+def test_a_file_names_a_class_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "beside_it.py").write_text(
+        "import lasthop\nclass Mine(lasthop.CongestionControl):\n    pass\n", encoding="utf-8"
+    )
+    text = lasthop.Scenario(keys()).text
+    file = tmp_path / "mine.toml"
+    file.write_text(f'tcp.congestion_control = "python:beside_it.Mine"\n{text}', encoding="utf-8")
+    found = lasthop.run(file, progress=False)
+    assert_frame_equal(found.flows, records(keys(tcp={"congestion_control": "reno"}))[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("python:nowhere.Mine", "there is no module nowhere; put it beside the scenario"),
+        ("python:user_algorithms.Renoo", "did you mean 'python:user_algorithms.Reno'"),
+        ("python:user_algorithms.Plain", "no class 'Plain' that derives from lasthop.CongestionControl"),
+        ("python:user_algorithms.NotAnAlgorithm", "no class 'NotAnAlgorithm'"),
+        ("rust:mine", "code of a Rust program"),
+    ],
+)
+def test_a_wrong_name_is_told_before_the_run(name: str, said: str) -> None:
+    with pytest.raises(lasthop.InputError) as error:
+        lasthop.Scenario(keys(tcp={"congestion_control": name}))
+    assert "`tcp.congestion_control`" in str(error.value)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("python:Mine", "is incomplete"), ("ruby:mine.Mine", "names no code of yours"), ("cubix", "cubic")],
+)
+def test_what_is_no_name_is_an_error_of_the_scenario(name: str, said: str) -> None:
+    with pytest.raises(lasthop.ScenarioError, match=said):
+        lasthop.Scenario(keys(tcp={"congestion_control": name}))
+
+
+def test_a_class_that_no_name_leads_to_is_refused() -> None:
+    class Hidden(lasthop.CongestionControl):
+        pass
+
+    with pytest.raises(lasthop.InputError, match="at the top of a module"):
+        lasthop.Scenario(keys(tcp={"congestion_control": Hidden}))
+    with pytest.raises(lasthop.InputError, match="derives from none of lasthop's classes"):
+        lasthop.Scenario(keys(tcp={"congestion_control": int}))
+
+
+@pytest.mark.parametrize("kind", [user_algorithms.Shut, user_algorithms.Negative, user_algorithms.Backwards])
+def test_a_window_or_rate_that_never_sends_again_is_an_error(kind: type) -> None:
+    with pytest.raises(lasthop.UserCodeError, match=r"replication \d, at .*never send|no number of segments"):
+        records(keys(tcp={"congestion_control": kind}))
+
+
+def test_an_exception_names_cell_replication_time_and_line() -> None:
+    scenario = keys(factor={"control": {"faulty": {"tcp": {"congestion_control": user_algorithms.Faulty}}}})
+    with pytest.raises(lasthop.UserCodeError) as error:
+        records(scenario)
+    said = str(error.value)
+    for part in ("cell control=faulty, replication ", "at ", " s: ", "user_algorithms.Faulty.on_congestion raised"):
+        assert part in said
+    assert "ValueError: no idea what to do (user_algorithms.py, line " in said
+    assert isinstance(error.value.__cause__, ValueError)
+
+
+def test_a_class_that_cannot_be_made_says_why() -> None:
+    with pytest.raises(lasthop.UserCodeError, match="Unmade cannot be made: KeyError: 'configuration'"):
+        records(keys(tcp={"congestion_control": user_algorithms.Unmade}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (user_algorithms.Twice, "dequeue handed back packet .* which the queue does not hold"),
+        (user_algorithms.Necromancer, "packet .* which the queue does not hold"),
+        (user_algorithms.Vague, "Vague.enqueue raised TypeError: it returned None; return True"),
+    ],
+)
+def test_a_packet_that_is_not_there_is_an_error(kind: type, said: str) -> None:
+    with pytest.raises(lasthop.UserCodeError, match=said):
+        records(keys(down={"link": LINK, "queue": {"limit": "12 packets", "discipline": kind}}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [(user_algorithms.Past, "does not lie ahead"), (user_algorithms.Huge, "1472 at most")]
+)
+def test_wishes_that_cannot_be_granted_are_errors(kind: type, said: str) -> None:
+    flow = {"kind": "own", "code": kind, "protocol": "udp", "name": "own"}
+    with pytest.raises(lasthop.UserCodeError, match=said):
+        records(keys(flow=[flow], down={"link": LINK}))
+
+
+@pytest.mark.parametrize("engine", ["live", "kernel"])
+def test_engines_with_real_tcp_refuse(engine: str) -> None:
+    scenario = lasthop.Scenario(keys(tcp={"congestion_control": user_algorithms.Reno}))
+    with pytest.raises((lasthop.ScenarioError, lasthop.InputError), match="model engine only"):
+        lasthop.run(scenario, engine=engine, progress=False)
+
+
+def test_other_stacks_and_links_with_other_losses_refuse() -> None:
+    with pytest.raises(lasthop.ScenarioError, match="error_model"):
+        lasthop.Scenario(keys(down={"link": LINK | {"loss": "1 %", "error_model": user_algorithms.Bernoulli}}))
+    scenario = lasthop.Scenario(keys(tcp={"profile": "linux-2.6", "congestion_control": user_algorithms.Reno}))
+    with pytest.raises(lasthop.ScenarioError, match="linux-6"):
+        lasthop.run(scenario, progress=False)
+
+
+def test_edited_code_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    module, out = tmp_path / "edited_later.py", tmp_path / "out"
+    head = "import lasthop\nclass Mine(lasthop.CongestionControl):\n"
+    text = head + "    def on_start(self, now_s):\n        self.window = {}\n"
+    sent = []
+    for window in (2, 20, 20):
+        module.write_text(text.format(window), encoding="utf-8")
+        monkeypatch.delitem(__import__("sys").modules, "edited_later", raising=False)
+        scenario = lasthop.Scenario(keys(replications=1, tcp={"congestion_control": "python:edited_later.Mine"}))
+        found = lasthop.run(scenario, out=out, progress=False)
+        sent.append((found.flows["elapsed_s"].to_list(), found._campaign.simulated.runs))
+    assert sent[0][0] != sent[1][0] == sent[2][0]
+    assert [runs for _, runs in sent] == [1, 2, 2]

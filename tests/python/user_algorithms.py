@@ -1,0 +1,174 @@
+"""Algorithms that the tests name in scenarios: built-in ones again, and some that go wrong."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Literal
+
+import lasthop
+
+
+class Reno(lasthop.CongestionControl):
+    """RFC 5681 in full, without its base class' help."""
+
+    def __init__(self) -> None:
+        self.counted = 0
+
+    def on_ack(self, ack: lasthop.Ack) -> None:
+        if not ack.window_limited:
+            return
+        left = ack.acked
+        if self.window < self.ssthresh:
+            grown = min(self.window + left, self.ssthresh)
+            left -= int(grown - self.window)
+            self.window = grown
+        if left:
+            segments = int(self.window)
+            if self.counted >= segments:
+                self.counted = 0
+                self.window += 1
+            self.counted += left
+            self.window += self.counted // segments
+            self.counted %= segments
+
+    def on_congestion(self, sign: Literal["loss", "ecn"], in_use: int) -> None:
+        self.ssthresh = max(in_use // 2, 2)
+        self.counted = 0
+
+    def on_repeated_timeout(self, now_s: float) -> None:
+        self.counted = 0
+
+    def on_spurious(self, window: int, ssthresh: int) -> None:
+        self.window = max(self.window, window)
+        self.ssthresh = max(self.ssthresh, ssthresh)
+
+
+class Inherited(lasthop.CongestionControl):
+    """The base class, which is Reno."""
+
+
+class DropTail(lasthop.QueueDiscipline):
+    """A FIFO without its base class' help."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[lasthop.Packet] = deque()
+
+    def enqueue(self, now_s: float, packet: lasthop.Packet) -> bool:
+        if self.limit_packets is None or len(self.waiting) >= self.limit_packets:
+            return False
+        self.waiting.append(packet)
+        return True
+
+    def peek(self) -> lasthop.Packet | None:
+        return self.waiting[0] if self.waiting else None
+
+    def dequeue(self, now_s: float) -> lasthop.Packet | None:
+        return self.waiting.popleft()
+
+
+class Plain(lasthop.QueueDiscipline):
+    """The base class, which is drop-tail."""
+
+
+class Bernoulli(lasthop.ErrorModel):
+    """Each packet by itself."""
+
+    def loses(self, now_s: float, packet_bytes: int) -> bool:
+        return self.random.random() < 0.02
+
+
+class Steady(lasthop.Traffic):
+    """A datagram of 500 bytes every 20 ms."""
+
+    def on_start(self, now_s: float) -> None:
+        self.next_s = now_s
+        self.on_wakeup(now_s)
+
+    def on_wakeup(self, now_s: float) -> None:
+        self.send(500)
+        self.next_s += 0.02
+        self.wake_at(self.next_s)
+
+
+class Dialogue(lasthop.Traffic):
+    """Ten questions, each after the answer to the last one."""
+
+    def on_start(self, now_s: float) -> None:
+        self.asked = 1
+        self.answered = 0
+        self.send(200)
+
+    def on_received(self, now_s: float, received_bytes: int, is_answer: bool) -> None:
+        if not is_answer:
+            self.answer(1000)
+            return
+        self.answered += received_bytes
+        if self.answered == 1000 * self.asked and self.asked < 10:
+            self.asked += 1
+            self.send(200)
+        elif self.asked == 10:
+            self.close()
+
+
+class Shut(lasthop.CongestionControl):
+    def on_ack(self, ack: lasthop.Ack) -> None:
+        self.window = 0
+
+
+class Negative(lasthop.CongestionControl):
+    def on_ack(self, ack: lasthop.Ack) -> None:
+        self.window = -3
+
+
+class Backwards(lasthop.CongestionControl):
+    def on_start(self, now_s: float) -> None:
+        self.pacing_rate_Bps = -1.0
+
+
+class Faulty(lasthop.CongestionControl):
+    def on_congestion(self, sign: Literal["loss", "ecn"], in_use: int) -> None:
+        raise ValueError("no idea what to do")
+
+
+class Unmade(lasthop.CongestionControl):
+    def __init__(self) -> None:
+        raise KeyError("configuration")
+
+
+class Twice(lasthop.QueueDiscipline):
+    """Hands out its first packet again and again."""
+
+    def enqueue(self, now_s: float, packet: lasthop.Packet) -> bool:
+        self.first = getattr(self, "first", packet)
+        return super().enqueue(now_s, packet)
+
+    def dequeue(self, now_s: float) -> lasthop.Packet | None:
+        super().dequeue(now_s)
+        return self.first
+
+
+class Necromancer(lasthop.QueueDiscipline):
+    """Drops a packet and hands it out all the same."""
+
+    def enqueue(self, now_s: float, packet: lasthop.Packet) -> bool:
+        if len(self.packets) == 3:
+            self.drop(packet)
+        return super().enqueue(now_s, packet)
+
+
+class Vague(lasthop.QueueDiscipline):
+    def enqueue(self, now_s: float, packet: lasthop.Packet) -> bool:
+        return None  # type: ignore[return-value]
+
+
+class Past(lasthop.Traffic):
+    def on_start(self, now_s: float) -> None:
+        self.wake_at(now_s)
+
+
+class Huge(lasthop.Traffic):
+    def on_start(self, now_s: float) -> None:
+        self.send(100_000)
+
+
+NotAnAlgorithm = 3
