@@ -143,7 +143,8 @@ def shell_command(
     With --engine live, programs use this machine's own TCP in real time. You need Linux, and either root or permission
     to create user namespaces. With --engine kernel, they run in a guest kernel whose clock stands still while anything
     computes: a transfer of minutes takes seconds, and the same seed gives the same packets. You need a guest kernel
-    ('lasthop kernel build'), but no rights.
+    ('lasthop kernel build'), but no rights. A shell without COMMAND has a terminal there. Its time leaps while programs
+    run, and goes no faster than your clock while one waits for a key.
 
     Example: lasthop shell --link gprs --server 'nginx -g "daemon off;"' -- curl http://server/
     """
