@@ -80,7 +80,8 @@ def scenario(
     queue = draw.choice([5, 10, 20, 50, 100])
     between = shaped if discipline else switch if atm else last_hop
     lines = [f'mtu = "{mtu} B"', *between(draw, rate, delay, mtu, queue)]
-    lines.append(f'tcp.congestion_control = "{draw.choice(algorithms)}"')
+    algorithm = draw.choice(algorithms)
+    lines.append(f'tcp.congestion_control = "{algorithm}"')
     stamps = draw.random() < 0.7
     lines += [f"tcp.timestamps = {str(stamps).lower()}", f"tcp.eifel = {str(stamps).lower()}"]
     lines.append(f"tcp.initial_window = {draw.choice([2, 3, 10])}")
@@ -88,6 +89,8 @@ def scenario(
         lines += ["tcp.sack = false", "tcp.dsack = false", 'tcp.frto = "off"']
     if discipline:
         lines += queue_of(draw, rate, mtu, discipline)
+    elif not atm and algorithm == "dctcp":
+        lines += early_marks(draw, rate, mtu)
     elif not atm and draw.random() < 0.2:
         lines += [f"tcp.ecn = {draw.choice(['true', 'false'])}", f"down.queue.red = {red(queue, mtu)}"]
     alone = draw.random() < (0.2 if discipline else 0.7)
@@ -175,6 +178,18 @@ def shaped(draw: random.Random, rate: int, delay: int, mtu: int, queue: int) -> 
             f'{way}.htb.class = [{{ name = "all", rate = "{speed} bit/s", default = true }}]',
         ]
     return lines
+
+
+def early_marks(draw: random.Random, rate: int, mtu: int) -> list[str]:
+    """A queue that marks soon and often, as DCTCP wants it: CoDel with short times."""
+    target = round(max(draw.choice([1, 2, 5]), 12e3 * mtu / rate), 3)
+    return [
+        "tcp.ecn = true",
+        'down.queue.discipline = "codel"',
+        f'down.queue.target = "{target} ms"',
+        f'down.queue.interval = "{4 * target:.3f} ms"',
+        "down.queue.ecn = true",
+    ]
 
 
 def red(queue: int, mtu: int) -> str:

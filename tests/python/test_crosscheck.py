@@ -210,6 +210,28 @@ def test_the_model_of_linux_6_follows_the_kernel_on_random_scenarios(
     assert statistics.median(rows["elapsed_distance"].abs()) < most
 
 
+@pytest.mark.parametrize(
+    ("algorithms", "count"),
+    [
+        ("vegas,westwood,dctcp", 9),
+        *(pytest.param(one, 100, marks=pytest.mark.long) for one in ("vegas", "westwood", "dctcp")),
+    ],
+)
+def test_the_models_of_other_controls_follow_the_kernel_on_random_scenarios(
+    tmp_path: Path, lasthop_main: Main, algorithms: str, count: int
+) -> None:
+    make = [sys.executable, ROOT / "scripts" / "random_scenarios.py", "--count", str(count), "--seed", "7"]
+    file, out = tmp_path / "random.toml", tmp_path / "flows.csv"
+    made = subprocess.run([*make, "--algorithms", algorithms], capture_output=True, text=True, check=True)
+    file.write_text(made.stdout)
+    assert lasthop_main("crosscheck", file, "--quiet", "--out", out) == 0
+    rows = pl.read_csv(out)
+    assert rows.height >= count
+    assert statistics.median(rows["elapsed_distance"].abs()) < 0.001
+    # A tie at a full queue parts some.
+    assert (rows["elapsed_distance"].abs() < 0.01).mean() > 0.8  # type: ignore[operator]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("discipline", ["codel", "fq_codel", "sfq", "pie", "fq_pie", "red", "adaptive-red"])
 def test_the_models_of_queues_follow_those_of_linux_on_random_scenarios(
@@ -222,9 +244,12 @@ def test_the_models_of_queues_follow_those_of_linux_on_random_scenarios(
     assert lasthop_main("crosscheck", file, "--router", "linux", "--quiet", "--out", out) == 0
     rows = pl.read_csv(out)
     assert rows.height > 150
-    # Some disciplines draw numbers, each engine its own: of single runs only the medians agree.
+    # Some disciplines draw numbers, each engine its own: of single runs only the medians agree, and the tails as far as
+    # chance lets them (1.8 % in one draw of FQ-PIE).
+    draws = "pie" in discipline or "red" in discipline
+    most = {"elapsed": 0.01, "queue_delay_median": 0.01, "queue_delay_p95": 0.03} if draws else {}
     for metric in ("elapsed", "queue_delay_median", "queue_delay_p95"):
-        assert abs(statistics.median(rows[f"{metric}_distance"].drop_nulls())) < 0.01
+        assert abs(statistics.median(rows[f"{metric}_distance"].drop_nulls())) < most.get(metric, 0.001)
 
 
 def test_timeouts_come_at_the_same_time_through_all_their_backoffs(tmp_path: Path, kernel: Kernel) -> None:

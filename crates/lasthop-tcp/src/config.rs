@@ -274,6 +274,11 @@ impl TcpConfig {
         }
     }
 
+    /// Every packet is ECN-capable, as Linux sends them under DCTCP.
+    pub(crate) fn is_all_ect(&self) -> bool {
+        self.ecn && self.congestion_control == CongestionControl::Dctcp
+    }
+
     /// What the model engine has no model of: the key, and what to do instead.
     pub fn unmodelled(&self) -> Option<(&'static str, String)> {
         let algorithm = &self.congestion_control;
@@ -331,6 +336,13 @@ pub enum CongestionControl {
     /// Vegas (Brakmo and Peterson 1995), as Linux has it: the window follows the delay, and losses as under Reno. The
     /// model engine has it under the stack `linux-6` only.
     Vegas,
+    /// Westwood+ (Grieco and Mascolo 2004), as Linux has it: as Reno, but after congestion the window is what the path
+    /// delivered in the shortest round-trip time. The model engine has it under the stack `linux-6` only.
+    Westwood,
+    /// DCTCP (RFC 8257), as Linux has it: marks cut the window by half of their share, and the receiver echoes each mark. For
+    /// queues that mark early, where all senders have it. Needs `ecn`. The model engine has it under the stack `linux-6`
+    /// only.
+    Dctcp,
     /// BBR, as Linux has it. Runs with real TCP only: not on the model engine.
     Bbr,
     /// What tests of pacing need.

@@ -5,6 +5,7 @@
 
 mod bytes;
 mod cubic;
+mod dctcp;
 #[cfg(test)]
 mod paced;
 mod pacer;
@@ -13,10 +14,12 @@ mod reno;
 mod segments;
 mod user;
 mod vegas;
+mod westwood;
 
 use lasthop_core::Rate;
 
 use crate::clock::Tick;
+use crate::common::State;
 use crate::config::{CongestionControl, TcpConfig, UserControl};
 use cubic::Cubic;
 
@@ -45,6 +48,17 @@ pub(crate) struct RateSample {
     pub is_window_limited: bool,
     /// How fast segments arrived; for algorithms that are rate-based, where the ACK tells.
     pub rate: Option<DeliveryRate>,
+}
+
+/// Any ACK, after what it acknowledges has been counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acked {
+    pub at: Moment,
+    /// It brings neither SACK blocks nor an ECN echo nor another window (Linux: header prediction).
+    pub is_predicted: bool,
+    /// Segments that have arrived, and those of them that were reported with an ECN echo.
+    pub delivered: u64,
+    pub delivered_ce: u64,
 }
 
 /// A sign of congestion.
@@ -104,8 +118,8 @@ pub(crate) trait Controller {
     /// The window, for the rules of the stack that shape it.
     fn state_mut(&mut self) -> &mut Self::Window;
 
-    /// The handshake is complete.
-    fn on_start(&mut self, _at: &Moment) {}
+    /// The handshake is complete, in which `delivered` segments have arrived.
+    fn on_start(&mut self, _at: &Moment, _delivered: u64) {}
 
     /// New data leaves.
     fn on_sent(&mut self, _sent: &Sent) {}
@@ -113,8 +127,16 @@ pub(crate) trait Controller {
     /// A round-trip sample, before the ACK that brought it is looked at for losses.
     fn on_rtt(&mut self, _at: &Moment, _rtt_us: u64) {}
 
-    /// Nothing is dubious any more (`is_open`), or something is (Linux: `set_state`).
-    fn on_state(&mut self, _at: &Moment, _is_open: bool) {}
+    /// The state changes.
+    fn on_state(&mut self, _at: &Moment, _state: State) {}
+
+    /// It wants to hear of every ACK, also while nothing is in flight.
+    fn hears_every_ack(&self) -> bool {
+        false
+    }
+
+    /// An ACK, for an algorithm that hears every one (Linux: `in_ack_event`).
+    fn on_every_ack(&mut self, _ack: &Acked) {}
 
     /// An ACK that shows progress while nothing is being repaired; for a rate-based algorithm, any ACK.
     fn on_ack(&mut self, sample: &RateSample) {
@@ -126,6 +148,9 @@ pub(crate) trait Controller {
     fn on_congestion(&mut self, _sign: Congestion, flight: Amount<Self>) {
         self.state_mut().halve(flight);
     }
+
+    /// A reduction is over: the window is ssthresh, unless it was undone.
+    fn on_reduced(&mut self) {}
 
     /// The latest reduction was unnecessary.
     fn on_spurious(&mut self, prior: Prior<Amount<Self>>) {
@@ -214,8 +239,8 @@ macro_rules! algorithms {
             fn state_mut(&mut self) -> &mut Segments {
                 match self { $($(#[$when])? Self::$name(algorithm) => algorithm.state_mut(),)* }
             }
-            fn on_start(&mut self, at: &Moment) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_start(at),)* }
+            fn on_start(&mut self, at: &Moment, delivered: u64) {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_start(at, delivered),)* }
             }
             fn on_sent(&mut self, sent: &Sent) {
                 match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_sent(sent),)* }
@@ -223,8 +248,17 @@ macro_rules! algorithms {
             fn on_rtt(&mut self, at: &Moment, rtt_us: u64) {
                 match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_rtt(at, rtt_us),)* }
             }
-            fn on_state(&mut self, at: &Moment, is_open: bool) {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_state(at, is_open),)* }
+            fn on_state(&mut self, at: &Moment, state: State) {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_state(at, state),)* }
+            }
+            fn hears_every_ack(&self) -> bool {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.hears_every_ack(),)* }
+            }
+            fn on_every_ack(&mut self, ack: &Acked) {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_every_ack(ack),)* }
+            }
+            fn on_reduced(&mut self) {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_reduced(),)* }
             }
             fn on_ack(&mut self, sample: &RateSample) {
                 match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_ack(sample),)* }
@@ -255,6 +289,8 @@ algorithms! {
     Reno(Reno<Segments>),
     Cubic(Cubic),
     Vegas(vegas::Vegas),
+    Westwood(westwood::Westwood),
+    Dctcp(dctcp::Dctcp),
     User(user::User),
     #[cfg(test)]
     Paced(paced::Paced),

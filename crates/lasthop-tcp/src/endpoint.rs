@@ -15,7 +15,7 @@ use crate::common::metrics::CachedMetrics;
 use crate::common::{Context, Transmission};
 use crate::config::{Stack, TcpConfig};
 use crate::sender::SendingHalf;
-use receiver::{Arrival, Receiver};
+use receiver::{Arrival, Earlier, Receiver};
 
 /// Where a connection stands (RFC 9293, section 3.3.2, with the closing states folded into one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -345,8 +345,13 @@ impl Endpoint {
         }
         if std::mem::take(&mut self.ack_due) {
             *segment = Segment { seq: self.transmitted, ..Segment::default() };
-            self.stamp(segment, now);
-            return Some(Ecn::NotEct);
+            if let Some(earlier) = self.receiver.earlier.take() {
+                self.ack_due = true;
+                self.stamp_earlier(segment, now, earlier);
+            } else {
+                self.stamp(segment, now);
+            }
+            return Some(if self.config.is_all_ect() { Ecn::Ect0 } else { Ecn::NotEct });
         }
         let Transmission { seq, payload_bytes, syn, fin, ecn, cwr, push } = self.sender.out().pop_front()?;
         *segment = Segment { seq, payload_bytes, ..Segment::default() };
@@ -384,13 +389,25 @@ impl Endpoint {
         Some(ecn)
     }
 
-    /// Adds acknowledgment, window, timestamps, SACK and ECN echo.
-    fn stamp(&mut self, segment: &mut Segment, now: Instant) {
+    /// Adds timestamps and window.
+    fn stamp_header(&self, segment: &mut Segment, now: Instant) {
         if self.config.timestamps {
             let value = timestamp(self.stamps.at(now));
             segment.timestamps = Some(Timestamps { value, echo: self.receiver.echo() });
         }
         segment.window_bytes = self.window(segment.flags.contains(Flags::SYN));
+    }
+
+    /// Makes an ACK of less than has arrived; the next one is due all the same.
+    fn stamp_earlier(&self, segment: &mut Segment, now: Instant, earlier: Earlier) {
+        self.stamp_header(segment, now);
+        segment.flags = if earlier.echo { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
+        segment.ack = earlier.ack;
+    }
+
+    /// Adds acknowledgment, window, timestamps, SACK and ECN echo.
+    fn stamp(&mut self, segment: &mut Segment, now: Instant) {
+        self.stamp_header(segment, now);
         if self.phase != Phase::SynSent {
             segment.flags = segment.flags.with(Flags::ACK);
             segment.ack = self.receiver.nxt;

@@ -109,7 +109,7 @@ impl Sender {
         } else if let Some(cached) = cache {
             self.start_from_cache(cached);
         }
-        self.control.on_start(&self.moment(cx));
+        self.control.on_start(&self.moment(cx), 0);
         cx.emit(TransportEvent::Established);
         self.send_new(cx);
         self.report_window(cx);

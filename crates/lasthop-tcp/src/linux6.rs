@@ -50,6 +50,8 @@ struct Counts {
     retransmissions: u64,
     dsack_duplicates: u64,
     delivered: u64,
+    /// Those of them that were reported with an ECN echo.
+    delivered_ce: u64,
     lost: u64,
 }
 
@@ -90,8 +92,10 @@ impl Sender {
         let window = Segments::new(config, mss, Counting::Segments);
         let ticks_per_second = (1_000_000 / tick_us).max(1);
         let control = Control::new(config, Setup::new(config, window, ticks_per_second, mss));
+        let mut queue = SendQueue::new(mss);
+        queue.is_all_ect = config.is_all_ect();
         Self {
-            queue: SendQueue::new(mss),
+            queue,
             clock,
             board: Scoreboard::default(),
             rtt: RttEstimator::new(tick_us, least, initial, most),
@@ -164,6 +168,7 @@ impl Sender {
     /// The handshake is complete.
     pub fn establish<O: Observer>(&mut self, cx: &mut Context<'_, O>, cache: Option<&CachedMetrics>) {
         self.queue.ecn = self.config.ecn;
+        self.queue.is_all_ect = self.config.is_all_ect();
         let cached = cache.copied().unwrap_or_default();
         if cached.ssthresh != 0 {
             self.control.state_mut().set_ssthresh(cached.ssthresh);
@@ -181,7 +186,7 @@ impl Sender {
         self.episode.marker = None;
         self.episode.stamp = None;
         self.rtt.begin(cached.srtt_8, self.clock.ticks(TIMEOUT_FALLBACK));
-        self.control.on_start(&self.moment(cx));
+        self.control.on_start(&self.moment(cx), self.counts.delivered);
         self.usage.begin(cx.tick);
         cx.emit(TransportEvent::Established);
         self.send_new(cx);

@@ -10,6 +10,7 @@ use super::stream::{NewSegment, Stream};
 
 /// The stream, the receiver's window over it, and the segments on their way to the wire.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a moment of its own")]
 pub(crate) struct SendQueue {
     pub mss: u32,
     /// First unacknowledged byte.
@@ -21,6 +22,8 @@ pub(crate) struct SendQueue {
     pub fin_sent: bool,
     /// Both ends want ECN.
     pub ecn: bool,
+    /// Every segment is ECN-capable, not only new data.
+    pub is_all_ect: bool,
     /// The next new segment tells that the window was reduced (CWR).
     pub cwr_pending: bool,
     pub out: VecDeque<Transmission>,
@@ -37,6 +40,7 @@ impl SendQueue {
             window_bytes: 0,
             fin_sent: false,
             ecn: false,
+            is_all_ect: false,
             cwr_pending: false,
             out: VecDeque::new(),
             stream: Stream::new(),
@@ -105,19 +109,20 @@ impl SendQueue {
         let NewSegment { payload_bytes, fin, push } = new;
         let seq = self.nxt;
         let end = seq + u64::from(payload_bytes) + u64::from(syn) + u64::from(fin);
-        let ect = self.ecn && payload_bytes > 0;
-        let cwr = ect && std::mem::take(&mut self.cwr_pending);
-        let ecn = if ect { Ecn::Ect0 } else { Ecn::NotEct };
+        let is_data = self.ecn && payload_bytes > 0;
+        let cwr = is_data && std::mem::take(&mut self.cwr_pending);
+        let ecn = if is_data || self.is_all_ect { Ecn::Ect0 } else { Ecn::NotEct };
         self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn, cwr, push });
         self.nxt = end;
         self.fin_sent |= fin;
         SentSegment::new(seq..end, new, syn, sent)
     }
 
-    /// Hands out a segment again. Retransmissions are not ECN-capable (RFC 3168, section 6.1.5).
+    /// Hands out a segment again. Retransmissions are not ECN-capable (RFC 3168, section 6.1.5), unless all segments are.
     pub fn send_again<T>(&mut self, segment: &SentSegment<T>) {
         let &SentSegment { seq, payload_bytes, syn, fin, push, .. } = segment;
-        self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn: Ecn::NotEct, cwr: false, push });
+        let ecn = if self.is_all_ect { Ecn::Ect0 } else { Ecn::NotEct };
+        self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn, cwr: false, push });
     }
 }
 

@@ -14,6 +14,7 @@ const RETRIES_MAX: u32 = 255;
 enum Need {
     Sack,
     Timestamps,
+    Ecn,
     /// This stack.
     Only(Stack),
     /// Another stack.
@@ -48,7 +49,7 @@ const fn foreign(stack: Stack) -> fn(&TcpConfig) -> bool {
 }
 
 /// What switches need of each other. Those that others need come first.
-pub static RULES: [Rule; 22] = [
+pub static RULES: [Rule; 23] = [
     rule("recovery", foreign(Stack::Linux2), Need::Own, "\"linux-in-flight\""),
     rule("recovery", foreign(Stack::Linux6), Need::Own, "\"proportional-rate\""),
     rule("recovery", foreign(Stack::Classic), Need::Own, "\"reno\""),
@@ -58,6 +59,12 @@ pub static RULES: [Rule; 22] = [
         |tcp| tcp.congestion_control != CongestionControl::Reno,
         Need::Not(Stack::Classic),
         "\"reno\"",
+    ),
+    rule(
+        "congestion_control",
+        |tcp| tcp.congestion_control == CongestionControl::Dctcp,
+        Need::Ecn,
+        "\"cubic\"",
     ),
     rule("timestamps", |tcp| tcp.timestamps, Need::Not(Stack::Classic), "false"),
     rule("frto", |tcp| tcp.frto != FRtoMode::Off, Need::Not(Stack::Classic), "\"off\""),
@@ -95,6 +102,7 @@ impl Rule {
         match self.needs {
             Need::Sack => "sack",
             Need::Timestamps => "timestamps",
+            Need::Ecn => "ecn",
             Need::Only(_) | Need::Not(_) | Need::Own => "stack",
         }
     }
@@ -104,6 +112,7 @@ impl Rule {
         match self.needs {
             Need::Sack => format!("it needs sack = true; set that too, or write {key} = {off}"),
             Need::Timestamps => format!("it needs timestamps = true; set that too, or write {key} = {off}"),
+            Need::Ecn => format!("\"dctcp\" needs ecn = true; set that too, or write {key} = {off}"),
             Need::Only(stack) => {
                 format!("only stack = \"{stack}\" knows it; write {key} = {off}, or a profile of that stack")
             }
@@ -124,6 +133,7 @@ impl Need {
         match self {
             Self::Sack => tcp.sack,
             Self::Timestamps => tcp.timestamps,
+            Self::Ecn => tcp.ecn,
             Self::Only(stack) => tcp.stack == stack,
             Self::Not(stack) => tcp.stack != stack,
             Self::Own => tcp.recovery.stack() == tcp.stack,

@@ -75,7 +75,7 @@ impl Controller for Cubic {
         &mut self.window
     }
 
-    fn on_start(&mut self, at: &Moment) {
+    fn on_start(&mut self, at: &Moment, _: u64) {
         self.curve.reset(at.us, at.nxt);
     }
 

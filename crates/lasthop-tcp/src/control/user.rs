@@ -67,7 +67,7 @@ impl Controller for User {
         &mut self.segments
     }
 
-    fn on_start(&mut self, at: &Moment) {
+    fn on_start(&mut self, at: &Moment, _: u64) {
         self.decide(|algorithm, own| algorithm.on_start(instant(at), own));
     }
 

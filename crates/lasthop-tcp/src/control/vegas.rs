@@ -95,7 +95,7 @@ impl Controller for Vegas {
         &mut self.window
     }
 
-    fn on_start(&mut self, at: &Moment) {
+    fn on_start(&mut self, at: &Moment, _: u64) {
         self.base_rtt_us = u64::MAX;
         self.begin_round(at.nxt);
     }
@@ -117,9 +117,9 @@ impl Controller for Vegas {
         self.samples += 1;
     }
 
-    fn on_state(&mut self, at: &Moment, is_open: bool) {
-        self.is_active = is_open;
-        if is_open {
+    fn on_state(&mut self, at: &Moment, state: State) {
+        self.is_active = state == State::Open;
+        if self.is_active {
             self.begin_round(at.nxt);
         }
     }
@@ -156,7 +156,7 @@ mod tests {
         segments.set(window);
         segments.set_ssthresh(2);
         let mut vegas = Vegas::new(Setup::new(&config, segments, 250, 1_460));
-        vegas.on_start(&at(0));
+        vegas.on_start(&at(0), 1);
         vegas
     }
 
@@ -198,7 +198,7 @@ mod tests {
     fn in_doubt_it_is_reno() {
         let mut vegas = vegas(4);
         round(&mut vegas, 99_999);
-        vegas.on_state(&at(5_000), false);
+        vegas.on_state(&at(5_000), State::Disorder);
         // Five segments wait, and still an ACK counts.
         let before = vegas.window();
         for _ in 0..=before {
@@ -207,7 +207,7 @@ mod tests {
             vegas.on_ack(&RateSample { at: end, acked: 1, is_window_limited: true, rate: None });
         }
         assert_eq!(vegas.window(), before + 1);
-        vegas.on_state(&at(9_000), true);
+        vegas.on_state(&at(9_000), State::Open);
         assert_eq!(round(&mut vegas, 299_999), before, "delay counts again");
     }
 

@@ -26,6 +26,14 @@ pub(crate) struct Arrival<'a> {
     pub fin_sent: bool,
 }
 
+/// An ACK that leaves before the next one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Earlier {
+    pub ack: u64,
+    /// With an ECN echo.
+    pub echo: bool,
+}
+
 /// The receiving half.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
@@ -48,6 +56,8 @@ pub(crate) struct Receiver {
     quick: u32,
     adaptive: Option<DelayedAck>,
     pub congestion_experienced: bool,
+    /// What was received under the former state of an exact echo.
+    pub earlier: Option<Earlier>,
 }
 
 impl Receiver {
@@ -66,6 +76,7 @@ impl Receiver {
             quick: 0,
             adaptive: config.delayed_ack_adapts.then(|| DelayedAck::new(config, clock)),
             congestion_experienced: false,
+            earlier: None,
         }
     }
 
@@ -84,7 +95,11 @@ impl Receiver {
         arrival: &Arrival<'_>,
     ) -> bool {
         let &Arrival { tick, segment, ecn, .. } = arrival;
-        self.note_congestion(segment, ecn, mss);
+        if config.is_all_ect() {
+            self.echo_exactly(segment, ecn);
+        } else {
+            self.note_congestion(segment, ecn, mss);
+        }
         if let Some(timestamps) = segment.timestamps
             && (segment.seq..=segment.end()).contains(&self.acked)
         {
@@ -200,6 +215,24 @@ impl Receiver {
         }
         if ecn == Ecn::Ce {
             self.congestion_experienced = true;
+        }
+    }
+
+    /// The echo of DCTCP (RFC 8257, section 3.2): it says whether the latest segment was marked. When that changes, what
+    /// waits for an ACK is acknowledged under the former state, and the change at once. What has arrived before tells
+    /// nothing (`dctcp_ece_ack_update`).
+    fn echo_exactly(&mut self, segment: &Segment, ecn: Ecn) {
+        if ecn == Ecn::NotEct || segment.end() <= self.nxt {
+            return;
+        }
+        let echo = std::mem::replace(&mut self.congestion_experienced, ecn == Ecn::Ce);
+        let changes = echo != self.congestion_experienced;
+        if changes && self.delayed_ack_due().is_some() {
+            self.earlier = Some(Earlier { ack: self.nxt, echo });
+        }
+        let reduced = segment.flags.contains(Flags::CWR) && segment.payload_bytes > 0;
+        if let Some(adaptive) = self.adaptive.as_mut().filter(|_| changes || reduced) {
+            adaptive.hurry_once();
         }
     }
 

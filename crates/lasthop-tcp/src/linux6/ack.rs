@@ -6,9 +6,9 @@ use super::facts::{AckFacts, Samples};
 use super::loss::Repair;
 use super::probe::{self, Verdict};
 use super::scoreboard::SentSegment;
-use super::{Sender, prr};
+use super::{Counts, Sender, prr};
 use crate::common::{Context, State};
-use crate::control::{Congestion, Controller, RateSample};
+use crate::control::{Acked, Congestion, Controller, RateSample};
 
 impl Sender {
     /// Takes in the acknowledgment part of a segment and sends what it allows.
@@ -30,6 +30,7 @@ impl Sender {
             && self.queue.next().is_none()
             && !self.probe.is_out()
             && !self.rates.is_on()
+            && !self.control.hears_every_ack()
     }
 
     /// Takes in the acknowledgment part of a segment. Returns false if it is old or impossible.
@@ -60,11 +61,16 @@ impl Sender {
             self.expiries = 0;
         }
         facts.window_update = facts.advanced || segment.window_bytes > self.queue.window_bytes;
+        facts.predicted = self.control.hears_every_ack()
+            && segment.window_bytes == self.queue.window_bytes
+            && segment.sack.is_empty()
+            && !segment.flags.contains(Flags::ECE);
         self.queue.window_bytes = segment.window_bytes;
         self.queue.una = segment.ack;
         facts.ece = self.queue.ecn && segment.flags.contains(Flags::ECE);
         self.apply_sack(cx.micros(), segment, prior_una, &mut facts, &mut samples);
         if outstanding == 0 {
+            self.tell_ack(cx, &facts, prior.delivered);
             if facts.dsack {
                 self.on_dubious_ack(cx, &mut facts, prior_una);
             }
@@ -72,6 +78,7 @@ impl Sender {
             return true;
         }
         self.acknowledge(cx, &mut facts, samples, prior_highest);
+        let told = self.tell_ack(cx, &facts, prior.delivered);
         self.process_probe_ack(cx, &facts);
         let mut repair = Repair::Nothing;
         if facts.is_dubious(self.recovery.state) {
@@ -81,10 +88,29 @@ impl Sender {
         if facts.set_timer && !self.schedule_probe(cx, true) {
             self.rearm_timer(cx);
         }
+        self.count_echo(&facts, told);
         let (delivered, lost) = (self.counts.delivered - prior.delivered, self.counts.lost - prior.lost);
         self.control_window(cx, &facts, prr::Progress { delivered, lost, advanced: facts.advanced });
         self.repair(cx, repair);
         true
+    }
+
+    /// Tells an algorithm that hears every ACK. Returns what has been delivered.
+    fn tell_ack<O: Observer>(&mut self, cx: &Context<'_, O>, facts: &AckFacts, before: u64) -> u64 {
+        if self.control.hears_every_ack() {
+            self.count_echo(facts, before);
+            let Counts { delivered, delivered_ce, .. } = self.counts;
+            let ack = Acked { at: self.moment(cx), is_predicted: facts.predicted, delivered, delivered_ce };
+            self.control.on_every_ack(&ack);
+        }
+        self.counts.delivered
+    }
+
+    /// What an ACK with an ECN echo delivers beyond `before` counts as marked.
+    fn count_echo(&mut self, facts: &AckFacts, before: u64) {
+        if facts.ece {
+            self.counts.delivered_ce += self.counts.delivered - before;
+        }
     }
 
     /// Removes what is acknowledged in order, and takes the round-trip samples (`tcp_clean_rtx_queue`).

@@ -16,6 +16,9 @@ pub(super) struct AckFacts {
     pub data: bool,
     pub window_update: bool,
     pub ece: bool,
+    /// It brings neither SACK blocks nor an ECN echo nor another window (Linux: header prediction). For an algorithm that
+    /// hears every ACK.
+    pub predicted: bool,
     /// SACK information that was news.
     pub data_sacked: bool,
     pub dsack: bool,

@@ -260,12 +260,13 @@ impl Sender {
         if self.control.ssthresh() != u32::MAX && stands {
             self.control.state_mut().fall();
         }
+        self.control.on_reduced();
     }
 
     /// Sets the state, and tells if recovery is over.
     pub(super) fn set_state<O: Observer>(&mut self, cx: &mut Context<'_, O>, state: State) {
         let before = std::mem::replace(&mut self.recovery.state, state);
-        self.control.on_state(&self.moment(cx), state == State::Open);
+        self.control.on_state(&self.moment(cx), state);
         if before >= State::Recovery && state < State::Recovery {
             cx.emit(TransportEvent::RecoveryLeft);
         }

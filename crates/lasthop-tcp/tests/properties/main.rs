@@ -59,7 +59,9 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
     let growth = prop_oneof![
         Just(CongestionControl::Reno),
         Just(CongestionControl::Cubic),
-        Just(CongestionControl::Vegas)
+        Just(CongestionControl::Vegas),
+        Just(CongestionControl::Westwood),
+        Just(CongestionControl::Dctcp),
     ];
     (any::<[bool; 8]>(), growth, 1..12u32, 4..64u32).prop_map(
         |([sack, dsack, timestamps, eifel, ecn, rack, probe, frto], growth, window, receive_window)| {
@@ -68,7 +70,7 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
             config.dsack = dsack && sack;
             config.timestamps = timestamps;
             config.eifel = eifel && timestamps;
-            config.ecn = ecn;
+            config.ecn = ecn || growth == CongestionControl::Dctcp;
             config.rack = rack;
             config.tail_loss_probe = probe;
             config.frto = if frto { FRtoMode::Rfc5682Sack } else { FRtoMode::Off };

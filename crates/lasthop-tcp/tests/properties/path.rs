@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use lasthop_core::{
     Duration, Ecn, Flags, FlowId, Host, Instant, Observer, RetransmissionKind, Segment, TransportEvent,
 };
-use lasthop_tcp::{CachedMetrics, Endpoint, Phase, TcpConfig, TickClock};
+use lasthop_tcp::{CachedMetrics, CongestionControl, Endpoint, Phase, TcpConfig, TickClock};
 
 #[derive(Clone, Debug)]
 pub struct Path {
@@ -204,7 +204,10 @@ impl Run<'_> {
         assert!(segment.payload_bytes <= self.ends[end].mss());
         let resent = segment.seq < self.fresh[end];
         let capable = ecn == Ecn::Ect0;
-        assert!(!capable || (segment.payload_bytes > 0 && !resent), "not to be ECN-capable: {segment:?}");
+        let Transfer { server, client, .. } = &self.transfer;
+        let may_be = segment.payload_bytes > 0 && !resent
+            || [server, client].iter().any(|tcp| tcp.congestion_control == CongestionControl::Dctcp);
+        assert!(!capable || may_be, "not to be ECN-capable: {segment:?}");
     }
 
     fn carry(&mut self, end: usize, segment: Segment, mut ecn: Ecn) {

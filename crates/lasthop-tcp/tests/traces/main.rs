@@ -3,6 +3,7 @@
 mod cbi;
 mod classic;
 mod close;
+mod dctcp;
 mod ecn;
 mod frto;
 mod handshake;
