@@ -15,6 +15,7 @@ endif
 BIN := .venv/bin
 STUDY := results/kulve2003
 SITE := results/site
+WHEEL := results/wheel
 EXTENSION := target/release/lib_core.so
 # What a guest kernel starts; made by `make kernel`, and kept up to date from then on.
 GUEST := python/lasthop/engines/kernel/guest
@@ -34,7 +35,7 @@ unexport PYTHONDONTWRITEBYTECODE
 EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard .git/logs/HEAD) \
 	$(shell find crates -type f -not -path '*/tests/*')
 
-.PHONY: help build demo kernel test test-long lint test-rust test-python site budget bench bench-peers clean system lint-tools kernel-tools test-tools budget-tools peer-tools long-tools
+.PHONY: help build demo kernel test test-long lint test-rust test-python site wheel budget bench bench-peers clean system lint-tools kernel-tools test-tools budget-tools peer-tools long-tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -79,6 +80,12 @@ site: build test-tools kernel ## build the documentation as a website and check 
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs 2 -d $(SITE)/.doctrees docs $(SITE)/html
 	$(BIN)/pytest -m site
 	@echo "Site: $(CURDIR)/$(SITE)/html/index.html"
+
+wheel: build ## build a wheel and an sdist, and try the wheel in an empty environment
+	rm -rf $(WHEEL)
+	$(BIN)/maturin build --quiet --release --locked --out $(WHEEL)
+	$(BIN)/maturin sdist --quiet --out $(WHEEL)
+	scripts/check-wheel $(WHEEL)
 
 budget: build budget-tools ## count the instructions of small simulations and compare them with their budget
 	$(BIN)/python benches/budget.py
