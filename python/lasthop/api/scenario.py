@@ -19,7 +19,7 @@ from lasthop.studies.loading import Loaded, load
 class Scenario:
     """What an experiment is: link, queues, TCP, traffic, and the factors that vary them.
 
-    Load one from a file, or build one with the keys of a scenario file:
+    Load one from a file, or build one with the keys of a scenario file::
 
         lasthop.Scenario.load("examples/queue.toml")
         lasthop.Scenario(
