@@ -62,6 +62,7 @@ impl Sender {
         }
         facts.window_update = facts.advanced || segment.window_bytes > self.queue.window_bytes;
         facts.predicted = self.control.hears_every_ack()
+            && facts.advanced
             && segment.window_bytes == self.queue.window_bytes
             && segment.sack.is_empty()
             && !segment.flags.contains(Flags::ECE);

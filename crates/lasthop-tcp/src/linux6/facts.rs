@@ -16,8 +16,8 @@ pub(super) struct AckFacts {
     pub data: bool,
     pub window_update: bool,
     pub ece: bool,
-    /// It brings neither SACK blocks nor an ECN echo nor another window (Linux: header prediction). For an algorithm that
-    /// hears every ACK.
+    /// It moves the window and brings neither SACK blocks nor an ECN echo nor another window (Linux: header prediction;
+    /// plain duplicates are off the fast path, too, as a guest's estimates show). For an algorithm that hears every ACK.
     pub predicted: bool,
     /// SACK information that was news.
     pub data_sacked: bool,
