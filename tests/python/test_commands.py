@@ -39,7 +39,13 @@ MY_FILE = """extends = "examples/first.toml"
 [factor.variant.baseline]
 [factor.scenario.s007]
 """
-OF_THE_READER = {"my.toml": MY_FILE, "random.toml": MY_FILE, "cellular.trace": "1\n", "server.pcapng": ""}
+OF_THE_READER = {
+    "my.toml": MY_FILE,
+    "random.toml": MY_FILE,
+    "linux.toml": MY_FILE,
+    "cellular.trace": "1\n",
+    "server.pcapng": "",
+}
 """Files that a document supposes its reader to have."""
 
 

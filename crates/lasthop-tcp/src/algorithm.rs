@@ -7,7 +7,7 @@ use lasthop_core::{Instant, RandomStream, Rate};
 /// A congestion control of one's own, of one end of a connection. The stack `linux-6` detects losses, repairs them and
 /// runs the timers; the algorithm sets the window. It may change its window in every call.
 ///
-/// A window of no segment, or a pacing rate of nothing, ends the run: it would never send again.
+/// A window of no segment ends the run: it would never send again.
 pub trait CongestionAlgorithm: fmt::Debug {
     /// The handshake is complete.
     fn on_start(&mut self, _now: Instant, _own: &mut CongestionWindow) {}
