@@ -191,9 +191,12 @@ impl<'a> Checker<'a> {
         }
         let (keywords, rest): (Vec<&Schema>, Vec<&Schema>) =
             stated.iter().partition(|choice| choice.get("const").is_some());
-        if !keywords.is_empty() {
+        let is_code =
+            |choice: &&&Schema| definition_name(choice).is_some_and(|name| name.starts_with("User"));
+        let code = rest.first().filter(is_code);
+        if rest.is_empty() || code.is_some() && !keywords.is_empty() {
             // One of these, or code of the user's, which no keyword looks like.
-            return match rest.first().filter(|_| node.text().is_some_and(|text| text.contains(':'))) {
+            return match code.filter(|_| node.text().is_some_and(|text| text.contains(':'))) {
                 Some(code) => self.value(node, code),
                 None => self.keyword(node, &keywords),
             };
