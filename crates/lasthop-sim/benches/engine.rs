@@ -1,4 +1,4 @@
-//! How fast the model engine is: `cargo bench -p lasthop-sim`.
+//! How fast the model engine is: `cargo bench -p lasthop-sim [-- SCENARIO ... OBSERVER ...]`, without names all.
 //!
 //! Figures are per second of CPU time, so that a busy machine does not spoil them.
 
@@ -9,44 +9,69 @@
 mod support;
 
 use std::fs;
+use std::path::Path;
 
-use lasthop_core::{Direction, Duration, Instant, Observer, Packet, PacketEvent, QueueSize, Seed};
+use lasthop_core::{Instant, Observer, Packet, PacketEvent, Seed};
 use lasthop_scenario::{Scenario, Study};
 use lasthop_sim::{HostMemory, run};
-use lasthop_trace::Analysis;
-use support::{bulk, kulve2003, path, replications, scenario};
-
-const FLOWS: u64 = 10;
-const BYTES_PER_FLOW: u64 = 50_000_000;
-
-fn main() {
-    let scenario = long_run();
-    let mut packets = Bottleneck::default();
-    run(&scenario, SEED, &mut HostMemory::default(), &mut packets);
-    let rate = |seconds: f64| packets.0 as f64 / seconds / 1e6;
-    println!("{FLOWS} flows over 10 Mbit/s, {} packets over the bottleneck", packets.0);
-    println!("  unobserved {:6.2} million packets/s", rate(long(&scenario, |_| ())));
-    println!("  analysed   {:6.2} million packets/s", rate(long(&scenario, Analysis::of)));
-    let study = kulve2003();
-    let runs = study.cells.len() as u64 * u64::from(study.replications);
-    println!("kulve2003, {runs} runs analysed: {:.2} s", timed(|| whole(&study)));
-}
+use lasthop_trace::{Analysis, Overview, Span};
+use support::{kulve2003, replications};
 
 const SEED: Seed = Seed { study: 1, replication: 1 };
+const WHOLE: Span = Span { start_ns: 0, stop_ns: u64::MAX };
 
-/// Counts what goes down: data, the bulk of all packets over the bottleneck.
+const STUDY: &str = "kulve2003";
+const RUNS: [&str; 4] = ["fat", "crowd", "long", STUDY];
+const OBSERVERS: [&str; 3] = ["unobserved", "analysed", "watched"];
+
+fn main() {
+    for file in RUNS.into_iter().filter(|run| *run != STUDY && is_wanted(run, &RUNS)) {
+        let scenario = bench(file);
+        let mut packets = Delivered::default();
+        run(&scenario, SEED, &mut HostMemory::default(), &mut packets);
+        println!("{file}, {:.2} million packets", packets.0 as f64 / 1e6);
+        for observer in OBSERVERS.into_iter().filter(|observer| is_wanted(observer, &OBSERVERS)) {
+            let seconds = match observer {
+                "unobserved" => least(&scenario, |_| ()),
+                "analysed" => least(&scenario, Analysis::of),
+                _ => least(&scenario, |scenario| (Analysis::of(scenario), Overview::of(scenario, WHOLE))),
+            };
+            let rate = packets.0 as f64 / seconds;
+            println!("  {observer:10} {:6.2} million packets/s, {:4.0} ns each", rate / 1e6, 1e9 / rate);
+        }
+    }
+    if is_wanted(STUDY, &RUNS) {
+        let study = kulve2003();
+        let runs = study.cells.len() as u64 * u64::from(study.replications);
+        println!("{STUDY}, {runs} runs analysed: {:.2} s", timed(|| whole(&study)));
+    }
+}
+
+/// True for what the command line names, or if it names nothing of its kind.
+fn is_wanted(name: &str, kind: &[&str]) -> bool {
+    let named: Vec<String> = std::env::args().filter(|argument| kind.contains(&argument.as_str())).collect();
+    named.is_empty() || named.iter().any(|argument| argument == name)
+}
+
+/// A scenario of `benches/scenarios`: its second cell, where there are several.
+fn bench(file: &str) -> Scenario {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/scenarios");
+    let study = Study::from_path(&folder.join(format!("{file}.toml"))).expect("a valid scenario");
+    study.cells.get(1).unwrap_or(&study.cells[0]).scenario.clone()
+}
+
+/// Counts what arrives: data and ACKs.
 #[derive(Default)]
-struct Bottleneck(u64);
+struct Delivered(u64);
 
-impl Observer for Bottleneck {
-    fn packet(&mut self, _now: Instant, event: PacketEvent, packet: &Packet) {
-        let serialised = matches!(event, PacketEvent::Dequeued(_)) && packet.direction == Direction::Down;
-        self.0 += u64::from(serialised);
+impl Observer for Delivered {
+    fn packet(&mut self, _now: Instant, event: PacketEvent, _packet: &Packet) {
+        self.0 += u64::from(event == PacketEvent::Delivered);
     }
 }
 
 /// The fastest of three, in seconds.
-fn long<O: Observer>(scenario: &Scenario, observer: impl Fn(&Scenario) -> O) -> f64 {
+fn least<O: Observer>(scenario: &Scenario, observer: impl Fn(&Scenario) -> O) -> f64 {
     let once = || {
         timed(|| {
             run(scenario, SEED, &mut HostMemory::default(), &mut observer(scenario));
@@ -72,10 +97,4 @@ fn timed(work: impl FnOnce()) -> f64 {
 fn cpu_nanos() -> u64 {
     let text = fs::read_to_string("/proc/self/schedstat").expect("a Linux kernel with scheduler statistics");
     text.split(' ').next().and_then(|nanos| nanos.parse().ok()).expect("nanoseconds on the CPU first")
-}
-
-fn long_run() -> Scenario {
-    let link = path(10_000_000, Duration::from_millis(50), QueueSize::Packets(100), 9600);
-    let flow = |index| bulk(&format!("tcp-{index}"), BYTES_PER_FLOW, Duration::from_millis(100 * index));
-    scenario(1500, &link, (0..FLOWS).map(flow).collect())
 }
