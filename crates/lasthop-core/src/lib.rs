@@ -32,7 +32,7 @@ pub use packet::{
 };
 pub use protocol::Protocol;
 pub use rng::{RandomStream, Seed};
-pub use time::{Duration, Instant};
+pub use time::{Duration, Instant, Transmission};
 pub use transport::{News, Transport};
 pub use units::{Bytes, ParseError, Probability, QueueSize, Rate};
 pub use user::{Failure, Maker, UserCode, UserName};

@@ -153,6 +153,29 @@ impl Rate {
     }
 }
 
+/// Transmission times at one rate. The latest is remembered: lengths repeat, and a division is slow.
+#[derive(Clone, Copy, Debug)]
+pub struct Transmission {
+    rate: Rate,
+    latest: (u32, Duration),
+}
+
+impl Transmission {
+    /// Times at `rate`.
+    pub fn at(rate: Rate) -> Self {
+        Self { rate, latest: (0, Duration::ZERO) }
+    }
+
+    /// Time to transmit an IP packet of `bytes` bytes: see [`Rate::transmission_time`].
+    #[inline]
+    pub fn time(&mut self, bytes: u32) -> Duration {
+        if self.latest.0 != bytes {
+            self.latest = (bytes, self.rate.transmission_time(bytes));
+        }
+        self.latest.1
+    }
+}
+
 /// Units of a duration in nanoseconds, the smallest first.
 pub(crate) const UNITS: units::UnitTable = units::UnitTable {
     what: "a duration",

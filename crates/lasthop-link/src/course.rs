@@ -1,6 +1,6 @@
 //! Rate and delay of a link over time.
 
-use lasthop_core::{Duration, Instant, Rate};
+use lasthop_core::{Duration, Instant, Rate, Transmission};
 
 use crate::config::{Framing, LinkChange, LinkConfig};
 use crate::opportunities::Opportunities;
@@ -21,6 +21,8 @@ pub(crate) struct Course {
 /// What takes packets along.
 #[derive(Clone, Debug)]
 enum Service {
+    /// It stays.
+    Steady(Transmission),
     /// Bits per second; 0 during an outage, which another rate ends.
     Rate(u64),
     Trace(Opportunities),
@@ -62,6 +64,7 @@ impl Course {
             step.least_delay = least_delay;
         }
         let service = match trace {
+            None if steps.is_empty() => Service::Steady(Transmission::at(rate)),
             None => Service::Rate(rate.bits_per_second()),
             Some(schedule) => Service::Trace(Opportunities::new(schedule.clone())),
         };
@@ -77,6 +80,7 @@ impl Course {
         self.advance(now);
         let bytes = self.framing.map_or(ip_bytes, |framing| framing.bytes(ip_bytes));
         let mut rate = match &mut self.service {
+            Service::Steady(transmission) => return now + transmission.time(bytes),
             Service::Rate(rate) => *rate,
             Service::Trace(opportunities) => return opportunities.transmission_end(now, bytes),
         };

@@ -11,7 +11,7 @@
 //! Own comes before borrowed whatever the priorities (`htb_dequeue` goes through the levels from the leaves up).
 //! Turns are kept per level and priority (`htb_dequeue_tree`).
 
-use lasthop_core::{Duration, Instant, Observer, Packet, PacketId, QueueDepth, Rate, Seed};
+use lasthop_core::{Duration, Instant, Observer, Packet, PacketId, QueueDepth, Rate, Seed, Transmission};
 
 use crate::config::htb::{ClassConfig, HtbConfig, MatchConfig, PRIORITIES};
 use crate::config::{LinuxQueues, QueueConfig};
@@ -27,7 +27,7 @@ const DEBT_MAX: i64 = 60_000_000_000;
 /// A token bucket, by the time at which it was last charged.
 #[derive(Clone, Debug)]
 struct Bucket {
-    rate: Rate,
+    transmission: Transmission,
     depth: i64,
     tokens: i64,
 }
@@ -35,7 +35,7 @@ struct Bucket {
 impl Bucket {
     fn full(rate: Rate, burst_bytes: u64) -> Self {
         let depth = rate.transmission_time(burst_bytes as u32).as_nanos().cast_signed();
-        Self { rate, depth, tokens: depth }
+        Self { transmission: Transmission::at(rate), depth, tokens: depth }
     }
 
     /// When it is out of debt, if it was last charged at `charged`.
@@ -45,7 +45,7 @@ impl Bucket {
 
     /// `pause` nanoseconds after the last time.
     fn charge(&mut self, pause: i64, length: u32) {
-        let price = self.rate.transmission_time(length).as_nanos().cast_signed();
+        let price = self.transmission.time(length).as_nanos().cast_signed();
         self.tokens = ((self.tokens + pause).min(self.depth) - price).max(1 - DEBT_MAX);
     }
 }

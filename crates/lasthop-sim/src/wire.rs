@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use lasthop_core::{Duration, Instant, PacketId, Rate};
+use lasthop_core::{Duration, Instant, PacketId, Rate, Transmission};
 
 /// One direction of a wire.
 #[derive(Debug)]
 pub struct Wire {
     /// Without one, packets take no time.
-    rate: Option<Rate>,
+    transmission: Option<Transmission>,
     delay: Duration,
     free_at: Instant,
     in_flight: VecDeque<(Instant, PacketId)>,
@@ -17,13 +17,15 @@ pub struct Wire {
 impl Wire {
     /// An idle wire; without a rate, packets take no time.
     pub fn new(rate: Option<Rate>, delay: Duration) -> Self {
-        Self { rate, delay, free_at: Instant::ZERO, in_flight: VecDeque::new() }
+        let transmission = rate.map(Transmission::at);
+        Self { transmission, delay, free_at: Instant::ZERO, in_flight: VecDeque::new() }
     }
 
     /// Takes a packet of `ip_bytes` bytes that a host sends at `now`.
     pub fn send(&mut self, now: Instant, id: PacketId, ip_bytes: u32) {
-        let transmission = self.rate.map_or(Duration::ZERO, |rate| rate.transmission_time(ip_bytes));
-        self.free_at = self.free_at.max(now) + transmission;
+        let length =
+            self.transmission.as_mut().map_or(Duration::ZERO, |transmission| transmission.time(ip_bytes));
+        self.free_at = self.free_at.max(now) + length;
         self.in_flight.push_back((self.free_at + self.delay, id));
     }
 

@@ -9,7 +9,33 @@ pub const WHEEL_TURN: u64 = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickClock {
     tick: Duration,
+    nanos: Divisor,
     phase: Duration,
+}
+
+/// A number to divide by again and again: with its inverse, that takes a multiplication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Divisor {
+    value: u64,
+    inverse: u64,
+}
+
+impl Divisor {
+    /// Divides by `value`, which is not zero.
+    pub fn new(value: u64) -> Self {
+        // 2^64 / value, cut, or a little less: the quotient is the right one or one too small.
+        Self { value, inverse: u64::MAX / value }
+    }
+
+    pub fn value(self) -> u64 {
+        self.value
+    }
+
+    #[inline]
+    pub fn divide(self, number: u64) -> u64 {
+        let quotient = ((u128::from(number) * u128::from(self.inverse)) >> 64) as u64;
+        quotient + u64::from(number - quotient * self.value >= self.value)
+    }
 }
 
 /// Number of a tick of a clock.
@@ -18,12 +44,12 @@ pub type Tick = u64;
 impl TickClock {
     /// A clock whose first tick began `phase` before the run.
     pub fn new(tick: Duration, phase: Duration) -> Self {
-        Self { tick, phase }
+        Self { tick, nanos: Divisor::new(tick.as_nanos()), phase }
     }
 
     /// The tick in progress at `now`.
     pub fn at(&self, now: Instant) -> Tick {
-        (now.as_nanos() + self.phase.as_nanos()) / self.tick.as_nanos()
+        self.nanos.divide(now.as_nanos() + self.phase.as_nanos())
     }
 
     /// When tick number `tick` begins.
@@ -33,7 +59,7 @@ impl TickClock {
 
     /// Whole ticks in `length`, at least one.
     pub fn ticks(&self, length: Duration) -> Tick {
-        (length.as_nanos() / self.tick.as_nanos()).max(1)
+        self.nanos.divide(length.as_nanos()).max(1)
     }
 
     /// Length of `ticks` ticks.
@@ -65,7 +91,19 @@ pub fn wheel(now: Tick, delta: Tick) -> Tick {
 
 #[cfg(test)]
 mod tests {
-    use super::wheel;
+    use super::{Divisor, wheel};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_divisor_divides(number: u64, divisor in 1..=u64::MAX, small in 1..10_000_u64) {
+            for value in [divisor, small, 1 << (small % 64)] {
+                for number in [number, number / value * value, u64::MAX, (number / value * value).saturating_sub(1)] {
+                    prop_assert_eq!(Divisor::new(value).divide(number), number / value);
+                }
+            }
+        }
+    }
 
     #[test]
     fn timers_fire_one_slot_late_and_long_ones_are_coarse() {

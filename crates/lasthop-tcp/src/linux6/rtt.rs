@@ -1,6 +1,6 @@
 //! Round-trip times in microseconds: the estimator of Linux since 3.15, and the least one of the last five minutes.
 
-use crate::clock::Tick;
+use crate::clock::{Divisor, Tick};
 use crate::common::rtt::Deviation;
 
 /// Window of the least round-trip time (`tcp_min_rtt_wlen`).
@@ -9,7 +9,7 @@ const MINIMUM_WINDOW_US: u64 = 300_000_000;
 /// Smoothed round-trip time, its deviation, and the timeout that follows from them (RFC 6298 with Linux' filter).
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
-    tick_us: u64,
+    tick_us: Divisor,
     minimum_us: i64,
     maximum: Tick,
     filter: Deviation,
@@ -22,7 +22,7 @@ impl RttEstimator {
     /// An estimator without samples; the timeout is `initial` ticks of `tick_us` microseconds.
     pub fn new(tick_us: u64, minimum: Tick, initial: Tick, maximum: Tick) -> Self {
         Self {
-            tick_us,
+            tick_us: Divisor::new(tick_us),
             minimum_us: (minimum * tick_us).cast_signed(),
             maximum,
             filter: Deviation::default(),
@@ -42,17 +42,17 @@ impl RttEstimator {
 
     /// Takes in what may be the least round-trip time.
     pub fn note_least(&mut self, now_us: u64, rtt_us: u64) {
-        self.least.take(now_us, if rtt_us == 0 { self.tick_us } else { rtt_us });
+        self.least.take(now_us, if rtt_us == 0 { self.tick_us.value() } else { rtt_us });
     }
 
     /// The first timeout for data. SYNs are small, so a greater round-trip time of earlier connections, in eighths of a
     /// microsecond, decides; if nothing was measured, `cautious` ticks do (RFC 6298, section 5.7).
     pub fn begin(&mut self, cached_8: i64, cautious: Tick) {
         if cached_8 > self.filter.srtt_8 {
-            let cached = (cached_8 >> 3).cast_unsigned() / self.tick_us;
-            self.rto = cached + (2 * cached).max(self.minimum_us.cast_unsigned() / self.tick_us);
+            let cached = self.tick_us.divide((cached_8 >> 3).cast_unsigned());
+            self.rto = cached + (2 * cached).max(self.tick_us.divide(self.minimum_us()));
         } else if self.filter.srtt_8 == 0 {
-            self.filter.rttvar_4 = (cautious * self.tick_us).cast_signed();
+            self.filter.rttvar_4 = self.micros(cautious).cast_signed();
             self.filter.mdev_4 = self.filter.rttvar_4;
             self.filter.mdev_max_4 = self.filter.rttvar_4;
             self.rto = cautious;
@@ -66,12 +66,12 @@ impl RttEstimator {
 
     /// Microseconds in ticks, rounded up.
     pub fn ticks(&self, us: u64) -> Tick {
-        us.div_ceil(self.tick_us)
+        self.tick_us.divide(us + self.tick_us.value() - 1)
     }
 
     /// Ticks in microseconds.
     pub fn micros(&self, ticks: Tick) -> u64 {
-        ticks * self.tick_us
+        ticks * self.tick_us.value()
     }
 
     /// Timeout now, backoff included.
