@@ -341,6 +341,7 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.bytes(packet, bytes);
     }
 
+    #[inline]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         self.0.packet(now, event, packet);
         self.1.packet(now, event, packet);

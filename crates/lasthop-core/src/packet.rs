@@ -91,16 +91,18 @@ pub enum Ecn {
 }
 
 /// One packet: what a capture would show of it, and which transmission it is.
+// In this order, what nearly every event reads lies together, and SACK blocks lie behind everything else.
+#[repr(C)]
 #[derive(Clone, Debug)]
 pub struct Packet {
     /// Serial number of this transmission in the run; a retransmission has its own.
     pub serial: u64,
     /// The flow it belongs to.
     pub flow: FlowId,
-    /// Which way it travels.
-    pub direction: Direction,
     /// Length of the IP packet in bytes, IP header included.
     pub ip_bytes: u32,
+    /// Which way it travels.
+    pub direction: Direction,
     /// ECN field of the IP header.
     pub ecn: Ecn,
     /// The link made it: it follows the packet with its serial number.
@@ -274,11 +276,21 @@ pub struct SackBlock {
 }
 
 /// The blocks of a SACK option (RFC 2018), the most recent first; at most four fit the option.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct SackList {
-    blocks: [SackBlock; Self::CAPACITY],
     len: u8,
+    /// Behind the first `len` there may be anything.
+    blocks: [SackBlock; Self::CAPACITY],
 }
+
+impl PartialEq for SackList {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for SackList {}
 
 impl SackList {
     /// Most blocks that 40 bytes of TCP options can carry.
@@ -321,20 +333,23 @@ impl SackList {
 }
 
 /// A TCP segment: header fields, options, and the length of its payload.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// Stream offset of the first byte (of the SYN, if set).
     pub seq: u64,
     /// Next byte expected from the peer; meaningful with the ACK flag.
     pub ack: u64,
-    /// Payload in bytes.
-    pub payload_bytes: u32,
-    /// Header flags.
-    pub flags: Flags,
     /// Advertised window in bytes, after scaling.
     pub window_bytes: u64,
+    /// Payload in bytes.
+    pub payload_bytes: u32,
+    /// Timestamps option.
+    pub timestamps: Option<Timestamps>,
     /// Maximum segment size option; on SYN segments.
     pub mss: Option<u16>,
+    /// Header flags.
+    pub flags: Flags,
     /// SACK-permitted option; on SYN segments.
     pub sack_permitted: bool,
     /// SACK-permitted stands in the padding of the timestamps, if both are there.
@@ -342,8 +357,6 @@ pub struct Segment {
     /// Window scale option, its shift count; on SYN segments (RFC 7323, section 2). Windows are scaled once
     /// both ends have sent it.
     pub window_scale: Option<u8>,
-    /// Timestamps option.
-    pub timestamps: Option<Timestamps>,
     /// SACK option.
     pub sack: SackList,
 }
@@ -355,6 +368,28 @@ impl Segment {
     pub const BASE_HEADER_BYTES: u32 = 40;
     /// The timestamps option with its two no-operation bytes.
     pub const TIMESTAMPS_BYTES: u32 = 12;
+
+    /// Makes it a segment with this payload from `seq` on and nothing else, in place: the room for SACK blocks is left as
+    /// it is, as few segments have any.
+    pub fn begin(&mut self, first: u64, payload: u32) {
+        let Self {
+            seq,
+            ack,
+            window_bytes,
+            payload_bytes,
+            timestamps,
+            mss,
+            flags,
+            sack_permitted,
+            compact,
+            window_scale,
+            sack,
+        } = self;
+        (*seq, *ack, *window_bytes, *payload_bytes) = (first, 0, 0, payload);
+        (*timestamps, *mss, *window_scale) = (None, None, None);
+        (*flags, *sack_permitted, *compact) = (Flags::default(), false, false);
+        sack.len = 0;
+    }
 
     /// True if the SACK-permitted option takes the place of the timestamps' two no-operation bytes.
     pub fn shares_padding(&self) -> bool {
@@ -434,6 +469,13 @@ impl PacketArena {
     /// The packet at `id`, which must not have been removed.
     pub fn get(&self, id: PacketId) -> &Packet {
         &self.slots[id.0 as usize]
+    }
+
+    /// Looks at a packet that is wanted soon: the processor fetches it meanwhile.
+    #[inline]
+    pub fn fetch(&self, id: PacketId) {
+        let packet = self.get(id);
+        std::hint::black_box(packet.serial ^ u64::from(packet.body.payload_bytes()));
     }
 
     /// The packet at `id`, to be changed (an ECN mark, say).

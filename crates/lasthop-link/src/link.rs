@@ -13,6 +13,9 @@ use crate::course::Course;
 use crate::errors::{LinkState, StateTimeline};
 use crate::impairments::{Fate, Impairments, State};
 
+/// When a packet is released, the one so many places behind it is fetched into the processor's cache.
+const FETCHED_AHEAD: usize = 3;
+
 /// One direction of the link. Every stage is FIFO, so each is a ring and only its front has a due time.
 #[derive(Debug)]
 pub(crate) struct LinkDirection {
@@ -224,8 +227,12 @@ impl LinkDirection {
         retry.min(acknowledgement)
     }
 
+    fn next_in_order(&self) -> Instant {
+        self.travelling.front().map_or(Instant::MAX, |front| front.arrival)
+    }
+
     fn next_arrival(&self) -> Instant {
-        let in_order = self.travelling.front().map_or(Instant::MAX, |front| front.arrival);
+        let in_order = self.next_in_order();
         let overtaking = self.overtaking.as_ref().and_then(BinaryHeap::peek);
         in_order.min(overtaking.map_or(Instant::MAX, |Reverse(first)| first.arrival))
     }
@@ -408,6 +415,12 @@ impl LinkDirection {
     /// Releases the front while it has arrived; a packet behind an unfinished one waits, and is then
     /// released together with it.
     fn release_in_order<O: Observer>(&mut self, now: Instant, arena: &mut PacketArena, observer: &mut O) {
+        if self.next_in_order() > now {
+            return;
+        }
+        if let Some(Travelling { packet: Some(id), .. }) = self.travelling.get(FETCHED_AHEAD) {
+            arena.fetch(*id);
+        }
         while let Some(entry) = pop_if(&mut self.travelling, |entry| entry.arrival <= now) {
             self.front_number += 1;
             if let Some(id) = entry.packet {

@@ -21,7 +21,7 @@ use lasthop_core::{
 };
 use lasthop_scenario::Scenario;
 use lasthop_tcp::CachedMetrics;
-use lasthop_traffic::{Action, Application, Instance, ShortHosts};
+use lasthop_traffic::{Action, Application, Instance};
 
 use crate::agenda::{Agenda, ComponentId, NETWORK_COMPONENTS};
 use crate::flows::{Flow, Hosts, Running, ScenarioHosts};
@@ -164,7 +164,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     }
 
     /// Makes a flow known, with both its ends.
-    fn announce(&mut self, info: &FlowInfo, later: Option<&ShortHosts>) {
+    fn announce(&mut self, info: &FlowInfo, later: Option<usize>) {
         self.observer.announce(info);
         let id = FlowId(self.flows.len() as u32);
         let ends = self.hosts.ends(id, info, later);
@@ -271,8 +271,12 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         let id = |flow: u32| self.applications[index].flows[flow as usize];
         let (flow, host) = match action {
             Action::Open { hosts, .. } => {
-                let hosts = &self.applications[index].config.traffic().later_flows()[hosts];
-                let info = lasthop_traffic::later_flow(self.flows.len(), index as u32, hosts);
+                let traffic = self.applications[index].config.traffic();
+                let info = lasthop_traffic::later_flow(
+                    self.flows.len(),
+                    index as u32,
+                    &traffic.later_flows()[hosts],
+                );
                 self.agenda.grow(2);
                 return self.announce(&info, Some(hosts));
             }

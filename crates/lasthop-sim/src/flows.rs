@@ -73,14 +73,15 @@ impl<T: Transport> Flow<T> {
 pub(crate) trait Hosts {
     type End: Transport;
 
-    /// The ends of a flow; `later` says what is special about one that was not known before the run.
-    fn ends(&self, flow: FlowId, info: &FlowInfo, later: Option<&ShortHosts>) -> Ends<Self::End>;
+    /// The ends of a flow; `later` says which of the application's [`ShortHosts`] one has that was not known before the
+    /// run.
+    fn ends(&self, flow: FlowId, info: &FlowInfo, later: Option<usize>) -> Ends<Self::End>;
 }
 
 /// The hosts of a scenario.
 pub(crate) struct ScenarioHosts {
     /// TCP of each application's flows.
-    tcp: Vec<Rc<TcpConfig>>,
+    tcp: Vec<Rc<FlowsTcp>>,
     mtu: u32,
     seed: Seed,
     /// How much of the period of each host's clock has passed at first.
@@ -94,7 +95,8 @@ impl ScenarioHosts {
         let shared = Rc::new(scenario.tcp.clone());
         let tcp = scenario.flow.iter().flat_map(|flow| {
             let own = flow.tcp.as_ref().map(|own| Rc::new(TcpConfig::clone(own)));
-            iter::repeat_n(own.unwrap_or_else(|| Rc::clone(&shared)), flow.applications())
+            let tcp = FlowsTcp::new(own.unwrap_or_else(|| Rc::clone(&shared)), flow);
+            iter::repeat_n(Rc::new(tcp), flow.applications())
         });
         let phases = [Host::Server, Host::Client].map(|host| Scenario::clock_phase(host, seed));
         Self { tcp: tcp.collect(), mtu: scenario.mtu.0 as u32, seed, phases, metrics }
@@ -118,20 +120,34 @@ impl ScenarioHosts {
 impl Hosts for ScenarioHosts {
     type End = End;
 
-    fn ends(&self, flow: FlowId, info: &FlowInfo, later: Option<&ShortHosts>) -> Ends<End> {
+    fn ends(&self, flow: FlowId, info: &FlowInfo, later: Option<usize>) -> Ends<End> {
         let tcp = &self.tcp[info.application as usize];
         match (info.protocol, later) {
-            (Protocol::Tcp, None) => self.tcp(tcp, flow, info.sender),
-            (Protocol::Tcp, Some(&ShortHosts { initial_window, receive_window_initial, .. })) => {
-                // A window never shrinks.
-                let receive_window_max = tcp.receive_window_max.max(receive_window_initial);
-                let tcp = TcpConfig::clone(tcp);
-                let config = TcpConfig { initial_window, receive_window_initial, receive_window_max, ..tcp };
-                self.tcp(&Rc::new(config), flow, info.sender)
-            }
+            (Protocol::Tcp, None) => self.tcp(&tcp.known, flow, info.sender),
+            (Protocol::Tcp, Some(hosts)) => self.tcp(&tcp.later[hosts], flow, info.sender),
             (Protocol::Udp, _) => {
                 Ends { server: End::Udp(Udp::new(info.ecn)), client: End::Udp(Udp::new(info.ecn)) }
             }
         }
+    }
+}
+
+/// TCP of the flows of an entry.
+struct FlowsTcp {
+    known: Rc<TcpConfig>,
+    /// Of those that come later, by their hosts.
+    later: Vec<Rc<TcpConfig>>,
+}
+
+impl FlowsTcp {
+    fn new(tcp: Rc<TcpConfig>, config: &FlowConfig) -> Self {
+        let of_hosts = |hosts: &ShortHosts| {
+            let &ShortHosts { initial_window, receive_window_initial, .. } = hosts;
+            // A window never shrinks.
+            let receive_window_max = tcp.receive_window_max.max(receive_window_initial);
+            let tcp = TcpConfig::clone(&tcp);
+            Rc::new(TcpConfig { initial_window, receive_window_initial, receive_window_max, ..tcp })
+        };
+        Self { later: config.traffic().later_flows().iter().map(of_hosts).collect(), known: tcp }
     }
 }

@@ -344,7 +344,7 @@ impl Endpoint {
             return Some(Ecn::NotEct);
         }
         if std::mem::take(&mut self.ack_due) {
-            *segment = Segment { seq: self.transmitted, ..Segment::default() };
+            segment.begin(self.transmitted, 0);
             if let Some(earlier) = self.receiver.earlier.take() {
                 self.ack_due = true;
                 self.stamp_earlier(segment, now, earlier);
@@ -354,7 +354,7 @@ impl Endpoint {
             return Some(if self.config.is_all_ect() { Ecn::Ect0 } else { Ecn::NotEct });
         }
         let Transmission { seq, payload_bytes, syn, fin, ecn, cwr, push } = self.sender.out().pop_front()?;
-        *segment = Segment { seq, payload_bytes, ..Segment::default() };
+        segment.begin(seq, payload_bytes);
         if syn {
             segment.flags = Flags::SYN;
             segment.mss = Some(self.offered_mss);

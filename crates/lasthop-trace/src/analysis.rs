@@ -22,8 +22,8 @@ use exchange::Exchanges;
 pub(crate) use fairness::jain;
 use fairness::max_min_shares;
 use lasthop_core::{
-    Body, Direction, DropCause, DropCount, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet,
-    PacketEvent, PlaybackEvent, Protocol, TransportEvent,
+    Body, Direction, DropCause, DropCount, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer,
+    Packet, PacketEvent, PlaybackEvent, Protocol, QueueDepth, TransportEvent,
 };
 use lasthop_link::Capacity;
 use lasthop_traffic::Voice;
@@ -96,7 +96,13 @@ pub struct Analysis {
 /// One flow: what is common to both protocols, and the part that is not.
 #[derive(Debug)]
 struct Flow {
-    info: FlowInfo,
+    /// Index in the scenario of the application it belongs to.
+    application: u32,
+    /// Index of the group that it goes into.
+    group: Option<usize>,
+    /// As [`FlowInfo`] has them.
+    offered: Option<u64>,
+    sends_for: Option<Duration>,
     /// Counters are kept in the record itself; the rest is filled in at the end.
     record: FlowRecord,
     /// When the sender sent or got the first packet.
@@ -180,13 +186,14 @@ impl Analysis {
         let pages = self.pages.into_iter().map(Page::finish).collect();
         let mut records = Vec::with_capacity(flows.len());
         for flow in flows {
-            let grouped = flow.info.group.is_some();
-            let record = match &flow.info.group {
-                Some(name) => group(&mut self.groups, name).take(*flow, end),
-                None => flow.finish(end),
-            };
-            if self.keep_every_flow || !grouped {
-                records.push(record);
+            match flow.group {
+                None => records.push(flow.finish(end)),
+                Some(group) => {
+                    let record = self.groups[group].take(*flow, end);
+                    if self.keep_every_flow {
+                        records.push(record);
+                    }
+                }
             }
         }
         if self.groups.is_empty() {
@@ -208,15 +215,76 @@ impl Analysis {
         let over = |flow: &mut Box<Flow>| flow.retired && flow.inside == 0;
         if !self.keep_every_flow
             && let Some(flow) = self.flows[id.0 as usize].take_if(over)
-            && let Some(name) = &flow.info.group
+            && let Some(group) = flow.group
         {
-            group(&mut self.groups, name).take(*flow, now);
+            self.groups[group].take(*flow, now);
+        }
+    }
+
+    #[inline(never)]
+    fn sent(&mut self, now: Instant, packet: &Packet) {
+        self.note(now, PacketEvent::Sent, packet);
+    }
+
+    #[inline(never)]
+    fn enqueued(&mut self, now: Instant, depth: QueueDepth, packet: &Packet) {
+        self.note(now, PacketEvent::Enqueued(depth), packet);
+    }
+
+    #[inline(never)]
+    fn dequeued(&mut self, now: Instant, depth: QueueDepth, packet: &Packet) {
+        self.note(now, PacketEvent::Dequeued(depth), packet);
+    }
+
+    #[inline(never)]
+    fn delivered(&mut self, now: Instant, packet: &Packet) {
+        self.note(now, PacketEvent::Delivered, packet);
+    }
+
+    #[inline(never)]
+    fn other(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        self.note(now, event, packet);
+    }
+
+    /// Takes in what happened to a packet.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "the kind of event is known in each caller")]
+    fn note(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        self.record.events += 1;
+        match event {
+            PacketEvent::Sent => self.record.packets_sent += 1,
+            PacketEvent::Delivered => self.record.packets_delivered += 1,
+            PacketEvent::Dropped(_) => self.record.packets_dropped += 1,
+            _ => {}
+        }
+        self.bottleneck.packet(now, event, packet);
+        let Some(flow) = self.flows[packet.flow.0 as usize].as_deref_mut() else { return };
+        if flow.packet(now, event, packet) == Queue::LostFrom {
+            self.bottleneck.lost_from_queue(now, packet);
+        }
+        if is_inside(event) {
+            return;
+        }
+        if event == PacketEvent::Delivered
+            && flow.group.is_none()
+            && flow.is_data(packet)
+            && packet.direction == self.bottleneck.direction()
+        {
+            self.background_bytes += u64::from(packet.ip_bytes);
+        }
+        if flow.retired {
+            self.fold(now, packet.flow);
+        }
+        if !self.pages.is_empty()
+            && let Some(page) = self.page_of(packet.flow)
+        {
+            page.packet(now, event, packet);
         }
     }
 
     /// The page load that a flow is a connection of, if it is one.
     fn page_of(&mut self, flow: FlowId) -> Option<&mut Page> {
-        let application = self.flows[flow.0 as usize].as_ref()?.info.application;
+        let application = self.flows[flow.0 as usize].as_ref()?.application;
         self.pages.iter_mut().find(|page| page.application == application)
     }
 }
@@ -225,15 +293,14 @@ impl Observer for Analysis {
     fn announce(&mut self, info: &FlowInfo) {
         let application = &self.applications[info.application as usize];
         self.bottleneck.announce(Direction::from(info.sender));
-        if let Some(name) = &info.group {
-            group(&mut self.groups, name);
-        }
-        self.flows.push(Some(Box::new(Flow::new(info, application))));
+        let group = info.group.as_deref().map(|name| group(&mut self.groups, name));
+        let is_kept = group.is_none() || self.keep_every_flow;
+        self.flows.push(Some(Box::new(Flow::new(info, application, group, is_kept))));
     }
 
     fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
         let Some(flow) = self.flow(flow) else { return };
-        if host == flow.info.sender {
+        if host == flow.sender() {
             flow.offered_bytes += bytes;
         } else if let Some(exchanges) = &mut flow.exchanges {
             exchanges.asked(now);
@@ -256,36 +323,15 @@ impl Observer for Analysis {
         self.fold(now, flow);
     }
 
+    /// Where an event is told its kind is known: each frequent one has code of its own.
+    #[inline]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        self.record.events += 1;
         match event {
-            PacketEvent::Sent => self.record.packets_sent += 1,
-            PacketEvent::Delivered => self.record.packets_delivered += 1,
-            PacketEvent::Dropped(_) => self.record.packets_dropped += 1,
-            _ => {}
-        }
-        self.bottleneck.packet(now, event, packet);
-        let Some(flow) = self.flows[packet.flow.0 as usize].as_deref_mut() else { return };
-        if flow.packet(now, event, packet) == Queue::LostFrom {
-            self.bottleneck.lost_from_queue(now, packet);
-        }
-        if is_inside(event) {
-            return;
-        }
-        if event == PacketEvent::Delivered
-            && flow.info.group.is_none()
-            && flow.is_data(packet)
-            && packet.direction == self.bottleneck.direction()
-        {
-            self.background_bytes += u64::from(packet.ip_bytes);
-        }
-        if flow.retired {
-            self.fold(now, packet.flow);
-        }
-        if !self.pages.is_empty()
-            && let Some(page) = self.page_of(packet.flow)
-        {
-            page.packet(now, event, packet);
+            PacketEvent::Sent => self.sent(now, packet),
+            PacketEvent::Enqueued(depth) => self.enqueued(now, depth, packet),
+            PacketEvent::Dequeued(depth) => self.dequeued(now, depth, packet),
+            PacketEvent::Delivered => self.delivered(now, packet),
+            _ => self.other(now, event, packet),
         }
     }
 
@@ -296,7 +342,7 @@ impl Observer for Analysis {
             page.aborted(flow);
         }
         if let Some(flow) = self.flow(flow)
-            && host == flow.info.sender
+            && host == flow.sender()
             && let Transport::Tcp(tcp) = &mut flow.transport
         {
             if event == TransportEvent::Established {
@@ -323,21 +369,27 @@ impl Observer for Analysis {
 }
 
 impl Flow {
-    fn new(info: &FlowInfo, application: &ApplicationInfo) -> Self {
+    /// `is_kept`: it has a record of its own.
+    fn new(info: &FlowInfo, application: &ApplicationInfo, group: Option<usize>, is_kept: bool) -> Self {
+        let name = |name: &str| if is_kept { name.to_owned() } else { String::new() };
         let record = FlowRecord {
-            flow: info.name.clone(),
-            application: application.name.clone(),
+            flow: name(&info.name),
+            application: name(&application.name),
             protocol: info.protocol,
             direction: Direction::from(info.sender),
             tail_loss_probes: Some(0),
             ..FlowRecord::default()
         };
         let transport = match info.protocol {
-            Protocol::Tcp => Transport::Tcp(TcpFlow::default()),
+            Protocol::Tcp if is_kept => Transport::Tcp(TcpFlow::default()),
+            Protocol::Tcp => Transport::Tcp(TcpFlow::without_times()),
             Protocol::Udp => Transport::Udp(UdpFlow::of(application.voice.map(Call::new))),
         };
         Self {
-            info: info.clone(),
+            application: info.application,
+            group,
+            offered: info.offered_bytes,
+            sends_for: info.sends_for,
             record,
             started: None,
             first_packet: None,
@@ -346,7 +398,7 @@ impl Flow {
             inside: 0,
             offered_bytes: 0,
             waiting: [VecDeque::new(), VecDeque::new()],
-            queue_delay: Samples::default(),
+            queue_delay: if is_kept { Samples::default() } else { Samples::Ignored },
             exchanges: application.asks.then(Exchanges::default),
             playback: application.plays.then(Playback::default),
             transport,
@@ -354,6 +406,7 @@ impl Flow {
     }
 
     /// Takes in an event; says whether the packet was lost out of a router queue.
+    #[inline]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) -> Queue {
         let data = self.is_data(packet);
         let mut queue = Queue::AsTold;
@@ -419,13 +472,17 @@ impl Flow {
             return;
         }
         self.started = Some(now);
-        if let (Transport::Tcp(tcp), Some(time)) = (&mut self.transport, self.info.sends_for) {
+        if let (Transport::Tcp(tcp), Some(time)) = (&mut self.transport, self.sends_for) {
             tcp.stops(now + time);
         }
     }
 
     fn is_data(&self, packet: &Packet) -> bool {
-        packet.direction == Direction::from(self.info.sender)
+        packet.direction == self.record.direction
+    }
+
+    fn sender(&self) -> Host {
+        self.record.direction.sender()
     }
 
     /// Forgets a packet in the router queue; when it came, if it was there.
@@ -452,7 +509,7 @@ impl Flow {
 
     /// Payload that a stream is to send before it is done.
     fn offered(&self) -> Option<u64> {
-        self.info.offered_bytes.filter(|_| self.completed.is_none())
+        self.offered.filter(|_| self.completed.is_none())
     }
 
     /// When the flow ended, or the run's end while it is unfinished.
@@ -497,13 +554,13 @@ fn is_inside(event: PacketEvent) -> bool {
     )
 }
 
-/// The group of this name, a new one if there is none yet.
-fn group<'a>(groups: &'a mut Vec<Group>, name: &str) -> &'a mut Group {
+/// Index of the group of this name, a new one if there is none yet.
+fn group(groups: &mut Vec<Group>, name: &str) -> usize {
     let index = groups.iter().position(|group| group.name() == name).unwrap_or(groups.len());
     if index == groups.len() {
         groups.push(Group::new(name));
     }
-    &mut groups[index]
+    index
 }
 
 /// What the TCP flows with data in one direction were offered and brought, and what the last hop could have carried

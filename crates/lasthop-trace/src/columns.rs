@@ -91,10 +91,9 @@ cells! {
     });
     Protocol => Text(|cell| cell.name().to_owned());
     // `start-end` of each block, in the order of the option, separated by blanks.
-    SackList => Text(|cell| {
-        let blocks: Vec<String> =
-            cell.as_slice().iter().map(|block| format!("{}-{}", block.start, block.end)).collect();
-        blocks.join(" ")
+    Option<Box<SackList>> => Text(|cell| {
+        let blocks = cell.iter().flat_map(|list| list.as_slice());
+        blocks.map(|block| format!("{}-{}", block.start, block.end)).collect::<Vec<String>>().join(" ")
     });
 }
 
@@ -221,7 +220,7 @@ mod tests {
         sack.push(SackBlock { start: 1609, end: 2145 });
         sack.push(SackBlock { start: 537, end: 1073 });
         assert_eq!(
-            SackList::column([sack, SackList::default()].iter()),
+            Cell::column([Some(Box::new(sack)), None].iter()),
             Column::Text(vec!["1609-2145 537-1073".into(), String::new()])
         );
     }

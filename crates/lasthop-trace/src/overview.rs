@@ -211,6 +211,7 @@ impl Overview {
     }
 
     /// Notes the depth of the queue: later drops find it.
+    #[inline]
     fn note_depth(&mut self, event: PacketEvent, packet: &Packet) {
         if let PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) = event {
             let direction = packet.direction as usize;
@@ -220,6 +221,67 @@ impl Overview {
             }
             depths[class] = depth;
             self.classes[packet.flow.0 as usize][direction] = Some(depth.class);
+        }
+    }
+
+    #[inline(never)]
+    fn sent(&mut self, now: Instant, packet: &Packet) {
+        self.note(now, PacketEvent::Sent, packet);
+    }
+
+    #[inline(never)]
+    fn enqueued(&mut self, now: Instant, depth: QueueDepth, packet: &Packet) {
+        self.note(now, PacketEvent::Enqueued(depth), packet);
+    }
+
+    #[inline(never)]
+    fn dequeued(&mut self, now: Instant, depth: QueueDepth, packet: &Packet) {
+        self.note(now, PacketEvent::Dequeued(depth), packet);
+    }
+
+    #[inline(never)]
+    fn delivered(&mut self, now: Instant, packet: &Packet) {
+        self.note(now, PacketEvent::Delivered, packet);
+    }
+
+    #[inline(never)]
+    fn other(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        self.note(now, event, packet);
+    }
+
+    /// Takes in what happened to a packet.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "the kind of event is known in each caller")]
+    fn note(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        self.series.packet(now, event, packet);
+        let order = self.order();
+        let state = self.states.get_mut(packet.flow.0 as usize);
+        let known = state.is_some();
+        let (mark, fresh_bytes) = match state {
+            Some(state) => {
+                state.delay(now, event, packet);
+                (state.marks(event, packet), state.fresh_bytes(event, packet))
+            }
+            None => (is_mark(event), 0),
+        };
+        self.note_depth(event, packet);
+        let mut row = packet_row(order, now, event, packet);
+        if mark {
+            if matches!(event, PacketEvent::Marked | PacketEvent::Dropped(_)) {
+                row = self.with_queue(row);
+            }
+            self.marks.push(PacketPoint { row, fresh_bytes });
+            self.latest = None;
+            return;
+        }
+        let point = PacketPoint { row, fresh_bytes };
+        if matches!(event, PacketEvent::Enqueued(_) | PacketEvent::Dequeued(_))
+            || (known && self.states[packet.flow.0 as usize].draws(event, packet))
+        {
+            self.points.push(point);
+            self.latest = None;
+        } else {
+            self.latest = Some(point);
         }
     }
 
@@ -253,36 +315,15 @@ impl Observer for Overview {
         self.states.push(FlowState::new(data));
     }
 
+    /// Where an event is told its kind is known: each frequent one has code of its own.
+    #[inline]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        self.series.packet(now, event, packet);
-        let order = self.order();
-        let state = self.states.get_mut(packet.flow.0 as usize);
-        let known = state.is_some();
-        let (mark, fresh_bytes) = match state {
-            Some(state) => {
-                state.delay(now, event, packet);
-                (state.marks(event, packet), state.fresh_bytes(event, packet))
-            }
-            None => (is_mark(event), 0),
-        };
-        self.note_depth(event, packet);
-        let mut row = packet_row(order, now, event, packet);
-        if mark {
-            if matches!(event, PacketEvent::Marked | PacketEvent::Dropped(_)) {
-                row = self.with_queue(row);
-            }
-            self.marks.push(&PacketPoint { row, fresh_bytes });
-            self.latest = None;
-            return;
-        }
-        let point = PacketPoint { row, fresh_bytes };
-        if matches!(event, PacketEvent::Enqueued(_) | PacketEvent::Dequeued(_))
-            || (known && self.states[packet.flow.0 as usize].draws(event, packet))
-        {
-            self.points.push(&point);
-            self.latest = None;
-        } else {
-            self.latest = Some(point);
+        match event {
+            PacketEvent::Sent => self.sent(now, packet),
+            PacketEvent::Enqueued(depth) => self.enqueued(now, depth, packet),
+            PacketEvent::Dequeued(depth) => self.dequeued(now, depth, packet),
+            PacketEvent::Delivered => self.delivered(now, packet),
+            _ => self.other(now, event, packet),
         }
     }
 
@@ -304,8 +345,8 @@ impl Observer for Overview {
         }
         let point = TcpPoint { row, nothing: 0 };
         match event {
-            TransportEvent::Window { .. } | TransportEvent::RttSample { .. } => self.tcp_points.push(&point),
-            _ => self.tcp_marks.push(&point),
+            TransportEvent::Window { .. } | TransportEvent::RttSample { .. } => self.tcp_points.push(point),
+            _ => self.tcp_marks.push(point),
         }
     }
 
@@ -334,6 +375,7 @@ impl FlowState {
     }
 
     /// Notes how long a data packet was on its way.
+    #[inline]
     fn delay(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         if packet.direction != self.data || packet.body.payload_bytes() == 0 {
             return;
@@ -360,6 +402,7 @@ impl FlowState {
     }
 
     /// Whether this is one of the events that stand for themselves.
+    #[inline]
     fn marks(&mut self, event: PacketEvent, packet: &Packet) -> bool {
         let Some(segment) = packet.tcp() else { return is_mark(event) };
         let mut mark = is_mark(event);
@@ -385,6 +428,7 @@ impl FlowState {
     }
 
     /// Payload that reaches the receiver for the first time.
+    #[inline]
     fn fresh_bytes(&mut self, event: PacketEvent, packet: &Packet) -> u64 {
         if event != PacketEvent::Delivered || packet.direction != self.data {
             return 0;
@@ -398,6 +442,7 @@ impl FlowState {
     }
 
     /// Whether a panel shows the event as a point of a line: data sent and arrived, ACKs that the sender got.
+    #[inline]
     fn draws(&self, event: PacketEvent, packet: &Packet) -> bool {
         match (packet.tcp(), event) {
             (Some(segment), PacketEvent::Sent) => {
@@ -432,7 +477,7 @@ impl Point for PacketPoint {
             self.row.queue_class.unwrap_or(0) as usize
         } else {
             // SACK blocks are drawn one by one, ACKs as a line.
-            let kind = 2 * event.number() + u32::from(!self.row.sack.is_empty());
+            let kind = 2 * event.number() + u32::from(self.row.sack.is_some());
             QUEUE_CLASSES + (flow as usize).min(FLOWS) * LINES + kind as usize
         };
         line << 1 | direction as usize

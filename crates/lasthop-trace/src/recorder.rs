@@ -41,8 +41,8 @@ columnar! {
         flags: u8,
         /// It carries the congestion-experienced mark.
         ce: bool,
-        /// SACK blocks, as text `start-end start-end` in the table.
-        sack: SackList,
+        /// SACK blocks, as text `start-end start-end` in the table. Few packets have any.
+        sack: Option<Box<SackList>>,
         /// Advertised window of a TCP segment.
         window_bytes: Option<u64>,
         /// Router queue after the event; on enqueued and dequeued.
@@ -173,6 +173,7 @@ pub(crate) fn note_object(objects: &mut Vec<ObjectRow>, now: Instant, flow: Flow
     }
 }
 
+#[inline]
 pub(crate) fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &Packet) -> PacketRow {
     let depth = match event {
         PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) => Some(depth),
@@ -193,7 +194,7 @@ pub(crate) fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &
         ip_bytes: packet.ip_bytes,
         flags: segment.map_or(0, |segment| segment.flags.bits()),
         ce: packet.ecn == Ecn::Ce,
-        sack: segment.map_or_else(SackList::default, |segment| segment.sack),
+        sack: segment.filter(|segment| !segment.sack.is_empty()).map(|segment| Box::new(segment.sack)),
         window_bytes: segment.map(|segment| segment.window_bytes),
         queue_packets: depth.map(|depth| depth.packets),
         queue_class: depth.map(|depth| depth.class.into()),
@@ -202,6 +203,7 @@ pub(crate) fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &
     }
 }
 
+#[inline]
 pub(crate) fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event: TransportEvent) -> TcpRow {
     let mut row = TcpRow {
         order,

@@ -6,7 +6,6 @@ use lasthop_core::{
     PacketEvent, Segment, TransportEvent,
 };
 use lasthop_link::Capacity;
-use std::collections::BTreeSet;
 
 mod csv;
 mod folded;
@@ -80,10 +79,12 @@ pub trait SeriesSink {
 pub struct Series<S> {
     length: Duration,
     number: u64,
+    /// When this step ends.
+    step_end: Instant,
     known: Known,
     flows: Vec<Option<Box<FlowState>>>,
-    /// Those that may have a row.
-    listed: BTreeSet<u32>,
+    /// Those that may have a row: what [`FlowState::is_listed`] says.
+    listed: Vec<u32>,
     hops: [Tally; 2],
     rows: Vec<Step>,
     sink: S,
@@ -132,6 +133,8 @@ struct FlowState {
     /// Nothing more will be sent.
     is_over: bool,
     is_retired: bool,
+    /// It may have a row in this step.
+    is_listed: bool,
     cwnd: Option<u32>,
     srtt_ns: Option<u64>,
 }
@@ -142,9 +145,10 @@ impl<S: SeriesSink> Series<S> {
         Self {
             length,
             number: 0,
+            step_end: row::start(1, length),
             known: Known { names: Vec::new(), capacities },
             flows: Vec::new(),
-            listed: BTreeSet::new(),
+            listed: Vec::new(),
             hops: Default::default(),
             rows: Vec::new(),
             sink,
@@ -159,26 +163,24 @@ impl<S: SeriesSink> Series<S> {
         (self.sink, self.known, Duration::from_nanos(length.as_nanos() * last))
     }
 
-    fn step_end(&self) -> Instant {
-        row::start(self.number + 1, self.length)
-    }
-
     /// Tells the steps that are over at `now`. What happens at the end of one belongs to the next.
     #[inline]
     fn advance(&mut self, now: Instant) {
-        while now >= self.step_end() {
+        while now >= self.step_end {
             self.close_step();
         }
     }
 
     /// Returns by how much the next step is longer.
     fn close_step(&mut self) -> u64 {
-        let (number, end) = (self.number, self.step_end());
+        let (number, end) = (self.number, self.step_end);
         self.rows.clear();
         let (flows, rows) = (&mut self.flows, &mut self.rows);
+        self.listed.sort_unstable();
         self.listed.retain(|id| {
             let Some(flow) = flows[*id as usize].as_deref_mut() else { return false };
-            if flow.is_active() {
+            flow.is_listed = flow.is_active();
+            if flow.is_listed {
                 rows.push(flow.close_step(number, *id, end));
                 return true;
             }
@@ -193,6 +195,7 @@ impl<S: SeriesSink> Series<S> {
         let longer = self.sink.step(&self.known, &self.rows, self.length);
         self.number = (self.number + 1) / longer;
         self.length = Duration::from_nanos(self.length.as_nanos() * longer);
+        self.step_end = row::start(self.number + 1, self.length);
         longer
     }
 
@@ -218,7 +221,9 @@ impl<S: SeriesSink> Observer for Series<S> {
             && flow.direction == packet.direction
         {
             hop.fresh_bytes += flow.packet(now, event, packet);
-            self.listed.insert(packet.flow.0);
+            if !std::mem::replace(&mut flow.is_listed, true) {
+                self.listed.push(packet.flow.0);
+            }
         }
     }
 
@@ -235,10 +240,12 @@ impl<S: SeriesSink> Observer for Series<S> {
     }
 
     fn retired(&mut self, _now: Instant, flow: FlowId) {
-        if let Some(state) = self.flow(flow) {
-            (state.is_over, state.is_retired) = (true, true);
+        let Some(state) = self.flow(flow) else { return };
+        (state.is_over, state.is_retired) = (true, true);
+        // The step's end forgets it.
+        if !std::mem::replace(&mut state.is_listed, true) {
+            self.listed.push(flow.0);
         }
-        self.listed.insert(flow.0); // the step's end forgets it
     }
 }
 
@@ -254,6 +261,7 @@ impl FlowState {
             activity: Activity::None,
             is_over: false,
             is_retired: false,
+            is_listed: false,
             cwnd: None,
             srtt_ns: None,
         }

@@ -1,12 +1,16 @@
 //! Rows of a run in bounded memory: beyond a budget, each stretch of time keeps its first, last and extreme ones.
 
-/// Stretches of time at first, in nanoseconds; they double whenever the rows are too many.
-const FIRST_WIDTH_NS: u64 = 1 << 19;
+use std::hint::black_box;
+
+/// Stretches of time are `1 << 19` nanoseconds long at first; they double whenever the rows are too many.
+const FIRST_WIDTH: u32 = 19;
 /// Stretches are never longer: a row of each series and kind stays, whatever the budget.
-const LAST_WIDTH_NS: u64 = 1 << 62;
+const LAST_WIDTH: u32 = 62;
+/// So many rows are taken in together. Each goes to another place in memory, and these are fetched at the same time.
+const BATCH: usize = 32;
 
 /// A row of a series over time.
-pub(crate) trait Point: Clone {
+pub(crate) trait Point {
     fn time_ns(&self) -> u64;
 
     /// Which line of the picture it belongs to; each is thinned by itself. The numbers are small: they are places in a
@@ -24,6 +28,8 @@ pub(crate) trait Point: Clone {
 #[derive(Debug)]
 pub(crate) struct Thinned<P> {
     rows: Vec<P>,
+    /// The latest, which are still to be taken in.
+    batch: Vec<P>,
     /// Of each series, the stretch that may still get rows; none before the budget was exceeded first.
     open: Vec<Stretch<P>>,
     /// Where in `open` each series is, from 1; 0 if it has no row yet.
@@ -34,7 +40,8 @@ pub(crate) struct Thinned<P> {
     budget: usize,
     /// What is wanted in detail, from and to; all before and all after is one stretch each.
     span_ns: (u64, u64),
-    width_ns: u64,
+    /// Binary logarithm of the length of a stretch in nanoseconds.
+    width: u32,
     left_out: u64,
 }
 
@@ -56,21 +63,56 @@ impl<P: Point> Thinned<P> {
     pub(crate) fn new(budget: usize, span_ns: (u64, u64)) -> Self {
         Self {
             rows: Vec::new(),
+            batch: Vec::with_capacity(BATCH),
             open: Vec::new(),
             places: Vec::new(),
             pending: 0,
             is_whole: true,
             budget,
             span_ns,
-            width_ns: FIRST_WIDTH_NS,
+            width: FIRST_WIDTH,
             left_out: 0,
         }
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, row: &P) {
+    pub(crate) fn push(&mut self, row: P) {
+        self.batch.push(row);
+        if self.batch.len() == BATCH {
+            self.take_batch();
+        }
+    }
+
+    /// The rows that stayed, each series in order, and how many did not.
+    pub(crate) fn finish(mut self) -> (Vec<P>, u64) {
+        self.take_batch();
+        self.close();
+        (self.rows, self.left_out)
+    }
+
+    #[inline(never)]
+    fn take_batch(&mut self) {
+        let mut batch = std::mem::take(&mut self.batch);
+        self.fetch(&batch);
+        batch.drain(..).for_each(|row| self.take(row));
+        self.batch = batch;
+    }
+
+    /// Looks at where rows will go, one after the other: the processor fetches what it has not at hand all at once.
+    fn fetch(&self, batch: &[P]) {
+        let mut places = [0; BATCH];
+        for (place, row) in places.iter_mut().zip(batch) {
+            *place = self.places.get(row.series()).copied().unwrap_or(0) as usize;
+        }
+        let stretches = || places.iter().filter_map(|place| self.open.get(place.checked_sub(1)?));
+        black_box(stretches().fold(0, |sum, stretch| sum ^ stretch.number ^ stretch.places[1][1] as u64));
+        let last = stretches().filter_map(|stretch| stretch.rows.last());
+        black_box(last.fold(0, |sum, row| sum ^ row.time_ns()));
+    }
+
+    fn take(&mut self, row: P) {
         if self.is_whole {
-            self.rows.push(row.clone());
+            self.rows.push(row);
         } else {
             self.admit(row);
         }
@@ -78,18 +120,12 @@ impl<P: Point> Thinned<P> {
             self.is_whole = false;
             self.thin();
             // To a half, so that it need not be done again soon.
-            while self.len() > self.budget / 2 && self.width_ns < LAST_WIDTH_NS {
-                self.width_ns *= 2;
+            while self.len() > self.budget / 2 && self.width < LAST_WIDTH {
+                self.width += 1;
                 self.thin();
             }
             self.budget = self.budget.max(2 * self.len());
         }
-    }
-
-    /// The rows that stayed, each series in order, and how many did not.
-    pub(crate) fn finish(mut self) -> (Vec<P>, u64) {
-        self.close();
-        (self.rows, self.left_out)
     }
 
     fn len(&self) -> usize {
@@ -101,7 +137,7 @@ impl<P: Point> Thinned<P> {
         match time_ns {
             before if before < from => 0,
             after if after > to => u64::MAX,
-            within => 1 + (within - from) / self.width_ns,
+            within => 1 + ((within - from) >> self.width),
         }
     }
 
@@ -110,7 +146,7 @@ impl<P: Point> Thinned<P> {
     fn thin(&mut self) {
         self.close();
         for row in std::mem::take(&mut self.rows) {
-            self.admit(&row);
+            self.admit(row);
         }
     }
 
@@ -123,7 +159,7 @@ impl<P: Point> Thinned<P> {
 
     /// Takes a row into the stretch that it falls into.
     #[inline]
-    fn admit(&mut self, row: &P) {
+    fn admit(&mut self, row: P) {
         let (number, series) = (self.stretch_of(row.time_ns()), row.series());
         if series >= self.places.len() {
             self.places.resize(series + 1, 0);
@@ -158,19 +194,18 @@ impl<P: Point> Stretch<P> {
 
     /// Adds the next row; how many need not stay any more.
     #[inline]
-    fn add(&mut self, row: &P) -> u64 {
+    fn add(&mut self, mut row: P) -> u64 {
         let next = self.rows.len();
         let changed = self.note(next, row.values());
         let replaces = next > 1 && !self.is_extreme(next - 1);
         if replaces {
             // As most do: what was the last row until now need not stay.
             let last = &mut self.rows[next - 1];
-            let sum = *last.sum_mut();
-            last.clone_from(row);
-            *last.sum_mut() += sum;
+            *row.sum_mut() += *last.sum_mut();
+            *last = row;
             self.move_up(next);
         } else {
-            self.rows.push(row.clone());
+            self.rows.push(row);
         }
         let mut left_out = u64::from(replaces);
         if changed {
@@ -262,7 +297,7 @@ mod tests {
     fn thinned(rows: &[Sample], budget: usize, span_ns: (u64, u64)) -> (Vec<Sample>, u64) {
         let mut thinned = Thinned::new(budget, span_ns);
         for row in rows {
-            thinned.push(row);
+            thinned.push(row.clone());
         }
         thinned.finish()
     }

@@ -145,7 +145,7 @@ struct Deaf(u32);
 impl Hosts for Deaf {
     type End = StopAndWait;
 
-    fn ends(&self, _flow: FlowId, _info: &FlowInfo, _later: Option<&ShortHosts>) -> Ends<StopAndWait> {
+    fn ends(&self, _flow: FlowId, _info: &FlowInfo, _later: Option<usize>) -> Ends<StopAndWait> {
         Ends {
             server: StopAndWait { deaf: self.0, ..StopAndWait::default() },
             client: StopAndWait::default(),

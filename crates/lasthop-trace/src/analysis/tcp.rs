@@ -35,6 +35,11 @@ pub(super) struct TcpFlow {
 }
 
 impl TcpFlow {
+    /// A connection of which nobody asks how long anything took.
+    pub(super) fn without_times() -> Self {
+        Self { rtt: Samples::Ignored, one_way_delay: Samples::Ignored, ..Self::default() }
+    }
+
     /// A packet in the data direction.
     pub(super) fn data_packet(
         &mut self,

@@ -53,7 +53,7 @@ fn a_stream_with_datagrams_inside_or_unsent_is_unfinished() {
     inside.datagram(500, 1);
     assert_eq!(inside.record().outcome, Outcome::Unfinished);
     let mut unsent = stream(&[Some(400)]);
-    unsent.analysis.flows[0].as_mut().unwrap().info.offered_bytes = Some(513);
+    unsent.analysis.flows[0].as_mut().unwrap().offered = Some(513);
     assert_eq!(unsent.record().outcome, Outcome::Unfinished);
 }
 
@@ -85,7 +85,7 @@ fn one_way_delay_is_from_sender_to_receiver_for_each_datagram_that_arrived() {
 fn a_stream_is_done_with_less_than_the_most_once_its_source_says_so() {
     let record = |completed: bool| {
         let mut trace = stream(&[Some(400), None]);
-        trace.analysis.flows[0].as_mut().unwrap().info.offered_bytes = Some(5000);
+        trace.analysis.flows[0].as_mut().unwrap().offered = Some(5000);
         if completed {
             trace.analysis.completed(ms(500), FlowId(0));
         }
