@@ -84,7 +84,7 @@ site: build test-tools kernel ## build the documentation as a website and check 
 wheel: build ## build a wheel and an sdist, and try the wheel in an empty environment
 	rm -rf $(WHEEL)
 	$(BIN)/maturin build --quiet --release --locked --out $(WHEEL)
-	$(BIN)/maturin sdist --quiet --out $(WHEEL)
+	$(BIN)/maturin sdist --out $(WHEEL)
 	scripts/check-wheel $(WHEEL)
 
 budget: build budget-tools ## count the instructions of small simulations and compare them with their budget

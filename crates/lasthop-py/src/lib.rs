@@ -54,7 +54,7 @@ struct Study {
 struct Cell {
     cell: lasthop_scenario::Cell,
     /// The scenario with the code of users that it names, once it has been found.
-    bound: OnceLock<Scenario>,
+    bound: OnceLock<Box<Scenario>>,
 }
 
 impl From<lasthop_scenario::Cell> for Cell {
@@ -75,7 +75,7 @@ impl Cell {
             let bound = scenario.bind(&Classes);
             bound.map_err(|Fault { key, message }| ScenarioError::new_err(format!("`{key}`: {message}")))?;
             // Another thread may have been faster.
-            let _ = self.bound.set(scenario);
+            let _ = self.bound.set(Box::new(scenario));
         }
         Ok(self.bound.get().expect("it has just been set"))
     }

@@ -2,7 +2,8 @@
 
 /// The TOML of what a JSON object says, in its order; the error names what TOML does not have, such as `null`.
 pub fn to_toml(json: &str) -> Result<String, String> {
-    let table: toml::Table = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let table: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(json).map_err(|error| error.to_string())?;
     toml::to_string_pretty(&table).map_err(|error| error.to_string())
 }
 
@@ -14,7 +15,7 @@ mod tests {
     fn what_is_written_reads_as_it_was_in_its_order() {
         let json = r#"{"name":"it's \"a\"\nb","flow":[{"kind":"program","z":1,"a":[1.5,true]}],"factor":{"x":{"b 1":{},"a":{}}}}"#;
         let text = to_toml(json).unwrap();
-        let read: toml::Table = toml::from_str(&text).unwrap();
+        let read: serde_json::Value = toml::from_str(&text).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), json);
         assert!(text.contains("[[flow]]\nkind = \"program\""), "{text}");
     }

@@ -154,10 +154,11 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     fn run(mut self, clock: &mut Instant) -> RunEnd {
         let limit = Instant::ZERO + self.scenario.time_limit;
         while let Some((now, component)) = self.agenda.pop() {
-            *clock = now.min(limit);
             if now > limit {
+                *clock = limit;
                 break;
             }
+            *clock = now;
             self.wake(now, component);
         }
         RunEnd { time: *clock, packets_inside: self.arena.len() }

@@ -23,7 +23,7 @@ pub(crate) use fairness::jain;
 use fairness::max_min_shares;
 use lasthop_core::{
     Body, Direction, DropCause, DropCount, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer,
-    Packet, PacketEvent, PlaybackEvent, Protocol, QueueDepth, TransportEvent,
+    Packet, PacketEvent, PlaybackEvent, Protocol, TransportEvent,
 };
 use lasthop_link::Capacity;
 use lasthop_traffic::Voice;
@@ -221,67 +221,6 @@ impl Analysis {
         }
     }
 
-    #[inline(never)]
-    fn sent(&mut self, now: Instant, packet: &Packet) {
-        self.note(now, PacketEvent::Sent, packet);
-    }
-
-    #[inline(never)]
-    fn enqueued(&mut self, now: Instant, depth: QueueDepth, packet: &Packet) {
-        self.note(now, PacketEvent::Enqueued(depth), packet);
-    }
-
-    #[inline(never)]
-    fn dequeued(&mut self, now: Instant, depth: QueueDepth, packet: &Packet) {
-        self.note(now, PacketEvent::Dequeued(depth), packet);
-    }
-
-    #[inline(never)]
-    fn delivered(&mut self, now: Instant, packet: &Packet) {
-        self.note(now, PacketEvent::Delivered, packet);
-    }
-
-    #[inline(never)]
-    fn other(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        self.note(now, event, packet);
-    }
-
-    /// Takes in what happened to a packet.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "the kind of event is known in each caller")]
-    fn note(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        self.record.events += 1;
-        match event {
-            PacketEvent::Sent => self.record.packets_sent += 1,
-            PacketEvent::Delivered => self.record.packets_delivered += 1,
-            PacketEvent::Dropped(_) => self.record.packets_dropped += 1,
-            _ => {}
-        }
-        self.bottleneck.packet(now, event, packet);
-        let Some(flow) = self.flows[packet.flow.0 as usize].as_deref_mut() else { return };
-        if flow.packet(now, event, packet) == Queue::LostFrom {
-            self.bottleneck.lost_from_queue(now, packet);
-        }
-        if is_inside(event) {
-            return;
-        }
-        if event == PacketEvent::Delivered
-            && flow.group.is_none()
-            && flow.is_data(packet)
-            && packet.direction == self.bottleneck.direction()
-        {
-            self.background_bytes += u64::from(packet.ip_bytes);
-        }
-        if flow.retired {
-            self.fold(now, packet.flow);
-        }
-        if !self.pages.is_empty()
-            && let Some(page) = self.page_of(packet.flow)
-        {
-            page.packet(now, event, packet);
-        }
-    }
-
     /// The page load that a flow is a connection of, if it is one.
     fn page_of(&mut self, flow: FlowId) -> Option<&mut Page> {
         let application = self.flows[flow.0 as usize].as_ref()?.application;
@@ -323,15 +262,36 @@ impl Observer for Analysis {
         self.fold(now, flow);
     }
 
-    /// Where an event is told its kind is known: each frequent one has code of its own.
-    #[inline]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        self.record.events += 1;
         match event {
-            PacketEvent::Sent => self.sent(now, packet),
-            PacketEvent::Enqueued(depth) => self.enqueued(now, depth, packet),
-            PacketEvent::Dequeued(depth) => self.dequeued(now, depth, packet),
-            PacketEvent::Delivered => self.delivered(now, packet),
-            _ => self.other(now, event, packet),
+            PacketEvent::Sent => self.record.packets_sent += 1,
+            PacketEvent::Delivered => self.record.packets_delivered += 1,
+            PacketEvent::Dropped(_) => self.record.packets_dropped += 1,
+            _ => {}
+        }
+        self.bottleneck.packet(now, event, packet);
+        let Some(flow) = self.flows[packet.flow.0 as usize].as_deref_mut() else { return };
+        if flow.packet(now, event, packet) == Queue::LostFrom {
+            self.bottleneck.lost_from_queue(now, packet);
+        }
+        if is_inside(event) {
+            return;
+        }
+        if event == PacketEvent::Delivered
+            && flow.group.is_none()
+            && flow.is_data(packet)
+            && packet.direction == self.bottleneck.direction()
+        {
+            self.background_bytes += u64::from(packet.ip_bytes);
+        }
+        if flow.retired {
+            self.fold(now, packet.flow);
+        }
+        if !self.pages.is_empty()
+            && let Some(page) = self.page_of(packet.flow)
+        {
+            page.packet(now, event, packet);
         }
     }
 
@@ -406,7 +366,6 @@ impl Flow {
     }
 
     /// Takes in an event; says whether the packet was lost out of a router queue.
-    #[inline]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) -> Queue {
         let data = self.is_data(packet);
         let mut queue = Queue::AsTold;

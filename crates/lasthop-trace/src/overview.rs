@@ -211,7 +211,6 @@ impl Overview {
     }
 
     /// Notes the depth of the queue: later drops find it.
-    #[inline]
     fn note_depth(&mut self, event: PacketEvent, packet: &Packet) {
         if let PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) = event {
             let direction = packet.direction as usize;
@@ -221,67 +220,6 @@ impl Overview {
             }
             depths[class] = depth;
             self.classes[packet.flow.0 as usize][direction] = Some(depth.class);
-        }
-    }
-
-    #[inline(never)]
-    fn sent(&mut self, now: Instant, packet: &Packet) {
-        self.note(now, PacketEvent::Sent, packet);
-    }
-
-    #[inline(never)]
-    fn enqueued(&mut self, now: Instant, depth: QueueDepth, packet: &Packet) {
-        self.note(now, PacketEvent::Enqueued(depth), packet);
-    }
-
-    #[inline(never)]
-    fn dequeued(&mut self, now: Instant, depth: QueueDepth, packet: &Packet) {
-        self.note(now, PacketEvent::Dequeued(depth), packet);
-    }
-
-    #[inline(never)]
-    fn delivered(&mut self, now: Instant, packet: &Packet) {
-        self.note(now, PacketEvent::Delivered, packet);
-    }
-
-    #[inline(never)]
-    fn other(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        self.note(now, event, packet);
-    }
-
-    /// Takes in what happened to a packet.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "the kind of event is known in each caller")]
-    fn note(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        self.series.packet(now, event, packet);
-        let order = self.order();
-        let state = self.states.get_mut(packet.flow.0 as usize);
-        let known = state.is_some();
-        let (mark, fresh_bytes) = match state {
-            Some(state) => {
-                state.delay(now, event, packet);
-                (state.marks(event, packet), state.fresh_bytes(event, packet))
-            }
-            None => (is_mark(event), 0),
-        };
-        self.note_depth(event, packet);
-        let mut row = packet_row(order, now, event, packet);
-        if mark {
-            if matches!(event, PacketEvent::Marked | PacketEvent::Dropped(_)) {
-                row = self.with_queue(row);
-            }
-            self.marks.push(PacketPoint { row, fresh_bytes });
-            self.latest = None;
-            return;
-        }
-        let point = PacketPoint { row, fresh_bytes };
-        if matches!(event, PacketEvent::Enqueued(_) | PacketEvent::Dequeued(_))
-            || (known && self.states[packet.flow.0 as usize].draws(event, packet))
-        {
-            self.points.push(point);
-            self.latest = None;
-        } else {
-            self.latest = Some(point);
         }
     }
 
@@ -315,15 +253,36 @@ impl Observer for Overview {
         self.states.push(FlowState::new(data));
     }
 
-    /// Where an event is told its kind is known: each frequent one has code of its own.
-    #[inline]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        match event {
-            PacketEvent::Sent => self.sent(now, packet),
-            PacketEvent::Enqueued(depth) => self.enqueued(now, depth, packet),
-            PacketEvent::Dequeued(depth) => self.dequeued(now, depth, packet),
-            PacketEvent::Delivered => self.delivered(now, packet),
-            _ => self.other(now, event, packet),
+        self.series.packet(now, event, packet);
+        let order = self.order();
+        let state = self.states.get_mut(packet.flow.0 as usize);
+        let known = state.is_some();
+        let (mark, fresh_bytes) = match state {
+            Some(state) => {
+                state.delay(now, event, packet);
+                (state.marks(event, packet), state.fresh_bytes(event, packet))
+            }
+            None => (is_mark(event), 0),
+        };
+        self.note_depth(event, packet);
+        let mut row = packet_row(order, now, event, packet);
+        if mark {
+            if matches!(event, PacketEvent::Marked | PacketEvent::Dropped(_)) {
+                row = self.with_queue(row);
+            }
+            self.marks.push(PacketPoint { row, fresh_bytes });
+            self.latest = None;
+            return;
+        }
+        let point = PacketPoint { row, fresh_bytes };
+        if matches!(event, PacketEvent::Enqueued(_) | PacketEvent::Dequeued(_))
+            || (known && self.states[packet.flow.0 as usize].draws(event, packet))
+        {
+            self.points.push(point);
+            self.latest = None;
+        } else {
+            self.latest = Some(point);
         }
     }
 

@@ -71,12 +71,14 @@ fn keeps_every_promise(scenario: &Scenario, study: u64) -> TestCaseResult {
 #[test]
 fn random_scenarios_reach_every_mechanism() {
     let mut runner = TestRunner::deterministic();
-    let (mut all, mut drops, mut aborted) = (FlowRecord::default(), [0; DropCause::ALL.len()], 0);
+    // Code of a user's own has tests of its own.
+    let causes = DropCause::ALL.iter().filter(|&&cause| cause != DropCause::User);
+    let (mut all, mut drops, mut aborted) = (FlowRecord::default(), vec![0; causes.clone().count()], 0);
     for study in 0..400 {
         let scenario = random::scenarios().new_tree(&mut runner).expect("no filters").current();
         let watch = (Analysis::of(&scenario), Streams::new(&scenario));
         let ((analysis, streams), end) = observe(&scenario, Seed { study, replication: 1 }, watch);
-        drops.iter_mut().zip(DropCause::ALL).for_each(|(sum, cause)| *sum += streams.drops(*cause));
+        drops.iter_mut().zip(causes.clone()).for_each(|(sum, cause)| *sum += streams.drops(*cause));
         for flow in analysis.finish(end.time).flows {
             aborted += u64::from(flow.outcome == Outcome::Aborted);
             all.unnecessary_retransmissions += flow.unnecessary_retransmissions;
