@@ -16,7 +16,10 @@ mod tests {
         let json = r#"{"name":"it's \"a\"\nb","flow":[{"kind":"program","z":1,"a":[1.5,true]}],"factor":{"x":{"b 1":{},"a":{}}}}"#;
         let text = to_toml(json).unwrap();
         let read: serde_json::Value = toml::from_str(&text).unwrap();
-        assert_eq!(serde_json::to_string(&read).unwrap(), json);
+        assert_eq!(read, serde_json::from_str::<serde_json::Value>(json).unwrap());
+        let places =
+            ["name =", "[[flow]]", "kind =", "z =", "a =", "\"b 1\"", "x.a]"].map(|key| text.find(key));
+        assert!(places.is_sorted() && places[0].is_some(), "{text}");
         assert!(text.contains("[[flow]]\nkind = \"program\""), "{text}");
     }
 
