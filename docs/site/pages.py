@@ -17,7 +17,7 @@ from lasthop.metrics.dictionary import dictionary
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "docs" / "generated"
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
-# What the gallery runs. Other commands need a guest kernel, or real time.
+# What the gallery runs. Other commands need real time.
 RUN = ("run", "plot", "explain", "sensitivity", "validate")
 
 
@@ -60,7 +60,7 @@ def _commands(file: Path) -> Iterator[list[str]]:
     """Yield the commands of the comment that the gallery runs; a picture of the results, if they draw nothing."""
     found = [match[1] for line in _comment(file) if (match := re.match(r"(?:.*:)?\s+(lasthop .*)", line))]
     commands = [shlex.split(command) for command in found]
-    commands = [words for words in commands if words[1] in RUN and "--engine" not in words]
+    commands = [words for words in commands if words[1] in RUN and "live" not in words]
     yield from commands
     run = next((words for words in commands if words[1] == "run"), None)
     if run is not None and not any(words[1] == "plot" for words in commands):

@@ -88,7 +88,7 @@ def test_cubic_takes_more_of_a_long_fast_path_than_reno() -> None:
 def test_bbr_leaves_cubic_little_of_a_short_queue(kernel: Kernel, tmp_path: Path) -> None:
     """The claim of examples/coexistence-bbr.toml, of a shorter run."""
     for name in ("coexistence", "coexistence-bbr"):
-        text = (EXAMPLES / f"{name}.toml").read_text(encoding="utf-8").replace('"40 s"', '"15 s"')
+        text = (EXAMPLES / f"{name}.toml").read_text(encoding="utf-8").replace('"20 s"', '"12 s"')
         (tmp_path / f"{name}.toml").write_text(text, encoding="utf-8")
     (only,) = _core.load(str(tmp_path / "coexistence-bbr.toml")).cells
     flows = pl.DataFrame(KernelEngine(kernel).run_cell(only, 1, 1, 1).flows).with_columns(queue=pl.lit("all"))
