@@ -18,7 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from lasthop.engines.kernel import programs
 from lasthop.engines.kernel.store import Kernel
+from lasthop.errors import InputError
 from test_kernel import assert_no_guests, guests, own_kernel  # noqa: F401
 from test_live import NOBODY, fetch, program, python_for_everyone, run_shell, serve
 
@@ -317,11 +319,23 @@ def test_sigkill_of_any_process_leaves_nothing(own_kernel: Kernel, tmp_path: Pat
             processes = [process.pid, *guests(own_kernel)]
             most = max(most, len(processes))
             os.kill(chance.choice(processes), signal.SIGKILL)
-            process.wait(60)
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()  # or the end of the block would wait for ever
+                raise
         assert_no_guests(own_kernel)
     assert most >= 4, "no program ever ran"
     assert Path("/proc/mounts").read_text(encoding="utf-8") == mounts
     assert {file for place in places for file in place.expanduser().glob("*vm_file*")} <= own_files
+
+
+def test_a_guest_that_does_not_notice_a_killed_process_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "_LOOK_S", 0.05)
+    with subprocess.Popen(["sh", "-c", "sleep 0 & exec sleep 60"]) as unaware:
+        with pytest.raises(InputError, match="was killed from outside"):
+            programs.Guest(unaware.pid, {}, 0).answer()
+        unaware.kill()
 
 
 def test_an_ordinary_user_without_capabilities_can_use_it(kernel: Kernel, tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ import fcntl
 import json
 import os
 import re
+import select
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -41,6 +43,8 @@ _INITRD, _NOTHING, _CONSOLE, _STDIN, _STDOUT, _STDERR, _ANSWER, _SIGNALS, _CAPTU
 _SERIES = _CAPTURE + len(CAPTURE_FILES)
 # Above all of them.
 _ELSEWHERE = 64
+# How often to look whether somebody has killed a process of a guest, and after how many looks it is certain.
+_LOOK_S, _LOOKS = 1.0, 3
 # How a guest ends whose program computes without end (programs.h).
 _SPUN = 77
 _FOREVER = "going to sleep forever"
@@ -102,6 +106,7 @@ class Guest:
 
     def answer(self) -> dict[str, Any]:
         """Wait for the end, and return what the guest tells; raise `InputError` if it could not run the command."""
+        self._watch()
         _, status = os.waitpid(self._pid, 0)
         self._code = os.waitstatus_to_exitcode(status)
         answer = read_file(self._files[_ANSWER])
@@ -111,6 +116,24 @@ class Guest:
         if (reason := told.get("error")) is not None:
             raise InputError(f"The guest kernel cannot run this: {reason}")
         return told
+
+    def _watch(self) -> None:
+        """Wait for the end of the guest; raise `InputError` if somebody kills one of its processes.
+
+        The guest does not notice before that process is to run again, which may be never: the first one waits for the
+        command.
+        """
+        end = os.pidfd_open(self._pid)
+        try:
+            looks: Counter[int] = Counter()
+            while not select.select([end], [], [], _LOOK_S)[0]:
+                dead = _dead_children(self._pid)
+                looks = Counter({child: looks[child] + 1 for child in dead})
+                # The guest collects those that it ends itself at once, but for a busy machine.
+                if any(count > _LOOKS for count in looks.values()):
+                    raise InputError("A process of the guest was killed from outside.")
+        finally:
+            os.close(end)
 
     def wait(self) -> Outcome:
         """Wait for the end of a command; raise `InputError` if the guest could not run it."""
@@ -147,6 +170,19 @@ class Guest:
         if self._code is None:
             os.waitpid(self._pid, 0)
             self._code = -signal.SIGKILL
+
+
+def _dead_children(pid: int) -> list[int]:
+    """Return the children of a process that have ended and that it has not collected."""
+    dead = []
+    with suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split():
+            with suppress(OSError):
+                # The state follows the name, which stands in parentheses.
+                state = Path(f"/proc/{child}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+                if state == "Z":
+                    dead.append(int(child))
+    return dead
 
 
 def _failure(code: int, console: int) -> str:
