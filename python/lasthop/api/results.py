@@ -119,13 +119,11 @@ class Results:
 
     def trace(self, replication: int = 1, *, only: str | Sequence[str] = (), set_number: int = 1) -> Trace:
         """Make one replication again, and return every event of it."""
-        from lasthop.pictures.tables import as_frame
+        from lasthop.pictures.tables import as_events, as_frame
 
         found = self.one(replication, only, set_number).trace()
-        packets, tcp = (
-            as_frame(table).with_columns(time_s=pl.col("time_ns") / 1e9) for table in (found.packets, found.tcp)
-        )
-        return Trace(packets, tcp, *map(as_frame, (found.objects, found.flows, found.link_states)))
+        events = map(as_events, (found.packets, found.tcp))
+        return Trace(*events, *map(as_frame, (found.objects, found.flows, found.link_states)))
 
     def series(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from lasthop.engines.live.engine import LiveEngine
 from lasthop.engines.model.engine import ModelEngine
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cells
+from lasthop.scenario.toml import to_toml
 from lasthop.studies.catalogue import find_scenario
 
 Cells: TypeAlias = Mapping[tuple[str, str], _core.Cell]
@@ -130,10 +130,8 @@ def _with_router(path: Path, router: str) -> Cells:
 
     with TemporaryDirectory() as folder:
         file = Path(folder) / path.name
-        file.write_text(
-            f"extends = {json.dumps(str(path.resolve()))}\nrouter.implementation = {json.dumps(router)}\n",
-            encoding="utf-8",
-        )
+        text = to_toml({"extends": path.resolve(), "router": {"implementation": router}})
+        file.write_text(text, encoding="utf-8")
         study = read_study(file)
     cells = {(KernelEngine.name, cell.key): cell for cell in study.cells}
     for cell in study.cells:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from lasthop import _core
 from lasthop.commands.completion import complete_links
 from lasthop.commands.programs import cpu_cost_option, named_servers, servers_option, write_option
 from lasthop.commands.run import RunOptions, run, run_options
@@ -21,6 +19,7 @@ from lasthop.errors import InputError
 from lasthop.results.atomic import replace_atomically
 from lasthop.results.folder import check_folder
 from lasthop.scenario.points import read_study
+from lasthop.scenario.toml import to_toml
 
 _MADE_BY = "# Written by 'lasthop repeat'. 'lasthop run' takes it, too."
 _FACTOR = "command"
@@ -146,7 +145,7 @@ def _write(file: Path, scenario: Mapping[str, object]) -> None:
         raise InputError(
             f"{file} is not of 'lasthop repeat', which would write it; choose another place with --out DIR."
         )
-    text = f"{_MADE_BY}\n\n{_core.to_toml(json.dumps(scenario))}"
+    text = f"{_MADE_BY}\n\n{to_toml(scenario)}"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_atomically(file, lambda path: path.write_text(text, encoding="utf-8"))

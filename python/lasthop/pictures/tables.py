@@ -69,10 +69,7 @@ class TraceTables:
     @classmethod
     def of(cls, trace: Trace, scenario: str) -> TraceTables:
         """Convert an overview that the engine returns; the cell's resolved `scenario` tells of the routers' queues."""
-        packets, tcp = (
-            as_frame(table).with_columns((pl.col("time_ns") / _NANO).alias("time_s"))
-            for table in (trace.packets, trace.tcp)
-        )
+        packets, tcp = map(as_events, (trace.packets, trace.tcp))
         named = zip(*(trace.flows[column] for column in ("flow", "application", "protocol", "direction")), strict=True)
         flows = [FlowOf(number, *map(str, words)) for number, words in enumerate(named)]
         states = zip(*(trace.link_states[column] for column in ("start_s", "end_s", "direction")), strict=True)
@@ -120,6 +117,11 @@ def _merged(periods: Sequence[tuple[float, float, str]]) -> list[BadPeriod]:
     times = Counter((start, stop) for start, stop, _ in periods)
     merged = {BadPeriod(start, stop, "" if times[start, stop] > 1 else way): None for start, stop, way in periods}
     return sorted(merged, key=lambda period: period.start)
+
+
+def as_events(table: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
+    """Return a table of events, with their times in seconds, too."""
+    return as_frame(table).with_columns((pl.col("time_ns") / _NANO).alias("time_s"))
 
 
 def as_frame(table: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
