@@ -83,7 +83,7 @@ pub struct Series<S> {
     step_end: Instant,
     known: Known,
     flows: Vec<Option<Box<FlowState>>>,
-    /// Those that may have a row: what [`FlowState::is_listed`] says.
+    /// Those that may have a row: what [`FlowState::list`] was told of.
     listed: Vec<u32>,
     hops: [Tally; 2],
     rows: Vec<Step>,
@@ -221,9 +221,7 @@ impl<S: SeriesSink> Observer for Series<S> {
             && flow.direction == packet.direction
         {
             hop.fresh_bytes += flow.packet(now, event, packet);
-            if !std::mem::replace(&mut flow.is_listed, true) {
-                self.listed.push(packet.flow.0);
-            }
+            flow.list(packet.flow, &mut self.listed);
         }
     }
 
@@ -240,12 +238,9 @@ impl<S: SeriesSink> Observer for Series<S> {
     }
 
     fn retired(&mut self, _now: Instant, flow: FlowId) {
-        let Some(state) = self.flow(flow) else { return };
+        let Some(state) = self.flows[flow.0 as usize].as_deref_mut() else { return };
         (state.is_over, state.is_retired) = (true, true);
-        // The step's end forgets it.
-        if !std::mem::replace(&mut state.is_listed, true) {
-            self.listed.push(flow.0);
-        }
+        state.list(flow, &mut self.listed); // the step's end forgets it
     }
 }
 
@@ -264,6 +259,14 @@ impl FlowState {
             is_listed: false,
             cwnd: None,
             srtt_ns: None,
+        }
+    }
+
+    /// Notes once that it may have a row in this step.
+    #[inline]
+    fn list(&mut self, id: FlowId, listed: &mut Vec<u32>) {
+        if !std::mem::replace(&mut self.is_listed, true) {
+            listed.push(id.0);
         }
     }
 

@@ -1,13 +1,9 @@
 //! Rows of a run in bounded memory: beyond a budget, each stretch of time keeps its first, last and extreme ones.
 
-use std::hint::black_box;
-
 /// Stretches of time are `1 << 19` nanoseconds long at first; they double whenever the rows are too many.
 const FIRST_WIDTH: u32 = 19;
 /// Stretches are never longer: a row of each series and kind stays, whatever the budget.
 const LAST_WIDTH: u32 = 62;
-/// So many rows are taken in together. Each goes to another place in memory, and these are fetched at the same time.
-const BATCH: usize = 32;
 
 /// A row of a series over time.
 pub(crate) trait Point {
@@ -28,8 +24,6 @@ pub(crate) trait Point {
 #[derive(Debug)]
 pub(crate) struct Thinned<P> {
     rows: Vec<P>,
-    /// The latest, which are still to be taken in.
-    batch: Vec<P>,
     /// Of each series, the stretch that may still get rows; none before the budget was exceeded first.
     open: Vec<Stretch<P>>,
     /// Where in `open` each series is, from 1; 0 if it has no row yet.
@@ -63,7 +57,6 @@ impl<P: Point> Thinned<P> {
     pub(crate) fn new(budget: usize, span_ns: (u64, u64)) -> Self {
         Self {
             rows: Vec::new(),
-            batch: Vec::with_capacity(BATCH),
             open: Vec::new(),
             places: Vec::new(),
             pending: 0,
@@ -77,40 +70,6 @@ impl<P: Point> Thinned<P> {
 
     #[inline]
     pub(crate) fn push(&mut self, row: P) {
-        self.batch.push(row);
-        if self.batch.len() == BATCH {
-            self.take_batch();
-        }
-    }
-
-    /// The rows that stayed, each series in order, and how many did not.
-    pub(crate) fn finish(mut self) -> (Vec<P>, u64) {
-        self.take_batch();
-        self.close();
-        (self.rows, self.left_out)
-    }
-
-    #[inline(never)]
-    fn take_batch(&mut self) {
-        let mut batch = std::mem::take(&mut self.batch);
-        self.fetch(&batch);
-        batch.drain(..).for_each(|row| self.take(row));
-        self.batch = batch;
-    }
-
-    /// Looks at where rows will go, one after the other: the processor fetches what it has not at hand all at once.
-    fn fetch(&self, batch: &[P]) {
-        let mut places = [0; BATCH];
-        for (place, row) in places.iter_mut().zip(batch) {
-            *place = self.places.get(row.series()).copied().unwrap_or(0) as usize;
-        }
-        let stretches = || places.iter().filter_map(|place| self.open.get(place.checked_sub(1)?));
-        black_box(stretches().fold(0, |sum, stretch| sum ^ stretch.number ^ stretch.places[1][1] as u64));
-        let last = stretches().filter_map(|stretch| stretch.rows.last());
-        black_box(last.fold(0, |sum, row| sum ^ row.time_ns()));
-    }
-
-    fn take(&mut self, row: P) {
         if self.is_whole {
             self.rows.push(row);
         } else {
@@ -126,6 +85,12 @@ impl<P: Point> Thinned<P> {
             }
             self.budget = self.budget.max(2 * self.len());
         }
+    }
+
+    /// The rows that stayed, each series in order, and how many did not.
+    pub(crate) fn finish(mut self) -> (Vec<P>, u64) {
+        self.close();
+        (self.rows, self.left_out)
     }
 
     fn len(&self) -> usize {
