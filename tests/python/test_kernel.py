@@ -316,8 +316,8 @@ def test_a_guest_that_hangs_is_ended_and_reported(
     source = f"#include <unistd.h>\nint main(void) {{ {body} }}\n"
     subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", init], input=source, text=True, check=True)
     monkeypatch.setattr(boot, "_GUEST", init)
-    monkeypatch.setattr(kernel_engine, "_IDLE_LIMIT_S", 2.0)
-    monkeypatch.setattr(kernel_engine, "_REPLICATION_LIMIT_S", 4.0)
+    monkeypatch.setattr(kernel_engine, "_IDLE_LIMIT_S", 0.5)
+    monkeypatch.setattr(kernel_engine, "_REPLICATION_LIMIT_S", 1.0)
     with pytest.raises(InputError, match=r"failed twice .*it hung"):
         KernelEngine(own_kernel).run_cell(cell, 1, 1, 1)
     assert_no_guests(own_kernel)
