@@ -202,13 +202,22 @@ class Cell:
     def code(self) -> list[tuple[str, str]]:
         """Key and name of every algorithm of the user's own in it."""
     def run(
-        self, seed: int, first: int, count: int, captures: list[tuple[str, str]] = ..., snap_length: int = ...
+        self,
+        seed: int,
+        first: int,
+        count: int,
+        captures: list[tuple[str, str]] = ...,
+        snap_length: int = ...,
+        *,
+        stop: Callable[[], bool] | None = ...,
     ) -> Results:
         """Run replications `first` .. `first + count - 1`, a chain if sequential. Releases the GIL.
 
         `captures` has a folder and a comment for each replication to be captured, from the first on; see `capture`.
+        `stop` is asked now and then; once it is true, the call raises `KeyboardInterrupt`. Ctrl-C ends this method and
+        those below in the main thread.
         """
-    def watch(self, seed: int, replication: int) -> tuple[Results, Trace]:
+    def watch(self, seed: int, replication: int, stop: Callable[[], bool] | None = ...) -> tuple[Results, Trace]:
         """Run one replication, the first of its chain if sequential, as `run` and `overview` do, but in one go."""
     def trace(self, seed: int, first: int, replication: int) -> Trace:
         """Run the chain from `first` and record every packet of `replication`."""

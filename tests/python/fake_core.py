@@ -127,9 +127,17 @@ class Cell:
         return [roles.get(row["flow"], "udp") for row in own]
 
     def run(
-        self, seed: int, first: int, count: int, captures: Sequence[tuple[str, str]] = (), snap_length: int = 0
+        self,
+        seed: int,
+        first: int,
+        count: int,
+        captures: Sequence[tuple[str, str]] = (),
+        snap_length: int = 0,
+        *,
+        stop: Callable[[], bool] | None = None,
     ) -> Results:
         """Make up rows, and captures that say what they should hold."""
+        del stop
         for folder, comment in captures:
             (Path(folder) / "server.pcapng").write_text(f"{comment} {snap_length}", encoding="utf-8")
         for replication in range(first, first + count):
@@ -145,8 +153,9 @@ class Cell:
         runs = {"replication": replications, "duration_s": [60.0] * count, "efficiency": [None] * count}
         return Results(flows, {"replication": [], "page": []}, {"replication": [], "application": []}, runs)
 
-    def watch(self, seed: int, replication: int) -> tuple[Results, Trace]:
+    def watch(self, seed: int, replication: int, stop: Callable[[], bool] | None = None) -> tuple[Results, Trace]:
         """Make up both."""
+        del stop
         return self.run(seed, replication, 1), self.overview(seed, replication, replication)
 
     def overview(self, seed: int, first: int, replication: int, start_ns: int = 0, stop_ns: int = 0) -> Trace:

@@ -175,6 +175,11 @@ def test_an_exception_names_cell_replication_time_and_line() -> None:
     assert isinstance(error.value.__cause__, ValueError)
 
 
+def test_ctrl_c_is_no_fault_of_the_code_that_happens_to_run() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        records(keys(tcp={"congestion_control": user_algorithms.Interrupted}))
+
+
 def test_a_class_that_cannot_be_made_says_why() -> None:
     with pytest.raises(lasthop.UserCodeError, match="Unmade cannot be made: KeyError: 'configuration'"):
         records(keys(tcp={"congestion_control": user_algorithms.Unmade}))

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +20,10 @@ from polars.testing import assert_frame_equal
 
 import lasthop
 from lasthop.answer.paired import Request, compare_results
+from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.runner import Work
+from lasthop.engines.engine import Outcome, Stop
+from lasthop.results.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS: dict[str, Any] = {
@@ -196,20 +205,43 @@ def test_a_wrong_request_says_what_is_meant(options: dict[str, Any], said: str) 
         lasthop.run(lasthop.Scenario(KEYS), progress=False, **options)
 
 
-CTRL_C = """
-import os, signal, sys, threading, lasthop
-threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
-try:
-    lasthop.run(sys.argv[1], jobs=1, progress=False)
-except KeyboardInterrupt:
-    print("stopped", flush=True)
-    os._exit(0)
-"""
+@contextmanager
+def ctrl_c_once(condition: Callable[[], bool]) -> Iterator[None]:
+    """Interrupt the main thread as soon as the condition is true."""
+
+    def press() -> None:
+        while not condition():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
-def test_ctrl_c_stops_a_run_that_releases_the_lock(endless: Path) -> None:
-    """The timer and the interrupt get their turn only if the engine works without Python's lock."""
-    done = subprocess.run(
-        [sys.executable, "-c", CTRL_C, endless], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout == "stopped\n"
+def test_ctrl_c_stops_a_run_and_its_threads(endless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread gets its turn only if the engine works without Python's lock."""
+    begun = threading.Event()
+    run_work = Campaign._run_work
+
+    def say_and_run(campaign: Campaign, store: Store, work: Work, stop: Stop) -> Outcome:
+        begun.set()
+        return run_work(campaign, store, work, stop)
+
+    monkeypatch.setattr(Campaign, "_run_work", say_and_run)
+    before = set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt), ctrl_c_once(begun.is_set):
+        lasthop.run(endless, jobs=2, progress=False)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)
+        assert not thread.is_alive(), "a replication goes on although nobody waits for it"
+
+
+def test_ctrl_c_stops_a_replication_that_is_looked_at(endless: Path, tmp_path: Path) -> None:
+    cell = lasthop.Scenario.load(endless).study.cells[0]
+    file = tmp_path / "series.csv"
+    with pytest.raises(KeyboardInterrupt), ctrl_c_once(file.exists):
+        cell.series(1, 1, 1, (str(file), 1_000_000_000))

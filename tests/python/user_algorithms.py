@@ -130,6 +130,13 @@ class Faulty(lasthop.CongestionControl):
         raise ValueError("no idea what to do")
 
 
+class Interrupted(lasthop.CongestionControl):
+    """Ctrl-C comes while it works."""
+
+    def on_start(self, now_s: float) -> None:
+        raise KeyboardInterrupt
+
+
 class Unmade(lasthop.CongestionControl):
     def __init__(self) -> None:
         raise KeyError("configuration")

@@ -4,6 +4,7 @@
 
 #![allow(missing_docs, reason = "the stub file documents the Python side")]
 
+mod interrupt;
 mod kernel;
 mod live;
 mod results;
@@ -25,11 +26,12 @@ use lasthop_trace::{
     Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, LeftOut, ObjectRow,
     OverviewTables, PacketRow, SNAP_LENGTH, SeriesRow, SeriesTarget, Span, StreamRecord, TcpRow, bad_periods,
 };
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use sha2::{Digest, Sha256};
 
+use interrupt::checkpoint;
 use lasthop_sim::RunFailure;
 use results::Results;
 use run::RunError;
@@ -88,10 +90,14 @@ impl Cell {
                 let key = self.cell.key();
                 let cell = if key.is_empty() { String::new() } else { format!("cell {key}, ") };
                 let Failure { message, cause } = failure;
+                let cause = cause.and_then(|cause| cause.downcast::<PyErr>().ok()).map(|cause| *cause);
+                // Ctrl-C and exits are no faults of the code that happened to run.
+                if let Some(exit) = cause.as_ref().filter(|cause| !cause.is_instance_of::<PyException>(py)) {
+                    return exit.clone_ref(py);
+                }
                 let error =
                     UserCodeError::new_err(format!("{cell}replication {replication}, at {at}: {message}"));
-                let cause = cause.and_then(|cause| cause.downcast::<PyErr>().ok());
-                error.set_cause(py, cause.map(|cause| *cause));
+                error.set_cause(py, cause);
                 error
             }
         }
@@ -289,7 +295,8 @@ impl Cell {
         self.cell.code.clone()
     }
 
-    #[pyo3(signature = (seed, first, count, captures = Vec::new(), snap_length = SNAP_LENGTH))]
+    #[pyo3(signature = (seed, first, count, captures = Vec::new(), snap_length = SNAP_LENGTH, *, stop = None))]
+    #[expect(clippy::too_many_arguments, reason = "Python has keywords")]
     fn run(
         &self,
         py: Python<'_>,
@@ -298,11 +305,13 @@ impl Cell {
         count: u64,
         captures: Vec<(PathBuf, String)>,
         snap_length: u32,
+        stop: Option<Py<PyAny>>,
     ) -> PyResult<Results> {
         let scenario = self.runnable()?;
         let target = |(folder, comment)| CaptureTarget { folder, comment, snap_length };
         let targets: Vec<_> = captures.into_iter().map(target).collect();
-        let batch = py.detach(|| run::batch(scenario, seed, first, count, &targets));
+        let stop = stop.as_ref();
+        let batch = py.detach(|| run::batch(scenario, seed, first, count, &targets, &mut checkpoint(stop)));
         Ok(Results::new(batch.map_err(|error| self.failed(py, error))?))
     }
 
@@ -320,7 +329,7 @@ impl Cell {
         check_chain(first, replication)?;
         let (folder, comment) = target;
         let target = CaptureTarget { folder, comment, snap_length };
-        py.detach(|| run::capture(scenario, (seed, first, replication), &target))
+        py.detach(|| run::capture(scenario, (seed, first, replication), &target, &mut checkpoint(None)))
             .map_err(|error| self.failed(py, error))
     }
 
@@ -336,14 +345,15 @@ impl Cell {
         check_chain(first, replication)?;
         let (file, step_ns) = target;
         let target = SeriesTarget { file, step_ns };
-        py.detach(|| run::series(scenario, (seed, first, replication), &target))
+        py.detach(|| run::series(scenario, (seed, first, replication), &target, &mut checkpoint(None)))
             .map_err(|error| self.failed(py, error))
     }
 
     fn trace(&self, py: Python<'_>, seed: u64, first: u64, replication: u64) -> PyResult<Trace> {
         let scenario = self.runnable()?;
         check_chain(first, replication)?;
-        let recording = py.detach(|| run::record(scenario, seed, first, replication));
+        let recording =
+            py.detach(|| run::record(scenario, (seed, first, replication), &mut checkpoint(None)));
         let recording = recording.map_err(|error| self.failed(py, error))?;
         Ok(Trace {
             packets: dict(py, PacketRow::columns(&recording.recorder.packets))?,
@@ -370,14 +380,23 @@ impl Cell {
         let scenario = self.runnable()?;
         check_chain(first, replication)?;
         let span = Span { start_ns, stop_ns };
-        let watched = py.detach(|| run::overview(scenario, (seed, first, replication), span));
+        let watched =
+            py.detach(|| run::overview(scenario, (seed, first, replication), span, &mut checkpoint(None)));
         let (tables, end) = watched.map_err(|error| self.failed(py, error))?;
         Trace::of(py, tables, bad_periods(scenario, run::seed_of(seed, replication), end))
     }
 
-    fn watch(&self, py: Python<'_>, seed: u64, replication: u64) -> PyResult<(Results, Trace)> {
+    #[pyo3(signature = (seed, replication, stop = None))]
+    fn watch(
+        &self,
+        py: Python<'_>,
+        seed: u64,
+        replication: u64,
+        stop: Option<Py<PyAny>>,
+    ) -> PyResult<(Results, Trace)> {
         let scenario = self.runnable()?;
-        let watched = py.detach(|| run::watch(scenario, seed, replication));
+        let stop = stop.as_ref();
+        let watched = py.detach(|| run::watch(scenario, seed, replication, &mut checkpoint(stop)));
         let (batch, tables, end) = watched.map_err(|error| self.failed(py, error))?;
         let bad = bad_periods(scenario, run::seed_of(seed, replication), end);
         Ok((Results::new(batch), Trace::of(py, tables, bad)?))

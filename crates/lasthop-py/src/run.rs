@@ -23,6 +23,9 @@ pub enum RunError {
     User(u64, RunFailure),
 }
 
+/// Called now and then during a run; may end it by [`lasthop_core::Failure::raise`].
+pub type Checkpoint<'a> = &'a mut dyn FnMut();
+
 impl From<io::Error> for RunError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
@@ -42,6 +45,7 @@ pub fn batch(
     first: u64,
     count: u64,
     targets: &[CaptureTarget],
+    checkpoint: Checkpoint<'_>,
 ) -> Result<Batch, RunError> {
     let mut memory = HostMemory::default();
     let mut batch = Batch::of(scenario);
@@ -51,12 +55,12 @@ pub fn batch(
         let at = seed_of(seed, replication);
         let end = if let Some(target) = targets.next() {
             let mut observer = (analysis, target.open(scenario)?);
-            let end = run_one(scenario, at, &mut memory, &mut observer)?;
+            let end = run_one(scenario, at, &mut memory, &mut observer, checkpoint)?;
             observer.1.finish()?;
             analysis = observer.0;
             end
         } else {
-            run_one(scenario, at, &mut memory, &mut analysis)?
+            run_one(scenario, at, &mut memory, &mut analysis, checkpoint)?
         };
         batch.add(replication, analysis.finish(end.time));
     }
@@ -64,9 +68,13 @@ pub fn batch(
 }
 
 /// Runs the chain from `first` and records `replication`.
-pub fn record(scenario: &Scenario, seed: u64, first: u64, replication: u64) -> Result<Recording, RunError> {
+pub fn record(
+    scenario: &Scenario,
+    (seed, first, replication): (u64, u64, u64),
+    checkpoint: Checkpoint<'_>,
+) -> Result<Recording, RunError> {
     let mut observer = (Analysis::of(scenario).keep_every_flow(), Recorder::default());
-    let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut observer)?;
+    let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut observer, checkpoint)?;
     let (analysis, recorder) = observer;
     let mut batch = Batch::of(scenario);
     batch.add(replication, analysis.finish(time));
@@ -78,9 +86,10 @@ pub fn overview(
     scenario: &Scenario,
     (seed, first, replication): (u64, u64, u64),
     span: Span,
+    checkpoint: Checkpoint<'_>,
 ) -> Result<(OverviewTables, Instant), RunError> {
     let mut overview = Overview::of(scenario, span);
-    let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut overview)?;
+    let RunEnd { time, .. } = observe(scenario, seed, first, replication, &mut overview, checkpoint)?;
     Ok((overview.finish(time), time))
 }
 
@@ -89,10 +98,11 @@ pub fn watch(
     scenario: &Scenario,
     seed: u64,
     replication: u64,
+    checkpoint: Checkpoint<'_>,
 ) -> Result<(Batch, OverviewTables, Instant), RunError> {
     let whole = Span { start_ns: 0, stop_ns: u64::MAX };
     let mut observer = (Analysis::of(scenario), Overview::of(scenario, whole));
-    let RunEnd { time, .. } = observe(scenario, seed, replication, replication, &mut observer)?;
+    let RunEnd { time, .. } = observe(scenario, seed, replication, replication, &mut observer, checkpoint)?;
     let mut batch = Batch::of(scenario);
     batch.add(replication, observer.0.finish(time));
     Ok((batch, observer.1.finish(time), time))
@@ -103,9 +113,10 @@ pub fn capture(
     scenario: &Scenario,
     (seed, first, replication): (u64, u64, u64),
     target: &CaptureTarget,
+    checkpoint: Checkpoint<'_>,
 ) -> Result<(), RunError> {
     let mut capture = target.open(scenario)?;
-    observe(scenario, seed, first, replication, &mut capture)?;
+    observe(scenario, seed, first, replication, &mut capture, checkpoint)?;
     capture.finish()?;
     Ok(())
 }
@@ -115,9 +126,10 @@ pub fn series(
     scenario: &Scenario,
     (seed, first, replication): (u64, u64, u64),
     target: &SeriesTarget,
+    checkpoint: Checkpoint<'_>,
 ) -> Result<(), RunError> {
     let mut series = target.begin(scenario, target.create()?)?;
-    let end = observe(scenario, seed, first, replication, &mut series)?;
+    let end = observe(scenario, seed, first, replication, &mut series, checkpoint)?;
     Ok(series.close(end.time)?)
 }
 
@@ -127,14 +139,15 @@ fn observe<O: Observer>(
     first: u64,
     replication: u64,
     observer: &mut O,
+    checkpoint: Checkpoint<'_>,
 ) -> Result<RunEnd, RunError> {
     let mut memory = HostMemory::default();
     if scenario.sequential() {
         for earlier in first..replication {
-            run_one(scenario, seed_of(seed, earlier), &mut memory, &mut ())?;
+            run_one(scenario, seed_of(seed, earlier), &mut memory, &mut (), checkpoint)?;
         }
     }
-    run_one(scenario, seed_of(seed, replication), &mut memory, observer)
+    run_one(scenario, seed_of(seed, replication), &mut memory, observer, checkpoint)
 }
 
 fn run_one<O: Observer>(
@@ -142,7 +155,8 @@ fn run_one<O: Observer>(
     seed: Seed,
     memory: &mut HostMemory,
     observer: &mut O,
+    checkpoint: Checkpoint<'_>,
 ) -> Result<RunEnd, RunError> {
-    lasthop_sim::try_run(scenario, seed, memory, observer)
+    lasthop_sim::try_run(scenario, seed, memory, observer, checkpoint)
         .map_err(|failure| RunError::User(seed.replication, failure))
 }

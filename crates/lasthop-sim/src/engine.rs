@@ -16,8 +16,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use lasthop_core::{
-    Direction, Failure, FlowId, FlowInfo, Host, Instant, Observer, PacketArena, PacketEvent, PacketId, Seed,
-    Transport,
+    Direction, Duration, Failure, FlowId, FlowInfo, Host, Instant, Observer, PacketArena, PacketEvent,
+    PacketId, Seed, Transport,
 };
 use lasthop_scenario::Scenario;
 use lasthop_tcp::CachedMetrics;
@@ -48,6 +48,9 @@ pub struct RunEnd {
 
 const FIRST_APPLICATION: ComponentId = NETWORK_COMPONENTS;
 
+/// Virtual time between two checkpoints: so much that they cost nothing.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
+
 struct Engine<'a, H: Hosts, A, O> {
     scenario: &'a Scenario,
     agenda: Agenda,
@@ -72,19 +75,21 @@ pub fn run<O: Observer>(
     observer: &mut O,
 ) -> RunEnd {
     let mut clock = Instant::ZERO;
-    run_by(&mut clock, scenario, seed, memory, observer)
+    run_by(&mut clock, scenario, seed, memory, observer, &mut || ())
 }
 
-/// Runs a scenario with code of a user's as [`run`] does, and says when that failed, and how.
+/// Runs a scenario with code of a user's as [`run`] does, and says when that failed, and how. `checkpoint` is called
+/// once in a second of virtual time, and may end the run by [`Failure::raise`], too.
 pub fn try_run<O: Observer>(
     scenario: &Scenario,
     seed: Seed,
     memory: &mut HostMemory,
     observer: &mut O,
+    checkpoint: &mut dyn FnMut(),
 ) -> Result<RunEnd, RunFailure> {
     let mut clock = Instant::ZERO;
     // What a run that has failed leaves half done, nobody looks at.
-    let run = AssertUnwindSafe(|| run_by(&mut clock, scenario, seed, memory, observer));
+    let run = AssertUnwindSafe(|| run_by(&mut clock, scenario, seed, memory, observer, checkpoint));
     catch_unwind(run).map_err(|payload| RunFailure { failure: Failure::caught(payload), at: clock })
 }
 
@@ -104,10 +109,11 @@ fn run_by<O: Observer>(
     seed: Seed,
     memory: &mut HostMemory,
     observer: &mut O,
+    checkpoint: &mut dyn FnMut(),
 ) -> RunEnd {
     let metrics = memory.metrics.map(|metrics| Rc::new(Cell::new(metrics)));
     let hosts = ScenarioHosts::new(scenario, seed, metrics.clone());
-    let end = Engine::new(scenario, seed, hosts, scenario.programs(seed), observer).run(clock);
+    let end = Engine::new(scenario, seed, hosts, scenario.programs(seed), observer).run(clock, checkpoint);
     memory.metrics = metrics.map(|metrics| metrics.get());
     end
 }
@@ -151,12 +157,17 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         engine
     }
 
-    fn run(mut self, clock: &mut Instant) -> RunEnd {
+    fn run(mut self, clock: &mut Instant, checkpoint: &mut dyn FnMut()) -> RunEnd {
         let limit = Instant::ZERO + self.scenario.time_limit;
+        let mut next_checkpoint = limit.min(Instant::ZERO + CHECKPOINT_EVERY);
         while let Some((now, component)) = self.agenda.pop() {
-            if now > limit {
-                *clock = limit;
-                break;
+            if now > next_checkpoint {
+                if now > limit {
+                    *clock = limit;
+                    break;
+                }
+                checkpoint();
+                next_checkpoint = limit.min(now + CHECKPOINT_EVERY);
             }
             *clock = now;
             self.wake(now, component);

@@ -61,10 +61,10 @@ fn elapsed(file: &Path) -> Result<Vec<(String, f64)>, String> {
         for replication in 1..=u64::from(study.replications) {
             let seed = Seed { study: study.seed, replication };
             let mut analysis = Analysis::of(&scenario);
-            let end = lasthop_sim::try_run(&scenario, seed, &mut HostMemory::default(), &mut analysis)
-                .map_err(|failed| {
-                    format!("replication {replication}, at {}: {}", failed.at, failed.failure.message)
-                })?;
+            let mut memory = HostMemory::default();
+            let end = lasthop_sim::try_run(&scenario, seed, &mut memory, &mut analysis, &mut || ()).map_err(
+                |failed| format!("replication {replication}, at {}: {}", failed.at, failed.failure.message),
+            )?;
             times.extend(analysis.finish(end.time).flows.iter().filter_map(|flow| flow.elapsed_s));
         }
         means.push((cell.key(), times.iter().sum::<f64>() / times.len() as f64));

@@ -27,7 +27,7 @@ from lasthop import _core
 from lasthop.campaign.plan import FORMAT, ChosenRun, Plan, Unit
 from lasthop.campaign.provenance import host_facts
 from lasthop.campaign.runner import Assignment, Ledger, Place, Work
-from lasthop.engines.engine import CaptureTarget, Outcome, Trace
+from lasthop.engines.engine import CaptureTarget, Outcome, Stop, Trace
 from lasthop.errors import InputError, InterruptedCampaignError, PlaceLostError
 from lasthop.results.atomic import replace_atomically
 from lasthop.results.folder import (
@@ -388,16 +388,16 @@ class Campaign:
         self._look(store)
         return f"{self.outlook().there} of {self.runs_text} are kept in {self.out}. Repeat the command to continue."
 
-    def _run_work(self, store: Store, work: Work) -> Outcome:
+    def _run_work(self, store: Store, work: Work, stop: Stop) -> Outcome:
         cell = self.plan.cells[work.unit.cell]
         alone = self.stopping is None and self.runs == 1 and not work.capture
         if alone and 0 < cell.flows <= PICTURED_FLOWS:
-            watched = self.plan.engine.watch(cell, self.plan.seed, work.first)
+            watched = self.plan.engine.watch(cell, self.plan.seed, work.first, stop)
             if watched is not None:
                 outcome, self._overview = watched
                 return outcome
         with self._capturing(store, work) as captures:
-            return self.plan.engine.run(cell, self.plan.seed, work.first, work.count, captures)
+            return self.plan.engine.run(cell, self.plan.seed, work.first, work.count, captures, stop=stop)
 
     def overview(self, run: ChosenRun) -> Trace:
         """Return what pictures of a run show. The only run of a campaign has been watched; others run once more."""

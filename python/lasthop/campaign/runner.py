@@ -1,8 +1,8 @@
 """Running what is left, and storing what is done. `Threads` run it here; a `Place` may run it elsewhere.
 
 A thread takes a slice of replications at a time and commits its results to the store every quarter of a second. If the
-process is killed, it loses at most what its threads did in that time. Ctrl-C stops between two slices. It does not wait
-for a thread whose replication takes longer.
+process is killed, it loses at most what its threads did in that time. Ctrl-C stops the threads, and waits a little for
+them; the slices that they have begun are lost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
-from lasthop.engines.engine import Outcome
+from lasthop.engines.engine import Outcome, Stop
 from lasthop.errors import InputError
 from lasthop.results.store import Batch, BatchBuilder, Store
 
@@ -168,11 +168,14 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a place is asked to run, in order; `run_here` runs some of it in the thread that calls it."""
+    """What a place is asked to run, in order.
+
+    `run_here` runs some of it in the thread that calls it, until the second argument says to stop.
+    """
 
     plan: Plan
     work: Sequence[Work]
-    run_here: Callable[[Work], Outcome]
+    run_here: Callable[[Work, Stop], Outcome]
 
     @property
     def runs(self) -> int:
@@ -279,7 +282,7 @@ class _Thread(threading.Thread):
             while not runner.stop.is_set() and (work := runner.agenda.take()) is not None:
                 started = time.perf_counter()
                 with runner.ledger.watch:
-                    outcome = runner.run_work(work)
+                    outcome = runner.run_work(work, runner.stop.is_set)
                 runner.agenda.took(work, time.perf_counter() - started)
                 self._keep(work, outcome)
                 runner.news.put(work.count)

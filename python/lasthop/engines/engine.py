@@ -7,7 +7,7 @@ To add one, make a folder beside this file with a class that has everything of `
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
@@ -33,6 +33,9 @@ class Recording:
 
 Trace: TypeAlias = _core.Trace | Recording
 """Every event of a run, on whichever engine."""
+
+Stop: TypeAlias = Callable[[], bool]
+"""Whether nobody waits for a run any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +120,20 @@ class Engine(Protocol):
 
     @abstractmethod
     def run(
-        self, cell: _core.Cell, seed: int, first: int, count: int, captures: Mapping[int, CaptureTarget]
+        self,
+        cell: _core.Cell,
+        seed: int,
+        first: int,
+        count: int,
+        captures: Mapping[int, CaptureTarget],
+        *,
+        stop: Stop | None = None,
     ) -> Outcome:
-        """Run replications `first` .. `first + count - 1`; capture none of them, or all, by their numbers."""
+        """Run replications `first` .. `first + count - 1`; capture none of them, or all, by their numbers.
+
+        An engine that runs them in this process asks `stop` now and then. Once it is true, `KeyboardInterrupt` ends the
+        call. Processes of their own hear of Ctrl-C themselves.
+        """
 
     @abstractmethod
     def trace(self, cell: _core.Cell, seed: int, first: int, replication: int) -> Trace:
@@ -129,9 +143,9 @@ class Engine(Protocol):
     def overview(self, cell: _core.Cell, seed: int, first: int, replication: int, span_ns: tuple[int, int]) -> Trace:
         """Run them and keep what pictures of `replication` show, in bounded memory; most details within a span."""
 
-    def watch(self, cell: _core.Cell, seed: int, number: int) -> tuple[Outcome, Trace] | None:
+    def watch(self, cell: _core.Cell, seed: int, number: int, stop: Stop | None = None) -> tuple[Outcome, Trace] | None:
         """Run replication `number` alone and keep its overview, in one go; `None` from an engine that cannot."""
-        del cell, seed, number
+        del cell, seed, number, stop
         return None
 
     @abstractmethod

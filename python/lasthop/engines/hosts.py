@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from lasthop import _core
-from lasthop.engines.engine import CaptureTarget, Engine, Outcome, Recording, SeriesTarget
+from lasthop.engines.engine import CaptureTarget, Engine, Outcome, Recording, SeriesTarget, Stop
 from lasthop.engines.programs import columns_of, joined, program_of
 from lasthop.results.store import TABLES
 
@@ -58,9 +58,17 @@ class HostEngine(Engine):
         """
 
     def run(
-        self, cell: _core.Cell, seed: int, first: int, count: int, captures: Mapping[int, CaptureTarget]
+        self,
+        cell: _core.Cell,
+        seed: int,
+        first: int,
+        count: int,
+        captures: Mapping[int, CaptureTarget],
+        *,
+        stop: Stop | None = None,
     ) -> Outcome:
         """Run replications, and say what Linux did otherwise than the scenario asks."""
+        del stop
         if (program := program_of(cell)) is None:
             results = self.run_cell(cell, seed, first, count, captures=captures)
         else:

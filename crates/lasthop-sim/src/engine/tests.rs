@@ -178,17 +178,22 @@ impl Observer for Log {
     }
 }
 
-/// One flow over a link of the study kulve2003.
-fn ask(deaf: u32) -> (Log, RunEnd) {
+/// A cell of the study kulve2003.
+fn published() -> Scenario {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/kulve2003/study.toml");
-    let study = Study::from_path(&path).expect("a study");
-    let mut scenario = study.cells[0].scenario.clone();
+    Study::from_path(&path).expect("a study").cells[0].scenario.clone()
+}
+
+/// One flow over a link of the study.
+fn ask(deaf: u32) -> (Log, RunEnd) {
+    let mut scenario = published();
     scenario.flow.truncate(1);
     let question = Question { start: Some(Instant::ZERO + START), actions: Vec::new() };
     let mut log = Log::default();
     let seed = Seed { study: 1, replication: 1 };
-    let end =
-        Engine::new(&scenario, seed, Deaf(deaf), vec![question], &mut log).run(&mut Instant::from_nanos(0));
+    let mut clock = Instant::ZERO;
+    let engine = Engine::new(&scenario, seed, Deaf(deaf), vec![question], &mut log);
+    let end = engine.run(&mut clock, &mut || ());
     (log, end)
 }
 
@@ -222,4 +227,20 @@ fn a_transport_is_woken_when_it_wants() {
     let first = Instant::ZERO + START;
     assert_eq!(times, [first, first + PATIENCE, first + PATIENCE * 2]);
     assert_eq!(log.completed.len(), 1);
+}
+
+#[test]
+fn a_checkpoint_comes_once_a_second_and_may_end_the_run() {
+    let (scenario, seed) = (published(), Seed { study: 1, replication: 1 });
+    let mut checkpoints = 0;
+    let try_run = |checkpoint: &mut dyn FnMut()| {
+        super::try_run(&scenario, seed, &mut HostMemory::default(), &mut (), checkpoint)
+    };
+    let end = try_run(&mut || checkpoints += 1).expect("nothing ends it");
+    let seconds = end.time.as_nanos() / 1_000_000_000;
+    assert!((seconds / 2..=seconds).contains(&checkpoints), "{checkpoints} in {seconds} s");
+    assert_eq!(end, run(&scenario, seed, &mut HostMemory::default(), &mut ()));
+    let ended = try_run(&mut || Failure::new("enough".to_owned()).raise()).expect_err("it has been ended");
+    assert_eq!(ended.failure.message, "enough");
+    assert!(ended.at < Instant::ZERO + Duration::from_secs(3));
 }

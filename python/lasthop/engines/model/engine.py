@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lasthop import _core
-from lasthop.engines.engine import CaptureTarget, Engine, Outcome, SeriesTarget
+from lasthop.engines.engine import CaptureTarget, Engine, Outcome, SeriesTarget, Stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,21 @@ class ModelEngine(Engine):
         return "model (virtual time)"
 
     def run(
-        self, cell: _core.Cell, seed: int, first: int, count: int, captures: Mapping[int, CaptureTarget]
+        self,
+        cell: _core.Cell,
+        seed: int,
+        first: int,
+        count: int,
+        captures: Mapping[int, CaptureTarget],
+        *,
+        stop: Stop | None = None,
     ) -> Outcome:
         """Run replications, as one chain if the cell is sequential."""
         if not captures:
-            return Outcome(cell.run(seed, first, count), None)
+            return Outcome(cell.run(seed, first, count, stop=stop), None)
         targets = [captures[number] for number in range(first, first + count)]
         places = [(str(target.folder), target.comment) for target in targets]
-        return Outcome(cell.run(seed, first, count, places, targets[0].snap_length), None)
+        return Outcome(cell.run(seed, first, count, places, targets[0].snap_length, stop=stop), None)
 
     def trace(self, cell: _core.Cell, seed: int, first: int, replication: int) -> _core.Trace:
         """Run the chain and record every event of a replication."""
@@ -44,9 +51,9 @@ class ModelEngine(Engine):
         """Run the chain and keep what pictures of a replication show."""
         return cell.overview(seed, first, replication, *span_ns)
 
-    def watch(self, cell: _core.Cell, seed: int, number: int) -> tuple[Outcome, _core.Trace]:
+    def watch(self, cell: _core.Cell, seed: int, number: int, stop: Stop | None = None) -> tuple[Outcome, _core.Trace]:
         """Run a replication and keep its overview."""
-        results, trace = cell.watch(seed, number)
+        results, trace = cell.watch(seed, number, stop)
         return Outcome(results, None), trace
 
     def capture(self, cell: _core.Cell, seed: int, first: int, replication: int, target: CaptureTarget) -> None:

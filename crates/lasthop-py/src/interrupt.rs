@@ -1,0 +1,33 @@
+//! Ctrl-C during a run, which Python cannot notice by itself while Rust works.
+
+use std::time::{Duration, Instant};
+
+use lasthop_core::Failure;
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+
+/// How often Python is asked: each time takes its lock, for which other threads may have to wait.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
+/// What a run calls now and then, without Python's lock. It ends the run by a failure whose cause is what Ctrl-C has
+/// raised, or `KeyboardInterrupt` once `stop` says so; only the main thread hears of Ctrl-C.
+pub fn checkpoint(stop: Option<&Py<PyAny>>) -> impl FnMut() {
+    let mut asked = Instant::now();
+    move || {
+        if asked.elapsed() < ASK_EVERY {
+            return;
+        }
+        asked = Instant::now();
+        if let Err(error) = Python::attach(|py| ask(py, stop)) {
+            Failure { message: "interrupted".to_owned(), cause: Some(Box::new(error)) }.raise()
+        }
+    }
+}
+
+fn ask(py: Python<'_>, stop: Option<&Py<PyAny>>) -> PyResult<()> {
+    py.check_signals()?;
+    match stop {
+        Some(stop) if stop.call0(py)?.is_truthy(py)? => Err(PyKeyboardInterrupt::new_err(())),
+        _ => Ok(()),
+    }
+}
