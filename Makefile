@@ -66,6 +66,7 @@ lint: build lint-tools ## formatting, strict lints, types, sans-IO, no circles o
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/basedpyright
 
 # lasthop-py is left out: without libpython its symbols resolve only inside Python; tests/python tests it. No crate has
 # examples in its documentation.
@@ -81,7 +82,7 @@ site: build test-tools kernel ## build the documentation as a website and check 
 	$(BIN)/pytest -m site
 	@echo "Site: $(CURDIR)/$(SITE)/html/index.html"
 
-wheel: build ## build a wheel and an sdist, and try the wheel in an empty environment
+wheel: build kernel-tools $(GUEST) ## build a wheel and an sdist, and try the wheel in an empty environment
 	rm -rf $(WHEEL)
 	$(BIN)/maturin build --quiet --release --locked --out $(WHEEL)
 	$(BIN)/maturin sdist --out $(WHEEL)

@@ -12,7 +12,7 @@ copyright = author  # noqa: A001
 release = version_of("lasthop")
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_click",
@@ -22,6 +22,9 @@ extensions = [
 ]
 myst_enable_extensions = ["colon_fence", "attrs_inline"]
 myst_heading_anchors = 3
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
 # Docstrings and help texts name files and keys in single backquotes, as Markdown does.
 default_role = "code"
 autodoc_member_order = "bysource"

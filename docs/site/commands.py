@@ -35,6 +35,7 @@ class Commands(SphinxDirective):
     option_spec: ClassVar[dict[str, Any]] = {
         "alt": directives.unchanged_required,
         "caption": directives.unchanged_required,
+        "files": directives.unchanged_required,  # of the checkout, which the reader has by their names alone
         "lines": directives.positive_int,  # most lines of what a command prints
         "hide-output": directives.flag,
     }
@@ -43,6 +44,9 @@ class Commands(SphinxDirective):
         """Return the nodes that take the directive's place."""
         folder = self._folder()
         self.env.note_dependency(_core.__file__)
+        for file in self.options.get("files", "").split():
+            self.env.note_dependency(str(ROOT / file))
+            (folder / Path(file).name).symlink_to(ROOT / file)
         made: list[nodes.Node] = []
         text = "\n".join(self.content).replace("\\\n", " ")
         for line in filter(None, map(str.strip, text.splitlines())):

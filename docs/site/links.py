@@ -16,7 +16,8 @@ PAGES = (
     (r"(?:\.\./)*CHANGELOG\.md", "/changelog.md"),
     (r"(?:\.\./)*(?:studies/)?(\w+)/README\.md", r"/studies/\1.md"),
     (r"(?:\.\./)*benches/README\.md", "/benchmarks.md"),
-    (r"(?:\.\./)*examples/([\w-]+)\.toml", r"/generated/gallery/\1.md"),
+    (r"(?:\.\./)*examples/(?:algorithms/)?([\w-]+)\.toml", r"/generated/gallery/\1.md"),
+    (r"(?:\.\./)*examples/([\w-]+\.ipynb)", r"/generated/gallery/\1"),
     (r"docs/([\w-]+)\.md", r"/\1.md"),
 )
 """Regular expressions of a link's target, and the page that takes its place. A fragment stays."""

@@ -16,7 +16,8 @@ from lasthop.metrics.dictionary import dictionary
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "docs" / "generated"
-EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
+EXAMPLES = sorted((ROOT / "examples").glob("*.toml")) + sorted((ROOT / "examples" / "algorithms").glob("*.toml"))
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 # What the gallery runs. Other commands need real time.
 RUN = ("run", "plot", "explain", "sensitivity", "validate")
 
@@ -26,6 +27,7 @@ def _generate(app: Sphinx) -> None:
     pages = {
         "gallery/index.md": _gallery(),
         **{f"gallery/{file.stem}.md": _example(file) for file in EXAMPLES},
+        **{f"gallery/{file.name}": file.read_text(encoding="utf-8").splitlines() for file in NOTEBOOKS},
         "keys.md": _keys(json.loads(_core.schema())),
         "metrics.md": _metrics(),
     }
@@ -70,15 +72,23 @@ def _commands(file: Path) -> Iterator[list[str]]:
 
 def _example(file: Path) -> Iterator[str]:
     question = _question(file)
-    yield from (f"# {question}", "", "## Scenario", "")
-    yield from (
-        f":::{{literalinclude}} ../../../examples/{file.name}",
-        ":language: toml",
-        ":::",
-    )
+    yield from (f"# {question}", "", "## Scenario", "", *_included(file))
+    for module in sorted(file.parent.glob("*.py")):
+        yield from ("", f"`{module.name}` beside it:", "", *_included(module))
     yield from ("", "## Answer", "", "```{lasthop}", f":alt: A picture of the runs of {file.name}", ":lines: 60")
     yield from (shlex.join(words) for words in _commands(file))
     yield "```"
+
+
+def _included(file: Path) -> Iterator[str]:
+    language = {".toml": "toml", ".py": "python"}[file.suffix]
+    yield from (f":::{{literalinclude}} ../../../{file.relative_to(ROOT)}", f":language: {language}", ":::")
+
+
+def _title(notebook: Path) -> str:
+    """Return the heading that a notebook begins with."""
+    first = json.loads(notebook.read_text(encoding="utf-8"))["cells"][0]["source"]
+    return str(first[0]).removeprefix("#").strip()
 
 
 def _gallery() -> Iterator[str]:
@@ -90,7 +100,9 @@ def _gallery() -> Iterator[str]:
     )
     yield from ("| question | example |", "| --- | --- |")
     yield from (f"| [{_question(file)}]({file.stem}.md) | `{file.name}` |" for file in EXAMPLES)
-    yield from ("", "```{toctree}", ":hidden:", "", *(f"{file.stem} <{file.stem}>" for file in EXAMPLES), "```")
+    yield from (f"| [{_title(file)}]({file.name}) | `{file.name}`, a notebook |" for file in NOTEBOOKS)
+    files = (f"{file.stem} <{file.stem}>" for file in (*EXAMPLES, *NOTEBOOKS))
+    yield from ("", "```{toctree}", ":hidden:", "", *files, "```")
 
 
 # --- Keys of scenarios

@@ -40,6 +40,7 @@ MY_FILE = """extends = "examples/first.toml"
 [factor.scenario.s007]
 """
 OF_THE_READER = {
+    "call.toml": (ROOT / "docs" / "tutorial" / "call.toml").read_text(encoding="utf-8"),
     "my.toml": MY_FILE,
     "random.toml": MY_FILE,
     "linux.toml": MY_FILE,

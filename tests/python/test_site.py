@@ -22,6 +22,7 @@ PAGES = (
     "tutorial",
     "concepts/pacing",
     "generated/gallery/bufferbloat",
+    "generated/gallery/queue-length",
     "generated/keys",
     "help",
     "validation",
@@ -88,6 +89,17 @@ def test_a_page_fits_the_window_and_asks_for_nothing_elsewhere(chrome: webdriver
         assert chrome.execute_script(unseen) == 0
     assert chrome.get_log("browser") == []
     assert [address for address in requested(chrome) if not address.startswith(SITE.as_uri())] == []
+
+
+def test_the_notebook_has_run_and_shows_progress_pictures_and_tables(chrome: webdriver.Chrome) -> None:
+    chrome.get((SITE / "generated/gallery/queue-length.html").as_uri())
+    cells = chrome.find_elements(By.CSS_SELECTOR, ".cell_output")
+    bars = [bar.get_attribute("value") for bar in chrome.find_elements(By.CSS_SELECTOR, ".cell_output progress")]
+    assert bars == ["60", "20"]
+    assert len(chrome.find_elements(By.CSS_SELECTOR, ".cell_output img")) == 4
+    assert len(chrome.find_elements(By.CSS_SELECTOR, ".cell_output table")) == 3
+    for words in ("Flows: median of 10 replications", "Slow start, cwnd 10", "factor"):
+        assert any(words in cell.text for cell in cells), words
 
 
 def test_the_search_finds_pages_offline(chrome: webdriver.Chrome) -> None:
