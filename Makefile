@@ -66,7 +66,7 @@ lint: build lint-tools ## formatting, strict lints, types, sans-IO, no circles o
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/basedpyright
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 # lasthop-py is left out: without libpython its symbols resolve only inside Python; tests/python tests it. No crate has
 # examples in its documentation.

@@ -11,14 +11,14 @@ const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// What a run calls now and then, without Python's lock. It ends the run by a failure whose cause is what Ctrl-C has
 /// raised, or `KeyboardInterrupt` once `stop` says so; only the main thread hears of Ctrl-C.
-pub fn checkpoint(stop: Option<&Py<PyAny>>) -> impl FnMut() {
+pub fn checkpoint(stop: Option<Py<PyAny>>) -> impl FnMut() {
     let mut asked = Instant::now();
     move || {
         if asked.elapsed() < ASK_EVERY {
             return;
         }
         asked = Instant::now();
-        if let Err(error) = Python::attach(|py| ask(py, stop)) {
+        if let Err(error) = Python::attach(|py| ask(py, stop.as_ref())) {
             Failure { message: "interrupted".to_owned(), cause: Some(Box::new(error)) }.raise()
         }
     }

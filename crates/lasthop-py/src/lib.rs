@@ -310,7 +310,6 @@ impl Cell {
         let scenario = self.runnable()?;
         let target = |(folder, comment)| CaptureTarget { folder, comment, snap_length };
         let targets: Vec<_> = captures.into_iter().map(target).collect();
-        let stop = stop.as_ref();
         let batch = py.detach(|| run::batch(scenario, seed, first, count, &targets, &mut checkpoint(stop)));
         Ok(Results::new(batch.map_err(|error| self.failed(py, error))?))
     }
@@ -395,7 +394,6 @@ impl Cell {
         stop: Option<Py<PyAny>>,
     ) -> PyResult<(Results, Trace)> {
         let scenario = self.runnable()?;
-        let stop = stop.as_ref();
         let watched = py.detach(|| run::watch(scenario, seed, replication, &mut checkpoint(stop)));
         let (batch, tables, end) = watched.map_err(|error| self.failed(py, error))?;
         let bad = bad_periods(scenario, run::seed_of(seed, replication), end);
