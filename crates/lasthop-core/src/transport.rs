@@ -54,7 +54,7 @@ pub trait Transport {
 
     /// Writes length, ECN field and body of the next packet to send into `packet`, and returns true; false when all is
     /// sent. Whoever sends it adds flow, code point and port.
-    fn poll_transmit(&mut self, now: Instant, packet: &mut Packet) -> bool;
+    fn poll_transmit<O: Observer>(&mut self, now: Instant, packet: &mut Packet, observer: &mut O) -> bool;
 
     /// What the application has not been told yet.
     fn news(&mut self) -> News;

@@ -317,7 +317,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     fn flush(&mut self, now: Instant, flow: FlowId, host: Host) {
         while let Some(end) = self.flows[flow.0 as usize].end(host) {
             let id = self.arena.reserve();
-            if !end.poll_transmit(now, self.arena.get_mut(id)) {
+            if !end.poll_transmit(now, self.arena.get_mut(id), self.observer) {
                 self.arena.remove(id);
                 let side = u32::from(host == Host::Client);
                 let component =

@@ -54,8 +54,8 @@ macro_rules! transports {
             }
 
             #[inline]
-            fn poll_transmit(&mut self, now: Instant, packet: &mut Packet) -> bool {
-                match self { $(Self::$name(end) => end.poll_transmit(now, packet),)* }
+            fn poll_transmit<O: Observer>(&mut self, now: Instant, packet: &mut Packet, observer: &mut O) -> bool {
+                match self { $(Self::$name(end) => end.poll_transmit(now, packet, observer),)* }
             }
 
             #[inline]

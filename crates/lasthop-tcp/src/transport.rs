@@ -74,7 +74,7 @@ impl Transport for Tcp {
     }
 
     #[inline]
-    fn poll_transmit(&mut self, now: Instant, packet: &mut Packet) -> bool {
+    fn poll_transmit<O: Observer>(&mut self, now: Instant, packet: &mut Packet, _observer: &mut O) -> bool {
         let segment = packet.body.make_tcp();
         let Some(ecn) = self.endpoint.poll_transmit(now, segment) else { return false };
         (packet.ip_bytes, packet.ecn) = (segment.ip_bytes(), ecn);

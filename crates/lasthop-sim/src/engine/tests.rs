@@ -122,7 +122,7 @@ impl Transport for StopAndWait {
         }
     }
 
-    fn poll_transmit(&mut self, _now: Instant, packet: &mut Packet) -> bool {
+    fn poll_transmit<O: Observer>(&mut self, _now: Instant, packet: &mut Packet, _observer: &mut O) -> bool {
         let Some(datagram) = (!self.out.is_empty()).then(|| self.out.remove(0)) else { return false };
         packet.ip_bytes = Datagram::HEADER_BYTES + datagram.payload_bytes;
         (packet.ecn, packet.body) = (Ecn::NotEct, Body::Udp(datagram));

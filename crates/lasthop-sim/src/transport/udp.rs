@@ -54,7 +54,7 @@ impl Transport for Udp {
 
     fn handle_wakeup<O: Observer>(&mut self, _now: Instant, _observer: &mut O) {}
 
-    fn poll_transmit(&mut self, _now: Instant, packet: &mut Packet) -> bool {
+    fn poll_transmit<O: Observer>(&mut self, _now: Instant, packet: &mut Packet, _observer: &mut O) -> bool {
         let Some(datagram) = self.waiting.pop_front() else { return false };
         packet.ip_bytes = Datagram::HEADER_BYTES + datagram.payload_bytes;
         (packet.ecn, packet.body) = (self.ecn, Body::Udp(datagram));

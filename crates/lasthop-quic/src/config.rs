@@ -1,0 +1,73 @@
+//! What a scenario says of QUIC.
+
+use lasthop_core::{Bytes, Datagram, Duration, Faults};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// QUIC of both ends of a flow. What is not a key here is as quinn-proto has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct QuicConfig {
+    /// Congestion control.
+    pub congestion_control: CongestionControl,
+    /// Packets are sent as ECN-capable, and marks are answered (RFC 9000, section 13.4).
+    pub ecn: bool,
+    /// Datagrams grow to what the path carries (RFC 8899); else all are of 1200 bytes at most.
+    pub mtu_discovery: bool,
+    /// Round-trip time that is assumed before the first is measured (RFC 9002, section 6.2.2).
+    pub initial_rtt: Duration,
+    /// A connection without any packet from the other end for so long is given up (RFC 9000, section 10.1).
+    pub idle_timeout: Duration,
+    /// The receiver is asked to acknowledge only every so many packets and one (the ACK frequency extension); the
+    /// receiver's own rule, every second packet, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_eliciting_threshold: Option<u32>,
+}
+
+/// The congestion controllers of quinn-proto whose runs repeat. Its BBR draws from the system's random numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CongestionControl {
+    /// RFC 9002, section 7.
+    #[serde(rename = "newreno")]
+    NewReno,
+    /// RFC 9438.
+    #[default]
+    Cubic,
+}
+
+impl Default for QuicConfig {
+    fn default() -> Self {
+        Self {
+            congestion_control: CongestionControl::default(),
+            ecn: true,
+            mtu_discovery: true,
+            initial_rtt: Duration::from_millis(333),
+            idle_timeout: Duration::from_secs(30),
+            ack_eliciting_threshold: None,
+        }
+    }
+}
+
+impl QuicConfig {
+    /// Smallest IP packet that every path of QUIC must carry: 1200 bytes of payload (RFC 9000, section 14).
+    pub const MTU_MIN: Bytes = Bytes(1200 + Datagram::HEADER_BYTES as u64);
+    const THRESHOLD_MAX: u32 = 1000;
+
+    /// Finds what no connection over packets of up to `mtu` bytes can be.
+    pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
+        faults.require(mtu >= Self::MTU_MIN, "stack", || {
+            format!(
+                "\"quic\" needs packets of \"{}\" (RFC 9000, section 14), but mtu = \"{mtu}\"",
+                Self::MTU_MIN
+            )
+        });
+        faults.below("quic", |faults| {
+            faults.not_zero(&self.initial_rtt, "initial_rtt", "333 ms");
+            faults.not_zero(&self.idle_timeout, "idle_timeout", "30 s");
+            if let Some(threshold) = self.ack_eliciting_threshold {
+                faults.in_range(threshold, 0..=Self::THRESHOLD_MAX, "ack_eliciting_threshold");
+            }
+        });
+    }
+}

@@ -1,0 +1,526 @@
+//! One end of a QUIC connection with one stream in both directions.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::mem;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant as StdInstant;
+
+use bytes::{Bytes, BytesMut};
+use lasthop_core::{
+    Body, Bytes as Size, Datagram, Duration, Ecn, FlowId, Host, Instant, News, Observer, Packet,
+    RandomStream, RetransmissionKind, Seed, Transport, TransportEvent,
+};
+use quinn_proto::{
+    AckFrequencyConfig, ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir,
+    EcnCodepoint, Endpoint, EndpointConfig, Event, MtuDiscoveryConfig, ReadError, ServerConfig, StreamEvent,
+    StreamId, TransportConfig, VarInt,
+};
+
+use crate::config::QuicConfig;
+use crate::controller::Watched;
+use crate::flight::Flight;
+use crate::random::{self, ConnectionIds, drawing_from};
+use crate::tap::{Note, Notes, Tapped};
+use crate::tls::{self, Calendar, SERVER_NAME};
+
+/// Bytes given to quinn beyond those sent: what it has, an application cannot take back.
+const AHEAD_BYTES: u64 = 16_384;
+/// What applications write: the models only count bytes.
+static FILLER: [u8; AHEAD_BYTES as usize] = [0; AHEAD_BYTES as usize];
+const PORT: u16 = 4433;
+/// First byte of data in the terms of [`TransportEvent`]: 0 is what opens the stream.
+const FIRST_BYTE: u64 = 1;
+
+/// Both ends of a flow, server's and client's, over IP packets of up to `mtu` bytes.
+pub fn ends(config: &QuicConfig, mtu: Size, seed: Seed, flow: FlowId) -> [Quic; 2] {
+    let base = StdInstant::now();
+    let [down, up] = [(); 2].map(|()| Rc::new(RefCell::new(Flight::default())));
+    let end = |host, flights| {
+        let stream = |what: &str| seed.stream(&format!("quic.{}.{}.{what}", flow.0, host as usize));
+        let streams = [stream("tls"), stream("ids"), stream("endpoint")];
+        Quic::new(config, mtu, streams, Place { base, flow, host, flights })
+    };
+    [end(Host::Server, [Rc::clone(&down), Rc::clone(&up)]), end(Host::Client, [up, down])]
+}
+
+/// Where an end is.
+struct Place {
+    /// The time zero of the run.
+    base: StdInstant,
+    flow: FlowId,
+    host: Host,
+    /// What it sends, and what is sent to it.
+    flights: [Rc<RefCell<Flight>>; 2],
+}
+
+impl Place {
+    fn std(&self, now: Instant) -> StdInstant {
+        self.base + std::time::Duration::from_nanos(now.as_nanos())
+    }
+
+    fn virtual_time(&self, instant: StdInstant) -> Instant {
+        let passed = instant.saturating_duration_since(self.base);
+        Instant::from_nanos(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    fn address(host: Host) -> SocketAddr {
+        let last = match host {
+            Host::Server => 1,
+            Host::Client => 2,
+        };
+        SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), PORT)
+    }
+}
+
+/// One end of a flow over QUIC.
+#[allow(clippy::struct_excessive_bools, reason = "each direction of a stream ends in steps of its own")]
+pub struct Quic {
+    place: Place,
+    endpoint: Endpoint,
+    client: ClientConfig,
+    ecn: bool,
+    /// What TLS draws from.
+    random: Option<RandomStream>,
+    connection: Option<(ConnectionHandle, Connection)>,
+    is_caller: bool,
+    is_established: bool,
+    notes: Notes,
+    seen: Vec<Note>,
+    /// When quinn wants to be woken.
+    wakeup: Option<Instant>,
+    /// A timer has run, and nothing was polled since; no probe of it has been seen yet.
+    woken: bool,
+    /// Timeouts in a row.
+    backoff: u32,
+    /// Answers that belong to no connection.
+    answers: VecDeque<Vec<u8>>,
+    buffer: Vec<u8>,
+    stream: Option<StreamId>,
+    /// Written by the application and not given to quinn yet.
+    unwritten: u64,
+    given: u64,
+    /// First byte of the stream that has not been sent yet.
+    sent: u64,
+    closing: bool,
+    is_finished: bool,
+    is_finish_acknowledged: bool,
+    received: u64,
+    told: u64,
+    has_peer_finished: bool,
+    is_end_told: bool,
+    lost: Option<ConnectionError>,
+    is_over: bool,
+}
+
+impl std::fmt::Debug for Quic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { place, sent, received, lost, .. } = self;
+        f.debug_struct("Quic")
+            .field("flow", &place.flow)
+            .field("host", &place.host)
+            .field("sent", sent)
+            .field("received", received)
+            .field("lost", lost)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Quic {
+    fn new(config: &QuicConfig, mtu: Size, streams: [RandomStream; 3], place: Place) -> Self {
+        let [tls, mut ids, mut stream] = streams;
+        let notes = Notes::default();
+        let payload = (mtu.0.min(65_535) as u16) - Datagram::HEADER_BYTES as u16;
+        let transport = Arc::new(transport_config(config, payload, &notes));
+        let token_key = random::bytes::<32>(&mut stream);
+        let token_key = ring::hkdf::Salt::new(ring::hkdf::HKDF_SHA256, &[]).extract(&token_key);
+        let server = Tapped { inner: Arc::new(tls::server()), notes: notes.clone() };
+        let mut server = ServerConfig::new(Arc::new(server), Arc::new(token_key));
+        server.transport_config(Arc::clone(&transport)).time_source(Arc::new(Calendar));
+        let mut client =
+            ClientConfig::new(Arc::new(Tapped { inner: Arc::new(tls::client()), notes: notes.clone() }));
+        let first_id = ConnectionIds::draw(&mut ids);
+        client.transport_config(transport).initial_dst_cid_provider(Arc::new(move || first_id));
+        let config_of_endpoint = endpoint_config(&mut stream, ids, payload);
+        Self {
+            place,
+            endpoint: Endpoint::new(Arc::new(config_of_endpoint), Some(Arc::new(server)), true, None),
+            client,
+            ecn: config.ecn,
+            random: Some(tls),
+            connection: None,
+            is_caller: false,
+            is_established: false,
+            notes,
+            seen: Vec::new(),
+            wakeup: None,
+            woken: false,
+            backoff: 0,
+            answers: VecDeque::new(),
+            buffer: Vec::new(),
+            stream: None,
+            unwritten: 0,
+            given: 0,
+            sent: 0,
+            closing: false,
+            is_finished: false,
+            is_finish_acknowledged: false,
+            received: 0,
+            told: 0,
+            has_peer_finished: false,
+            is_end_told: false,
+            lost: None,
+            is_over: false,
+        }
+    }
+
+    /// Why the connection was lost, if it was.
+    pub fn failure(&self) -> Option<String> {
+        self.lost.as_ref().map(ToString::to_string)
+    }
+
+    /// True once the handshake is complete at this end.
+    pub fn is_established(&self) -> bool {
+        self.is_established
+    }
+
+    /// Bytes of the stream that arrived in order.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// The datagram that was sent last.
+    #[cfg(test)]
+    pub(crate) fn datagram(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// Gives a datagram to quinn.
+    fn take_in<O: Observer>(&mut self, now: Instant, bytes: &[u8], ecn: Ecn, observer: &mut O) {
+        let Self { endpoint, connection, place, buffer, random, .. } = self;
+        let at = place.std(now);
+        let ecn = EcnCodepoint::from_bits(ecn.bits()).filter(|_| self.ecn);
+        let remote = Place::address(place.host.other());
+        buffer.clear();
+        let mut answer = None;
+        drawing_from(random, || {
+            match endpoint.handle(at, remote, None, ecn, BytesMut::from(bytes), buffer) {
+                Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                    if let Some((_, connection)) = connection {
+                        connection.handle_event(event);
+                    }
+                }
+                Some(DatagramEvent::NewConnection(incoming)) => {
+                    match endpoint.accept(incoming, at, buffer, None) {
+                        Ok(accepted) => *connection = Some(accepted),
+                        Err(error) => answer = error.response,
+                    }
+                }
+                Some(DatagramEvent::Response(response)) => answer = Some(response),
+                None => {}
+            }
+        });
+        if let Some(answer) = answer {
+            self.answers.push_back(self.buffer[..answer.size].to_vec());
+        }
+        self.settle(now, observer);
+    }
+
+    /// Carries out what quinn has to say, until it is silent.
+    fn settle<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        let Some((handle, mut connection)) = self.connection.take() else { return };
+        loop {
+            while let Some(event) = connection.poll_endpoint_events() {
+                if let Some(event) = self.endpoint.handle_event(handle, event) {
+                    drawing_from(&mut self.random, || connection.handle_event(event));
+                }
+            }
+            let Some(event) = connection.poll() else { break };
+            self.event(now, event, &mut connection, observer);
+        }
+        self.feed(&mut connection);
+        self.conclude(now, &mut connection, observer);
+        self.wakeup = connection.poll_timeout().map(|at| self.place.virtual_time(at).max(now));
+        self.connection = Some((handle, connection));
+        self.tell(now, observer);
+    }
+
+    fn event<O: Observer>(
+        &mut self,
+        now: Instant,
+        event: Event,
+        connection: &mut Connection,
+        observer: &mut O,
+    ) {
+        match event {
+            Event::Connected => {
+                self.is_established = true;
+                self.is_over = false;
+                observer.transport(now, self.place.flow, self.place.host, TransportEvent::Established);
+                if self.is_caller {
+                    self.stream = connection.streams().open(Dir::Bi);
+                }
+            }
+            Event::ConnectionLost { reason } => self.give_up(now, reason, observer),
+            Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
+                self.stream = self.stream.or_else(|| connection.streams().accept(Dir::Bi));
+                self.read(connection);
+            }
+            Event::Stream(StreamEvent::Readable { .. }) => self.read(connection),
+            Event::Stream(StreamEvent::Finished { .. }) => self.is_finish_acknowledged = true,
+            Event::Stream(_)
+            | Event::HandshakeDataReady
+            | Event::DatagramReceived
+            | Event::DatagramsUnblocked => {}
+        }
+    }
+
+    fn give_up<O: Observer>(&mut self, now: Instant, reason: ConnectionError, observer: &mut O) {
+        let Place { flow, host, .. } = self.place;
+        if self.is_over {
+            return;
+        }
+        self.is_over = true;
+        // The host that connected closes once it has all and all of its own is acknowledged.
+        let is_done = self.has_peer_finished
+            && self.is_finished
+            && matches!(&reason, ConnectionError::ApplicationClosed(close) if close.error_code == VarInt::from_u32(0));
+        if is_done {
+            observer.transport(now, flow, host, TransportEvent::Closed);
+        } else {
+            self.lost = Some(reason);
+            observer.transport(now, flow, host, TransportEvent::Aborted);
+        }
+    }
+
+    fn read(&mut self, connection: &mut Connection) {
+        let Some(id) = self.stream else { return };
+        let mut stream = connection.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else { return };
+        loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => self.received += chunk.bytes.len() as u64,
+                Ok(None) | Err(ReadError::Reset(_)) => {
+                    self.has_peer_finished = true;
+                    break;
+                }
+                Err(ReadError::Blocked) => break,
+            }
+        }
+        // Credit that this grants leaves with the next packets, which are polled in any case.
+        let _ = chunks.finalize();
+    }
+
+    /// Gives quinn what it may send next.
+    fn feed(&mut self, connection: &mut Connection) {
+        let Some(id) = self.stream.filter(|_| !self.is_finished) else { return };
+        while self.unwritten > 0 && self.given < self.sent + AHEAD_BYTES {
+            let room = (self.sent + AHEAD_BYTES - self.given).min(self.unwritten) as usize;
+            let mut filler = [Bytes::from_static(&FILLER[..room])];
+            let Ok(written) = connection.send_stream(id).write_chunks(&mut filler) else { return };
+            self.unwritten -= written.bytes as u64;
+            self.given += written.bytes as u64;
+        }
+        if self.closing && self.unwritten == 0 {
+            self.is_finished = connection.send_stream(id).finish().is_ok();
+        }
+    }
+
+    /// Writes the next datagram of the connection into the buffer; its ECN field, if there is a datagram.
+    fn poll_connection<O: Observer>(&mut self, now: Instant, observer: &mut O) -> Option<Ecn> {
+        let (handle, mut connection) = self.connection.take()?;
+        self.feed(&mut connection);
+        self.buffer.clear();
+        let transmit = connection.poll_transmit(self.place.std(now), 1, &mut self.buffer);
+        if transmit.is_none() {
+            self.woken = false;
+            self.wakeup = connection.poll_timeout().map(|at| self.place.virtual_time(at).max(now));
+        }
+        self.connection = Some((handle, connection));
+        self.tell(now, observer);
+        let transmit = transmit?;
+        self.buffer.truncate(transmit.size);
+        Some(transmit.ecn.filter(|_| self.ecn).map_or(Ecn::NotEct, field))
+    }
+
+    /// Closes the connection once both directions are done.
+    fn conclude<O: Observer>(&mut self, now: Instant, connection: &mut Connection, observer: &mut O) {
+        if self.is_caller && self.is_finish_acknowledged && self.has_peer_finished && !self.is_over {
+            self.is_over = true;
+            observer.transport(now, self.place.flow, self.place.host, TransportEvent::Closed);
+            connection.close(self.place.std(now), VarInt::from_u32(0), Bytes::new());
+        }
+    }
+
+    /// Tells the observer what quinn's callbacks have noted.
+    fn tell<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        let Place { flow, host, .. } = self.place;
+        let mut seen = mem::take(&mut self.seen);
+        self.notes.take(&mut seen);
+        let mtu =
+            self.connection.as_ref().map_or(1200, |(_, connection)| u64::from(connection.current_mtu()));
+        let segments = |bytes: u64| (bytes / mtu) as u32;
+        for note in seen.drain(..) {
+            let event = match note {
+                Note::Rtt(rtt) => {
+                    self.backoff = 0;
+                    let rto = self.wakeup.map_or(Duration::ZERO, |at| at.saturating_since(now));
+                    TransportEvent::RttSample { rtt, rto }
+                }
+                Note::Window { window, in_flight } => TransportEvent::Window {
+                    cwnd: segments(window),
+                    ssthresh: u32::MAX,
+                    in_flight: segments(in_flight),
+                },
+                Note::Congestion { lost_bytes: 0 } => TransportEvent::EcnReduction,
+                Note::Congestion { .. } => TransportEvent::RecoveryEntered { recovery_point: self.sent },
+                Note::Bytes(bytes) if bytes.start < self.sent => {
+                    let kind =
+                        if self.backoff > 0 { RetransmissionKind::Timeout } else { RetransmissionKind::Fast };
+                    TransportEvent::Retransmitted { seq: FIRST_BYTE + bytes.start, kind }
+                }
+                Note::Bytes(bytes) => {
+                    self.sent = self.sent.max(bytes.end);
+                    continue;
+                }
+                Note::Probe | Note::Crypto if self.woken => {
+                    self.woken = false;
+                    self.backoff += 1;
+                    let seq = if self.is_established { FIRST_BYTE + self.sent } else { 0 };
+                    TransportEvent::Timeout { seq, backoff: self.backoff }
+                }
+                Note::Probe | Note::Crypto => continue,
+            };
+            observer.transport(now, flow, host, event);
+        }
+        self.seen = seen;
+    }
+}
+
+fn field(ecn: EcnCodepoint) -> Ecn {
+    match ecn {
+        EcnCodepoint::Ect0 => Ecn::Ect0,
+        EcnCodepoint::Ect1 => Ecn::Ect1,
+        EcnCodepoint::Ce => Ecn::Ce,
+    }
+}
+
+/// What quinn is told of transport.
+fn transport_config(config: &QuicConfig, payload: u16, notes: &Notes) -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    let idle = std::time::Duration::from_nanos(config.idle_timeout.as_nanos());
+    let discovery = config.mtu_discovery.then(|| {
+        let mut discovery = MtuDiscoveryConfig::default();
+        discovery.upper_bound(payload);
+        discovery
+    });
+    let frequency = config.ack_eliciting_threshold.map(|threshold| {
+        let mut frequency = AckFrequencyConfig::default();
+        frequency.ack_eliciting_threshold(threshold.into());
+        frequency
+    });
+    transport
+        .congestion_controller_factory(Arc::new(Watched {
+            kind: config.congestion_control,
+            notes: notes.clone(),
+        }))
+        .initial_rtt(std::time::Duration::from_nanos(config.initial_rtt.as_nanos()))
+        .max_idle_timeout(idle.try_into().ok())
+        .mtu_discovery_config(discovery)
+        .ack_frequency_config(frequency)
+        .enable_segmentation_offload(false);
+    transport
+}
+
+fn endpoint_config(stream: &mut RandomStream, ids: RandomStream, payload: u16) -> EndpointConfig {
+    let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &random::bytes::<32>(stream));
+    let mut config = EndpointConfig::new(Arc::new(reset_key));
+    config
+        .rng_seed(Some(random::bytes(stream)))
+        .cid_generator(move || Box::new(ConnectionIds(ids.clone())))
+        .max_udp_payload_size(payload)
+        .expect("the scenario was checked");
+    config
+}
+
+impl Transport for Quic {
+    fn connect<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        let Self { endpoint, client, place, random, .. } = self;
+        let remote = Place::address(place.host.other());
+        let connected =
+            drawing_from(random, || endpoint.connect(place.std(now), client.clone(), remote, SERVER_NAME));
+        self.connection = Some(connected.expect("address and name are good"));
+        self.is_caller = true;
+        self.settle(now, observer);
+    }
+
+    /// QUIC has no connections without a handshake: a scenario with such flows is refused.
+    fn open<O: Observer>(&mut self, _now: Instant, _observer: &mut O) {
+        unreachable!("QUIC flows are not open at first")
+    }
+
+    fn write<O: Observer>(&mut self, now: Instant, bytes: u64, _write_bytes: u64, observer: &mut O) {
+        self.unwritten += bytes;
+        self.settle(now, observer);
+    }
+
+    fn stop(&mut self) {
+        self.unwritten = 0;
+    }
+
+    fn close<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        self.closing = true;
+        self.settle(now, observer);
+    }
+
+    fn handle_packet<O: Observer>(&mut self, now: Instant, packet: &Packet, observer: &mut O) {
+        let Body::Udp(datagram) = &packet.body else { return };
+        let arrived = Rc::clone(&self.place.flights[1]);
+        let mut arrived = arrived.borrow_mut();
+        if let Some(bytes) = arrived.arrive(datagram.number) {
+            self.take_in(now, bytes, packet.ecn, observer);
+        }
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        self.wakeup
+    }
+
+    fn handle_wakeup<O: Observer>(&mut self, now: Instant, observer: &mut O) {
+        let at = self.place.std(now);
+        if let Some((_, connection)) = &mut self.connection {
+            connection.handle_timeout(at);
+            self.woken = true;
+        }
+        self.settle(now, observer);
+    }
+
+    fn poll_transmit<O: Observer>(&mut self, now: Instant, packet: &mut Packet, observer: &mut O) -> bool {
+        packet.ecn = if let Some(answer) = self.answers.pop_front() {
+            self.buffer = answer;
+            Ecn::NotEct
+        } else {
+            let Some(ecn) = self.poll_connection(now, observer) else { return false };
+            ecn
+        };
+        let number = self.place.flights[0].borrow_mut().send(&self.buffer);
+        let payload_bytes = self.buffer.len() as u32;
+        packet.ip_bytes = payload_bytes + Datagram::HEADER_BYTES;
+        packet.body = Body::Udp(Datagram { number, payload_bytes });
+        true
+    }
+
+    fn news(&mut self) -> News {
+        let received = (self.received > self.told).then_some(self.received);
+        self.told = self.received;
+        let ended = (self.has_peer_finished || self.lost.is_some()) && !self.is_end_told;
+        self.is_end_told |= ended;
+        News { received, ended }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+}

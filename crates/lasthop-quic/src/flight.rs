@@ -1,0 +1,91 @@
+//! The datagrams between both ends of a flow. Packets of the engine are plain values without bytes, so the bytes wait
+//! here for their packet's arrival.
+
+use std::collections::VecDeque;
+
+/// So many later datagrams may overtake one before it counts as lost.
+const OVERTAKEN_MAX: u64 = 10_000;
+
+/// One direction of a flow. Nobody says which datagrams the network drops, so a datagram is forgotten once many later
+/// ones have arrived: memory is that of the datagrams under way and of the latest losses.
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    /// Number of the first datagram here.
+    first: u64,
+    /// Empty where they have arrived.
+    datagrams: VecDeque<Vec<u8>>,
+    /// The last to arrive: the network may deliver a copy right behind it.
+    latest: Option<u64>,
+    /// Room of datagrams that are gone.
+    spare: Vec<Vec<u8>>,
+}
+
+impl Flight {
+    /// Takes a copy of a datagram and returns its number.
+    pub fn send(&mut self, bytes: &[u8]) -> u64 {
+        let mut datagram = self.spare.pop().unwrap_or_default();
+        datagram.extend_from_slice(bytes);
+        self.datagrams.push_back(datagram);
+        self.first + self.datagrams.len() as u64 - 1
+    }
+
+    /// The datagram with this number, unless it is forgotten.
+    pub fn arrive(&mut self, number: u64) -> Option<&[u8]> {
+        if let Some(before) = self.latest.replace(number)
+            && before != number
+            && let Some(datagram) = self.place(before).map(|place| std::mem::take(&mut self.datagrams[place]))
+        {
+            self.keep(datagram);
+        }
+        while number > self.first + OVERTAKEN_MAX {
+            let overtaken = self.datagrams.pop_front()?;
+            self.keep(overtaken);
+            self.first += 1;
+        }
+        let datagram = &self.datagrams[self.place(number)?];
+        (!datagram.is_empty()).then_some(datagram)
+    }
+
+    fn place(&self, number: u64) -> Option<usize> {
+        let place = number.checked_sub(self.first)? as usize;
+        (place < self.datagrams.len()).then_some(place)
+    }
+
+    fn keep(&mut self, mut datagram: Vec<u8>) {
+        if datagram.capacity() > 0 {
+            datagram.clear();
+            self.spare.push(datagram);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_may_come_right_behind_and_an_overtaken_datagram_late() {
+        let mut flight = Flight::default();
+        for byte in 0..4 {
+            assert_eq!(flight.send(&[byte]), u64::from(byte));
+        }
+        for (number, bytes) in
+            [(2, Some(&[2][..])), (2, Some(&[2])), (0, Some(&[0])), (2, None), (3, Some(&[3]))]
+        {
+            assert_eq!(flight.arrive(number), bytes, "datagram {number}");
+        }
+    }
+
+    #[test]
+    fn what_is_lost_is_forgotten_in_the_end() {
+        let mut flight = Flight::default();
+        for number in 0..3 * OVERTAKEN_MAX {
+            flight.send(&[1; 1200]);
+            if number % 2 == 1 {
+                assert!(flight.arrive(number).is_some());
+            }
+        }
+        assert!(flight.datagrams.len() as u64 <= OVERTAKEN_MAX + 1);
+        assert!(flight.arrive(0).is_none());
+    }
+}

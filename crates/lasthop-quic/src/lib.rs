@@ -1,0 +1,23 @@
+//! QUIC in virtual time: `quinn-proto`, the state machine of a stack in production, behind [`lasthop_core::Transport`].
+//!
+//! The parts: `end` is one end of a flow, `tls` its handshake, `random` where all randomness comes from, `tap` what is
+//! seen of packets before they are encrypted, `frames` how these are read, `controller` what is seen of congestion
+//! control, `flight` the datagrams between the ends.
+//!
+//! quinn-proto is told the time as `std::time::Instant`. They are made of virtual nanoseconds on a base that both ends of
+//! a flow share; as only differences count, results do not depend on it.
+
+mod config;
+mod controller;
+mod end;
+mod flight;
+mod frames;
+mod random;
+mod tap;
+mod tls;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{CongestionControl, QuicConfig};
+pub use end::{Quic, ends};

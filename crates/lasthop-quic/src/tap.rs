@@ -1,0 +1,195 @@
+//! What is seen of packets before they are encrypted: a session that lets its keys pass, and notes their packets' frames.
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::BytesMut;
+use lasthop_core::Duration;
+use quinn_proto::crypto::{
+    ClientConfig, CryptoError, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, ServerConfig,
+    Session, UnsupportedVersion,
+};
+use quinn_proto::transport_parameters::TransportParameters;
+use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
+
+use crate::frames::{Frame, frames};
+
+/// Something that an end did, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Note {
+    /// It sends these bytes of its stream.
+    Bytes(Range<u64>),
+    /// It sends `PING` or `IMMEDIATE_ACK`.
+    Probe,
+    /// It sends a part of the handshake.
+    Crypto,
+    /// It has measured a round-trip time.
+    Rtt(Duration),
+    /// Its congestion window is so large now, and so many bytes are in flight.
+    Window { window: u64, in_flight: u64 },
+    /// It has found losses, or a mark if there are none.
+    Congestion { lost_bytes: u64 },
+}
+
+/// What quinn-proto's callbacks have noted, for the end to read: they must be `Send`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes(Arc<Mutex<Vec<Note>>>);
+
+impl Notes {
+    pub fn add(&self, note: Note) {
+        self.lock().push(note);
+    }
+
+    /// Moves all notes to `notes`.
+    pub fn take(&self, notes: &mut Vec<Note>) {
+        notes.append(&mut self.lock());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Note>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A configuration whose sessions are tapped.
+pub(crate) struct Tapped<T> {
+    pub inner: Arc<T>,
+    pub notes: Notes,
+}
+
+impl<T: ClientConfig> ClientConfig for Tapped<T> {
+    fn start_session(
+        self: Arc<Self>,
+        version: u32,
+        server_name: &str,
+        params: &TransportParameters,
+    ) -> Result<Box<dyn Session>, ConnectError> {
+        let inner = Arc::clone(&self.inner).start_session(version, server_name, params)?;
+        Ok(Box::new(TappedSession { inner, notes: self.notes.clone() }))
+    }
+}
+
+impl<T: ServerConfig> ServerConfig for Tapped<T> {
+    fn initial_keys(&self, version: u32, dst_cid: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
+        self.inner.initial_keys(version, dst_cid)
+    }
+
+    fn retry_tag(&self, version: u32, orig_dst_cid: &ConnectionId, packet: &[u8]) -> [u8; 16] {
+        self.inner.retry_tag(version, orig_dst_cid, packet)
+    }
+
+    fn start_session(self: Arc<Self>, version: u32, params: &TransportParameters) -> Box<dyn Session> {
+        let inner = Arc::clone(&self.inner).start_session(version, params);
+        Box::new(TappedSession { inner, notes: self.notes.clone() })
+    }
+}
+
+struct TappedSession {
+    inner: Box<dyn Session>,
+    notes: Notes,
+}
+
+impl TappedSession {
+    fn tap(&self, pair: KeyPair<Box<dyn PacketKey>>) -> KeyPair<Box<dyn PacketKey>> {
+        let local = Box::new(TappedKey { inner: pair.local, notes: self.notes.clone() });
+        KeyPair { local, remote: pair.remote }
+    }
+
+    fn tap_all(&self, keys: Keys) -> Keys {
+        Keys { header: keys.header, packet: self.tap(keys.packet) }
+    }
+}
+
+impl Session for TappedSession {
+    fn initial_keys(&self, dst_cid: &ConnectionId, side: Side) -> Keys {
+        self.tap_all(self.inner.initial_keys(dst_cid, side))
+    }
+
+    fn handshake_data(&self) -> Option<Box<dyn Any>> {
+        self.inner.handshake_data()
+    }
+
+    fn peer_identity(&self) -> Option<Box<dyn Any>> {
+        self.inner.peer_identity()
+    }
+
+    fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
+        let (header, inner) = self.inner.early_crypto()?;
+        Some((header, Box::new(TappedKey { inner, notes: self.notes.clone() })))
+    }
+
+    fn early_data_accepted(&self) -> Option<bool> {
+        self.inner.early_data_accepted()
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.inner.is_handshaking()
+    }
+
+    fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
+        self.inner.read_handshake(buf)
+    }
+
+    fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
+        self.inner.transport_parameters()
+    }
+
+    fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
+        let keys = self.inner.write_handshake(buf)?;
+        Some(self.tap_all(keys))
+    }
+
+    fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
+        let keys = self.inner.next_1rtt_keys()?;
+        Some(self.tap(keys))
+    }
+
+    fn is_valid_retry(&self, orig_dst_cid: &ConnectionId, header: &[u8], payload: &[u8]) -> bool {
+        self.inner.is_valid_retry(orig_dst_cid, header, payload)
+    }
+
+    fn export_keying_material(
+        &self,
+        output: &mut [u8],
+        label: &[u8],
+        context: &[u8],
+    ) -> Result<(), ExportKeyingMaterialError> {
+        self.inner.export_keying_material(output, label, context)
+    }
+}
+
+struct TappedKey {
+    inner: Box<dyn PacketKey>,
+    notes: Notes,
+}
+
+impl PacketKey for TappedKey {
+    fn encrypt(&self, packet: u64, buf: &mut [u8], header_len: usize) {
+        let payload = header_len..buf.len() - self.inner.tag_len();
+        for frame in frames(&buf[payload]) {
+            match frame {
+                Frame::Stream { bytes, .. } => self.notes.add(Note::Bytes(bytes)),
+                Frame::Probe => self.notes.add(Note::Probe),
+                Frame::Crypto => self.notes.add(Note::Crypto),
+                Frame::Other => {}
+            }
+        }
+        self.inner.encrypt(packet, buf, header_len);
+    }
+
+    fn decrypt(&self, packet: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
+        self.inner.decrypt(packet, header, payload)
+    }
+
+    fn tag_len(&self) -> usize {
+        self.inner.tag_len()
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        self.inner.confidentiality_limit()
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        self.inner.integrity_limit()
+    }
+}

@@ -1,0 +1,265 @@
+//! Both ends with a line between them: a delay, and losses that are drawn.
+
+use std::collections::BTreeMap;
+
+use lasthop_core::{
+    Body, Bytes, Duration, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena, RandomStream, Seed,
+    Transport, TransportEvent,
+};
+
+use crate::{CongestionControl, Quic, QuicConfig, ends};
+
+const MTU: Bytes = Bytes(1500);
+const DELAY: Duration = Duration::from_millis(50);
+
+/// What both ends have told.
+#[derive(Debug, Default, PartialEq)]
+struct Told(Vec<(Instant, Host, TransportEvent)>);
+
+impl Observer for Told {
+    fn transport(&mut self, now: Instant, _flow: FlowId, host: Host, event: TransportEvent) {
+        self.0.push((now, host, event));
+    }
+}
+
+impl Told {
+    /// When the server told what `is` it.
+    fn times(&self, is: impl Fn(&TransportEvent) -> bool) -> Vec<Instant> {
+        let server = self.0.iter().filter(|(_, host, event)| *host == Host::Server && is(event));
+        server.map(|(now, ..)| *now).collect()
+    }
+}
+
+struct Line {
+    now: Instant,
+    ends: [Quic; 2],
+    told: Told,
+    /// By arrival and number.
+    under_way: BTreeMap<(Instant, u64), (Host, Packet)>,
+    sent: u64,
+    lengths: Vec<u32>,
+    /// All datagrams, one after another.
+    bytes: Vec<u8>,
+    loss: f64,
+    /// Every packet in this range is lost, too.
+    hole: std::ops::Range<u64>,
+    drawn: RandomStream,
+    blank: PacketArena,
+}
+
+impl Line {
+    fn new(config: &QuicConfig, seed: u64, loss: f64) -> Self {
+        let seed = Seed { study: seed, replication: 1 };
+        Self {
+            now: Instant::ZERO,
+            ends: ends(config, MTU, seed, FlowId(0)),
+            told: Told::default(),
+            under_way: BTreeMap::new(),
+            sent: 0,
+            lengths: Vec::new(),
+            bytes: Vec::new(),
+            loss,
+            hole: 0..0,
+            drawn: seed.stream("loss"),
+            blank: PacketArena::default(),
+        }
+    }
+
+    fn end(&mut self, host: Host) -> &mut Quic {
+        &mut self.ends[host as usize]
+    }
+
+    /// The server sends so much, and both close.
+    fn transfer(mut self, bytes: u64) -> Self {
+        let Self { ends: [server, _], told, now, .. } = &mut self;
+        server.connect(*now, told);
+        server.write(*now, bytes, 1000, told);
+        server.close(*now, told);
+        self.run();
+        self
+    }
+
+    fn run(&mut self) {
+        self.flush();
+        while let Some(next) = self.next() {
+            self.now = next;
+            assert!(next < Instant::ZERO + Duration::from_secs(10_000), "it comes to an end");
+            for host in [Host::Server, Host::Client] {
+                let Self { ends, told, now, .. } = self;
+                if ends[host as usize].next_wakeup().is_some_and(|due| due <= *now) {
+                    ends[host as usize].handle_wakeup(*now, told);
+                }
+            }
+            while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= next) {
+                let (host, packet) = entry.remove();
+                self.ends[host as usize].handle_packet(next, &packet, &mut self.told);
+            }
+            if self.end(Host::Client).news().ended {
+                self.ends[1].close(next, &mut self.told);
+            }
+            self.flush();
+        }
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let arrival = self.under_way.keys().next().map(|(at, _)| *at);
+        self.ends.iter().filter_map(Transport::next_wakeup).chain(arrival).min()
+    }
+
+    fn flush(&mut self) {
+        for host in [Host::Server, Host::Client] {
+            loop {
+                let id = self.blank.reserve();
+                let packet = self.blank.get_mut(id);
+                let is_sent = self.ends[host as usize].poll_transmit(self.now, packet, &mut self.told);
+                let packet = packet.clone();
+                self.blank.remove(id);
+                if !is_sent {
+                    break;
+                }
+                let is_lost = self.drawn.unit() < self.loss || self.hole.contains(&self.sent);
+                self.lengths.push(packet.ip_bytes);
+                self.bytes.extend_from_slice(self.ends[host as usize].datagram());
+                if !is_lost {
+                    self.under_way.insert((self.now + DELAY, self.sent), (host.other(), packet));
+                }
+                self.sent += 1;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_transfer_arrives_whole_and_both_ends_close() {
+    for congestion_control in [CongestionControl::NewReno, CongestionControl::Cubic] {
+        let config = QuicConfig { congestion_control, ..QuicConfig::default() };
+        let mut line = Line::new(&config, 1, 0.0).transfer(1_000_000);
+        assert_eq!(line.end(Host::Client).received(), 1_000_000);
+        for host in [Host::Server, Host::Client] {
+            assert_eq!(line.end(host).failure(), None, "{host:?}");
+            assert!(line.end(host).is_over());
+            let closed = |(_, at, event): &&(Instant, Host, TransportEvent)| {
+                *at == host && *event == TransportEvent::Closed
+            };
+            assert_eq!(line.told.0.iter().filter(closed).count(), 1, "{host:?}");
+        }
+        let again = |event: &TransportEvent| matches!(event, TransportEvent::Retransmitted { .. });
+        assert_eq!(line.told.times(again), []);
+        // One round trip, but for the first ACK of a probe of the MTU no more than 25 ms later.
+        let rtts = line.told.0.iter().filter_map(|(.., event)| match event {
+            TransportEvent::RttSample { rtt, .. } => Some(*rtt),
+            _ => None,
+        });
+        assert!(rtts.clone().count() > 10);
+        for rtt in rtts {
+            assert!(rtt >= DELAY + DELAY && rtt <= DELAY + DELAY + Duration::from_millis(26), "{rtt:?}");
+        }
+    }
+}
+
+#[test]
+fn mtu_discovery_fills_packets_up_to_the_mtu_and_is_a_switch() {
+    let most = |mtu_discovery| {
+        let config = QuicConfig { mtu_discovery, ..QuicConfig::default() };
+        Line::new(&config, 1, 0.0).transfer(1_000_000).lengths.into_iter().max()
+    };
+    assert_eq!(most(true), Some(1500));
+    assert_eq!(most(false), Some(1228));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+    let bytes = |seed| {
+        let line = Line::new(&QuicConfig::default(), seed, 0.05).transfer(200_000);
+        (line.bytes, line.told, line.now)
+    };
+    assert!(bytes(1) == bytes(1));
+    assert_ne!(bytes(1).0[..1200], bytes(2).0[..1200]);
+}
+
+#[test]
+fn an_endpoint_marks_packets_only_with_ecn() {
+    for ecn in [true, false] {
+        let mut line = Line::new(&QuicConfig { ecn, ..QuicConfig::default() }, 1, 0.0);
+        line.ends[0].connect(Instant::ZERO, &mut line.told);
+        line.flush();
+        let (_, packet) = line.under_way.values().next().expect("the first packet");
+        assert_eq!(packet.ecn, if ecn { Ecn::Ect0 } else { Ecn::NotEct });
+        assert!(matches!(packet.body, Body::Udp(_)));
+    }
+}
+
+/// Each completes, or fails with a reason.
+fn handshakes(count: u64) {
+    let (mut completed, mut failed) = (0, 0);
+    for number in 0..count {
+        let loss = 0.5 * number as f64 / count as f64;
+        let mut line = Line::new(&QuicConfig::default(), number, loss).transfer(100);
+        match (line.ends[0].is_established(), line.ends[0].failure()) {
+            (true, None) => {
+                assert_eq!(line.end(Host::Client).received(), 100, "handshake {number}");
+                completed += 1;
+            }
+            (_, Some(reason)) => {
+                assert!(!reason.is_empty());
+                assert!(loss > 0.0, "handshake {number} failed without a loss: {reason}");
+                failed += 1;
+            }
+            (false, None) => panic!("handshake {number} neither completed nor failed"),
+        }
+    }
+    assert_eq!(completed + failed, count);
+    assert!(completed > count * 9 / 10, "{completed} of {count} completed");
+}
+
+#[test]
+fn handshakes_under_loss_complete_or_fail_with_a_reason() {
+    handshakes(100);
+}
+
+/// As the last one; a minute and a half of processor time.
+#[test]
+#[ignore = "long"]
+fn ten_thousand_handshakes_under_loss_complete_or_fail_with_a_reason() {
+    handshakes(10_000);
+}
+
+/// RFC 9002, appendix A: kInitialRtt = 333 ms; with `rttvar` = kInitialRtt / 2 the first PTO is 333 ms + 4 x 166.5 ms, and
+/// each later one is twice the last (section 6.2.1).
+#[test]
+fn probes_of_a_handshake_that_nobody_answers_are_timed_as_in_appendix_a_of_rfc_9002() {
+    let line = Line::new(&QuicConfig::default(), 1, 1.0).transfer(100);
+    let timeouts = line.told.times(|event| matches!(event, TransportEvent::Timeout { .. }));
+    let expected = [999, 2_997, 6_993, 14_985].map(|at| Instant::ZERO + Duration::from_millis(at));
+    assert_eq!(timeouts[..4], expected);
+    assert_eq!(line.ends[0].failure().as_deref(), Some("timed out"));
+}
+
+/// RFC 9002, appendix A: kPacketThreshold = 3, and appendix B: kLossReductionFactor = 1/2.
+#[test]
+fn a_packet_is_lost_after_three_later_ones_and_halves_newrenos_window() {
+    let config = QuicConfig {
+        congestion_control: CongestionControl::NewReno,
+        mtu_discovery: false,
+        ..QuicConfig::default()
+    };
+    let mut line = Line::new(&config, 1, 0.0);
+    line.hole = 40..41;
+    let line = line.transfer(400_000);
+    let again = line.told.times(|event| matches!(event, TransportEvent::Retransmitted { .. }));
+    assert!(!again.is_empty() && again.len() <= 2, "{again:?}");
+    assert_eq!(line.told.times(|event| matches!(event, TransportEvent::Timeout { .. })), []);
+    let entered = line.told.times(|event| matches!(event, TransportEvent::RecoveryEntered { .. }));
+    assert_eq!(entered.len(), 1);
+    let entered = entered[0];
+    let windows = |before: bool| {
+        line.told.0.iter().filter_map(move |(at, host, event)| match event {
+            TransportEvent::Window { cwnd, .. } if *host == Host::Server && (*at < entered) == before => {
+                Some(*cwnd)
+            }
+            _ => None,
+        })
+    };
+    let (before, after) = (windows(true).next_back().unwrap(), windows(false).next().unwrap());
+    assert!(after.abs_diff(before / 2) <= 1, "{before} and then {after}");
+}

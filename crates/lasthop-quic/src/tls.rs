@@ -1,0 +1,72 @@
+//! The handshake: TLS 1.3 by rustls, with a certificate of Ed25519, whose signatures are all of one length.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quinn_proto::TimeSource;
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};
+use rustls::time_provider::TimeProvider;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use crate::random::{Lent, X25519};
+
+/// Name of the fixed host in its certificate.
+pub(crate) const SERVER_NAME: &str = "server.lasthop";
+/// What runs over QUIC here (ALPN, RFC 7301): bytes without meaning.
+const ALPN: &[u8] = b"lasthop";
+/// 2000-01-01, 00:00 UTC, as in captures: the certificate holds from 1999 to 2099.
+const EPOCH: Duration = Duration::from_secs(946_684_800);
+
+// A certificate that it signed itself, and its key: the same in every run, and no secret.
+const CERTIFICATE: &[u8] = include_bytes!("../identity/certificate.der");
+const KEY: &[u8] = include_bytes!("../identity/key.der");
+
+/// The day that certificates and tokens are checked for.
+#[derive(Debug)]
+pub(crate) struct Calendar;
+
+impl TimeProvider for Calendar {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(EPOCH))
+    }
+}
+
+impl TimeSource for Calendar {
+    fn now(&self) -> std::time::SystemTime {
+        std::time::SystemTime::UNIX_EPOCH + EPOCH
+    }
+}
+
+/// ring's algorithms, with randomness of ours.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(CryptoProvider { kx_groups: vec![&X25519], secure_random: &Lent, ..ring::default_provider() })
+}
+
+/// TLS of the host that connects.
+pub(crate) fn client() -> QuicClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(CERTIFICATE)).expect("the certificate is well-formed");
+    let mut config = ClientConfig::builder_with_details(provider(), Arc::new(Calendar))
+        .with_protocol_versions(&[&TLS13])
+        .expect("ring has TLS 1.3")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.try_into().expect("ring has the suite of Initial packets")
+}
+
+/// TLS of the host that is connected to.
+pub(crate) fn server() -> QuicServerConfig {
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(KEY));
+    let mut config = ServerConfig::builder_with_details(provider(), Arc::new(Calendar))
+        .with_protocol_versions(&[&TLS13])
+        .expect("ring has TLS 1.3")
+        .with_no_client_auth()
+        .with_single_cert(vec![CertificateDer::from(CERTIFICATE)], key)
+        .expect("certificate and key are a pair");
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.try_into().expect("ring has the suite of Initial packets")
+}
