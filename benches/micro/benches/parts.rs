@@ -48,6 +48,7 @@ fn offer(scenario: &Scenario) -> usize {
             direction: Direction::Down,
             ip_bytes: 1500,
             ecn: Ecn::NotEct,
+            is_copy: false,
             dscp: Dscp::default(),
             server_port: 0,
             body,
