@@ -78,8 +78,8 @@ fn flight(outstanding: usize, holes: usize) -> (Endpoint, Vec<Segment>, Instant)
          receive_window_initial = 200000\nreceive_window_max = 200000\n[[flow]]\nkind = \"bulk-tcp\"\nbytes = \"10 GB\"\n",
     );
     let clock = TickClock::new(scenario.tcp.tick, Duration::ZERO);
-    let mut server = Endpoint::listen(&scenario.tcp, MTU, clock, FlowId(0), Host::Server);
-    let mut client = Endpoint::listen(&scenario.tcp, MTU, clock, FlowId(0), Host::Client);
+    let mut server = Endpoint::listen(scenario.tcp.clone(), MTU, clock, FlowId(0), Host::Server);
+    let mut client = Endpoint::listen(scenario.tcp.clone(), MTU, clock, FlowId(0), Host::Client);
     let mut now = Instant::ZERO;
     server.open(now, &mut ());
     client.open(now, &mut ());
@@ -115,8 +115,8 @@ fn flight(outstanding: usize, holes: usize) -> (Endpoint, Vec<Segment>, Instant)
 /// 10 000 segments are on the way: half of their ACKs come.
 #[divan::bench(args = [0, 1, 100, 5_000])]
 fn ack_with_holes(bencher: Bencher, holes: usize) {
-    let (server, acks, now) = flight(10_000, holes);
-    bencher.counter(ItemsCount::new(acks.len())).with_inputs(|| server.clone()).bench_values(|mut server| {
+    let count = |(_, acks, _): &(Endpoint, Vec<Segment>, Instant)| ItemsCount::new(acks.len());
+    bencher.with_inputs(|| flight(10_000, holes)).input_counter(count).bench_values(|(mut server, acks, now)| {
         let mut segment = Segment::default();
         for ack in &acks {
             server.handle_segment(now, ack, Ecn::NotEct, None, &mut ());

@@ -7,10 +7,10 @@ use crate::recorder::{ObjectRow, PacketRow, TcpRow, note_object, packet_row, tcp
 use crate::samples::Samples;
 use crate::series::{FoldedSeries, Series};
 use crate::span::Span;
-use crate::thinned::{Point, Thinned};
+use crate::thinned::{Kept, Point, Thinned};
 use lasthop_core::{
-    Direction, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, PacketKind,
-    PacketStep, Protocol, QueueDepth, TransportEvent, TransportKind,
+    Direction, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Protocol,
+    QueueDepth, Segment, TransportEvent, TransportKind,
 };
 use lasthop_link::Capacity;
 use serde::Serialize;
@@ -74,19 +74,6 @@ pub struct LeftOut {
     pub flows: u64,
 }
 
-/// An event of a packet, and the payload that reached the receiver for the first time since the flow's last row.
-#[derive(Clone, Debug)]
-struct PacketPoint {
-    row: PacketRow,
-    fresh_bytes: u64,
-}
-
-#[derive(Clone, Debug)]
-struct TcpPoint {
-    row: TcpRow,
-    nothing: u64,
-}
-
 /// Keeps what pictures of a run show. Within the budgets that is every event that is drawn; beyond them each
 /// stretch of time keeps its first, last, least and greatest points, and only then marks are thinned too.
 #[derive(Debug)]
@@ -98,14 +85,15 @@ pub struct Overview {
     further_flows: u64,
     /// Of every flow, the class that its packets of each direction are in, once known.
     classes: Vec<[Option<u8>; 2]>,
-    points: Thinned<PacketPoint>,
-    marks: Thinned<PacketPoint>,
-    tcp_points: Thinned<TcpPoint>,
-    tcp_marks: Thinned<TcpPoint>,
+    /// What adds up in them is the payload that reached the receiver for the first time.
+    points: Thinned<PacketRow>,
+    marks: Thinned<PacketRow>,
+    tcp_points: Thinned<TcpRow>,
+    tcp_marks: Thinned<TcpRow>,
     objects: Vec<ObjectRow>,
     /// Of each direction, the depth after the latest change: of the whole queue, and of each class.
     depths: [Vec<QueueDepth>; 2],
-    latest: Option<PacketPoint>,
+    latest: Option<Kept<PacketRow>>,
     span: Span,
     series: Series<FoldedSeries>,
 }
@@ -177,15 +165,15 @@ impl Overview {
         let (mut packets, points_left_out) = self.points.finish();
         let (marks, marks_left_out) = self.marks.finish();
         packets.extend(marks);
-        packets.sort_by_key(|point| point.row.order);
+        packets.sort_by_key(|kept| kept.row.order);
         packets.extend(self.latest); // the run's end
         let (mut tcp, tcp_points_left_out) = self.tcp_points.finish();
         let (tcp_marks, tcp_marks_left_out) = self.tcp_marks.finish();
         tcp.extend(tcp_marks);
-        tcp.sort_by_key(|point| point.row.order);
-        let fresh = packets.iter().map(|point| Some(point.fresh_bytes)).collect();
-        let packets: Vec<PacketRow> = packets.into_iter().map(|point| point.row).collect();
-        let tcp: Vec<TcpRow> = tcp.into_iter().map(|point| point.row).collect();
+        tcp.sort_by_key(|kept| kept.row.order);
+        let fresh = packets.iter().map(|kept| Some(kept.point.sum)).collect();
+        let packets: Vec<PacketRow> = packets.into_iter().map(|kept| kept.row).collect();
+        let tcp: Vec<TcpRow> = tcp.into_iter().map(|kept| kept.row).collect();
         let mut columns = PacketRow::columns(&packets);
         columns.push(("fresh_bytes", Column::Int(fresh)));
         let delays: Vec<DelayRow> =
@@ -266,23 +254,19 @@ impl Observer for Overview {
             None => (is_mark(event), 0),
         };
         self.note_depth(event, packet);
-        let mut row = packet_row(order, now, event, packet);
+        let point = packet_point(now, event, packet, fresh_bytes);
+        let row = || packet_row(order, now, event, packet);
         if mark {
-            if matches!(event, PacketEvent::Marked | PacketEvent::Dropped(_)) {
-                row = self.with_queue(row);
-            }
-            self.marks.push(PacketPoint { row, fresh_bytes });
+            let row = if is_mark(event) { self.with_queue(row()) } else { row() };
+            self.marks.push(point, || row);
             self.latest = None;
-            return;
-        }
-        let point = PacketPoint { row, fresh_bytes };
-        if matches!(event, PacketEvent::Enqueued(_) | PacketEvent::Dequeued(_))
+        } else if matches!(event, PacketEvent::Enqueued(_) | PacketEvent::Dequeued(_))
             || (known && self.states[packet.flow.0 as usize].draws(event, packet))
         {
-            self.points.push(point);
+            self.points.push(point, row);
             self.latest = None;
         } else {
-            self.latest = Some(point);
+            self.latest = Some(Kept { point, row: row() });
         }
     }
 
@@ -302,10 +286,12 @@ impl Observer for Overview {
             TransportEvent::TailLossProbe { seq } => state.probe = Some(seq),
             _ => {}
         }
-        let point = TcpPoint { row, nothing: 0 };
+        let point = tcp_point(&row);
         match event {
-            TransportEvent::Window { .. } | TransportEvent::RttSample { .. } => self.tcp_points.push(point),
-            _ => self.tcp_marks.push(point),
+            TransportEvent::Window { .. } | TransportEvent::RttSample { .. } => {
+                self.tcp_points.push(point, || row);
+            }
+            _ => self.tcp_marks.push(point, || row),
         }
     }
 
@@ -424,63 +410,43 @@ fn is_mark(event: PacketEvent) -> bool {
     matches!(event, PacketEvent::Marked | PacketEvent::Dropped(_))
 }
 
-impl Point for PacketPoint {
-    fn time_ns(&self) -> u64 {
-        self.row.time_ns
-    }
-
-    fn series(&self) -> usize {
-        let PacketRow { flow, direction, event, .. } = self.row;
-        let line = if let PacketKind::Step(PacketStep::Enqueued | PacketStep::Dequeued) = event {
-            // The queue is everybody's.
-            self.row.queue_class.unwrap_or(0) as usize
-        } else {
-            // SACK blocks are drawn one by one, ACKs as a line.
-            let kind = 2 * event.number() + u32::from(self.row.sack.is_some());
-            QUEUE_CLASSES + (flow as usize).min(FLOWS) * LINES + kind as usize
-        };
-        line << 1 | direction as usize
-    }
-
-    fn values(&self) -> [Option<f64>; 2] {
-        let row = &self.row;
-        match row.event {
-            PacketKind::Step(PacketStep::Enqueued | PacketStep::Dequeued) => {
-                [row.queue_class_packets.map(f64::from), row.queue_average]
-            }
-            PacketKind::Step(PacketStep::Delivered) if row.payload_bytes == 0 => {
-                let allowed = row.ack.zip(row.window_bytes).map(|(ack, window)| ack.saturating_add(window));
-                [row.ack.map(|ack| ack as f64), allowed.map(|allowed| allowed as f64)]
-            }
-            _ => [Some(row.seq as f64), None],
+#[inline]
+fn packet_point(now: Instant, event: PacketEvent, packet: &Packet, fresh_bytes: u64) -> Point {
+    let segment = packet.tcp();
+    let (line, values) = match event {
+        // The queue is everybody's.
+        PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) => {
+            (usize::from(depth.class), [f64::from(depth.class_packets), depth.average])
         }
-    }
+        _ => {
+            // SACK blocks are drawn one by one, ACKs as a line.
+            let has_blocks = segment.is_some_and(|segment| !segment.sack.is_empty());
+            let kind = 2 * event.kind().number() + u32::from(has_blocks);
+            let line = QUEUE_CLASSES + (packet.flow.0 as usize).min(FLOWS) * LINES + kind as usize;
+            let is_ack = event == PacketEvent::Delivered && packet.body.payload_bytes() == 0;
+            (line, if is_ack { ack_values(segment) } else { [packet.body.place().start as f64, f64::NAN] })
+        }
+    };
+    let series = line << 1 | packet.direction as usize;
+    Point { time_ns: now.as_nanos(), series, values, sum: fresh_bytes }
+}
 
-    fn sum_mut(&mut self) -> &mut u64 {
-        &mut self.fresh_bytes
+/// What an ACK acknowledges, and what it allows.
+fn ack_values(segment: Option<&Segment>) -> [f64; 2] {
+    match segment.filter(|segment| segment.flags.contains(Flags::ACK)) {
+        Some(Segment { ack, window_bytes, .. }) => [*ack as f64, ack.saturating_add(*window_bytes) as f64],
+        None => [f64::NAN; 2],
     }
 }
 
-impl Point for TcpPoint {
-    fn time_ns(&self) -> u64 {
-        self.row.time_ns
-    }
-
-    fn series(&self) -> usize {
-        self.row.flow as usize * LINES + self.row.event as usize
-    }
-
-    fn values(&self) -> [Option<f64>; 2] {
-        let row = &self.row;
-        let nanos = |value: Option<u64>| value.map(|value| value as f64);
-        match row.event {
-            TransportKind::Window => [row.cwnd.map(f64::from), row.ssthresh.map(f64::from)],
-            TransportKind::RttSample => [nanos(row.rtt_ns), nanos(row.rto_ns)],
-            _ => [nanos(row.seq), None],
-        }
-    }
-
-    fn sum_mut(&mut self) -> &mut u64 {
-        &mut self.nothing
-    }
+fn tcp_point(row: &TcpRow) -> Point {
+    let nanos = |value: Option<u64>| value.map_or(f64::NAN, |value| value as f64);
+    let segments = |value: Option<u32>| value.map_or(f64::NAN, f64::from);
+    let values = match row.event {
+        TransportKind::Window => [segments(row.cwnd), segments(row.ssthresh)],
+        TransportKind::RttSample => [nanos(row.rtt_ns), nanos(row.rto_ns)],
+        _ => [nanos(row.seq), f64::NAN],
+    };
+    let series = row.flow as usize * LINES + row.event as usize;
+    Point { time_ns: row.time_ns, series, values, sum: 0 }
 }

@@ -5,27 +5,32 @@ const FIRST_WIDTH: u32 = 19;
 /// Stretches are never longer: a row of each series and kind stays, whatever the budget.
 const LAST_WIDTH: u32 = 62;
 
-/// A row of a series over time.
-pub(crate) trait Point {
-    fn time_ns(&self) -> u64;
-
+/// What decides whether a row of a series over time stays.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Point {
+    pub time_ns: u64,
     /// Which line of the picture it belongs to; each is thinned by itself. The numbers are small: they are places in a
     /// table.
-    fn series(&self) -> usize;
-
-    /// What the picture shows of it: the least and the greatest of each are kept.
-    fn values(&self) -> [Option<f64>; 2];
-
+    pub series: usize,
+    /// What the picture shows of it, NaN for nothing: the least and the greatest of each are kept.
+    pub values: [f64; 2],
     /// What it adds to a sum over time; rows that stay take over what those before them had.
-    fn sum_mut(&mut self) -> &mut u64;
+    pub sum: u64,
+}
+
+/// A row and its point.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Kept<R> {
+    pub point: Point,
+    pub row: R,
 }
 
 /// Rows of several series, each in the order of time, thinned so that they stay within a budget.
 #[derive(Debug)]
-pub(crate) struct Thinned<P> {
-    rows: Vec<P>,
+pub(crate) struct Thinned<R> {
+    rows: Vec<Kept<R>>,
     /// Of each series, the stretch that may still get rows; none before the budget was exceeded first.
-    open: Vec<Stretch<P>>,
+    open: Vec<Stretch<R>>,
     /// Where in `open` each series is, from 1; 0 if it has no row yet.
     places: Vec<u32>,
     /// Rows in `open`.
@@ -41,9 +46,9 @@ pub(crate) struct Thinned<P> {
 
 /// What stays of the rows of one series within one stretch: the first, the last and the extreme ones, in order.
 #[derive(Debug)]
-struct Stretch<P> {
+struct Stretch<R> {
     number: u64,
-    rows: Vec<P>,
+    rows: Vec<Kept<R>>,
     /// Least and greatest of each value.
     bounds: [[f64; 2]; 2],
     /// Where the rows are that have them; [`NOWHERE`] while there is no such value.
@@ -52,7 +57,7 @@ struct Stretch<P> {
 
 const NOWHERE: usize = usize::MAX;
 
-impl<P: Point> Thinned<P> {
+impl<R> Thinned<R> {
     /// No rows yet, and never more than `budget` unless there are too many series.
     pub(crate) fn new(budget: usize, span_ns: (u64, u64)) -> Self {
         Self {
@@ -68,29 +73,35 @@ impl<P: Point> Thinned<P> {
         }
     }
 
+    /// Takes the next row in. It is made where it stays: rows are long, and most go with the next one.
     #[inline]
-    pub(crate) fn push(&mut self, row: P) {
+    pub(crate) fn push(&mut self, point: Point, row: impl FnOnce() -> R) {
         if self.is_whole {
-            self.rows.push(row);
+            self.rows.push(Kept { point, row: row() });
         } else {
-            self.admit(row);
+            self.admit(point, row);
         }
         if self.len() > self.budget {
-            self.is_whole = false;
-            self.thin();
-            // To a half, so that it need not be done again soon.
-            while self.len() > self.budget / 2 && self.width < LAST_WIDTH {
-                self.width += 1;
-                self.thin();
-            }
-            self.budget = self.budget.max(2 * self.len());
+            self.shrink();
         }
     }
 
     /// The rows that stayed, each series in order, and how many did not.
-    pub(crate) fn finish(mut self) -> (Vec<P>, u64) {
+    pub(crate) fn finish(mut self) -> (Vec<Kept<R>>, u64) {
         self.close();
         (self.rows, self.left_out)
+    }
+
+    #[inline(never)]
+    fn shrink(&mut self) {
+        self.is_whole = false;
+        self.thin();
+        // To a half, so that it need not be done again soon.
+        while self.len() > self.budget / 2 && self.width < LAST_WIDTH {
+            self.width += 1;
+            self.thin();
+        }
+        self.budget = self.budget.max(2 * self.len());
     }
 
     fn len(&self) -> usize {
@@ -110,8 +121,8 @@ impl<P: Point> Thinned<P> {
     /// comes out as if it had never been.
     fn thin(&mut self) {
         self.close();
-        for row in std::mem::take(&mut self.rows) {
-            self.admit(row);
+        for Kept { point, row } in std::mem::take(&mut self.rows) {
+            self.admit(point, || row);
         }
     }
 
@@ -124,8 +135,8 @@ impl<P: Point> Thinned<P> {
 
     /// Takes a row into the stretch that it falls into.
     #[inline]
-    fn admit(&mut self, row: P) {
-        let (number, series) = (self.stretch_of(row.time_ns()), row.series());
+    fn admit(&mut self, point: Point, row: impl FnOnce() -> R) {
+        let (number, series) = (self.stretch_of(point.time_ns), point.series);
         if series >= self.places.len() {
             self.places.resize(series + 1, 0);
         }
@@ -137,17 +148,17 @@ impl<P: Point> Thinned<P> {
         let stretch = &mut self.open[*place as usize - 1];
         let before = stretch.rows.len();
         if stretch.number == number && before > 0 {
-            self.left_out += stretch.add(row);
+            self.left_out += stretch.add(point, row);
         } else {
             self.rows.append(&mut stretch.rows);
             stretch.begin(number);
-            stretch.add(row);
+            stretch.add(point, row);
         }
         self.pending = self.pending + stretch.rows.len() - before;
     }
 }
 
-impl<P: Point> Stretch<P> {
+impl<R> Stretch<R> {
     fn new() -> Self {
         Self { number: 0, rows: Vec::new(), bounds: [[0.0; 2]; 2], places: [[NOWHERE; 2]; 2] }
     }
@@ -159,18 +170,18 @@ impl<P: Point> Stretch<P> {
 
     /// Adds the next row; how many need not stay any more.
     #[inline]
-    fn add(&mut self, mut row: P) -> u64 {
+    fn add(&mut self, mut point: Point, row: impl FnOnce() -> R) -> u64 {
         let next = self.rows.len();
-        let changed = self.note(next, row.values());
+        let changed = self.note(next, point.values);
         let replaces = next > 1 && !self.is_extreme(next - 1);
         if replaces {
             // As most do: what was the last row until now need not stay.
             let last = &mut self.rows[next - 1];
-            *row.sum_mut() += *last.sum_mut();
-            *last = row;
+            point.sum += last.point.sum;
+            (last.point, last.row) = (point, row());
             self.move_up(next);
         } else {
-            self.rows.push(row);
+            self.rows.push(Kept { point, row: row() });
         }
         let mut left_out = u64::from(replaces);
         if changed {
@@ -186,10 +197,12 @@ impl<P: Point> Stretch<P> {
 
     /// Notes the values of row number `index`; true if one is extreme.
     #[inline]
-    fn note(&mut self, index: usize, values: [Option<f64>; 2]) -> bool {
+    fn note(&mut self, index: usize, values: [f64; 2]) -> bool {
         let mut changed = false;
         for (which, value) in values.into_iter().enumerate() {
-            let Some(value) = value else { continue };
+            if value.is_nan() {
+                continue;
+            }
             let (bounds, places) = (&mut self.bounds[which], &mut self.places[which]);
             if places[0] == NOWHERE {
                 (*bounds, *places) = ([value; 2], [index; 2]);
@@ -210,8 +223,8 @@ impl<P: Point> Stretch<P> {
 
     /// Takes a row out. The next one takes over what it added to the sum.
     fn leave_out(&mut self, index: usize) {
-        let sum = *self.rows[index].sum_mut();
-        *self.rows[index + 1].sum_mut() += sum;
+        let sum = self.rows[index].point.sum;
+        self.rows[index + 1].point.sum += sum;
         self.rows.remove(index);
         self.move_up(index + 1);
     }
@@ -230,6 +243,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Its row is its value.
     #[derive(Clone, Debug, PartialEq)]
     struct Sample {
         time_ns: u64,
@@ -238,33 +252,22 @@ mod tests {
         sum: u64,
     }
 
-    impl Point for Sample {
-        fn time_ns(&self) -> u64 {
-            self.time_ns
-        }
-
-        fn series(&self) -> usize {
-            self.series
-        }
-
-        fn values(&self) -> [Option<f64>; 2] {
-            [Some(self.value), None]
-        }
-
-        fn sum_mut(&mut self) -> &mut u64 {
-            &mut self.sum
-        }
-    }
-
     const ALL: (u64, u64) = (0, u64::MAX);
     const MILLI: u64 = 1_000_000;
 
     fn thinned(rows: &[Sample], budget: usize, span_ns: (u64, u64)) -> (Vec<Sample>, u64) {
         let mut thinned = Thinned::new(budget, span_ns);
-        for row in rows {
-            thinned.push(row.clone());
+        for &Sample { time_ns, series, value, sum } in rows {
+            thinned.push(Point { time_ns, series, values: [value, f64::NAN], sum }, || value);
         }
-        thinned.finish()
+        let (kept, left_out) = thinned.finish();
+        let sample = |Kept { point: Point { time_ns, series, sum, .. }, row: value }| Sample {
+            time_ns,
+            series,
+            value,
+            sum,
+        };
+        (kept.into_iter().map(sample).collect(), left_out)
     }
 
     /// A sawtooth of one series, a row a millisecond.
