@@ -232,6 +232,48 @@ def test_the_models_of_other_controls_follow_the_kernel_on_random_scenarios(
     assert (rows["elapsed_distance"].abs() < 0.01).mean() > 0.8  # type: ignore[operator]
 
 
+@pytest.mark.parametrize(
+    ("count", "replications"), [(4, 3), pytest.param(100, 8, marks=pytest.mark.long)], ids=["few", "many"]
+)
+def test_the_model_of_bbr_follows_the_kernel_over_its_random_phases(
+    tmp_path: Path, lasthop_main: Main, count: int, replications: int
+) -> None:
+    make = [sys.executable, ROOT / "scripts" / "random_scenarios.py", "--count", str(count), "--seed", "7"]
+    file, out = tmp_path / "random.toml", tmp_path / "flows.csv"
+    made = subprocess.run([*make, "--algorithms", "bbr"], capture_output=True, text=True, check=True)
+    file.write_text(made.stdout)
+    assert lasthop_main("crosscheck", file, "--replications", replications, "--quiet", "--out", out) == 0
+    rows = pl.read_csv(out)
+    flows = rows.group_by("cell", "flow").agg(pl.col("elapsed_s", "elapsed_reference_s").mean())
+    assert flows.height >= count
+    assert (flows["elapsed_s"] / flows["elapsed_reference_s"] - 1).abs().median() < 0.03  # type: ignore[operator]
+    # Nobody draws a phase before the path is full.
+    assert rows["same_acks"].min() > 5  # type: ignore[operator]
+
+
+def test_paced_senders_of_the_model_follow_those_of_the_kernel(tmp_path: Path, lasthop_main: Main) -> None:
+    file, out = tmp_path / "paced.toml", tmp_path / "flows.csv"
+    file.write_text(
+        '[down.link]\nrate = "2 Mbit/s"\ndelay = "40 ms"\n[down]\nqueue.limit = "20 packets"\n'
+        "[tcp]\ninitial_window = 20\n"
+        '[[flow]]\nkind = "bulk-tcp"\nbytes = "500 kB"\n'
+        "[factor.pacing]\noff = {}\non.tcp.pacing = true\n"
+        "[factor.pacing.bursts]\ntcp.pacing = true\n"
+        'flow = [{ kind = "bulk-tcp", bytes = "500 kB", write = "64 kB" }]\n'
+        '[factor.control.cubic]\n[factor.control.reno]\ntcp.congestion_control = "reno"\n'
+    )
+    assert lasthop_main("crosscheck", file, "--quiet", "--out", out) == 0
+    rows = pl.read_csv(out)
+    # The kernel defers some bursts.
+    bound = pl.when(pl.col("cell").str.contains("bursts")).then(0.02).otherwise(0.001)
+    assert rows.select((pl.col("elapsed_distance").abs() < bound).all()).item()
+    assert (rows["same_acks"] / rows["acks"]).min() > 0.03  # type: ignore[operator]
+    off, on = (
+        rows.filter(pl.col("cell").str.contains(f"pacing={name}"))["elapsed_s"].to_list() for name in ("off", "on")
+    )
+    assert off != on, "pacing makes a difference"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("discipline", ["codel", "fq_codel", "sfq", "pie", "fq_pie", "red", "adaptive-red"])
 def test_the_models_of_queues_follow_those_of_linux_on_random_scenarios(

@@ -59,7 +59,7 @@ impl Features {
         let metrics = metrics(tcp, segment, tcp.initial_window, tcp.receive_window_initial);
         let host = HostConfig { sysctls, metrics, further };
         let server = scenario.http.as_ref().map(|http| http.server).unwrap_or_default();
-        let differences = differences(tcp).into_iter().chain(server_difference(server)).collect();
+        let differences = differences(tcp).into_iter().chain(server_difference(server, tcp)).collect();
         Self { server: host.clone(), client: host, differences }
     }
 }
@@ -177,11 +177,20 @@ fn missing_from(offered: &str, wanted: &str) -> Option<Error> {
     )))
 }
 
-fn server_difference(server: HttpServer) -> Option<Difference> {
-    (server == HttpServer::Nginx).then(|| Difference {
+fn server_difference(server: HttpServer, tcp: &TcpConfig) -> Vec<Difference> {
+    let process = Difference {
         what: "server = \"nginx\": it answers in a process of its own, and pipelined answers may share a segment".into(),
         effect: "Answers leave some tenths of a millisecond later, and in a few segments less.",
-    })
+    };
+    let pacing = Difference {
+        what: "pacing = true: nginx' sockets do not pace".into(),
+        effect: "Its answers leave in bursts, as they do with pacing = false.",
+    };
+    match server {
+        HttpServer::Nginx if tcp.pacing => vec![process, pacing],
+        HttpServer::Nginx => vec![process],
+        HttpServer::BuiltIn => vec![],
+    }
 }
 
 /// How losses are found and repaired.

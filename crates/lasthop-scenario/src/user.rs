@@ -54,7 +54,7 @@ impl Scenario {
     pub(crate) fn user_code(&mut self) -> Vec<(String, String)> {
         let named = |(key, code): (String, Code<'_>)| {
             let name = match code {
-                Code::Control(code) => code.code.name().to_owned(),
+                Code::Control(code) => code.name().to_owned(),
                 Code::Queue(code) => code.name().to_owned(),
                 Code::Errors(code) => code.name().to_owned(),
                 Code::Traffic(code) => code.name().to_owned(),
@@ -68,9 +68,7 @@ impl Scenario {
     pub fn bind(&mut self, library: &dyn Library) -> Result<(), Fault> {
         for (key, code) in self.codes() {
             let bound = match code {
-                Code::Control(UserControl { code, .. }) => {
-                    library.congestion_control(code.name()).map(|maker| code.bind(maker))
-                }
+                Code::Control(code) => library.congestion_control(code.name()).map(|maker| code.bind(maker)),
                 Code::Queue(code) => library.queue_discipline(code.name()).map(|maker| code.bind(maker)),
                 Code::Errors(code) => library.error_model(code.name()).map(|maker| code.bind(maker)),
                 Code::Traffic(code) => library.traffic(code.name()).map(|maker| code.bind(maker)),

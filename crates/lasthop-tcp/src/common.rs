@@ -3,6 +3,7 @@
 mod context;
 mod episode;
 pub(crate) mod metrics;
+mod minimum;
 mod report;
 mod retransmission_queue;
 pub(crate) mod rtt;
@@ -13,6 +14,7 @@ mod stream;
 
 pub(crate) use context::{Context, Transmission};
 pub(crate) use episode::Episode;
+pub(crate) use minimum::{Maximum, Minimum};
 pub(crate) use report::WindowReport;
 pub(crate) use retransmission_queue::{RetransmissionQueue, SentSegment};
 pub(crate) use sack::is_dsack;

@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{TickClock, WHEEL_TURN};
 
+mod draws;
 mod rules;
 mod user;
 
+pub use draws::Draws;
 pub use rules::{RULES, Rule};
 pub use user::UserControl;
 
@@ -63,6 +65,9 @@ pub struct TcpConfig {
     pub cached_initial_window: CachedInitialWindow,
     /// How the window grows, and how far signs of congestion cut it.
     pub congestion_control: CongestionControl,
+    /// Segments leave at a rate instead of in bursts: at twice the window per round-trip time in slow start, later at 1.2
+    /// times that, as Linux paces a socket. BBR sets a rate of its own and always paces. Only stack `linux-6` knows it.
+    pub pacing: bool,
     /// What signs of loss do to the window, and what is sent again.
     pub recovery: RecoveryRules,
     /// Under classic rules: after a fast retransmit or a timeout, duplicate ACKs start another fast retransmit
@@ -123,6 +128,9 @@ pub struct TcpConfig {
     pub window_scaling: bool,
     /// A SYN's SACK-permitted option stands in the padding of its timestamps, as Linux lays them out: four bytes less.
     pub compact_syn: bool,
+    /// What a congestion control that draws numbers takes them from, at one end of one connection.
+    #[serde(skip)]
+    pub draws: Draws,
 }
 
 /// The era a set of switches comes from.
@@ -282,28 +290,26 @@ impl TcpConfig {
     /// What the model engine has no model of: the key, and what to do instead.
     pub fn unmodelled(&self) -> Option<(&'static str, String)> {
         let algorithm = &self.congestion_control;
-        let modelled = if *algorithm == CongestionControl::Bbr {
-            "not modelled"
-        } else if *algorithm == CongestionControl::Reno || self.stack == Stack::Linux6 {
+        if *algorithm == CongestionControl::Reno || self.stack == Stack::Linux6 {
             return None;
-        } else {
-            "modelled under stack = \"linux-6\" only"
-        };
+        }
         let reason = if let CongestionControl::User(_) = algorithm {
             format!("\"{algorithm}\" is code of your own, which runs under stack = \"linux-6\" only")
         } else {
-            format!("\"{algorithm}\" is {modelled}; engines with real TCP have it (--engine live)")
+            format!(
+                "\"{algorithm}\" is modelled under stack = \"linux-6\" only; engines with real TCP have it (--engine live)"
+            )
         };
         Some(("congestion_control", reason))
     }
 
-    /// TCP of one end of a connection. `stream` gives a congestion control of a user's own its draws; all others share
-    /// this one.
+    /// TCP of one end of a connection. `stream` is for a congestion control that draws numbers; all others share this
+    /// one.
     pub fn of_end(self: &Rc<Self>, stream: impl FnOnce() -> RandomStream) -> Rc<Self> {
-        let CongestionControl::User(code) = &self.congestion_control else { return Rc::clone(self) };
-        let congestion_control =
-            CongestionControl::User(Box::new(UserControl::new(code.code.clone(), stream())));
-        Rc::new(Self { congestion_control, ..Self::clone(self) })
+        if !self.congestion_control.draws() {
+            return Rc::clone(self);
+        }
+        Rc::new(Self { draws: stream().into(), ..Self::clone(self) })
     }
 }
 
@@ -343,7 +349,8 @@ pub enum CongestionControl {
     /// queues that mark early, where all senders have it. Needs `ecn`. The model engine has it under the stack `linux-6`
     /// only.
     Dctcp,
-    /// BBR, as Linux has it. Runs with real TCP only: not on the model engine.
+    /// BBR (Cardwell et al. 2017), version 1 as Linux has it: a model of the path, the rate at which it delivers and its
+    /// shortest round-trip time, sets window and pacing rate. The model engine has it under the stack `linux-6` only.
     Bbr,
     /// What tests of pacing need.
     #[cfg(test)]
@@ -352,6 +359,13 @@ pub enum CongestionControl {
     /// One of your own. On the model engine under the stack `linux-6` only.
     #[serde(untagged)]
     User(Box<UserControl>),
+}
+
+impl CongestionControl {
+    /// It draws numbers.
+    fn draws(&self) -> bool {
+        matches!(self, Self::Bbr | Self::User(_))
+    }
 }
 
 /// The name in scenario files, which is Linux' own.

@@ -3,6 +3,7 @@
 //! A stack owns loss detection, recovery and timers; an algorithm owns the window. While a stack repairs losses or
 //! limits bursts it shapes the window itself (`Controller::state_mut`), by rules of its own.
 
+mod bbr;
 mod bytes;
 mod cubic;
 mod dctcp;
@@ -16,15 +17,15 @@ mod user;
 mod vegas;
 mod westwood;
 
-use lasthop_core::Rate;
+use lasthop_core::{Duration, RandomStream, Rate};
 
 use crate::clock::Tick;
 use crate::common::State;
-use crate::config::{CongestionControl, TcpConfig, UserControl};
+use crate::config::{CongestionControl, Draws, TcpConfig, UserControl};
 use cubic::Cubic;
 
 pub(crate) use bytes::Bytes;
-pub(crate) use pacer::Pacer;
+pub(crate) use pacer::{Pacer, burst};
 pub(crate) use rate::{DeliveryRate, RateSampler};
 pub(crate) use reno::Reno;
 pub(crate) use segments::{Counting, Segments};
@@ -48,6 +49,25 @@ pub(crate) struct RateSample {
     pub is_window_limited: bool,
     /// How fast segments arrived; for algorithms that are rate-based, where the ACK tells.
     pub rate: Option<DeliveryRate>,
+}
+
+/// What one ACK says of the path, to an algorithm that models it (Linux: `cong_control`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PathSample {
+    pub ack: RateSample,
+    /// Segments that this ACK shows to be lost.
+    pub lost: u64,
+    /// Segments that have arrived so far and those that were lost, and when something arrived last.
+    pub total_delivered: u64,
+    pub total_lost: u64,
+    pub delivered_us: u64,
+    /// Segments in flight, before this ACK and after it.
+    pub in_flight_before: u32,
+    pub in_flight: u32,
+    /// How long pacing holds what comes next.
+    pub wait: Duration,
+    /// It reports a single segment that is not full: the receiver may have held it back.
+    pub may_be_delayed: bool,
 }
 
 /// Any ACK, after what it acknowledges has been counted.
@@ -75,6 +95,8 @@ pub(crate) struct Sent {
     pub at: Moment,
     /// Nothing was in flight; when data had left before.
     pub idle_since: Option<Tick>,
+    /// There had been too little to send.
+    pub is_app_limited: bool,
 }
 
 /// The window and the threshold before a reduction; 0 where there is nothing to restore.
@@ -143,6 +165,19 @@ pub(crate) trait Controller {
         self.state_mut().grow(sample);
     }
 
+    /// Any ACK, for an algorithm that is rate-based.
+    fn on_path(&mut self, path: &PathSample) {
+        self.on_ack(&path.ack);
+    }
+
+    /// It sends less than it might, to see the path empty: what arrives says little of the rate.
+    fn holds_back(&self) -> bool {
+        false
+    }
+
+    /// A timeout: so many segments were lost so far. The state changes next.
+    fn on_lost(&mut self, _total: u64) {}
+
     /// A sign of congestion, once per window of data: ssthresh falls, from what was in use. The stack brings the
     /// window down to it.
     fn on_congestion(&mut self, _sign: Congestion, flight: Amount<Self>) {
@@ -174,9 +209,19 @@ pub(crate) trait Controller {
         false
     }
 
+    /// It may set a pacing rate.
+    fn paces(&self) -> bool {
+        false
+    }
+
     /// The rate at which data leaves at most; none if ACKs alone clock it.
     fn pacing_rate(&self) -> Option<Rate> {
         None
+    }
+
+    /// Segments that leave together when paced, at least.
+    fn burst_min(&self) -> u32 {
+        2
     }
 
     fn window(&self) -> Amount<Self> {
@@ -198,6 +243,7 @@ pub(crate) struct Setup<'a> {
     pub segment_bytes: u32,
     /// A user's own algorithm.
     pub code: Option<&'a UserControl>,
+    draws: &'a Draws,
 }
 
 impl<'a> Setup<'a> {
@@ -207,7 +253,12 @@ impl<'a> Setup<'a> {
             CongestionControl::User(code) => Some(&**code),
             _ => None,
         };
-        Self { window, ticks_per_second, segment_bytes, code }
+        Self { window, ticks_per_second, segment_bytes, code, draws: &config.draws }
+    }
+
+    /// For an algorithm that draws numbers.
+    pub fn stream(&self) -> RandomStream {
+        self.draws.stream()
     }
 }
 
@@ -225,7 +276,6 @@ macro_rules! algorithms {
             pub fn new(config: &TcpConfig, setup: Setup<'_>) -> Self {
                 match &config.congestion_control {
                     $($(#[$when])? CongestionControl::$name { .. } => Self::$name(<$algorithm>::new(setup)),)*
-                    CongestionControl::Bbr => unreachable!("a scenario with BBR is refused before it runs"),
                 }
             }
         }
@@ -263,6 +313,15 @@ macro_rules! algorithms {
             fn on_ack(&mut self, sample: &RateSample) {
                 match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_ack(sample),)* }
             }
+            fn on_path(&mut self, path: &PathSample) {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_path(path),)* }
+            }
+            fn holds_back(&self) -> bool {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.holds_back(),)* }
+            }
+            fn on_lost(&mut self, total: u64) {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_lost(total),)* }
+            }
             fn on_congestion(&mut self, sign: Congestion, flight: u32) {
                 match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_congestion(sign, flight),)* }
             }
@@ -278,8 +337,14 @@ macro_rules! algorithms {
             fn is_rate_based(&self) -> bool {
                 match self { $($(#[$when])? Self::$name(algorithm) => algorithm.is_rate_based(),)* }
             }
+            fn paces(&self) -> bool {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.paces(),)* }
+            }
             fn pacing_rate(&self) -> Option<Rate> {
                 match self { $($(#[$when])? Self::$name(algorithm) => algorithm.pacing_rate(),)* }
+            }
+            fn burst_min(&self) -> u32 {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.burst_min(),)* }
             }
         }
     };
@@ -291,6 +356,7 @@ algorithms! {
     Vegas(vegas::Vegas),
     Westwood(westwood::Westwood),
     Dctcp(dctcp::Dctcp),
+    Bbr(bbr::Bbr),
     User(user::User),
     #[cfg(test)]
     Paced(paced::Paced),

@@ -8,6 +8,7 @@ mod ack;
 mod facts;
 mod frto;
 mod loss;
+mod pace;
 mod probe;
 mod prr;
 mod rack;
@@ -20,11 +21,11 @@ mod usage;
 
 use std::rc::Rc;
 
-use lasthop_core::{Duration, Instant, Observer, RetransmissionKind, TransportEvent};
+use lasthop_core::{Duration, Observer, Rate, RetransmissionKind, TransportEvent};
 
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::{CachedMetrics, Knowledge};
-use crate::common::{Context, Episode, SendQueue, State, WindowReport};
+use crate::common::{Context, Episode, NewSegment, SendQueue, State, WindowReport};
 use crate::config::TcpConfig;
 use crate::control::{Control, Controller, Counting, Moment, Pacer, RateSampler, Segments, Setup};
 use frto::FRto;
@@ -65,6 +66,11 @@ pub(crate) struct Sender {
     rtt: RttEstimator,
     rack: Rack,
     control: Control,
+    /// Data leaves at a rate: that of the algorithm, or else this one.
+    is_paced: bool,
+    /// This end has opened the connection.
+    connects: bool,
+    rate: Option<Rate>,
     pacer: Pacer,
     rates: RateSampler,
     reduction: Reduction,
@@ -100,6 +106,9 @@ impl Sender {
             board: Scoreboard::default(),
             rtt: RttEstimator::new(tick_us, least, initial, most),
             rack: Rack::default(),
+            is_paced: config.pacing || control.paces(),
+            connects: false,
+            rate: None,
             pacer: Pacer::default(),
             rates: RateSampler::new(control.is_rate_based()),
             control,
@@ -117,6 +126,14 @@ impl Sender {
             report: WindowReport::default(),
             config: Rc::clone(config),
         }
+    }
+
+    /// Queues `bytes` of application data, written `write_bytes` at a time.
+    pub fn write(&mut self, bytes: u64, write_bytes: u64) {
+        if self.rates.is_on() {
+            self.rates.set_writing(self.queue.unsent() < u64::from(self.queue.mss));
+        }
+        self.queue.write(bytes, write_bytes);
     }
 
     /// No more data will be written.
@@ -139,6 +156,8 @@ impl Sender {
     /// Sends the SYN (or the SYN of a SYN-ACK).
     pub fn send_syn<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         self.syn_stamp = cx.micros() / 1000;
+        // Who answers a SYN knows the other's window.
+        self.connects = self.queue.window_bytes == 0;
         let segment = self.queue.send_syn(self.transmission(cx));
         self.push(cx, segment);
     }
@@ -188,9 +207,9 @@ impl Sender {
         self.rtt.begin(cached.srtt_8, self.clock.ticks(TIMEOUT_FALLBACK));
         self.control.on_start(&self.moment(cx), self.counts.delivered);
         self.usage.begin(cx.tick);
+        self.begin_rate();
         cx.emit(TransportEvent::Established);
-        self.send_new(cx);
-        self.report_window(cx);
+        self.send_written(cx);
     }
 
     fn moment<O: Observer>(&self, cx: &Context<'_, O>) -> Moment {
@@ -200,12 +219,17 @@ impl Sender {
     /// Sends what the application has just written, if the windows allow.
     pub fn send_written<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         self.send_new(cx);
+        if self.rates.is_on() {
+            // What pacing holds was written, too.
+            self.note_write();
+            self.rates.set_writing(false);
+        }
         self.report_window(cx);
     }
 
     /// Sends new data as long as in-flight < cwnd and the receiver's window allow it.
     fn send_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        let mut sent = 0;
+        let mut sent = 0_u64;
         let idle = self.board.queue.outstanding() == 0;
         if idle && self.queue.next().is_some_and(|new| new.payload_bytes > 0) {
             self.restart_after_idle(cx.tick);
@@ -214,11 +238,7 @@ impl Sender {
             && self.queue.fits()
             && self.pacer.may_send(cx.now)
         {
-            self.send_one_new(cx);
-            sent += 1;
-        }
-        if self.rates.is_on() && self.is_app_limited() {
-            self.rates.on_app_limited(self.counts.delivered, self.board.in_flight());
+            sent += if self.is_paced { self.send_burst(cx) } else { u64::from(self.send_next(cx).is_some()) };
         }
         let is_full = self.board.in_flight() >= self.control.window();
         if sent > 0 || is_full {
@@ -238,6 +258,9 @@ impl Sender {
 
     /// The window shrinks over idle times (RFC 2861).
     fn restart_after_idle(&mut self, tick: Tick) {
+        if self.control.is_rate_based() {
+            return;
+        }
         let (rto, window) = (self.rtt.rto(), self.control.window());
         if let Some(window) = self.usage.after_idle(tick, rto, window, self.config.initial_window) {
             let ssthresh = self.ssthresh_worth_restoring();
@@ -256,7 +279,7 @@ impl Sender {
         let may_shrink = self.recovery.state == State::Open;
         if let Some(used) = self.usage.validate(now, in_use, self.rtt.rto(), may_shrink) {
             let used = used.max(self.config.initial_window);
-            if used < window {
+            if used < window && !self.control.is_rate_based() {
                 let ssthresh = self.ssthresh_worth_restoring();
                 self.control.state_mut().set_ssthresh(ssthresh);
                 self.control.state_mut().set(u32::midpoint(window, used));
@@ -269,18 +292,19 @@ impl Sender {
     }
 
     /// Sends the next new segment whatever the congestion window says.
-    fn send_one_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        let Some(new) = self.queue.next() else { return };
+    fn send_next<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> Option<NewSegment> {
+        let new = self.queue.next()?;
         let at = self.moment(cx);
         let segment = self.queue.send_new(new, self.transmission(cx));
         if new.payload_bytes > 0 {
             let idle = self.board.in_flight() == 0;
             let idle_since = idle.then_some(self.usage.last_sent);
-            self.control.on_sent(&crate::control::Sent { at, idle_since });
-            self.pacer.on_sent(cx.now, new.payload_bytes, self.control.pacing_rate());
+            let is_app_limited = idle && self.rates.is_app_limited();
+            self.control.on_sent(&crate::control::Sent { at, idle_since, is_app_limited });
             self.usage.last_sent = cx.tick;
         }
         self.push(cx, segment);
+        Some(new)
     }
 
     fn transmission<O: Observer>(&self, cx: &Context<'_, O>) -> Sent {
@@ -289,7 +313,11 @@ impl Sender {
 
     fn push<O: Observer>(&mut self, cx: &Context<'_, O>, segment: SentSegment) {
         let first = self.board.queue.outstanding() == 0;
-        self.rates.on_sent(segment.sent.us, self.counts.delivered, first);
+        if self.rates.is_on() {
+            self.note_write();
+            self.rates.on_sent(segment.sent.us, self.counts.delivered, first);
+            self.rates.set_write_end(segment.push || segment.syn);
+        }
         self.board.push(segment);
         if first || self.timer.alarm() == Some(Alarm::Probe) {
             self.rearm_timer(cx);
@@ -318,7 +346,7 @@ impl Sender {
         kind: RetransmissionKind,
     ) {
         self.queue.send_again(segment);
-        self.pacer.on_sent(cx.now, segment.payload_bytes, self.control.pacing_rate());
+        self.pace(cx.now, 1, segment.payload_bytes);
         self.usage.last_sent = cx.tick;
         cx.emit(TransportEvent::Retransmitted { seq: segment.seq, kind });
     }
@@ -380,27 +408,6 @@ impl Sender {
         true
     }
 
-    /// The window has room, and there is nothing to fill it with (`tcp_rate_check_app_limited`).
-    fn is_app_limited(&self) -> bool {
-        self.queue.next().is_none()
-            && self.board.in_flight() < self.control.window()
-            && self.board.queue.lost_out() <= self.board.queue.retransmitted_out()
-    }
-
-    /// When pacing lets go on what waits.
-    pub fn release(&self) -> Option<Instant> {
-        self.pacer.wakeup()
-    }
-
-    /// Goes on with what pacing has held, if its time has come.
-    pub fn on_release<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        if self.pacer.take_wakeup(cx.now) {
-            self.retransmit_lost(cx);
-            self.send_new(cx);
-            self.report_window(cx);
-        }
-    }
-
     /// Sets the timer for a probe, unless the timeout would come first. Returns false if there is nothing to probe
     /// for. `from_now`: the timeout counts from now, else from when the head was sent.
     fn schedule_probe<O: Observer>(&mut self, cx: &Context<'_, O>, from_now: bool) -> bool {
@@ -430,7 +437,9 @@ impl Sender {
             let mut again = false;
             if self.queue.fits() {
                 cx.emit(TransportEvent::TailLossProbe { seq: self.queue.nxt });
-                self.send_one_new(cx);
+                if let Some(new) = self.send_next(cx) {
+                    self.pace(cx.now, 1, new.payload_bytes);
+                }
                 let is_full = self.board.in_flight() >= self.control.window();
                 self.validate_window(cx.tick, is_full);
                 self.note_sent_in_reduction(1);

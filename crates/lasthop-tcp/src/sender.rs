@@ -48,7 +48,7 @@ impl SendingHalf {
     pub fn write(&mut self, bytes: u64, write_bytes: u64) {
         match self {
             Self::Linux2(sender) => sender.queue.write(bytes, write_bytes),
-            Self::Linux6(sender) => sender.queue.write(bytes, write_bytes),
+            Self::Linux6(sender) => sender.write(bytes, write_bytes),
             Self::Classic(sender) => sender.write(bytes),
         }
     }

@@ -56,7 +56,8 @@ impl Workload {
         observer.announce(&info);
         let receive_window_max = self.applications[application].receive_window_max;
         let mut connection = Connection::new(id, receive_window_max, false);
-        let socket = peer::socket(client, info.dscp).context("cannot make the socket of a short flow")?;
+        let socket = peer::socket(client, info.dscp, self.paced[0])
+            .context("cannot make the socket of a short flow")?;
         connection.peer(Host::Client).open(socket);
         self.ports.insert(client.port(), id);
         let flows = &mut self.applications[application].flows;

@@ -143,6 +143,8 @@ pub struct Workload {
     /// Of earlier runs of a chain.
     flows_before: usize,
     server: HttpServer,
+    /// By pair of hosts: whether their TCP paces.
+    paced: Vec<bool>,
 }
 
 impl Workload {
@@ -170,6 +172,7 @@ impl Workload {
             first_name,
             server: scenario.http.as_ref().map(|http| http.server).unwrap_or_default(),
             flows_before: run as usize * infos.len(),
+            paced: paced(scenario, pairs, hosts.len()),
         };
         for (flow, info) in infos.iter().enumerate() {
             workload.add(FlowId(flow as u32), info, caller(&instances, info), hosts, waiter)?;
@@ -233,7 +236,7 @@ impl Workload {
                 self.listen((caller, pair), to, info.dscp, waiter).context(&cannot)?;
             }
             own.enter()?;
-            let socket = peer::socket(from, info.dscp).context(&cannot)?;
+            let socket = peer::socket(from, info.dscp, self.paced[pair]).context(&cannot)?;
             if info.sends_for.is_some() && caller == info.sender {
                 peer::limit_unsent(&socket).context(&cannot)?;
             }
@@ -263,7 +266,8 @@ impl Workload {
         if self.listeners.iter().any(|(listener, from, of)| (*from, *of) == (host, pair) && same(listener)) {
             return Ok(());
         }
-        let listener = peer::socket(address, dscp)?;
+        // What it accepts paces as it does.
+        let listener = peer::socket(address, dscp, self.paced[pair])?;
         listener.listen(libc::SOMAXCONN)?;
         let name = self.name(Watched::Listener(self.listeners.len()));
         waiter.watch(&listener, EpollFlags::EPOLLIN, name)?;
@@ -578,6 +582,15 @@ fn applications(scenario: &Scenario, seed: Seed, pairs: &[usize]) -> Result<Vec<
         Ok(Application { program, flows: Vec::new(), pair: *pair, receive_window_max, later, site })
     };
     scenario.applications().into_iter().zip(scenario.programs(seed)).zip(pairs).map(application).collect()
+}
+
+/// By pair of hosts: whether their TCP paces.
+fn paced(scenario: &Scenario, pairs: &[usize], count: usize) -> Vec<bool> {
+    let mut paced = vec![scenario.tcp.pacing; count];
+    for (instance, &pair) in scenario.applications().iter().zip(pairs) {
+        paced[pair] = scenario.tcp_of(instance).pacing;
+    }
+    paced
 }
 
 /// The host that connects.

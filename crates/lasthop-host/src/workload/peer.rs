@@ -238,30 +238,37 @@ impl Peer {
 
 /// Lets a socket advertise a window of at most so many bytes from now on (tcp(7), `TCP_WINDOW_CLAMP`).
 fn clamp_window(socket: &Socket, bytes: u32) -> io::Result<()> {
-    set_tcp_option(socket, libc::TCP_WINDOW_CLAMP, bytes)
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
 }
 
 /// Lets a socket hold little more than it sends, for an application that will stop.
 pub fn limit_unsent(socket: &Socket) -> io::Result<()> {
-    set_tcp_option(socket, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES)
 }
 
-fn set_tcp_option(socket: &Socket, option: libc::c_int, value: u32) -> io::Result<()> {
+/// Lets a socket pace (socket(7) of Linux 4.20 and later): it does once a greatest rate is set, be that never reached.
+fn pace(socket: &Socket) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64::MAX - 1)
+}
+
+fn set_option<T: Copy>(socket: &Socket, level: libc::c_int, option: libc::c_int, value: T) -> io::Result<()> {
     let length = size_of_val(&value) as libc::socklen_t;
     #[allow(unsafe_code)]
     // SAFETY: the value lives through the call, which reads as many bytes as it is told.
-    let answer = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw const value).cast(), length)
-    };
+    let answer =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A TCP socket that never blocks, bound to `address`, whose packets have this code point.
-pub fn socket(address: SocketAddr, dscp: Dscp) -> io::Result<Socket> {
+pub fn socket(address: SocketAddr, dscp: Dscp, paced: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_tcp_nodelay(true)?;
     socket.set_tos_v4(u32::from(dscp.get()) << 2)?;
+    if paced {
+        pace(&socket)?;
+    }
     socket.bind(&SockAddr::from(address))?;
     Ok(socket)
 }

@@ -80,6 +80,11 @@ impl SendQueue {
         self.fin_sent && self.una == self.nxt
     }
 
+    /// Bytes that were written and not sent yet.
+    pub fn unsent(&self) -> u64 {
+        self.stream.unsent(self.nxt)
+    }
+
     /// The next new segment.
     pub fn next(&self) -> Option<NewSegment> {
         if self.fin_sent { None } else { self.stream.next(self.nxt, self.mss) }

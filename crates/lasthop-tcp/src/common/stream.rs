@@ -51,6 +51,11 @@ impl Stream {
         self.end = nxt.max(1);
     }
 
+    /// Bytes that follow `nxt`, up to which the stream is sent.
+    pub fn unsent(&self, nxt: u64) -> u64 {
+        self.end - nxt.clamp(1, self.end)
+    }
+
     /// No more data will be written.
     pub fn close(&mut self) {
         self.closing = true;

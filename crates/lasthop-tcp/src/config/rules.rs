@@ -49,7 +49,7 @@ const fn foreign(stack: Stack) -> fn(&TcpConfig) -> bool {
 }
 
 /// What switches need of each other. Those that others need come first.
-pub static RULES: [Rule; 23] = [
+pub static RULES: [Rule; 24] = [
     rule("recovery", foreign(Stack::Linux2), Need::Own, "\"linux-in-flight\""),
     rule("recovery", foreign(Stack::Linux6), Need::Own, "\"proportional-rate\""),
     rule("recovery", foreign(Stack::Classic), Need::Own, "\"reno\""),
@@ -66,6 +66,7 @@ pub static RULES: [Rule; 23] = [
         Need::Ecn,
         "\"cubic\"",
     ),
+    rule("pacing", |tcp| tcp.pacing, Need::Only(Stack::Linux6), "false"),
     rule("timestamps", |tcp| tcp.timestamps, Need::Not(Stack::Classic), "false"),
     rule("frto", |tcp| tcp.frto != FRtoMode::Off, Need::Not(Stack::Classic), "\"off\""),
     rule("early_retransmit", |tcp| tcp.early_retransmit, Need::Not(Stack::Classic), "false"),

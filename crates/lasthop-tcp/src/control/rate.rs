@@ -40,11 +40,15 @@ pub(crate) struct RateSampler {
     app_limited_until: u64,
     /// The newest of the segments that the present ACK reports.
     newest: Option<Mark>,
+    /// The application writes, and less than a segment of what it wrote before was unsent.
+    writes: bool,
+    /// The next new segment begins a write.
+    begins_write: bool,
 }
 
 impl RateSampler {
     pub fn new(wanted: bool) -> Self {
-        Self { wanted, ..Self::default() }
+        Self { wanted, begins_write: true, ..Self::default() }
     }
 
     /// True if samples are taken.
@@ -54,10 +58,23 @@ impl RateSampler {
 
     /// A segment leaves for the first time; `delivered` have arrived, `idle` if nothing is in flight.
     pub fn on_sent(&mut self, now_us: u64, delivered: u64, idle: bool) {
-        if self.wanted {
-            let mark = self.mark(now_us, delivered, idle);
-            self.marks.push_back(mark);
-        }
+        let mark = self.mark(now_us, delivered, idle);
+        self.marks.push_back(mark);
+    }
+
+    /// The application starts to write, or is done with it.
+    pub fn set_writing(&mut self, writes: bool) {
+        self.writes = writes;
+    }
+
+    /// The segment before the next new one was the last of a write, or not.
+    pub fn set_write_end(&mut self, end: bool) {
+        self.begins_write = end;
+    }
+
+    /// A write begins now: has the sender too little to send?
+    pub fn begins_write(&self) -> bool {
+        self.writes && self.begins_write
     }
 
     /// Outstanding segment number `index` leaves again.
@@ -110,19 +127,42 @@ impl RateSampler {
         }
     }
 
+    /// Segments that had arrived when the newest of those was sent that the present ACK reports.
+    pub fn prior_delivered(&self) -> Option<u64> {
+        self.newest.map(|newest| newest.delivered)
+    }
+
+    /// When something arrived last.
+    pub fn delivered_us(&self) -> u64 {
+        self.delivered_us
+    }
+
+    /// The sender had too little to send, and what it sent then has not all arrived.
+    pub fn is_app_limited(&self) -> bool {
+        self.app_limited_until > 0
+    }
+
     /// There is room in the window, and nothing to fill it with.
     pub fn on_app_limited(&mut self, delivered: u64, in_flight: u32) {
         self.app_limited_until = (delivered + u64::from(in_flight)).max(1);
     }
 
-    /// The sample of an ACK after which `delivered` segments have arrived; none if it reports nothing, or faster than
-    /// any round trip takes.
-    pub fn sample(&mut self, now_us: u64, delivered: u64, least_rtt_us: u64) -> Option<DeliveryRate> {
+    /// The sample of an ACK that reports `new` segments, after which `delivered` have arrived; none if it reports nothing,
+    /// or faster than any round trip takes.
+    pub fn sample(
+        &mut self,
+        now_us: u64,
+        new: u64,
+        delivered: u64,
+        least_rtt_us: u64,
+    ) -> Option<DeliveryRate> {
         if self.app_limited_until > 0 && delivered > self.app_limited_until {
             self.app_limited_until = 0;
         }
+        if new > 0 {
+            self.delivered_us = now_us;
+        }
         let newest = self.newest.take()?;
-        self.delivered_us = now_us;
         let send_us = newest.sent_us - newest.first_sent_us;
         let ack_us = now_us - newest.delivered_us;
         let interval_us = send_us.max(ack_us);
@@ -152,16 +192,16 @@ mod tests {
     fn what_arrives_in_a_round_trip_is_the_rate() {
         let mut rates = four_sent();
         rates.on_acknowledged();
-        let first = rates.sample(100_000, 1, 90_000).expect("a sample");
+        let first = rates.sample(100_000, 1, 1, 90_000).expect("a sample");
         assert_eq!((first.delivered, first.interval_us), (1, 100_000));
         // The next one leaves as the first has arrived, and the bottleneck spaces the rest by 10 ms.
         rates.on_sent(100_000, 1, false);
         for (number, at) in [(2, 110_000), (3, 120_000), (4, 130_000)] {
             rates.on_acknowledged();
-            rates.sample(at, number, 90_000);
+            rates.sample(at, 1, number, 90_000);
         }
         rates.on_acknowledged();
-        let fifth = rates.sample(200_000, 5, 90_000).expect("a sample");
+        let fifth = rates.sample(200_000, 1, 5, 90_000).expect("a sample");
         assert_eq!((fifth.delivered, fifth.prior_delivered, fifth.interval_us), (4, 1, 100_000));
     }
 
@@ -171,10 +211,10 @@ mod tests {
         rates.on_sent(0, 0, true);
         rates.on_sent(80_000, 0, false);
         rates.on_acknowledged();
-        rates.sample(100_000, 1, 90_000);
+        rates.sample(100_000, 1, 1, 90_000);
         rates.on_acknowledged();
         // Both ACKs come at once, yet the segments left 80 ms apart: no rate of two in a moment.
-        let sample = rates.sample(100_000, 2, 50_000).expect("a sample");
+        let sample = rates.sample(100_000, 1, 2, 50_000).expect("a sample");
         assert_eq!(sample.interval_us, 100_000);
     }
 
@@ -182,9 +222,9 @@ mod tests {
     fn a_segment_is_sampled_once() {
         let mut rates = four_sent();
         rates.on_sacked(2);
-        assert!(rates.sample(100_000, 1, 90_000).is_some());
+        assert!(rates.sample(100_000, 1, 1, 90_000).is_some());
         (0..3).for_each(|_| rates.on_acknowledged());
-        let sample = rates.sample(101_000, 3, 90_000).expect("the first two");
+        let sample = rates.sample(101_000, 1, 3, 90_000).expect("the first two");
         assert_eq!(sample.prior_delivered, 0);
         rates.on_acknowledged();
         assert!(rates.newest.is_some() && rates.marks.is_empty());
@@ -196,17 +236,16 @@ mod tests {
         rates.on_app_limited(0, 4);
         rates.on_sent(4_000, 0, false);
         (0..5).for_each(|_| rates.on_acknowledged());
-        assert!(rates.sample(100_000, 5, 90_000).expect("a sample").is_app_limited);
+        assert!(rates.sample(100_000, 1, 5, 90_000).expect("a sample").is_app_limited);
         rates.on_sent(100_000, 5, true);
         rates.on_acknowledged();
-        assert!(!rates.sample(200_000, 6, 90_000).expect("a sample").is_app_limited);
+        assert!(!rates.sample(200_000, 1, 6, 90_000).expect("a sample").is_app_limited);
     }
 
     #[test]
     fn nothing_is_kept_for_an_algorithm_without_rates() {
         let mut rates = RateSampler::new(false);
-        rates.on_sent(0, 0, true);
         rates.on_acknowledged();
-        assert!(rates.marks.is_empty() && rates.sample(1, 1, 0).is_none());
+        assert!(rates.marks.is_empty() && rates.sample(1, 1, 1, 0).is_none());
     }
 }

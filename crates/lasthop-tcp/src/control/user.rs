@@ -3,7 +3,7 @@
 use lasthop_core::{Failure, Instant, Rate};
 
 use super::{Congestion, Controller, Moment, Prior, RateSample, Segments, Setup, Window};
-use crate::algorithm::{Ack, CongestionAlgorithm, CongestionWindow, Delivery, Sign};
+use crate::algorithm::{Ack, CongestionAlgorithm, CongestionWindow, ControlSetup, Delivery, Sign};
 
 /// The algorithm at work, and the window as the stack sees it.
 #[derive(Debug)]
@@ -20,7 +20,8 @@ impl User {
         let segments = setup.window;
         let start =
             CongestionWindow { window: segments.window(), ssthresh: segments.ssthresh(), pacing_rate: None };
-        let algorithm = code.make(setup.segment_bytes, start);
+        let own = ControlSetup { stream: setup.stream(), segment_bytes: setup.segment_bytes, start };
+        let algorithm = code.make(own);
         Self { name: code.to_string(), algorithm, segments, pacing_rate: None }
     }
 
@@ -108,6 +109,10 @@ impl Controller for User {
         self.algorithm.is_rate_based()
     }
 
+    fn paces(&self) -> bool {
+        true
+    }
+
     fn pacing_rate(&self) -> Option<Rate> {
         self.pacing_rate
     }
@@ -121,7 +126,7 @@ mod tests {
     use lasthop_core::{Seed, UserCode, UserName};
 
     use super::*;
-    use crate::config::{CongestionControl, Profile, TcpConfig, UserControl};
+    use crate::config::{CongestionControl, Profile, TcpConfig};
     use crate::control::Counting;
 
     /// Sets what it is told to.
@@ -143,7 +148,8 @@ mod tests {
         let code = UserCode::new(name, Arc::new(move |_| Box::new(Set(set)) as Box<dyn CongestionAlgorithm>));
         let stream = Seed { study: 1, replication: 1 }.stream("own");
         let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("complete");
-        config.congestion_control = CongestionControl::User(Box::new(UserControl::new(code, stream)));
+        config.congestion_control = CongestionControl::User(Box::new(code));
+        config.draws = stream.into();
         let window = Segments::new(&config, 1_460, Counting::Segments);
         User::new(Setup::new(&config, window, 250, 1_460))
     }

@@ -215,7 +215,11 @@ mod tests {
     fn a_pause_makes_it_measure_the_path_anew() {
         let mut vegas = vegas(20);
         round(&mut vegas, 99_999);
-        vegas.on_sent(&Sent { at: Moment { nxt: 7_000, ..at(0) }, idle_since: Some(0) });
+        vegas.on_sent(&Sent {
+            at: Moment { nxt: 7_000, ..at(0) },
+            idle_since: Some(0),
+            is_app_limited: false,
+        });
         assert_eq!(round(&mut vegas, 199_999), 22, "200 ms are the path's own now");
     }
 }

@@ -8,7 +8,7 @@ use super::probe::{self, Verdict};
 use super::scoreboard::SentSegment;
 use super::{Counts, Sender, prr};
 use crate::common::{Context, State};
-use crate::control::{Acked, Congestion, Controller, RateSample};
+use crate::control::{Acked, Congestion, Controller, DeliveryRate, PathSample, RateSample};
 
 impl Sender {
     /// Takes in the acknowledgment part of a segment and sends what it allows.
@@ -55,6 +55,7 @@ impl Sender {
             return false;
         }
         let outstanding = self.board.queue.outstanding();
+        let prior_in_flight = if self.rates.is_on() { self.board.in_flight() } else { 0 };
         let prior = self.counts;
         let prior_highest = if self.config.sack { self.board.highest_sacked(prior_una) } else { prior_una };
         if facts.advanced {
@@ -91,7 +92,16 @@ impl Sender {
         }
         self.count_echo(&facts, told);
         let (delivered, lost) = (self.counts.delivered - prior.delivered, self.counts.lost - prior.lost);
-        self.control_window(cx, &facts, prr::Progress { delivered, lost, advanced: facts.advanced });
+        let progress = prr::Progress { delivered, lost, advanced: facts.advanced };
+        if self.control.is_rate_based() {
+            let may_be_delayed = self.is_runt(&facts, prior_una);
+            self.follow_path(cx, may_be_delayed, progress, prior_in_flight);
+        } else {
+            self.control_window(cx, &facts, progress);
+        }
+        if self.is_paced {
+            self.update_rate();
+        }
         self.repair(cx, repair);
         true
     }
@@ -215,16 +225,58 @@ impl Sender {
         } else {
             facts.data_acked
         };
-        let rate_based = self.control.is_rate_based();
-        if self.recovery.state.is_reducing() && !rate_based {
+        if self.recovery.state.is_reducing() {
             self.reduce_window(progress);
-        } else if raise || rate_based {
+        } else if raise {
             self.usage.touch(cx.tick);
-            let at = self.moment(cx);
-            let is_window_limited = self.usage.allows_growth(self.control.window(), self.control.ssthresh());
-            let rate = self.rates.sample(at.us, self.counts.delivered, self.rtt.least_us());
-            let acked = progress.delivered as u32;
-            self.control.on_ack(&RateSample { at, acked, is_window_limited, rate });
+            let sample = self.rate_sample(cx, progress, None);
+            self.control.on_ack(&sample);
+        }
+    }
+
+    fn rate_sample<O: Observer>(
+        &self,
+        cx: &Context<'_, O>,
+        progress: prr::Progress,
+        rate: Option<DeliveryRate>,
+    ) -> RateSample {
+        let is_window_limited = self.usage.allows_growth(self.control.window(), self.control.ssthresh());
+        RateSample { at: self.moment(cx), acked: progress.delivered as u32, is_window_limited, rate }
+    }
+
+    /// It reports one segment that is not full, alone on its round trip: the receiver may have held its ACK back.
+    fn is_runt(&self, facts: &AckFacts, prior_una: u64) -> bool {
+        facts.data_acked
+            && self.queue.una - prior_una < u64::from(self.queue.mss)
+            && !(facts.retransmission_acked || facts.data_sacked || facts.ece || facts.dsack)
+            && self.rates.prior_delivered().is_some_and(|prior| prior + 1 == self.counts.delivered)
+    }
+
+    /// What an ACK says of the path, to an algorithm that models it.
+    fn follow_path<O: Observer>(
+        &mut self,
+        cx: &Context<'_, O>,
+        may_be_delayed: bool,
+        progress: prr::Progress,
+        in_flight_before: u32,
+    ) {
+        let Counts { delivered: total_delivered, lost: total_lost, .. } = self.counts;
+        let least = self.rtt.least_us();
+        let rate = self.rates.sample(cx.micros(), progress.delivered, total_delivered, least);
+        let in_flight = self.board.in_flight();
+        self.control.on_path(&PathSample {
+            ack: self.rate_sample(cx, progress, rate),
+            lost: progress.lost,
+            total_delivered,
+            total_lost,
+            delivered_us: self.rates.delivered_us(),
+            in_flight_before,
+            in_flight,
+            wait: self.pacer.wait(cx.now),
+            may_be_delayed,
+        });
+        if self.control.holds_back() {
+            self.rates.on_app_limited(total_delivered, in_flight);
         }
     }
 

@@ -220,7 +220,9 @@ impl Sender {
             if self.recovery.state != State::Recovery {
                 self.enter_recovery(cx, false);
                 let lost = self.counts.lost - lost;
-                self.reduce_window(Progress { delivered: 1, lost, advanced: false });
+                if !self.control.is_rate_based() {
+                    self.reduce_window(Progress { delivered: 1, lost, advanced: false });
+                }
             }
             self.retransmit_lost(cx);
         }
@@ -256,6 +258,9 @@ impl Sender {
 
     /// The reduction is over, and the window is ssthresh unless it was undone.
     pub(super) fn end_reduction(&mut self) {
+        if self.control.is_rate_based() {
+            return;
+        }
         let stands = self.recovery.state == State::Cwr || self.episode.marker.is_some();
         if self.control.ssthresh() != u32::MAX && stands {
             self.control.state_mut().fall();
@@ -308,6 +313,7 @@ impl Sender {
         let before = self.recovery;
         let moment = self.moment(cx);
         self.mark_lost_by_timeout(moment.us);
+        self.control.on_lost(self.counts.lost);
         let in_flight = self.board.in_flight();
         if before.is_fresh_timeout(self.queue.una, self.expiries) {
             let window = self.control.window();

@@ -1,6 +1,7 @@
 //! Round-trip times in microseconds: the estimator of Linux since 3.15, and the least one of the last five minutes.
 
 use crate::clock::{Divisor, Tick};
+use crate::common::Minimum;
 use crate::common::rtt::Deviation;
 
 /// Window of the least round-trip time (`tcp_min_rtt_wlen`).
@@ -28,7 +29,7 @@ impl RttEstimator {
             filter: Deviation::default(),
             rto: initial,
             backed_off: false,
-            least: Minimum::default(),
+            least: Minimum::new(u64::from(u32::MAX)),
         }
     }
 
@@ -42,7 +43,7 @@ impl RttEstimator {
 
     /// Takes in what may be the least round-trip time.
     pub fn note_least(&mut self, now_us: u64, rtt_us: u64) {
-        self.least.take(now_us, if rtt_us == 0 { self.tick_us.value() } else { rtt_us });
+        self.least.take(MINIMUM_WINDOW_US, now_us, if rtt_us == 0 { self.tick_us.value() } else { rtt_us });
     }
 
     /// The first timeout for data. SYNs are small, so a greater round-trip time of earlier connections, in eighths of a
@@ -95,6 +96,11 @@ impl RttEstimator {
         (self.filter.srtt_8 >> 3).cast_unsigned()
     }
 
+    /// Smoothed round-trip time in eighths of a microsecond; 0 without samples.
+    pub fn srtt_8(&self) -> u64 {
+        self.filter.srtt_8.cast_unsigned()
+    }
+
     /// Twice the smoothed round-trip time in microseconds; 0 without samples.
     pub fn twice_srtt_us(&self) -> u64 {
         (self.filter.srtt_8 >> 2).cast_unsigned()
@@ -103,46 +109,5 @@ impl RttEstimator {
     /// Least round-trip time in microseconds; the greatest number without samples.
     pub fn least_us(&self) -> u64 {
         self.least.get()
-    }
-}
-
-/// The least value of a sliding window, from its best, second and third best samples (after Kathleen Nichols).
-#[derive(Clone, Copy, Debug)]
-struct Minimum([(u64, u64); 3]);
-
-impl Default for Minimum {
-    fn default() -> Self {
-        Self([(0, u64::from(u32::MAX)); 3])
-    }
-}
-
-impl Minimum {
-    fn get(&self) -> u64 {
-        self.0[0].1
-    }
-
-    fn take(&mut self, now: u64, value: u64) {
-        let sample = (now, value);
-        let [first, second, third] = &mut self.0;
-        if value <= first.1 || now - third.0 > MINIMUM_WINDOW_US {
-            self.0 = [sample; 3];
-            return;
-        }
-        if value <= second.1 {
-            (*second, *third) = (sample, sample);
-        } else if value <= third.1 {
-            *third = sample;
-        }
-        let age = now - first.0;
-        if age > MINIMUM_WINDOW_US {
-            (*first, *second, *third) = (*second, *third, sample);
-            if now - first.0 > MINIMUM_WINDOW_US {
-                (*first, *second, *third) = (*second, *third, sample);
-            }
-        } else if second.0 == first.0 && age > MINIMUM_WINDOW_US / 4 {
-            (*second, *third) = (sample, sample);
-        } else if third.0 == second.0 && age > MINIMUM_WINDOW_US / 2 {
-            *third = sample;
-        }
     }
 }

@@ -1,14 +1,19 @@
 //! Pacing and delivery rates at the seam, with an algorithm that does nothing else.
 
-use lasthop_core::{Duration, FlowId, Host, SackBlock, Segment};
+use lasthop_core::{Duration, FlowId, Host, Instant, SackBlock, Segment};
 
 use super::*;
 use crate::config::{CongestionControl, Profile};
 
 /// Segments of 1000 bytes at 1 Mbit/s; the window is ten of them.
 fn sender() -> Sender {
+    sender_with(CongestionControl::Paced, 10)
+}
+
+fn sender_with(control: CongestionControl, window: u32) -> Sender {
     let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("complete");
-    config.congestion_control = CongestionControl::Paced;
+    (config.congestion_control, config.initial_window) = (control, window);
+    config.pacing = true;
     config.timestamps = false;
     let clock = TickClock::new(config.tick, Duration::ZERO);
     let mut sender = Sender::new(&Rc::new(config), clock, 1_000);
@@ -42,15 +47,15 @@ fn rates(sender: &Sender) -> Vec<(u64, u64)> {
 
 #[test]
 fn segments_leave_at_the_pacing_rate_and_not_on_ticks() {
-    let mut sender = sender();
+    let mut sender = sender_with(CongestionControl::Paced, 15);
     sender.send_written(&mut cx(&mut (), 500));
-    assert_eq!(leave(&mut sender), (1, Some(8_500)));
+    assert_eq!(leave(&mut sender), (10, Some(8_500)), "the first ten leave at once");
     sender.on_release(&mut cx(&mut (), 8_499));
     assert_eq!(leave(&mut sender), (0, Some(8_500)), "too early");
-    for number in 1..10 {
+    for number in 1..=5 {
         sender.on_release(&mut cx(&mut (), 500 + 8_000 * number));
-        let next = (number < 9).then_some(8_500 + 8_000 * number);
-        assert_eq!(leave(&mut sender), (1, next), "the window holds ten");
+        let next = (number < 5).then_some(8_500 + 8_000 * number);
+        assert_eq!(leave(&mut sender), (1, next), "the window holds fifteen");
     }
 }
 
@@ -58,25 +63,71 @@ fn segments_leave_at_the_pacing_rate_and_not_on_ticks() {
 fn retransmissions_are_paced_too() {
     let mut sender = sender();
     sender.send_written(&mut cx(&mut (), 0));
-    (1..10).for_each(|number| sender.on_release(&mut cx(&mut (), 8_000 * number)));
     leave(&mut sender);
     // The last three arrive: the seven before them are lost.
     let mut segment = Segment { ack: 1, window_bytes: 1_000_000, ..Segment::default() };
     segment.sack.push(SackBlock { start: 7_001, end: 10_001 });
     sender.on_ack(&mut cx(&mut (), 172_000), &segment);
-    assert_eq!(leave(&mut sender), (1, Some(180_000)));
-    sender.on_release(&mut cx(&mut (), 180_000));
-    assert_eq!(leave(&mut sender), (1, Some(188_000)));
+    // The pause is credit for half of a segment's time.
+    assert_eq!(leave(&mut sender), (1, Some(176_000)));
+    sender.on_release(&mut cx(&mut (), 176_000));
+    assert_eq!(leave(&mut sender), (1, Some(184_000)));
 }
 
 #[test]
 fn acks_tell_the_rate_at_which_the_path_delivers() {
     let mut sender = sender();
     sender.send_written(&mut cx(&mut (), 0));
-    (1..10).for_each(|number| sender.on_release(&mut cx(&mut (), 8_000 * number)));
     // 100 ms there and back, and a bottleneck of half the pacing rate.
     for number in 1..=3 {
         ack(&mut sender, 84_000 + 16_000 * number, 1 + 1_000 * number);
     }
     assert_eq!(rates(&sender), [(1, 100_000), (2, 116_000), (3, 132_000)]);
+}
+
+/// 200 % of the window per round-trip time in slow start, 120 % later (`tcp_update_pacing_rate`).
+#[test]
+fn with_pacing_a_window_leaves_over_a_part_of_the_round_trip_time() {
+    for (ssthresh, window, ratio) in [(u32::MAX, 11, 2.0), (21, 11, 1.2)] {
+        let mut sender = sender_with(CongestionControl::Reno, 10);
+        sender.control.state_mut().set_ssthresh(ssthresh);
+        sender.send_written(&mut cx(&mut (), 0));
+        assert_eq!(leave(&mut sender).0, 10);
+        ack(&mut sender, 100_000, 1_001);
+        assert_eq!(sender.control.window(), window);
+        let (left, next) = leave(&mut sender);
+        let rate = f64::from(window) * 1_000.0 * ratio / 0.1;
+        // Half of a segment's time is credit for the pause.
+        let gap_us = (0.5e9 / rate) as u64;
+        assert_eq!((left, next), (1, Some(100_000 + gap_us)), "{ratio}");
+    }
+}
+
+#[test]
+fn a_large_write_leaves_in_bursts_of_a_millisecond() {
+    let mut sender = sender_with(CongestionControl::Paced, 20);
+    sender.queue.forget_unsent();
+    sender.write(1_000_000, 1_000_000);
+    sender.send_written(&mut cx(&mut (), 0));
+    // At 1 Mbit/s that is less than a segment, so two leave together.
+    assert_eq!(leave(&mut sender), (10, Some(16_000)));
+    sender.on_release(&mut cx(&mut (), 16_000));
+    assert_eq!(leave(&mut sender), (2, Some(32_000)));
+}
+
+/// `tcp_rate_check_app_limited`: asked with every write, not when the last segment has left.
+#[test]
+fn the_sender_has_too_little_to_send_when_it_writes_into_an_empty_queue() {
+    for (write_bytes, limited) in [(1_000, 10), (1_000_000, 2)] {
+        let mut sender = sender();
+        sender.queue.forget_unsent();
+        sender.write(1_000_000, write_bytes);
+        sender.send_written(&mut cx(&mut (), 0));
+        // Nine were in flight when the tenth was written; nothing, when all was written at once.
+        let until = (1..=12).find(|&number| {
+            ack(&mut sender, 100_000 + number, 1 + 1_000 * number);
+            !sender.rates.is_app_limited()
+        });
+        assert_eq!(until, Some(limited), "writes of {write_bytes}");
+    }
 }

@@ -5,7 +5,7 @@ mod path;
 #[path = "../support/mod.rs"]
 mod support;
 
-use lasthop_core::{Bytes, Duration};
+use lasthop_core::{Bytes, Duration, Seed};
 use lasthop_tcp::{
     CachedMetrics, CongestionControl, FRtoMode, InitialSsthresh, Phase, Profile, RecoveryRules, TcpConfig,
 };
@@ -62,9 +62,15 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
         Just(CongestionControl::Vegas),
         Just(CongestionControl::Westwood),
         Just(CongestionControl::Dctcp),
+        Just(CongestionControl::Bbr),
     ];
-    (any::<[bool; 8]>(), growth, 1..12u32, 4..64u32).prop_map(
-        |([sack, dsack, timestamps, eifel, ecn, rack, probe, frto], growth, window, receive_window)| {
+    (any::<[bool; 9]>(), growth, 1..12u32, 4..64u32).prop_map(
+        |(
+            [sack, dsack, timestamps, eifel, ecn, rack, probe, frto, pacing],
+            growth,
+            window,
+            receive_window,
+        )| {
             let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("complete");
             config.sack = sack;
             config.dsack = dsack && sack;
@@ -75,6 +81,8 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
             config.tail_loss_probe = probe;
             config.frto = if frto { FRtoMode::Rfc5682Sack } else { FRtoMode::Off };
             config.congestion_control = growth;
+            config.pacing = pacing;
+            config.draws = Seed { study: 1, replication: 1 }.stream("control").into();
             config.initial_window = window;
             config.receive_window_initial = receive_window;
             config.receive_window_max = 2 * receive_window;

@@ -1,0 +1,98 @@
+//! Data that leaves at a rate, and what the application leaves unsaid: has it too little to send?
+
+use lasthop_core::{Instant, Observer, Rate};
+
+use super::Sender;
+use crate::common::Context;
+use crate::control::{self, Controller};
+
+/// Share of the window per round-trip time that makes the pacing rate, in per cent, in slow start and after it
+/// (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
+const SLOW_START_RATIO: u64 = 200;
+const AVOIDANCE_RATIO: u64 = 120;
+/// The window of a connection that is not established yet (`TCP_INIT_CWND`).
+const WINDOW_OF_SYN: u32 = 10;
+
+impl Sender {
+    /// The first pacing rate. Who connects sets it with the answer to the SYN, before the window is that of the
+    /// configuration.
+    pub(super) fn begin_rate(&mut self) {
+        self.set_rate(if self.connects { WINDOW_OF_SYN } else { self.control.window() });
+    }
+
+    /// The pacing rate follows window and round-trip time, unless the algorithm sets one (`tcp_update_pacing_rate`).
+    pub(super) fn update_rate(&mut self) {
+        self.set_rate(self.control.window());
+    }
+
+    fn set_rate(&mut self, window: u32) {
+        if !self.config.pacing || self.control.is_rate_based() {
+            return;
+        }
+        let ssthresh = self.control.ssthresh();
+        let ratio = if window < ssthresh / 2 { SLOW_START_RATIO } else { AVOIDANCE_RATIO };
+        let in_use = window.max(self.board.queue.outstanding());
+        let bytes = u64::from(self.queue.mss) * u64::from(in_use) * ratio * (1_000_000 / 100 * 8);
+        let bytes_per_second = bytes / self.rtt.srtt_8().max(1);
+        self.rate = Some(Rate::from_bits_per_second(8 * bytes_per_second.max(1)));
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        self.control.pacing_rate().or(self.rate)
+    }
+
+    /// A burst of data leaves.
+    pub(super) fn pace(&mut self, now: Instant, segments: u32, bytes: u32) {
+        if self.is_paced && bytes > 0 {
+            let rate = self.pacing_rate();
+            self.pacer.on_sent(now, segments, bytes, rate);
+        }
+    }
+
+    /// Sends new segments of one write that leave together (`tcp_write_xmit`). Returns how many.
+    pub(super) fn send_burst<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> u64 {
+        let window = self.control.window();
+        // Two bursts are in flight.
+        let room = (window / 2).max(1).min(window - self.board.in_flight());
+        let least = self.control.burst_min();
+        let most = self
+            .pacing_rate()
+            .map_or(u32::MAX, |rate| control::burst(rate, self.rtt.least_us(), self.queue.mss, least));
+        let (mut segments, mut bytes) = (0, 0);
+        while segments < room.min(most) && self.queue.fits() {
+            let Some(new) = self.send_next(cx) else { break };
+            segments += 1;
+            bytes += new.payload_bytes;
+            if new.push {
+                break;
+            }
+        }
+        self.pace(cx.now, segments, bytes);
+        u64::from(segments)
+    }
+
+    /// As a write begins: too little to send, while the window has room and all that is lost has been sent again
+    /// (`tcp_rate_check_app_limited`)?
+    pub(super) fn note_write(&mut self) {
+        if self.rates.begins_write()
+            && self.board.in_flight() < self.control.window()
+            && self.board.queue.lost_out() <= self.board.queue.retransmitted_out()
+        {
+            self.rates.on_app_limited(self.counts.delivered, self.board.in_flight());
+        }
+    }
+
+    /// When pacing lets go on what waits.
+    pub fn release(&self) -> Option<Instant> {
+        self.pacer.wakeup()
+    }
+
+    /// Goes on with what pacing has held, if its time has come.
+    pub fn on_release<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+        if self.pacer.take_wakeup(cx.now) {
+            self.retransmit_lost(cx);
+            self.send_new(cx);
+            self.report_window(cx);
+        }
+    }
+}
