@@ -23,6 +23,7 @@ from lasthop.answer.paired import Request, compare_results
 from lasthop.campaign.campaign import Campaign
 from lasthop.campaign.runner import Work
 from lasthop.engines.engine import Outcome, Stop
+from lasthop.engines.kernel.store import Kernel
 from lasthop.results.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -188,6 +189,17 @@ def test_a_temporary_folder_goes_with_its_results() -> None:
     assert folder.is_dir()
     del found
     assert not folder.exists()
+
+
+def test_a_cluster_and_another_engine_are_a_keyword_away(results: lasthop.Results, kernel: Kernel) -> None:
+    def again(**options: Any) -> lasthop.Results:  # noqa: ANN401  keywords of `run`
+        return lasthop.run(results.scenario, only="queue=short", replications=2, progress=False, **options)
+
+    here = results.flows.filter(pl.col("queue") == "short", pl.col("replication") <= 2)
+    assert_frame_equal(again(cluster="local:1").flows, here)
+    guest = again(engine="kernel", kernel=kernel.name)
+    assert guest.flows["elapsed_s"].to_list() == pytest.approx(here["elapsed_s"].to_list(), rel=0.02)
+    assert guest.trace(2).packets.height > 100
 
 
 @pytest.mark.parametrize(
