@@ -123,7 +123,7 @@ pub fn make<const N: usize>(mut calls: [Call<'_>; N]) -> [Result<usize, Errno>; 
 }
 
 /// Whether this kernel makes several calls at once; others have no call of this number.
-fn are_batched() -> bool {
+pub fn are_batched() -> bool {
     static ARE_BATCHED: OnceLock<bool> = OnceLock::new();
     *ARE_BATCHED.get_or_init(|| {
         #[allow(unsafe_code)]

@@ -99,6 +99,22 @@ impl Rest {
     }
 }
 
+/// A wait for a time, or for a file, that follows a call.
+pub struct NextWait<'a> {
+    /// Who waits.
+    pub waiter: &'a mut Waiter,
+    /// For what time.
+    pub due: Instant,
+}
+
+impl NextWait<'_> {
+    /// The wait is for this time, if that comes before.
+    #[must_use]
+    pub fn or_before(self, due: Option<Instant>) -> Self {
+        Self { due: due.map_or(self.due, |due| due.min(self.due)), ..self }
+    }
+}
+
 /// Waits for files to become ready, and for a time to come.
 pub struct Waiter {
     clock: Clock,
@@ -110,6 +126,8 @@ pub struct Waiter {
     spin: Duration,
     rest: Option<Rest>,
     events: Vec<EpollEvent>,
+    /// Files that were found ready when calls were made with [`Waiter::make_and_look`].
+    found: Vec<u64>,
 }
 
 impl Waiter {
@@ -124,7 +142,7 @@ impl Waiter {
         let events = vec![EpollEvent::empty(); READY_MAX];
         let now = clock.now()?;
         let rest = rests.then(|| Rest::start(now)).transpose()?;
-        Ok(Self { clock, epoll, timer, armed: None, now, spin, rest, events })
+        Ok(Self { clock, epoll, timer, armed: None, now, spin, rest, events, found: Vec::new() })
     }
 
     /// Watches a file, which is told by `name`.
@@ -136,21 +154,58 @@ impl Waiter {
     /// the time. System calls are few: where they are dear (a guest kernel), they are what a run costs.
     pub fn wait(&mut self, due: Option<Instant>, ready: &mut Vec<u64>) -> io::Result<Instant> {
         ready.clear();
+        if !self.found.is_empty() {
+            ready.append(&mut self.found);
+            return Ok(self.now);
+        }
         if let Some(rest) = &mut self.rest {
             rest.take(self.now)?;
         }
         loop {
             let near = due.is_some_and(|due| due <= self.now + self.spin);
             let count = self.look(due.filter(|_| !near), if near { 0 } else { -1 })?;
-            for name in self.events[..count].iter().map(EpollEvent::data) {
-                if name == TIMER {
-                    self.armed = None;
-                } else {
-                    ready.push(name);
-                }
-            }
+            self.tell(count, ready);
             if !ready.is_empty() || due.is_some_and(|due| due <= self.now) {
                 return Ok(self.now);
+            }
+        }
+    }
+
+    /// Makes calls, and then what the next wait for `due` would begin with: if a file is ready, that is over before it
+    /// begins. Nothing else may come in between. Returns what has come of the calls.
+    pub fn make_and_look(&mut self, calls: [Call<'_>; 2], due: Instant) -> [Result<usize, Errno>; 2] {
+        if due <= self.now + self.spin {
+            return calls::make(calls);
+        }
+        let [first, second] = calls;
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let setting = self.setting(Some(due));
+        let look = Call::wait(&self.epoll.0, &mut self.events, 0);
+        let clock = Call::clock(&mut time);
+        let sets = self.armed != Some(due);
+        let (first, second, looked, read) = if sets {
+            let set = Call::set_timer(&self.timer, &setting);
+            let [first, second, _, looked, read] = calls::make([first, second, set, look, clock]);
+            (first, second, looked, read)
+        } else {
+            calls::make([first, second, look, clock]).into()
+        };
+        if let (Ok(count), Ok(_)) = (looked, read) {
+            (self.armed, self.now) = (Some(due), self.clock.since_start(nanos(time.into())));
+            let mut found = std::mem::take(&mut self.found);
+            self.tell(count, &mut found);
+            self.found = found;
+        }
+        [first, second]
+    }
+
+    /// Tells the names of the files that are ready.
+    fn tell(&mut self, count: usize, ready: &mut Vec<u64>) {
+        for name in self.events[..count].iter().map(EpollEvent::data) {
+            if name == TIMER {
+                self.armed = None;
+            } else {
+                ready.push(name);
             }
         }
     }
@@ -218,5 +273,34 @@ mod tests {
         }
         let busy = nanos_of(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap() - before;
         assert!(busy * 20 < now.saturating_since(start).as_nanos() * 19, "{busy} ns of 200 ms");
+    }
+
+    #[test]
+    fn a_file_that_calls_have_made_ready_ends_the_next_wait_before_it_begins() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut waiter = Waiter::new(Clock::start().unwrap(), Duration::ZERO, false).unwrap();
+        waiter.watch(&reader, EpollFlags::EPOLLIN, 7).unwrap();
+        let (far, mut ready, mut time) = (Instant::ZERO + Duration::from_secs(3600), Vec::new(), [zero(); 2]);
+        let [first, second] = &mut time;
+        let made = waiter.make_and_look([Call::clock(first), Call::clock(second)], far);
+        assert_eq!((made, waiter.found.len()), ([Ok(0); 2], 0));
+        let [first, _] = &mut time;
+        let made = waiter.make_and_look([Call::write(&writer, b"ab"), Call::clock(first)], far);
+        assert_eq!((made, &waiter.found[..]), ([Ok(2), Ok(0)], &[7][..]));
+        drop(reader);
+        waiter.wait(Some(far), &mut ready).unwrap();
+        assert_eq!((&ready[..], waiter.found.len(), waiter.armed), (&[7][..], 0, Some(far)));
+    }
+
+    #[test]
+    fn a_wait_that_is_over_already_is_not_looked_after_ahead() {
+        let mut waiter = Waiter::new(Clock::start().unwrap(), Duration::ZERO, false).unwrap();
+        let [first, second] = &mut [zero(); 2];
+        let made = waiter.make_and_look([Call::clock(first), Call::clock(second)], waiter.now);
+        assert_eq!((made, waiter.armed), ([Ok(0); 2], None));
+    }
+
+    fn zero() -> libc::timespec {
+        libc::timespec { tv_sec: 0, tv_nsec: 0 }
     }
 }

@@ -1,6 +1,7 @@
 //! Packets between the two TUN devices and the models between them.
 
-use crate::clock::Clock;
+use crate::calls::are_batched;
+use crate::clock::{Clock, NextWait};
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::hop::{Delivery, Flows, Frame, Hop, OneFlow};
@@ -13,6 +14,8 @@ use std::io;
 
 /// Packets read of one host before the models are looked after again.
 const READ_MAX: usize = 32;
+/// Packets that are read together. A host mostly sends one or two at a time, and that there are no more must be seen.
+const READ_TOGETHER: usize = 4;
 
 /// Flows between real hosts.
 pub trait HostFlows: Flows {
@@ -22,9 +25,17 @@ pub trait HostFlows: Flows {
         0
     }
 
-    /// Hands a packet's bytes to its host; false if that does not take them.
-    fn hand_over(&mut self, host: Host, packet: &Packet, tun: &Tun, bytes: &[u8]) -> bool {
-        let _ = (host, packet);
+    /// Hands a packet's bytes to its host; false if that does not take them. If the owner waits `next`, this
+    /// may look at once what is ready.
+    fn hand_over(
+        &mut self,
+        host: Host,
+        packet: &Packet,
+        tun: &Tun,
+        bytes: &[u8],
+        next: Option<NextWait<'_>>,
+    ) -> bool {
+        let _ = (host, packet, next);
         tun.write(bytes)
     }
 
@@ -63,7 +74,7 @@ pub struct Emulator<'a, F, O> {
     tuns: Vec<[&'a Tun; 2]>,
     router: Option<LinuxRouter>,
     clock: Clock,
-    scratch: [Frame; 2],
+    scratch: [Frame; READ_TOGETHER],
 }
 
 impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
@@ -77,7 +88,7 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         mtu: usize,
     ) -> Self {
         let lateness = Lateness::default();
-        let scratch = [Frame::new(mtu), Frame::new(mtu)];
+        let scratch = std::array::from_fn(|_| Frame::new(mtu));
         Self { hop, lateness, not_taken: 0, tuns, router, clock, scratch }
     }
 
@@ -101,12 +112,14 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         self.router.as_ref().map(|router| router.tun(host))
     }
 
-    /// Hands over every packet that is due by `now`, to its host or to the router.
-    pub fn deliver(&mut self, now: Instant) -> Result<(), Error> {
+    /// Hands over every packet that is due by `now`, to its host or to the router. If the owner waits `next`, the last
+    /// packet may end that wait at once.
+    pub fn deliver(&mut self, now: Instant, mut next: Option<NextWait<'_>>) -> Result<(), Error> {
         let mut first = Some(now);
         while let Some(delivery) = self.hop.poll_delivery(now) {
             let handed_over = first.take().map_or_else(|| self.clock.now(), Ok)?;
-            if self.hand_over(delivery) {
+            let next = if self.is_followed_by_wait(now) { next.take() } else { None };
+            if self.hand_over(delivery, next) {
                 self.lateness.record(handed_over.saturating_since(delivery.due));
             }
         }
@@ -122,6 +135,11 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
             self.hop.enter(entry, kept);
         }
         Ok(())
+    }
+
+    /// Whether nothing has to be done after a packet that was fetched just now but to wait for the next one, in a guest.
+    fn is_followed_by_wait(&mut self, now: Instant) -> bool {
+        are_batched() && self.router.is_none() && self.hop.packets_inside() > 1 && self.hop.is_last(now)
     }
 
     /// Hands over what has come out of the router towards a host by `now`, up to a limit. When it was due only the router
@@ -148,19 +166,20 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
 
     fn forward_one(&mut self, now: Instant, host: Host) -> Result<bool, Error> {
         let Some(router) = &self.router else { return Ok(false) };
-        let [frame, _] = &mut self.scratch;
+        let [frame, ..] = &mut self.scratch;
         let read = router.tun(host).read(frame)?;
         if read && let Some(delivery) = self.hop.leave(now, host, frame)? {
-            self.hand_over(delivery);
+            self.hand_over(delivery, None);
         }
         Ok(read)
     }
 
     /// Hands over a packet; false if its host does not take it.
-    fn hand_over(&mut self, delivery: Delivery) -> bool {
+    fn hand_over(&mut self, delivery: Delivery, next: Option<NextWait<'_>>) -> bool {
+        let next = next.map(|next| next.or_before(self.hop.next_wakeup()));
         let (flows, packet, bytes) = self.hop.arrival(delivery);
         let tun = self.tuns[flows.pair(packet.flow)][delivery.host as usize];
-        let taken = flows.hand_over(delivery.host, packet, tun, bytes);
+        let taken = flows.hand_over(delivery.host, packet, tun, bytes, next);
         self.not_taken += u64::from(!taken);
         self.hop.finish(delivery);
         taken
@@ -169,7 +188,7 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
     /// Takes what a host of a pair has sent by `now`, up to a limit; [`Emulator::deliver`] for the same `now` comes first.
     pub fn receive(&mut self, now: Instant, host: Host, pair: usize) -> io::Result<()> {
         for _ in 0..READ_MAX / self.scratch.len() {
-            let count = self.tun(host, pair).read_two(&mut self.scratch)?;
+            let count = self.tun(host, pair).read_some(&mut self.scratch)?;
             for frame in &mut self.scratch[..count] {
                 if !self.hop.flows().0.is_for_neighbour(host, frame.bytes()) {
                     self.hop.send(now, host, frame);

@@ -114,6 +114,8 @@ pub struct Hop<F, O> {
     routers: Option<[Forwarded; 2]>,
     /// A component that was woken, and may have released more packets.
     released: Option<(Instant, Component)>,
+    /// The next that it has released, where that was looked up already.
+    next: Option<Delivery>,
     /// The packet that a copy would follow.
     last_arrived: Option<PacketId>,
     next_serial: u64,
@@ -139,6 +141,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             network,
             routers,
             released: None,
+            next: None,
             last_arrived: None,
             next_serial: 0,
             flows,
@@ -184,12 +187,9 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     /// The next packet that has reached its host by `now`.
     pub fn poll_delivery(&mut self, now: Instant) -> Option<Delivery> {
         loop {
-            if let Some((due, component)) = self.released {
-                if let Some((id, host)) = self.network.poll_delivery(due, component) {
-                    self.provide_frame(id);
-                    return Some(Delivery { due, host, id });
-                }
-                self.released = None;
+            if let Some(delivery) = self.next.take().or_else(|| self.poll_released()) {
+                self.provide_frame(delivery.id);
+                return Some(delivery);
             }
             let next = self.network.next();
             if let Some((due, index)) = self.next_behind_router()
@@ -207,6 +207,26 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             self.network.wake(due, component, &mut self.arena, &mut self.seen);
             self.released = Some((due, component));
         }
+    }
+
+    /// The next packet of the component that was woken last.
+    fn poll_released(&mut self) -> Option<Delivery> {
+        let (due, component) = self.released?;
+        let polled = self.network.poll_delivery(due, component);
+        if polled.is_none() {
+            self.released = None;
+        }
+        polled.map(|(id, host)| Delivery { due, host, id })
+    }
+
+    /// Whether nothing else is due by `now`, after the packet that was fetched just now.
+    pub fn is_last(&mut self, now: Instant) -> bool {
+        if self.next.is_none() {
+            self.next = self.poll_released();
+        }
+        let behind = self.next_behind_router().map(|(due, _)| due);
+        let coming = self.network.next().map(|(due, _)| due).into_iter().chain(behind).min();
+        self.next.is_none() && coming.is_none_or(|due| due > now)
     }
 
     /// A copy that the link has made has the bytes of the packet that it follows.

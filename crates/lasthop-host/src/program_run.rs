@@ -127,7 +127,7 @@ fn forward<O: Observer>(
         // What a host has just sent may still be in its device.
         let due = if idle { Instant::ZERO } else { due };
         let now = waiter.wait(Some(due), &mut ready)?;
-        emulator.deliver(now.min(limit))?;
+        emulator.deliver(now.min(limit), None)?;
         if let Some((code, at)) = ended
             && ((idle && ready.is_empty()) || now >= limit)
         {

@@ -1,6 +1,6 @@
 //! Replications of a scenario with this machine's own TCP.
 
-use crate::clock::{Clock, Waiter};
+use crate::clock::{Clock, NextWait, Waiter};
 use crate::emulator::{Emulator, RunFacts};
 use crate::error::{Context, Error};
 use crate::features::{Difference, needs_linux};
@@ -298,10 +298,12 @@ fn run_once<O: Observer>(
             break now;
         }
         if now >= limit {
-            emulator.deliver(limit)?;
+            emulator.deliver(limit, None)?;
             break limit;
         }
-        emulator.deliver(now)?;
+        let action = action.map_or(limit, |due| due.min(limit));
+        let waits = ready.is_empty() && action > now;
+        emulator.deliver(now, waits.then_some(NextWait { waiter: &mut waiter, due: action }))?;
         let (workload, observer) = emulator.hop.flows();
         workload.wake(now, &waiter, observer)?;
         for name in &ready {

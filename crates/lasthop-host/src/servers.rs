@@ -1,5 +1,6 @@
 //! Several hosts at the far end of the last hop.
 
+use crate::clock::NextWait;
 use crate::emulator::HostFlows;
 use crate::header::Headers;
 use crate::hop::Flows;
@@ -52,7 +53,14 @@ impl<F: Flows> Flows for Servers<'_, F> {
 }
 
 impl<F: Flows> HostFlows for Servers<'_, F> {
-    fn hand_over(&mut self, host: Host, _packet: &Packet, tun: &Tun, bytes: &[u8]) -> bool {
+    fn hand_over(
+        &mut self,
+        host: Host,
+        _packet: &Packet,
+        tun: &Tun,
+        bytes: &[u8],
+        _: Option<NextWait<'_>>,
+    ) -> bool {
         let tun = if host == Host::Server { self.of_packet(bytes).unwrap_or(tun) } else { tun };
         tun.write(bytes)
     }

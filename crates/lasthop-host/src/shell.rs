@@ -174,7 +174,7 @@ fn forward<O: Observer>(
         let of_user = keys.as_ref().and_then(Keys::next_wakeup);
         let due = emulator.hop.next_wakeup().into_iter().chain(status.next_wakeup()).chain(of_user).min();
         let now = waiter.wait(due, &mut ready)?;
-        emulator.deliver(now)?;
+        emulator.deliver(now, None)?;
         for name in &ready {
             match *name {
                 SIGNALS => {

@@ -1,6 +1,7 @@
 //! A TUN device: IP packets in and out of the network namespace that it was made in.
 
 use crate::calls::{self, Call, TcpInfoBytes};
+use crate::clock::NextWait;
 use crate::hop::Frame;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
@@ -61,13 +62,11 @@ impl Tun {
         }
     }
 
-    /// Fetches the next two packets that the namespace sends; says how many there were.
-    pub fn read_two(&self, frames: &mut [Frame; 2]) -> io::Result<usize> {
-        let [first, second] = frames;
-        let results =
-            calls::make([&mut *first, &mut *second].map(|frame| Call::read(&self.file, &mut frame.buffer)));
+    /// Fetches the next packets that the namespace sends; says how many there were.
+    pub fn read_some<const N: usize>(&self, frames: &mut [Frame; N]) -> io::Result<usize> {
+        let results = calls::make(frames.each_mut().map(|frame| Call::read(&self.file, &mut frame.buffer)));
         let mut count = 0;
-        for (frame, result) in [first, second].into_iter().zip(results) {
+        for (frame, result) in frames.iter_mut().zip(results) {
             match result {
                 Ok(length) => frame.length = length,
                 Err(Errno::EAGAIN | Errno::EINTR) => break,
@@ -79,14 +78,19 @@ impl Tun {
     }
 
     /// Hands a packet to the namespace, and asks what the kernel says of a TCP socket then. Says whether the namespace takes
-    /// the packet, and whether there is an answer.
+    /// the packet, and whether there is an answer. Looks then, too, what has become ready, if there is a next wait.
     pub fn write_and_ask(
         &self,
         packet: &[u8],
         socket: &impl AsFd,
         answer: &mut TcpInfoBytes,
+        next: Option<NextWait<'_>>,
     ) -> (bool, bool) {
-        let [written, asked] = calls::make([Call::write(&self.file, packet), Call::tcp_info(socket, answer)]);
+        let calls = [Call::write(&self.file, packet), Call::tcp_info(socket, answer)];
+        let [written, asked] = match next {
+            Some(NextWait { waiter, due }) => waiter.make_and_look(calls, due),
+            None => calls::make(calls),
+        };
         (written == Ok(packet.len()), asked.is_ok())
     }
 

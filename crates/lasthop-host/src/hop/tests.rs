@@ -88,6 +88,26 @@ fn a_packet_takes_what_lan_and_link_take_however_late_it_is_looked_for() {
 }
 
 #[test]
+fn the_last_packet_that_is_due_is_known_as_such_and_none_is_lost_by_asking() {
+    let mut scenario = scenario_with("");
+    scenario.down.as_mut().unwrap().link.duplicate = Some(Probability::ONE);
+    let mut hop = Hop::new(&scenario, Seed { study: 1, replication: 1 }, OneFlow, ());
+    for id in 0..2 {
+        hop.send(Instant::ZERO, Host::Server, &mut frame(&datagram(id, 0)));
+    }
+    // The second arrives 72 ms after the first.
+    for (until_ms, expected) in [(380, &[(0, false), (0, true)][..]), (460, &[(1, false), (1, true)])] {
+        let (now, mut arrived) = (at_us(1000 * until_ms), Vec::new());
+        while let Some(delivery) = hop.poll_delivery(now) {
+            let is_last = hop.is_last(now);
+            arrived.push((*hop.arrival(delivery).2.last().unwrap(), is_last));
+            hop.finish(delivery);
+        }
+        assert_eq!(arrived, expected, "by {until_ms} ms");
+    }
+}
+
+#[test]
 fn what_finds_the_queue_full_is_dropped_and_the_rest_keep_their_bytes() {
     let mut hop = hop("");
     for id in 0..6 {

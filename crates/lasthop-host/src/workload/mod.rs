@@ -8,7 +8,7 @@ mod peer;
 mod segments;
 mod sender;
 
-use crate::clock::Waiter;
+use crate::clock::{NextWait, Waiter};
 use crate::emulator::HostFlows;
 use crate::error::{Context, Error};
 use crate::features::receive_window_max;
@@ -507,9 +507,18 @@ impl HostFlows for Workload {
         self.flows.get(flow.0 as usize).map_or(0, |flow| self.applications[flow.application].pair)
     }
 
-    fn hand_over(&mut self, host: Host, packet: &Packet, tun: &Tun, bytes: &[u8]) -> bool {
+    fn hand_over(
+        &mut self,
+        host: Host,
+        packet: &Packet,
+        tun: &Tun,
+        bytes: &[u8],
+        next: Option<NextWait<'_>>,
+    ) -> bool {
         match self.flows.get_mut(packet.flow.0 as usize) {
-            Some(Flow { ends: Ends::Tcp(connection), .. }) => connection.peer(host).hand_over(tun, bytes),
+            Some(Flow { ends: Ends::Tcp(connection), .. }) => {
+                connection.peer(host).hand_over(tun, bytes, next)
+            }
             _ => tun.write(bytes),
         }
     }

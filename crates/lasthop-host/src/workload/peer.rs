@@ -3,6 +3,7 @@
 use super::diag::Diag;
 use super::sender::{Sender, TcpInfo};
 use crate::calls::{self, Call, TcpInfoBytes};
+use crate::clock::NextWait;
 use crate::error::{Context, Error};
 use crate::tun::Tun;
 use lasthop_core::{Dscp, FlowId, Host, Instant, News, Observer, Segment};
@@ -94,11 +95,11 @@ impl Peer {
     }
 
     /// Hands its host a packet for it; false if the host does not take it. What the kernel says of it then is for the next
-    /// look.
-    pub fn hand_over(&mut self, tun: &Tun, packet: &[u8]) -> bool {
+    /// look. `next`: as [`HostFlows::hand_over`](crate::emulator::HostFlows::hand_over) has it.
+    pub fn hand_over(&mut self, tun: &Tun, packet: &[u8], next: Option<NextWait<'_>>) -> bool {
         let Some(socket) = self.socket.as_deref() else { return tun.write(packet) };
         let mut answer = TcpInfoBytes::default();
-        let (taken, answered) = tun.write_and_ask(packet, socket, &mut answer);
+        let (taken, answered) = tun.write_and_ask(packet, socket, &mut answer, next);
         self.said = answered.then(|| TcpInfo::from_bytes(&answer.bytes));
         taken
     }
