@@ -352,6 +352,9 @@ pub enum CongestionControl {
     /// BBR (Cardwell et al. 2017), version 1 as Linux has it: a model of the path, the rate at which it delivers and its
     /// shortest round-trip time, sets window and pacing rate. The model engine has it under the stack `linux-6` only.
     Bbr,
+    /// BBR version 3 (draft-ietf-ccwg-bbr), without what it does for ECN: as version 1, and bounds on what is in flight, which losses
+    /// lower and probes raise. The model engine has it under the stack `linux-6` only; Linux does not have it.
+    Bbr3,
     /// What tests of pacing need.
     #[cfg(test)]
     #[serde(skip)]
@@ -364,7 +367,7 @@ pub enum CongestionControl {
 impl CongestionControl {
     /// It draws numbers.
     fn draws(&self) -> bool {
-        matches!(self, Self::Bbr | Self::User(_))
+        matches!(self, Self::Bbr | Self::Bbr3 | Self::User(_))
     }
 }
 

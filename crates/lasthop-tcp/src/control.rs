@@ -4,6 +4,7 @@
 //! limits bursts it shapes the window itself (`Controller::state_mut`), by rules of its own.
 
 mod bbr;
+mod bbr3;
 mod bytes;
 mod cubic;
 mod dctcp;
@@ -26,7 +27,7 @@ use cubic::Cubic;
 
 pub(crate) use bytes::Bytes;
 pub(crate) use pacer::{Pacer, burst};
-pub(crate) use rate::{DeliveryRate, RateSampler};
+pub(crate) use rate::{DeliveryRate, LostSegment, Progress, RateSampler};
 pub(crate) use reno::Reno;
 pub(crate) use segments::{Counting, Segments};
 
@@ -175,6 +176,14 @@ pub(crate) trait Controller {
         false
     }
 
+    /// It wants to hear of every segment that is found lost.
+    fn hears_losses(&self) -> bool {
+        false
+    }
+
+    /// A segment was lost, for an algorithm that hears of every one. The ACK that shows it follows.
+    fn on_segment_lost(&mut self, _lost: &LostSegment) {}
+
     /// A timeout: so many segments were lost so far. The state changes next.
     fn on_lost(&mut self, _total: u64) {}
 
@@ -319,6 +328,12 @@ macro_rules! algorithms {
             fn holds_back(&self) -> bool {
                 match self { $($(#[$when])? Self::$name(algorithm) => algorithm.holds_back(),)* }
             }
+            fn hears_losses(&self) -> bool {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.hears_losses(),)* }
+            }
+            fn on_segment_lost(&mut self, lost: &LostSegment) {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_segment_lost(lost),)* }
+            }
             fn on_lost(&mut self, total: u64) {
                 match self { $($(#[$when])? Self::$name(algorithm) => algorithm.on_lost(total),)* }
             }
@@ -357,6 +372,7 @@ algorithms! {
     Westwood(westwood::Westwood),
     Dctcp(dctcp::Dctcp),
     Bbr(bbr::Bbr),
+    Bbr3(bbr3::Bbr3),
     User(user::User),
     #[cfg(test)]
     Paced(paced::Paced),

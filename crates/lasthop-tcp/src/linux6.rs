@@ -27,7 +27,7 @@ use crate::clock::{Tick, TickClock};
 use crate::common::metrics::{CachedMetrics, Knowledge};
 use crate::common::{Context, Episode, NewSegment, SendQueue, State, WindowReport};
 use crate::config::TcpConfig;
-use crate::control::{Control, Controller, Counting, Moment, Pacer, RateSampler, Segments, Setup};
+use crate::control::{Control, Controller, Counting, Moment, Pacer, Progress, RateSampler, Segments, Setup};
 use frto::FRto;
 use probe::Probe;
 use prr::Reduction;
@@ -315,7 +315,8 @@ impl Sender {
         let first = self.board.queue.outstanding() == 0;
         if self.rates.is_on() {
             self.note_write();
-            self.rates.on_sent(segment.sent.us, self.counts.delivered, first);
+            let progress = self.progress(1);
+            self.rates.on_sent(segment.sent.us, progress, first);
             self.rates.set_write_end(segment.push || segment.syn);
         }
         self.board.push(segment);
@@ -335,8 +336,15 @@ impl Sender {
 
     fn note_retransmission<O: Observer>(&mut self, cx: &Context<'_, O>, index: usize, counted: bool) {
         self.board.note_retransmission(index, cx.micros(), self.counts.delivered, counted);
-        self.rates.on_sent_again(index, cx.micros(), self.counts.delivered);
+        let progress = self.progress(0);
+        self.rates.on_sent_again(index, cx.micros(), progress);
         self.counts.retransmissions += 1;
+    }
+
+    /// What the connection has done, with so many more segments in flight.
+    fn progress(&self, more: u32) -> Progress {
+        let Counts { delivered, lost, .. } = self.counts;
+        Progress { delivered, lost, in_flight: self.board.in_flight() + more }
     }
 
     fn put_again<O: Observer>(

@@ -12,18 +12,48 @@ struct Mark {
     delivered: u64,
     delivered_us: u64,
     app_limited: bool,
-    /// It has not been sampled yet.
+    /// Segments in flight with it, and segments that had been lost.
+    in_flight: u32,
+    lost: u64,
+    /// It has not been sampled yet, and its loss not been told.
     is_fresh: bool,
+    is_lost: bool,
+}
+
+/// What a connection has done when it sends a segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    /// Segments that have arrived, that were lost, and that are in flight with this one.
+    pub delivered: u64,
+    pub lost: u64,
+    pub in_flight: u32,
+}
+
+/// A segment that was found lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LostSegment {
+    pub at_us: u64,
+    pub seq: u64,
+    pub end: u64,
+    /// Segments in flight when it left, it included, and those that were lost since, it included.
+    pub tx_in_flight: u32,
+    pub lost: u64,
+    pub is_app_limited: bool,
+    /// Segments that have arrived so far.
+    pub total_delivered: u64,
 }
 
 /// How fast segments arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeliveryRate {
     /// Segments that arrived in this time.
     pub delivered: u64,
     pub interval_us: u64,
     /// Segments that had arrived when the newest of these was sent.
     pub prior_delivered: u64,
+    /// Segments in flight with the newest of these when it was sent, and segments lost since.
+    pub tx_in_flight: u32,
+    pub lost: u64,
     /// The sender had too little to send: the path may be faster.
     pub is_app_limited: bool,
 }
@@ -42,6 +72,8 @@ pub(crate) struct RateSampler {
     newest: Option<Mark>,
     /// The application writes, and less than a segment of what it wrote before was unsent.
     writes: bool,
+    /// Segments that were told to be lost.
+    told_lost: u64,
     /// The next new segment begins a write.
     begins_write: bool,
 }
@@ -56,9 +88,9 @@ impl RateSampler {
         self.wanted
     }
 
-    /// A segment leaves for the first time; `delivered` have arrived, `idle` if nothing is in flight.
-    pub fn on_sent(&mut self, now_us: u64, delivered: u64, idle: bool) {
-        let mark = self.mark(now_us, delivered, idle);
+    /// A segment leaves for the first time; `idle` if nothing was in flight.
+    pub fn on_sent(&mut self, now_us: u64, progress: Progress, idle: bool) {
+        let mark = self.mark(now_us, progress, idle);
         self.marks.push_back(mark);
     }
 
@@ -78,13 +110,13 @@ impl RateSampler {
     }
 
     /// Outstanding segment number `index` leaves again.
-    pub fn on_sent_again(&mut self, index: usize, now_us: u64, delivered: u64) {
+    pub fn on_sent_again(&mut self, index: usize, now_us: u64, progress: Progress) {
         if self.wanted {
-            self.marks[index] = self.mark(now_us, delivered, false);
+            self.marks[index] = self.mark(now_us, progress, false);
         }
     }
 
-    fn mark(&mut self, now_us: u64, delivered: u64, idle: bool) -> Mark {
+    fn mark(&mut self, now_us: u64, progress: Progress, idle: bool) -> Mark {
         if idle {
             self.first_sent_us = now_us;
             self.delivered_us = now_us;
@@ -92,11 +124,32 @@ impl RateSampler {
         Mark {
             sent_us: now_us,
             first_sent_us: self.first_sent_us,
-            delivered,
+            delivered: progress.delivered,
             delivered_us: self.delivered_us,
             app_limited: self.app_limited_until > 0,
+            in_flight: progress.in_flight,
+            lost: progress.lost,
             is_fresh: true,
+            is_lost: false,
         }
+    }
+
+    /// Outstanding segment number `index` is lost. Nothing if that was told already.
+    pub fn take_lost(&mut self, index: usize, now: Progress, (seq, end): (u64, u64)) -> Option<LostSegment> {
+        let mark = &mut self.marks[index];
+        if std::mem::replace(&mut mark.is_lost, true) {
+            return None;
+        }
+        self.told_lost += 1;
+        Some(LostSegment {
+            at_us: self.delivered_us,
+            seq,
+            end,
+            tx_in_flight: mark.in_flight,
+            lost: self.told_lost.saturating_sub(mark.lost).max(1),
+            is_app_limited: mark.app_limited,
+            total_delivered: now.delivered,
+        })
     }
 
     /// SACK reports outstanding segment number `index`.
@@ -147,13 +200,13 @@ impl RateSampler {
         self.app_limited_until = (delivered + u64::from(in_flight)).max(1);
     }
 
-    /// The sample of an ACK that reports `new` segments, after which `delivered` have arrived; none if it reports nothing,
+    /// The sample of an ACK that reports `new` segments, after which so many have arrived and were lost; none if it reports nothing,
     /// or faster than any round trip takes.
     pub fn sample(
         &mut self,
         now_us: u64,
         new: u64,
-        delivered: u64,
+        (delivered, lost): (u64, u64),
         least_rtt_us: u64,
     ) -> Option<DeliveryRate> {
         if self.app_limited_until > 0 && delivered > self.app_limited_until {
@@ -170,6 +223,8 @@ impl RateSampler {
             delivered: delivered - newest.delivered,
             interval_us,
             prior_delivered: newest.delivered,
+            tx_in_flight: newest.in_flight,
+            lost: lost.saturating_sub(newest.lost),
             is_app_limited: newest.app_limited,
         })
     }
@@ -179,11 +234,15 @@ impl RateSampler {
 mod tests {
     use super::*;
 
+    fn after(delivered: u64) -> Progress {
+        Progress { delivered, ..Progress::default() }
+    }
+
     /// Four segments leave at 0, 1, 2 and 3 ms.
     fn four_sent() -> RateSampler {
         let mut rates = RateSampler::new(true);
         for number in 0..4 {
-            rates.on_sent(number * 1_000, 0, number == 0);
+            rates.on_sent(number * 1_000, after(0), number == 0);
         }
         rates
     }
@@ -192,29 +251,29 @@ mod tests {
     fn what_arrives_in_a_round_trip_is_the_rate() {
         let mut rates = four_sent();
         rates.on_acknowledged();
-        let first = rates.sample(100_000, 1, 1, 90_000).expect("a sample");
+        let first = rates.sample(100_000, 1, (1, 0), 90_000).expect("a sample");
         assert_eq!((first.delivered, first.interval_us), (1, 100_000));
         // The next one leaves as the first has arrived, and the bottleneck spaces the rest by 10 ms.
-        rates.on_sent(100_000, 1, false);
+        rates.on_sent(100_000, after(1), false);
         for (number, at) in [(2, 110_000), (3, 120_000), (4, 130_000)] {
             rates.on_acknowledged();
-            rates.sample(at, 1, number, 90_000);
+            rates.sample(at, 1, (number, 0), 90_000);
         }
         rates.on_acknowledged();
-        let fifth = rates.sample(200_000, 1, 5, 90_000).expect("a sample");
+        let fifth = rates.sample(200_000, 1, (5, 0), 90_000).expect("a sample");
         assert_eq!((fifth.delivered, fifth.prior_delivered, fifth.interval_us), (4, 1, 100_000));
     }
 
     #[test]
     fn the_slower_of_sending_and_arriving_counts() {
         let mut rates = RateSampler::new(true);
-        rates.on_sent(0, 0, true);
-        rates.on_sent(80_000, 0, false);
+        rates.on_sent(0, after(0), true);
+        rates.on_sent(80_000, after(0), false);
         rates.on_acknowledged();
-        rates.sample(100_000, 1, 1, 90_000);
+        rates.sample(100_000, 1, (1, 0), 90_000);
         rates.on_acknowledged();
         // Both ACKs come at once, yet the segments left 80 ms apart: no rate of two in a moment.
-        let sample = rates.sample(100_000, 1, 2, 50_000).expect("a sample");
+        let sample = rates.sample(100_000, 1, (2, 0), 50_000).expect("a sample");
         assert_eq!(sample.interval_us, 100_000);
     }
 
@@ -222,9 +281,9 @@ mod tests {
     fn a_segment_is_sampled_once() {
         let mut rates = four_sent();
         rates.on_sacked(2);
-        assert!(rates.sample(100_000, 1, 1, 90_000).is_some());
+        assert!(rates.sample(100_000, 1, (1, 0), 90_000).is_some());
         (0..3).for_each(|_| rates.on_acknowledged());
-        let sample = rates.sample(101_000, 1, 3, 90_000).expect("the first two");
+        let sample = rates.sample(101_000, 1, (3, 0), 90_000).expect("the first two");
         assert_eq!(sample.prior_delivered, 0);
         rates.on_acknowledged();
         assert!(rates.newest.is_some() && rates.marks.is_empty());
@@ -234,18 +293,18 @@ mod tests {
     fn samples_of_a_sender_with_too_little_to_send_say_so() {
         let mut rates = four_sent();
         rates.on_app_limited(0, 4);
-        rates.on_sent(4_000, 0, false);
+        rates.on_sent(4_000, after(0), false);
         (0..5).for_each(|_| rates.on_acknowledged());
-        assert!(rates.sample(100_000, 1, 5, 90_000).expect("a sample").is_app_limited);
-        rates.on_sent(100_000, 5, true);
+        assert!(rates.sample(100_000, 1, (5, 0), 90_000).expect("a sample").is_app_limited);
+        rates.on_sent(100_000, after(5), true);
         rates.on_acknowledged();
-        assert!(!rates.sample(200_000, 1, 6, 90_000).expect("a sample").is_app_limited);
+        assert!(!rates.sample(200_000, 1, (6, 0), 90_000).expect("a sample").is_app_limited);
     }
 
     #[test]
     fn nothing_is_kept_for_an_algorithm_without_rates() {
         let mut rates = RateSampler::new(false);
         rates.on_acknowledged();
-        assert!(rates.marks.is_empty() && rates.sample(1, 1, 1, 0).is_none());
+        assert!(rates.marks.is_empty() && rates.sample(1, 1, (1, 0), 0).is_none());
     }
 }

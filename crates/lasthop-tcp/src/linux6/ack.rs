@@ -94,6 +94,7 @@ impl Sender {
         let (delivered, lost) = (self.counts.delivered - prior.delivered, self.counts.lost - prior.lost);
         let progress = prr::Progress { delivered, lost, advanced: facts.advanced };
         if self.control.is_rate_based() {
+            self.tell_losses();
             let may_be_delayed = self.is_runt(&facts, prior_una);
             self.follow_path(cx, may_be_delayed, progress, prior_in_flight);
         } else {
@@ -262,7 +263,7 @@ impl Sender {
     ) {
         let Counts { delivered: total_delivered, lost: total_lost, .. } = self.counts;
         let least = self.rtt.least_us();
-        let rate = self.rates.sample(cx.micros(), progress.delivered, total_delivered, least);
+        let rate = self.rates.sample(cx.micros(), progress.delivered, (total_delivered, total_lost), least);
         let in_flight = self.board.in_flight();
         self.control.on_path(&PathSample {
             ack: self.rate_sample(cx, progress, rate),

@@ -6,6 +6,7 @@ use lasthop_core::{Observer, TransportEvent, UndoCause};
 use super::facts::AckFacts;
 use super::frto::{self, Verdict};
 use super::prr::{Progress, Reduction};
+use super::scoreboard::SentSegment;
 use super::timer::Alarm;
 use super::{Sender, TIMEOUT_MIN_US};
 use crate::clock::Tick;
@@ -187,6 +188,23 @@ impl Sender {
         }
     }
 
+    /// Tells an algorithm that hears of every loss.
+    pub(super) fn tell_losses(&mut self) {
+        if !self.control.hears_losses() || self.board.queue.lost_out() == 0 {
+            return;
+        }
+        let now = self.progress(0);
+        for index in 0..self.board.queue.outstanding() as usize {
+            let &SentSegment { seq, end, lost, retransmitted, .. } = self.board.queue.get(index);
+            if lost
+                && !retransmitted
+                && let Some(lost) = self.rates.take_lost(index, now, (seq, end))
+            {
+                self.control.on_segment_lost(&lost);
+            }
+        }
+    }
+
     fn detect_loss(&mut self, now_us: u64) -> Option<u64> {
         let sacked = self.board.queue.sacked_out;
         let certain = self.recovery.state >= State::Recovery || sacked >= self.recovery.reordering;
@@ -220,6 +238,7 @@ impl Sender {
             if self.recovery.state != State::Recovery {
                 self.enter_recovery(cx, false);
                 let lost = self.counts.lost - lost;
+                self.tell_losses();
                 if !self.control.is_rate_based() {
                     self.reduce_window(Progress { delivered: 1, lost, advanced: false });
                 }
@@ -314,6 +333,7 @@ impl Sender {
         let moment = self.moment(cx);
         self.mark_lost_by_timeout(moment.us);
         self.control.on_lost(self.counts.lost);
+        self.tell_losses();
         let in_flight = self.board.in_flight();
         if before.is_fresh_timeout(self.queue.una, self.expiries) {
             let window = self.control.window();

@@ -63,6 +63,7 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
         Just(CongestionControl::Westwood),
         Just(CongestionControl::Dctcp),
         Just(CongestionControl::Bbr),
+        Just(CongestionControl::Bbr3),
     ];
     (any::<[bool; 9]>(), growth, 1..12u32, 4..64u32).prop_map(
         |(

@@ -49,7 +49,13 @@ impl Rig {
     fn ack(&mut self, acked: u64, prior_delivered: u64, interval_us: u64, in_flight: u32) {
         self.delivered += acked;
         let delivered = self.delivered - prior_delivered;
-        let rate = DeliveryRate { delivered, interval_us, prior_delivered, is_app_limited: false };
+        let rate = DeliveryRate {
+            delivered,
+            interval_us,
+            prior_delivered,
+            is_app_limited: false,
+            ..DeliveryRate::default()
+        };
         self.bbr.on_path(&self.path(acked as u32, Some(rate), in_flight, 0));
     }
 
@@ -117,6 +123,7 @@ fn a_sample_of_a_sender_with_too_little_to_send_never_lowers_the_bandwidth() {
             interval_us: RTT_US,
             prior_delivered: rig.delivered,
             is_app_limited: true,
+            ..DeliveryRate::default()
         };
         rig.delivered += 50;
         rig.us += RTT_US;
@@ -226,8 +233,13 @@ fn a_recovery_sends_what_arrives_for_a_round_trip_and_ends_with_the_window_of_be
     rig.bbr.on_state(&moment(rig.us), State::Recovery);
     let prior = rig.delivered - 50;
     (rig.delivered, rig.lost) = (rig.delivered + 2, 3);
-    let rate =
-        DeliveryRate { delivered: 52, interval_us: RTT_US, prior_delivered: prior, is_app_limited: false };
+    let rate = DeliveryRate {
+        delivered: 52,
+        interval_us: RTT_US,
+        prior_delivered: prior,
+        is_app_limited: false,
+        ..DeliveryRate::default()
+    };
     rig.bbr.on_path(&rig.path(2, Some(rate), 90, 3));
     assert_eq!((rig.bbr.window(), rig.bbr.conserves), (92, true));
     // The next round trip allows twice what arrives.
