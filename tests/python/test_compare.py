@@ -291,6 +291,12 @@ def test_the_table_names_cells_levels_and_numbers(compared: Compare) -> None:
     assert "percentile-bootstrap" in text
 
 
+def test_a_single_comparison_is_not_called_corrected(tmp_path: Path) -> None:
+    folder = made(tmp_path / "one", levels_of({"a": [1.0, 2.0], "b": [2.0, 4.0]}))
+    lines = compare_lines(compare_results(folder, Request("variant=a", "elapsed_s")))
+    assert "not corrected for the number of comparisons" in " ".join(lines)
+
+
 def test_a_narrow_terminal_shows_whole_columns_and_names_the_others(
     compared: Compare, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -318,13 +318,15 @@ def _corrected(found: Sequence[Comparison], correction: str) -> list[Comparison]
 # ---- In words --------------------------------------------------------------------------------------------
 
 
+def correction(compared: Compare) -> str:
+    """Say how p values are corrected; that of a single comparison needs none."""
+    if compared.correction == HOLM and len(compared.found) > 1:
+        return f"corrected after Holm for {len(compared.found)} comparisons"
+    return "not corrected for the number of comparisons"
+
+
 def method(compared: Compare) -> str:
     """Say what the numbers are."""
-    corrected = (
-        f"corrected after Holm for {len(compared.found)} comparisons"
-        if compared.correction == HOLM
-        else "not corrected for the number of comparisons"
-    )
     looks = compared.sections[0].looks
     until = (
         "" if looks == 1 else f" The campaign ran until it was precise: intervals and p hold over its {looks} looks."
@@ -333,8 +335,8 @@ def method(compared: Compare) -> str:
         "Pairs are replications of the same set and number. Difference: mean of the pairs, level less "
         f"{compared.factor}={compared.reference}, with Student's 95 % interval. Median: of the pairs, with a "
         "percentile-bootstrap 95 % interval. d_z: Cohen's effect size, mean over standard deviation of the pairs. "
-        f"p: paired t test; rank p: Wilcoxon's signed-rank test; both {corrected}. * marks p < 0.05. Each interval "
-        f"is of one comparison alone.{until}"
+        f"p: paired t test; rank p: Wilcoxon's signed-rank test; both {correction(compared)}. * marks p < 0.05. "
+        f"Each interval is of one comparison alone.{until}"
     )
 
 

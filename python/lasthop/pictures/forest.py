@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lasthop.answer.paired import HOLM, Compare, Comparison
+from lasthop.answer.paired import Compare, Comparison, correction
 from lasthop.answer.paired_show import bracketed, telling_cases
 from lasthop.metrics.units import Scale, label, scale_of
 from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS, GREY
@@ -148,10 +148,9 @@ def _axis_title(compared: Compare, looks: Mapping[str, object], scale: Scale) ->
 def _notes(compared: Compare) -> list[str]:
     sizes = [one.difference.pairs for one in compared.found]
     count = str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
-    corrected = f"corrected after Holm for {len(compared.found)} comparisons"
     notes = [
         f"Means of {count} paired differences with 95 % confidence intervals (Student's t). Filled: p < 0.05 in the "
-        f"paired t test, {corrected if compared.correction == HOLM else 'not corrected'}."
+        f"paired t test, {correction(compared)}."
     ]
     if len(compared.found) > MOST_SHOWN:
         notes.append(
