@@ -85,6 +85,15 @@ def test_cubic_takes_more_of_a_long_fast_path_than_reno() -> None:
     assert by_role["all", "cubic"] > 1.5 * by_role["all", "reno"], by_role
 
 
+def test_dualpi2_shares_the_link_and_keeps_pragues_packets_waiting_a_millisecond() -> None:
+    """The claims of examples/l4s.toml."""
+    flows = example("l4s", 1)
+    throughputs, delays = (means(flows, column) for column in ("throughput_Bps", "queue_delay_p95_s"))
+    assert 0.5 < throughputs["dualpi2", "prague"] / throughputs["dualpi2", "cubic"] < 2, throughputs
+    assert throughputs["codel", "prague"] > 4 * throughputs["codel", "cubic"], throughputs
+    assert 10 * delays["dualpi2", "prague"] < 0.015 < delays["dualpi2", "cubic"], delays
+
+
 def test_bbr_leaves_cubic_little_of_a_short_queue(kernel: Kernel, tmp_path: Path) -> None:
     """The claim of examples/coexistence-bbr.toml, of a shorter run."""
     for name in ("coexistence", "coexistence-bbr"):

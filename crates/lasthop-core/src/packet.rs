@@ -200,9 +200,9 @@ impl Datagram {
     pub const HEADER_BYTES: u32 = 28;
 }
 
-/// TCP header flags (RFC 9293, section 3.1; RFC 3168 for ECE and CWR).
+/// TCP header flags (RFC 9293, section 3.1; RFC 3168 for ECE and CWR, RFC 9768 for AE).
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Flags(u8);
+pub struct Flags(u16);
 
 impl Flags {
     /// No more data from the sender.
@@ -219,6 +219,9 @@ impl Flags {
     pub const ECE: Self = Self(0x40);
     /// Congestion window reduced.
     pub const CWR: Self = Self(0x80);
+    /// Accurate ECN.
+    pub const AE: Self = Self(0x100);
+    const ACE_SHIFT: u32 = 6;
 
     /// True if every flag of `other` is set.
     pub const fn contains(self, other: Self) -> bool {
@@ -231,14 +234,24 @@ impl Flags {
         Self(self.0 | other.0)
     }
 
-    /// The flags of a flag byte.
-    pub const fn from_bits(bits: u8) -> Self {
-        Self(bits)
+    /// The flags of the nine bits at the end of the header's bytes 12 and 13.
+    pub const fn from_bits(bits: u16) -> Self {
+        Self(bits & 0x1ff)
     }
 
-    /// The flag byte as on the wire.
-    pub const fn bits(self) -> u8 {
-        self.0
+    /// The flag byte as on the wire, which AE is not in.
+    pub const fn byte(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// AE, CWR and ECE as one number: the ACE field (RFC 9768, section 3.2.2).
+    pub const fn ace(self) -> u8 {
+        (self.0 >> Self::ACE_SHIFT) as u8
+    }
+
+    /// The ACE field with the three least significant bits of a counter.
+    pub const fn from_ace(counter: u8) -> Self {
+        Self(((counter & 0b111) as u16) << Self::ACE_SHIFT)
     }
 }
 
@@ -252,6 +265,7 @@ impl fmt::Debug for Flags {
             (Self::ACK, '.'),
             (Self::ECE, 'E'),
             (Self::CWR, 'W'),
+            (Self::AE, 'A'),
         ];
         names.iter().filter(|(flag, _)| self.contains(*flag)).try_for_each(|(_, c)| write!(f, "{c}"))
     }

@@ -259,6 +259,16 @@ fn timing_differences(tcp: &TcpConfig) -> Vec<Difference> {
          drops at its end.",
     );
     unless(
+        !tcp.hystart_plus_plus,
+        "hystart_plus_plus = true: Linux has HyStart with CUBIC, and standard slow start with Reno".into(),
+        "Slow start ends at another window: with Reno by losses, with CUBIC as soon as the delay grows.",
+    );
+    unless(
+        !tcp.accurate_ecn,
+        "accurate_ecn = true: Linux is asked for the ECN of RFC 3168, all that it had before 6.18".into(),
+        "A sender learns of one mark per round trip.",
+    );
+    unless(
         tcp.rto_initial == RTO_INITIAL,
         format!("rto_initial = \"{}\": Linux has \"{RTO_INITIAL}\"", tcp.rto_initial),
         "Shows if a SYN is lost, or if the first round trip takes longer than that: it is sent again sooner.",
@@ -346,6 +356,11 @@ mod tests {
         let scenario = &Study::from_str(&text, "x.toml").unwrap().cells[0].scenario;
         let features = Features::of(scenario, &scenario.tcp);
         assert!(features.differences.is_empty(), "{:?}", features.differences);
+        let tcp =
+            TcpConfig { hystart_plus_plus: true, ecn: true, accurate_ecn: true, ..scenario.tcp.clone() };
+        let told: Vec<_> = differences(&tcp).into_iter().map(|difference| difference.what).collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("hystart_plus_plus") && told[1].starts_with("accurate_ecn"), "{told:?}");
         assert_eq!(["tcp_early_retrans", "tcp_recovery"].map(|name| value(&features, name)), ["3", "1"]);
     }
 

@@ -2,6 +2,7 @@
 
 mod context;
 mod episode;
+mod handshake;
 pub(crate) mod metrics;
 mod minimum;
 mod report;
@@ -14,6 +15,7 @@ mod stream;
 
 pub(crate) use context::{Context, Transmission};
 pub(crate) use episode::Episode;
+pub(crate) use handshake::{Handshake, MARKS_FIRST};
 pub(crate) use minimum::{Maximum, Minimum};
 pub(crate) use report::WindowReport;
 pub(crate) use retransmission_queue::{RetransmissionQueue, SentSegment};

@@ -58,6 +58,9 @@ pub struct TcpConfig {
     pub frto: FRtoMode,
     /// Explicit congestion notification (RFC 3168).
     pub ecn: bool,
+    /// Ends that both want it count marks for each other in the header's ECN flags (RFC 9768, without the option); with a peer
+    /// that does not, ECN is that of RFC 3168. Needs `ecn`. Prague always asks for it.
+    pub accurate_ecn: bool,
     /// Control block interdependence: ssthresh, cwnd, RTT, RTT variance and reordering are kept per
     /// destination when a connection closes, and read when the next one opens.
     pub cached_metrics: bool,
@@ -68,6 +71,9 @@ pub struct TcpConfig {
     /// Segments leave at a rate instead of in bursts: at twice the window per round-trip time in slow start, later at 1.2
     /// times that, as Linux paces a socket. BBR sets a rate of its own and always paces. Only stack `linux-6` knows it.
     pub pacing: bool,
+    /// The first slow start slows down when the delay grows, and goes on if the delay falls again (`HyStart++`, RFC 9406). For
+    /// `reno`, and for `cubic` in place of Linux' `HyStart`, under the stack `linux-6`.
+    pub hystart_plus_plus: bool,
     /// What signs of loss do to the window, and what is sent again.
     pub recovery: RecoveryRules,
     /// Under classic rules: after a fast retransmit or a timeout, duplicate ACKs start another fast retransmit
@@ -282,9 +288,27 @@ impl TcpConfig {
         }
     }
 
-    /// Every packet is ECN-capable, as Linux sends them under DCTCP.
+    /// Every packet is ECN-capable, and echoes are exact, as Linux has it under DCTCP.
     pub(crate) fn is_all_ect(&self) -> bool {
-        self.ecn && self.congestion_control == CongestionControl::Dctcp
+        self.ecn && self.congestion_control == CongestionControl::Dctcp && !self.accurate_ecn
+    }
+
+    /// Echoes are counters (RFC 9768).
+    pub(crate) fn counts_marks(&self) -> bool {
+        self.ecn && self.accurate_ecn
+    }
+
+    /// Marks are for Prague, whose packets are ECT(1).
+    pub(crate) fn is_l4s(&self) -> bool {
+        self.counts_marks() && self.congestion_control == CongestionControl::Prague
+    }
+
+    /// As a host with Prague has it: it asks for accurate ECN.
+    pub(crate) fn with_accurate_ecn(self: &Rc<Self>) -> Rc<Self> {
+        if self.congestion_control != CongestionControl::Prague || self.accurate_ecn {
+            return Rc::clone(self);
+        }
+        Rc::new(Self { accurate_ecn: true, ..Self::clone(self) })
     }
 
     /// What the model engine has no model of: the key, and what to do instead.
@@ -349,6 +373,14 @@ pub enum CongestionControl {
     /// queues that mark early, where all senders have it. Needs `ecn`. The model engine has it under the stack `linux-6`
     /// only.
     Dctcp,
+    /// Prague (draft-briscoe-iccrg-prague-congestion-control): as DCTCP, but its packets are ECT(1), for queues of low latency such
+    /// as `dualpi2`; its window grows while it falls; it is paced; and short paths give no advantage. Needs `ecn`, and always
+    /// asks for accurate ECN; a peer without gets Reno and no ECN. The model engine has it under the stack `linux-6` only.
+    Prague,
+    /// LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus), a scavenger: it adds 60 ms of delay at most, and makes way for others. The
+    /// model engine has it under the stack `linux-6` only.
+    #[serde(rename = "ledbat++")]
+    LedbatPlusPlus,
     /// BBR (Cardwell et al. 2017), version 1 as Linux has it: a model of the path, the rate at which it delivers and its
     /// shortest round-trip time, sets window and pacing rate. The model engine has it under the stack `linux-6` only.
     Bbr,

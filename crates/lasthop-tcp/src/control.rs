@@ -8,9 +8,12 @@ mod bbr3;
 mod bytes;
 mod cubic;
 mod dctcp;
+mod hystart;
+mod ledbat;
 #[cfg(test)]
 mod paced;
 mod pacer;
+mod prague;
 mod rate;
 mod reno;
 mod segments;
@@ -24,6 +27,7 @@ use crate::clock::Tick;
 use crate::common::State;
 use crate::config::{CongestionControl, Draws, TcpConfig, UserControl};
 use cubic::Cubic;
+use hystart::HyStartPlusPlus;
 
 pub(crate) use bytes::Bytes;
 pub(crate) use pacer::{Pacer, burst};
@@ -233,6 +237,11 @@ pub(crate) trait Controller {
         2
     }
 
+    /// Segments that leave together when paced, at most.
+    fn burst_max(&self) -> u32 {
+        u32::MAX
+    }
+
     fn window(&self) -> Amount<Self> {
         self.state().window()
     }
@@ -250,6 +259,8 @@ pub(crate) struct Setup<'a> {
     pub ticks_per_second: u64,
     /// Payload of a full segment.
     pub segment_bytes: u32,
+    /// Segments leave at a rate.
+    pub is_paced: bool,
     /// A user's own algorithm.
     pub code: Option<&'a UserControl>,
     draws: &'a Draws,
@@ -262,7 +273,8 @@ impl<'a> Setup<'a> {
             CongestionControl::User(code) => Some(&**code),
             _ => None,
         };
-        Self { window, ticks_per_second, segment_bytes, code, draws: &config.draws }
+        let (is_paced, draws) = (config.pacing, &config.draws);
+        Self { window, ticks_per_second, segment_bytes, is_paced, code, draws }
     }
 
     /// For an algorithm that draws numbers.
@@ -271,9 +283,10 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// Makes the enum over the algorithms of Linux, which hands every call on.
+/// Makes the enum over the algorithms of Linux, which hands every call on. After `=` stands which key asks for it, if what
+/// switch is on; the first that fits is taken.
 macro_rules! algorithms {
-    ($($(#[$when:meta])? $name:ident($algorithm:ty),)*) => {
+    ($($(#[$when:meta])? $name:ident($algorithm:ty) = $key:ident $(if $switch:ident)?,)*) => {
         /// The algorithm of a connection.
         #[derive(Debug)]
         #[allow(clippy::large_enum_variant, reason = "one per endpoint, and an endpoint lives on the heap")]
@@ -284,7 +297,9 @@ macro_rules! algorithms {
         impl Control {
             pub fn new(config: &TcpConfig, setup: Setup<'_>) -> Self {
                 match &config.congestion_control {
-                    $($(#[$when])? CongestionControl::$name { .. } => Self::$name(<$algorithm>::new(setup)),)*
+                    $($(#[$when])? CongestionControl::$key { .. } $(if config.$switch)? => {
+                        Self::$name(<$algorithm>::new(setup))
+                    })*
                 }
             }
         }
@@ -361,19 +376,35 @@ macro_rules! algorithms {
             fn burst_min(&self) -> u32 {
                 match self { $($(#[$when])? Self::$name(algorithm) => algorithm.burst_min(),)* }
             }
+            fn burst_max(&self) -> u32 {
+                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.burst_max(),)* }
+            }
         }
     };
 }
 
+impl Control {
+    /// The peer does not count marks: Prague is Reno then, as that of Linux.
+    pub fn do_without_counters(&mut self) {
+        if let Self::Prague(prague) = self {
+            *self = Self::Reno(Reno(*prague.state()));
+        }
+    }
+}
+
 algorithms! {
-    Reno(Reno<Segments>),
-    Cubic(Cubic),
-    Vegas(vegas::Vegas),
-    Westwood(westwood::Westwood),
-    Dctcp(dctcp::Dctcp),
-    Bbr(bbr::Bbr),
-    Bbr3(bbr3::Bbr3),
-    User(user::User),
+    RenoPlusPlus(HyStartPlusPlus<Reno<Segments>>) = Reno if hystart_plus_plus,
+    CubicPlusPlus(HyStartPlusPlus<Cubic<false>>) = Cubic if hystart_plus_plus,
+    Reno(Reno<Segments>) = Reno,
+    Cubic(Cubic<true>) = Cubic,
+    Vegas(vegas::Vegas) = Vegas,
+    Westwood(westwood::Westwood) = Westwood,
+    Dctcp(dctcp::Dctcp) = Dctcp,
+    Bbr(bbr::Bbr) = Bbr,
+    Bbr3(bbr3::Bbr3) = Bbr3,
+    Prague(prague::Prague) = Prague,
+    LedbatPlusPlus(ledbat::LedbatPlusPlus) = LedbatPlusPlus,
+    User(user::User) = User,
     #[cfg(test)]
-    Paced(paced::Paced),
+    Paced(paced::Paced) = Paced,
 }

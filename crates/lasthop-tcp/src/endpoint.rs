@@ -3,6 +3,7 @@
 //! Sans-IO: the caller hands in segments and time, asks for segments to transmit until there are
 //! none, and calls [`Endpoint::handle_wakeup`] at [`Endpoint::next_wakeup`]. Time never runs backwards.
 
+mod accurate_ecn;
 mod delayed_ack;
 mod receiver;
 
@@ -12,9 +13,10 @@ use lasthop_core::{Ecn, Flags, FlowId, Host, Instant, Observer, Segment, Timesta
 
 use crate::clock::{Tick, TickClock, timestamp};
 use crate::common::metrics::CachedMetrics;
-use crate::common::{Context, Transmission};
+use crate::common::{Context, Handshake, Transmission};
 use crate::config::{Stack, TcpConfig};
 use crate::sender::SendingHalf;
+use accurate_ecn::{Feedback, agreed, handshake_flags};
 use receiver::{Arrival, Earlier, Receiver};
 
 /// Where a connection stands (RFC 9293, section 3.3.2, with the closing states folded into one).
@@ -50,8 +52,13 @@ pub struct Endpoint {
     sender: SendingHalf,
     receiver: Receiver,
     ack_due: bool,
-    /// An RST that is to be sent.
-    reset: Option<Segment>,
+    /// What leaves before anything else: an RST, or the ACK that says how a SYN-ACK was marked.
+    urgent: Option<Segment>,
+    /// SYNs sent, and the ECN field of the latest one received.
+    syns: u32,
+    syn_ecn: Ecn,
+    /// What it has told where marks are counted.
+    handshake: Handshake,
     /// Tick at which waiting for the peer's FIN ends.
     fin_wait: Option<Tick>,
     /// First sequence number after everything that was put on the wire.
@@ -67,7 +74,7 @@ impl Endpoint {
         flow: FlowId,
         host: Host,
     ) -> Self {
-        let config = config.into();
+        let config = config.into().with_accurate_ecn();
         let offered_mss = mtu - Segment::BASE_HEADER_BYTES;
         let options = if config.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
         let mss = offered_mss - options;
@@ -82,7 +89,10 @@ impl Endpoint {
             sender: SendingHalf::new(&config, clock, mss),
             receiver: Receiver::new(&config, clock),
             ack_due: false,
-            reset: None,
+            urgent: None,
+            syns: 0,
+            syn_ecn: Ecn::NotEct,
+            handshake: Handshake::default(),
             fin_wait: None,
             transmitted: 0,
             config,
@@ -104,7 +114,10 @@ impl Endpoint {
         self.receiver.nxt = 1;
         self.transmitted = 1;
         self.sender.skip_handshake(self.receiver.window_bytes(self.mss));
-        self.sender.establish(&mut cx, None);
+        if self.config.counts_marks() {
+            self.receiver.begin_counting(false);
+        }
+        self.sender.establish(&mut cx, None, self.handshake);
     }
 
     /// Queues `bytes` of data, written `write_bytes` at a time. Segments do not span writes; under classic rules
@@ -142,7 +155,7 @@ impl Endpoint {
         let synchronised = matches!(self.phase, Phase::SynReceived | Phase::Established);
         if synchronised && !(self.sender.fin_sent() && self.peer_closed()) {
             let flags = Flags::RST.with(Flags::ACK);
-            self.reset =
+            self.urgent =
                 Some(Segment { seq: self.transmitted, ack: self.receiver.nxt, flags, ..Segment::default() });
         }
         let mut cx = context(self.flow, self.host, self.clock, now, observer);
@@ -192,13 +205,18 @@ impl Endpoint {
             return;
         }
         match self.phase {
-            Phase::Aborted => self.reset = Some(reset_for(segment)),
-            Phase::Listen | Phase::SynSent => self.on_syn(&mut cx, segment, cache),
-            Phase::SynReceived if segment.flags.contains(Flags::SYN) => self.sender.repeat_syn(&mut cx),
+            Phase::Aborted => self.urgent = Some(reset_for(segment)),
+            Phase::Listen | Phase::SynSent => self.on_syn(&mut cx, segment, ecn, cache),
+            Phase::SynReceived if segment.flags.contains(Flags::SYN) => {
+                self.syn_ecn = ecn;
+                self.handshake.sends_ect &= segment.flags.ace() > 0;
+                self.sender.repeat_syn(&mut cx);
+            }
             Phase::SynReceived => {
                 // Data may come with the ACK of the SYN-ACK, or instead of one that was lost.
                 if segment.ack == self.sender.sent_end() {
                     self.sender.take_ack(&mut cx, segment);
+                    self.handshake.note_ack(segment);
                     self.establish(&mut cx, cache);
                     self.on_data(cx.tick, segment, ecn);
                     self.check_closed(&mut cx);
@@ -207,7 +225,7 @@ impl Endpoint {
             Phase::Established | Phase::Closed => {
                 if segment.flags.contains(Flags::SYN) {
                     // A repeated SYN-ACK: our handshake ACK was lost.
-                    self.ack_due = true;
+                    self.acknowledge_syn(now, ecn);
                     return;
                 }
                 self.sender.on_ack(&mut cx, segment);
@@ -219,18 +237,27 @@ impl Endpoint {
 
     /// Each option is on only if both ends want it.
     fn negotiate(&mut self, syn: &Segment) {
-        let TcpConfig { sack, dsack, timestamps, ecn, window_scaling, .. } = *self.config;
-        let wanted = [sack, dsack, timestamps, ecn, window_scaling];
+        let TcpConfig { sack, dsack, timestamps, ecn, accurate_ecn, window_scaling, .. } = *self.config;
+        let wanted = [sack, dsack, timestamps, ecn, accurate_ecn, window_scaling];
+        let feedback = agreed(&self.config, self.phase == Phase::Listen, syn.flags);
         let agreed = [
             sack && syn.sack_permitted,
             dsack && syn.sack_permitted,
             timestamps && syn.timestamps.is_some(),
-            ecn && syn.flags.contains(Flags::ECE),
+            feedback != Feedback::None,
+            feedback == Feedback::Counters,
             window_scaling && syn.window_scale.is_some(),
         ];
         if agreed != wanted {
             let config = Rc::make_mut(&mut self.config);
-            [config.sack, config.dsack, config.timestamps, config.ecn, config.window_scaling] = agreed;
+            [
+                config.sack,
+                config.dsack,
+                config.timestamps,
+                config.ecn,
+                config.accurate_ecn,
+                config.window_scaling,
+            ] = agreed;
             *self.sender.config_mut() = Rc::clone(&self.config);
         }
     }
@@ -240,6 +267,7 @@ impl Endpoint {
         &mut self,
         cx: &mut Context<'_, O>,
         segment: &Segment,
+        ecn: Ecn,
         cache: Option<&CachedMetrics>,
     ) {
         if !segment.flags.contains(Flags::SYN) {
@@ -247,21 +275,40 @@ impl Endpoint {
         }
         self.negotiate(segment);
         self.receiver.on_syn(segment);
+        self.syn_ecn = ecn;
+        if self.config.counts_marks() {
+            // Marks of SYNs do not count (RFC 9768, section 3.2.2.2).
+            self.receiver.begin_counting(ecn == Ecn::Ce && self.phase == Phase::SynSent);
+        }
         if self.phase == Phase::Listen {
             self.phase = Phase::SynReceived;
             self.sender.set_window(segment.window_bytes);
             self.sender.send_syn(cx);
         } else {
             self.sender.take_ack(cx, segment);
-            self.ack_due = true;
+            self.handshake.note_syn_ack(segment.flags);
             self.establish(cx, cache);
+            self.acknowledge_syn(cx.now, ecn);
         }
+    }
+
+    /// Acknowledges a SYN-ACK. Where marks are counted, that ACK says what its ECN field was instead.
+    fn acknowledge_syn(&mut self, now: Instant, ecn: Ecn) {
+        if !self.config.counts_marks() {
+            self.ack_due = true;
+            return;
+        }
+        let mut ack = Segment::default();
+        ack.begin(self.transmitted, 0);
+        self.stamp(&mut ack, now);
+        ack.flags = Flags::ACK.with(handshake_flags(ecn));
+        self.urgent = Some(ack);
     }
 
     /// The handshake is complete: the first flight leaves.
     fn establish<O: Observer>(&mut self, cx: &mut Context<'_, O>, cache: Option<&CachedMetrics>) {
         self.phase = Phase::Established;
-        self.sender.establish(cx, cache);
+        self.sender.establish(cx, cache, self.handshake);
     }
 
     fn on_data(&mut self, tick: Tick, segment: &Segment, ecn: Ecn) {
@@ -339,8 +386,8 @@ impl Endpoint {
     /// Writes the next segment to put on the wire into `segment`, and returns the ECN field of its packet; none when
     /// all is sent.
     pub fn poll_transmit(&mut self, now: Instant, segment: &mut Segment) -> Option<Ecn> {
-        if let Some(reset) = self.reset.take() {
-            *segment = reset;
+        if let Some(urgent) = self.urgent.take() {
+            *segment = urgent;
             return Some(Ecn::NotEct);
         }
         if std::mem::take(&mut self.ack_due) {
@@ -361,16 +408,8 @@ impl Endpoint {
             segment.sack_permitted = self.config.sack;
             segment.compact = self.config.compact_syn;
             segment.window_scale = self.config.window_scaling.then(|| self.window_shift());
-            // Linux repeats a SYN without, in case somebody on the way drops it for ECN's sake (RFC 3168, section
-            // 6.1.1.1; `tcp_ecn_fallback`, since 4.1).
-            let falls_back =
-                self.config.stack == Stack::Linux6 && self.phase == Phase::SynSent && self.transmitted > 0;
-            if self.config.ecn && !falls_back {
-                // ECN-setup SYN and SYN-ACK (RFC 3168, section 6.1.1).
-                let setup =
-                    if self.phase == Phase::SynSent { Flags::ECE.with(Flags::CWR) } else { Flags::ECE };
-                segment.flags = segment.flags.with(setup);
-            }
+            segment.flags = segment.flags.with(self.ecn_setup());
+            self.syns += 1;
         }
         if fin {
             segment.flags = segment.flags.with(Flags::FIN);
@@ -389,6 +428,23 @@ impl Endpoint {
         Some(ecn)
     }
 
+    /// The ECN flags of a SYN or SYN-ACK.
+    fn ecn_setup(&self) -> Flags {
+        let is_syn = self.phase == Phase::SynSent;
+        // Linux repeats a SYN without, in case somebody on the way drops it for ECN's sake (RFC 3168, section 6.1.1.1;
+        // `tcp_ecn_fallback`, since 4.1); one that asks for counters is tried twice (RFC 9768, section 3.1.4.1).
+        let falls_back =
+            is_syn && self.config.stack == Stack::Linux6 && self.syns > u32::from(self.config.accurate_ecn);
+        match (self.config.counts_marks(), is_syn) {
+            _ if !self.config.ecn || falls_back => Flags::default(),
+            (true, true) => Flags::AE.with(Flags::CWR).with(Flags::ECE),
+            (true, false) => handshake_flags(self.syn_ecn),
+            // RFC 3168, section 6.1.1.
+            (false, true) => Flags::ECE.with(Flags::CWR),
+            (false, false) => Flags::ECE,
+        }
+    }
+
     /// Adds timestamps and window.
     fn stamp_header(&self, segment: &mut Segment, now: Instant) {
         if self.config.timestamps {
@@ -401,7 +457,7 @@ impl Endpoint {
     /// Makes an ACK of less than has arrived; the next one is due all the same.
     fn stamp_earlier(&self, segment: &mut Segment, now: Instant, earlier: Earlier) {
         self.stamp_header(segment, now);
-        segment.flags = if earlier.echo { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
+        segment.flags = Flags::ACK.with(earlier.ecn_flags);
         segment.ack = earlier.ack;
     }
 
@@ -417,8 +473,8 @@ impl Endpoint {
             let room = (self.mss.saturating_sub(segment.payload_bytes + 4) / 8) as usize;
             // What is left of a closed connection answers without SACK (tcp_v4_timewait_ack).
             segment.sack.truncate(if self.phase == Phase::Closed { 0 } else { room });
-            if self.receiver.congestion_experienced && !segment.flags.contains(Flags::SYN) {
-                segment.flags = segment.flags.with(Flags::ECE);
+            if !segment.flags.contains(Flags::SYN) {
+                segment.flags = segment.flags.with(self.receiver.ecn_flags);
             }
         }
     }

@@ -8,6 +8,7 @@ mod ack;
 mod facts;
 mod frto;
 mod loss;
+mod marks;
 mod pace;
 mod probe;
 mod prr;
@@ -25,10 +26,11 @@ use lasthop_core::{Duration, Observer, Rate, RetransmissionKind, TransportEvent}
 
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::{CachedMetrics, Knowledge};
-use crate::common::{Context, Episode, NewSegment, SendQueue, State, WindowReport};
+use crate::common::{Context, Episode, Handshake, NewSegment, SendQueue, State, WindowReport};
 use crate::config::TcpConfig;
 use crate::control::{Control, Controller, Counting, Moment, Pacer, Progress, RateSampler, Segments, Setup};
 use frto::FRto;
+use marks::Marks;
 use probe::Probe;
 use prr::Reduction;
 use rack::Rack;
@@ -84,6 +86,7 @@ pub(crate) struct Sender {
     expiries: u32,
     counts: Counts,
     usage: Usage,
+    marks: Marks,
     /// Timestamp echoed by the ACK being processed, and that of the first SYN.
     echo: Option<Tick>,
     syn_stamp: Tick,
@@ -121,6 +124,7 @@ impl Sender {
             expiries: 0,
             counts: Counts::default(),
             usage: Usage::default(),
+            marks: Marks::default(),
             echo: None,
             syn_stamp: 0,
             report: WindowReport::default(),
@@ -185,7 +189,12 @@ impl Sender {
     }
 
     /// The handshake is complete.
-    pub fn establish<O: Observer>(&mut self, cx: &mut Context<'_, O>, cache: Option<&CachedMetrics>) {
+    pub fn establish<O: Observer>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        cache: Option<&CachedMetrics>,
+        handshake: Handshake,
+    ) {
         self.queue.ecn = self.config.ecn;
         self.queue.is_all_ect = self.config.is_all_ect();
         let cached = cache.copied().unwrap_or_default();
@@ -207,6 +216,11 @@ impl Sender {
         self.rtt.begin(cached.srtt_8, self.clock.ticks(TIMEOUT_FALLBACK));
         self.control.on_start(&self.moment(cx), self.counts.delivered);
         self.usage.begin(cx.tick);
+        if self.config.counts_marks() {
+            self.begin_counting(handshake);
+        } else {
+            self.control.do_without_counters();
+        }
         self.begin_rate();
         cx.emit(TransportEvent::Established);
         self.send_written(cx);

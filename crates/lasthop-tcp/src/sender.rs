@@ -7,7 +7,7 @@ use lasthop_core::{Instant, Observer, Segment};
 
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::CachedMetrics;
-use crate::common::{Context, Transmission};
+use crate::common::{Context, Handshake, Transmission};
 use crate::config::{Stack, TcpConfig};
 use crate::{classic, linux2, linux6};
 
@@ -80,10 +80,15 @@ impl SendingHalf {
     }
 
     /// The handshake is complete: the first flight leaves.
-    pub fn establish<O: Observer>(&mut self, cx: &mut Context<'_, O>, cache: Option<&CachedMetrics>) {
+    pub fn establish<O: Observer>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        cache: Option<&CachedMetrics>,
+        handshake: Handshake,
+    ) {
         match self {
             Self::Linux2(sender) => sender.establish(cx, cache),
-            Self::Linux6(sender) => sender.establish(cx, cache),
+            Self::Linux6(sender) => sender.establish(cx, cache, handshake),
             Self::Classic(sender) => sender.establish(cx),
         }
     }

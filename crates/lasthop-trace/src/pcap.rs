@@ -93,8 +93,8 @@ pub struct Capture<W: Write> {
     snap_length: u32,
     /// Serial of the packet that the router marked last: its arrival is the next event of its path.
     marked: Option<u64>,
-    /// ECN field that the packets of each flow had if the router has marked them.
-    unmarked: Vec<Ecn>,
+    /// ECN field of the ECN-capable packets of each flow, down and up: what a marked one had before.
+    unmarked: Vec<[Ecn; 2]>,
     failed: Option<io::Error>,
 }
 
@@ -151,7 +151,13 @@ impl<W: Write> Capture<W> {
             Direction::Up => (CapturePoint::Client, CapturePoint::Server),
         };
         match event {
-            PacketEvent::Sent => self.write(now, sender, packet, packet.ecn, Ttl::Fresh, None),
+            PacketEvent::Sent => {
+                let known = self.unmarked.get_mut(packet.flow.0 as usize);
+                if let (Ecn::Ect0 | Ecn::Ect1, Some(known)) = (packet.ecn, known) {
+                    known[packet.direction as usize] = packet.ecn;
+                }
+                self.write(now, sender, packet, packet.ecn, Ttl::Fresh, None)
+            }
             PacketEvent::Delivered | PacketEvent::Duplicated => {
                 self.write(now, receiver, packet, packet.ecn, Ttl::Routed, None)
             }
@@ -176,8 +182,8 @@ impl<W: Write> Capture<W> {
     /// A packet arrives at the router queue: before RED marks it.
     fn arrived(&mut self, now: Instant, packet: &Packet, dropped: Option<DropCause>) -> io::Result<()> {
         let marked = self.marked.take() == Some(packet.serial);
-        let unmarked = self.unmarked.get(packet.flow.0 as usize).copied().unwrap_or(Ecn::Ect0);
-        let ecn = if marked { unmarked } else { packet.ecn };
+        let unmarked = self.unmarked.get(packet.flow.0 as usize).copied().unwrap_or([Ecn::Ect0; 2]);
+        let ecn = if marked { unmarked[packet.direction as usize] } else { packet.ecn };
         let dropped = dropped.map(|cause| format!("dropped: {}", cause.labels().label));
         let marked = marked.then_some("marked: RED, congestion experienced");
         self.write(now, CapturePoint::RouterIn, packet, ecn, Ttl::Fresh, dropped.as_deref().or(marked))
@@ -237,9 +243,8 @@ impl<W: Write> Capture<W> {
 }
 
 impl<W: Write> Observer for Capture<W> {
-    fn announce(&mut self, info: &FlowInfo) {
-        // TCP does not say: it sets ECT(0) (RFC 3168).
-        self.unmarked.push(if info.ecn == Ecn::Ect1 { Ecn::Ect1 } else { Ecn::Ect0 });
+    fn announce(&mut self, _: &FlowInfo) {
+        self.unmarked.push([Ecn::Ect0; 2]);
     }
 
     fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {

@@ -192,7 +192,7 @@ pub(crate) fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &
         ack: segment.filter(|segment| segment.flags.contains(Flags::ACK)).map(|segment| segment.ack),
         payload_bytes: packet.body.payload_bytes(),
         ip_bytes: packet.ip_bytes,
-        flags: segment.map_or(0, |segment| segment.flags.bits()),
+        flags: segment.map_or(0, |segment| segment.flags.byte()),
         ce: packet.ecn == Ecn::Ce,
         sack: segment.filter(|segment| !segment.sack.is_empty()).map(|segment| Box::new(segment.sack)),
         window_bytes: segment.map(|segment| segment.window_bytes),

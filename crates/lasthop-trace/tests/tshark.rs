@@ -34,12 +34,17 @@ fn handshake() -> [Packet; 3] {
 
 /// What tshark prints of the server's packets.
 fn read(name: &str, snap_length: u32, fields: &[&str]) -> Vec<String> {
+    read_packets(name, snap_length, &handshake(), fields)
+}
+
+/// What tshark prints of these, as the server sees them.
+fn read_packets(name: &str, snap_length: u32, packets: &[Packet], fields: &[&str]) -> Vec<String> {
     let folder = std::env::temp_dir().join(format!("lasthop-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let create = |name: &str| std::fs::File::create(folder.join(name));
     let open = |point: CapturePoint| create(point.file_name());
     let mut capture = Capture::new(open, create("drops.csv").unwrap(), "", snap_length).unwrap();
-    for (nanos, packet) in (0..).zip(&handshake()) {
+    for (nanos, packet) in (0..).zip(packets) {
         let event =
             if packet.direction == Direction::Down { PacketEvent::Sent } else { PacketEvent::Delivered };
         capture.packet(Instant::from_nanos(nanos), event, packet);
@@ -76,4 +81,30 @@ fn tshark_scales_windows_as_the_handshake_says() {
 fn tshark_sees_how_much_of_a_packet_was_kept() {
     let fields = ["frame.len", "frame.cap_len", "ip.len", "tcp.flags.syn", "_ws.malformed"];
     assert_eq!(read("snaplen", 40, &fields), ["64\t40\t64\t1\t", "64\t40\t64\t1\t", "40\t40\t40\t0\t"]);
+}
+
+/// A handshake that agrees on accurate ECN, a marked segment and the ACK that counts it (RFC 9768).
+#[test]
+fn tshark_reads_the_flags_of_accurate_ecn() {
+    let segment = |ace, flags| Segment {
+        seq: 1,
+        ack: 1,
+        flags: Flags::from_ace(ace).with(flags),
+        ..Segment::default()
+    };
+    let syn_ack = Flags::SYN.with(Flags::ACK);
+    let sent = [
+        packet(0, Direction::Down, Segment { seq: 0, ack: 0, ..segment(0b111, Flags::SYN) }),
+        packet(1, Direction::Up, Segment { seq: 0, ..segment(0b010, syn_ack) }),
+        Packet {
+            ecn: Ecn::Ect1,
+            ..packet(2, Direction::Down, Segment { payload_bytes: 100, ..segment(5, Flags::ACK) })
+        },
+        packet(3, Direction::Up, Segment { ack: 101, ..segment(6, Flags::ACK) }),
+    ];
+    let fields = ["tcp.flags", "ip.dsfield.ecn"];
+    assert_eq!(
+        read_packets("accurate-ecn", SNAP_LENGTH, &sent, &fields),
+        ["0x01c2\t0", "0x0092\t0", "0x0150\t1", "0x0190\t0"]
+    );
 }

@@ -76,6 +76,7 @@ fn flags(header: &TcpHeaderSlice<'_>) -> Flags {
         (header.ack(), Flags::ACK),
         (header.ece(), Flags::ECE),
         (header.cwr(), Flags::CWR),
+        (header.ns(), Flags::AE),
     ];
     set.iter().filter(|(set, _)| *set).fold(Flags::default(), |flags, (_, flag)| flags.with(*flag))
 }

@@ -22,9 +22,11 @@ pub(crate) struct SendQueue {
     pub fin_sent: bool,
     /// Both ends want ECN.
     pub ecn: bool,
+    /// Code point of segments that are ECN-capable.
+    pub ect: Ecn,
     /// Every segment is ECN-capable, not only new data.
     pub is_all_ect: bool,
-    /// The next new segment tells that the window was reduced (CWR).
+    /// The next new segment tells that the window was reduced (CWR); not where the flag is a part of a counter.
     pub cwr_pending: bool,
     pub out: VecDeque<Transmission>,
     stream: Stream,
@@ -40,6 +42,7 @@ impl SendQueue {
             window_bytes: 0,
             fin_sent: false,
             ecn: false,
+            ect: Ecn::Ect0,
             is_all_ect: false,
             cwr_pending: false,
             out: VecDeque::new(),
@@ -116,7 +119,7 @@ impl SendQueue {
         let end = seq + u64::from(payload_bytes) + u64::from(syn) + u64::from(fin);
         let is_data = self.ecn && payload_bytes > 0;
         let cwr = is_data && std::mem::take(&mut self.cwr_pending);
-        let ecn = if is_data || self.is_all_ect { Ecn::Ect0 } else { Ecn::NotEct };
+        let ecn = if is_data || self.is_all_ect { self.ect } else { Ecn::NotEct };
         self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn, cwr, push });
         self.nxt = end;
         self.fin_sent |= fin;
@@ -126,7 +129,7 @@ impl SendQueue {
     /// Hands out a segment again. Retransmissions are not ECN-capable (RFC 3168, section 6.1.5), unless all segments are.
     pub fn send_again<T>(&mut self, segment: &SentSegment<T>) {
         let &SentSegment { seq, payload_bytes, syn, fin, push, .. } = segment;
-        let ecn = if self.is_all_ect { Ecn::Ect0 } else { Ecn::NotEct };
+        let ecn = if self.is_all_ect { self.ect } else { Ecn::NotEct };
         self.out.push_back(Transmission { seq, payload_bytes, syn, fin, ecn, cwr: false, push });
     }
 }

@@ -15,6 +15,8 @@ enum Need {
     Sack,
     Timestamps,
     Ecn,
+    /// An algorithm with the slow start of RFC 5681.
+    SlowStart,
     /// This stack.
     Only(Stack),
     /// Another stack.
@@ -49,7 +51,7 @@ const fn foreign(stack: Stack) -> fn(&TcpConfig) -> bool {
 }
 
 /// What switches need of each other. Those that others need come first.
-pub static RULES: [Rule; 24] = [
+pub static RULES: [Rule; 28] = [
     rule("recovery", foreign(Stack::Linux2), Need::Own, "\"linux-in-flight\""),
     rule("recovery", foreign(Stack::Linux6), Need::Own, "\"proportional-rate\""),
     rule("recovery", foreign(Stack::Classic), Need::Own, "\"reno\""),
@@ -62,11 +64,15 @@ pub static RULES: [Rule; 24] = [
     ),
     rule(
         "congestion_control",
-        |tcp| tcp.congestion_control == CongestionControl::Dctcp,
+        |tcp| matches!(tcp.congestion_control, CongestionControl::Dctcp | CongestionControl::Prague),
         Need::Ecn,
         "\"cubic\"",
     ),
     rule("pacing", |tcp| tcp.pacing, Need::Only(Stack::Linux6), "false"),
+    rule("accurate_ecn", |tcp| tcp.accurate_ecn, Need::Only(Stack::Linux6), "false"),
+    rule("accurate_ecn", |tcp| tcp.accurate_ecn, Need::Ecn, "false"),
+    rule("hystart_plus_plus", |tcp| tcp.hystart_plus_plus, Need::Only(Stack::Linux6), "false"),
+    rule("hystart_plus_plus", |tcp| tcp.hystart_plus_plus, Need::SlowStart, "false"),
     rule("timestamps", |tcp| tcp.timestamps, Need::Not(Stack::Classic), "false"),
     rule("frto", |tcp| tcp.frto != FRtoMode::Off, Need::Not(Stack::Classic), "\"off\""),
     rule("early_retransmit", |tcp| tcp.early_retransmit, Need::Not(Stack::Classic), "false"),
@@ -104,6 +110,7 @@ impl Rule {
             Need::Sack => "sack",
             Need::Timestamps => "timestamps",
             Need::Ecn => "ecn",
+            Need::SlowStart => "congestion_control",
             Need::Only(_) | Need::Not(_) | Need::Own => "stack",
         }
     }
@@ -113,7 +120,10 @@ impl Rule {
         match self.needs {
             Need::Sack => format!("it needs sack = true; set that too, or write {key} = {off}"),
             Need::Timestamps => format!("it needs timestamps = true; set that too, or write {key} = {off}"),
-            Need::Ecn => format!("\"dctcp\" needs ecn = true; set that too, or write {key} = {off}"),
+            Need::Ecn => format!("it needs ecn = true; set that too, or write {key} = {off}"),
+            Need::SlowStart => {
+                format!("only \"reno\" and \"cubic\" have it; write {key} = {off}, or choose one of them")
+            }
             Need::Only(stack) => {
                 format!("only stack = \"{stack}\" knows it; write {key} = {off}, or a profile of that stack")
             }
@@ -135,6 +145,9 @@ impl Need {
             Self::Sack => tcp.sack,
             Self::Timestamps => tcp.timestamps,
             Self::Ecn => tcp.ecn,
+            Self::SlowStart => {
+                matches!(tcp.congestion_control, CongestionControl::Reno | CongestionControl::Cubic)
+            }
             Self::Only(stack) => tcp.stack == stack,
             Self::Not(stack) => tcp.stack != stack,
             Self::Own => tcp.recovery.stack() == tcp.stack,

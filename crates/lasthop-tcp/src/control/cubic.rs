@@ -19,9 +19,9 @@ const HYSTART_SPACING_US: u64 = 2_000;
 /// Allowance for the hosts' own delays, in microseconds.
 const HYSTART_HOST_DELAY_US: u64 = 1_000;
 
-/// The state of CUBIC.
+/// The state of CUBIC, with `HyStart` or without.
 #[derive(Clone, Debug)]
-pub(crate) struct Cubic {
+pub(crate) struct Cubic<const HYSTART: bool> {
     window: Segments,
     curve: Curve,
 }
@@ -58,13 +58,13 @@ struct HyStart {
     round_delay_us: u64,
 }
 
-impl Cubic {
-    pub fn new(setup: Setup) -> Self {
+impl<const HYSTART: bool> Cubic<HYSTART> {
+    pub fn new(setup: Setup<'_>) -> Self {
         Self { window: setup.window, curve: Curve::new(setup.ticks_per_second) }
     }
 }
 
-impl Controller for Cubic {
+impl<const HYSTART: bool> Controller for Cubic<HYSTART> {
     type Window = Segments;
 
     fn state(&self) -> &Segments {
@@ -86,7 +86,8 @@ impl Controller for Cubic {
     }
 
     fn on_rtt(&mut self, at: &Moment, rtt_us: u64) {
-        if self.curve.on_sample(at, rtt_us, self.window.window(), self.window.is_slow_start()) {
+        let may_end = HYSTART && self.window.is_slow_start();
+        if self.curve.on_sample(at, rtt_us, self.window.window(), may_end) {
             self.window.set_ssthresh(self.window.window());
         }
     }
@@ -223,8 +224,8 @@ impl Curve {
         }
     }
 
-    /// A round-trip sample. In slow start it may tell that the window is enough: true then.
-    fn on_sample(&mut self, at: &Moment, rtt_us: u64, window: u32, slow_start: bool) -> bool {
+    /// A round-trip sample. It may tell that the window is enough and slow start over, if it may end: true then.
+    fn on_sample(&mut self, at: &Moment, rtt_us: u64, window: u32, may_end: bool) -> bool {
         if self.epoch.is_some_and(|epoch| at.tick - epoch < self.ticks_per_second) {
             return false;
         }
@@ -232,7 +233,7 @@ impl Curve {
         if self.least_delay_us == 0 || self.least_delay_us > delay {
             self.least_delay_us = delay;
         }
-        !self.hystart.found && slow_start && self.hystart(at, delay, window)
+        !self.hystart.found && may_end && self.hystart(at, delay, window)
     }
 
     /// `HyStart`: slow start ends where a train of ACKs spans half of the round trip, or where the delay grows.

@@ -6,10 +6,14 @@ use lasthop_core::{Ecn, Flags, SackBlock, SackList, Segment};
 
 use super::delayed_ack::DelayedAck;
 use crate::clock::{Tick, TickClock};
+use crate::common::MARKS_FIRST;
 use crate::config::TcpConfig;
 
 /// Most quick ACKs at the start of a connection (Linux: `TCP_MAX_QUICKACKS`).
 const QUICK_ACKS_MAX: u32 = 16;
+
+/// Marks that are acknowledged at once (RFC 9768, section 3.2.2.5.1).
+const MARKS_PER_ACK: u8 = 2;
 
 /// Least payload that makes an adaptive window grow.
 const GROWTH_BYTES_MIN: u32 = 128;
@@ -30,8 +34,7 @@ pub(crate) struct Arrival<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Earlier {
     pub ack: u64,
-    /// With an ECN echo.
-    pub echo: bool,
+    pub ecn_flags: Flags,
 }
 
 /// The receiving half.
@@ -55,7 +58,11 @@ pub(crate) struct Receiver {
     /// ACKs that still leave at once.
     quick: u32,
     adaptive: Option<DelayedAck>,
-    pub congestion_experienced: bool,
+    /// ECN flags of what is sent: an echo (RFC 3168), or the counter `r.cep` (RFC 9768).
+    pub ecn_flags: Flags,
+    /// Marks since the last ACK, and whether the latest packet had one; where marks are counted.
+    marks: u8,
+    was_marked: bool,
     /// What was received under the former state of an exact echo.
     pub earlier: Option<Earlier>,
 }
@@ -75,7 +82,9 @@ impl Receiver {
             data_seen: false,
             quick: 0,
             adaptive: config.delayed_ack_adapts.then(|| DelayedAck::new(config, clock)),
-            congestion_experienced: false,
+            ecn_flags: Flags::default(),
+            marks: 0,
+            was_marked: false,
             earlier: None,
         }
     }
@@ -95,11 +104,7 @@ impl Receiver {
         arrival: &Arrival<'_>,
     ) -> bool {
         let &Arrival { tick, segment, ecn, .. } = arrival;
-        if config.is_all_ect() {
-            self.echo_exactly(segment, ecn);
-        } else {
-            self.note_congestion(segment, ecn, mss);
-        }
+        let mark_is_due = self.note_ecn(config, segment, ecn, mss);
         if let Some(timestamps) = segment.timestamps
             && (segment.seq..=segment.end()).contains(&self.acked)
         {
@@ -122,7 +127,7 @@ impl Receiver {
         let gap = !self.ranges.is_empty();
         self.advance(end);
         if self.adaptive.is_some() {
-            return self.adapt_to_data(config, mss, gap, arrival);
+            return self.adapt_to_data(config, mss, gap, arrival) || mark_is_due;
         }
         let first = !std::mem::replace(&mut self.data_seen, true);
         if first && config.quick_acks {
@@ -136,7 +141,8 @@ impl Receiver {
             || !self.ranges.is_empty()
             || self.peer_closed()
             || (first && config.first_segment_acked_at_once)
-            || self.quick > 0;
+            || self.quick > 0
+            || mark_is_due;
         if !at_once && self.delayed.is_none() {
             self.delayed = Some(tick + clock.ticks(config.delayed_ack));
         }
@@ -195,6 +201,41 @@ impl Receiver {
         }
     }
 
+    /// What the ECN field says. True if it must be acknowledged at once.
+    fn note_ecn(&mut self, config: &TcpConfig, segment: &Segment, ecn: Ecn, mss: u32) -> bool {
+        if config.counts_marks() {
+            return self.count_mark(ecn, mss);
+        }
+        if config.is_all_ect() {
+            self.echo_exactly(segment, ecn);
+        } else {
+            self.note_congestion(segment, ecn, mss);
+        }
+        false
+    }
+
+    /// The counter `r.cep` (RFC 9768, section 3.2). Acknowledged at once are the first mark after a packet without, and the
+    /// second since the last ACK (section 3.2.2.5.1).
+    fn count_mark(&mut self, ecn: Ecn, mss: u32) -> bool {
+        let marked = ecn == Ecn::Ce;
+        let was_marked = std::mem::replace(&mut self.was_marked, marked);
+        if !marked {
+            let window = self.window_bytes(mss);
+            if let Some(adaptive) = &mut self.adaptive {
+                adaptive.on_unmarked(ecn != Ecn::NotEct, window);
+            }
+            return false;
+        }
+        self.ecn_flags = Flags::from_ace(self.ecn_flags.ace() + 1);
+        self.marks += 1;
+        !was_marked || self.marks == MARKS_PER_ACK
+    }
+
+    /// Begins to count marks: `r.cep` is 5, or 6 if the SYN-ACK was marked (RFC 9768, sections 3.2.1 and 3.2.2.2).
+    pub fn begin_counting(&mut self, marked: bool) {
+        self.ecn_flags = Flags::from_ace(MARKS_FIRST + u8::from(marked));
+    }
+
     /// ECN echo: from a congestion mark until the sender says that it has reduced its window
     /// (RFC 3168, section 6.1.3).
     fn note_congestion(&mut self, segment: &Segment, ecn: Ecn, mss: u32) {
@@ -205,16 +246,16 @@ impl Receiver {
                 adaptive.hurry_once();
             }
             if ecn == Ecn::Ce {
-                adaptive.on_mark(reduced || !self.congestion_experienced, window);
+                adaptive.on_mark(reduced || !self.ecn_flags.contains(Flags::ECE), window);
             } else {
-                adaptive.on_unmarked(ecn == Ecn::Ect0, window);
+                adaptive.on_unmarked(ecn != Ecn::NotEct, window);
             }
         }
         if segment.flags.contains(Flags::CWR) {
-            self.congestion_experienced = false;
+            self.ecn_flags = Flags::default();
         }
         if ecn == Ecn::Ce {
-            self.congestion_experienced = true;
+            self.ecn_flags = Flags::ECE;
         }
     }
 
@@ -225,10 +266,11 @@ impl Receiver {
         if ecn == Ecn::NotEct || segment.end() <= self.nxt {
             return;
         }
-        let echo = std::mem::replace(&mut self.congestion_experienced, ecn == Ecn::Ce);
-        let changes = echo != self.congestion_experienced;
+        let now = if ecn == Ecn::Ce { Flags::ECE } else { Flags::default() };
+        let echo = std::mem::replace(&mut self.ecn_flags, now);
+        let changes = echo != now;
         if changes && self.delayed_ack_due().is_some() {
-            self.earlier = Some(Earlier { ack: self.nxt, echo });
+            self.earlier = Some(Earlier { ack: self.nxt, ecn_flags: echo });
         }
         let reduced = segment.flags.contains(Flags::CWR) && segment.payload_bytes > 0;
         if let Some(adaptive) = self.adaptive.as_mut().filter(|_| changes || reduced) {
@@ -307,6 +349,7 @@ impl Receiver {
     /// A segment with the present ACK number leaves. Adds the SACK option's blocks to `list`, which is empty.
     pub fn on_ack_sent(&mut self, config: &TcpConfig, list: &mut SackList) {
         self.acked = self.nxt;
+        self.marks = 0;
         self.delayed = None;
         self.quick = self.quick.saturating_sub(1);
         if let Some(adaptive) = &mut self.adaptive {

@@ -67,9 +67,8 @@ impl Sender {
             && segment.window_bytes == self.queue.window_bytes
             && segment.sack.is_empty()
             && !segment.flags.contains(Flags::ECE);
-        self.queue.window_bytes = segment.window_bytes;
-        self.queue.una = segment.ack;
-        facts.ece = self.queue.ecn && segment.flags.contains(Flags::ECE);
+        (self.queue.window_bytes, self.queue.una) = (segment.window_bytes, segment.ack);
+        facts.ece = self.queue.ecn && segment.flags.contains(Flags::ECE) && !self.config.accurate_ecn;
         self.apply_sack(cx.micros(), segment, prior_una, &mut facts, &mut samples);
         if outstanding == 0 {
             self.tell_ack(cx, &facts, prior.delivered);
@@ -80,6 +79,7 @@ impl Sender {
             return true;
         }
         self.acknowledge(cx, &mut facts, samples, prior_highest);
+        self.read_marks(segment, &mut facts, prior.delivered);
         let told = self.tell_ack(cx, &facts, prior.delivered);
         self.process_probe_ack(cx, &facts);
         let mut repair = Repair::Nothing;
@@ -118,9 +118,9 @@ impl Sender {
         self.counts.delivered
     }
 
-    /// What an ACK with an ECN echo delivers beyond `before` counts as marked.
+    /// What an ACK with an ECN echo delivers beyond `before` counts as marked, where the peer does not count.
     fn count_echo(&mut self, facts: &AckFacts, before: u64) {
-        if facts.ece {
+        if facts.ece && !self.config.accurate_ecn {
             self.counts.delivered_ce += self.counts.delivered - before;
         }
     }

@@ -272,7 +272,7 @@ impl Sender {
         self.episode.prior_cwnd = window;
         self.reduction = Reduction::begin(window);
         self.control.on_congestion(sign, window);
-        self.queue.cwr_pending = self.queue.ecn;
+        self.tell_reduction();
     }
 
     /// The reduction is over, and the window is ssthresh unless it was undone.
@@ -351,7 +351,7 @@ impl Sender {
         self.set_state(cx, State::Loss);
         self.recovery.point = self.queue.nxt;
         self.probe.forget();
-        self.queue.cwr_pending = self.queue.ecn;
+        self.tell_reduction();
         let examined = before.state < State::Recovery || self.expiries > 0;
         self.frto.is_active = self.config.frto != FRtoMode::Off && examined;
     }

@@ -57,7 +57,8 @@ impl Sender {
         let least = self.control.burst_min();
         let most = self
             .pacing_rate()
-            .map_or(u32::MAX, |rate| control::burst(rate, self.rtt.least_us(), self.queue.mss, least));
+            .map_or(u32::MAX, |rate| control::burst(rate, self.rtt.least_us(), self.queue.mss, least))
+            .min(self.control.burst_max());
         let (mut segments, mut bytes) = (0, 0);
         while segments < room.min(most) && self.queue.fits() {
             let Some(new) = self.send_next(cx) else { break };

@@ -18,7 +18,7 @@ fn sender_with(control: CongestionControl, window: u32) -> Sender {
     let clock = TickClock::new(config.tick, Duration::ZERO);
     let mut sender = Sender::new(&Rc::new(config), clock, 1_000);
     sender.queue.skip_handshake(1_000_000);
-    sender.establish(&mut cx(&mut (), 0), None);
+    sender.establish(&mut cx(&mut (), 0), None, Handshake::default());
     sender.queue.write(1_000_000, 1_000);
     sender
 }

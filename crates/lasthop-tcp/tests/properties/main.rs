@@ -64,10 +64,12 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
         Just(CongestionControl::Dctcp),
         Just(CongestionControl::Bbr),
         Just(CongestionControl::Bbr3),
+        Just(CongestionControl::Prague),
+        Just(CongestionControl::LedbatPlusPlus),
     ];
-    (any::<[bool; 9]>(), growth, 1..12u32, 4..64u32).prop_map(
+    (any::<[bool; 10]>(), growth, 1..12u32, 4..64u32).prop_map(
         |(
-            [sack, dsack, timestamps, eifel, ecn, rack, probe, frto, pacing],
+            [sack, dsack, timestamps, eifel, ecn, rack, probe, frto, pacing, newer],
             growth,
             window,
             receive_window,
@@ -77,7 +79,10 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
             config.dsack = dsack && sack;
             config.timestamps = timestamps;
             config.eifel = eifel && timestamps;
-            config.ecn = ecn || growth == CongestionControl::Dctcp;
+            config.ecn = ecn || matches!(growth, CongestionControl::Dctcp | CongestionControl::Prague);
+            config.accurate_ecn = newer && config.ecn;
+            config.hystart_plus_plus =
+                newer && matches!(growth, CongestionControl::Reno | CongestionControl::Cubic);
             config.rack = rack;
             config.tail_loss_probe = probe;
             config.frto = if frto { FRtoMode::Rfc5682Sack } else { FRtoMode::Off };

@@ -203,18 +203,23 @@ impl Run<'_> {
         );
         assert!(segment.payload_bytes <= self.ends[end].mss());
         let resent = segment.seq < self.fresh[end];
-        let capable = ecn == Ecn::Ect0;
         let Transfer { server, client, .. } = &self.transfer;
-        let may_be = segment.payload_bytes > 0 && !resent
-            || [server, client].iter().any(|tcp| tcp.congestion_control == CongestionControl::Dctcp);
-        assert!(!capable || may_be, "not to be ECN-capable: {segment:?}");
+        let has = |algorithm| [server, client].iter().any(|tcp| tcp.congestion_control == algorithm);
+        let is_new_data = segment.payload_bytes > 0 && !resent;
+        let may_be = match ecn {
+            Ecn::Ect1 => has(CongestionControl::Prague) && segment.sequence_length() > 0,
+            Ecn::Ect0 => is_new_data || has(CongestionControl::Dctcp),
+            Ecn::NotEct => true,
+            Ecn::Ce => false,
+        };
+        assert!(may_be, "not to be {ecn:?}: {segment:?}");
     }
 
     fn carry(&mut self, end: usize, segment: Segment, mut ecn: Ecn) {
         if self.percent() < self.transfer.path.loss_percent[end] {
             return;
         }
-        if ecn == Ecn::Ect0 && self.percent() < self.transfer.path.mark_percent {
+        if matches!(ecn, Ecn::Ect0 | Ecn::Ect1) && self.percent() < self.transfer.path.mark_percent {
             ecn = Ecn::Ce;
         }
         let stall = if self.percent() < 5 { self.transfer.path.stall_millis } else { 0 };

@@ -1,5 +1,6 @@
 //! Packet traces of one endpoint, mechanism by mechanism.
 
+mod accurate_ecn;
 mod cbi;
 mod classic;
 mod close;

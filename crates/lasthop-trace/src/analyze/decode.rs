@@ -102,12 +102,13 @@ fn tcp(segment: &[u8]) -> Option<(u16, u16, usize, Option<Header>)> {
     let mut fixed: [u8; 20] = *segment.first_chunk()?;
     let header_bytes = usize::from(fixed[12] >> 4) * 4;
     let options = segment.get(20..header_bytes.min(segment.len()))?;
+    let flags = Flags::from_bits(u16::from_be_bytes([fixed[12], fixed[13]]));
     fixed[12] = 0x50;
     let tcp = TcpHeaderSlice::from_slice(&fixed).ok()?;
     let mut header = Header {
         seq: tcp.sequence_number(),
         ack: tcp.acknowledgment_number(),
-        flags: Flags::from_bits(fixed[13]),
+        flags,
         window: tcp.window_size(),
         ..Header::default()
     };

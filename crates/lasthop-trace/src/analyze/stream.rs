@@ -17,6 +17,8 @@ pub(super) struct Stream {
     reference: Option<u64>,
     syn_seq: Option<u32>,
     syn_ns: Option<u64>,
+    /// Its SYN-ACK has agreed to count marks (RFC 9768, table 2): the ECN flags are no echoes from then on.
+    counts_marks: bool,
     fin_end: Option<u64>,
     fin_acknowledged_ns: Option<u64>,
     data_end: u64,
@@ -73,7 +75,8 @@ pub(super) fn packet(
         this.syn_ns.get_or_insert(now_ns);
         record.mss_bytes = header.mss.map(u32::from).or(record.mss_bytes);
         record.window_scale = header.window_scale.map(u32::from).or(record.window_scale);
-    } else {
+        this.counts_marks |= has(Flags::ACK) && matches!(header.flags.ace(), 0b010..=0b110);
+    } else if !this.counts_marks && !other.counts_marks {
         record.cwr_packets += u64::from(has(Flags::CWR));
         other.record.ecn_echoes += u64::from(has(Flags::ACK) && has(Flags::ECE));
     }

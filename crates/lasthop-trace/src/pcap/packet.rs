@@ -233,6 +233,7 @@ fn tcp_header(
         rst: has(Flags::RST),
         psh: has(Flags::PSH),
         ack: has(Flags::ACK),
+        ns: has(Flags::AE),
         ece: has(Flags::ECE),
         cwr: has(Flags::CWR),
         window_size,

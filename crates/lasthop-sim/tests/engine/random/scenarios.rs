@@ -360,7 +360,12 @@ fn tcp() -> impl Strategy<Value = TcpConfig> {
 
 /// The profile `linux-6`.
 fn modern() -> impl Strategy<Value = TcpConfig> {
-    let growth = prop_oneof![Just(CongestionControl::Reno), Just(CongestionControl::Cubic)];
+    let growth = prop_oneof![
+        Just(CongestionControl::Reno),
+        Just(CongestionControl::Cubic),
+        Just(CongestionControl::Prague),
+        Just(CongestionControl::LedbatPlusPlus),
+    ];
     let switches = (bool::ANY, bool::ANY, bool::ANY, bool::ANY, bool::ANY);
     (growth, switches, 1..=10_u32).prop_map(|(congestion_control, switches, initial_window)| {
         let (sack, timestamps, ecn, rack, tail_loss_probe) = switches;
@@ -370,7 +375,10 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
             frto: if sack { FRtoMode::Rfc5682Sack } else { FRtoMode::Off },
             timestamps,
             eifel: timestamps,
-            ecn,
+            ecn: ecn || congestion_control == CongestionControl::Prague,
+            accurate_ecn: ecn && rack,
+            hystart_plus_plus: sack
+                && matches!(congestion_control, CongestionControl::Reno | CongestionControl::Cubic),
             rack,
             tail_loss_probe,
             congestion_control,

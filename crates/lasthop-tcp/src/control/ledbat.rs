@@ -1,0 +1,191 @@
+//! LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus): a scavenger, which takes what others leave. It holds the delay that it adds at
+//! 60 ms, and makes way as soon as others add more.
+//!
+//! The delay is that of round trips, above the shortest of ten minutes. So that flows do not take each other's queues
+//! for the path's own delay, each falls to two segments for two round trips now and then.
+
+use super::{Controller, Moment, RateSample, Segments, Setup, Window};
+
+/// TARGET, in microseconds.
+const TARGET_US: u64 = 60_000;
+/// Least GAIN is one to this.
+const GAIN_DIVISOR_MAX: u64 = 16;
+/// The window at the start, and in a slowdown.
+const WINDOW_MIN: u32 = 2;
+/// After a slowdown, the next one waits so many times as long as that has taken: it costs a tenth of the time at most.
+const SLOWDOWN_PAUSE: u64 = 9;
+/// Round trips between the end of slow start and the first slowdown, and those that one lasts.
+const SLOWDOWN_ROUNDS: u64 = 2;
+/// Minutes of history for the shortest round trip.
+const MINUTES: usize = 10;
+const MINUTE_US: u64 = 60_000_000;
+/// Samples of which the shortest tells the delay.
+const SAMPLES: usize = 4;
+/// Parts of a segment.
+const PARTS: i64 = 1 << 16;
+
+/// What the window does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The first slow start.
+    Start,
+    /// It follows the delay; a slowdown comes then.
+    Follow { slowdown_us: u64 },
+    /// It stands at two segments.
+    Frozen { since_us: u64, until_us: u64 },
+    /// Slow start up to where it was.
+    Ramp { since_us: u64 },
+}
+
+/// Round-trip times in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Delays {
+    /// The shortest of each minute, in turns, and the present minute.
+    minutes: [u64; MINUTES],
+    minute: u64,
+    /// The latest, in turns.
+    latest: [u64; SAMPLES],
+    next: usize,
+    smoothed: u64,
+}
+
+/// The window, and why it is what it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LedbatPlusPlus {
+    window: Segments,
+    delays: Delays,
+    phase: Phase,
+    /// What the window is to change by, in parts of a segment.
+    parts: i64,
+}
+
+impl Delays {
+    const fn new() -> Self {
+        Self { minutes: [u64::MAX; MINUTES], minute: 0, latest: [u64::MAX; SAMPLES], next: 0, smoothed: 0 }
+    }
+
+    fn note(&mut self, now_us: u64, rtt_us: u64) {
+        let minute = now_us / MINUTE_US;
+        for passed in (self.minute + 1..=minute).rev().take(MINUTES) {
+            self.minutes[passed as usize % MINUTES] = u64::MAX;
+        }
+        self.minute = minute;
+        let least = &mut self.minutes[minute as usize % MINUTES];
+        *least = rtt_us.min(*least);
+        self.latest[self.next] = rtt_us;
+        self.next = (self.next + 1) % SAMPLES;
+        self.smoothed = if self.smoothed == 0 { rtt_us } else { (7 * self.smoothed + rtt_us) / 8 };
+    }
+
+    fn base_us(&self) -> u64 {
+        self.minutes.iter().copied().min().unwrap_or(u64::MAX)
+    }
+
+    /// What queues add.
+    fn queueing_us(&self) -> u64 {
+        self.latest.iter().copied().min().unwrap_or(0).saturating_sub(self.base_us())
+    }
+}
+
+impl LedbatPlusPlus {
+    pub fn new(setup: Setup<'_>) -> Self {
+        Self { window: setup.window, delays: Delays::new(), phase: Phase::Start, parts: 0 }
+    }
+
+    /// GAIN, in parts: the shorter the path, the slower the growth.
+    fn gain(&self) -> i64 {
+        let divisor = (2 * TARGET_US).div_ceil(self.delays.base_us().max(1)).clamp(1, GAIN_DIVISOR_MAX);
+        PARTS / divisor.cast_signed()
+    }
+
+    /// Slow start grows by GAIN for every segment.
+    fn start_slowly(&mut self, acked: u32) {
+        self.parts += self.gain() * i64::from(acked);
+        let whole = self.take_whole();
+        self.window.start_slowly(whole.max(0) as u32);
+    }
+
+    /// Per round trip: GAIN more below the target, and above it less by the share that the delay is too long, half of
+    /// the window at most.
+    fn follow_delay(&mut self, acked: u32) {
+        let window = i64::from(self.window.window());
+        let (queueing, target) = (self.delays.queueing_us().cast_signed(), TARGET_US.cast_signed());
+        let per_round = if queueing <= target {
+            self.gain()
+        } else {
+            let excess = (queueing - target).min(target) * PARTS / target;
+            (self.gain() - window * excess).max(-window * PARTS / 2)
+        };
+        self.parts += per_round * i64::from(acked) / window;
+        let changed = (window + self.take_whole()).max(i64::from(WINDOW_MIN)) as u32;
+        self.window.set(changed);
+        self.window.set_ssthresh(changed);
+    }
+
+    /// Whole segments of the change.
+    fn take_whole(&mut self) -> i64 {
+        let whole = self.parts / PARTS;
+        self.parts -= whole * PARTS;
+        whole
+    }
+
+    fn end_slow_start(&mut self, now_us: u64) {
+        let window = self.window.window();
+        self.window.set_ssthresh(self.window.ssthresh().min(window));
+        self.phase = Phase::Follow { slowdown_us: now_us + SLOWDOWN_ROUNDS * self.delays.smoothed };
+    }
+
+    fn slow_down(&mut self, now_us: u64) {
+        self.window.set_ssthresh(self.window.window().max(WINDOW_MIN));
+        self.window.set(WINDOW_MIN);
+        self.parts = 0;
+        let until_us = now_us + SLOWDOWN_ROUNDS * self.delays.smoothed;
+        self.phase = Phase::Frozen { since_us: now_us, until_us };
+    }
+}
+
+impl Controller for LedbatPlusPlus {
+    type Window = Segments;
+
+    fn state(&self) -> &Segments {
+        &self.window
+    }
+
+    fn state_mut(&mut self) -> &mut Segments {
+        &mut self.window
+    }
+
+    fn on_start(&mut self, _: &Moment, _: u64) {
+        self.window.limit(WINDOW_MIN);
+    }
+
+    fn on_rtt(&mut self, at: &Moment, rtt_us: u64) {
+        self.delays.note(at.us, rtt_us.max(1));
+    }
+
+    fn on_ack(&mut self, sample: &RateSample) {
+        let now = sample.at.us;
+        match self.phase {
+            Phase::Start if !self.window.is_slow_start() || 4 * self.delays.queueing_us() > 3 * TARGET_US => {
+                self.end_slow_start(now);
+            }
+            Phase::Follow { slowdown_us } if now >= slowdown_us => self.slow_down(now),
+            Phase::Frozen { since_us, until_us } if now >= until_us => self.phase = Phase::Ramp { since_us },
+            Phase::Ramp { since_us } if !self.window.is_slow_start() => {
+                self.phase = Phase::Follow { slowdown_us: now + SLOWDOWN_PAUSE * (now - since_us) };
+            }
+            _ => {}
+        }
+        match self.phase {
+            Phase::Frozen { .. } => {}
+            _ if !sample.is_window_limited => {}
+            Phase::Start | Phase::Ramp { .. } => self.start_slowly(sample.acked),
+            // After a timeout.
+            Phase::Follow { .. } if self.window.is_slow_start() => self.start_slowly(sample.acked),
+            Phase::Follow { .. } => self.follow_delay(sample.acked),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

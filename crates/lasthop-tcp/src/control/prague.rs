@@ -1,0 +1,246 @@
+//! Prague (draft-briscoe-iccrg-prague-congestion-control), after the reference implementation for Linux: DCTCP for the
+//! Internet. Marks cut the window by half of their share, losses halve it, and meanwhile what arrives without a mark lets it
+//! grow. Old flows over short paths grow as if their round-trip time were 25 ms.
+//!
+//! The window has a fraction, and moves towards it by a segment per ACK. Without accurate ECN the stack takes Reno.
+
+use lasthop_core::Rate;
+
+use super::{Acked, Amount, Congestion, Controller, Moment, Prior, RateSample, Segments, Setup, Window};
+use crate::common::State;
+
+/// Binary places of shares and of windows.
+const PLACES: u32 = 20;
+const ONE: u64 = 1 << PLACES;
+/// g = 1/16, the weight of a round's share; alpha is kept multiplied by it.
+const WEIGHT_LOG: u32 = 4;
+/// The round-trip time that shorter ones are taken for, in microseconds.
+const RTT_VIRTUAL_US: u64 = 25_000;
+/// Rounds after slow start before they are.
+const ROUNDS_YOUNG: u32 = 500;
+/// A burst lasts for a second divided by two to this power.
+const BURST_SHIFT: u32 = 12;
+/// A window stays at this at least.
+const WINDOW_MIN: u32 = 2;
+
+/// The window, and the share of segments that were marked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prague {
+    window: Segments,
+    /// What the window moves towards.
+    target: u64,
+    segment_bytes: u64,
+    srtt_us: u64,
+    alpha: u64,
+    /// Somebody marks.
+    has_seen_mark: bool,
+    /// Segments that have arrived, and those of them that were marked: so far, when the last ACK came, and when the round began.
+    delivered: u64,
+    delivered_ce: u64,
+    told_ce: u64,
+    round_delivered: u64,
+    round_delivered_ce: u64,
+    round_end: u64,
+    rounds: u32,
+    /// When alpha changed, and when a mark cut the window.
+    updated_us: u64,
+    cut_us: u64,
+    now_us: u64,
+    /// A loss is being repaired, and the target before it.
+    in_loss: bool,
+    before_loss: u64,
+}
+
+impl Prague {
+    pub fn new(setup: Setup<'_>) -> Self {
+        Self {
+            window: setup.window,
+            target: u64::from(setup.window.window()) << PLACES,
+            segment_bytes: setup.segment_bytes.into(),
+            srtt_us: 0,
+            alpha: ONE << WEIGHT_LOG,
+            has_seen_mark: false,
+            delivered: 0,
+            delivered_ce: 0,
+            told_ce: 0,
+            round_delivered: 0,
+            round_delivered_ce: 0,
+            round_end: 0,
+            rounds: 0,
+            updated_us: 0,
+            cut_us: 0,
+            now_us: 0,
+            in_loss: false,
+            before_loss: 0,
+        }
+    }
+
+    /// The target in segments.
+    fn target_segments(&self) -> u32 {
+        self.target.div_ceil(ONE) as u32
+    }
+
+    /// Slow start has been over for so long that a short path gives no advantage.
+    fn is_rtt_independent(&self) -> bool {
+        !self.window.is_slow_start() && self.rounds >= ROUNDS_YOUNG
+    }
+
+    /// How long alpha stands, and a cut, besides a round trip.
+    fn is_due(&self, since_us: u64) -> bool {
+        !self.is_rtt_independent() || self.now_us - since_us >= RTT_VIRTUAL_US
+    }
+
+    /// Growth per round trip: a segment, or as much as is a segment per virtual round trip for a sender of the same rate.
+    fn growth(&self) -> u64 {
+        if self.srtt_us >= RTT_VIRTUAL_US || !self.is_rtt_independent() {
+            return ONE;
+        }
+        ONE * self.srtt_us * self.srtt_us / (RTT_VIRTUAL_US * RTT_VIRTUAL_US)
+    }
+
+    /// `acked` segments have arrived without a mark.
+    fn grow(&mut self, acked: u32) {
+        let left = self.window.start_slowly(acked);
+        if left < acked {
+            self.target = u64::from(self.window.window()) << PLACES;
+        }
+        self.target += u64::from(left) * self.growth() / u64::from(self.target_segments());
+    }
+
+    /// A segment nearer to the target.
+    fn step(&mut self) {
+        let (window, target) = (self.window.window(), self.target_segments());
+        if window > target {
+            self.window.set(window - 1);
+            self.window.set_ssthresh(window - 1);
+        } else if window < target {
+            self.window.set(window + 1);
+        }
+    }
+
+    /// A round trip is over: alpha moves by a sixteenth of its distance to the share of marks.
+    fn end_round(&mut self, at: &Moment) {
+        if self.has_seen_mark {
+            let delivered = (self.delivered - self.round_delivered).max(1);
+            let share = ((self.delivered_ce - self.round_delivered_ce) << PLACES) / delivered;
+            self.alpha = (self.alpha - (self.alpha >> WEIGHT_LOG) + share).min(ONE << WEIGHT_LOG);
+            self.updated_us = at.us;
+        }
+        self.begin_round(at);
+        self.rounds = self.rounds.saturating_add(u32::from(!self.window.is_slow_start()));
+    }
+
+    fn begin_round(&mut self, at: &Moment) {
+        self.round_end = at.nxt;
+        (self.round_delivered, self.round_delivered_ce) = (self.delivered, self.delivered_ce);
+    }
+
+    fn cut(&mut self, by: u64) {
+        self.target = (self.target - by).max(u64::from(WINDOW_MIN) << PLACES);
+        self.window.reduce(self.target_segments());
+    }
+
+    fn halve_for_loss(&mut self) {
+        self.before_loss = self.target;
+        self.in_loss = true;
+        self.cut(self.target / 2);
+    }
+}
+
+impl Controller for Prague {
+    type Window = Segments;
+
+    fn state(&self) -> &Segments {
+        &self.window
+    }
+
+    fn state_mut(&mut self) -> &mut Segments {
+        &mut self.window
+    }
+
+    fn on_start(&mut self, at: &Moment, delivered: u64) {
+        self.target = u64::from(self.window.window()) << PLACES;
+        self.delivered = delivered;
+        self.begin_round(at);
+    }
+
+    fn on_rtt(&mut self, _: &Moment, rtt_us: u64) {
+        self.srtt_us = if self.srtt_us == 0 { rtt_us } else { (7 * self.srtt_us + rtt_us) / 8 };
+    }
+
+    fn on_state(&mut self, _: &Moment, state: State) {
+        match state {
+            State::Recovery if !self.in_loss => self.halve_for_loss(),
+            State::Open => self.in_loss = false,
+            _ => {}
+        }
+    }
+
+    fn hears_every_ack(&self) -> bool {
+        true
+    }
+
+    fn on_every_ack(&mut self, ack: &Acked) {
+        self.now_us = ack.at.us;
+        (self.delivered, self.delivered_ce) = (ack.delivered, ack.delivered_ce);
+    }
+
+    fn on_ack(&mut self, sample: &RateSample) {
+        let marked = self.delivered_ce - std::mem::replace(&mut self.told_ce, self.delivered_ce);
+        self.has_seen_mark |= marked > 0;
+        let unmarked = u64::from(sample.acked).saturating_sub(marked) as u32;
+        if unmarked > 0 && !self.in_loss && sample.is_window_limited {
+            self.grow(unmarked);
+        }
+        self.step();
+        if sample.at.una >= self.round_end && self.is_due(self.updated_us) {
+            self.end_round(&sample.at);
+        }
+    }
+
+    /// Once per round trip, at the least of 25 ms if old: `cwnd = cwnd * (1 - alpha / 2)`.
+    fn on_congestion(&mut self, sign: Congestion, _: Amount<Self>) {
+        match sign {
+            Congestion::Loss => self.halve_for_loss(),
+            Congestion::Ecn if self.is_due(self.cut_us) => {
+                self.cut_us = self.now_us;
+                self.cut((self.target * (self.alpha >> WEIGHT_LOG)) >> (PLACES + 1));
+            }
+            Congestion::Ecn => {}
+        }
+    }
+
+    fn on_spurious(&mut self, prior: Prior<Amount<Self>>) {
+        self.target = self.target.max(self.before_loss);
+        self.window.restore(prior);
+    }
+
+    fn is_rate_based(&self) -> bool {
+        true
+    }
+
+    fn paces(&self) -> bool {
+        true
+    }
+
+    /// A window per round-trip time, twice that in slow start.
+    fn pacing_rate(&self) -> Option<Rate> {
+        let is_early = self.window.window() < self.window.ssthresh() / 2;
+        let bits = (self.target >> (PLACES - 8)) * self.segment_bytes * if is_early { 16 } else { 8 };
+        let rate = |srtt_us: u64| Rate::from_bits_per_second(((bits * 1_000_000 / srtt_us) >> 8).max(1));
+        (self.srtt_us > 0).then(|| rate(self.srtt_us))
+    }
+
+    fn burst_min(&self) -> u32 {
+        1
+    }
+
+    /// What takes a quarter of a millisecond at the pacing rate.
+    fn burst_max(&self) -> u32 {
+        let bytes = self.pacing_rate().map_or(0, |rate| (rate.bits_per_second() / 8) >> BURST_SHIFT);
+        ((bytes / self.segment_bytes) as u32).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! Accurate ECN (RFC 9768): tables 2 to 4, and the counter at both ends.
+
+use crate::support::poll;
+use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment, TransportEvent};
+use lasthop_tcp::{CongestionControl, Endpoint, Profile, TcpConfig, TickClock};
+
+use crate::wire::Wire;
+
+fn config(accurate: bool) -> TcpConfig {
+    let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("the profile is complete");
+    (config.ecn, config.accurate_ecn, config.timestamps) = (true, accurate, false);
+    config
+}
+
+fn endpoint(accurate: bool) -> Endpoint {
+    let config = config(accurate);
+    let clock = TickClock::new(config.tick, Duration::ZERO);
+    Endpoint::listen(config, 576, clock, FlowId(0), Host::Server)
+}
+
+fn syn(ace: u8) -> Segment {
+    let flags = Flags::SYN.with(Flags::from_ace(ace));
+    Segment {
+        flags,
+        sack_permitted: true,
+        window_scale: Some(7),
+        window_bytes: 64 * 536,
+        ..Segment::default()
+    }
+}
+
+fn take(tcp: &mut Endpoint, segment: &Segment, ecn: Ecn) -> Option<(Segment, Ecn)> {
+    tcp.handle_segment(Instant::ZERO, segment, ecn, None, &mut ());
+    poll(tcp, Instant::ZERO)
+}
+
+/// A client that has asked for counters and gets this answer: what it sends then, the ACK first.
+fn client(ace: u8, ecn: Ecn) -> Vec<(Segment, Ecn)> {
+    let mut tcp = endpoint(true);
+    tcp.connect(Instant::ZERO, &mut ());
+    tcp.write(Instant::ZERO, 2_000, 2_000, &mut ());
+    let (syn_sent, of_syn) = poll(&mut tcp, Instant::ZERO).expect("the SYN");
+    assert_eq!((syn_sent.flags.ace(), of_syn), (0b111, Ecn::NotEct));
+    let answer = Segment { ack: 1, flags: syn(ace).flags.with(Flags::ACK), ..syn(ace) };
+    tcp.handle_segment(Instant::ZERO, &answer, ecn, None, &mut ());
+    std::iter::from_fn(|| poll(&mut tcp, Instant::ZERO)).collect()
+}
+
+/// A server whose SYN-ACK was acknowledged with this in the ACE field: what it sends then.
+fn server(ace: u8) -> (Endpoint, Vec<(Segment, Ecn)>) {
+    let mut tcp = endpoint(true);
+    take(&mut tcp, &syn(0b111), Ecn::NotEct).expect("the SYN-ACK");
+    tcp.write(Instant::ZERO, 50_000, 50_000, &mut ());
+    deliver(&mut tcp, 1, ace);
+    let sent = std::iter::from_fn(|| poll(&mut tcp, Instant::ZERO)).collect();
+    (tcp, sent)
+}
+
+fn deliver(tcp: &mut Endpoint, ack: u64, ace: u8) {
+    let flags = Flags::ACK.with(Flags::from_ace(ace));
+    let segment = Segment { seq: 1, ack, flags, window_bytes: 64 * 536, ..Segment::default() };
+    tcp.handle_segment(Instant::ZERO, &segment, Ecn::NotEct, None, &mut ());
+}
+
+/// Table 2, blocks 1, 2 and 3, and section 3.1.3.
+#[test]
+fn a_server_answers_with_the_best_that_both_have() {
+    for (asked, own, ecn, answered) in [
+        (0b111, true, Ecn::NotEct, 0b010),
+        (0b111, true, Ecn::Ect1, 0b011),
+        (0b111, true, Ecn::Ect0, 0b100),
+        (0b111, true, Ecn::Ce, 0b110),
+        (0b111, false, Ecn::NotEct, 0b001),
+        (0b011, true, Ecn::NotEct, 0b001),
+        (0b000, true, Ecn::NotEct, 0b000),
+        (0b101, true, Ecn::NotEct, 0b010),
+    ] {
+        let (answer, of_answer) = take(&mut endpoint(own), &syn(asked), ecn).expect("a SYN-ACK");
+        assert_eq!((answer.flags.ace(), of_answer), (answered, Ecn::NotEct), "{asked:03b} {own} {ecn:?}");
+    }
+}
+
+/// Tables 2 and 3: the mode shows in the data's ECN field and in what the flags of its header say.
+#[test]
+fn a_client_follows_the_answer() {
+    let (counter, echo) = (Some(5), None);
+    for (answer, data, ace) in [
+        (0b010, Ecn::Ect0, counter),
+        // Mangled on the way: the SYN was not ECN-capable.
+        (0b011, Ecn::NotEct, counter),
+        (0b100, Ecn::NotEct, counter),
+        (0b110, Ecn::NotEct, counter),
+        (0b101, Ecn::Ect0, counter),
+        (0b001, Ecn::Ect0, echo),
+        (0b000, Ecn::NotEct, echo),
+        (0b111, Ecn::NotEct, echo),
+    ] {
+        let sent = client(answer, Ecn::NotEct);
+        let first = if ace.is_some() { 0b010 } else { 0 };
+        assert_eq!((sent[0].0.payload_bytes, sent[0].0.flags.ace()), (0, first), "{answer:03b}");
+        assert_eq!((sent[0].0.seq, sent[0].0.ack), (1, 1));
+        assert_eq!((sent[1].1, sent[1].0.flags.ace()), (data, ace.unwrap_or(0)), "{answer:03b}");
+    }
+}
+
+/// Table 3.
+#[test]
+fn the_ack_of_a_syn_ack_says_how_that_arrived() {
+    for (ecn, ace, counter) in
+        [(Ecn::NotEct, 0b010, 5), (Ecn::Ect1, 0b011, 5), (Ecn::Ect0, 0b100, 5), (Ecn::Ce, 0b110, 6)]
+    {
+        let sent = client(0b010, ecn);
+        assert_eq!([sent[0].0.flags.ace(), sent[1].0.flags.ace()], [ace, counter], "{ecn:?}");
+    }
+}
+
+/// Table 4: what the next ACK says is counted from `s.cep`.
+#[test]
+fn a_server_learns_how_its_syn_ack_arrived() {
+    for (ace, data, counter) in [
+        (0b000, Ecn::NotEct, None),
+        (0b001, Ecn::Ect0, Some(5)),
+        (0b010, Ecn::Ect0, Some(5)),
+        (0b011, Ecn::NotEct, Some(5)),
+        (0b100, Ecn::NotEct, Some(5)),
+        (0b101, Ecn::Ect0, Some(5)),
+        (0b110, Ecn::NotEct, Some(6)),
+        (0b111, Ecn::Ect0, Some(5)),
+    ] {
+        let reductions = |next: u8| {
+            let (mut tcp, sent) = server(ace);
+            assert_eq!(sent[0].1, data, "{ace:03b}");
+            let mut log = crate::wire::Log::default();
+            let flags = Flags::ACK.with(Flags::from_ace(next));
+            let ack = Segment { seq: 1, ack: 1 + 536, flags, window_bytes: 64 * 536, ..Segment::default() };
+            tcp.handle_segment(Instant::ZERO, &ack, Ecn::NotEct, None, &mut log);
+            log.0.iter().filter(|event| **event == TransportEvent::EcnReduction).count()
+        };
+        if let Some(counter) = counter {
+            assert_eq!([reductions(counter), reductions(counter + 1)], [0, 1], "{ace:03b}");
+        } else {
+            assert_eq!((0..8).map(reductions).sum::<usize>(), 0, "it must not heed counters");
+        }
+    }
+}
+
+/// Section 3.2.2.2: the mark of the SYN-ACK is a sign of congestion.
+#[test]
+fn a_mark_on_the_syn_ack_halves_the_initial_window() {
+    let data = |ace| server(ace).1.len();
+    assert_eq!([data(0b010), data(0b110)], [10, 7], "CUBIC's 0.7");
+}
+
+/// Section 3.1.4.1: counters are asked for twice, then nothing.
+#[test]
+fn a_syn_falls_back_when_it_is_sent_the_third_time() {
+    let mut wire = Wire::connect(&config(true), 10);
+    let mut asked = vec![wire.last().flags.ace()];
+    for _ in 0..3 {
+        wire.expire();
+        asked.push(wire.last().flags.ace());
+    }
+    assert_eq!(asked, [0b111, 0b111, 0, 0]);
+}
+
+/// Section 3.1.5: the client may have entered no mode at all.
+#[test]
+fn a_server_that_gets_a_syn_without_flags_sends_nothing_ecn_capable() {
+    let mut tcp = endpoint(true);
+    take(&mut tcp, &syn(0b111), Ecn::NotEct);
+    let (again, _) = take(&mut tcp, &syn(0), Ecn::NotEct).expect("the SYN-ACK again");
+    assert_eq!(again.flags.ace(), 0b010, "it does not switch");
+    tcp.write(Instant::ZERO, 5_000, 5_000, &mut ());
+    deliver(&mut tcp, 1, 0b010);
+    let sent: Vec<_> = std::iter::from_fn(|| poll(&mut tcp, Instant::ZERO)).collect();
+    assert!(sent.len() > 1 && sent.iter().all(|(_, ecn)| *ecn == Ecn::NotEct));
+}
+
+/// Section 3.2.2.5.1, at a receiver that acknowledges every eighth segment: the counters of the ACKs that leave at once.
+#[test]
+fn the_first_mark_and_every_second_are_acknowledged_at_once() {
+    let mut config = config(true);
+    (config.delayed_ack_adapts, config.quick_acks, config.ack_every) = (false, false, 8);
+    let clock = TickClock::new(config.tick, Duration::ZERO);
+    let mut tcp = Endpoint::listen(config, 576, clock, FlowId(0), Host::Client);
+    take(&mut tcp, &syn(0b111), Ecn::NotEct);
+    deliver(&mut tcp, 1, 0b010);
+    let mut number = 0;
+    let mut arrive = |ecn| {
+        let flags = Flags::ACK.with(Flags::from_ace(5));
+        let (seq, payload_bytes, window_bytes) = (1 + number * 536, 536, 64 * 536);
+        number += 1;
+        let segment = Segment { seq, payload_bytes, ack: 1, flags, window_bytes, ..Segment::default() };
+        take(&mut tcp, &segment, ecn).map(|(ack, _)| ack.flags.ace())
+    };
+    assert_eq!([Ecn::Ect0; 2].map(&mut arrive), [Some(5), None], "the first segment, as ever");
+    assert_eq!(arrive(Ecn::Ce), Some(6), "a change");
+    assert_eq!([Ecn::Ce; 4].map(&mut arrive), [None, Some(0), None, Some(2)], "two more, and two more");
+    assert_eq!([Ecn::Ect0; 2].map(&mut arrive), [None, None], "they change nothing");
+    assert_eq!([Ecn::Ce, Ecn::Ect0, Ecn::Ce].map(&mut arrive), [Some(3), None, Some(4)]);
+}
+
+#[test]
+fn marks_cut_the_window_once_per_window_of_data_and_cwr_is_a_part_of_the_counter() {
+    let (mut tcp, sent) = server(0b010);
+    assert_eq!(sent.len(), 10);
+    let mut log = crate::wire::Log::default();
+    for (ack, ace) in [(1, 6), (2, 7), (3, 0), (10, 0), (11, 1)] {
+        let flags = Flags::ACK.with(Flags::from_ace(ace));
+        let segment =
+            Segment { seq: 1, ack: 1 + ack * 536, flags, window_bytes: 64 * 536, ..Segment::default() };
+        tcp.handle_segment(Instant::ZERO, &segment, Ecn::NotEct, None, &mut log);
+        while let Some((segment, _)) = poll(&mut tcp, Instant::ZERO) {
+            assert_eq!(segment.flags.ace(), 5, "the own counter, for nothing marked has come");
+        }
+    }
+    let reductions = log.0.iter().filter(|event| **event == TransportEvent::EcnReduction).count();
+    assert_eq!(reductions, 2);
+}
+
+/// Prague asks for counters by itself. With them its data is ECT(1), retransmissions too; without it is Reno without ECN.
+#[test]
+fn prague_needs_counters() {
+    for (answer, ecn) in [(0b010, Ecn::Ect1), (0b001, Ecn::NotEct), (0b000, Ecn::NotEct)] {
+        let config = TcpConfig { congestion_control: CongestionControl::Prague, ..config(false) };
+        let mut wire = Wire::connect(&config, 100);
+        assert_eq!(wire.last().flags.ace(), 0b111);
+        let flags = syn(answer).flags.with(Flags::ACK);
+        wire.deliver(&Segment { ack: 1, flags, ..syn(answer) });
+        let before = wire.sent.len();
+        assert!(wire.sent[before - 10..].iter().all(|sent| sent.1 == ecn), "{answer:03b}");
+        wire.expire();
+        wire.expire();
+        let again = wire.sent.last().expect("sent again");
+        assert_eq!((again.0.seq, again.1), (1, ecn), "{answer:03b}");
+    }
+}
