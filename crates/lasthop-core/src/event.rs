@@ -228,7 +228,8 @@ pub trait Observer {
         let _ = (now, flow);
     }
 
-    /// The bytes of a packet that is about to be sent, where hosts make real ones.
+    /// The bytes of a packet that is about to be sent, where hosts make real ones; or those in a datagram of QUIC, whose
+    /// packet has no serial yet.
     fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
         let _ = (packet, bytes);
     }

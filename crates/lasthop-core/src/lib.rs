@@ -27,8 +27,8 @@ pub use event::{
 pub use event_kind::{EventLabels, EventRole, PacketKind, PacketStep, TransportKind};
 pub use faults::{Fault, Faults};
 pub use packet::{
-    Body, Datagram, Direction, Ecn, Flags, FlowId, Host, Packet, PacketArena, PacketId, SackBlock, SackList,
-    Segment, Timestamps,
+    Body, Datagram, Direction, Ecn, Flags, FlowId, Host, Packet, PacketArena, PacketId, QuicDatagram,
+    SackBlock, SackList, Segment, Timestamps,
 };
 pub use protocol::Protocol;
 pub use rng::{RandomStream, Seed};

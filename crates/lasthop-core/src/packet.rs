@@ -124,6 +124,8 @@ pub enum Body {
     Tcp(Segment),
     /// A UDP datagram.
     Udp(Datagram),
+    /// A UDP datagram with QUIC inside.
+    Quic(QuicDatagram),
 }
 
 impl Default for Body {
@@ -154,11 +156,11 @@ impl Body {
         segment
     }
 
-    /// The protocol that it is of.
+    /// The protocol that a router sees: QUIC is UDP there.
     pub const fn protocol(&self) -> Protocol {
         match self {
             Self::Tcp(_) => Protocol::Tcp,
-            Self::Udp(_) => Protocol::Udp,
+            Self::Udp(_) | Self::Quic(_) => Protocol::Udp,
         }
     }
 
@@ -167,14 +169,18 @@ impl Body {
         match self {
             Self::Tcp(segment) => segment.payload_bytes,
             Self::Udp(datagram) => datagram.payload_bytes,
+            Self::Quic(datagram) => datagram.stream_bytes,
         }
     }
 
-    /// Its place among what its sender sends: sequence numbers of TCP, else numbers of packets.
+    /// Its place among what its sender sends: sequence numbers of TCP, bytes of QUIC's stream, else numbers of packets.
     pub fn place(&self) -> Range<u64> {
         match self {
             Self::Tcp(segment) => segment.seq..segment.end(),
             Self::Udp(datagram) => datagram.number..datagram.number + 1,
+            Self::Quic(datagram) => {
+                datagram.blocks.as_slice().first().map_or(0..0, |block| block.start..block.end)
+            }
         }
     }
 }
@@ -198,6 +204,24 @@ pub struct Datagram {
 impl Datagram {
     /// IPv4 and UDP headers together.
     pub const HEADER_BYTES: u32 = 28;
+}
+
+/// A UDP datagram with QUIC packets inside, and what its sender knows of the stream in them. Positions in the stream are
+/// as those of TCP: the first byte is 1, and the end of the stream occupies one behind the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuicDatagram {
+    /// Number of the datagram in its direction, from 0.
+    pub number: u64,
+    /// Payload of UDP in bytes.
+    pub payload_bytes: u32,
+    /// Bytes of the stream in it.
+    pub stream_bytes: u32,
+    /// The first position that has not reached its sender: what an acknowledgment means for TCP.
+    pub ack: u64,
+    /// Position of the end of the stream, if that is in it.
+    pub end: Option<u64>,
+    /// The parts of the stream in it; behind the fourth there may be more.
+    pub blocks: SackList,
 }
 
 /// TCP header flags (RFC 9293, section 3.1; RFC 3168 for ECE and CWR, RFC 9768 for AE).

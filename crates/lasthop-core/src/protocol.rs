@@ -12,17 +12,20 @@ pub enum Protocol {
     Tcp,
     /// UDP.
     Udp,
+    /// QUIC, in datagrams of UDP.
+    Quic,
 }
 
 impl Protocol {
     /// Every protocol.
-    pub const ALL: [Self; 2] = [Self::Tcp, Self::Udp];
+    pub const ALL: [Self; 3] = [Self::Tcp, Self::Udp, Self::Quic];
 
     /// What it is called in the records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
             Self::Udp => "udp",
+            Self::Quic => "quic",
         }
     }
 
@@ -30,7 +33,7 @@ impl Protocol {
     /// streams, which last as long as their application sends.
     pub const fn is_transfer(self) -> bool {
         match self {
-            Self::Tcp => true,
+            Self::Tcp | Self::Quic => true,
             Self::Udp => false,
         }
     }

@@ -16,7 +16,7 @@ use lasthop_core::{
     Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, PlaybackEvent,
     Protocol, Seed, TransportEvent,
 };
-use lasthop_scenario::Scenario;
+use lasthop_scenario::{FlowStack, Scenario};
 use lasthop_trace::{
     Analysis, Batch, CaptureTarget, Column, Columnar, LeftOut, ObjectRow, Overview, PacketRow, Recorder,
     SeriesTarget, Span, TcpRow, bad_periods,
@@ -161,10 +161,21 @@ pub fn needs_real_hosts(scenario: &Scenario, in_guest: bool) -> Result<(), Error
     if scenario.real_program().is_some() {
         return needs_no_router(scenario);
     }
+    needs_no_quic(scenario)?;
     scenario.tcps().try_for_each(needs_linux)?;
     needs_pairs(scenario)?;
     needs_sockets(scenario)?;
     if in_guest { Ok(()) } else { needs_no_router(scenario) }
+}
+
+/// Real hosts have no QUIC of lasthop's yet.
+fn needs_no_quic(scenario: &Scenario) -> Result<(), Error> {
+    let Some(index) = scenario.flow.iter().position(|flow| flow.stack == FlowStack::Quic) else {
+        return Ok(());
+    };
+    Err(Error::new(format!(
+        "flow[{index}].stack = \"quic\" runs on the model engine only; use --engine model, or leave it out"
+    )))
 }
 
 /// Runs the replications; the time series that is asked for goes to `series`, and `guest` is there if they run in one

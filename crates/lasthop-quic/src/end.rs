@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant as StdInstant;
@@ -11,7 +12,7 @@ use std::time::Instant as StdInstant;
 use bytes::{Bytes, BytesMut};
 use lasthop_core::{
     Body, Bytes as Size, Datagram, Duration, Ecn, FlowId, Host, Instant, News, Observer, Packet,
-    RandomStream, RetransmissionKind, Seed, Transport, TransportEvent,
+    QuicDatagram, RandomStream, RetransmissionKind, SackBlock, Seed, Transport, TransportEvent,
 };
 use quinn_proto::{
     AckFrequencyConfig, ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir,
@@ -104,6 +105,11 @@ pub struct Quic {
     given: u64,
     /// First byte of the stream that has not been sent yet.
     sent: u64,
+    is_end_sent: bool,
+    /// First position of the stream that the other end has not said to have.
+    acknowledged: u64,
+    /// What is known of the datagram that is being made.
+    datagram: QuicDatagram,
     closing: bool,
     is_finished: bool,
     is_finish_acknowledged: bool,
@@ -164,6 +170,9 @@ impl Quic {
             unwritten: 0,
             given: 0,
             sent: 0,
+            is_end_sent: false,
+            acknowledged: FIRST_BYTE,
+            datagram: QuicDatagram::default(),
             closing: false,
             is_finished: false,
             is_finish_acknowledged: false,
@@ -375,20 +384,22 @@ impl Quic {
                     in_flight: segments(in_flight),
                 },
                 Note::Congestion { lost_bytes: 0 } => TransportEvent::EcnReduction,
-                Note::Congestion { .. } => TransportEvent::RecoveryEntered { recovery_point: self.sent },
-                Note::Bytes(bytes) if bytes.start < self.sent => {
+                Note::Congestion { .. } => {
+                    TransportEvent::RecoveryEntered { recovery_point: FIRST_BYTE + self.sent }
+                }
+                Note::Bytes(bytes, fin) => {
+                    let is_again = self.carry(&bytes, fin);
+                    if !is_again {
+                        continue;
+                    }
                     let kind =
                         if self.backoff > 0 { RetransmissionKind::Timeout } else { RetransmissionKind::Fast };
                     TransportEvent::Retransmitted { seq: FIRST_BYTE + bytes.start, kind }
                 }
-                Note::Bytes(bytes) => {
-                    self.sent = self.sent.max(bytes.end);
-                    continue;
-                }
                 Note::Probe | Note::Crypto if self.woken => {
                     self.woken = false;
                     self.backoff += 1;
-                    let seq = if self.is_established { FIRST_BYTE + self.sent } else { 0 };
+                    let seq = if self.is_established { self.acknowledged } else { 0 };
                     TransportEvent::Timeout { seq, backoff: self.backoff }
                 }
                 Note::Probe | Note::Crypto => continue,
@@ -396,6 +407,27 @@ impl Quic {
             observer.transport(now, flow, host, event);
         }
         self.seen = seen;
+    }
+
+    /// The datagram that is being made carries these bytes; true if some of them were sent before.
+    fn carry(&mut self, bytes: &Range<u64>, fin: bool) -> bool {
+        if !bytes.is_empty() {
+            let block = SackBlock { start: FIRST_BYTE + bytes.start, end: FIRST_BYTE + bytes.end };
+            self.datagram.blocks.push(block);
+        }
+        if fin {
+            self.datagram.end = Some(FIRST_BYTE + bytes.end);
+        }
+        self.datagram.stream_bytes += (bytes.end - bytes.start) as u32;
+        let is_again = bytes.start < self.sent || fin && self.is_end_sent;
+        self.sent = self.sent.max(bytes.end);
+        self.is_end_sent |= fin;
+        is_again
+    }
+
+    /// The first position of the other end's stream that has not arrived.
+    fn awaited(&self) -> u64 {
+        FIRST_BYTE + self.received + u64::from(self.has_peer_finished)
     }
 }
 
@@ -476,7 +508,8 @@ impl Transport for Quic {
     }
 
     fn handle_packet<O: Observer>(&mut self, now: Instant, packet: &Packet, observer: &mut O) {
-        let Body::Udp(datagram) = &packet.body else { return };
+        let Body::Quic(datagram) = &packet.body else { return };
+        self.acknowledged = self.acknowledged.max(datagram.ack);
         let arrived = Rc::clone(&self.place.flights[1]);
         let mut arrived = arrived.borrow_mut();
         if let Some(bytes) = arrived.arrive(datagram.number) {
@@ -506,9 +539,12 @@ impl Transport for Quic {
             ecn
         };
         let number = self.place.flights[0].borrow_mut().send(&self.buffer);
-        let payload_bytes = self.buffer.len() as u32;
+        let (payload_bytes, ack) = (self.buffer.len() as u32, self.awaited());
         packet.ip_bytes = payload_bytes + Datagram::HEADER_BYTES;
-        packet.body = Body::Udp(Datagram { number, payload_bytes });
+        packet.body =
+            Body::Quic(QuicDatagram { number, payload_bytes, ack, ..mem::take(&mut self.datagram) });
+        (packet.flow, packet.direction) = (self.place.flow, self.place.host.into());
+        observer.bytes(packet, &self.buffer);
         true
     }
 

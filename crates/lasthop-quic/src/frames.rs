@@ -6,7 +6,7 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// Bytes of a stream.
-    Stream { id: u64, bytes: Range<u64> },
+    Stream { id: u64, bytes: Range<u64>, fin: bool },
     /// Asks for an acknowledgment without delay, or for any: a probe carries one.
     Probe,
     /// Bytes of the handshake.
@@ -63,7 +63,7 @@ impl Reader<'_> {
         let offset = if kind & 0x04 == 0 { 0 } else { self.number()? };
         let length = if kind & 0x02 == 0 { self.0.len() as u64 } else { self.number()? };
         self.skip(length)?;
-        Some(Frame::Stream { id, bytes: offset..offset + length })
+        Some(Frame::Stream { id, bytes: offset..offset + length, fin: kind & 0x01 != 0 })
     }
 
     fn acknowledgment(&mut self, ecn: bool) -> Option<()> {
@@ -113,10 +113,13 @@ mod tests {
     #[test]
     fn a_stream_frame_says_which_bytes_it_carries() {
         // An ACK of packets 0 to 2 and 5, PADDING, 3 bytes of stream 4 from 258 on, the rest of stream 0.
-        let payload = [0x02, 5, 0, 1, 0, 1, 2, 0x00, 0x0e, 4, 0x41, 0x02, 3, 9, 9, 9, 0x1f, 0x08, 0, 7, 7];
+        let payload = [0x02, 5, 0, 1, 0, 1, 2, 0x00, 0x0e, 4, 0x41, 0x02, 3, 9, 9, 9, 0x1f, 0x09, 0, 7, 7];
         let found: Vec<Frame> = frames(&payload).filter(|frame| *frame != Frame::Other).collect();
-        let expected =
-            [Frame::Stream { id: 4, bytes: 258..261 }, Frame::Probe, Frame::Stream { id: 0, bytes: 0..2 }];
+        let expected = [
+            Frame::Stream { id: 4, bytes: 258..261, fin: false },
+            Frame::Probe,
+            Frame::Stream { id: 0, bytes: 0..2, fin: true },
+        ];
         assert_eq!(found, expected);
     }
 

@@ -185,7 +185,7 @@ fn an_endpoint_marks_packets_only_with_ecn() {
         line.flush();
         let (_, packet) = line.under_way.values().next().expect("the first packet");
         assert_eq!(packet.ecn, if ecn { Ecn::Ect0 } else { Ecn::NotEct });
-        assert!(matches!(packet.body, Body::Udp(_)));
+        assert!(matches!(packet.body, Body::Quic(_)));
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ops::{Deref, RangeInclusive};
 
 use lasthop_core::{Bytes, Direction, Duration, Faults, Protocol, Rate};
+use lasthop_quic::QuicConfig;
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::{FlowConfig, Instance};
 use schemars::{JsonSchema, Schema};
@@ -30,9 +31,26 @@ pub struct Flow {
     /// TCP of both its ends, laid over `[tcp]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<Box<TcpConfig>>,
+    /// Transport of a flow that TCP would carry.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stack: FlowStack,
+    /// QUIC of both its ends, with `stack = "quic"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quic: Option<Box<QuicConfig>>,
     /// Between its server and the router, in place of the LAN there; each flow of a `count` has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessConfig>,
+}
+
+/// What carries a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FlowStack {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// QUIC (RFC 9000), by quinn-proto; on the model engine.
+    Quic,
 }
 
 /// Which way the data of an entry go.
@@ -87,7 +105,15 @@ pub struct AccessConfig {
 
 impl From<FlowConfig> for Flow {
     fn from(kind: FlowConfig) -> Self {
-        Self { kind, direction: Ways::Down, count: None, tcp: None, access: None }
+        Self {
+            kind,
+            direction: Ways::Down,
+            count: None,
+            tcp: None,
+            stack: FlowStack::Tcp,
+            quic: None,
+            access: None,
+        }
     }
 }
 
@@ -135,6 +161,10 @@ impl Flow {
             group: turned(name),
             sender: direction.sender(),
             start_stream: numbered(&format!("start.flow{entry}"), '.'),
+            protocol: match self.stack {
+                FlowStack::Tcp => self.traffic().protocol(),
+                FlowStack::Quic => Protocol::Quic,
+            },
         }
     }
 
@@ -156,12 +186,35 @@ impl Flow {
                 });
             }
         }
+        self.check_quic(mtu, faults);
         if let Some(tcp) = &self.tcp {
             faults.require(self.traffic().protocol() == Protocol::Tcp, "tcp", || {
                 "a stream of datagrams has no TCP; leave it out".into()
             });
             faults.below("tcp", |faults| tcp.check(time_limit, faults));
         }
+    }
+}
+
+impl Flow {
+    /// QUIC of its ends, if that carries it.
+    pub fn quic(&self) -> Option<QuicConfig> {
+        (self.stack == FlowStack::Quic).then(|| self.quic.as_deref().cloned().unwrap_or_default())
+    }
+
+    fn check_quic(&self, mtu: Bytes, faults: &mut Faults) {
+        let Some(quic) = self.quic() else {
+            return faults.require(self.quic.is_none(), "quic", || {
+                "the flow is carried by TCP; add stack = \"quic\", or leave it out".into()
+            });
+        };
+        faults.require(matches!(self.kind, FlowConfig::BulkTcp(_)), "stack", || {
+            "\"quic\" carries flows with kind = \"bulk-tcp\" so far; leave it out".into()
+        });
+        faults.require(self.tcp.is_none(), "tcp", || {
+            "the flow is carried by QUIC, whose keys stand in quic = { ... }; leave it out".into()
+        });
+        quic.check(mtu, faults);
     }
 }
 

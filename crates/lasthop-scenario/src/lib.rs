@@ -38,7 +38,7 @@ mod write;
 
 pub use assume::Assumption;
 pub use error::{ScenarioError, ScenarioErrors};
-pub use flow::{AccessConfig, Flow, Ways};
+pub use flow::{AccessConfig, Flow, FlowStack, Ways};
 pub use range::{Draw, Method, Sample, Sampler};
 pub use schema::json_schema;
 pub use study::{Cell, RangeInfo, Space, Study};

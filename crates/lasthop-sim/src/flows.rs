@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::iter;
 use std::rc::Rc;
 
-use lasthop_core::{Dscp, Duration, FlowId, FlowInfo, Host, Protocol, Seed, Transport};
+use lasthop_core::{Bytes, Dscp, Duration, FlowId, FlowInfo, Host, Protocol, Seed, Transport};
+use lasthop_quic::QuicConfig;
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{CachedMetrics, Endpoint, Tcp, TcpConfig, TickClock};
 use lasthop_traffic::{FlowConfig, ShortHosts};
@@ -82,6 +83,8 @@ pub(crate) trait Hosts {
 pub(crate) struct ScenarioHosts {
     /// TCP of each application's flows.
     tcp: Vec<Rc<FlowsTcp>>,
+    /// QUIC of each application's flows, where that carries them.
+    quic: Vec<Option<Rc<QuicConfig>>>,
     mtu: u32,
     seed: Seed,
     /// How much of the period of each host's clock has passed at first.
@@ -98,8 +101,12 @@ impl ScenarioHosts {
             let tcp = FlowsTcp::new(own.unwrap_or_else(|| Rc::clone(&shared)), flow);
             iter::repeat_n(Rc::new(tcp), flow.applications())
         });
+        let quic = scenario
+            .flow
+            .iter()
+            .flat_map(|flow| iter::repeat_n(flow.quic().map(Rc::new), flow.applications()));
         let phases = [Host::Server, Host::Client].map(|host| Scenario::clock_phase(host, seed));
-        Self { tcp: tcp.collect(), mtu: scenario.mtu.0 as u32, seed, phases, metrics }
+        Self { tcp: tcp.collect(), quic: quic.collect(), mtu: scenario.mtu.0 as u32, seed, phases, metrics }
     }
 
     fn tcp(&self, config: &Rc<TcpConfig>, flow: FlowId, sender: Host) -> Ends<End> {
@@ -117,6 +124,15 @@ impl ScenarioHosts {
     }
 }
 
+impl ScenarioHosts {
+    fn quic(&self, application: usize, flow: FlowId) -> Ends<End> {
+        let config = self.quic[application].as_deref().expect("QUIC carries its flows");
+        let [server, client] = lasthop_quic::ends(config, Bytes(u64::from(self.mtu)), self.seed, flow)
+            .map(|end| End::Quic(Box::new(end)));
+        Ends { server, client }
+    }
+}
+
 impl Hosts for ScenarioHosts {
     type End = End;
 
@@ -125,6 +141,7 @@ impl Hosts for ScenarioHosts {
         match (info.protocol, later) {
             (Protocol::Tcp, None) => self.tcp(&tcp.known, flow, info.sender),
             (Protocol::Tcp, Some(hosts)) => self.tcp(&tcp.later[hosts], flow, info.sender),
+            (Protocol::Quic, _) => self.quic(info.application as usize, flow),
             (Protocol::Udp, _) => {
                 Ends { server: End::Udp(Udp::new(info.ecn)), client: End::Udp(Udp::new(info.ecn)) }
             }

@@ -3,6 +3,7 @@
 mod udp;
 
 use lasthop_core::{Instant, News, Observer, Packet, Transport};
+use lasthop_quic::Quic;
 use lasthop_tcp::Tcp;
 
 pub(crate) use udp::Udp;
@@ -74,4 +75,5 @@ macro_rules! transports {
 transports! {
     Tcp(Tcp);
     Udp(Udp);
+    Quic(Box<Quic>);
 }

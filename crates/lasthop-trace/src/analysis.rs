@@ -197,7 +197,7 @@ impl Analysis {
             }
         }
         if self.groups.is_empty() {
-            let tcp = records.iter().filter(|flow| flow.protocol == Protocol::Tcp);
+            let tcp = records.iter().filter(|flow| flow.protocol.is_transfer());
             let whole = tcp.clone().all(|flow| flow.outcome != Outcome::Aborted);
             let throughputs: Vec<f64> = tcp.filter_map(|flow| flow.throughput_Bps).collect();
             run.fairness_jain = jain(&throughputs).filter(|_| whole);
@@ -341,8 +341,8 @@ impl Flow {
             ..FlowRecord::default()
         };
         let transport = match info.protocol {
-            Protocol::Tcp if is_kept => Transport::Tcp(TcpFlow::default()),
-            Protocol::Tcp => Transport::Tcp(TcpFlow::without_times()),
+            Protocol::Tcp | Protocol::Quic if is_kept => Transport::Tcp(TcpFlow::default()),
+            Protocol::Tcp | Protocol::Quic => Transport::Tcp(TcpFlow::without_times()),
             Protocol::Udp => Transport::Udp(UdpFlow::of(application.voice.map(Call::new))),
         };
         Self {
@@ -418,6 +418,10 @@ impl Flow {
             (Transport::Tcp(tcp), Body::Tcp(segment)) => {
                 tcp.ack_packet(now, event, segment, &mut self.record);
             }
+            (Transport::Tcp(quic), Body::Quic(datagram)) if data => {
+                quic.datagram(now, event, packet.serial, datagram, &mut self.record);
+            }
+            (Transport::Tcp(quic), Body::Quic(datagram)) => quic.answer(now, event, datagram.ack),
             (Transport::Udp(udp), Body::Udp(datagram)) if data => {
                 udp.packet(now, event, *datagram, &mut self.record);
             }

@@ -250,6 +250,8 @@ impl<W: Write> Observer for Capture<W> {
     fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
         if let Some(real) = &mut self.real {
             real.keep(packet, bytes);
+        } else {
+            self.builder.quic.keep(packet, bytes);
         }
     }
 
@@ -259,6 +261,8 @@ impl<W: Write> Observer for Capture<W> {
         }
         if let Some(real) = &mut self.real {
             real.forget(packet, event);
+        } else {
+            self.builder.quic.forget(packet, event);
         }
     }
 

@@ -300,6 +300,16 @@ impl FlowState {
             (Body::Tcp(segment), PacketEvent::Sent) => {
                 self.sent_bytes = self.sent_bytes.max(first_byte(segment) + payload - 1);
             }
+            (Body::Quic(datagram), PacketEvent::Sent) => {
+                let end = datagram.blocks.as_slice().iter().map(|block| block.end - 1).max();
+                self.sent_bytes = self.sent_bytes.max(end.unwrap_or_default());
+            }
+            (Body::Quic(datagram), PacketEvent::Delivered) => {
+                let blocks = datagram.blocks;
+                return self.arrived(|received| {
+                    blocks.as_slice().iter().map(|block| received.add(&(block.start..block.end))).sum()
+                });
+            }
             (Body::Udp(_), PacketEvent::Sent) => self.sent_bytes += payload,
             (Body::Udp(_), PacketEvent::Dropped(_)) => self.settled_bytes += payload,
             (Body::Tcp(segment), PacketEvent::Delivered) => {

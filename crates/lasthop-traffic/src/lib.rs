@@ -171,6 +171,8 @@ pub struct Instance<'a> {
     pub sender: Host,
     /// Name of the random stream of its start.
     pub start_stream: String,
+    /// Transport protocol of its flows.
+    pub protocol: Protocol,
 }
 
 /// The flows that these applications may open and that are known before the run, in the order of their
@@ -184,7 +186,7 @@ pub fn flows(applications: &[Instance<'_>], http: Option<&HttpConfig>) -> Vec<Fl
                 name,
                 application,
                 group: None,
-                protocol: traffic.protocol(),
+                protocol: instance.protocol,
                 sender: instance.sender,
                 offered_bytes: traffic.stream_bytes(),
                 sends_for: traffic.sends_for(),

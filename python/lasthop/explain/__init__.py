@@ -57,6 +57,8 @@ def stories(trace: Trace, scenario: Mapping[str, Any], flow: str | None = None) 
             yield tell_page(trace, record["application"])
         if not packets.of_flow(number):
             yield plain(f"{record['flow']}: the run ended before its first packet.")
+        elif record["protocol"] == "quic":
+            yield plain(f"{record['flow']}: stories of QUIC are not told yet; lasthop plot shows the flow.")
         elif record["protocol"] not in TRANSFER_PROTOCOLS:
             yield tell_udp(gather_udp(packets, record, number, states), packets)
         else:

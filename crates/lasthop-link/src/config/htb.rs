@@ -174,6 +174,10 @@ impl ClassConfig {
         }
         faults.at_most(self.burst, BURST_MAX, "burst");
         faults.at_most(self.cburst, BURST_MAX, "cburst");
+        let quic = self.matches.iter().position(|matching| matching.protocol == Some(Protocol::Quic));
+        faults.require(quic.is_none(), &format!("match[{}].protocol", quic.unwrap_or_default()), || {
+            "\"quic\": a router sees UDP; write \"udp\", or a port".into()
+        });
         let empty = self.matches.iter().position(|matching| *matching == MatchConfig::default());
         faults.require(empty.is_none(), &format!("match[{}]", empty.unwrap_or_default()), || {
             "it would take every packet; state dscp, port or protocol, or write default = true for the class"

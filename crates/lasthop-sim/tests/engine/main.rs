@@ -8,6 +8,7 @@ mod golden;
 mod kulve_t34;
 mod order;
 mod page;
+mod quic;
 mod random;
 mod short;
 mod support;

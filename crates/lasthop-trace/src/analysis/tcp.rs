@@ -1,4 +1,6 @@
-//! A TCP flow, seen from its sender.
+//! A TCP flow, seen from its sender; or one of QUIC, whose stream is judged by the same rules.
+
+mod quic;
 
 use super::copies::Copies;
 use super::{closed_if, rate};
@@ -102,17 +104,21 @@ impl TcpFlow {
             return;
         }
         match event {
-            PacketEvent::Sent => {
-                self.receiver_ack = self.receiver_ack.max(segment.ack);
-                if let Some((end, ack)) = &mut self.told
-                    && now <= *end
-                {
-                    *ack = self.receiver_ack;
-                }
-            }
+            PacketEvent::Sent => self.answered(now, segment.ack),
             // The sender cannot tell a copy from the ACK itself.
             PacketEvent::Delivered | PacketEvent::Duplicated => self.acknowledged(now, segment, record),
             _ => {}
+        }
+    }
+
+    /// The receiver sends this ACK number.
+    #[inline]
+    fn answered(&mut self, now: Instant, ack: u64) {
+        self.receiver_ack = self.receiver_ack.max(ack);
+        if let Some((end, ack)) = &mut self.told
+            && now <= *end
+        {
+            *ack = self.receiver_ack;
         }
     }
 
@@ -122,17 +128,7 @@ impl TcpFlow {
             record.sack_blocks_total += segment.sack.len() as u64;
         }
         if self.highest_ack.is_none_or(|highest| segment.ack > highest) {
-            self.highest_ack = Some(segment.ack);
-            self.repeats = 0;
-            self.copies.acknowledged(segment.ack);
-            if self.data_acknowledged.is_none_or(|(end, _)| end < self.data_end)
-                && segment.ack >= self.data_end
-            {
-                self.data_acknowledged = Some((self.data_end, now));
-            }
-            if self.fin_end.is_some_and(|fin_end| segment.ack >= fin_end) {
-                self.fin_acknowledged.get_or_insert(now);
-            }
+            self.advanced(now, segment.ack);
         } else if self.highest_ack == Some(segment.ack) {
             if repeats_ack(segment) {
                 record.duplicate_acks += 1;
@@ -141,6 +137,20 @@ impl TcpFlow {
             } else {
                 self.repeats = 0;
             }
+        }
+    }
+
+    /// An ACK number reached the sender that is higher than all before.
+    #[inline]
+    fn advanced(&mut self, now: Instant, ack: u64) {
+        self.highest_ack = Some(ack);
+        self.repeats = 0;
+        self.copies.acknowledged(ack);
+        if self.data_acknowledged.is_none_or(|(end, _)| end < self.data_end) && ack >= self.data_end {
+            self.data_acknowledged = Some((self.data_end, now));
+        }
+        if self.fin_end.is_some_and(|fin_end| ack >= fin_end) {
+            self.fin_acknowledged.get_or_insert(now);
         }
     }
 

@@ -81,6 +81,7 @@ impl Trace {
         let ip_bytes = match &body {
             Body::Tcp(segment) => segment.ip_bytes(),
             Body::Udp(datagram) => datagram.payload_bytes + Datagram::HEADER_BYTES,
+            Body::Quic(datagram) => datagram.payload_bytes + Datagram::HEADER_BYTES,
         };
         let (serial, flow, dscp) = (self.serial, self.flow, Dscp::default());
         Packet {

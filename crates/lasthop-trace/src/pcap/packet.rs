@@ -1,11 +1,12 @@
 //! The bytes of a modelled packet: IPv4 header, TCP or UDP header, options, payload. A datagram's payload
 //! begins with its number, 8 bytes in network order (a shorter one has the last of them); a page load's
-//! connection carries its requests and responses; all else is zeros.
+//! connection carries its requests and responses; QUIC carries what it carries; all else is zeros.
 
 use etherparse::{
     IpDscp, IpEcn, IpFragOffset, IpNumber, Ipv4Header, TcpHeader, UdpHeader, ip_number, tcp_option,
 };
-use lasthop_core::{Body, Direction, Ecn, Flags, FlowId, HttpEvent, Packet, Segment};
+use lasthop_core::{Body, Direction, Ecn, Flags, FlowId, HttpEvent, Packet, PacketEvent, Segment};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::{fmt, io};
 
@@ -70,6 +71,7 @@ pub(super) struct Builder {
     payload: Vec<u8>,
     scaling: Scaling,
     messages: Messages,
+    pub(super) quic: Payloads,
 }
 
 impl Builder {
@@ -100,12 +102,53 @@ impl Builder {
                 self.payload[..shown].copy_from_slice(&number[number.len() - shown..]);
                 udp_header(packet, &ip, &self.payload)?.write(&mut self.bytes)?;
             }
+            Body::Quic(datagram) => {
+                let bytes = self.quic.bytes(packet, datagram.number);
+                self.payload.clear();
+                self.payload
+                    .extend_from_slice(bytes.ok_or_else(|| unrepresentable("a datagram without bytes"))?);
+                udp_header(packet, &ip, &self.payload)?.write(&mut self.bytes)?;
+            }
         }
         self.bytes.extend_from_slice(&self.payload);
         if self.bytes.len() != packet.ip_bytes as usize {
             return Err(unrepresentable("a packet's headers and payload do not add up to its IP length"));
         }
         Ok(&self.bytes)
+    }
+}
+
+/// The datagrams of QUIC under way, by flow, direction and number.
+#[derive(Debug, Default)]
+pub(super) struct Payloads {
+    under_way: BTreeMap<(FlowId, Direction, u64), Vec<u8>>,
+    /// The datagram that arrived last, whose copy would follow it.
+    arrived: Option<((FlowId, Direction, u64), Vec<u8>)>,
+}
+
+impl Payloads {
+    /// A datagram is about to be sent.
+    pub fn keep(&mut self, packet: &Packet, bytes: &[u8]) {
+        if let Body::Quic(datagram) = &packet.body {
+            self.under_way.insert((packet.flow, packet.direction, datagram.number), bytes.to_vec());
+        }
+    }
+
+    fn bytes(&self, packet: &Packet, number: u64) -> Option<&[u8]> {
+        let key = (packet.flow, packet.direction, number);
+        let arrived = self.arrived.as_ref().filter(|(arrived, _)| *arrived == key);
+        self.under_way.get(&key).or(arrived.map(|(_, bytes)| bytes)).map(Vec::as_slice)
+    }
+
+    /// Forgets a datagram of which that was the last event.
+    pub fn forget(&mut self, packet: &Packet, event: PacketEvent) {
+        let Body::Quic(datagram) = &packet.body else { return };
+        let key = (packet.flow, packet.direction, datagram.number);
+        match event {
+            PacketEvent::Delivered => self.arrived = self.under_way.remove_entry(&key),
+            PacketEvent::Dropped(_) => drop(self.under_way.remove(&key)),
+            _ => {}
+        }
     }
 }
 
@@ -179,7 +222,7 @@ fn ip_header(packet: &Packet, ecn: Ecn, ttl: Ttl) -> io::Result<Ipv4Header> {
 fn protocol(body: &Body) -> IpNumber {
     match body {
         Body::Tcp(_) => ip_number::TCP,
-        Body::Udp(_) => ip_number::UDP,
+        Body::Udp(_) | Body::Quic(_) => ip_number::UDP,
     }
 }
 

@@ -464,7 +464,7 @@ fn entry(mtu: u64) -> impl Strategy<Value = Flow> {
             false => Ways::Down,
         };
         let tcp = tcp.filter(|_| kind.traffic().protocol() == Protocol::Tcp).map(Box::new);
-        Flow { kind, direction, count, tcp, access }
+        Flow { direction, count, tcp, access, ..Flow::from(kind) }
     })
 }
 

@@ -1,0 +1,76 @@
+//! What QUIC's datagrams say of their stream, in TCP's terms.
+
+use super::TcpFlow;
+use crate::records::FlowRecord;
+use lasthop_core::{Instant, PacketEvent, QuicDatagram, SackBlock, SackList};
+
+/// Serials of the parts of a datagram: as many as it can have blocks.
+const PARTS: u64 = SackList::CAPACITY as u64;
+
+impl TcpFlow {
+    /// A datagram in the data direction. One without bytes of the stream is no data packet.
+    pub(in crate::analysis) fn datagram(
+        &mut self,
+        now: Instant,
+        event: PacketEvent,
+        serial: u64,
+        datagram: &QuicDatagram,
+        record: &mut FlowRecord,
+    ) {
+        let parts = (PARTS * serial..).zip(datagram.blocks.as_slice());
+        match event {
+            PacketEvent::Sent => {
+                if datagram.stream_bytes > 0 {
+                    record.sent_packets += 1;
+                    record.sent_bytes += u64::from(datagram.stream_bytes);
+                    self.first_data_sent.get_or_insert(now);
+                }
+                if let Some(end) = datagram.end {
+                    self.fin_end = Some(end + 1);
+                }
+                let mut again = false;
+                for (serial, block) in parts {
+                    again |= self.part(now, serial, block, again);
+                }
+                record.retransmitted_packets += u64::from(again && datagram.stream_bytes > 0);
+            }
+            PacketEvent::Dropped(_) => parts.for_each(|(serial, _)| {
+                self.copies.settled(serial, false);
+            }),
+            PacketEvent::Delivered => {
+                let sent_at =
+                    parts.fold(None, |sent_at, (serial, _)| self.copies.settled(serial, true).or(sent_at));
+                if datagram.stream_bytes > 0 {
+                    record.received_packets += 1;
+                    if let Some(sent_at) = sent_at {
+                        self.one_way_delay.record(now.saturating_since(sent_at));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A part of the stream is sent; true if some of it was sent before. A datagram is judged by the first such part;
+    /// `judged` says that there was one.
+    fn part(&mut self, now: Instant, serial: u64, block: &SackBlock, judged: bool) -> bool {
+        let again = block.start < self.data_end;
+        let sequence = block.start..block.end;
+        self.copies.sent(now, serial, sequence.clone(), (again && !judged).then_some(sequence));
+        self.data_end = self.data_end.max(block.end);
+        again
+    }
+
+    /// A datagram of the receiver's, which has everything before `ack`.
+    pub(in crate::analysis) fn answer(&mut self, now: Instant, event: PacketEvent, ack: u64) {
+        match event {
+            PacketEvent::Sent => self.answered(now, ack),
+            PacketEvent::Delivered | PacketEvent::Duplicated
+                if self.highest_ack.is_none_or(|highest| ack > highest) =>
+            {
+                self.advanced(now, ack);
+            }
+            _ => {}
+        }
+    }
+}
