@@ -477,7 +477,9 @@ fn endpoint_config(stream: &mut RandomStream, ids: RandomStream, payload: u16) -
     config
 }
 
+// Nothing long is inlined: it would come between the few instructions that a packet of TCP or UDP needs.
 impl Transport for Quic {
+    #[inline(never)]
     fn connect<O: Observer>(&mut self, now: Instant, observer: &mut O) {
         let Self { endpoint, client, place, random, .. } = self;
         let remote = Place::address(place.host.other());
@@ -493,6 +495,7 @@ impl Transport for Quic {
         unreachable!("QUIC flows are not open at first")
     }
 
+    #[inline(never)]
     fn write<O: Observer>(&mut self, now: Instant, bytes: u64, _write_bytes: u64, observer: &mut O) {
         self.unwritten += bytes;
         self.settle(now, observer);
@@ -502,11 +505,13 @@ impl Transport for Quic {
         self.unwritten = 0;
     }
 
+    #[inline(never)]
     fn close<O: Observer>(&mut self, now: Instant, observer: &mut O) {
         self.closing = true;
         self.settle(now, observer);
     }
 
+    #[inline(never)]
     fn handle_packet<O: Observer>(&mut self, now: Instant, packet: &Packet, observer: &mut O) {
         let Body::Quic(datagram) = &packet.body else { return };
         self.acknowledged = self.acknowledged.max(datagram.ack);
@@ -521,6 +526,7 @@ impl Transport for Quic {
         self.wakeup
     }
 
+    #[inline(never)]
     fn handle_wakeup<O: Observer>(&mut self, now: Instant, observer: &mut O) {
         let at = self.place.std(now);
         if let Some((_, connection)) = &mut self.connection {
@@ -530,6 +536,7 @@ impl Transport for Quic {
         self.settle(now, observer);
     }
 
+    #[inline(never)]
     fn poll_transmit<O: Observer>(&mut self, now: Instant, packet: &mut Packet, observer: &mut O) -> bool {
         packet.ecn = if let Some(answer) = self.answers.pop_front() {
             self.buffer = answer;
