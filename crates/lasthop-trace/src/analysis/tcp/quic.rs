@@ -1,4 +1,4 @@
-//! What QUIC's datagrams say of their stream, in TCP's terms.
+//! What QUIC's datagrams say of their stream, in TCP's terms. Nothing is inlined among what TCP's segments need.
 
 use super::TcpFlow;
 use crate::records::FlowRecord;
@@ -9,6 +9,7 @@ const PARTS: u64 = SackList::CAPACITY as u64;
 
 impl TcpFlow {
     /// A datagram in the data direction. One without bytes of the stream is no data packet.
+    #[inline(never)]
     pub(in crate::analysis) fn datagram(
         &mut self,
         now: Instant,
@@ -62,6 +63,7 @@ impl TcpFlow {
     }
 
     /// A datagram of the receiver's, which has everything before `ack`.
+    #[inline(never)]
     pub(in crate::analysis) fn answer(&mut self, now: Instant, event: PacketEvent, ack: u64) {
         match event {
             PacketEvent::Sent => self.answered(now, ack),
