@@ -283,22 +283,31 @@ impl<'a> Setup<'a> {
     }
 }
 
+/// An algorithm is kept in place, or in a box: a large one in place would make every sender as large.
+macro_rules! stored {
+    ($algorithm:ty) => {
+        $algorithm
+    };
+    ($algorithm:ty, $boxed:ty) => {
+        $boxed
+    };
+}
+
 /// Makes the enum over the algorithms of Linux, which hands every call on. After `=` stands which key asks for it, if what
 /// switch is on; the first that fits is taken.
 macro_rules! algorithms {
-    ($($(#[$when:meta])? $name:ident($algorithm:ty) = $key:ident $(if $switch:ident)?,)*) => {
+    ($($(#[$when:meta])? $name:ident($algorithm:ty $(, $boxed:ty)?) = $key:ident $(if $switch:ident)?,)*) => {
         /// The algorithm of a connection.
         #[derive(Debug)]
-        #[allow(clippy::large_enum_variant, reason = "one per endpoint, and an endpoint lives on the heap")]
         pub(crate) enum Control {
-            $($(#[$when])? $name($algorithm),)*
+            $($(#[$when])? $name(stored!($algorithm $(, $boxed)?)),)*
         }
 
         impl Control {
             pub fn new(config: &TcpConfig, setup: Setup<'_>) -> Self {
                 match &config.congestion_control {
                     $($(#[$when])? CongestionControl::$key { .. } $(if config.$switch)? => {
-                        Self::$name(<$algorithm>::new(setup))
+                        Self::$name(<$algorithm>::new(setup).into())
                     })*
                 }
             }
@@ -394,16 +403,16 @@ impl Control {
 
 algorithms! {
     RenoPlusPlus(HyStartPlusPlus<Reno<Segments>>) = Reno if hystart_plus_plus,
-    CubicPlusPlus(HyStartPlusPlus<Cubic<false>>) = Cubic if hystart_plus_plus,
+    CubicPlusPlus(HyStartPlusPlus<Cubic<false>>, Box<HyStartPlusPlus<Cubic<false>>>) = Cubic if hystart_plus_plus,
     Reno(Reno<Segments>) = Reno,
     Cubic(Cubic<true>) = Cubic,
     Vegas(vegas::Vegas) = Vegas,
     Westwood(westwood::Westwood) = Westwood,
     Dctcp(dctcp::Dctcp) = Dctcp,
-    Bbr(bbr::Bbr) = Bbr,
-    Bbr3(bbr3::Bbr3) = Bbr3,
+    Bbr(bbr::Bbr, Box<bbr::Bbr>) = Bbr,
+    Bbr3(bbr3::Bbr3, Box<bbr3::Bbr3>) = Bbr3,
     Prague(prague::Prague) = Prague,
-    LedbatPlusPlus(ledbat::LedbatPlusPlus) = LedbatPlusPlus,
+    LedbatPlusPlus(ledbat::LedbatPlusPlus, Box<ledbat::LedbatPlusPlus>) = LedbatPlusPlus,
     User(user::User) = User,
     #[cfg(test)]
     Paced(paced::Paced) = Paced,
