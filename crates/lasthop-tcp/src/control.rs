@@ -3,6 +3,7 @@
 //! A stack owns loss detection, recovery and timers; an algorithm owns the window. While a stack repairs losses or
 //! limits bursts it shapes the window itself (`Controller::state_mut`), by rules of its own.
 
+mod bandwidth;
 mod bbr;
 mod bbr3;
 mod bytes;

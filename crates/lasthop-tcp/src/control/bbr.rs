@@ -9,13 +9,14 @@ mod tests;
 
 use lasthop_core::{RandomStream, Rate};
 
+use super::bandwidth::{BANDWIDTH_ONE, BANDWIDTH_SHIFT, pacing_rate};
 use super::{
     Amount, Congestion, Controller, Moment, PathSample, Prior, Segments, Sent, Setup, Window, burst,
 };
 use crate::clock::Tick;
 use crate::common::State;
 use aggregation::Aggregation;
-use model::{BANDWIDTH_ONE, BANDWIDTH_SHIFT, Model};
+use model::Model;
 use policer::{Policer, Total};
 
 /// 1.0 of a gain.
@@ -142,10 +143,9 @@ impl Bbr {
 
     // Rates.
 
-    /// Bytes per second of a bandwidth times a gain, and 1 % less: queues drain rather than grow.
+    /// Bytes per second to pace at for a bandwidth times a gain.
     fn bytes_per_second(&self, bandwidth: u64, gain: u64) -> u64 {
-        let bytes = (bandwidth * u64::from(self.mss) * gain) >> GAIN_SHIFT;
-        (bytes * (1_000_000 / 100 * 99)) >> BANDWIDTH_SHIFT
+        pacing_rate((bandwidth * u64::from(self.mss) * gain) >> GAIN_SHIFT)
     }
 
     /// Before the path has delivered anything: a window per round-trip time, taken for 1 ms if it is not known.
@@ -233,7 +233,7 @@ impl Bbr {
         let before = std::mem::replace(&mut self.state_before, self.state);
         if self.state == State::Recovery && before != State::Recovery {
             self.conserves = true;
-            self.model.begin_round(path.total_delivered);
+            self.model.round.begin(path.total_delivered);
             window = path.in_flight + acked;
         } else if before >= State::Recovery && self.state < State::Recovery {
             window = window.max(self.prior_window);
@@ -287,7 +287,7 @@ impl Bbr {
 
     fn check_full(&mut self, path: &PathSample) {
         let is_limited = path.ack.rate.is_some_and(|rate| rate.is_app_limited);
-        if self.is_full || !self.model.is_round_start || is_limited {
+        if self.is_full || !self.model.round.is_start || is_limited {
             return;
         }
         let bandwidth = self.model.bandwidth();
@@ -335,7 +335,7 @@ impl Bbr {
     /// The window is at its least for 200 ms and a round trip.
     fn probe_rtt(&mut self, path: &PathSample) {
         if self.probe_rtt_end.is_some() {
-            self.probe_rtt_round |= self.model.is_round_start;
+            self.probe_rtt_round |= self.model.round.is_start;
             if self.probe_rtt_round {
                 self.check_probe_rtt_over(&path.ack.at, path.delivered_us);
             }
@@ -343,7 +343,7 @@ impl Bbr {
             let length = (PROBE_RTT_MS * self.ticks_per_second).div_ceil(1_000);
             self.probe_rtt_end = Some(path.ack.at.tick + length);
             self.probe_rtt_round = false;
-            self.model.begin_round(path.total_delivered);
+            self.model.round.begin(path.total_delivered);
         }
     }
 
@@ -372,7 +372,7 @@ impl Bbr {
 
     /// What an ACK says of bandwidth and policing; the round trip may end.
     fn update_bandwidth(&mut self, path: &PathSample) {
-        self.model.is_round_start = false;
+        self.model.round.is_start = false;
         let Some(rate) = path.ack.rate else { return };
         if self.model.count_round(&rate, path.total_delivered) {
             self.conserves = false;
@@ -382,7 +382,7 @@ impl Bbr {
     }
 
     fn police(&mut self, lost: bool, is_app_limited: bool) {
-        let is_round_start = self.model.is_round_start;
+        let is_round_start = self.model.round.is_start;
         if self.policer.bandwidth().is_some() {
             let counts = self.mode == Mode::ProbeBandwidth && is_round_start;
             if counts && self.policer.is_over(self.total) {
@@ -442,7 +442,7 @@ impl Controller for Bbr {
         if state == State::Loss {
             self.state_before = State::Loss;
             self.full_bandwidth = 0;
-            self.model.is_round_start = true;
+            self.model.round.is_start = true;
             self.police(true, false);
         }
     }
@@ -457,7 +457,7 @@ impl Controller for Bbr {
         self.update_bandwidth(path);
         if path.ack.rate.is_some() && path.ack.acked > 0 {
             let bandwidth = self.bandwidth();
-            self.aggregation.take(path, self.model.is_round_start, bandwidth, self.window.window());
+            self.aggregation.take(path, self.model.round.is_start, bandwidth, self.window.window());
         }
         self.update_cycle(path);
         self.check_full(path);

@@ -8,13 +8,14 @@ mod tests;
 
 use lasthop_core::{RandomStream, Rate};
 
+use super::bandwidth::{BANDWIDTH_ONE, pacing_rate};
 use super::{
     Amount, Congestion, Controller, DeliveryRate, LostSegment, Moment, PathSample, Prior, Segments, Sent,
     Setup, Window, burst,
 };
 use crate::common::State;
 use bounds::{Bounds, Saved, is_too_high};
-use path::{BANDWIDTH_ONE, BANDWIDTH_SHIFT, PathModel};
+use path::PathModel;
 
 /// No bound.
 const INFINITE: u64 = u64::MAX;
@@ -195,15 +196,15 @@ impl Bbr3 {
     fn update_model(&mut self, path: &PathSample, sample: Option<&DeliveryRate>) {
         let too_few_losses = !self.bounds.is_loss_in_round;
         if let Some(rate) = sample {
-            self.bounds.update_latest(rate, path::bandwidth_of(rate), path.total_delivered);
+            self.bounds.update_latest(rate, path.total_delivered);
             if self.path.update(rate, path.total_delivered) {
                 self.rounds_since_probe += 1;
             }
         } else {
-            self.path.is_round_start = false;
-            self.bounds.is_round_start = false;
+            self.path.round.is_start = false;
+            self.bounds.round.is_start = false;
         }
-        if self.bounds.is_round_start {
+        if self.bounds.round.is_start {
             if !self.mode.accelerates() && !too_few_losses {
                 self.bounds.lower(self.path.bandwidth(), self.segments());
             }
@@ -216,10 +217,10 @@ impl Bbr3 {
     /// Startup's end and the end of a probe: the bandwidth grows no more (`CheckFullBWReached`).
     fn check_full(&mut self, sample: Option<&DeliveryRate>) {
         let Some(rate) = sample.filter(|rate| !rate.is_app_limited) else { return };
-        if self.is_full_now || !self.path.is_round_start {
+        if self.is_full_now || !self.path.round.is_start {
             return;
         }
-        let bandwidth = path::bandwidth_of(rate);
+        let bandwidth = rate.bandwidth();
         if bandwidth * 4 >= self.full_bandwidth * 5 {
             self.reset_full();
             self.full_bandwidth = bandwidth;
@@ -251,7 +252,7 @@ impl Bbr3 {
 
     /// Losses of a whole round trip in recovery say that the path is full (`CheckStartupHighLoss`).
     fn check_startup_losses(&mut self, sample: Option<&DeliveryRate>) {
-        if !self.path.is_round_start {
+        if !self.path.round.is_start {
             return;
         }
         let ranges = std::mem::take(&mut self.loss_ranges);
@@ -283,7 +284,7 @@ impl Bbr3 {
         self.wait_us = 2_000_000 + (self.draws.unit() * 1e6) as u64;
         self.cycle_us = now_us;
         self.answers = Answers::Stopping;
-        self.path.begin_round(delivered);
+        self.path.round.begin(delivered);
         self.mode = Mode::Down;
     }
 
@@ -292,13 +293,13 @@ impl Bbr3 {
         (self.bounds.probe_up_rounds, self.bounds.probe_up_acked) = (0, 0);
         self.was_cautious = false;
         self.answers = Answers::Refilling;
-        self.path.begin_round(delivered);
+        self.path.round.begin(delivered);
         self.mode = Mode::Refill;
     }
 
     fn go_up(&mut self, delivered: u64, bandwidth: u64) {
         self.answers = Answers::Starting;
-        self.path.begin_round(delivered);
+        self.path.round.begin(delivered);
         self.reset_full();
         self.full_bandwidth = bandwidth;
         self.mode = Mode::Up;
@@ -320,9 +321,9 @@ impl Bbr3 {
                 self.check_time_to_probe(path);
             }
             Mode::Refill => {
-                if self.path.is_round_start {
+                if self.path.round.is_start {
                     self.is_probe_sample = true;
-                    self.go_up(path.total_delivered, sample.map_or(0, path::bandwidth_of));
+                    self.go_up(path.total_delivered, sample.map_or(0, DeliveryRate::bandwidth));
                 }
             }
             Mode::Up => {
@@ -337,7 +338,7 @@ impl Bbr3 {
 
     /// Follows which ACKs answer a probe, and raises what may be in flight. Returns true if it has decided on a mode.
     fn adapt_long_term(&mut self, path: &PathSample, sample: Option<&DeliveryRate>) -> bool {
-        let is_round_start = self.path.is_round_start;
+        let is_round_start = self.path.round.is_start;
         if self.answers == Answers::Starting && is_round_start {
             self.answers = Answers::Feedback;
         }
@@ -388,7 +389,7 @@ impl Bbr3 {
         if path.ack.is_window_limited && self.segments() >= self.bounds.inflight_long {
             // The bound limits the bandwidth, not the path.
             self.reset_full();
-            self.full_bandwidth = sample.map_or(0, path::bandwidth_of);
+            self.full_bandwidth = sample.map_or(0, DeliveryRate::bandwidth);
             return false;
         }
         self.is_full_now
@@ -404,19 +405,19 @@ impl Bbr3 {
             self.mode = Mode::ProbeRtt;
             self.probe_rtt_end_us = None;
             self.answers = Answers::Stopping;
-            self.path.begin_round(path.total_delivered);
+            self.path.round.begin(path.total_delivered);
         }
         self.holds_back = self.mode == Mode::ProbeRtt;
         if self.holds_back {
             if self.probe_rtt_end_us.is_some() {
-                self.probe_rtt_round |= self.path.is_round_start;
+                self.probe_rtt_round |= self.path.round.is_start;
                 if self.probe_rtt_round {
                     self.check_probe_rtt_over(now);
                 }
             } else if u64::from(path.in_flight) <= self.probe_rtt_window() {
                 self.probe_rtt_end_us = Some(now + PROBE_RTT_US);
                 self.probe_rtt_round = false;
-                self.path.begin_round(path.total_delivered);
+                self.path.round.begin(path.total_delivered);
             }
         }
         if path.ack.acked > 0 {
@@ -445,10 +446,10 @@ impl Bbr3 {
 
     // "Updating Control Parameters".
 
-    /// One per cent less than the bandwidth, so that queues drain; until the path is full the rate only grows.
+    /// Until the path is full the rate only grows.
     fn set_pacing_rate(&mut self, gain: u64) {
         let bytes = self.bandwidth() * u64::from(self.mss) * gain / 100;
-        let rate = (bytes * (1_000_000 / 100 * 99)) >> BANDWIDTH_SHIFT;
+        let rate = pacing_rate(bytes);
         if self.is_full || rate > self.pacing_rate {
             self.pacing_rate = rate;
         }
@@ -571,7 +572,7 @@ impl Controller for Bbr3 {
     /// `HandleLostPacket`.
     fn on_segment_lost(&mut self, lost: &LostSegment) {
         if !self.bounds.is_loss_in_round {
-            self.bounds.loss_round_end = lost.total_delivered;
+            self.bounds.round.begin(lost.total_delivered);
             self.save_for_undo();
         }
         self.bounds.is_loss_in_round = true;

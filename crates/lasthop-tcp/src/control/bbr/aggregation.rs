@@ -1,8 +1,8 @@
 //! Acknowledgments that come in lumps: how much more arrives at once than the bandwidth explains. The window grows by
 //! that, so that sending does not stop in between.
 
-use super::model::{BANDWIDTH_ONE, BANDWIDTH_SHIFT};
 use crate::control::PathSample;
+use crate::control::bandwidth::{BANDWIDTH_ONE, BANDWIDTH_SHIFT};
 
 /// The most of the present or the last so many round trips counts.
 const ROUNDS: u32 = 5;

@@ -1,8 +1,8 @@
 //! Token buckets that police the flow (Flach et al. 2016): when two spans of many losses deliver at the same rate, that
 //! rate is what is allowed.
 
-use super::model::{BANDWIDTH_ONE, BANDWIDTH_SHIFT};
 use super::{GAIN_SHIFT, UNIT};
+use crate::control::bandwidth::{BANDWIDTH_ONE, pacing_rate};
 
 /// A span has at least so many round trips; one of four times as many says nothing.
 const SPAN_ROUNDS: u32 = 4;
@@ -122,7 +122,7 @@ impl Policer {
 
     fn is_same(&self, bandwidth: u64, mss: u32) -> bool {
         let difference = bandwidth.abs_diff(self.bandwidth);
-        let bytes_per_second = (difference * u64::from(mss) * 990_000) >> BANDWIDTH_SHIFT;
+        let bytes_per_second = pacing_rate(difference * u64::from(mss));
         difference * UNIT <= RATIO * self.bandwidth || bytes_per_second <= DIFFERENCE
     }
 }

@@ -1,9 +1,9 @@
 //! Bounds that losses set ("Updating the Model Upon Packet Loss"): long ones on what is in flight, which only probes raise,
 //! and short ones until the next probe.
 
-use super::path::bandwidth_of;
 use super::{INFINITE, Mode, WINDOW_MIN};
 use crate::control::DeliveryRate;
+use crate::control::bandwidth::Round;
 
 /// Losses of a round trip that say that too much was in flight: 2 %.
 const LOSS_PERCENT: u64 = 2;
@@ -34,9 +34,8 @@ pub(super) struct Bounds {
     pub inflight_latest: u64,
     pub bandwidth_latest: u64,
     pub is_loss_in_round: bool,
-    /// A round trip as losses count them ends when a segment arrives that was sent after so many had.
-    pub loss_round_end: u64,
-    pub is_round_start: bool,
+    /// A round trip as losses count them.
+    pub round: Round,
     /// While it probes: ACKs for each segment that the long bound grows by.
     pub probe_up_per_segment: u64,
     pub probe_up_acked: u64,
@@ -52,8 +51,7 @@ impl Default for Bounds {
             inflight_latest: 0,
             bandwidth_latest: 0,
             is_loss_in_round: false,
-            loss_round_end: 0,
-            is_round_start: false,
+            round: Round::default(),
             probe_up_per_segment: INFINITE,
             probe_up_acked: 0,
             probe_up_rounds: 0,
@@ -72,19 +70,16 @@ pub(super) struct Saved {
 
 impl Bounds {
     /// `UpdateLatestDeliverySignals`.
-    pub fn update_latest(&mut self, rate: &DeliveryRate, bandwidth: u64, delivered: u64) {
-        self.bandwidth_latest = self.bandwidth_latest.max(bandwidth);
+    pub fn update_latest(&mut self, rate: &DeliveryRate, delivered: u64) {
+        self.bandwidth_latest = self.bandwidth_latest.max(rate.bandwidth());
         self.inflight_latest = self.inflight_latest.max(rate.delivered);
-        self.is_round_start = rate.prior_delivered >= self.loss_round_end;
-        if self.is_round_start {
-            self.loss_round_end = delivered;
-        }
+        self.round.take(rate, delivered);
     }
 
     /// `AdvanceLatestDeliverySignals`.
     pub fn advance_latest(&mut self, sample: Option<&DeliveryRate>) {
-        if let Some(rate) = sample.filter(|_| self.is_round_start) {
-            (self.bandwidth_latest, self.inflight_latest) = (bandwidth_of(rate), rate.delivered);
+        if let Some(rate) = sample.filter(|_| self.round.is_start) {
+            (self.bandwidth_latest, self.inflight_latest) = (rate.bandwidth(), rate.delivered);
         }
     }
 

@@ -3,29 +3,21 @@
 
 use super::INFINITE;
 use crate::common::Maximum;
+use crate::control::bandwidth::{BANDWIDTH_SHIFT, Round};
 use crate::control::{DeliveryRate, PathSample};
 
-/// A segment per microsecond; bandwidths are counted in parts of it.
-pub(super) const BANDWIDTH_ONE: u64 = 1 << BANDWIDTH_SHIFT;
-pub(super) const BANDWIDTH_SHIFT: u32 = 24;
 /// How long the shortest round-trip time counts, and after how long without a shorter one it is looked for.
 const MIN_RTT_US: u64 = 10_000_000;
 const PROBE_RTT_INTERVAL_US: u64 = 5_000_000;
 /// Round trips whose greatest aggregation counts; one in Startup.
 const EXTRA_ROUNDS: u64 = 10;
 
-/// The rate of a sample.
-pub(super) fn bandwidth_of(rate: &DeliveryRate) -> u64 {
-    rate.delivered * BANDWIDTH_ONE / rate.interval_us.max(1)
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct PathModel {
     /// The greatest bandwidth of the last cycle and of the present one.
     greatest: [u64; 2],
-    round_end: u64,
+    pub round: Round,
     pub rounds: u64,
-    pub is_round_start: bool,
     min_rtt_us: u64,
     min_rtt_stamp_us: u64,
     probe_rtt_us: u64,
@@ -39,9 +31,8 @@ impl PathModel {
     pub fn new(rtt_us: Option<u64>, now_us: u64) -> Self {
         Self {
             greatest: [0; 2],
-            round_end: 0,
+            round: Round::default(),
             rounds: 0,
-            is_round_start: false,
             min_rtt_us: rtt_us.unwrap_or(INFINITE),
             min_rtt_stamp_us: now_us,
             probe_rtt_us: rtt_us.unwrap_or(INFINITE),
@@ -61,22 +52,15 @@ impl PathModel {
         (self.min_rtt_us != INFINITE).then_some(self.min_rtt_us)
     }
 
-    pub fn begin_round(&mut self, delivered: u64) {
-        self.round_end = delivered;
-    }
-
     /// Takes a sample in (`UpdateMaxBw`). Returns true if a round trip is over.
     pub fn update(&mut self, rate: &DeliveryRate, delivered: u64) -> bool {
-        self.is_round_start = rate.prior_delivered >= self.round_end;
-        if self.is_round_start {
-            self.begin_round(delivered);
-            self.rounds += 1;
-        }
-        let bandwidth = bandwidth_of(rate);
+        let is_start = self.round.take(rate, delivered);
+        self.rounds += u64::from(is_start);
+        let bandwidth = rate.bandwidth();
         if bandwidth >= self.bandwidth() || !rate.is_app_limited {
             self.greatest[1] = self.greatest[1].max(bandwidth);
         }
-        self.is_round_start
+        is_start
     }
 
     /// A cycle is over (`AdvanceMaxBwFilter`).
