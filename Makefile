@@ -35,7 +35,7 @@ unexport PYTHONDONTWRITEBYTECODE
 EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard .git/logs/HEAD) \
 	$(shell find crates -type f -not -path '*/tests/*')
 
-.PHONY: help build demo kernel test test-long lint test-rust test-python site wheel budget bench bench-peers clean system lint-tools kernel-tools test-tools budget-tools peer-tools long-tools
+.PHONY: help build demo kernel test test-long lint test-rust test-python docs wheel budget bench bench-peers clean system lint-tools kernel-tools test-tools budget-tools peer-tools long-tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -77,7 +77,7 @@ test-rust: build lint test-tools
 test-python: build test-rust test-tools kernel
 	$(BIN)/pytest --numprocesses $$(($$(nproc) + 2)) --durations 10
 
-site: build test-tools kernel ## build the documentation as a website and check it
+docs: build test-tools kernel ## build the documentation as a website and check it
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs 2 -d $(SITE)/.doctrees docs $(SITE)/html
 	$(BIN)/pytest -m site
 	@echo "Site: $(CURDIR)/$(SITE)/html/index.html"

@@ -1,4 +1,4 @@
-"""The documentation site that `make site` has built: every link leads somewhere, and a browser shows it, offline."""
+"""The documentation site that `make docs` has built: every link leads somewhere, and a browser shows it, offline."""
 
 from __future__ import annotations
 
