@@ -69,7 +69,7 @@ def test_each_group_is_compared_with_the_first_reference_that_it_has() -> None:
         ("variant", "elapsed_s", -1.0, True),
         ("variant", "elapsed_s", 2.0, True),
     ]
-    (forest,) = forests(found, timed(table, None), seed=1)
+    (forest,) = forests(found, seed=1)
     assert [(group.title, group.reference) for group in forest.groups] == [
         ("link = e0 · tcp-faster", "variant = baseline: 20.0 s"),
         ("link = r1 · tcp-faster", "variant = eifel: 20.0 s"),

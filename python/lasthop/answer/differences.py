@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -19,7 +19,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from lasthop.answer.sections import REPLICATION, WHO, Compared, Section
 from lasthop.metrics.units import label, scale_of
-from lasthop.statistics.estimates import CONFIDENCE, ROUNDING, shared, student
+from lasthop.statistics.estimates import (
+    CONFIDENCE,
+    ROUNDING,
+    Interval,
+    PairedDifference,
+    paired_difference,
+    shared,
+    student,
+)
 
 SIGNIFICANT = 1 - CONFIDENCE
 _TIMES = frozenset(
@@ -62,6 +70,8 @@ class Difference:
     high: float
     reference_mean: float
     p: float
+    values: Sequence[float] = field(default=(), repr=False, compare=False)
+    """The differences of the pairs, replication by replication."""
     looks: int = 1
     """How many looks interval and p hold over; see `lasthop.until`."""
 
@@ -115,7 +125,7 @@ def differences(sections: Sequence[Section]) -> list[Difference]:
         for section in sections
         for factor in reversed(section.varied)
         for compared in section.compared
-        for one, _ in against(section, pairs_of(section, factor, compared, compared.rows[factor][0]))
+        for one in against(section, pairs_of(section, factor, compared, compared.rows[factor][0]))
     ]
     corrected = holm([one.p for one in found])
     return [replace(one, p=float(p)) for one, p in zip(found, corrected, strict=True)]
@@ -160,11 +170,8 @@ def pairs_of(section: Section, factor: str, compared: Compared, reference: str) 
     return Pairs(factor, str(reference), metric, others, frame)
 
 
-def against(section: Section, pairs: Pairs) -> Iterator[tuple[Difference, list[float]]]:
-    """Yield how each level differs from the reference in each case that has pairs, and the pairs' differences.
-
-    The p value is not corrected.
-    """
+def against(section: Section, pairs: Pairs) -> Iterator[Difference]:
+    """Yield how each level differs from the reference in each case that has pairs; p values are not corrected."""
     difference = pl.col("difference")
     known = pairs.frame.drop_nulls("difference")
     cases = known.group_by([pairs.factor, *pairs.others], maintain_order=True).agg(
@@ -176,7 +183,7 @@ def against(section: Section, pairs: Pairs) -> Iterator[tuple[Difference, list[f
         mean, half, p = tested(
             case["mean"], case["deviation"], case["pairs"], case["base"], counts=counts, looks=section.looks
         )
-        one = Difference(
+        yield Difference(
             section.factors[pairs.factor],
             str(case[pairs.factor]),
             pairs.reference,
@@ -188,9 +195,9 @@ def against(section: Section, pairs: Pairs) -> Iterator[tuple[Difference, list[f
             mean + half,
             case["base"],
             p,
+            case["difference"],
             section.looks,
         )
-        yield one, case["difference"]
 
 
 def tested(
@@ -211,6 +218,20 @@ def tested(
 
     p = min(1.0, looks * 2 * float(special.stdtr(pairs - 1, -abs(mean) / error)))
     return mean, error * student(shared(CONFIDENCE, looks), pairs - 1), p
+
+
+def signed_ranks(one: Difference, seed: int) -> PairedDifference:
+    """Return the median of the pairs and the signed-rank test, which asks for no normal differences.
+
+    What rounding alone explains is no difference. A single pair has neither an interval nor a p value.
+    """
+    values = np.asarray(one.values)
+    values[np.abs(values) <= ROUNDING * abs(one.reference_mean)] = 0.0
+    found = paired_difference(values, np.zeros(values.size), seed, one.looks)
+    assert found is not None, "a comparison has pairs"
+    if values.size > 1:
+        return found
+    return replace(found, median=Interval(found.median.estimate, math.nan, math.nan), p_value=math.nan)
 
 
 # ---- In words --------------------------------------------------------------------------------------------

@@ -6,22 +6,20 @@ statistics that assume no distribution: the median of the pairs with a bootstrap
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
-from lasthop.answer.differences import Difference, Pairs, against, holm, pairs_of
+from lasthop.answer.differences import Difference, Pairs, against, holm, pairs_of, signed_ranks
 from lasthop.answer.folder import read_sections
 from lasthop.answer.sections import WHO, Compared, Section
 from lasthop.errors import InputError
 from lasthop.metrics.units import label, unit_of
 from lasthop.results.manifest import finished
 from lasthop.scenario.selection import check_role, parse_levels, select_combinations
-from lasthop.statistics.estimates import ROUNDING, Interval, PairedDifference, paired_difference
+from lasthop.statistics.estimates import PairedDifference
 
 HOLM, NONE = "holm", "none"
 CORRECTIONS = (HOLM, NONE)
@@ -253,14 +251,14 @@ def _comparisons(section: Section, pairs: Pairs, seed: int) -> list[Comparison]:
     """Return the comparisons of a section, the levels of a case together; p values are not corrected yet."""
     left_out = _left_out(pairs)
     cases: dict[tuple[str, ...], list[Comparison]] = {}
-    for one, values in against(section, pairs):
+    for one in against(section, pairs):
         place = tuple(level for _, level in one.where)
         without_partner, without_value = left_out[one.level, *place]
         known = dict(one.where)
         flow = known.pop(WHO, None) or str(section.rows[WHO][0])
         levels = {name: known.get(name) or str(section.rows[column][0]) for column, name in section.factors.items()}
         del levels[one.factor]
-        ranks = _ranks(values, one, seed)
+        ranks = signed_ranks(one, seed)
         cases.setdefault(place, []).append(
             Comparison(one, ranks, one.p, ranks.p_value, levels, flow, without_partner, without_value)
         )
@@ -272,17 +270,6 @@ def _comparisons(section: Section, pairs: Pairs, seed: int) -> list[Comparison]:
 def _places(levels: pl.Series) -> dict[str, int]:
     """Return at which place each level comes first."""
     return {str(level): place for place, level in enumerate(levels.unique(maintain_order=True))}
-
-
-def _ranks(values: Sequence[float], one: Difference, seed: int) -> PairedDifference:
-    """Return the median of the pairs and the signed-rank test; what rounding alone explains is no difference."""
-    array = np.asarray(values)
-    array[np.abs(array) <= ROUNDING * abs(one.reference_mean)] = 0.0
-    found = paired_difference(array, np.zeros(array.size), seed, one.looks)
-    assert found is not None, "a comparison has pairs"
-    if array.size > 1:
-        return found
-    return replace(found, median=Interval(found.median.estimate, math.nan, math.nan), p_value=math.nan)
 
 
 def _left_out(pairs: Pairs) -> dict[tuple[str, ...], tuple[int, int]]:

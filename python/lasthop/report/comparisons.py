@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import polars as pl
 
-from lasthop.answer.differences import Difference, Pairs, against, differences, holm, pairs_of
+from lasthop.answer.differences import Difference, against, differences, holm, pairs_of, signed_ranks
 from lasthop.answer.sections import REPLICATION, WHO, Compared, Section
 from lasthop.metrics import units
 from lasthop.report.intervals import Axis, IntervalView, minus
 from lasthop.report.results import Results, Timed, telling
 from lasthop.results.tables import factor_column
-from lasthop.statistics.estimates import Interval, PairedDifference, paired_difference
+from lasthop.statistics.estimates import Interval, PairedDifference
 from lasthop.studies.presentation.spec import Presentation
 
 _MOST_ROWS = 50
@@ -27,18 +27,6 @@ def compared(results: Results) -> list[Difference]:
     if results.assets is None:
         return differences(results.sections)
     return against_references(results.things, list(results.factors), results.presentation, results.tables.looks)
-
-
-def signed_ranks(one: Difference, things: Sequence[Timed], seed: int) -> PairedDifference | None:
-    """Return the median of a difference's pairs, and what the signed-rank test says, which asks for no normal pairs."""
-    thing = next((thing for thing in things if thing.metric == one.metric), None)
-    if thing is None:
-        return None
-    here = [pl.col("role" if name == WHO else factor_column(name)) == level for name, level in one.where]
-    levels = pl.col(factor_column(one.factor)).is_in([one.level, one.reference])
-    _, pairs = _paired(thing.rows.filter(levels, *here), one.metric, one.factor, one.reference)
-    values = pairs.frame.sort(REPLICATION)
-    return paired_difference(values[one.metric].to_numpy(), values["base"].to_numpy(), seed, one.looks)
 
 
 def against_references(
@@ -57,26 +45,35 @@ def against_references(
     # One list for all, so that all are told apart by the same factors.
     cells = pl.concat([thing.rows.select(list(names)) for thing in things]).unique(maintain_order=True)
     others = telling(cells, (name for name in names if name != column), [column])
-    where = [*(names[other] for other in others), WHO]
-    found = []
-    for thing in things:
-        for case, part in thing.rows.partition_by([*others, "role"], as_dict=True, maintain_order=True).items():
-            levels = part[column].unique()
-            reference = next((name for name in presentation.compare.references if name in levels), None)
-            if reference is not None:
-                section, pairs = _paired(part, thing.metric, factor, reference)
-                place = tuple(zip(where, map(str, case), strict=True))
-                found += [replace(one, where=place) for one, _ in against(replace(section, looks=looks), pairs)]
+    factors_told = {column: factor, **{other: names[other] for other in others}}
+    found = [one for thing in things for one in _of_thing(thing, factors_told, presentation.compare.references, looks)]
     corrected = holm([one.p for one in found])
     return [replace(one, p=float(p)) for one, p in zip(found, corrected, strict=True)]
 
 
-def _paired(rows: pl.DataFrame, metric: str, factor: str, reference: str) -> tuple[Section, Pairs]:
-    """Pair the replications of a case, which is a section of its own."""
-    column = factor_column(factor)
-    own = rows.select(pl.col("role").alias(WHO), column, *REPLICATION, metric)
-    section = Section("", own, {column: factor}, [metric])
-    return section, pairs_of(section, column, Compared(metric, own), reference)
+def _of_thing(thing: Timed, factors: Mapping[str, str], references: Sequence[str], looks: int) -> list[Difference]:
+    """Compare the levels of the first of `factors` in each case, case by case; p values are not corrected."""
+    column, *others = factors
+    where = {**{other: factors[other] for other in others}, WHO: WHO}
+    rows = thing.rows.select(pl.col("role").alias(WHO), *factors, *REPLICATION, thing.metric)
+    of_references: dict[str, list[pl.DataFrame]] = {}
+    places: dict[tuple[str, ...], int] = {}
+    for case, part in rows.partition_by(list(where), as_dict=True, maintain_order=True).items():
+        places[tuple(map(str, case))] = len(places)
+        levels = part[column].unique()
+        if (reference := next((name for name in references if name in levels), None)) is not None:
+            of_references.setdefault(reference, []).append(part)
+    found = []
+    for reference, parts in of_references.items():
+        section = Section("", pl.concat(parts), factors, [thing.metric], looks=looks)
+        pairs = pairs_of(section, column, Compared(thing.metric, section.rows), reference)
+        # What does not vary among these cases is not told.
+        first = section.rows.row(0, named=True)
+        alike = {name: str(first[key]) for key, name in where.items()}
+        for one in against(section, pairs):
+            told = alike | dict(one.where)
+            found.append(replace(one, where=tuple((name, told[name]) for name in where.values())))
+    return sorted(found, key=lambda one: places[tuple(level for _, level in one.where)])
 
 
 def place(one: Difference) -> str:
@@ -134,10 +131,10 @@ class Forest:
         return sum(len(group.rows) for group in self.groups)
 
 
-_Tested: TypeAlias = tuple[Difference, PairedDifference | None]
+_Tested: TypeAlias = tuple[Difference, PairedDifference]
 
 
-def forests(found: Sequence[Difference], things: Sequence[Timed], seed: int) -> list[Forest]:
+def forests(found: Sequence[Difference], seed: int) -> list[Forest]:
     """Lay differences out: a plot per metric and factor, and per level of the first other factor if there are many."""
     whole: dict[tuple[str, str], list[Difference]] = {}
     for one in found:
@@ -149,8 +146,7 @@ def forests(found: Sequence[Difference], things: Sequence[Timed], seed: int) -> 
             parts.setdefault(first_place(one) if len(members) > _MOST_ROWS else "", []).append(one)
         for title, own in parts.items():
             is_open = sum(view.lines for view in views) < _MOST_ROWS
-            ranks = [signed_ranks(one, things, seed) for one in own]
-            views.append(_forest(title, list(zip(own, ranks, strict=True)), is_open=is_open))
+            views.append(_forest(title, [(one, signed_ranks(one, seed)) for one in own], is_open=is_open))
     return views
 
 
@@ -175,7 +171,7 @@ def _forest(title: str, members: Sequence[_Tested], *, is_open: bool) -> Forest:
     return Forest(whole, factor, scale.unit, axis.scaled(scale.factor), laid, is_open)
 
 
-def _row(one: Difference, ranks: PairedDifference | None, axis: Axis, scale: units.Scale) -> ForestRow:
+def _row(one: Difference, ranks: PairedDifference, axis: Axis, scale: units.Scale) -> ForestRow:
     known = math.isfinite(one.low)
     return ForestRow(
         level=one.level,
@@ -183,8 +179,8 @@ def _row(one: Difference, ranks: PairedDifference | None, axis: Axis, scale: uni
         interval=f"{_signed(scale, one.low)} … {_signed(scale, one.high)}" if known else "–",
         share=minus(f"{100 * one.relative:+.0f} %") if math.isfinite(one.relative) else "–",
         p=_probability(one.p),
-        ranks_p="–" if ranks is None else _probability(ranks.p_value),
-        median="" if ranks is None else _median(ranks.median, scale),
+        ranks_p=_probability(ranks.p_value),
+        median=_median(ranks.median, scale) if known else "",
         pairs=one.pairs,
         css=("more" if one.mean > 0 else "less") if one.significant else "",
         bar=axis.view(Interval(one.mean, one.low, one.high) if known else Interval(one.mean, one.mean, one.mean)),

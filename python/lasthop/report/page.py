@@ -279,7 +279,7 @@ def _context(results: Results) -> dict[str, Any]:
         if single and results.tables.shorts is None
         else None,
         "claims": claims_view(results.claims),
-        "forests": forests(sections.found, results.things, campaign.plan.seed),
+        "forests": forests(sections.found, campaign.plan.seed),
         "boxes": sections.boxes,
         "curves": sections.curves,
         "factorial": sections.factorial,

@@ -143,11 +143,14 @@ def quantiles_over_sets(
 
     No value may be NaN. The interval is by order statistics, or with several sets Student's over these.
     """
-    numbers = np.unique(sets)
+    numbers, sizes = np.unique(sets, return_counts=True)
     if numbers.size == 0:
         return np.full((3, len(percents), *values.shape[:-1]), np.nan)
     if numbers.size == 1:
         return quantile_intervals(values, percents, method, confidence)
+    if np.all(sizes == sizes[0]):
+        of_sets = values[..., np.argsort(sets, kind="stable")].reshape(*values.shape[:-1], numbers.size, -1)
+        return mean_intervals(percentiles(of_sets, percents, method), confidence)
     per_set = [percentiles(values[..., sets == number], percents, method) for number in numbers]
     return mean_intervals(np.stack(per_set, axis=-1), confidence)
 
