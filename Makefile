@@ -52,8 +52,9 @@ kernel: build kernel-tools $(GUEST) ## set up the kernel engine: build a guest k
 
 test: lint test-rust test-python ## build, check the style and run all tests but the long ones
 
-test-long: build long-tools kernel ## run what takes minutes: statistical checks, well-known programs in virtual time
+test-long: build long-tools kernel ## run what takes minutes: statistical checks, well-known programs in virtual time, 10 000 handshakes of QUIC
 	$(BIN)/pytest -m long
+	cargo test --locked --package lasthop-quic -- --ignored
 
 # Clippy takes the profile of the tests, which then need not compile build scripts and macros again.
 lint: build lint-tools ## formatting, strict lints, types, sans-IO, no circles of modules

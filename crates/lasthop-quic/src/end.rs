@@ -39,10 +39,11 @@ const FIRST_BYTE: u64 = 1;
 pub fn ends(config: &QuicConfig, mtu: Size, seed: Seed, flow: FlowId) -> [Quic; 2] {
     let base = StdInstant::now();
     let [down, up] = [(); 2].map(|()| Rc::new(RefCell::new(Flight::default())));
+    let identities = tls::Identities::new();
     let end = |host, flights| {
         let stream = |what: &str| seed.stream(&format!("quic.{}.{}.{what}", flow.0, host as usize));
         let streams = [stream("tls"), stream("ids"), stream("endpoint")];
-        Quic::new(config, mtu, streams, Place { base, flow, host, flights })
+        Quic::new(config, mtu, &identities, streams, Place { base, flow, host, flights })
     };
     [end(Host::Server, [Rc::clone(&down), Rc::clone(&up)]), end(Host::Client, [up, down])]
 }
@@ -135,18 +136,24 @@ impl std::fmt::Debug for Quic {
 }
 
 impl Quic {
-    fn new(config: &QuicConfig, mtu: Size, streams: [RandomStream; 3], place: Place) -> Self {
+    fn new(
+        config: &QuicConfig,
+        mtu: Size,
+        identities: &tls::Identities,
+        streams: [RandomStream; 3],
+        place: Place,
+    ) -> Self {
         let [tls, mut ids, mut stream] = streams;
         let notes = Notes::default();
         let payload = (mtu.0.min(65_535) as u16) - Datagram::HEADER_BYTES as u16;
         let transport = Arc::new(transport_config(config, payload, &notes));
         let token_key = random::bytes::<32>(&mut stream);
         let token_key = ring::hkdf::Salt::new(ring::hkdf::HKDF_SHA256, &[]).extract(&token_key);
-        let server = Tapped { inner: Arc::new(tls::server()), notes: notes.clone() };
+        let server = Tapped { inner: Arc::clone(&identities.server), notes: notes.clone() };
         let mut server = ServerConfig::new(Arc::new(server), Arc::new(token_key));
         server.transport_config(Arc::clone(&transport)).time_source(Arc::new(Calendar));
-        let mut client =
-            ClientConfig::new(Arc::new(Tapped { inner: Arc::new(tls::client()), notes: notes.clone() }));
+        let client = Tapped { inner: Arc::clone(&identities.client), notes: notes.clone() };
+        let mut client = ClientConfig::new(Arc::new(client));
         let first_id = ConnectionIds::draw(&mut ids);
         client.transport_config(transport).initial_dst_cid_provider(Arc::new(move || first_id));
         let config_of_endpoint = endpoint_config(&mut stream, ids, payload);
@@ -251,9 +258,13 @@ impl Quic {
         }
         self.feed(&mut connection);
         self.conclude(now, &mut connection, observer);
-        self.wakeup = connection.poll_timeout().map(|at| self.place.virtual_time(at).max(now));
+        self.set_wakeup(now, &mut connection);
         self.connection = Some((handle, connection));
         self.tell(now, observer);
+    }
+
+    fn set_wakeup(&mut self, now: Instant, connection: &mut Connection) {
+        self.wakeup = connection.poll_timeout().map(|at| self.place.virtual_time(at).max(now));
     }
 
     fn event<O: Observer>(
@@ -345,7 +356,7 @@ impl Quic {
         let transmit = connection.poll_transmit(self.place.std(now), 1, &mut self.buffer);
         if transmit.is_none() {
             self.woken = false;
-            self.wakeup = connection.poll_timeout().map(|at| self.place.virtual_time(at).max(now));
+            self.set_wakeup(now, &mut connection);
         }
         self.connection = Some((handle, connection));
         self.tell(now, observer);

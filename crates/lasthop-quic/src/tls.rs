@@ -45,8 +45,22 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider { kx_groups: vec![&X25519], secure_random: &Lent, ..ring::default_provider() })
 }
 
-/// TLS of the host that connects.
-pub(crate) fn client() -> QuicClientConfig {
+/// What both ends of one connection bring to its handshake. Nothing is shared between connections: rustls remembers
+/// sessions here.
+pub(crate) struct Identities {
+    /// Of the host that connects.
+    pub client: Arc<QuicClientConfig>,
+    /// Of the host that is connected to.
+    pub server: Arc<QuicServerConfig>,
+}
+
+impl Identities {
+    pub fn new() -> Self {
+        Self { client: Arc::new(client()), server: Arc::new(server()) }
+    }
+}
+
+fn client() -> QuicClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(CERTIFICATE)).expect("the certificate is well-formed");
     let mut config = ClientConfig::builder_with_details(provider(), Arc::new(Calendar))
@@ -58,8 +72,7 @@ pub(crate) fn client() -> QuicClientConfig {
     config.try_into().expect("ring has the suite of Initial packets")
 }
 
-/// TLS of the host that is connected to.
-pub(crate) fn server() -> QuicServerConfig {
+fn server() -> QuicServerConfig {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(KEY));
     let mut config = ServerConfig::builder_with_details(provider(), Arc::new(Calendar))
         .with_protocol_versions(&[&TLS13])
