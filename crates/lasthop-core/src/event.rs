@@ -234,6 +234,11 @@ pub trait Observer {
         let _ = (packet, bytes);
     }
 
+    /// A secret that packets of `flow` will be encrypted with, as a line of a key log (draft-ietf-tls-keylogfile).
+    fn secret(&mut self, flow: FlowId, line: &str) {
+        let _ = (flow, line);
+    }
+
     /// Something happened to a packet.
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         let _ = (now, event, packet);
@@ -290,6 +295,12 @@ impl<O: Observer> Observer for Option<O> {
         }
     }
 
+    fn secret(&mut self, flow: FlowId, line: &str) {
+        if let Some(observer) = self {
+            observer.secret(flow, line);
+        }
+    }
+
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         if let Some(observer) = self {
             observer.packet(now, event, packet);
@@ -340,6 +351,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
         self.0.bytes(packet, bytes);
         self.1.bytes(packet, bytes);
+    }
+
+    fn secret(&mut self, flow: FlowId, line: &str) {
+        self.0.secret(flow, line);
+        self.1.secret(flow, line);
     }
 
     #[inline]

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct QuicConfig {
     /// Congestion control.
     pub congestion_control: CongestionControl,
+    /// What handshake and encryption are made of. The records are the same to the byte.
+    pub crypto: Crypto,
     /// Packets are sent as ECN-capable, and marks are answered (RFC 9000, section 13.4).
     pub ecn: bool,
     /// Datagrams grow to what the path carries (RFC 8899); else all are of 1200 bytes at most.
@@ -36,10 +38,22 @@ pub enum CongestionControl {
     Cubic,
 }
 
+/// What handshake and encryption are made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Crypto {
+    /// TLS 1.3, as on the Internet (RFC 9001).
+    #[default]
+    Tls,
+    /// Messages and packets of the same lengths without meaning: faster, but no capture of them can be read.
+    Null,
+}
+
 impl Default for QuicConfig {
     fn default() -> Self {
         Self {
             congestion_control: CongestionControl::default(),
+            crypto: Crypto::default(),
             ecn: true,
             mtu_discovery: true,
             initial_rtt: Duration::from_millis(333),

@@ -25,7 +25,7 @@ use crate::controller::Watched;
 use crate::flight::Flight;
 use crate::random::{self, ConnectionIds, drawing_from};
 use crate::tap::{Note, Notes, Tapped};
-use crate::tls::{self, Calendar, SERVER_NAME};
+use crate::tls::{Calendar, Identities, SERVER_NAME, Secrets};
 
 /// Bytes given to quinn beyond those sent: what it has, an application cannot take back.
 const AHEAD_BYTES: u64 = 16_384;
@@ -39,7 +39,7 @@ const FIRST_BYTE: u64 = 1;
 pub fn ends(config: &QuicConfig, mtu: Size, seed: Seed, flow: FlowId) -> [Quic; 2] {
     let base = StdInstant::now();
     let [down, up] = [(); 2].map(|()| Rc::new(RefCell::new(Flight::default())));
-    let identities = tls::Identities::new();
+    let identities = Identities::new(config.crypto);
     let end = |host, flights| {
         let stream = |what: &str| seed.stream(&format!("quic.{}.{}.{what}", flow.0, host as usize));
         let streams = [stream("tls"), stream("ids"), stream("endpoint")];
@@ -91,6 +91,7 @@ pub struct Quic {
     is_established: bool,
     notes: Notes,
     seen: Vec<Note>,
+    secrets: Arc<Secrets>,
     /// When quinn wants to be woken.
     wakeup: Option<Instant>,
     /// A timer has run, and nothing was polled since; no probe of it has been seen yet.
@@ -139,7 +140,7 @@ impl Quic {
     fn new(
         config: &QuicConfig,
         mtu: Size,
-        identities: &tls::Identities,
+        identities: &Identities,
         streams: [RandomStream; 3],
         place: Place,
     ) -> Self {
@@ -168,6 +169,7 @@ impl Quic {
             is_established: false,
             notes,
             seen: Vec::new(),
+            secrets: Arc::clone(&identities.secrets),
             wakeup: None,
             woken: false,
             backoff: 0,
@@ -261,6 +263,9 @@ impl Quic {
         self.set_wakeup(now, &mut connection);
         self.connection = Some((handle, connection));
         self.tell(now, observer);
+        if !self.is_established {
+            self.secrets.take().iter().for_each(|line| observer.secret(self.place.flow, line));
+        }
     }
 
     fn set_wakeup(&mut self, now: Instant, connection: &mut Connection) {

@@ -1,6 +1,6 @@
 //! QUIC in virtual time: `quinn-proto`, the state machine of a stack in production, behind [`lasthop_core::Transport`].
 //!
-//! The parts: `end` is one end of a flow, `tls` its handshake, `random` where all randomness comes from, `tap` what is
+//! The parts: `end` is one end of a flow, `tls` its handshake, `null` a twin of that for speed, `random` where all randomness comes from, `tap` what is
 //! seen of packets before they are encrypted, `frames` how these are read, `controller` what is seen of congestion
 //! control, `flight` the datagrams between the ends.
 //!
@@ -12,6 +12,7 @@ mod controller;
 mod end;
 mod flight;
 mod frames;
+mod null;
 mod random;
 mod tap;
 mod tls;
@@ -19,5 +20,5 @@ mod tls;
 #[cfg(test)]
 mod tests;
 
-pub use config::{CongestionControl, QuicConfig};
+pub use config::{CongestionControl, Crypto, QuicConfig};
 pub use end::{Quic, ends};

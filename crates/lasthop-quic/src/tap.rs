@@ -52,12 +52,12 @@ impl Notes {
 }
 
 /// A configuration whose sessions are tapped.
-pub(crate) struct Tapped<T> {
+pub(crate) struct Tapped<T: ?Sized> {
     pub inner: Arc<T>,
     pub notes: Notes,
 }
 
-impl<T: ClientConfig> ClientConfig for Tapped<T> {
+impl<T: ClientConfig + ?Sized> ClientConfig for Tapped<T> {
     fn start_session(
         self: Arc<Self>,
         version: u32,
@@ -69,7 +69,7 @@ impl<T: ClientConfig> ClientConfig for Tapped<T> {
     }
 }
 
-impl<T: ServerConfig> ServerConfig for Tapped<T> {
+impl<T: ServerConfig + ?Sized> ServerConfig for Tapped<T> {
     fn initial_keys(&self, version: u32, dst_cid: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
         self.inner.initial_keys(version, dst_cid)
     }

@@ -7,7 +7,7 @@ use lasthop_core::{
     Transport, TransportEvent,
 };
 
-use crate::{CongestionControl, Quic, QuicConfig, ends};
+use crate::{CongestionControl, Crypto, Quic, QuicConfig, ends};
 
 const MTU: Bytes = Bytes(1500);
 const DELAY: Duration = Duration::from_millis(50);
@@ -175,6 +175,20 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     };
     assert!(bytes(1) == bytes(1));
     assert_ne!(bytes(1).0[..1200], bytes(2).0[..1200]);
+}
+
+/// Handshakes of all kinds, so that a message which differs in length or place shows.
+#[test]
+fn the_null_twin_differs_in_nothing_but_the_bytes() {
+    for (seed, loss) in (1..).zip([0.0, 0.01, 0.1, 0.2, 0.3]) {
+        let [tls, null] = [Crypto::Tls, Crypto::Null].map(|crypto| {
+            let config = QuicConfig { crypto, ..QuicConfig::default() };
+            Line::new(&config, seed, loss).transfer(100_000)
+        });
+        assert_eq!(tls.lengths, null.lengths, "loss {loss}");
+        assert_eq!((tls.told, tls.now), (null.told, null.now));
+        assert_ne!(tls.bytes, null.bytes);
+    }
 }
 
 #[test]

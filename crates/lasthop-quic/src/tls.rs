@@ -1,16 +1,21 @@
 //! The handshake: TLS 1.3 by rustls, with a certificate of Ed25519, whose signatures are all of one length.
 
-use std::sync::Arc;
+use std::fmt::Write;
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quinn_proto::TimeSource;
+use quinn_proto::crypto;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};
 use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, KeyLog, RootCertStore, ServerConfig};
 
+use crate::config::Crypto;
+use crate::null::Null;
 use crate::random::{Lent, X25519};
 
 /// Name of the fixed host in its certificate.
@@ -49,14 +54,44 @@ fn provider() -> Arc<CryptoProvider> {
 /// sessions here.
 pub(crate) struct Identities {
     /// Of the host that connects.
-    pub client: Arc<QuicClientConfig>,
+    pub client: Arc<dyn crypto::ClientConfig>,
     /// Of the host that is connected to.
-    pub server: Arc<QuicServerConfig>,
+    pub server: Arc<dyn crypto::ServerConfig>,
+    /// What both agree on.
+    pub secrets: Arc<Secrets>,
 }
 
 impl Identities {
-    pub fn new() -> Self {
-        Self { client: Arc::new(client()), server: Arc::new(server()) }
+    pub fn new(crypto: Crypto) -> Self {
+        let secrets = Arc::<Secrets>::default();
+        match crypto {
+            Crypto::Tls => Self { client: Arc::new(client()), server: Arc::new(server(&secrets)), secrets },
+            Crypto::Null => Self { client: Arc::new(Null), server: Arc::new(Null), secrets },
+        }
+    }
+}
+
+/// The secrets of a connection that nobody has looked at yet, as lines of a key log. The server tells them: it has each
+/// before any packet is encrypted with it.
+#[derive(Debug, Default)]
+pub(crate) struct Secrets(Mutex<Vec<String>>);
+
+impl Secrets {
+    pub fn take(&self) -> Vec<String> {
+        mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl KeyLog for Secrets {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        let mut line = label.to_owned();
+        for part in [client_random, secret] {
+            line.push(' ');
+            for byte in part {
+                write!(line, "{byte:02x}").expect("a String takes all");
+            }
+        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }
 }
 
@@ -72,7 +107,7 @@ fn client() -> QuicClientConfig {
     config.try_into().expect("ring has the suite of Initial packets")
 }
 
-fn server() -> QuicServerConfig {
+fn server(secrets: &Arc<Secrets>) -> QuicServerConfig {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(KEY));
     let mut config = ServerConfig::builder_with_details(provider(), Arc::new(Calendar))
         .with_protocol_versions(&[&TLS13])
@@ -81,5 +116,6 @@ fn server() -> QuicServerConfig {
         .with_single_cert(vec![CertificateDer::from(CERTIFICATE)], key)
         .expect("certificate and key are a pair");
     config.alpn_protocols = vec![ALPN.to_vec()];
+    config.key_log = Arc::<Secrets>::clone(secrets);
     config.try_into().expect("ring has the suite of Initial packets")
 }

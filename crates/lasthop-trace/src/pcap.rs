@@ -3,6 +3,8 @@
 //! Four points are captured: each host, and both sides of the router queue. The link lies behind
 //! `router-out`: what it loses is known only after the packet was captured there, so every drop is a
 //! row of a side table as well, which finds its packet by the IP identification.
+//!
+//! The secrets of encrypted connections stand in the files themselves, so that Wireshark decrypts them.
 
 mod http;
 mod packet;
@@ -21,6 +23,7 @@ use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
+use pcap_file::pcapng::blocks::unknown::UnknownBlock;
 use pcap_file::{DataLink, Endianness, PcapError};
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -39,6 +42,9 @@ pub const SNAP_LENGTH: u32 = 65_535;
 pub const DROPS_FILE: &str = "drops.csv";
 /// `if_tsresol`: 10^-9 s.
 const NANOSECONDS: u8 = 9;
+/// Type of a Decryption Secrets Block (draft-ietf-opsawg-pcapng, section 4.7), and of secrets that are a key log of TLS.
+const DECRYPTION_SECRETS: u32 = 0x0000_000a;
+const TLS_KEY_LOG: u32 = 0x544c_534b;
 const DROPS_HEADER: &str = "time_s,flow,direction,cause,ip_id,server_port,client_port";
 
 /// Where packets are captured.
@@ -214,6 +220,20 @@ impl<W: Write> Capture<W> {
         )
     }
 
+    /// Every point sees packets that are encrypted with this.
+    fn keep_secret(&mut self, line: &str) -> io::Result<()> {
+        let mut value = Vec::with_capacity(line.len() + 9);
+        value.extend(TLS_KEY_LOG.to_le_bytes());
+        value.extend((line.len() as u32 + 1).to_le_bytes());
+        value.extend(line.as_bytes());
+        value.push(b'\n');
+        for point in &mut self.points {
+            let block = UnknownBlock::new(DECRYPTION_SECRETS, value.len() as u32, &value);
+            point.write_pcapng_block(block).map_err(io_error)?;
+        }
+        Ok(())
+    }
+
     fn write(
         &mut self,
         now: Instant,
@@ -252,6 +272,12 @@ impl<W: Write> Observer for Capture<W> {
             real.keep(packet, bytes);
         } else {
             self.builder.quic.keep(packet, bytes);
+        }
+    }
+
+    fn secret(&mut self, _flow: FlowId, line: &str) {
+        if self.failed.is_none() {
+            self.failed = self.keep_secret(line).err();
         }
     }
 
