@@ -17,7 +17,7 @@ from lasthop.answer.differences import differences, sentences
 from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication
 from lasthop.metrics.units import Scale, axis_title, label, scale_of
 from lasthop.statistics.estimates import QUANTILES
-from lasthop.statistics.summary import by_group, describe
+from lasthop.statistics.summary import STATISTIC, by_group, describe
 
 STATISTICS = (*QUANTILES, "mean")
 _WIDTH = 100
@@ -52,11 +52,10 @@ def statistics(section: Section, by: Sequence[str] | None = None) -> pl.DataFram
     """
     factors = list(section.factors if by is None else by)
     rows, keys = by_replication(section, factors).lazy(), [*factors, WHO]
-    parts = []
-    for group, lines in by_group(rows, keys, section.metrics, functools.partial(describe, looks=section.looks)):
-        labels = [pl.lit(value, dtype=pl.String).alias(name) for name, value in zip(keys, group, strict=True)]
-        parts.append(lines.select(*labels, pl.all()))
-    return pl.concat(parts).with_columns(pl.col("value", "ci_low", "ci_high").fill_nan(None))
+    lines = list(by_group(rows, keys, section.metrics, functools.partial(describe, looks=section.looks)))
+    schema: dict[str, pl.DataType] = {**dict.fromkeys(keys, pl.String()), **STATISTIC}
+    found = pl.DataFrame(lines, schema=schema, orient="row")
+    return found.with_columns(pl.col("value", "ci_low", "ci_high").fill_nan(None))
 
 
 def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:

@@ -127,6 +127,7 @@ def dictionary() -> Mapping[str, Mapping[str, Metric]]:
     return {table: {row[0]: Metric(table, *row) for row in rows} for table, rows in tables.items()}
 
 
+@functools.cache
 def find(name: str) -> Metric | None:
     """Return the metric of that name. Columns that tables share mean the same there."""
     return next((metrics[name] for metrics in dictionary().values() if name in metrics), None)

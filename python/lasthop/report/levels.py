@@ -14,10 +14,33 @@ from typing import Any, Protocol
 _MOST_KEYS = 3
 _MOST_PARTS = 4
 
-Flat = Mapping[str, Any]
-"""A scenario's values by their keys, such as `down.queue.limit`; flows and classes by name."""
 Changes = Mapping[str, tuple[Any, Any]]
 """Values before and after by their keys; a value may be a whole table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """A scenario's values by their keys, such as `down.queue.limit`, flows and classes by name; and its tables.
+
+    A table holds all values that lie below it, by the rest of their keys.
+    """
+
+    values: Mapping[str, Any]
+    tables: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, scenario: str) -> Flat:
+        """Take a resolved scenario, as JSON."""
+        values = dict(_flat("", json.loads(scenario)))
+        tables: dict[str, dict[str, Any]] = {}
+        for key, value in values.items():
+            for dot in (place for place, letter in enumerate(key) if letter == "."):
+                tables.setdefault(key[:dot], {})[key[dot + 1 :]] = value
+        return cls(values, tables)
+
+    def at(self, key: str) -> object:
+        """Return the value at a key, or the table of all that lies below it."""
+        return self.tables.get(key) or self.values.get(key)
 
 
 class CellLike(Protocol):
@@ -84,16 +107,12 @@ def _pair(cells: Sequence[CellLike], factor: str, base: str, name: str) -> tuple
     others = {_others(cell, factor): cell for cell in cells if cell.levels.get(factor) == base}
     for cell in cells:
         if cell.levels.get(factor) == name and (like := others.get(_others(cell, factor))):
-            return _values(like), _values(cell)
+            return Flat.of(like.scenario), Flat.of(cell.scenario)
     return None
 
 
 def _others(cell: CellLike, factor: str) -> tuple[tuple[str, str], ...]:
     return tuple((other, level) for other, level in cell.levels.items() if other != factor)
-
-
-def _values(cell: CellLike) -> Flat:
-    return dict(_flat("", json.loads(cell.scenario)))
 
 
 def _flat(key: str, value: object) -> Iterator[tuple[str, Any]]:
@@ -111,9 +130,9 @@ def _flat(key: str, value: object) -> Iterator[tuple[str, Any]]:
 def _changes(base: Flat, own: Flat) -> Changes:
     """Return what differs, before and after; a table that only one of the two has is one change."""
     changes: dict[str, tuple[Any, Any]] = {}
-    for key in dict.fromkeys((*own, *base)):
+    for key in dict.fromkeys((*own.values, *base.values)):
         whole = _root(key, base, own)
-        before, after = (_at(flat, whole) for flat in (base, own))
+        before, after = base.at(whole), own.at(whole)
         if before != after:
             changes.setdefault(whole, (before, after))
     return changes
@@ -124,15 +143,9 @@ def _root(key: str, *flats: Flat) -> str:
     parts = key.split(".")
     for end in range(1, len(parts)):
         beginning = ".".join(parts[:end])
-        if any(not any(k.startswith(f"{beginning}.") for k in flat) for flat in flats):
+        if any(beginning not in flat.tables for flat in flats):
             return beginning
     return key
-
-
-def _at(flat: Flat, key: str) -> object:
-    """Return the value at a key, or the table of all that lies below it."""
-    below = {k.removeprefix(f"{key}."): v for k, v in flat.items() if k.startswith(f"{key}.")}
-    return below or flat.get(key)
 
 
 def _text(values: Mapping[str, Any], telling: frozenset[str]) -> str:

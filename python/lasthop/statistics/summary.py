@@ -19,9 +19,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from lasthop.metrics.units import unit_of
 from lasthop.results.tables import factor_column
@@ -45,6 +47,11 @@ NUMBERS: dict[str, pl.DataType] = {
     "unit": pl.String(),
     **dict.fromkeys(INTERVAL, pl.Float64()),
 }
+STATISTIC: dict[str, pl.DataType] = {"metric": pl.String(), "statistic": pl.String(), **NUMBERS}
+"""The columns of a statistic, behind those that say what it is of."""
+Statistic: TypeAlias = tuple[str, str, float, int, str, float, float]
+"""Their values."""
+Described: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.int64], Sequence[str]], Sequence[Statistic]]
 _NOT_METRICS = {"set", "replication", "start_s"}
 _ROW = "_row"
 _READ_AT_ONCE = 250_000
@@ -103,7 +110,7 @@ def generic_summary(
     Of the metrics `only`, if given. Intervals hold over so many `looks`.
     """
     columns = [factor_column(factor) for factor in factors]
-    parts: list[pl.DataFrame] = []
+    records: list[tuple[object, ...]] = []
     things = ((programs, PROGRAM), (pages, "page"), (shorts, _HOSTS), (flows, "role"))
     frames = [(frame, who) for frame, who in things if frame is not None]
     names = [*factors, "flow"]
@@ -113,49 +120,48 @@ def generic_summary(
     for frame, who in frames:
         metrics = [metric for metric in metric_columns(frame, factors) if only is None or metric in only]
         described = functools.partial(describe, method=method, ends_of_mean=who == _HOSTS, looks=looks)
-        for group, lines in by_group(frame, [*columns, who], metrics, described):
-            labels = [
-                pl.lit(level, dtype=kind).alias(name) for name, kind, level in zip(names, kinds, group, strict=True)
-            ]
-            parts.append(lines.select(*labels, pl.all()))
-    schema = dict(zip(names, kinds, strict=True)) | dict.fromkeys(["metric", "statistic"], pl.String()) | NUMBERS
-    whole = pl.concat([pl.DataFrame(schema=schema), *parts])
+        records += by_group(frame, [*columns, who], metrics, described)
+    whole = pl.DataFrame(records, schema=dict(zip(names, kinds, strict=True)) | STATISTIC, orient="row")
     rounded = [pl.Series(name, [round(value, DIGITS) for value in whole[name]]) for name in FLOATS]
     return whole.with_columns(rounded).with_columns(pl.col(FLOATS).fill_nan(None))
 
 
 def by_group(
-    frame: pl.LazyFrame, keys: Sequence[str], metrics: Sequence[str], described: Callable[..., pl.DataFrame]
-) -> Iterator[tuple[tuple[object, ...], pl.DataFrame]]:
-    """Yield what is `described` of the metrics in each group of rows with equal `keys`; read few columns at a time."""
+    frame: pl.LazyFrame, keys: Sequence[str], metrics: Sequence[str], described: Described
+) -> Iterator[tuple[object, ...]]:
+    """Yield the lines that are `described` of the metrics in each group of rows with equal `keys`, after these keys.
+
+    Few columns are read at a time.
+    """
     groups = frame.select(keys).collect().with_row_index(_ROW).group_by(keys, maintain_order=True).agg(pl.col(_ROW))
     at_once = max(1, _READ_AT_ONCE // max(1, int(groups[_ROW].list.len().sum())))
-    found: list[list[pl.DataFrame]] = [[] for _ in range(groups.height)]
+    places = [rows.to_numpy() for rows in groups[_ROW]]
+    found: list[list[Statistic]] = [[] for _ in places]
     for start in range(0, len(metrics), at_once):
         metrics_read = metrics[start : start + at_once]
-        rows = frame.select("set", *metrics_read).collect()
-        for lines, places in zip(found, groups[_ROW], strict=True):
-            lines.append(described(rows[places], metrics_read))
+        rows = frame.select("set", pl.col(metrics_read).cast(pl.Float64)).collect()
+        sets, values = rows["set"].to_numpy(), rows.select(metrics_read).to_numpy()
+        for lines, place in zip(found, places, strict=True):
+            lines.extend(described(values[place], sets[place], metrics_read))
     for group, lines in zip(groups.select(keys).iter_rows(), found, strict=True):
-        if lines:
-            yield group, pl.concat(lines)
+        yield from ((*group, *line) for line in lines)
 
 
 def describe(
-    rows: pl.DataFrame,
+    rows: NDArray[np.float64],
+    sets: NDArray[np.int64],
     metrics: Sequence[str],
     method: PercentileMethod = "linear",
     *,
     ends_of_mean: bool = False,
     looks: int = 1,
-) -> pl.DataFrame:
-    """Compute the statistics of metrics over `rows`; of a metric without values none.
+) -> list[Statistic]:
+    """Compute the statistics of metrics, the columns of `rows`, whose sets are `sets`; of a metric without values none.
 
-    Columns: `metric`, `statistic`, `value`, `replications`, `unit`, `ci_low`, `ci_high`; a missing end is NaN.
+    A missing value, and a missing end of an interval, is NaN.
     """
     confidence = shared(CONFIDENCE, looks)
-    values = rows.select(pl.col(metrics).cast(pl.Float64)).to_numpy().T
-    sets = rows["set"].to_numpy()
+    values = rows.T
     present = ~np.isnan(values)
     # Metrics that have values in the same rows are computed at once.
     patterns: dict[bytes, list[int]] = {}
@@ -177,10 +183,9 @@ def describe(
                 nothing = math.nan, math.nan
                 lines |= {"ci_low": (narrower.low, *nothing), "ci_high": (narrower.high, *nothing)}
             found[place] = lines
-    records = [
+    return [
         (metric, statistic, value, count, unit_of(metric), low, high)
         for place, metric in enumerate(metrics)
         if (count := int(present[place].sum()))
         for statistic, (value, low, high) in found[place].items()
     ]
-    return pl.DataFrame(records, schema={"metric": pl.String(), "statistic": pl.String(), **NUMBERS}, orient="row")
