@@ -311,7 +311,7 @@ def survive(count: int, replications: int, tmp_path: Path) -> None:
 
 
 def test_random_kills_of_runner_workers_and_scheduler_change_nothing(tmp_path: Path) -> None:
-    survive(20, 1500, tmp_path)
+    survive(8, 1500, tmp_path)
 
 
 @pytest.mark.long
