@@ -56,7 +56,7 @@ def sequence_panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
     Segments and retransmissions stand at the time they were sent, from their first byte to their last; the lines of
     acknowledged bytes and of the advertised window, and SACK blocks, at the time the sender got to know.
     """
-    packets = tables.packets.filter(pl.col("flow") == flow.number)
+    packets = tables.packets_of(flow)
     outbound = packets.filter(pl.col("direction") == flow.direction)
     segments = outbound.filter(pl.col("end") > pl.col("seq"))
     acks = packets.filter(pl.col("direction") != flow.direction, _event("delivered"), pl.col("ack") > 0)
@@ -219,7 +219,7 @@ def throughput_panel(tables: TraceTables, cast: Cast, window: float) -> Panel:
 
 def _new_payload(tables: TraceTables, flow: FlowOf) -> list[tuple[float, int]]:
     """Return when how many bytes reached a flow's receiver that it had not yet."""
-    arrived = tables.packets.filter(pl.col("flow") == flow.number, pl.col("fresh_bytes") > 0)
+    arrived = tables.packets_of(flow).filter(pl.col("fresh_bytes") > 0)
     return list(arrived.select("time_s", "fresh_bytes").iter_rows())
 
 

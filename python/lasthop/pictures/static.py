@@ -92,6 +92,8 @@ _NOTE_PT = 7
 _CHARACTERS_PER_IN = 23
 _LEAST_SYMBOL_PX = 4
 _COUNTS = ("packets", "segments")
+_SPAN_HEIGHT = 0.62
+"""Of a row in a waterfall."""
 
 
 def _line(mark: Mark) -> dict[str, Any]:
@@ -111,13 +113,12 @@ def _symbol(mark: Mark) -> dict[str, Any]:
 
 def _draw_layer(axes: Axes, layer: Layer) -> None:
     mark = layer.mark
+    if mark.shape is Shape.SPANS:
+        _draw_spans(axes, layer)
+        return
     y = [float("nan") if value is None else value for value in layer.y]
     if mark.shape is Shape.STEPS:
         axes.plot(layer.x, y, drawstyle="steps-post", **_line(mark))
-        return
-    if mark.shape is Shape.SPANS and layer.far is not None:
-        lengths = [end - start for start, end in zip(layer.x, layer.far, strict=True)]
-        axes.barh(y, lengths, left=layer.x, height=0.62, color=mark.color)
         return
     if mark.shape is Shape.BANDS and layer.far is not None:
         axes.fill_between(layer.x, y, layer.far, step="post", color=mark.color, linewidth=0)
@@ -129,6 +130,19 @@ def _draw_layer(axes: Axes, layer: Layer) -> None:
             axes.vlines(layer.x, y, layer.far, colors=mark.color, linewidth=mark.width * _POINTS_PER_PX)
     if mark.symbol is not None:
         axes.plot(layer.x, middle, linestyle="none", clip_on=False, **_symbol(mark))
+
+
+def _draw_spans(axes: Axes, layer: Layer) -> None:
+    """Draw bars as one artist: a page of a thousand objects has several thousand."""
+    from matplotlib.collections import PolyCollection
+
+    half = _SPAN_HEIGHT / 2
+    corners = [
+        [(start, y - half), (start, y + half), (end, y + half), (end, y - half)]
+        for start, end, y in zip(layer.x, layer.far or (), layer.y, strict=True)
+        if y is not None
+    ]
+    axes.add_collection(PolyCollection(corners, facecolors=layer.mark.color, linewidths=0))
 
 
 def _shown_name(name: str) -> str:

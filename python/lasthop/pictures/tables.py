@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -45,7 +46,7 @@ class QueueOf:
     red_in_bytes: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TraceTables:
     """The tables of a trace, with times in seconds beside the nanoseconds.
 
@@ -107,9 +108,23 @@ class TraceTables:
         shown = [panel.within(start, end) for panel in panels]
         return Picture(shown, start, end, [] if whole else bad, [note for note in said if note])
 
+    def packets_of(self, flow: FlowOf) -> pl.DataFrame:
+        """Return the packet events of a flow."""
+        return self._packets_by_flow.get((flow.number,), self.packets.clear())
+
     def sender_events(self, flow: FlowOf) -> pl.DataFrame:
         """Return what happened in the TCP of the flow's data sender."""
-        return self.tcp.filter(pl.col("flow") == flow.number, pl.col("host") == flow.sender)
+        return self._tcp_by_host.get((flow.number, flow.sender), self.tcp.clear())
+
+    # Split once: a picture of hundreds of flows asks for each of them several times.
+
+    @functools.cached_property
+    def _packets_by_flow(self) -> dict[tuple[object, ...], pl.DataFrame]:
+        return self.packets.partition_by("flow", as_dict=True, maintain_order=True)
+
+    @functools.cached_property
+    def _tcp_by_host(self) -> dict[tuple[object, ...], pl.DataFrame]:
+        return self.tcp.partition_by("flow", "host", as_dict=True, maintain_order=True)
 
 
 def _merged(periods: Sequence[tuple[float, float, str]]) -> list[BadPeriod]:
