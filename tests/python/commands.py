@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ class Command:
     words: tuple[str, ...]
 
 
+@functools.cache
 def documents() -> dict[str, list[Command]]:
     """Return the commands of every document that has some, and those of all help texts, in order; each once."""
     files = [file for pattern in DOCUMENTS for file in sorted(ROOT.glob(pattern))]
