@@ -76,6 +76,63 @@ def test_the_null_twin_changes_no_record(lasthop_main: Main, tmp_path: Path) -> 
     assert records[0].equals(records[1])
 
 
+PAGE = """
+replications = 2
+
+[down.link]
+rate = "1 Mbit/s"
+delay = "50 ms"
+
+[http]
+protocol = "http3"
+connections = 1
+request = "350 B"
+response_header = "250 B"
+
+[[flow]]
+kind = "http-page"
+name = "page"
+main = "6288 B"
+inline = "2096 B"
+inline_count = 4
+stack = "quic"
+"""
+
+
+def test_a_page_travels_on_the_streams_of_one_connection(lasthop_main: Main, tmp_path: Path) -> None:
+    scenario = tmp_path / "page.toml"
+    scenario.write_text(PAGE)
+    assert lasthop_main("run", scenario, "--out", tmp_path / "out", "--quiet") == 0
+    pages = pl.read_parquet(tmp_path / "out" / "pages.parquet")
+    assert set(pages["outcome"]) == {"closed"}
+    assert pages["objects_received"].to_list() == [5, 5]
+    # The handshake, the main object and the in-line objects take a round trip each, 17 kB some 140 ms.
+    assert 0.40 < pages["response_time_s"].max() < 0.55  # type: ignore[operator]
+    flows = pl.read_parquet(tmp_path / "out" / "flows.parquet")
+    assert flows["flow"].to_list() == ["page/connection-1"] * 2
+    assert set(flows["sent_bytes"]) == {6288 + 4 * 2096 + 5 * 250}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('stack = "quic"', ""), "`flow[0].stack`: HTTP/3 is what QUIC carries"),
+        (('"http3"', '"http1.1"'), "`flow[0].stack`: HTTP/3 is what QUIC carries"),
+        (
+            ("connections = 1", "connections = 4"),
+            "`http.connections`: 4: HTTP/3 loads a page over one connection; write 1",
+        ),
+    ],
+)
+def test_http3_and_quic_belong_together(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str], tmp_path: Path, change: tuple[str, str], message: str
+) -> None:
+    scenario = tmp_path / "page.toml"
+    scenario.write_text(PAGE.replace(*change))
+    assert lasthop_main("validate", scenario) != 0
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
 def test_engines_with_real_hosts_refuse_it_by_name(
     lasthop_main: Main, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

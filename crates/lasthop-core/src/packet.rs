@@ -207,7 +207,8 @@ impl Datagram {
 }
 
 /// A UDP datagram with QUIC packets inside, and what its sender knows of the stream in them. Positions in the stream are
-/// as those of TCP: the first byte is 1, and the end of the stream occupies one behind the last.
+/// as those of TCP: the first byte is 1, and the end of the stream occupies one behind the last. Of a connection with many
+/// streams the stream is all that its sender writes, one stream behind the other; it has no end then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicDatagram {
     /// Number of the datagram in its direction, from 0.
@@ -222,6 +223,8 @@ pub struct QuicDatagram {
     pub end: Option<u64>,
     /// The parts of the stream in it; behind the fourth there may be more.
     pub blocks: SackList,
+    /// The first part with bytes that were sent before, if there is one; it may be behind the fourth.
+    pub repeated: Option<u8>,
 }
 
 /// TCP header flags (RFC 9293, section 3.1; RFC 3168 for ECE and CWR, RFC 9768 for AE).

@@ -20,9 +20,10 @@ impl News {
 
 /// One end of a flow. Sans-IO: its owner
 ///
-/// 1. calls [`Transport::connect`], [`Transport::write`] and [`Transport::close`] for the application,
+/// 1. calls [`Transport::connect`], [`Transport::write`], [`Transport::send`] and [`Transport::close`] for the application,
 ///    [`Transport::handle_packet`] for the network, and [`Transport::handle_wakeup`] at [`Transport::next_wakeup`];
-/// 2. then passes [`Transport::news`] on to the application, which may write or close;
+/// 2. then passes [`Transport::news`] on to the application, and what [`Transport::poll_stream`] says if there is any; it
+///    may write or close;
 /// 3. then sends what [`Transport::poll_transmit`] writes, until there is nothing.
 ///
 /// Time never runs backwards.
@@ -36,6 +37,13 @@ pub trait Transport {
     /// Takes `bytes` of application data, written `write_bytes` at a time. A transport that keeps the bounds of
     /// messages sends each write on its own.
     fn write<O: Observer>(&mut self, now: Instant, bytes: u64, write_bytes: u64, observer: &mut O);
+
+    /// Takes a whole message of the application, which travels on a stream of its own with this number; the other end
+    /// answers on the same stream. Only a transport with streams is given any.
+    fn send<O: Observer>(&mut self, now: Instant, stream: u32, bytes: u64, observer: &mut O) {
+        let _ = (now, stream, bytes, observer);
+        unreachable!("no stream of a message is asked for")
+    }
 
     /// The application takes back what it has written and what has not been sent yet. Datagrams are sent at once.
     fn stop(&mut self) {}
@@ -58,6 +66,12 @@ pub trait Transport {
 
     /// What the application has not been told yet.
     fn news(&mut self) -> News;
+
+    /// Of which stream, of a transport with streams, more has arrived than the application has been told, and how much
+    /// in all, in order.
+    fn poll_stream(&mut self) -> Option<(u32, u64)> {
+        None
+    }
 
     /// True once nothing can happen here any more, apart from answers to stray packets.
     fn is_over(&self) -> bool;

@@ -1,4 +1,4 @@
-//! One end of a QUIC connection with one stream in both directions.
+//! One end of a QUIC connection: one stream in both directions, or a stream for each message and its answer.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,22 +15,19 @@ use lasthop_core::{
     QuicDatagram, RandomStream, RetransmissionKind, SackBlock, Seed, Transport, TransportEvent,
 };
 use quinn_proto::{
-    AckFrequencyConfig, ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir,
-    EcnCodepoint, Endpoint, EndpointConfig, Event, MtuDiscoveryConfig, ReadError, ServerConfig, StreamEvent,
-    StreamId, TransportConfig, VarInt,
+    AckFrequencyConfig, ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent,
+    EcnCodepoint, Endpoint, EndpointConfig, Event, MtuDiscoveryConfig, ServerConfig, StreamEvent,
+    TransportConfig, VarInt,
 };
 
 use crate::config::QuicConfig;
 use crate::controller::Watched;
 use crate::flight::Flight;
 use crate::random::{self, ConnectionIds, drawing_from};
+use crate::streams::{Part, Streams};
 use crate::tap::{Note, Notes, Tapped};
 use crate::tls::{Calendar, Identities, SERVER_NAME, Secrets};
 
-/// Bytes given to quinn beyond those sent: what it has, an application cannot take back.
-const AHEAD_BYTES: u64 = 16_384;
-/// What applications write: the models only count bytes.
-static FILLER: [u8; AHEAD_BYTES as usize] = [0; AHEAD_BYTES as usize];
 const PORT: u16 = 4433;
 /// First byte of data in the terms of [`TransportEvent`]: 0 is what opens the stream.
 const FIRST_BYTE: u64 = 1;
@@ -78,7 +75,7 @@ impl Place {
 }
 
 /// One end of a flow over QUIC.
-#[allow(clippy::struct_excessive_bools, reason = "each direction of a stream ends in steps of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts of a connection")]
 pub struct Quic {
     place: Place,
     endpoint: Endpoint,
@@ -101,23 +98,14 @@ pub struct Quic {
     /// Answers that belong to no connection.
     answers: VecDeque<Vec<u8>>,
     buffer: Vec<u8>,
-    stream: Option<StreamId>,
-    /// Written by the application and not given to quinn yet.
-    unwritten: u64,
-    given: u64,
-    /// First byte of the stream that has not been sent yet.
+    streams: Streams,
+    /// First byte of all streams that has not been sent yet, nor any behind it.
     sent: u64,
-    is_end_sent: bool,
-    /// First position of the stream that the other end has not said to have.
+    /// First position that the other end has not said to have.
     acknowledged: u64,
     /// What is known of the datagram that is being made.
     datagram: QuicDatagram,
-    closing: bool,
-    is_finished: bool,
-    is_finish_acknowledged: bool,
-    received: u64,
     told: u64,
-    has_peer_finished: bool,
     is_end_told: bool,
     lost: Option<ConnectionError>,
     is_over: bool,
@@ -125,12 +113,12 @@ pub struct Quic {
 
 impl std::fmt::Debug for Quic {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { place, sent, received, lost, .. } = self;
+        let Self { place, sent, streams, lost, .. } = self;
         f.debug_struct("Quic")
             .field("flow", &place.flow)
             .field("host", &place.host)
             .field("sent", sent)
-            .field("received", received)
+            .field("received", &streams.received())
             .field("lost", lost)
             .finish_non_exhaustive()
     }
@@ -175,19 +163,11 @@ impl Quic {
             backoff: 0,
             answers: VecDeque::new(),
             buffer: Vec::new(),
-            stream: None,
-            unwritten: 0,
-            given: 0,
+            streams: Streams::default(),
             sent: 0,
-            is_end_sent: false,
             acknowledged: FIRST_BYTE,
             datagram: QuicDatagram::default(),
-            closing: false,
-            is_finished: false,
-            is_finish_acknowledged: false,
-            received: 0,
             told: 0,
-            has_peer_finished: false,
             is_end_told: false,
             lost: None,
             is_over: false,
@@ -204,9 +184,9 @@ impl Quic {
         self.is_established
     }
 
-    /// Bytes of the stream that arrived in order.
+    /// Bytes that arrived in order, on all streams.
     pub fn received(&self) -> u64 {
-        self.received
+        self.streams.received()
     }
 
     /// The datagram that was sent last.
@@ -284,17 +264,11 @@ impl Quic {
                 self.is_established = true;
                 self.is_over = false;
                 observer.transport(now, self.place.flow, self.place.host, TransportEvent::Established);
-                if self.is_caller {
-                    self.stream = connection.streams().open(Dir::Bi);
-                }
             }
             Event::ConnectionLost { reason } => self.give_up(now, reason, observer),
-            Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
-                self.stream = self.stream.or_else(|| connection.streams().accept(Dir::Bi));
-                self.read(connection);
-            }
-            Event::Stream(StreamEvent::Readable { .. }) => self.read(connection),
-            Event::Stream(StreamEvent::Finished { .. }) => self.is_finish_acknowledged = true,
+            Event::Stream(StreamEvent::Opened { .. }) => self.streams.accept(connection),
+            Event::Stream(StreamEvent::Readable { id }) => self.streams.read(id, connection),
+            Event::Stream(StreamEvent::Finished { id }) => self.streams.finish_acknowledged(id),
             Event::Stream(_)
             | Event::HandshakeDataReady
             | Event::DatagramReceived
@@ -309,8 +283,7 @@ impl Quic {
         }
         self.is_over = true;
         // The host that connected closes once it has all and all of its own is acknowledged.
-        let is_done = self.has_peer_finished
-            && self.is_finished
+        let is_done = self.streams.is_finished()
             && matches!(&reason, ConnectionError::ApplicationClosed(close) if close.error_code == VarInt::from_u32(0));
         if is_done {
             observer.transport(now, flow, host, TransportEvent::Closed);
@@ -320,37 +293,12 @@ impl Quic {
         }
     }
 
-    fn read(&mut self, connection: &mut Connection) {
-        let Some(id) = self.stream else { return };
-        let mut stream = connection.recv_stream(id);
-        let Ok(mut chunks) = stream.read(true) else { return };
-        loop {
-            match chunks.next(usize::MAX) {
-                Ok(Some(chunk)) => self.received += chunk.bytes.len() as u64,
-                Ok(None) | Err(ReadError::Reset(_)) => {
-                    self.has_peer_finished = true;
-                    break;
-                }
-                Err(ReadError::Blocked) => break,
-            }
-        }
-        // Credit that this grants leaves with the next packets, which are polled in any case.
-        let _ = chunks.finalize();
-    }
-
     /// Gives quinn what it may send next.
     fn feed(&mut self, connection: &mut Connection) {
-        let Some(id) = self.stream.filter(|_| !self.is_finished) else { return };
-        while self.unwritten > 0 && self.given < self.sent + AHEAD_BYTES {
-            let room = (self.sent + AHEAD_BYTES - self.given).min(self.unwritten) as usize;
-            let mut filler = [Bytes::from_static(&FILLER[..room])];
-            let Ok(written) = connection.send_stream(id).write_chunks(&mut filler) else { return };
-            self.unwritten -= written.bytes as u64;
-            self.given += written.bytes as u64;
+        if self.is_caller && self.is_established {
+            self.streams.open(connection);
         }
-        if self.closing && self.unwritten == 0 {
-            self.is_finished = connection.send_stream(id).finish().is_ok();
-        }
+        self.streams.feed(connection);
     }
 
     /// Writes the next datagram of the connection into the buffer; its ECN field, if there is a datagram.
@@ -372,7 +320,7 @@ impl Quic {
 
     /// Closes the connection once both directions are done.
     fn conclude<O: Observer>(&mut self, now: Instant, connection: &mut Connection, observer: &mut O) {
-        if self.is_caller && self.is_finish_acknowledged && self.has_peer_finished && !self.is_over {
+        if self.is_caller && self.streams.is_done() && !self.is_over {
             self.is_over = true;
             observer.transport(now, self.place.flow, self.place.host, TransportEvent::Closed);
             connection.close(self.place.std(now), VarInt::from_u32(0), Bytes::new());
@@ -403,14 +351,11 @@ impl Quic {
                 Note::Congestion { .. } => {
                     TransportEvent::RecoveryEntered { recovery_point: FIRST_BYTE + self.sent }
                 }
-                Note::Bytes(bytes, fin) => {
-                    let is_again = self.carry(&bytes, fin);
-                    if !is_again {
-                        continue;
-                    }
+                Note::Bytes(stream, bytes, fin) => {
+                    let Some(seq) = self.carry(stream, &bytes, fin) else { continue };
                     let kind =
                         if self.backoff > 0 { RetransmissionKind::Timeout } else { RetransmissionKind::Fast };
-                    TransportEvent::Retransmitted { seq: FIRST_BYTE + bytes.start, kind }
+                    TransportEvent::Retransmitted { seq, kind }
                 }
                 Note::Probe | Note::Crypto if self.woken => {
                     self.woken = false;
@@ -425,25 +370,34 @@ impl Quic {
         self.seen = seen;
     }
 
-    /// The datagram that is being made carries these bytes; true if some of them were sent before.
-    fn carry(&mut self, bytes: &Range<u64>, fin: bool) -> bool {
+    /// The datagram that is being made carries these bytes of a stream; their position if some of them were sent before.
+    fn carry(&mut self, stream: u32, bytes: &Range<u64>, fin: bool) -> Option<u64> {
+        let Part { place, ends, is_again } = self.streams.carry(stream, bytes, fin);
+        let (start, end) = (FIRST_BYTE + place.start, FIRST_BYTE + place.end);
+        let datagram = &mut self.datagram;
         if !bytes.is_empty() {
-            let block = SackBlock { start: FIRST_BYTE + bytes.start, end: FIRST_BYTE + bytes.end };
-            self.datagram.blocks.push(block);
+            if is_again && datagram.repeated.is_none() {
+                datagram.repeated = Some(datagram.blocks.len() as u8);
+            }
+            datagram.blocks.push(SackBlock { start, end });
         }
-        if fin {
-            self.datagram.end = Some(FIRST_BYTE + bytes.end);
+        if ends {
+            datagram.end = Some(end);
         }
-        self.datagram.stream_bytes += (bytes.end - bytes.start) as u32;
-        let is_again = bytes.start < self.sent || fin && self.is_end_sent;
-        self.sent = self.sent.max(bytes.end);
-        self.is_end_sent |= fin;
-        is_again
+        datagram.stream_bytes += (end - start) as u32;
+        self.sent = self.sent.max(place.end);
+        is_again.then_some(start)
     }
 
-    /// The first position of the other end's stream that has not arrived.
+    /// The first position of what the other end writes that has not arrived.
     fn awaited(&self) -> u64 {
-        FIRST_BYTE + self.received + u64::from(self.has_peer_finished)
+        let mut arriving = self.place.flights[1].borrow_mut();
+        FIRST_BYTE
+            + if arriving.has_messages() {
+                arriving.in_order(|stream| self.streams.received_on(stream))
+            } else {
+                self.streams.received_on(0) + u64::from(self.streams.has_peer_finished())
+            }
     }
 }
 
@@ -513,17 +467,24 @@ impl Transport for Quic {
 
     #[inline(never)]
     fn write<O: Observer>(&mut self, now: Instant, bytes: u64, _write_bytes: u64, observer: &mut O) {
-        self.unwritten += bytes;
+        self.streams.write(bytes);
+        self.settle(now, observer);
+    }
+
+    #[inline(never)]
+    fn send<O: Observer>(&mut self, now: Instant, stream: u32, bytes: u64, observer: &mut O) {
+        let first = self.place.flights[0].borrow_mut().begin(stream, bytes);
+        self.streams.send(stream, first, bytes);
         self.settle(now, observer);
     }
 
     fn stop(&mut self) {
-        self.unwritten = 0;
+        self.streams.stop();
     }
 
     #[inline(never)]
     fn close<O: Observer>(&mut self, now: Instant, observer: &mut O) {
-        self.closing = true;
+        self.streams.closing = true;
         self.settle(now, observer);
     }
 
@@ -572,11 +533,18 @@ impl Transport for Quic {
     }
 
     fn news(&mut self) -> News {
-        let received = (self.received > self.told).then_some(self.received);
-        self.told = self.received;
-        let ended = (self.has_peer_finished || self.lost.is_some()) && !self.is_end_told;
+        let received = self.streams.received();
+        let is_more = received > self.told;
+        self.told = received;
+        let has_peer_finished =
+            self.streams.has_peer_finished() && !self.place.flights[1].borrow().has_messages();
+        let ended = (has_peer_finished || self.lost.is_some()) && !self.is_end_told;
         self.is_end_told |= ended;
-        News { received, ended }
+        News { received: is_more.then_some(received), ended }
+    }
+
+    fn poll_stream(&mut self) -> Option<(u32, u64)> {
+        self.streams.poll()
     }
 
     fn is_over(&self) -> bool {

@@ -18,6 +18,13 @@ pub(crate) struct Flight {
     latest: Option<u64>,
     /// Room of datagrams that are gone.
     spare: Vec<Vec<u8>>,
+    /// The messages in them, in the order of writing: stream and bytes.
+    messages: Vec<(u32, u64)>,
+    /// Bytes of all messages.
+    written: u64,
+    /// So many of the first messages have arrived whole, with so many bytes.
+    whole: usize,
+    whole_bytes: u64,
 }
 
 impl Flight {
@@ -44,6 +51,30 @@ impl Flight {
         }
         let datagram = &self.datagrams[self.place(number)?];
         (!datagram.is_empty()).then_some(datagram)
+    }
+
+    /// A message is written; returns how much was written before it.
+    pub fn begin(&mut self, stream: u32, bytes: u64) -> u64 {
+        self.messages.push((stream, bytes));
+        self.written += bytes;
+        self.written - bytes
+    }
+
+    pub fn has_messages(&self) -> bool {
+        !self.messages.is_empty()
+    }
+
+    /// How much of all messages one behind the other has arrived without a gap, if so much `received` of each stream.
+    pub fn in_order(&mut self, received: impl Fn(u32) -> u64) -> u64 {
+        while let Some(&(stream, bytes)) = self.messages.get(self.whole) {
+            let arrived = received(stream);
+            if arrived < bytes {
+                return self.whole_bytes + arrived;
+            }
+            self.whole += 1;
+            self.whole_bytes += bytes;
+        }
+        self.whole_bytes
     }
 
     fn place(&self, number: u64) -> Option<usize> {
@@ -73,6 +104,17 @@ mod tests {
             [(2, Some(&[2][..])), (2, Some(&[2])), (0, Some(&[0])), (2, None), (3, Some(&[3]))]
         {
             assert_eq!(flight.arrive(number), bytes, "datagram {number}");
+        }
+    }
+
+    #[test]
+    fn messages_are_in_order_up_to_the_first_gap() {
+        let mut flight = Flight::default();
+        assert_eq!((flight.begin(0, 100), flight.begin(2, 50), flight.begin(1, 30)), (0, 100, 150));
+        for (received, in_order) in
+            [([0, 0, 0], 0), ([99, 30, 50], 99), ([100, 30, 20], 120), ([100, 30, 50], 180)]
+        {
+            assert_eq!(flight.in_order(|stream| received[stream as usize]), in_order);
         }
     }
 

@@ -1,6 +1,7 @@
 //! QUIC in virtual time: `quinn-proto`, the state machine of a stack in production, behind [`lasthop_core::Transport`].
 //!
-//! The parts: `end` is one end of a flow, `tls` its handshake, `null` a twin of that for speed, `random` where all randomness comes from, `tap` what is
+//! The parts: `end` is one end of a flow, `streams` what its connection
+//! carries, `tls` its handshake, `null` a twin of that for speed, `random` where all randomness comes from, `tap` what is
 //! seen of packets before they are encrypted, `frames` how these are read, `controller` what is seen of congestion
 //! control, `flight` the datagrams between the ends.
 //!
@@ -14,6 +15,7 @@ mod flight;
 mod frames;
 mod null;
 mod random;
+mod streams;
 mod tap;
 mod tls;
 

@@ -18,8 +18,8 @@ use crate::frames::{Frame, frames};
 /// Something that an end did, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Note {
-    /// It sends these bytes of its stream, and its end behind them.
-    Bytes(Range<u64>, bool),
+    /// It sends these bytes of the stream with this number, and its end behind them.
+    Bytes(u32, Range<u64>, bool),
     /// It sends `PING` or `IMMEDIATE_ACK`.
     Probe,
     /// It sends a part of the handshake.
@@ -168,7 +168,10 @@ impl PacketKey for TappedKey {
         let payload = header_len..buf.len() - self.inner.tag_len();
         for frame in frames(&buf[payload]) {
             match frame {
-                Frame::Stream { bytes, fin, .. } => self.notes.add(Note::Bytes(bytes, fin)),
+                Frame::Stream { id, bytes, fin } => {
+                    // The two lowest bits say who opened it, and that it has two directions (RFC 9000, section 2.1).
+                    self.notes.add(Note::Bytes((id >> 2) as u32, bytes, fin));
+                }
                 Frame::Probe => self.notes.add(Note::Probe),
                 Frame::Crypto => self.notes.add(Note::Crypto),
                 Frame::Other => {}

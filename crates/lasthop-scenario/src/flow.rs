@@ -208,8 +208,16 @@ impl Flow {
                 "the flow is carried by TCP; add stack = \"quic\", or leave it out".into()
             });
         };
-        faults.require(matches!(self.kind, FlowConfig::BulkTcp(_)), "stack", || {
-            "\"quic\" carries flows with kind = \"bulk-tcp\" so far; leave it out".into()
+        let carried = matches!(
+            self.kind,
+            FlowConfig::BulkTcp(_)
+                | FlowConfig::HttpPage(_)
+                | FlowConfig::RequestResponse(_)
+                | FlowConfig::Video(_)
+        );
+        faults.require(carried, "stack", || {
+            "\"quic\" carries flows with kind = \"bulk-tcp\", \"http-page\", \"request-response\" or \"video\"; leave it out"
+                .into()
         });
         faults.require(self.tcp.is_none(), "tcp", || {
             "the flow is carried by QUIC, whose keys stand in quic = { ... }; leave it out".into()

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use lasthop_core::{Bytes, Fault, Faults};
 use lasthop_traffic::FlowConfig;
 
-use crate::flow::{Flow, Ways};
+use crate::flow::{Flow, FlowStack, Ways};
 use crate::lan::streams_fit;
 use crate::types::{RouterImplementation, Scenario, Topology};
 
@@ -95,7 +95,18 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
             });
         }
     }
-    let page = scenario.flow.iter().position(|flow| matches!(flow.kind, FlowConfig::HttpPage(_)));
+    let is_page = |flow: &&Flow| matches!(flow.kind, FlowConfig::HttpPage(_));
+    if let Some(http) = &scenario.http {
+        for (index, flow) in scenario.flow.iter().enumerate().filter(|(_, flow)| is_page(flow)) {
+            let stack = if http.protocol.has_streams() { FlowStack::Quic } else { FlowStack::Tcp };
+            faults.require(flow.stack == stack, &format!("flow[{index}].stack"), || {
+                "HTTP/3 is what QUIC carries, and QUIC carries no other HTTP; write both stack = \"quic\" here and \
+                 protocol = \"http3\" in [http], or neither"
+                    .into()
+            });
+        }
+    }
+    let page = scenario.flow.iter().position(|flow| is_page(&flow));
     let place = format!("flow[{}].kind", page.unwrap_or_default());
     faults.require(page.is_none() || scenario.http.is_some(), &place, || {
         "the flow loads a web page, but nothing says how; add a table [http] with protocol = \"http1.0\", say".into()

@@ -250,7 +250,11 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             self.flush(now, id, host);
         } else {
             let (index, number) = (flow.application, flow.number);
-            self.applications[index].program.handle_news(now, number, host, news);
+            let program = &mut self.applications[index].program;
+            while let Some((stream, received)) = flow.end(host).and_then(Transport::poll_stream) {
+                program.handle_stream(now, number, host, stream, received);
+            }
+            program.handle_news(now, number, host, news);
             self.touched.push((id, host));
             self.carry_out(now, index);
         }
@@ -297,6 +301,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             Action::Complete { flow } => return self.observer.completed(now, id(flow)),
             Action::Connect { flow, host }
             | Action::Write { flow, host, .. }
+            | Action::Send { flow, host, .. }
             | Action::Stop { flow, host }
             | Action::Close { flow, host } => (id(flow), host),
         };
@@ -306,6 +311,10 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             Action::Write { bytes, write_bytes, .. } => {
                 self.observer.written(now, flow, host, bytes);
                 end.write(now, bytes, write_bytes, self.observer);
+            }
+            Action::Send { stream, bytes, .. } => {
+                self.observer.written(now, flow, host, bytes);
+                end.send(now, stream, bytes, self.observer);
             }
             Action::Stop { .. } => end.stop(),
             _ => end.close(now, self.observer),

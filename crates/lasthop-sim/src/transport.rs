@@ -31,6 +31,10 @@ macro_rules! transports {
                 match self { $(Self::$name(end) => end.write(now, bytes, write_bytes, observer),)* }
             }
 
+            fn send<O: Observer>(&mut self, now: Instant, stream: u32, bytes: u64, observer: &mut O) {
+                match self { $(Self::$name(end) => end.send(now, stream, bytes, observer),)* }
+            }
+
             fn stop(&mut self) {
                 match self { $(Self::$name(end) => end.stop(),)* }
             }
@@ -62,6 +66,11 @@ macro_rules! transports {
             #[inline]
             fn news(&mut self) -> News {
                 match self { $(Self::$name(end) => end.news(),)* }
+            }
+
+            #[inline]
+            fn poll_stream(&mut self) -> Option<(u32, u64)> {
+                match self { $(Self::$name(end) => end.poll_stream(),)* }
             }
 
             #[inline]

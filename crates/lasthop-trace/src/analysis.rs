@@ -319,11 +319,15 @@ impl Observer for Analysis {
         }
     }
 
-    fn http(&mut self, _now: Instant, flow: FlowId, event: HttpEvent) {
+    fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
+        let has_streams = self.flow(flow).is_some_and(|flow| flow.record.protocol == Protocol::Quic);
         if let HttpEvent::LastByte { .. } = event
             && let Some(page) = self.page_of(flow)
         {
             page.object_received();
+            if has_streams {
+                page.stream_ended(now, flow);
+            }
         }
     }
 }

@@ -297,7 +297,8 @@ columnar! {
         outcome: Outcome = ("outcome", ""),
         /// When the browser sent its first SYN; missing if it did not.
         start_s: Option<f64> = ("start", "s"),
-        /// Time from the browser's first SYN to the arrival of the last connection's FIN in order, at the browser.
+        /// Time from the browser's first SYN to the arrival of the last connection's FIN in order, at the browser; over QUIC
+        /// from the browser's first packet to the end of the last stream.
         response_time_s: Option<f64> = ("response time", "s"),
         /// Objects of the page.
         objects: u64 = ("objects", ""),

@@ -33,6 +33,18 @@ pub enum Action {
         /// What these bytes are.
         content: Content,
     },
+    /// A host writes a whole message on a stream of its own, or answers on a stream that the other one began: on a flow
+    /// whose transport has streams.
+    Send {
+        /// Number of the flow.
+        flow: u32,
+        /// Which host.
+        host: Host,
+        /// Number of the stream, from 0 in the order in which they are begun.
+        stream: u32,
+        /// How much.
+        bytes: u64,
+    },
     /// A host takes back what it has written and what has not been sent yet.
     Stop {
         /// Number of the flow.
@@ -99,6 +111,12 @@ pub trait Application {
 
     /// Something is new at the end of a flow at `host`.
     fn handle_news(&mut self, now: Instant, flow: u32, host: Host, news: News);
+
+    /// So many bytes have arrived in order on a stream of a flow at `host`, where the transport has streams. Told before
+    /// the other news of that moment.
+    fn handle_stream(&mut self, now: Instant, flow: u32, host: Host, stream: u32, received: u64) {
+        let _ = (now, flow, host, stream, received);
+    }
 
     /// What to do next.
     fn poll_action(&mut self) -> Option<Action>;

@@ -70,6 +70,7 @@ impl HttpPageConfig {
             HttpProtocol::Http11 => self.objects(),
             // The first in-line object shares the main one's connection.
             HttpProtocol::Http11Pipelined => self.inline_count.max(1),
+            HttpProtocol::Http3 => 1,
         };
         (1..=http.connections.min(useful)).map(|number| format!("connection-{number}")).collect()
     }
@@ -131,6 +132,7 @@ pub struct PageLoad {
     http: HttpConfig,
     page: HttpPageConfig,
     start: Option<Instant>,
+    /// Connections, or the streams of the only one.
     connections: Vec<Connection>,
     /// In-line objects not yet asked for; none before the browser knows of them.
     waiting: VecDeque<u32>,
@@ -171,22 +173,26 @@ impl PageLoad {
         }
     }
 
+    fn handle_bytes(&mut self, now: Instant, connection: u32, host: Host, bytes: u64) {
+        match host {
+            Host::Server => self.handle_requests(connection, bytes),
+            Host::Client => self.handle_responses(now, connection, bytes),
+        }
+    }
+
     /// The server has received `bytes` in order so far on a connection: it answers every whole request.
     fn handle_requests(&mut self, connection: u32, bytes: u64) {
-        let state = &mut self.connections[connection as usize];
         let requests = (bytes / self.http.request.0) as usize;
-        while state.answered < requests.min(state.objects.len()) {
+        loop {
+            let state = &mut self.connections[connection as usize];
+            if state.answered == requests.min(state.objects.len()) {
+                break;
+            }
             let object = state.objects[state.answered];
             state.answered += 1;
             let (header, body) = (self.http.response_header.0, self.page.object_bytes(object).0);
-            let event = HttpEvent::Response { object, header_bytes: header, body_bytes: body };
-            self.actions.push_back(Action::Report { flow: connection, event });
-            self.actions.push_back(whole_write(
-                connection,
-                Host::Server,
-                header + body,
-                Content::Response(object),
-            ));
+            self.report(connection, HttpEvent::Response { object, header_bytes: header, body_bytes: body });
+            self.write(connection, Host::Server, header + body, Content::Response(object));
             if !self.http.protocol.persistent() {
                 self.actions.push_back(Action::Close { flow: connection, host: Host::Server });
             }
@@ -241,7 +247,8 @@ impl PageLoad {
     /// HTTP/1.1: the browser closes what is still open some time after it has all it can get.
     fn close_if_settled(&mut self, now: Instant) {
         let known = if self.discovered { self.page.objects() } else { 1 };
-        if self.settled == known && self.connections.iter().any(|connection| !connection.closed) {
+        let is_open = |(number, state): (u32, &Connection)| self.flow(number) == number && !state.closed;
+        if self.settled == known && (0..).zip(&self.connections).any(is_open) {
             self.close_at = Some(now + self.http.close_after);
         }
     }
@@ -266,8 +273,15 @@ impl PageLoad {
     fn connect(&mut self) -> u32 {
         let connection = self.connections.len() as u32;
         self.connections.push(Connection::default());
-        self.actions.push_back(Action::Connect { flow: connection, host: Host::Client });
+        if self.flow(connection) == connection {
+            self.actions.push_back(Action::Connect { flow: connection, host: Host::Client });
+        }
         connection
+    }
+
+    /// Number of the flow that a connection is, or a stream is in.
+    fn flow(&self, connection: u32) -> u32 {
+        if self.http.protocol.has_streams() { 0 } else { connection }
     }
 
     fn request(&mut self, connection: u32, object: u32) {
@@ -275,17 +289,29 @@ impl PageLoad {
         let bytes = self.http.request.0;
         let persistent = self.http.protocol.persistent();
         self.report(connection, HttpEvent::Request { object, bytes, persistent });
-        self.actions.push_back(whole_write(connection, Host::Client, bytes, Content::Request(object)));
+        self.write(connection, Host::Client, bytes, Content::Request(object));
     }
 
+    fn write(&mut self, connection: u32, host: Host, bytes: u64, content: Content) {
+        self.actions.push_back(if self.http.protocol.has_streams() {
+            Action::Send { flow: 0, host, stream: connection, bytes }
+        } else {
+            whole_write(connection, host, bytes, content)
+        });
+    }
+
+    /// The browser closes a connection; of streams, the first one stands for theirs.
     fn close(&mut self, connection: u32) {
-        if !std::mem::replace(&mut self.connections[connection as usize].closed, true) {
+        if self.flow(connection) == connection
+            && !std::mem::replace(&mut self.connections[connection as usize].closed, true)
+        {
             self.actions.push_back(Action::Close { flow: connection, host: Host::Client });
         }
     }
 
     fn report(&mut self, connection: u32, event: HttpEvent) {
-        self.actions.push_back(Action::Report { flow: connection, event });
+        let flow = self.flow(connection);
+        self.actions.push_back(Action::Report { flow, event });
     }
 
     /// True once so much of the main object's response has arrived that its references are read.
@@ -309,6 +335,12 @@ impl PageLoad {
                 {
                     let connection = self.connect();
                     self.request(connection, object);
+                }
+            }
+            HttpProtocol::Http3 => {
+                for object in std::mem::take(&mut self.waiting) {
+                    let stream = self.connect();
+                    self.request(stream, object);
                 }
             }
             HttpProtocol::Http11Pipelined => {
@@ -355,16 +387,20 @@ impl Application for PageLoad {
     }
 
     fn handle_news(&mut self, now: Instant, flow: u32, host: Host, news: News) {
-        match (host, news.received) {
-            (Host::Server, Some(bytes)) => self.handle_requests(flow, bytes),
-            (Host::Client, Some(bytes)) => self.handle_responses(now, flow, bytes),
-            (_, None) => {}
+        if let Some(bytes) = news.received
+            && !self.http.protocol.has_streams()
+        {
+            self.handle_bytes(now, flow, host, bytes);
         }
         match host {
             Host::Server if news.ended => self.handle_browser_closed(flow),
             Host::Client if news.ended => self.handle_server_closed(now, flow),
             _ => {}
         }
+    }
+
+    fn handle_stream(&mut self, now: Instant, _flow: u32, host: Host, stream: u32, received: u64) {
+        self.handle_bytes(now, stream, host, received);
     }
 
     #[inline]

@@ -24,7 +24,7 @@ pub struct HttpConfig {
     /// How much of the main object (header apart) the browser has when it asks for the in-line objects;
     /// the whole of it if absent, or if it is smaller.
     pub inline_after: Option<Bytes>,
-    /// HTTP/1.1: how long the browser keeps its connections once it has everything.
+    /// HTTP/1.1 and HTTP/3: how long the browser keeps its connections once it has everything.
     #[serde(default)]
     pub close_after: Duration,
     /// What answers where hosts are real. The model engine's server is a state machine, whatever stands here; its
@@ -41,6 +41,9 @@ impl HttpConfig {
             faults.in_range(self.response_header, MESSAGE_MIN..=OBJECT_MAX, "response_header");
         }
         faults.in_range(self.connections, 1..=COUNT_MAX, "connections");
+        faults.require(!self.protocol.has_streams() || self.connections == 1, "connections", || {
+            format!("{}: HTTP/3 loads a page over one connection; write 1", self.connections)
+        });
         faults.require(self.protocol.persistent() || self.close_after.is_zero(), "close_after", || {
             "has no meaning with protocol = \"http1.0\", where the server closes; leave it out".into()
         });
@@ -77,11 +80,19 @@ pub enum HttpProtocol {
     /// Persistent connections; all requests are sent at once, spread evenly.
     #[serde(rename = "http1.1-pipelined")]
     Http11Pipelined,
+    /// One connection of QUIC, and a stream for each object; all requests are sent at once. For flows with `stack = "quic"`.
+    #[serde(rename = "http3")]
+    Http3,
 }
 
 impl HttpProtocol {
     /// True if a connection stays open after an answer.
     pub fn persistent(self) -> bool {
         self != Self::Http10
+    }
+
+    /// True if each object has a stream of its own.
+    pub fn has_streams(self) -> bool {
+        self == Self::Http3
     }
 }

@@ -114,6 +114,13 @@ macro_rules! kinds {
                 }
             }
 
+            #[inline(never)]
+            fn handle_stream(&mut self, now: Instant, flow: u32, host: Host, stream: u32, received: u64) {
+                match self {
+                    $(Self::$kind(application) => application.handle_stream(now, flow, host, stream, received),)*
+                }
+            }
+
             #[inline]
             fn poll_action(&mut self) -> Option<Action> {
                 match self {
@@ -129,7 +136,7 @@ kinds! {
     BulkTcp(BulkConfig) => Bulk;
     /// A constant-bit-rate UDP stream.
     ConstantUdp(ConstantUdpConfig) => ConstantUdp;
-    /// A web page load by the mobile host, over one TCP connection or several.
+    /// A web page load by the mobile host, over one connection or several.
     HttpPage(HttpPageConfig) => PageLoad;
     /// Many mobile hosts, each with a server and a connection of its own that is open from the beginning.
     WebClients(WebClientsConfig) => WebClients;

@@ -419,6 +419,7 @@ impl Workload {
                 Action::Write { flow, host, bytes, write_bytes, content } => {
                     self.write(self.flow_of(index, flow), host, (bytes, write_bytes), content)?;
                 }
+                Action::Send { .. } => unreachable!("only QUIC has streams, and it is the model engine's"),
                 Action::Stop { flow, host } => self.peer(self.flow_of(index, flow), host).stop(),
                 Action::Close { flow, host } => self.peer(self.flow_of(index, flow), host).close(),
                 Action::Report { .. } | Action::Play { .. } | Action::Complete { .. } => {}
@@ -436,7 +437,11 @@ impl Workload {
             Action::Report { flow, event } => observer.http(now, self.flow_of(index, flow), event),
             Action::Play { flow, event } => observer.playback(now, self.flow_of(index, flow), event),
             Action::Complete { flow } => observer.completed(now, self.flow_of(index, flow)),
-            Action::Open { .. } | Action::Connect { .. } | Action::Stop { .. } | Action::Close { .. } => {}
+            Action::Open { .. }
+            | Action::Connect { .. }
+            | Action::Send { .. }
+            | Action::Stop { .. }
+            | Action::Close { .. } => {}
         }
     }
 

@@ -1,14 +1,15 @@
 //! Flows over QUIC: the promises that all flows keep, on random links.
 
-use lasthop_core::{Distribution, Duration, Observer, Packet, Probability, Protocol, QueueSize, Seed};
+use lasthop_core::{Bytes, Distribution, Duration, Observer, Packet, Probability, Protocol, QueueSize, Seed};
 use lasthop_link::PathConfig;
-use lasthop_quic::{CongestionControl, QuicConfig};
+use lasthop_quic::{CongestionControl, Crypto, QuicConfig};
 use lasthop_scenario::{FlowStack, Scenario, Ways};
 use lasthop_trace::{Analysis, Conservation, FlowRecord, Outcome, Records};
+use lasthop_traffic::{FlowConfig, HttpProtocol, RequestResponseConfig};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::support::{bulk, observe, path, scenario};
+use crate::support::{bulk, http, observe, page, path, scenario};
 
 /// A transfer over QUIC beside one over TCP.
 fn transfers(bytes: u64, both: &PathConfig, quic: QuicConfig) -> Scenario {
@@ -65,6 +66,92 @@ fn losses_are_repaired_and_counted() {
     assert!(flow.unnecessary_retransmissions <= 2 * flow.timeouts, "{flow:?}");
 }
 
+/// What QUIC carries in these tests.
+#[derive(Clone, Copy, Debug)]
+enum Load {
+    Transfer,
+    /// So many in-line objects.
+    Page(u32),
+    /// So many requests.
+    Requests(u32),
+}
+
+/// In place of the transfer over QUIC another load, of objects or responses with so many bytes.
+fn carrying(load: Load, bytes: u64, scenario: Scenario) -> Scenario {
+    let mut scenario = scenario;
+    scenario.flow[0].kind = match load {
+        Load::Transfer => bulk("quic", bytes, Duration::ZERO),
+        Load::Page(inline_count) => {
+            scenario.http = Some(http(HttpProtocol::Http3, 1));
+            page("quic", bytes, inline_count, Duration::ZERO)
+        }
+        Load::Requests(requests) => FlowConfig::RequestResponse(RequestResponseConfig {
+            name: "quic".into(),
+            requests,
+            request: Distribution::Static(Bytes(200)),
+            response: Distribution::Static(Bytes(bytes)),
+            think: Distribution::Static(Duration::from_millis(10)),
+            start: Distribution::Static(Duration::ZERO),
+            dscp: lasthop_core::Dscp::default(),
+            port: None,
+        }),
+    };
+    scenario
+}
+
+impl Load {
+    fn objects(self) -> u64 {
+        match self {
+            Self::Transfer => 1,
+            Self::Page(inline_count) => u64::from(inline_count) + 1,
+            Self::Requests(requests) => u64::from(requests),
+        }
+    }
+}
+
+/// The handshake takes a round trip, and so do the main object and the objects that it names: three, and what the link
+/// needs for the bytes.
+#[test]
+fn a_page_is_loaded_in_three_round_trips() {
+    let mut scenario = transfers(1, &link(100_000_000, 50, 1000), QuicConfig::default());
+    scenario.flow.truncate(1);
+    let (records, ..) = records(&carrying(Load::Page(8), 1000, scenario), 1);
+    let page = &records.pages[0];
+    assert_eq!((page.outcome, page.objects_received, page.connections), (Outcome::Closed, 9, 1));
+    let response = page.response_time_s.expect("it has come");
+    assert!((0.300..0.305).contains(&response), "{response}");
+    let flow = &records.flows[0];
+    assert_eq!((flow.flow.as_str(), flow.outcome), ("quic/connection-1", Outcome::Closed));
+    assert_eq!((flow.sent_bytes, flow.retransmitted_packets, flow.timeouts), (9000, 0, 0));
+}
+
+/// More objects than the 100 streams that may be open at once.
+#[test]
+fn losses_of_a_page_are_repaired_and_counted() {
+    let mut lossy = link(2_000_000, 20, 50);
+    lossy.link.loss = Some(Probability::new(0.02).expect("it is one"));
+    let mut scenario = transfers(1, &lossy, QuicConfig::default());
+    scenario.flow.truncate(1);
+    let (records, ..) = records(&carrying(Load::Page(120), 8000, scenario), 1);
+    assert_eq!((records.pages[0].outcome, records.pages[0].objects_received), (Outcome::Closed, 121));
+    let flow = &records.flows[0];
+    assert!(flow.retransmitted_packets > 5 && flow.sent_bytes > 121 * 8000, "{flow:?}");
+    assert!(flow.retransmitted_packets < flow.sent_packets / 10, "{flow:?}");
+    assert!(flow.unnecessary_retransmissions <= 2 * flow.timeouts, "{flow:?}");
+}
+
+#[test]
+fn requests_on_a_kept_connection_take_a_round_trip_each() {
+    let mut scenario = transfers(1, &link(100_000_000, 50, 1000), QuicConfig::default());
+    scenario.flow.truncate(1);
+    let (records, ..) = records(&carrying(Load::Requests(5), 1000, scenario), 1);
+    let flow = &records.flows[0];
+    assert_eq!((flow.outcome, flow.requests, flow.requests_completed), (Outcome::Closed, Some(5), Some(5)));
+    let (median, longest) =
+        (flow.completion_p50_s.expect("there are"), flow.completion_max_s.expect("there are"));
+    assert!((0.1..0.102).contains(&median) && (0.2..0.204).contains(&longest), "{median}, {longest}");
+}
+
 /// Every byte of every datagram.
 #[derive(Debug, Default, PartialEq)]
 struct Datagrams(Vec<u8>);
@@ -92,33 +179,44 @@ fn the_same_seed_gives_the_same_records_and_datagrams() {
     assert!(first.1 != all(2).1);
 }
 
-/// A link from harmless to hostile, and what is asked of it.
-fn random() -> impl Strategy<Value = Scenario> {
+/// A link from harmless to hostile, and what is asked of it, with its bytes.
+fn random() -> impl Strategy<Value = (Scenario, u64)> {
     let link = (10_000_u64..=5_000_000, 0_u64..=300, 2_u32..=60, 0.0..0.2_f64);
     let strange = (any::<bool>(), 0.0..0.05_f64, prop::option::of(1_u64..=100));
-    let quic = (any::<bool>(), any::<bool>(), any::<bool>(), prop::option::of(0_u32..=10));
-    let flow = (1_u64..=60_000, any::<bool>());
-    (link, strange, quic, flow).prop_map(|((rate, delay, packets, loss), strange, quic, (bytes, up))| {
-        let mut both = self::link(rate, delay, packets);
-        let (reorder, duplicate, jitter) = strange;
-        both.link.loss = Probability::new(loss).ok();
-        both.link.duplicate = Probability::new(duplicate).ok();
-        both.link.jitter = jitter
-            .map(|most| Distribution::Uniform { min: Duration::ZERO, max: Duration::from_millis(most) });
-        both.link.reorder = reorder && jitter.is_some();
-        let (newreno, ecn, mtu_discovery, ack_eliciting_threshold) = quic;
-        let congestion_control = if newreno { CongestionControl::NewReno } else { CongestionControl::Cubic };
-        let quic = QuicConfig {
-            congestion_control,
-            ecn,
-            mtu_discovery,
-            ack_eliciting_threshold,
-            ..QuicConfig::default()
-        };
-        let mut scenario = transfers(bytes, &both, quic);
-        scenario.flow[0].direction = if up { Ways::Up } else { Ways::Down };
-        scenario
-    })
+    let quic = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), prop::option::of(0_u32..=10));
+    let load = prop_oneof![
+        2 => Just(Load::Transfer),
+        2 => (0_u32..=120).prop_map(Load::Page),
+        1 => (1_u32..=10).prop_map(Load::Requests),
+    ];
+    let flow = (load, 1_u64..=60_000, any::<bool>());
+    (link, strange, quic, flow).prop_map(
+        |((rate, delay, packets, loss), strange, quic, (load, bytes, up))| {
+            let mut both = self::link(rate, delay, packets);
+            let (reorder, duplicate, jitter) = strange;
+            both.link.loss = Probability::new(loss).ok();
+            both.link.duplicate = Probability::new(duplicate).ok();
+            both.link.jitter = jitter
+                .map(|most| Distribution::Uniform { min: Duration::ZERO, max: Duration::from_millis(most) });
+            both.link.reorder = reorder && jitter.is_some();
+            let (newreno, ecn, mtu_discovery, null, ack_eliciting_threshold) = quic;
+            let congestion_control =
+                if newreno { CongestionControl::NewReno } else { CongestionControl::Cubic };
+            let quic = QuicConfig {
+                congestion_control,
+                crypto: if null { Crypto::Null } else { Crypto::Tls },
+                ecn,
+                mtu_discovery,
+                ack_eliciting_threshold,
+                ..QuicConfig::default()
+            };
+            let bytes = bytes.div_ceil(load.objects());
+            let mut scenario = carrying(load, bytes, transfers(bytes, &both, quic));
+            let up = up && matches!(load, Load::Transfer);
+            scenario.flow[0].direction = if up { Ways::Up } else { Ways::Down };
+            (scenario, load.objects() * bytes)
+        },
+    )
 }
 
 /// What a flow's record says of itself.
@@ -130,7 +228,9 @@ fn consistent(flow: &FlowRecord, bytes: u64) -> TestCaseResult {
     prop_assert!(flow.rtt_min_s <= flow.rtt_median_s && flow.rtt_median_s <= flow.rtt_max_s);
     if flow.outcome == Outcome::Closed {
         prop_assert!(flow.sent_bytes >= bytes);
-        prop_assert!(flow.elapsed_s.is_some() && flow.data_transmit_s <= flow.elapsed_s, "{flow:?}");
+        // A connection of streams has no end of its own.
+        prop_assert_eq!(flow.elapsed_s.is_some(), !flow.flow.contains('/'));
+        prop_assert!(flow.data_transmit_s <= flow.elapsed_s, "{flow:?}");
     }
     Ok(())
 }
@@ -139,15 +239,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_links_keep_every_promise(scenario in random(), study in any::<u64>()) {
-        let (Records { flows, run, .. }, conservation, inside) = records(&scenario, study);
+    fn random_links_keep_every_promise((scenario, bytes) in random(), study in any::<u64>()) {
+        let (Records { flows, pages, run, .. }, conservation, inside) = records(&scenario, study);
         prop_assert_eq!(conservation.violations(), &[]);
         let total = conservation.total();
         prop_assert_eq!(total.sent, total.delivered + total.dropped + total.inside);
         prop_assert_eq!((total.inside, inside), (0, 0), "nothing is left to happen");
         prop_assert_eq!(run.packets_sent, total.sent);
-        let lasthop_traffic::FlowConfig::BulkTcp(bulk) = &scenario.flow[0].kind else { unreachable!() };
         prop_assert!(flows[0].outcome != Outcome::Unfinished, "{:?}", flows[0]);
-        consistent(&flows[0], bulk.bytes.unwrap_or_default().0)?;
+        consistent(&flows[0], bytes)?;
+        for page in pages {
+            prop_assert_eq!(page.outcome == Outcome::Closed, page.objects_received == page.objects);
+            prop_assert!(page.outcome == Outcome::Closed || flows[0].outcome == Outcome::Aborted, "{:?}", page);
+        }
     }
 }

@@ -30,8 +30,12 @@ impl Page {
     }
 
     pub fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        let (PacketEvent::Sent, Some(segment)) = (event, packet.tcp()) else { return };
+        if event != PacketEvent::Sent {
+            return;
+        }
+        self.started.get_or_insert(now);
         let connection = self.connection(packet.flow);
+        let Some(segment) = packet.tcp() else { return };
         match packet.direction {
             Direction::Down if segment.flags.contains(Flags::FIN) => connection.fin_end = Some(segment.end()),
             // A FIN in order is acknowledged at once (RFC 9293, section 3.10.7.4).
@@ -40,7 +44,11 @@ impl Page {
             }
             _ => {}
         }
-        self.started.get_or_insert(now);
+    }
+
+    /// The browser has the end of a stream; a connection of streams has ended with the last of them.
+    pub fn stream_ended(&mut self, now: Instant, flow: FlowId) {
+        self.connection(flow).ended = Some(now);
     }
 
     pub fn aborted(&mut self, flow: FlowId) {

@@ -151,6 +151,52 @@ fn a_lost_connection_of_http10_frees_its_place_and_its_object_is_not_asked_for_a
 }
 
 #[test]
+fn http3_asks_for_each_object_on_a_stream_of_one_connection() {
+    let config = HttpConfig {
+        inline_after: Some(Bytes(500)),
+        close_after: Duration::from_millis(20),
+        ..http(HttpProtocol::Http3, 1)
+    };
+    assert_eq!(page(3).connection_names(&config), ["connection-1"]);
+    let mut load = PageLoad::new(&config, &page(2), at(5));
+    load.handle_wakeup(at(5));
+    let (flow, client, server) = (0, Host::Client, Host::Server);
+    let asks = |object| {
+        let event = HttpEvent::Request { object, bytes: REQUEST, persistent: true };
+        [Action::Report { flow, event }, Action::Send { flow, host: client, stream: object, bytes: REQUEST }]
+    };
+    let answers = |object, body_bytes| {
+        let event = HttpEvent::Response { object, header_bytes: 200, body_bytes };
+        let bytes = 200 + body_bytes;
+        [Action::Report { flow, event }, Action::Send { flow, host: server, stream: object, bytes }]
+    };
+    let first = |object| Action::Report { flow, event: HttpEvent::FirstByte { object } };
+    let last = |object| Action::Report { flow, event: HttpEvent::LastByte { object } };
+    let mut does = |host, stream, received, expected: &[Action]| {
+        load.handle_stream(at(50), flow, host, stream, received);
+        // What came on all streams together says nothing.
+        load.handle_news(at(50), flow, host, News { received: Some(9999), ended: false });
+        assert_eq!(std::iter::from_fn(|| load.poll_action()).collect::<Vec<_>>(), expected);
+    };
+    let begin =
+        [vec![Action::Connect { flow, host: client }], asks(0).to_vec(), answers(0, 1000).to_vec()].concat();
+    does(server, 0, REQUEST, &begin);
+    does(client, 0, 699, &[first(0)]);
+    does(client, 0, 700, &[asks(1), asks(2)].concat());
+    // The second in-line object overtakes the first.
+    does(server, 2, REQUEST, &answers(2, 500));
+    does(server, 1, REQUEST, &answers(1, 500));
+    does(client, 2, 700, &[first(2), last(2)]);
+    does(client, 0, 1200, &[last(0)]);
+    does(client, 1, 300, &[first(1)]);
+    does(client, 1, 700, &[last(1)]);
+    assert_eq!(load.next_wakeup(), Some(at(70)));
+    load.handle_wakeup(at(70));
+    assert_eq!(load.poll_action(), Some(Action::Close { flow, host: client }));
+    assert_eq!((load.poll_action(), load.next_wakeup()), (None, None));
+}
+
+#[test]
 fn a_page_whose_main_object_is_lost_ends_with_it() {
     for protocol in [HttpProtocol::Http10, HttpProtocol::Http11, HttpProtocol::Http11Pipelined] {
         let mut trace = Trace::begun(&http(protocol, 4), 8);

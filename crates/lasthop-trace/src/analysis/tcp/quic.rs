@@ -2,13 +2,14 @@
 
 use super::TcpFlow;
 use crate::records::FlowRecord;
-use lasthop_core::{Instant, PacketEvent, QuicDatagram, SackBlock, SackList};
+use lasthop_core::{Instant, PacketEvent, QuicDatagram, SackList};
 
 /// Serials of the parts of a datagram: as many as it can have blocks.
 const PARTS: u64 = SackList::CAPACITY as u64;
 
 impl TcpFlow {
-    /// A datagram in the data direction. One without bytes of the stream is no data packet.
+    /// A datagram in the data direction. One without bytes of the stream is no data packet; one with several parts is judged
+    /// by the first that was sent before.
     #[inline(never)]
     pub(in crate::analysis) fn datagram(
         &mut self,
@@ -29,11 +30,13 @@ impl TcpFlow {
                 if let Some(end) = datagram.end {
                     self.fin_end = Some(end + 1);
                 }
-                let mut again = false;
-                for (serial, block) in parts {
-                    again |= self.part(now, serial, block, again);
+                for (part, (serial, block)) in (0..).zip(parts) {
+                    let sequence = block.start..block.end;
+                    let again = (datagram.repeated == Some(part)).then(|| sequence.clone());
+                    self.copies.sent(now, serial, sequence, again);
+                    self.data_end = self.data_end.max(block.end);
                 }
-                record.retransmitted_packets += u64::from(again && datagram.stream_bytes > 0);
+                record.retransmitted_packets += u64::from(datagram.repeated.is_some());
             }
             PacketEvent::Dropped(_) => parts.for_each(|(serial, _)| {
                 self.copies.settled(serial, false);
@@ -50,16 +53,6 @@ impl TcpFlow {
             }
             _ => {}
         }
-    }
-
-    /// A part of the stream is sent; true if some of it was sent before. A datagram is judged by the first such part;
-    /// `judged` says that there was one.
-    fn part(&mut self, now: Instant, serial: u64, block: &SackBlock, judged: bool) -> bool {
-        let again = block.start < self.data_end;
-        let sequence = block.start..block.end;
-        self.copies.sent(now, serial, sequence.clone(), (again && !judged).then_some(sequence));
-        self.data_end = self.data_end.max(block.end);
-        again
     }
 
     /// A datagram of the receiver's, which has everything before `ack`.

@@ -43,9 +43,11 @@ impl World {
                     assert!(!std::mem::replace(&mut stream.closed, true), "closed twice");
                 }
                 Action::Report { flow, event } => self.note(flow, event),
-                Action::Open { .. } | Action::Play { .. } | Action::Stop { .. } | Action::Complete { .. } => {
-                    panic!("a page load does not {action:?}")
-                }
+                Action::Open { .. }
+                | Action::Send { .. }
+                | Action::Play { .. }
+                | Action::Stop { .. }
+                | Action::Complete { .. } => panic!("a page load over TCP does not {action:?}"),
             }
             let open = self.connections.iter().filter(|[browser, _]| !browser.closed).count();
             self.most_open = self.most_open.max(open);
