@@ -10,6 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from lasthop.studies.catalogue import find_scenario
+
 Main = Callable[..., int]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -131,6 +133,15 @@ def test_http3_and_quic_belong_together(
     scenario.write_text(PAGE.replace(*change))
     assert lasthop_main("validate", scenario) != 0
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_study_upholds_its_claims_without_errors(lasthop_main: Main, tmp_path: Path) -> None:
+    arguments = ("--only", "link=e0", "--replications", "4", "--quiet", "--out", tmp_path / "out")
+    assert lasthop_main("run", find_scenario("quic"), *arguments) == 0
+    claims = pl.read_csv(tmp_path / "out" / "claims.csv")
+    verdicts = dict(zip(claims["id"], claims["verdict"], strict=True))
+    assert {verdicts[claim] for claim in ("no-gain-without-loss", "pipelining", "one-connection")} == {"upheld"}
+    assert "not upheld" not in verdicts.values()
 
 
 def test_engines_with_real_hosts_refuse_it_by_name(
