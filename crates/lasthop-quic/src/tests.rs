@@ -1,6 +1,7 @@
 //! Both ends with a line between them: a delay, and losses that are drawn.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use lasthop_core::{
     Body, Bytes, Duration, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena, RandomStream, Seed,
@@ -41,8 +42,11 @@ struct Line {
     /// All datagrams, one after another.
     bytes: Vec<u8>,
     loss: f64,
-    /// Every packet in this range is lost, too.
-    hole: std::ops::Range<u64>,
+    /// Every packet in this range is lost, too, and every one that is sent in this time.
+    hole: Range<u64>,
+    dark: Range<Instant>,
+    /// When which host sent which packet.
+    log: Vec<(u64, Instant, Host)>,
     drawn: RandomStream,
     blank: PacketArena,
 }
@@ -60,6 +64,8 @@ impl Line {
             bytes: Vec::new(),
             loss,
             hole: 0..0,
+            dark: Instant::ZERO..Instant::ZERO,
+            log: Vec::new(),
             drawn: seed.stream("loss"),
             blank: PacketArena::default(),
         }
@@ -117,7 +123,10 @@ impl Line {
                 if !is_sent {
                     break;
                 }
-                let is_lost = self.drawn.unit() < self.loss || self.hole.contains(&self.sent);
+                let is_lost = self.drawn.unit() < self.loss
+                    || self.hole.contains(&self.sent)
+                    || self.dark.contains(&self.now);
+                self.log.push((self.sent, self.now, host));
                 self.lengths.push(packet.ip_bytes);
                 self.bytes.extend_from_slice(self.ends[host as usize].datagram());
                 if !is_lost {
@@ -252,12 +261,7 @@ fn probes_of_a_handshake_that_nobody_answers_are_timed_as_in_appendix_a_of_rfc_9
 /// RFC 9002, appendix A: kPacketThreshold = 3, and appendix B: kLossReductionFactor = 1/2.
 #[test]
 fn a_packet_is_lost_after_three_later_ones_and_halves_newrenos_window() {
-    let config = QuicConfig {
-        congestion_control: CongestionControl::NewReno,
-        mtu_discovery: false,
-        ..QuicConfig::default()
-    };
-    let mut line = Line::new(&config, 1, 0.0);
+    let mut line = Line::new(&newreno(), 1, 0.0);
     line.hole = 40..41;
     let line = line.transfer(400_000);
     let again = line.told.times(|event| matches!(event, TransportEvent::Retransmitted { .. }));
@@ -276,4 +280,70 @@ fn a_packet_is_lost_after_three_later_ones_and_halves_newrenos_window() {
     };
     let (before, after) = (windows(true).next_back().unwrap(), windows(false).next().unwrap());
     assert!(after.abs_diff(before / 2) <= 1, "{before} and then {after}");
+}
+
+/// NewReno, with datagrams of one size.
+fn newreno() -> QuicConfig {
+    QuicConfig {
+        congestion_control: CongestionControl::NewReno,
+        mtu_discovery: false,
+        ..QuicConfig::default()
+    }
+}
+
+/// The last packets that the server sends without losses, the last one first: number and time.
+fn last_of_server(bytes: u64) -> Vec<(u64, Instant)> {
+    let line = Line::new(&newreno(), 1, 0.0).transfer(bytes);
+    // The one behind the last with data closes the connection.
+    let sent = line.log.iter().rev().filter(|(.., host)| *host == Host::Server);
+    sent.map(|(number, at, _)| (*number, *at)).skip(1).collect()
+}
+
+/// RFC 9002, appendix A: kTimeThreshold = 9/8 (section 6.1.2). Too few packets follow for the packet threshold.
+#[test]
+fn a_packet_before_the_last_is_lost_nine_eighths_of_a_round_trip_after_it_was_sent() {
+    let (lost, sent) = last_of_server(6_000)[1];
+    let mut line = Line::new(&newreno(), 1, 0.0);
+    line.hole = lost..lost + 1;
+    let line = line.transfer(6_000);
+    let again = line.told.times(|event| matches!(event, TransportEvent::Retransmitted { .. }));
+    assert_eq!(line.told.times(|event| matches!(event, TransportEvent::Timeout { .. })), []);
+    let waited = again[0].saturating_since(sent);
+    assert!(waited >= Duration::from_micros(112_500) && waited < Duration::from_millis(114), "{waited:?}");
+}
+
+/// RFC 9002, section 6.2.1: `PTO = smoothed_rtt + max(4 * rttvar, kGranularity) + max_ack_delay`. Round trips of 100 ms
+/// hardly vary, `max_ack_delay` is 25 ms.
+#[test]
+fn a_lost_tail_is_probed_after_a_round_trip_its_variation_and_the_delay_of_acknowledgments() {
+    let (last, sent) = last_of_server(100_000)[0];
+    let mut line = Line::new(&newreno(), 1, 0.0);
+    line.hole = last..last + 1;
+    let line = line.transfer(100_000);
+    let timeouts = line.told.times(|event| matches!(event, TransportEvent::Timeout { .. }));
+    assert_eq!(timeouts.len(), 1);
+    let waited = timeouts[0].saturating_since(sent);
+    assert!(waited > Duration::from_millis(125) && waited < Duration::from_millis(175), "{waited:?}");
+}
+
+/// RFC 9002, section 7.6: when everything is lost for longer than three PTOs, the window falls to two packets; in the
+/// example of section 7.6.3 that happens with the acknowledgment of what the second probe brings. After a shorter time it
+/// is halved once.
+#[test]
+fn persistent_congestion_collapses_the_window() {
+    let least_after = |dark: u64| {
+        let mut line = Line::new(&newreno(), 1, 0.0);
+        let start = Instant::ZERO + Duration::from_millis(500);
+        line.dark = start..start + Duration::from_millis(dark);
+        let line = line.transfer(2_000_000);
+        assert_eq!(line.ends[0].failure(), None);
+        let windows = line.told.0.iter().filter_map(|(at, host, event)| match event {
+            TransportEvent::Window { cwnd, .. } if *host == Host::Server && *at >= start => Some(*cwnd),
+            _ => None,
+        });
+        windows.min().expect("it went on")
+    };
+    assert_eq!(least_after(2_000), 2);
+    let halved = least_after(100);
+    assert!(halved > 20, "{halved}");
 }
