@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from lasthop.results.shorts import with_rates
-from lasthop.studies.catalogue import load_curves
+from lasthop.studies.catalogue import load_drawn
 from test_report import read
 
 Main = Callable[..., int]
@@ -144,9 +144,9 @@ def test_initial_windows_of_1_to_32_are_drawn_over_the_window(lasthop_main: Main
 
 def test_curves_are_for_scenarios_that_have_their_factors() -> None:
     factors = ["link", "pattern", "window", "packets", "congestion"]
-    assert len(load_curves(STUDY / "study.toml", factors)) == 4
-    assert load_curves(STUDY / "study.toml", ["link", "pattern", "window"]) == ()
-    assert load_curves(STUDY.parent / "kulve2003" / "study.toml", factors) == ()
+    assert len(load_drawn(STUDY / "study.toml", factors).curves) == 4
+    assert not load_drawn(STUDY / "study.toml", ["link", "pattern", "window"])
+    assert not load_drawn(STUDY.parent / "kulve2003" / "study.toml", factors)
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,9 @@ ONLY_READ = {
     ),
     r".*--cluster ": "needs a cluster; test_cluster.py runs it",
     r"kernel (build|remove|info)": "builds and removes guest kernels; test_kernel.py runs it",
-    r"(anova|claims|compare|summary|results) |plot results/kulve2003 ": "reads a whole study's results; other tests do",
+    r"(anova|claims|compare|summary|results) |plot results/(kulve2003|coexistence) ": (
+        "reads a whole study's results; other tests do"
+    ),
     r"(query results/(my|kulve2003|model)|sensitivity results/my) ": (
         "reads results of the reader's; test_query.py and docs/data.md have others"
     ),

@@ -247,7 +247,15 @@ def results_of(folder: Path, runs: Sequence[Mapping[str, object]]) -> Path:
 
 def test_of_many_combinations_some_have_a_panel_and_it_is_said(tmp_path: Path) -> None:
     runs = [
-        {"a": f"a{a}", "b": f"b{b}", "c": f"c{c}", "set": 1, "replication": r, "elapsed_s": 1.0 * r}
+        {
+            "a": f"a{a}",
+            "b": f"b{b}",
+            "c": f"c{c}",
+            "set": 1,
+            "replication": r,
+            "elapsed_s": 1.0 * r,
+            "throughput_Bps": 5.0,
+        }
         for a in range(20)
         for b in range(2)
         for c in range(2)

@@ -10,6 +10,7 @@ import polars as pl
 from lasthop.engines.programs import PRINTED
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
+from lasthop.results.flows import LOST, with_computed
 from lasthop.results.tables import Tables, factor_column, is_empty
 from lasthop.statistics.summary import PROGRAM
 
@@ -20,8 +21,7 @@ COMPLETED = "closed"
 """Outcome of a flow that did all its work."""
 _TOLD = ("protocol", "outcome")
 """What else is asked of a section's rows."""
-_LOST = "lost_packets"
-_PAGES = ["response_time_s", _LOST, "retransmitted_packets", "timeouts"]
+_PAGES = ["response_time_s", LOST, "retransmitted_packets", "timeouts"]
 _SHORTS = [
     "fct_mean_s",
     "fct_p95_s",
@@ -43,7 +43,7 @@ OF_KINDS = (("mos",), ("completion_p50_s", "completion_p95_s"), ("bitrate_mean_b
 _RUNS = ["duration_s", "efficiency", "fairness_jain", "utilisation", "queue_mean_packets"]
 _MOST_PRINTED = 4
 """So many of the numbers that programs print are shown unless more are asked for."""
-_SUMMED = [_LOST, "retransmitted_packets", "timeouts"]
+_SUMMED = [LOST, "retransmitted_packets", "timeouts"]
 """Counts of a page load's connections that are added up."""
 
 
@@ -140,7 +140,7 @@ def _factor_name(column: str) -> str:
 
 def _kinds(tables: Tables) -> list[_Kind]:
     """Return what the tables are about, runs last."""
-    flows = tables.flows if is_empty(tables.flows) else with_losses(tables.flows)
+    flows = with_computed(tables.flows)
     kinds = []
     if tables.pages is not None:
         kinds.append(_Kind("Page loads", with_counts(tables.pages, flows), "page", _PAGES))
@@ -154,15 +154,6 @@ def _kinds(tables: Tables) -> list[_Kind]:
         printed = [name for name in columns if name.startswith(PRINTED)]
         kinds.insert(0, _Kind("Programs", tables.runs, PROGRAM, ["program_s", *printed[:_MOST_PRINTED]]))
     return [*kinds, _Kind("Runs", tables.runs, None, _RUNS)]
-
-
-def with_losses(flows: pl.LazyFrame) -> pl.LazyFrame:
-    """Add the packets that were lost on the way, whatever the cause, and their share of those sent."""
-    drops = [name for name in flows.collect_schema() if name.startswith("data_drops_")]
-    lost = pl.sum_horizontal(pl.lit(0), *drops)
-    return flows.with_columns(lost.alias(_LOST)).with_columns(
-        pl.when(pl.col("sent_packets") > 0).then(pl.col(_LOST) / pl.col("sent_packets")).alias("lost_per_packet")
-    )
 
 
 def with_counts(pages: pl.LazyFrame, flows: pl.LazyFrame) -> pl.LazyFrame:

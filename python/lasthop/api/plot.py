@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from lasthop.api.drawing import Drawing
 from lasthop.api.texts import texts
-from lasthop.pictures.results import BAND, BOX, CDF, LINE, ResultRequest
+from lasthop.pictures.results import BAND, BOX, CDF, HEATMAP, LINE, ResultRequest
 
 if TYPE_CHECKING:
     from lasthop.campaign.plan import ChosenRun
@@ -67,6 +67,19 @@ class Plots:
     ) -> Drawing:
         """Draw the distribution functions of all values; arguments as of `box`."""
         return self._chart(ResultRequest(None, y, hue, CDF, texts(only), role), columns)
+
+    def heatmap(
+        self,
+        y: str | None = None,
+        *,
+        x: str | None = None,
+        hue: str | None = None,
+        only: Filters = (),
+        role: str | None = None,
+        columns: int = 2,
+    ) -> Drawing:
+        """Draw means over two factors, `x` across and `hue` down; arguments as of `box`."""
+        return self._chart(ResultRequest(x, y, hue, HEATMAP, texts(only), role), columns)
 
     def line(
         self,

@@ -174,7 +174,7 @@ class Results:
         from lasthop.report.outputs import analyse, write_outputs
 
         loaded = self.scenario.loaded
-        return write_outputs(analyse(self._campaign, loaded.assets, loaded.claims, loaded.curves))
+        return write_outputs(analyse(self._campaign, loaded.assets, loaded.claims, loaded.drawn))
 
     def one(self, replication: int, only: str | Sequence[str], set_number: int) -> ChosenRun:
         """Return one replication of the one cell that `only` chooses, to be made again."""

@@ -41,7 +41,7 @@ class Scenario:
         if both := [key for key in more if key in (keys or {})]:
             raise InputError(f"The key '{both[0]}' is given twice: in the mapping and as a keyword argument.")
         text = to_toml({**(keys or {}), **more})
-        self._take(Loaded(parse_study(text), None, None, ()), None, text)
+        self._take(Loaded(parse_study(text)), None, text)
 
     @classmethod
     def load(cls, source: str | PathLike[str], *, points: int | None = None) -> Self:
@@ -58,7 +58,7 @@ class Scenario:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read the text of a scenario file."""
-        return cls.__new__(cls)._take(Loaded(parse_study(text), None, None, ()), None, text)
+        return cls.__new__(cls)._take(Loaded(parse_study(text)), None, text)
 
     def _take(self, loaded: Loaded, file: Path | None, text: str) -> Self:
         self.loaded = loaded

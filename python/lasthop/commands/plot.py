@@ -34,8 +34,8 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
     "kinds",
     metavar="KIND,...",
     help="One run: any of waterfall, sequence, cwnd, rtt, queue, throughput, stack, fairness, delay.  [default: the "
-    "first six]  Results: band, box, cdf or line.  [default: band over a range, line over three or more numeric "
-    "levels, otherwise box]",
+    "first six]  Results: band, box, cdf, heatmap or line.  [default: band over a range, line over three or more "
+    "numeric levels, otherwise box]",
 )
 @click.option(
     "--flow",
@@ -65,8 +65,8 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
 @click.option(
     "--hue",
     metavar="FACTOR",
-    help="Results: the factor shown by colour. Each combination of the remaining factors gets a panel.  [default: "
-    "role, or the last remaining factor with several levels]",
+    help="Results: the factor shown by colour; of a heat map, that of the rows. Each combination of the remaining "
+    "factors gets a panel.  [default: role, or the last remaining factor with several levels]",
 )
 @click.option("--role", metavar="ROLE", help="Results: draw only flows with this role.  [default: all]")
 @click.option(
@@ -104,6 +104,7 @@ def plot_command(context: click.Context, /, *, scenario: str, quiet: bool, **_: 
       line        means with 95 % intervals
       box         quartiles and extremes over the replications at each level
       cdf         distribution functions of all values
+      heatmap     means over two factors, a number and a colour in each cell
 
     Kinds of pictures of one run of a scenario, which is simulated again:
 

@@ -220,7 +220,7 @@ def _conclude(
     from lasthop.studies.claims.tables import verdict_lines
     from lasthop.studies.comparison import agreement_lines
 
-    results = analyse(campaign, loaded.assets, loaded.claims, loaded.curves, beside)
+    results = analyse(campaign, loaded.assets, loaded.claims, loaded.drawn, beside)
     report = write_outputs(results)
     if results.agreement:
         say("Agreement with the published numbers:")

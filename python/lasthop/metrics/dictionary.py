@@ -112,6 +112,12 @@ _COMPUTED = [
     ),
     ("fairness", "fairness", "ratio", "Jain's index as the study defines it: `fairness_jain` or `fairness_maxmin`."),
     ("lost_per_packet", "loss rate", "ratio", "Data packets lost per data packet sent."),
+    (
+        "throughput_share",
+        "share of the throughput",
+        "ratio",
+        "The flow's part of the throughput of all transfers of its run whose data go the same way.",
+    ),
     ("retransmitted_per_packet", "retransmission rate", "ratio", f"Retransmissions {_PER_PACKET}."),
     ("timeouts_per_flow", "timeouts per flow", "ratio", f"Timeouts {_PER_FLOW}."),
     ("syn_timeouts_per_flow", "SYN timeouts per flow", "ratio", f"Timeouts of the SYN-ACK {_PER_FLOW}."),

@@ -20,7 +20,15 @@ from dataclasses import dataclass
 from lasthop.metrics.dictionary import find
 
 _SHARES = frozenset(
-    {"lost_per_packet", "retransmitted_per_packet", "utilisation", "background_share", "voice_loss", "voice_late"}
+    {
+        "lost_per_packet",
+        "retransmitted_per_packet",
+        "throughput_share",
+        "utilisation",
+        "background_share",
+        "voice_loss",
+        "voice_late",
+    }
 )
 """Ratios that people read in per cent."""
 

@@ -1,4 +1,4 @@
-"""Pictures of many runs for papers, by matplotlib: boxes, distribution functions, means against a factor, bands."""
+"""Pictures of many runs for papers, by matplotlib: boxes, distributions, means against one or two factors, bands."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 
 from lasthop.metrics.units import Scale, axis_title, scale
 from lasthop.pictures import levels
+from lasthop.pictures.heatmap import heatmap_figure
 from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS
-from lasthop.pictures.results import BAND, BOX, CDF, LINE, Chart, Group, ResultPanel
+from lasthop.pictures.results import BAND, BOX, CDF, HEATMAP, LINE, Chart, Group, ResultPanel
 from lasthop.pictures.static import LEGEND, WIDTHS_IN, save, wrapped
 from lasthop.statistics.estimates import CONFIDENCE, mean_intervals, shared
 
@@ -40,6 +41,8 @@ def draw_chart(chart: Chart, path: Path, file_format: str, columns: int) -> None
 
 def chart_figure(chart: Chart, columns: int) -> Figure:
     """Return the matplotlib figure of a chart: its panels side by side and below each other, with one legend."""
+    if chart.kind == HEATMAP:
+        return heatmap_figure(chart, columns)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

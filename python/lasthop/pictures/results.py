@@ -10,25 +10,28 @@ from pathlib import Path
 
 import polars as pl
 
-from lasthop.answer.sections import with_counts, with_losses
+from lasthop.answer.sections import with_counts
 from lasthop.errors import InputError, nearest
 from lasthop.metrics import units
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.pictures import levels
 from lasthop.pictures.marks import FLOW_COLORS
 from lasthop.pictures.panels import KINDS
+from lasthop.results.flows import with_computed
 from lasthop.results.folder import RUNS, scan_rows
 from lasthop.results.manifest import finished, looks_of
 from lasthop.results.space import AT, Range, Space, read_space
-from lasthop.results.tables import Tables, factor_column, is_empty
+from lasthop.results.tables import Tables, factor_column
 from lasthop.scenario.selection import check_role, select_combinations
 
-BOX, CDF, LINE, BAND = "box", "cdf", "line", "band"
-RESULT_KINDS = (BAND, BOX, CDF, LINE)
+BOX, CDF, LINE, BAND, HEATMAP = "box", "cdf", "line", "band", "heatmap"
+RESULT_KINDS = (BAND, BOX, CDF, HEATMAP, LINE)
 MOST_RESULT_PANELS = 12
 """So many combinations of the factors on neither axis have a panel."""
 MOST_HUES = 14
 """So many levels are told apart by colour and dash."""
+MOST_ROWS = 40
+"""So many rows of a heat map fit on a page."""
 _REPLICATION = ["set", "replication"]
 _HEADLINES = ("response_time_s", "fct_mean_s", "elapsed_s", "throughput_Bps", "efficiency", "duration_s")
 """What a table is drawn by, in order of preference, if it has a value in every row."""
@@ -164,7 +167,7 @@ def _all_rows(tables: Tables) -> list[_Rows]:
     """Return the tables in the order in which a metric is looked for."""
     columns = tables.runs.collect_schema().names()
     factors = columns[: columns.index("set")]
-    flows = tables.flows if is_empty(tables.flows) else with_losses(tables.flows)
+    flows = with_computed(tables.flows)
     pages = None if tables.pages is None else with_counts(tables.pages, flows)
     kinds = [(pages, "page"), (tables.shorts, "application"), (flows, "role"), (tables.runs, None)]
     found = []
@@ -265,11 +268,14 @@ def _hue(rows: _Rows, request: ResultRequest, x: str) -> str:
     else:
         free = [name for name in rows.varied() if name != x and len(rows.levels(name)) <= len(FLOW_COLORS)]
         hue = rows.who if rows.who in free else (free or [""])[-1]
+    if request.kind == HEATMAP and not (x and hue):
+        raise InputError(f"--kind {HEATMAP}: it takes two factors with several levels; name them with --x and --hue.")
+    most = MOST_ROWS if request.kind == HEATMAP else MOST_HUES
     if hue and hue == x:
         raise InputError(f"--hue {hue}: it is on the horizontal axis already; choose another factor.")
-    if hue and len(rows.levels(hue)) > MOST_HUES:
+    if hue and len(rows.levels(hue)) > most:
         raise InputError(
-            f"--hue {hue}: it has {len(rows.levels(hue))} levels, but a reader can tell only {MOST_HUES} apart; choose "
+            f"--hue {hue}: it has {len(rows.levels(hue))} levels, but a reader can tell only {most} apart; choose "
             "some with --only."
         )
     return hue or ""
@@ -368,6 +374,8 @@ def _method(kind: str, groups: Sequence[Group]) -> str:
         )
     if kind == LINE and max(sizes) > 1:
         return f"Means of {replications} with 95 % confidence intervals (Student's t)."
+    if kind == HEATMAP and max(sizes) > 1:
+        return f"Means of {replications}."
     return f"Values of {replications}: there are no intervals."
 
 

@@ -20,7 +20,7 @@ from lasthop.studies.claims.file import Claims
 from lasthop.studies.claims.records import Records
 from lasthop.studies.claims.tables import cells_frame, claims_frame
 from lasthop.studies.comparison import agreement, compare
-from lasthop.studies.presentation.spec import CurvesSpec
+from lasthop.studies.presentation.spec import Drawn
 from lasthop.studies.summary import extra_columns, summary_of
 from lasthop.until.show import conditions_of, precision_table
 
@@ -37,7 +37,7 @@ def analyse(
     campaign: Campaign,
     assets: Assets | None,
     claims: Claims | None = None,
-    curves: Sequence[CurvesSpec] = (),
+    drawn: Drawn | None = None,
     beside: Sequence[Side] = (),
 ) -> Results:
     """Compute the statistics of a complete campaign and, for a study, hold them against what was published.
@@ -45,7 +45,7 @@ def analyse(
     `beside` are results of the same scenario from other engines.
     """
     tables = Tables.read(campaign.out)
-    results = replace(_statistics(campaign, tables, assets), curves=curves)
+    results = replace(_statistics(campaign, tables, assets), drawn=drawn or Drawn())
     if conditions := conditions_of(campaign.manifest):
         results = replace(
             results, conditions=conditions, precision=precision_table(conditions, Tables.read_points(campaign.out))

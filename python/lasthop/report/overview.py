@@ -49,8 +49,9 @@ def asked(results: Results) -> str:
     if not varied:
         return f"One scenario, run {often}."
     # Curves are of short flows; what else there is, is background.
-    things = results.things[:1] if results.curves else results.things
-    what = list(dict.fromkeys(units.label(thing.metric) for thing in things))
+    things = results.things[:1] if results.drawn.curves else results.things
+    metrics = [spec.metric for spec in results.drawn.heatmaps] or [thing.metric for thing in things]
+    what = list(dict.fromkeys(map(units.label, metrics)))
     verb = "does" if len(varied) == 1 else "do"
     on = f" change {_joined([f'the {name}' for name in what])}" if what else " act"
     return f"How {verb} {_joined(varied)}{on}? {len(plan.cells)} combinations, each run {often}."
@@ -161,7 +162,7 @@ def first_curve(results: Results) -> tuple[str, Figure] | None:
     """Return the first metric of the first curves as a figure with its title."""
     if results.tables.shorts is None:
         return None
-    for spec in results.curves:
+    for spec in results.drawn.curves:
         metric = next(iter(spec.metrics))
         one = replace(spec, metrics={metric: spec.metrics[metric]})
         shorts = results.tables.shorts.collect()

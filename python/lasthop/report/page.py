@@ -19,6 +19,7 @@ from lasthop.report.comparisons import compared, forests
 from lasthop.report.curves import curve_figures
 from lasthop.report.distributions import box_sections
 from lasthop.report.engines import engines_view
+from lasthop.report.heatmaps import heatmap_figures
 from lasthop.report.illustrations import illustrated
 from lasthop.report.interactions import factorial_figures
 from lasthop.report.levels import level_views
@@ -34,6 +35,7 @@ from lasthop.results.tables import is_empty
 from lasthop.statistics.summary import generic_summary, in_cell
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.comparison import RULES, Agreement
+from lasthop.studies.presentation.spec import HeatmapSpec
 from lasthop.studies.summary import extra_columns, table_levels
 
 _ONE_PANEL_PX, _PANEL_PX = 420, 260
@@ -189,11 +191,27 @@ def _rules(comparison: pl.DataFrame) -> list[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
+class HeatmapsView:
+    """The heat maps of one metric; the title of each names the levels that it is of."""
+
+    title: str
+    caption: str
+    maps: list[FigureView]
+
+    @classmethod
+    def of(cls, spec: HeatmapSpec, results: Results) -> HeatmapsView:
+        """Draw them."""
+        figures = heatmap_figures(results.tables, spec, results.factors)
+        return cls(spec.title, spec.caption, [FigureView(title, "", figure) for title, figure in figures])
+
+
+@dataclass(frozen=True, slots=True)
 class _Sections:
     """The figures of a report before one of them becomes the chart of its first screen."""
 
     boxes: list[tuple[str, list[FigureView], int]]
     curves: list[FigureView]
+    heatmaps: list[HeatmapsView]
     factorial: list[FigureView]
     found: list[Difference]
 
@@ -211,6 +229,7 @@ class _Sections:
         return cls(
             boxes,
             [FigureView(title, "", figure) for title, figure in curves],
+            [view for spec in results.drawn.heatmaps if (view := HeatmapsView.of(spec, results)).maps],
             [FigureView(title, "", figure) for title, figure in factorial],
             compared(results) if single else [],
         )
@@ -221,6 +240,10 @@ class _Sections:
             return replace(self.factorial.pop(0), caption=_FACTORIAL_CAPTION)
         if (curve := first_curve(results)) is not None:
             return FigureView(curve[0], _CURVES_CAPTION, curve[1])
+        if self.heatmaps:
+            first = self.heatmaps[0].maps[0]
+            title = f"{self.heatmaps[0].title}: {first.title}" if first.title else self.heatmaps[0].title
+            return replace(first, title=title, caption=self.heatmaps[0].caption)
         if self.boxes and len(self.boxes[0][1]) == 1:
             _, (view,), _ = self.boxes.pop(0)
             return replace(view, caption=_BOXES_CAPTION)
@@ -247,13 +270,13 @@ _CHANGES_CAPTION = (
 def _of_single_flows(results: Results) -> bool:
     """Tell whether single flows and page loads are shown.
 
-    Not of a study whose tables are of runs as wholes, nor of one that has curves of its short flows.
+    Not of a study whose tables are of runs as wholes, nor of one that says what is drawn instead.
     """
-    return not (results.presentation.of_runs or results.curves)
+    return not (results.presentation.of_runs or results.drawn)
 
 
 def _curves(shorts: pl.DataFrame, results: Results) -> Iterator[tuple[str, Figure]]:
-    for spec in results.curves:
+    for spec in results.drawn.curves:
         yield from curve_figures(shorts, spec, results.factors, results.tables.looks)
 
 
@@ -282,6 +305,7 @@ def _context(results: Results) -> dict[str, Any]:
         "forests": forests(sections.found, campaign.plan.seed),
         "boxes": sections.boxes,
         "curves": sections.curves,
+        "heatmaps": sections.heatmaps,
         "factorial": sections.factorial,
         "traces": list(trace_figures(results)) if single and results.tables.shorts is None else [],
         "cells": cells,

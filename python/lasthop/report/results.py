@@ -16,7 +16,7 @@ from lasthop.studies.beside import Beside
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.claims.evaluate import Outcome
 from lasthop.studies.comparison import Agreement
-from lasthop.studies.presentation.spec import CompareSpec, CurvesSpec, Presentation
+from lasthop.studies.presentation.spec import CompareSpec, Drawn, Presentation
 from lasthop.until.looks import Condition
 
 
@@ -84,7 +84,7 @@ class Results:
     comparison: pl.DataFrame | None = None
     agreement: Sequence[Agreement] = field(default_factory=list)
     claims: Sequence[Outcome] = field(default_factory=list)
-    curves: Sequence[CurvesSpec] = ()
+    drawn: Drawn = field(default_factory=Drawn)
     beside: Beside | None = None
     conditions: Sequence[Condition] = ()
     """What ended the cells, if it was not a number of replications; `precision` is how precise they are."""

@@ -10,7 +10,7 @@ import polars as pl
 
 from lasthop.errors import InputError, nearest
 from lasthop.studies.presentation.read import load_presentation
-from lasthop.studies.presentation.spec import CurvesSpec, Presentation
+from lasthop.studies.presentation.spec import Drawn, Presentation
 
 SCENARIO_FILE = "study.toml"
 PUBLISHED = Path(__file__).with_name("published")
@@ -87,11 +87,14 @@ def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
     )
 
 
-def load_curves(scenario_file: Path, factors: Iterable[str]) -> tuple[CurvesSpec, ...]:
-    """Read which curves are drawn of a scenario with these factors; none if nothing beside the file says so."""
+def load_drawn(scenario_file: Path, factors: Iterable[str]) -> Drawn:
+    """Read which figures are drawn of a scenario with these factors; none if nothing beside the file says so."""
     known = set(factors)
-    curves = load_presentation(scenario_file.resolve().parent).curves
-    return tuple(spec for spec in curves if {*spec.factors, *spec.where} <= known)
+    presentation = load_presentation(scenario_file.resolve().parent)
+    return Drawn(
+        tuple(spec for spec in presentation.curves if {*spec.factors, *spec.where} <= known),
+        tuple(spec for spec in presentation.heatmap if {*spec.factors, *spec.where} <= known),
+    )
 
 
 def _factors_together(published: pl.DataFrame) -> pl.DataFrame:

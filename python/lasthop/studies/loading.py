@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lasthop import _core
 from lasthop.errors import InputError
 from lasthop.scenario.points import read_study
-from lasthop.studies.catalogue import SCENARIO_FILE, Assets, list_studies, load_assets, load_curves
+from lasthop.studies.catalogue import SCENARIO_FILE, Assets, list_studies, load_assets, load_drawn
 from lasthop.studies.claims.file import Claims, claims_file, load_claims
-from lasthop.studies.presentation.spec import CurvesSpec
+from lasthop.studies.presentation.spec import Drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +19,9 @@ class Loaded:
     """A scenario, and what its folder says of its results."""
 
     study: _core.Study
-    assets: Assets | None
-    claims: Claims | None
-    curves: Sequence[CurvesSpec]
+    assets: Assets | None = None
+    claims: Claims | None = None
+    drawn: Drawn = field(default_factory=Drawn)
 
 
 def load(file: Path, points: int | None = None) -> Loaded:
@@ -31,7 +30,7 @@ def load(file: Path, points: int | None = None) -> Loaded:
     `points` is how many points its ranges have, if the file's number does not hold.
     """
     study = read_study(file, points)
-    return Loaded(study, load_assets(file, study.factors), _claims(file, study), load_curves(file, study.factors))
+    return Loaded(study, load_assets(file, study.factors), _claims(file, study), load_drawn(file, study.factors))
 
 
 def _claims(file: Path, study: _core.Study) -> Claims | None:

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop.errors import nearest
+from lasthop.results.flows import with_computed
 from lasthop.results.folder import FLOWS, PAGES, RUNS, read_manifest, read_rows
 from lasthop.results.manifest import looks_of
 from lasthop.results.shorts import with_rates
@@ -55,6 +56,8 @@ class Records:
         tables = {name: read_rows(file) for name, file in files.items() if file.is_file()}
         if "shorts" in tables:
             tables["shorts"] = with_rates(tables["shorts"].lazy()).collect()
+        if "flows" in tables:
+            tables["flows"] = with_computed(tables["flows"].lazy()).collect()
         return cls(tables, factors, looks_of(read_manifest(folder)))
 
     def _own(self, table: pl.DataFrame) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from lasthop.errors import InputError, nearest
 from lasthop.metrics.dictionary import dictionary
+from lasthop.results.flows import COMPUTED
 from lasthop.studies.presentation.spec import FACTORIAL_KINDS, Presentation
 
 if TYPE_CHECKING:
@@ -76,6 +77,10 @@ def _contradictions(found: Presentation) -> Iterator[tuple[_Place, str]]:
             for column in (column for own in row.numbers for column in own.summed):
                 if column not in columns:
                     yield ("rows", kind, place, "numbers"), _unknown("column", column, columns)
+    for number, chosen in enumerate(found.heatmap):
+        known = dictionary()["runs"] if chosen.flow is None else [*dictionary()["flows"], *COMPUTED]
+        if chosen.metric not in known:
+            yield ("heatmap", number, "metric"), _unknown("column", chosen.metric, known)
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:

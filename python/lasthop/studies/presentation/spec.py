@@ -159,6 +159,42 @@ class CurvesSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class HeatmapSpec:
+    """A metric over the levels of two factors, `rows` and `columns`: a number and a colour in each cell.
+
+    `metric` is of the flow with role `flow`, a column of `flows.parquet` or computed from these; without `flow` it is a
+    column of `runs.parquet`. A cell has the mean over the replications. `where` restricts the cells. There is a map for
+    each combination of levels of the other factors.
+    """
+
+    __pydantic_config__: ClassVar = _STRICT
+    title: str
+    rows: str
+    columns: str
+    metric: str
+    flow: str | None = None
+    caption: str = ""
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def factors(self) -> list[str]:
+        """The factors that a map shows."""
+        return [self.rows, self.columns]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The figures of results that a study asks for in place of those that every report has."""
+
+    curves: tuple[CurvesSpec, ...] = ()
+    heatmaps: tuple[HeatmapSpec, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.curves or self.heatmaps)
+
+
+@dataclass(frozen=True, slots=True)
 class CompareSpec:
     """The factor whose levels are compared in pairs, and the reference levels in order of preference."""
 
@@ -185,6 +221,7 @@ class Presentation:
     figure: tuple[FigureSpec, ...] = ()
     factorial: FactorialSpec | None = None
     curves: tuple[CurvesSpec, ...] = ()
+    heatmap: tuple[HeatmapSpec, ...] = ()
 
     @property
     def of_runs(self) -> bool:
