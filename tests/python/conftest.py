@@ -49,6 +49,10 @@ STUDIES = {
         *("--only", "link=64k,pattern=varying,packets=9"),
         *("--replications", "3"),
     ),
+    "coexistence": (
+        *("--only", "control=bbr,control=cubic,beside=bbr,beside=cubic,queue=0.5,queue=1,queue=4,rtt=equal,count=1+1"),
+        *("--replications", "2"),
+    ),
     "iip2004": ("--sets", "3"),
     "kulve2003": ("--sets", "10"),
     "saarto2003": ("--sets", "10"),
