@@ -70,6 +70,15 @@ class Plain(lasthop.QueueDiscipline):
     """The base class, which is drop-tail."""
 
 
+class Marks(lasthop.QueueDiscipline):
+    """Drop-tail that marks one packet in twenty, at random."""
+
+    def enqueue(self, now_s: float, packet: lasthop.Packet) -> bool:
+        if self.random.random() < 0.05:
+            self.mark(packet)
+        return super().enqueue(now_s, packet)
+
+
 class Bernoulli(lasthop.ErrorModel):
     """Each packet by itself."""
 
