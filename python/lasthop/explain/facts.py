@@ -217,7 +217,7 @@ class _History:
         self.mine = packets.of_flow(flow)
         self.direction = direction
         self.host = "server" if self.direction == "down" else "client"
-        self.tcp = [row for row in tcp if row["flow"] == flow and row["host"] == self.host]
+        self.tcp = [row for row in tcp if row["host"] == self.host]
         states = [row for row in self.tcp if row["event"] == "window"]
         self.window_moments = [Moment(row["order"], row["time_ns"]) for row in states]
         self.windows = [Window(row["cwnd"], row["ssthresh"], row["in_flight"]) for row in states]
@@ -574,7 +574,9 @@ def gather(
     link_states: Mapping[str, Sequence[Any]],
 ) -> TcpFacts:
     """Collect the facts of TCP flow number `flow`."""
-    history = _History(trace_tables, list(rows(tcp)), flow, record["direction"])
+    places = [place for place, number in enumerate(tcp["flow"]) if number == flow]
+    own = {name: [column[place] for place in places] for name, column in tcp.items()}
+    history = _History(trace_tables, list(rows(own)), flow, record["direction"])
     history.read()
     passive = history.mine[0].direction != history.direction
     arrivals = [p.delivered.ns for p in history.mine if p.direction != history.direction and p.delivered is not None]

@@ -109,14 +109,16 @@ class Packets:
         self._arq_delay_ns = arq_delay_ns
         self._held: dict[str, list[Packet]] = defaultdict(list)
         queues: dict[str, Counter[int]] = defaultdict(Counter)
-        for row in rows(table):
-            self.end = Moment(row["order"], row["time_ns"])
-            if row["event"] == "sent":
-                self.by_serial[row["serial"]] = _packet(row, self.end)
+        # Few events need all columns, and there may be millions.
+        columns = (table[name] for name in ("order", "time_ns", "event", "serial", "direction", "queue_average"))
+        for place, (order, time_ns, event, serial, way, average) in enumerate(zip(*columns, strict=True)):
+            self.end = Moment(order, time_ns)
+            if event == "sent":
+                self.by_serial[serial] = _packet(table, place, self.end)
             else:
-                if row["queue_average"] is not None:
-                    self._average[row["direction"]] = row["queue_average"]
-                self._follow(self.by_serial[row["serial"]], row["event"], queues[row["direction"]])
+                if average is not None:
+                    self._average[way] = average
+                self._follow(self.by_serial[serial], event, queues[way])
 
     def _follow(self, packet: Packet, event: str, queue: Counter[int]) -> None:
         now = self.end
@@ -172,6 +174,6 @@ class Packets:
         )
 
 
-def _packet(row: Mapping[str, Any], now: Moment) -> Packet:
+def _packet(table: Mapping[str, Sequence[Any]], place: int, now: Moment) -> Packet:
     names = ("serial", "flow", "direction", "seq", "end", "payload_bytes", "flags", "ack")
-    return Packet(**{name: row[name] for name in names}, sack=_blocks(row["sack"]), sent=now)
+    return Packet(**{name: table[name][place] for name in names}, sack=_blocks(table["sack"][place]), sent=now)

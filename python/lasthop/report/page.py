@@ -31,8 +31,8 @@ from lasthop.report.study_tables import levels_table, study_tables
 from lasthop.report.style import Figure
 from lasthop.report.tables import HEADLINE, TableGroup, generic_table, unfinished_table
 from lasthop.report.trace import trace_figure
-from lasthop.results.tables import is_empty
-from lasthop.statistics.summary import generic_summary, in_cell
+from lasthop.results.tables import factor_column, is_empty
+from lasthop.statistics.summary import generic_summary
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.comparison import RULES, Agreement
 from lasthop.studies.presentation.spec import HeatmapSpec
@@ -151,12 +151,19 @@ def _without_published(results: Results, assets: Assets) -> list[TableGroup]:
     flows, pages = results.tables.flows.filter(TRANSFERS), results.tables.pages
     kinds = {table: spec for spec in assets.presentation.tables for table in spec.ids}
     tabled = [
-        in_cell(kinds[row["table"]].own_levels(table_levels(row, factors)))
+        kinds[row["table"]].own_levels(table_levels(row, factors)).items()
         for row in assets.tables.iter_rows(named=True)
         if row["table"] in kinds
     ]
-    other = ~pl.any_horizontal(pl.lit(value=False), *tabled)
-    flows, pages = flows.filter(other), None if pages is None else pages.filter(other)
+    cells = results.campaign.plan.cells
+    other = [cell.levels for cell in cells if not any(levels <= cell.levels.items() for levels in tabled)]
+    if not other:
+        return []
+    own = pl.LazyFrame({factor_column(factor): [levels[factor] for levels in other] for factor in factors})
+    columns = own.collect_schema().names()
+    flows = flows.join(own, on=columns, how="semi", maintain_order="left")
+    if pages is not None:
+        pages = pages.join(own, on=columns, how="semi", maintain_order="left")
     if is_empty(flows) and (pages is None or is_empty(pages)):
         return []
     method, looks = results.presentation.percentiles, results.tables.looks
