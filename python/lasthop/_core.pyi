@@ -118,10 +118,17 @@ def load(
 def to_toml(json: str) -> str:
     """Return a JSON object as the text of a TOML file, in its order; raise `ValueError` for what TOML does not have."""
 
-def parse(text: str, name: str, draw: Callable[[str, int, int, int], list[list[float]]] | None = None) -> Study:
+def parse(
+    text: str,
+    name: str,
+    draw: Callable[[str, int, int, int], list[list[float]]] | None = None,
+    files: list[str] | None = None,
+) -> Study:
     """Read, validate and expand the text of a scenario, which errors call `name`; as `load`.
 
-    It extends no other file, and the files of traces and courses are found by absolute paths only.
+    It extends no other file, and the files of traces and courses are found by absolute paths only. With `files`, the
+    text stands in place of that of the file `name`. It may name these files and no others, exactly so; they are found
+    from where `name` lies.
     """
 
 def schema() -> str:

@@ -55,7 +55,7 @@ def cell_of(key: str) -> tuple[_core.Study, _core.Cell]:
 def told(key: str, replication: int, flow: str) -> str:
     study, cell = cell_of(key)
     trace = cell.trace(study.seed, 1, replication)
-    return "\n\n".join(stories(trace, json.loads(cell.scenario), flow)) + "\n"
+    return "\n\n".join(map(str, stories(trace, json.loads(cell.scenario), flow))) + "\n"
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_counts_equal_the_records_where_everything_is_lost(tmp_path: Path) -> No
         text
         for cell in study.cells
         for replication in range(1, 9)
-        for text in stories(cell.trace(study.seed, 1, replication), json.loads(cell.scenario))
+        for text in map(str, stories(cell.trace(study.seed, 1, replication), json.loads(cell.scenario)))
     )
     assert max(map(len, story.splitlines())) <= WIDTH
     for said in (
@@ -363,7 +363,7 @@ def test_a_late_original_makes_a_timeout_spurious_and_is_found(life: list[tuple[
     (timeout,) = facts.timeouts
     assert timeout.spurious
     assert [item.unnecessary for item in timeout.retransmissions] == [True]
-    text = flat(tell_tcp(facts, packets, SWITCHES))
+    text = flat(str(tell_tcp(facts, packets, SWITCHES)))
     assert "Verdict: spurious: the original, sent at 0.200000, " + verdict in text
     assert "arrived 700 ms later" in text
     assert "cwnd 2 -> 1, ssthresh infinite -> 2" in text
@@ -381,7 +381,7 @@ def test_a_packet_waits_behind_one_that_arq_holds() -> None:
     tape.event(901, 2, "delivered")
     tape.event(901, 3, "delivered")
     facts, packets = tape.facts()
-    text = flat(tell_tcp(facts, packets, SWITCHES))
+    text = flat(str(tell_tcp(facts, packets, SWITCHES)))
     assert "was in the link, behind a packet that ARQ held and arrived 51 ms later" in text
 
 
@@ -420,7 +420,7 @@ def test_a_lost_original_makes_a_timeout_real() -> None:
     assert facts.counts["unnecessary_retransmissions"] == 0
     expected = dict(zip(PHASES, (0.2, 0.0, 0.2, 0.0, 0.2, 0.6), strict=True))
     assert facts.seconds_by_phase() == pytest.approx(expected)
-    text = flat(tell_tcp(facts, packets, SWITCHES))
+    text = flat(str(tell_tcp(facts, packets, SWITCHES)))
     assert "0.201000 Loss: router queue full, 1 packet: bytes 1-500. The queue held 0 packets" in text
     assert "Verdict: real: the original, sent at 0.200000, had been lost at 0.201000 (router queue full)." in text
     assert "Over at 1.000000, after 200 ms, when everything outstanding was acknowledged: cwnd 2, ssthresh 2." in text
@@ -462,7 +462,7 @@ def test_a_link_that_is_bad_in_one_direction_is_told(tmp_path: Path, bad: str) -
     delays = {way: arq_delay_ns(json.loads(cell.scenario), way) for way in (bad, good)}
     assert delays == {bad: 70 * MS, good: MS}
     trace = cell.trace(1, 1, 1)
-    text = flat("\n".join(stories(trace, json.loads(cell.scenario), "download")))
+    text = flat("\n".join(map(str, stories(trace, json.loads(cell.scenario), "download"))))
     periods = re.findall(r"Link (\w+) bad for \d+ ms, until [\d.]+: (\d+ tries|1 try|no packet)", text)
     retries = sum(
         event == "link-retry" and flow == 0
@@ -473,7 +473,7 @@ def test_a_link_that_is_bad_in_one_direction_is_told(tmp_path: Path, bad: str) -
     }
     assert told == {bad: retries, good: 0}
     assert retries
-    heard = flat("\n".join(stories(trace, json.loads(cell.scenario), "stream")))
+    heard = flat("\n".join(map(str, stories(trace, json.loads(cell.scenario), "stream"))))
     assert f"Link {bad} bad for" in heard
 
 
@@ -500,7 +500,7 @@ def test_a_fast_recovery_names_its_cause_and_a_dsack_its_verdict() -> None:
     (recovery,) = facts.recoveries
     assert (recovery.duplicates, recovery.sacked, recovery.dsacks) == (3, 3, 1)
     assert facts.counts["unnecessary_retransmissions"] == 1
-    text = flat(tell_tcp(facts, packets, SWITCHES))
+    text = flat(str(tell_tcp(facts, packets, SWITCHES)))
     assert "0.402000 Fast recovery: 3 duplicate ACKs for byte 1, 3 segments SACKed (threshold 3)." in text
     assert "cwnd 2 -> 2, ssthresh infinite -> 2" in text
     assert "Sent again: 1 segment (bytes 1-500); unnecessary, because an earlier copy arrived." in text
@@ -543,7 +543,7 @@ def test_a_tail_loss_probe_is_told_as_such(*, is_new: bool) -> None:
     assert facts.counts["tail_loss_probes"] == 1
     assert facts.counts["retransmitted_packets"] == (not is_new)
     assert not facts.stray
-    text = flat(tell_tcp(facts, packets, {**SWITCHES, "tail_loss_probe": True}))
+    text = flat(str(tell_tcp(facts, packets, {**SWITCHES, "tail_loss_probe": True})))
     done = "new data is sent" if is_new else "the last segment is sent again"
     told = f"0.700000 Tail loss probe (RFC 8985, section 7): nothing was sent or received for 500 ms; {done} to bring"
     assert told in text
@@ -609,6 +609,6 @@ def test_a_flow_that_never_started_is_told_so() -> None:
         link_states: dict[str, list[float]] = {"start_s": [], "end_s": [], "direction": []}  # noqa: RUF012
 
     Trace.flows = flows  # type: ignore[attr-defined]
-    text = list(stories(cast("_core.Trace", Trace), {"tcp": SWITCHES, "errors": None}))
+    text = list(map(str, stories(cast("_core.Trace", Trace), {"tcp": SWITCHES, "errors": None})))
     assert text[1] == "late: the run ended before its first packet."
     assert "The run ended here; the connection was still open." in flat(text[0])

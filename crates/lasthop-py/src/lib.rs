@@ -466,11 +466,18 @@ fn load(path: PathBuf, points: Option<u32>, draw: Option<Bound<'_, PyAny>>) -> P
 }
 
 #[pyfunction]
-#[pyo3(signature = (text, name, draw = None))]
+#[pyo3(signature = (text, name, draw = None, files = None))]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
-fn parse(text: &str, name: &str, draw: Option<Bound<'_, PyAny>>) -> PyResult<Study> {
-    sampled(draw.as_ref(), None, |sampler| {
-        lasthop_scenario::Study::from_bytes(text.as_bytes(), name, sampler)
+fn parse(
+    text: &str,
+    name: &str,
+    draw: Option<Bound<'_, PyAny>>,
+    files: Option<Vec<String>>,
+) -> PyResult<Study> {
+    let bytes = text.as_bytes();
+    sampled(draw.as_ref(), None, |sampler| match &files {
+        Some(files) => lasthop_scenario::Study::in_place_of(name.as_ref(), bytes, files, sampler),
+        None => lasthop_scenario::Study::from_bytes(bytes, name, sampler),
     })
 }
 

@@ -30,9 +30,21 @@ pub struct Loaded {
 impl Loaded {
     /// Reads a file and all that it extends.
     pub fn read(path: &Path) -> Result<Self, ScenarioErrors> {
+        Self::read_as(path, &source::read(path)?, None)
+    }
+
+    /// Reads bytes in place of those of a file, and what they name from where it lies: any file, or only those of `files`,
+    /// as the bytes must have them.
+    pub fn read_as(path: &Path, bytes: &[u8], files: Option<&[String]>) -> Result<Self, ScenarioErrors> {
         let mut loaded = Self::default();
         let mut paths = vec![path.to_owned()];
-        let mut layers = vec![loaded.layer(path, &source::read(path)?)?];
+        let mut layers = vec![loaded.layer(path, bytes, files)?];
+        if let Some(extends) = layers[0].get(KEY)
+            && let Err(reason) = traces::allowed(extends.text().unwrap_or_default(), files)
+        {
+            loaded.found.add(Problem::new(extends.span, format!("`{KEY}`: {reason}")));
+            return Err(loaded.failed());
+        }
         while let Some(extends) = layers.last().and_then(|file: &Node| file.get(KEY)) {
             let extended = beside(paths.last().map_or(path, PathBuf::as_path), extends);
             let bytes = if paths.iter().any(|earlier| same_file(earlier, &extended)) {
@@ -41,7 +53,7 @@ impl Loaded {
                 source::read(&extended).map_err(|error| error.to_string())
             };
             match bytes {
-                Ok(bytes) => layers.push(loaded.layer(&extended, &bytes)?),
+                Ok(bytes) => layers.push(loaded.layer(&extended, &bytes, None)?),
                 Err(reason) => {
                     loaded.found.add(Problem::new(extends.span, format!("`{KEY}`: {reason}")));
                     return Err(loaded.failed());
@@ -60,7 +72,7 @@ impl Loaded {
     /// Reads a text without a place among files, which therefore extends none.
     pub fn read_alone(file_name: &str, bytes: &[u8]) -> Result<Self, ScenarioErrors> {
         let mut loaded = Self::default();
-        loaded.tree = loaded.layer(Path::new(file_name), bytes)?;
+        loaded.tree = loaded.layer(Path::new(file_name), bytes, None)?;
         if let Some(extends) = loaded.tree.get(KEY) {
             let message = format!(
                 "`{KEY}`: this text is not read from a folder in which to look for another file; save it as a file"
@@ -71,7 +83,7 @@ impl Loaded {
     }
 
     /// One file, checked as far as that goes while others may supply what it lacks.
-    fn layer(&mut self, path: &Path, bytes: &[u8]) -> Result<Node, ScenarioErrors> {
+    fn layer(&mut self, path: &Path, bytes: &[u8], files: Option<&[String]>) -> Result<Node, ScenarioErrors> {
         let file = self.sources.add(&path.display().to_string(), bytes)?;
         let mut tree = Node::parse(self.sources.text(file), file).map_err(|problems| {
             for problem in problems {
@@ -84,7 +96,7 @@ impl Loaded {
             self.found.add(fault.problem);
         }
         let found = &mut self.found;
-        traces::read(&mut tree, path.parent(), &mut |problem| found.add(problem));
+        traces::read(&mut tree, path.parent(), files, &mut |problem| found.add(problem));
         assume::flow_names(&mut tree);
         Ok(tree)
     }

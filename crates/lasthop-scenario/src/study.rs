@@ -158,6 +158,16 @@ impl Study {
         Self::from_loaded(Loaded::read_alone(file_name, bytes)?, Path::new(file_name), sampler)
     }
 
+    /// Reads and checks bytes in place of those of a file. They may name `files` only, which are found from where it lies.
+    pub fn in_place_of(
+        path: &Path,
+        bytes: &[u8],
+        files: &[String],
+        sampler: &Sampler<'_>,
+    ) -> Result<Self, ScenarioErrors> {
+        Self::from_loaded(Loaded::read_as(path, bytes, Some(files))?, path, sampler)
+    }
+
     /// Reads and checks the text of a file without ranges, as [`Study::from_bytes`] does.
     pub fn from_str(text: &str, file_name: &str) -> Result<Self, ScenarioErrors> {
         Self::from_bytes(text.as_bytes(), file_name, &Sampler::NONE)

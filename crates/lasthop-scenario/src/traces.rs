@@ -36,21 +36,26 @@ const CAPTURES: [[u8; 4]; 5] = [
     [0x0a, 0x0d, 0x0d, 0x0a],
 ];
 
-/// Puts the text of every file in place of its name. The files lie in `folder`.
-pub fn read(tree: &mut Node, folder: Option<&Path>, found: &mut impl FnMut(Problem)) {
+/// Puts the text of every file in place of its name. The files lie in `folder`, and are among `files` if these are given.
+pub fn read(
+    tree: &mut Node,
+    folder: Option<&Path>,
+    files: Option<&[String]>,
+    found: &mut impl FnMut(Problem),
+) {
     if tree.get("kind").and_then(Node::text) == Some("replay") {
-        read_all(&OF_FLOW, tree, folder, found);
+        read_all(&OF_FLOW, tree, folder, files, found);
     }
     match &mut tree.value {
         Value::Table(entries) => {
             for entry in entries {
                 if entry.key == "link" {
-                    read_all(&OF_LINK, &mut entry.node, folder, found);
+                    read_all(&OF_LINK, &mut entry.node, folder, files, found);
                 }
-                read(&mut entry.node, folder, found);
+                read(&mut entry.node, folder, files, found);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| read(item, folder, found)),
+        Value::Array(items) => items.iter_mut().for_each(|item| read(item, folder, files, found)),
         _ => {}
     }
 }
@@ -59,16 +64,29 @@ fn read_all(
     keys: &[(&str, Read, &str)],
     table: &mut Node,
     folder: Option<&Path>,
+    files: Option<&[String]>,
     found: &mut impl FnMut(Problem),
 ) {
     for (key, text_of, any) in keys {
         let Some(node) = table.child(key) else { continue };
         let Value::Text(text) = &mut node.value else { continue };
         let path = folder.unwrap_or(Path::new("")).join(&text);
-        *text = text_of(&path).unwrap_or_else(|reason| {
+        let read = allowed(text, files).and_then(|()| text_of(&path));
+        *text = read.unwrap_or_else(|reason| {
             found(Problem::new(node.span, format!("`{key}`: {reason}")));
             (*any).into()
         });
+    }
+}
+
+/// Whether a scenario may name a file; if not, why.
+pub fn allowed(file: &str, files: Option<&[String]>) -> Result<(), String> {
+    match files {
+        Some(files) if !files.iter().any(|own| own == file) => {
+            let known = if files.is_empty() { "it names none".into() } else { format!("{files:?}") };
+            Err(format!("{file:?} is not one of the files of the scenario that was opened ({known})"))
+        }
+        _ => Ok(()),
     }
 }
 

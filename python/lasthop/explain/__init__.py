@@ -15,7 +15,7 @@ from lasthop.explain.packets import Packets, rows
 from lasthop.explain.pages import tell_page
 from lasthop.explain.tell import tell_tcp
 from lasthop.explain.udp import gather_udp, tell_udp
-from lasthop.explain.words import plain
+from lasthop.explain.words import Story, plain
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 
 
@@ -40,10 +40,10 @@ def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
             ),
         ]
     )
-    yield from stories(trace, scenario, flow)
+    yield from map(str, stories(trace, scenario, flow))
 
 
-def stories(trace: Trace, scenario: Mapping[str, Any], flow: str | None = None) -> Iterator[str]:
+def stories(trace: Trace, scenario: Mapping[str, Any], flow: str | None = None) -> Iterator[Story]:
     """Yield the story of each flow of a trace, or of the one named `flow`; of a page load first its objects."""
     packets = Packets(trace.packets, {way: arq_delay_ns(scenario, way) for way in ("down", "up")})
     states = trace.link_states
@@ -56,9 +56,11 @@ def stories(trace: Trace, scenario: Mapping[str, Any], flow: str | None = None) 
             told.add(record["application"])
             yield tell_page(trace, record["application"])
         if not packets.of_flow(number):
-            yield plain(f"{record['flow']}: the run ended before its first packet.")
+            yield Story(record["flow"], f"{record['flow']}: the run ended before its first packet.")
         elif record["protocol"] == "quic":
-            yield plain(f"{record['flow']}: stories of QUIC are not told yet; lasthop plot shows the flow.")
+            yield Story(
+                record["flow"], f"{record['flow']}: stories of QUIC are not told yet; lasthop plot shows the flow."
+            )
         elif record["protocol"] not in TRANSFER_PROTOCOLS:
             yield tell_udp(gather_udp(packets, record, number, states), packets)
         else:

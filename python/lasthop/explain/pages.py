@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from lasthop.engines.engine import Trace
 from lasthop.explain.packets import rows
-from lasthop.explain.words import clock, count, length, paragraph, plain
+from lasthop.explain.words import Entry, Story, count, length
 
 
-def tell_page(trace: Trace, name: str) -> str:
+def tell_page(trace: Trace, name: str) -> Story:
     """Say of each object when it was asked for, over which connection, and when it arrived."""
     flows = list(rows(trace.flows))
     objects = [row for row in rows(trace.objects) if flows[row["flow"]]["application"] == name]
     connections = {row["flow"] for row in objects}
     head = f"{name}: page load, {count(len(objects), 'object')} asked for over {count(len(connections), 'connection')}."
-    lines = [plain(head), ""]
+    entries = []
     for row in objects:
         what = "main" if row["object"] == 0 else f"inline-{row['object']}"
         text = f"Asks for {what}, over {flows[row['flow']]['flow']}."
@@ -23,5 +23,5 @@ def tell_page(trace: Trace, name: str) -> str:
             text += f" First byte {length(row['first_byte_ns'] - row['request_ns'])} later"
             whole = row["last_byte_ns"]
             text += ", but not the last." if whole is None else f", the last {length(whole - row['request_ns'])} later."
-        lines.append(paragraph(clock(row["request_ns"]), text))
-    return "\n".join(lines)
+        entries.append(Entry(row["request_ns"], text))
+    return Story(name, head, entries)

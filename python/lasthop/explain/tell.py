@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from lasthop.explain import facts
 from lasthop.explain.facts import Burst, Episode, Phase, Probe, Recovery, TcpFacts, Timeout, Window
 from lasthop.explain.packets import SYN, Moment, Packet, Packets, Place
-from lasthop.explain.words import byte_ranges, clock, count, length, listed, paragraph, plain, rate, tries
+from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, length, listed, rate, tries
 from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS, EVENTS
 
 _UNDO_CAUSES = {kind.reason: kind.words for kind in EVENTS.values() if kind.role == "undo"}
 # After whatever happened at the same instant.
 _LAST = 2**62
-Entry = tuple[int, int, str]
-"""Time in nanoseconds, place among the events of that instant, text."""
 
 
-def tell_tcp(story: TcpFacts, packets: Packets, tcp: Mapping[str, Any]) -> str:
+class Part(NamedTuple):
+    """Time in nanoseconds, place among the events of that instant, text, and the times of the events in it."""
+
+    ns: int
+    order: int
+    text: str
+    times: Sequence[int] = ()
+
+
+def tell_tcp(story: TcpFacts, packets: Packets, tcp: Mapping[str, Any]) -> Story:
     """Tell the story; `tcp` holds the endpoint's switches as in the scenario."""
-    return "\n".join(_Teller(story, packets, tcp).lines())
+    return _Teller(story, packets, tcp).told()
 
 
 class _Teller:
@@ -30,12 +37,12 @@ class _Teller:
         self.packets = packets
         self.tcp = tcp
 
-    def lines(self) -> Iterator[str]:
+    def told(self) -> Story:
         story = self.story
         ends = "server to client" if story.direction == "down" else "client to server"
-        yield plain(f"{story.record['flow']}: TCP, {ends}, segments of at most {story.segment_bytes} bytes.")
-        yield ""
-        entries = [
+        name = story.record["flow"]
+        head = f"{name}: TCP, {ends}, segments of at most {story.segment_bytes} bytes."
+        parts = [
             *self._set_up(),
             *self._growth(),
             *(self._burst(burst) for burst in story.bursts),
@@ -47,16 +54,14 @@ class _Teller:
             *self._bad_periods(),
             *self._end(),
         ]
-        for ns, _, text in sorted(entries, key=lambda entry: entry[:2]):
-            yield paragraph(clock(ns), text)
-        yield ""
-        yield from self._summary()
+        ordered = sorted(parts, key=lambda part: part[:2])
+        return Story(name, head, [Entry(part.ns, part.text, part.times) for part in ordered], list(self._summary()))
 
     # ---- Beginning and growth ----
 
-    def _set_up(self) -> Iterator[Entry]:
+    def _set_up(self) -> Iterator[Part]:
         story = self.story
-        yield story.start_ns, 0, "The client's SYN arrived; SYN-ACK sent." if story.passive else "SYN sent."
+        yield Part(story.start_ns, 0, "The client's SYN arrived; SYN-ACK sent." if story.passive else "SYN sent.")
         if story.established is None or story.first_window is None:
             return
         waited = length(story.established.ns - story.start_ns)
@@ -73,9 +78,9 @@ class _Teller:
             text += f", ssthresh {threshold}: cached metrics that an earlier connection to this host left (RFC 2140)."
         else:
             text += f", ssthresh {_threshold(window)}."
-        yield story.established.ns, story.established.order, text
+        yield Part(story.established.ns, story.established.order, text)
 
-    def _growth(self) -> Iterator[Entry]:
+    def _growth(self) -> Iterator[Part]:
         """One entry per stretch of slow start and congestion avoidance between two episodes."""
         breaks = {reduction.at.ns for reduction in self.story.reductions}
         stretch: list[Phase] = []
@@ -89,7 +94,7 @@ class _Teller:
         if stretch:
             yield self._stretch(stretch, None)
 
-    def _stretch(self, stretch: list[Phase], following: Phase | None) -> Entry:
+    def _stretch(self, stretch: list[Phase], following: Phase | None) -> Part:
         first, last = stretch[0], stretch[-1]
         ends = {
             None: "the end of the connection",
@@ -113,11 +118,11 @@ class _Teller:
                 f"as cwnd moves around ssthresh ({shares}), cwnd {first.cwnd_start} -> {last.cwnd_end}, "
                 f"until {clock(last.end_ns)}"
             )
-        return first.start_ns, _LAST, f"{text[0].upper()}{text[1:]}; ended by {why}."
+        return Part(first.start_ns, _LAST, f"{text[0].upper()}{text[1:]}; ended by {why}.")
 
     # ---- Losses, marks, bad states ----
 
-    def _burst(self, burst: Burst) -> Entry:
+    def _burst(self, burst: Burst) -> Part:
         first, last = burst.times[0], burst.times[-1]
         many = len(burst.packets) > 1
         span = f" until {clock(last.ns)}" if many else ""
@@ -132,7 +137,8 @@ class _Teller:
         else:
             acks = sorted({packet.ack for packet in burst.packets if packet.ack is not None})
             text += f" (ACK {', '.join(map(str, acks[:4]))}{', ...' if len(acks) > 4 else ''})"
-        return first.ns, first.order, f"{text}. {self._queue_then(burst)}".rstrip()
+        whole = f"{text}. {self._queue_then(burst)}".rstrip()
+        return Part(first.ns, first.order, whole, [at.ns for at in burst.times])
 
     def _contents(self, burst: Burst) -> str:
         again = [packet for packet in burst.packets for item in self._retransmissions() if item.packet is packet]
@@ -171,7 +177,7 @@ class _Teller:
             text += f"; RED's average was {max(averages):.2f}"
         return f"{text}."
 
-    def _bad_periods(self) -> Iterator[Entry]:
+    def _bad_periods(self) -> Iterator[Part]:
         for period in self.story.bad_periods:
             text = f"{period.what} bad for {length(period.end_ns - period.start_ns)}, until {clock(period.end_ns)}: "
             text += (
@@ -180,11 +186,11 @@ class _Teller:
                 else "no packet of this flow had to be tried again"
             )
             text += f"; {count(period.lost, 'packet')} lost." if period.lost else "."
-            yield max(period.start_ns, self.story.start_ns), -1, text
+            yield Part(max(period.start_ns, self.story.start_ns), -1, text)
 
     # ---- Recoveries and timeouts ----
 
-    def _recovery(self, recovery: Recovery) -> Entry:
+    def _recovery(self, recovery: Recovery) -> Part:
         threshold = self.tcp["dupack_threshold"]
         text = f"Fast recovery: {count(recovery.duplicates, 'duplicate ACK')} for byte {recovery.head}"
         text += f", {count(recovery.sacked, 'segment')} SACKed" if self.tcp["sack"] else ""
@@ -199,9 +205,9 @@ class _Teller:
             text += f"; SACK reaches {count(recovery.reach, 'segment')} beyond it, so that it counts as lost"
         text += f". {_change(recovery.before, recovery.after)}; recovery point {recovery.point}.\n"
         text += self._sent_again(recovery) + self._undone(recovery) + self._episode_end(recovery, recovery.point)
-        return recovery.start.ns, recovery.start.order, text
+        return Part(recovery.start.ns, recovery.start.order, text)
 
-    def _timeout(self, timeout: Timeout) -> Entry:
+    def _timeout(self, timeout: Timeout) -> Part:
         start = timeout.start
         text = f"Timeout{'' if timeout.backoff == 1 else f', expiry {timeout.backoff} in a row'}"
         text += " of the SYN" if timeout.is_syn else f": byte {timeout.head} unacknowledged"
@@ -213,9 +219,9 @@ class _Teller:
         if not timeout.is_syn:
             text += f"{self._response(timeout)} {_change(timeout.before, timeout.after)}.\n"
             text += self._sent_again(timeout) + self._undone(timeout) + self._episode_end(timeout, None)
-        return start.ns, start.order, text
+        return Part(start.ns, start.order, text, [start.ns])
 
-    def _probe(self, probe: Probe) -> Entry:
+    def _probe(self, probe: Probe) -> Part:
         waited = length(probe.start.ns - probe.waiting_since_ns)
         what = "the last segment is sent again" if probe.again else "new data is sent"
         text = (
@@ -230,7 +236,7 @@ class _Teller:
             text += "It repaired nothing, because an earlier copy arrived."
         else:
             text += "It was needed: no earlier copy arrived."
-        return probe.start.ns, probe.start.order, text
+        return Part(probe.start.ns, probe.start.order, text)
 
     def _response(self, timeout: Timeout) -> str:
         detected = any(cause == "frto" for _, cause in timeout.undone)
@@ -328,29 +334,29 @@ class _Teller:
         }
         return ends[episode.ended_by or "recovered"]
 
-    def _reductions(self) -> Iterator[Entry]:
+    def _reductions(self) -> Iterator[Part]:
         for reduction in self.story.reductions:
             text = f"ECN echo: the window is reduced once (RFC 3168). {_change(reduction.before, reduction.after)}."
-            yield reduction.at.ns, reduction.at.order, text
+            yield Part(reduction.at.ns, reduction.at.order, text)
 
-    def _late_undos(self) -> Iterator[Entry]:
+    def _late_undos(self) -> Iterator[Part]:
         for undo in self.story.undos:
             text = f"Undone after the fact by {_UNDO_CAUSES[undo.cause]}. {_change(undo.before, undo.after)}."
-            yield undo.at.ns, undo.at.order, text
+            yield Part(undo.at.ns, undo.at.order, text)
 
     # ---- End ----
 
-    def _end(self) -> Iterator[Entry]:
+    def _end(self) -> Iterator[Part]:
         story = self.story
         if story.fin is not None:
-            yield story.fin.sent.ns, story.fin.sent.order, f"FIN sent, sequence number {story.fin.end - 1}."
+            yield Part(story.fin.sent.ns, story.fin.sent.order, f"FIN sent, sequence number {story.fin.end - 1}.")
         if story.fin_acknowledged is not None:
             text = "The ACK of the FIN arrived: the transfer is done."
-            yield story.fin_acknowledged.ns, _LAST, text
+            yield Part(story.fin_acknowledged.ns, _LAST, text)
         elif story.record["outcome"] == "aborted":
-            yield story.end_ns, _LAST, "The sender gave up the connection."
+            yield Part(story.end_ns, _LAST, "The sender gave up the connection.")
         else:
-            yield story.end_ns, _LAST, "The run ended here; the connection was still open."
+            yield Part(story.end_ns, _LAST, "The run ended here; the connection was still open.")
 
     def _summary(self) -> Iterator[str]:
         story, record, counts = self.story, self.story.record, self.story.counts
@@ -359,24 +365,24 @@ class _Teller:
         text = f"Summary: {record['outcome']} after {clock(elapsed_ns)} s"
         if record["throughput_Bps"] is not None:
             text += f", {rate(record['throughput_Bps'])} of application data"
-        yield plain(text + ".")
+        yield text + "."
         if elapsed_s > 0:
             shares = story.seconds_by_phase()
             parts = [f"{kind} {100 * s / elapsed_s:.1f} % ({s:.3f} s)" for kind, s in shares.items() if s > 0]
-            yield plain(f"Time: {', '.join(parts)}.")
-        yield plain(
+            yield f"Time: {', '.join(parts)}."
+        yield (
             f"Sent: {count(counts['sent_packets'], 'segment')}, {counts['sent_bytes']} bytes; of them "
             f"{count(counts['retransmitted_packets'], 'retransmission')} ({story.retransmitted_bytes} bytes), "
             f"{counts['unnecessary_retransmissions']} unnecessary ({story.unnecessary_bytes} bytes)."
         )
         probes = f"{count(counts['tail_loss_probes'], 'tail loss probe')}, " if self.tcp["tail_loss_probe"] else ""
-        yield plain(
+        yield (
             f"Signs of loss: {counts['fast_retransmits']} x fast recovery, "
             f"{count(counts['timeouts'], 'timeout')} ({counts['spurious_timeouts']} spurious), {probes}"
             f"{count(counts['undone'], 'reduction')} undone, {count(counts['duplicate_acks'], 'duplicate ACK')}, "
             f"{count(counts['sack_blocks'], 'ACK')} with SACK, {count(story.dsacks, 'D-SACK block')}."
         )
-        yield plain(f"Lost: {self._losses('data', 'packet')}; {self._losses('ack', 'ACK')}.")
+        yield f"Lost: {self._losses('data', 'packet')}; {self._losses('ack', 'ACK')}."
 
     def _losses(self, side: str, thing: str) -> str:
         numbers = {label: self.story.counts[f"{side}_{name}"] for name, label in DROP_COUNTS.items()}

@@ -9,7 +9,7 @@ from typing import Any
 
 from lasthop.explain.facts import BadPeriod, bad_periods
 from lasthop.explain.packets import Packet, Packets
-from lasthop.explain.words import clock, count, length, listed, paragraph, plain, rate, tries
+from lasthop.explain.words import Entry, Story, clock, count, length, listed, rate, tries
 from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS
 
 _RUNS_SHOWN = 12
@@ -70,36 +70,29 @@ def gather_udp(
     )
 
 
-def tell_udp(story: UdpFacts, packets: Packets) -> str:
+def tell_udp(story: UdpFacts, packets: Packets) -> Story:
     """Tell the story."""
-    return "\n".join(_lines(story, packets))
-
-
-def _lines(story: UdpFacts, packets: Packets) -> Iterator[str]:
     first, last = story.datagrams[0], story.datagrams[-1]
     ends = "server to client" if story.direction == "down" else "client to server"
-    yield plain(
-        f"{story.record['flow']}: UDP, {ends}, {count(len(story.datagrams), 'datagram')} of {first.payload_bytes} "
-        "bytes, numbered from 0."
-    )
-    yield ""
-    entries = [(first.sent.ns, f"Datagram {first.seq} sent.")]
-    entries += [(run.packets[0].sent.ns, _run(run, packets)) for run in story.runs[:_RUNS_SHOWN]]
+    name = story.record["flow"]
+    number = count(len(story.datagrams), "datagram")
+    head = f"{name}: UDP, {ends}, {number} of {first.payload_bytes} bytes, numbered from 0."
+    entries = [Entry(first.sent.ns, f"Datagram {first.seq} sent.")]
+    for run in story.runs[:_RUNS_SHOWN]:
+        times = [packet.dropped.ns for packet in run.packets if packet.dropped is not None]
+        entries.append(Entry(run.packets[0].sent.ns, _run(run, packets), times))
     if len(story.runs) > _RUNS_SHOWN:
         hidden = story.runs[_RUNS_SHOWN:]
         text = (
             f"{count(len(hidden), 'more run')} of losses follow, {sum(len(run.packets) for run in hidden)} datagrams."
         )
-        entries.append((hidden[0].packets[0].sent.ns, text))
+        entries.append(Entry(hidden[0].packets[0].sent.ns, text))
     for period in story.bad_periods:
         text = f"{period.what} bad for {length(period.end_ns - period.start_ns)}, until {clock(period.end_ns)}: "
         text += f"{tries(period.failed_tries)} to carry datagrams failed, {count(period.lost, 'datagram')} lost."
-        entries.append((period.start_ns, text))
-    entries.append((last.sent.ns, f"Datagram {last.seq} sent, the last."))
-    for ns, text in sorted(entries, key=lambda entry: entry[0]):
-        yield paragraph(clock(ns), text)
-    yield ""
-    yield from _summary(story)
+        entries.append(Entry(period.start_ns, text))
+    entries.append(Entry(last.sent.ns, f"Datagram {last.seq} sent, the last."))
+    return Story(name, head, sorted(entries, key=lambda entry: entry.ns), list(_summary(story)))
 
 
 def _run(run: LossRun, packets: Packets) -> str:
@@ -121,19 +114,19 @@ def _summary(story: UdpFacts) -> Iterator[str]:
         for name, label in DROP_COUNTS.items()
         if counts[f"data_{name}"] or name in _ALWAYS_TOLD
     )
-    yield plain(
+    yield (
         f"Summary: {record['outcome']}, {counts['received_packets']} of {count(counts['sent_packets'], 'datagram')} "
         f"arrived, {lost} did not ({share:.2f} %): {causes}."
     )
     lengths = Counter(len(run.packets) for run in story.runs)
     if lengths:
         parts = [f"{number} of {size}" for size, number in sorted(lengths.items())]
-        yield plain(f"Runs of losses by length: {', '.join(parts)}.")
+        yield f"Runs of losses by length: {', '.join(parts)}."
     if record["spacing_p50_ms"] is not None:
         spacing = ", ".join(
             f"{label} {record[f'spacing_{name}_ms']:.3f} ms"
             for label, name in (("median", "p50"), ("75 %", "p75"), ("90 %", "p90"), ("greatest", "max"))
         )
-        yield plain(f"Spacing of consecutive datagrams at the receiver: {spacing}.")
+        yield f"Spacing of consecutive datagrams at the receiver: {spacing}."
     if record["throughput_Bps"] is not None:
-        yield plain(f"Throughput: {rate(record['throughput_Bps'])}, UDP headers included.")
+        yield f"Throughput: {rate(record['throughput_Bps'])}, UDP headers included."

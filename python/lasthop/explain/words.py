@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from lasthop.explain.packets import Packet
 from lasthop.metrics.units import scale_of
@@ -11,6 +13,31 @@ from lasthop.metrics.units import scale_of
 WIDTH = 100
 _TIME_WIDTH = 11
 _RANGES_SHOWN = 8
+
+
+class Entry(NamedTuple):
+    """A paragraph of a story: its time, what it says, and the times of the events that it speaks of, nanoseconds."""
+
+    ns: int
+    text: str
+    times: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What is told of a flow or a page load: who it is, what happened in order of time, and a summary."""
+
+    of: str
+    head: str
+    entries: Sequence[Entry] = ()
+    summary: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        """Return it as wrapped text, with times in the margin."""
+        lines = [plain(self.head)]
+        if self.entries:
+            lines += ["", *(paragraph(clock(entry.ns), entry.text) for entry in self.entries)]
+        return "\n".join([*lines, *([""] if self.summary else []), *map(plain, self.summary)])
 
 
 def clock(ns: int) -> str:
