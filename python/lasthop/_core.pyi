@@ -277,6 +277,8 @@ class Trace:
     `order` is the place of an event in the run, over `packets` and `tcp` together.
     """
 
+    def buffers(self, table: str) -> dict[str, list[str] | tuple[Literal["Q", "d"], bytes, bytes]] | None:
+        """A table's columns as `gather` has them; `None` once it has been asked for as lists, which replace them."""
     @property
     def packets(self) -> dict[str, list[Any]]: ...
     @property

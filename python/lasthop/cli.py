@@ -52,6 +52,7 @@ _SECTIONS = {
         "results": ("results:results_group", "Show what a results folder holds, or shrink it."),
     },
     "Look at one run": {
+        "lab": ("lab:lab_command", "Turn a knob in the browser and see what TCP does."),
         "explain": ("one_run:explain_command", "Tell in words what happened to the flows of one replication."),
         "series": ("series:series_command", "Write what happens over time as a table."),
         "trace": ("one_run:trace_command", "Write the packets of one replication as pcapng files."),

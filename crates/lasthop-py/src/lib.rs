@@ -9,6 +9,7 @@ mod kernel;
 mod live;
 mod results;
 mod run;
+mod trace;
 mod user;
 
 use std::collections::BTreeSet;
@@ -23,8 +24,8 @@ use lasthop_core::{DropCause, DropLabels, EventLabels, Failure, Fault, PacketSte
 use lasthop_host::run::needs_real_hosts;
 use lasthop_scenario::{Assumption, Sample, Sampler, Scenario, ScenarioErrors};
 use lasthop_trace::{
-    Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, LeftOut, ObjectRow,
-    OverviewTables, PacketRow, SNAP_LENGTH, SeriesRow, SeriesTarget, Span, StreamRecord, TcpRow, bad_periods,
+    Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, SNAP_LENGTH, SeriesRow,
+    SeriesTarget, Span, StreamRecord, bad_periods,
 };
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -35,6 +36,7 @@ use interrupt::checkpoint;
 use lasthop_sim::RunFailure;
 use results::Results;
 use run::RunError;
+use trace::Trace;
 use user::{Classes, PyAck, PyPacket};
 
 pyo3::create_exception!(_core, ScenarioError, PyValueError, "A scenario file is wrong.");
@@ -102,26 +104,6 @@ impl Cell {
             }
         }
     }
-}
-
-#[pyclass(frozen)]
-struct Trace {
-    #[pyo3(get)]
-    packets: Py<PyDict>,
-    #[pyo3(get)]
-    tcp: Py<PyDict>,
-    #[pyo3(get)]
-    objects: Py<PyDict>,
-    #[pyo3(get)]
-    flows: Py<PyDict>,
-    #[pyo3(get)]
-    link_states: Py<PyDict>,
-    #[pyo3(get)]
-    left_out: Py<PyDict>,
-    #[pyo3(get)]
-    series: Py<PyDict>,
-    #[pyo3(get)]
-    delays: Py<PyDict>,
 }
 
 #[pymethods]
@@ -354,16 +336,8 @@ impl Cell {
         let recording =
             py.detach(|| run::record(scenario, (seed, first, replication), &mut checkpoint(None)));
         let recording = recording.map_err(|error| self.failed(py, error))?;
-        Ok(Trace {
-            packets: dict(py, PacketRow::columns(&recording.recorder.packets))?,
-            tcp: dict(py, TcpRow::columns(&recording.recorder.tcp))?,
-            objects: dict(py, ObjectRow::columns(&recording.recorder.objects))?,
-            flows: dict(py, recording.flows)?,
-            link_states: dict(py, bad_periods(scenario, run::seed_of(seed, replication), recording.end))?,
-            left_out: left_out(py, LeftOut::default())?,
-            series: dict(py, Vec::new())?,
-            delays: dict(py, Vec::new())?,
-        })
+        let bad = bad_periods(scenario, run::seed_of(seed, replication), recording.end);
+        Ok(Trace::whole(&recording.recorder, recording.flows, bad))
     }
 
     #[pyo3(signature = (seed, first, replication, start_ns = 0, stop_ns = u64::MAX))]
@@ -382,7 +356,7 @@ impl Cell {
         let watched =
             py.detach(|| run::overview(scenario, (seed, first, replication), span, &mut checkpoint(None)));
         let (tables, end) = watched.map_err(|error| self.failed(py, error))?;
-        Trace::of(py, tables, bad_periods(scenario, run::seed_of(seed, replication), end))
+        Ok(Trace::of(tables, bad_periods(scenario, run::seed_of(seed, replication), end)))
     }
 
     #[pyo3(signature = (seed, replication, stop = None))]
@@ -397,23 +371,7 @@ impl Cell {
         let watched = py.detach(|| run::watch(scenario, seed, replication, &mut checkpoint(stop)));
         let (batch, tables, end) = watched.map_err(|error| self.failed(py, error))?;
         let bad = bad_periods(scenario, run::seed_of(seed, replication), end);
-        Ok((Results::new(batch), Trace::of(py, tables, bad)?))
-    }
-}
-
-impl Trace {
-    /// What was kept of a run for pictures, with the bad periods of its links.
-    fn of(py: Python<'_>, tables: OverviewTables, bad: Vec<(&'static str, Column)>) -> PyResult<Self> {
-        Ok(Self {
-            packets: dict(py, tables.packets)?,
-            tcp: dict(py, tables.tcp)?,
-            objects: dict(py, tables.objects)?,
-            flows: dict(py, tables.flows)?,
-            link_states: dict(py, bad)?,
-            left_out: left_out(py, tables.left_out)?,
-            series: dict(py, tables.series)?,
-            delays: dict(py, tables.delays)?,
-        })
+        Ok((Results::new(batch), Trace::of(tables, bad)))
     }
 }
 
@@ -439,14 +397,6 @@ fn dict(py: Python<'_>, columns: Vec<(&'static str, Column)>) -> PyResult<Py<PyD
             Column::Text(cells) => dict.set_item(name, cells)?,
         }
     }
-    Ok(dict.unbind())
-}
-
-fn left_out(py: Python<'_>, left_out: LeftOut) -> PyResult<Py<PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("points", left_out.points)?;
-    dict.set_item("marks", left_out.marks)?;
-    dict.set_item("flows", left_out.flows)?;
     Ok(dict.unbind())
 }
 

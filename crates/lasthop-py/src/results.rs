@@ -1,8 +1,10 @@
 //! Results on their way to Python: columns as buffers, without a Python object for each number.
 
+use std::collections::BTreeMap;
+
 use lasthop_trace::{Batch, Column};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use crate::dict;
 
@@ -121,13 +123,38 @@ impl Cells {
 
     fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         match self {
-            Self::Text(cells) => cells.into_pyobject(py),
+            Self::Text(cells) => texts(py, &cells),
             Self::Numbers { kind, values, known } => {
                 let buffers = (kind, PyBytes::new(py, &values), PyBytes::new(py, &known));
                 Ok(buffers.into_pyobject(py)?.into_any())
             }
         }
     }
+}
+
+/// A column as `gather` hands it over.
+pub fn column<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyAny>> {
+    let (mut values, mut known) = (Vec::new(), Vec::new());
+    let kind = match column {
+        Column::Text(cells) => return texts(py, cells),
+        Column::Int(cells) => {
+            write(&mut values, &mut known, cells, u64::to_ne_bytes);
+            "Q"
+        }
+        Column::Float(cells) => {
+            write(&mut values, &mut known, cells, f64::to_ne_bytes);
+            "d"
+        }
+    };
+    Cells::Numbers { kind, values, known }.into_python(py)
+}
+
+/// Text as Python gets it: rows that say the same share it, and most do.
+fn texts<'py>(py: Python<'py>, cells: &[String]) -> PyResult<Bound<'py, PyAny>> {
+    let mut known: BTreeMap<&str, Bound<'py, PyString>> = BTreeMap::new();
+    let shared =
+        cells.iter().map(|cell| known.entry(cell).or_insert_with(|| PyString::new(py, cell)).clone());
+    Ok(PyList::new(py, shared)?.into_any())
 }
 
 /// Appends the values of `cells` and, for each, whether there is one.

@@ -126,9 +126,10 @@ impl Deref for Flow {
 }
 
 impl Flow {
-    /// How many flows of its kind it stands for.
+    /// How many flows of its kind it stands for. Of too many, which `check` refuses, as many as there may be: all of a
+    /// file's errors are told at once, so others look at the flows before it is refused.
     pub fn many(&self) -> u32 {
-        self.count.unwrap_or(1)
+        self.count.unwrap_or(1).min(*COUNTS.end())
     }
 
     /// How many applications it stands for, where a call both ways is two.

@@ -31,7 +31,7 @@ def _layer(mark: Mark, rows: pl.DataFrame, y: str, per: float = 1.0, flow: str =
 def _bars(mark: Mark, rows: pl.DataFrame) -> Layer:
     """Bars from `seq` to `end`, labelled as tcpdump does."""
     first, last = rows["seq"].to_list(), rows["end"].to_list()
-    labels = [f"{a}:{b} ({b - a})" for a, b in zip(first, last, strict=True)]
+    labels = rows.select(pl.format("{}:{} ({})", "seq", "end", pl.col("end") - pl.col("seq"))).to_series().to_list()
     return Layer(mark, rows["time_s"].to_list(), first, last, labels)
 
 
@@ -71,17 +71,25 @@ def sequence_panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
         _bars(marks.SACK, _sack_blocks(acks)),
     ]
     events = tables.sender_events(flow)
+    happened = set(events["event"].unique())
     for kind, mark in marks.RETRANSMISSIONS.items():
+        if kind not in happened:
+            continue
         # A run without any such event has a column of nulls.
         found = events.filter(_event(kind)).select("time_ns", pl.col("seq").cast(pl.Int64))
         again = found.join(sent, on=["time_ns", "seq"])
         layers.append(_bars(mark, again))
     probes = events.filter(_event("tail-loss-probe")).select("time_ns", pl.col("seq").cast(pl.Int64))
     layers.append(_bars(marks.NEW_PROBE, probes.join(new, on=["time_ns", "seq"])))
-    for event, mark in marks.DROPS.items():
+    for event, mark in _drops_in(outbound):
         layers.append(_bars(mark, outbound.filter(_event(event))))  # a lost ACK of the handshake as well
     layers.append(_layer(marks.TIMER.tinted(look), events.filter(_event("timeout")), "seq"))
     return _scaled(Panel("sequence", "sequence number", "B", filled(layers), flow.name, of_flows=True))
+
+
+def _drops_in(packets: pl.DataFrame) -> list[tuple[str, Mark]]:
+    happened = set(packets["event"].unique())
+    return [(event, mark) for event, mark in marks.DROPS.items() if event in happened]
 
 
 def queue_panels(tables: TraceTables, direction: str, cast: Cast) -> list[Panel]:
@@ -133,7 +141,7 @@ def _lengths(events: pl.DataFrame) -> pl.DataFrame:
 def _queue_events(events: pl.DataFrame) -> list[Layer]:
     """Return the marks and drops of a queue, at its length."""
     layers = [_layer(marks.ECN_MARK, events.filter(_event("marked")), "queue_packets")]
-    for event, mark in marks.DROPS.items():
+    for event, mark in _drops_in(events):
         dropped = events.filter(_event(event))
         if event in marks.LINK_DROPS:  # on the axis: the queue is not to blame
             dropped = dropped.with_columns(queue_packets=pl.lit(0.0))

@@ -25,7 +25,7 @@ class Layer:
 
     def peak(self) -> float:
         """Return the largest value; 0 if there is none."""
-        return max((value for value in self.far or self.y if value is not None), default=0.0)
+        return max(filter(None, self.far or self.y), default=0.0)
 
     def times(self, factor: float) -> Layer:
         """Return the layer in another unit."""
@@ -34,6 +34,8 @@ class Layer:
 
     def within(self, start: float, stop: float) -> Layer:
         """Return what lies between two times; a line of steps enters and leaves at its height."""
+        if self.x and start <= min(self.x) and max(self.x) <= stop:
+            return self
         inside = [i for i, x in enumerate(self.x) if start <= x <= stop]
         x = [self.x[i] for i in inside]
         if self.mark.shape in (Shape.STEPS, Shape.BANDS):

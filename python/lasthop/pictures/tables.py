@@ -11,8 +11,10 @@ from typing import Any
 
 import polars as pl
 
+from lasthop import _core
 from lasthop.engines.engine import Trace
 from lasthop.pictures.shapes import BadPeriod, Panel, Picture
+from lasthop.results.columns import gathered_frame
 
 _NANO = 1e9
 _FIN = 1  # TCP's flag
@@ -70,14 +72,14 @@ class TraceTables:
     @classmethod
     def of(cls, trace: Trace, scenario: str) -> TraceTables:
         """Convert an overview that the engine returns; the cell's resolved `scenario` tells of the routers' queues."""
-        packets, tcp = map(as_events, (trace.packets, trace.tcp))
+        packets, tcp = (_in_seconds(_table(trace, name)) for name in ("packets", "tcp"))
         named = zip(*(trace.flows[column] for column in ("flow", "application", "protocol", "direction")), strict=True)
         flows = [FlowOf(number, *map(str, words)) for number, words in enumerate(named)]
         states = zip(*(trace.link_states[column] for column in ("start_s", "end_s", "direction")), strict=True)
         bad = _merged(list(states))
         objects = _objects(as_frame(trace.objects), packets, flows)
         queues = _queues(json.loads(scenario))
-        series, delays = as_frame(trace.series), as_frame(trace.delays)
+        series, delays = _table(trace, "series"), _table(trace, "delays")
         return cls(packets, tcp, objects, flows, bad, queues, series, delays, _left_out(trace.left_out))
 
     def end_s(self) -> float:
@@ -134,9 +136,19 @@ def _merged(periods: Sequence[tuple[float, float, str]]) -> list[BadPeriod]:
     return sorted(merged, key=lambda period: period.start)
 
 
+def _table(trace: Trace, name: str) -> pl.DataFrame:
+    """Return a table of a trace as a data frame with types; of the engines' own without a Python object per value."""
+    buffers = trace.buffers(name) if isinstance(trace, _core.Trace) else None
+    return as_frame(getattr(trace, name)) if buffers is None else gathered_frame(buffers)
+
+
 def as_events(table: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
     """Return a table of events, with their times in seconds, too."""
-    return as_frame(table).with_columns((pl.col("time_ns") / _NANO).alias("time_s"))
+    return _in_seconds(as_frame(table))
+
+
+def _in_seconds(events: pl.DataFrame) -> pl.DataFrame:
+    return events.with_columns((pl.col("time_ns") / _NANO).alias("time_s"))
 
 
 def as_frame(table: Mapping[str, Sequence[Any]]) -> pl.DataFrame:

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
 import polars as pl
-from arro3.core import Array
 
+from lasthop.results.columns import Gathered, Number, gathered_frame
 from lasthop import _core
 from lasthop.errors import InputError
 
@@ -52,9 +52,6 @@ _BUSY_S = 10.0
 _CHECK_BYTES = 4
 
 Columns = Mapping[str, Sequence[Any]]
-Number = Literal["Q", "d"]
-Gathered = Mapping[str, list[str] | tuple[Number, bytes, bytes]]
-"""A table as `_core.gather` hands it over."""
 
 
 class Results(Protocol):
@@ -303,35 +300,14 @@ def _encoded(results: Sequence[Results]) -> dict[str, bytes]:
 
 def _encode_gathered(columns: Gathered) -> bytes:
     if any(len(own if isinstance(own, list) else own[1]) for own in columns.values()):
-        return _encode(_gathered(columns))
+        return _encode(gathered_frame(columns))
     return _without_rows(tuple((name, None if isinstance(own, list) else own[0]) for name, own in columns.items()))
 
 
 @functools.lru_cache(maxsize=64)
 def _without_rows(kinds: tuple[tuple[str, Number | None], ...]) -> bytes:
     """Return a table of columns of these kinds (`None` is text). Most batches have the same two."""
-    return _encode(_gathered({name: [] if kind is None else (kind, b"", b"") for name, kind in kinds}))
-
-
-def _gathered(columns: Gathered) -> pl.DataFrame:
-    """Make a table of what `_core.gather` hands over."""
-    series = {name: pl.Series(name, own, dtype=pl.String) for name, own in columns.items() if isinstance(own, list)}
-    numbers: dict[Number, dict[str, tuple[bytes, bytes]]] = {}
-    for name, own in columns.items():
-        if isinstance(own, tuple):
-            numbers.setdefault(own[0], {})[name] = own[1:]
-    for kind, several in numbers.items():
-        # All columns of a type in one: to make a series costs as much as to write it. Polars would take longer to load
-        # what it needs for an array of numpy than all this takes.
-        whole = pl.Series(Array.from_buffer(memoryview(b"".join(own for own, _ in several.values())).cast(kind)))
-        known = b"".join(own for _, own in several.values())
-        if b"\0" in known:
-            whole = whole.set(pl.Series(Array.from_buffer(known)) == 0, None)
-        if kind == "Q":
-            whole = whole.cast(pl.Int64)
-        rows = len(whole) // len(several)
-        series |= {name: whole.slice(place * rows, rows).alias(name) for place, name in enumerate(several)}
-    return pl.DataFrame([series[name] for name in columns])
+    return _encode(gathered_frame({name: [] if kind is None else (kind, b"", b"") for name, kind in kinds}))
 
 
 def _frame(parts: Sequence[Columns]) -> pl.DataFrame:

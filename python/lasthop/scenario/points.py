@@ -56,6 +56,17 @@ def parse_study(text: str) -> _core.Study:
     return study
 
 
+def parse_in_place(text: str, file: Path, files: list[str], code: Sequence[str]) -> _core.Study:
+    """Read a text in place of that of a file, as `read_study`; it may name these files and this code, and no other."""
+    study = _core.parse(text, str(file), draw, files)
+    foreign = [(key, name) for key, name in study.code if name not in code]
+    if foreign:
+        lines = [f"{file}: `{key}`: {name!r} is not code of the scenario that was opened" for key, name in foreign]
+        raise InputError("\n".join(lines))
+    _check_code(study, str(file), file.parent)
+    return study
+
+
 def _check_code(study: _core.Study, name: str, folder: Path) -> None:
     """Raise `InputError` unless all code of the user's that a study names is there; its folder is searched, too."""
     if not study.code:

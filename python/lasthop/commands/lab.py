@@ -1,0 +1,59 @@
+"""The command `lasthop lab`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lasthop.commands.completion import complete_scenarios
+from lasthop.results.folder import is_results
+
+
+@click.command("lab")
+@click.argument("source", metavar="[SCENARIO|STUDY|DIR]", required=False, shell_complete=complete_scenarios)
+@click.option(
+    "--export",
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Do not start the lab: write this new file, a page that works without it. It holds the runs of a small grid "
+    "of knob positions, or of the scenario's cells.",
+)
+@click.option("--no-browser", is_flag=True, help="Only print the address; do not open a browser.")
+def lab_command(source: str | None, *, file: Path | None, no_browser: bool) -> None:
+    """Turn a knob in the browser and see what TCP does.
+
+    This starts a server on this machine, prints its address, and opens it in the browser. The page has the scenario as
+    controls and as text, and draws the run anew whenever one of them changes. Ctrl-C ends it.
+
+    SCENARIO is a scenario file or the name of a preset, such as umts; STUDY is the name of a published study. Without
+    one, the page starts with a download over UMTS. DIR is a folder of finished results: its runs are points of a figure
+    that open them.
+
+    The address holds a token. Whoever does not have it gets no answer.
+
+    Example: lasthop lab examples/bufferbloat.toml
+
+    Example: lasthop lab umts --export umts.html
+    """
+    import webbrowser
+
+    from lasthop.lab.export import export
+    from lasthop.lab.opened import Opened
+    from lasthop.lab.server import serve
+    from lasthop.lab.shelf import Shelf
+
+    shelf = Shelf.read(Path(source)) if source is not None and is_results(Path(source)) else None
+    opened = Opened.named(source) if shelf is None else shelf.opened
+    if file is not None:
+        runs = export(opened, file)
+        click.echo(f"{file}: {runs} runs")
+        return
+
+    def started(address: str) -> None:
+        click.echo(f"{address}\nCtrl-C ends the lab.")
+        if not no_browser:
+            webbrowser.open(address)
+
+    serve(opened, shelf, started)

@@ -1,0 +1,147 @@
+"""What the page asks for, and the answers. It runs in a process of its own, which may be killed at any time."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lasthop import _core
+from lasthop.errors import InputError
+from lasthop.lab.controls import controls
+from lasthop.lab.editing import edited
+from lasthop.lab.measures import measures
+from lasthop.lab.opened import Opened
+from lasthop.lab.picture import Numbers, picture
+from lasthop.lab.tale import check_length, tale
+from lasthop.pictures.tables import TraceTables
+
+Asked = Mapping[str, Any]
+MOST_SECONDS = 8.0
+"""So long may a run compute."""
+MOST_REPLICATION = 10_000
+_MOST_SEED = 2**64 - 1
+_LONGEST_SHOWN = 200
+_ERROR_LINE = re.compile(r"^(?P<file>.*?):(?:(?P<line>\d+):)? (?P<text>.*)$")
+
+
+class Desk:
+    """Answers what the page asks of the scenario that was opened."""
+
+    def __init__(self, opened: Opened, stopped: Callable[[], bool]) -> None:
+        """Answer for what was opened; `stopped` tells that nobody waits for the answer any more."""
+        self._opened = opened
+        self._stopped = stopped
+
+    def answer(self, asked: Asked) -> bytes:
+        """Return the answer; what is wrong with the request is an answer, too."""
+        numbers = Numbers()
+        ways = {"look": self._look, "story": self._story}
+        text = str(asked.get("text", ""))
+        header: dict[str, Any] = {"text": text}
+        try:
+            for change in asked.get("changes") or ():
+                # The text follows the control even if the value is wrong, so that the error has its line.
+                text = edited(text, str(change["path"]), change["value"], asked.get("levels") or {})
+            header["text"] = text
+            header |= ways[asked["ask"]](text, asked, numbers)
+        except _core.ScenarioError as error:
+            header["errors"] = [_error_line(line) for line in str(error).splitlines()]
+        except (InputError, _core.UserCodeError) as error:
+            header["errors"] = [{"line": None, "text": line} for line in str(error).splitlines()]
+        return numbers.after(header)
+
+    def _look(self, text: str, asked: Asked, numbers: Numbers) -> dict[str, Any]:
+        study, cell, seed, replication, first = self._chosen(text, asked)
+        started = time.perf_counter()
+        results, trace = self._run(cell, seed, first, replication)
+        tables = TraceTables.of(trace, cell.scenario)
+        scenario = json.loads(cell.scenario)
+        return {
+            "title": study.title or study.name,
+            "factors": study.factors,
+            "levels": cell.levels,
+            "replication": replication,
+            "notices": list(study.notes),
+            "controls": controls(scenario),
+            "resolved": dict(_flat(scenario)),
+            "measures": measures(results),
+            **picture(tables, numbers),
+            "computed_s": time.perf_counter() - started,
+        }
+
+    def _story(self, text: str, asked: Asked, numbers: Numbers) -> dict[str, Any]:
+        del numbers
+        _, cell, seed, replication, first = self._chosen(text, asked)
+        results, _ = self._run(cell, seed, first, replication)
+        check_length(int(results.runs["packets_sent"][0]))
+        return tale(cell.trace(seed, first, replication), cell.scenario)
+
+    def _chosen(self, text: str, asked: Asked) -> tuple[_core.Study, _core.Cell, int, int, int]:
+        """Return scenario, cell, seed, replication, and the replication where its chain starts."""
+        study = self._opened.parse(text)
+        replication = _whole("Replication", asked.get("replication") or 1, MOST_REPLICATION)
+        cell = _nearest(study, asked.get("levels") or {}, asked.get("chosen"))
+        study.needs_engine("model", [cell.key])
+        seed = study.seed if asked.get("seed") is None else _whole("Seed", asked["seed"], _MOST_SEED, least=0)
+        first = _whole("The chain's start", asked.get("first") or 1, replication) if cell.sequential else replication
+        return study, cell, seed, replication, first
+
+    def _run(self, cell: _core.Cell, seed: int, first: int, replication: int) -> tuple[_core.Results, _core.Trace]:
+        end = time.process_time() + MOST_SECONDS
+        late = False
+
+        def stop() -> bool:
+            nonlocal late
+            late = time.process_time() > end
+            return late or self._stopped()
+
+        try:
+            if first == replication:
+                return cell.watch(seed, replication, stop)
+            results = cell.run(seed, first, replication - first + 1, stop=stop)
+            return results, cell.overview(seed, first, replication)
+        except KeyboardInterrupt:
+            if not late:
+                raise
+            raise InputError(
+                f"The run was stopped: it computed for more than {MOST_SECONDS:g} s. Shorten it, or slow the link down."
+            ) from None
+
+
+def _whole(what: str, value: object, most: int, least: int = 1) -> int:
+    if not isinstance(value, int) or not least <= value <= most:
+        raise InputError(f"{what} {value}: choose a whole number from {least} to {most}.")
+    return value
+
+
+def _error_line(line: str) -> dict[str, Any]:
+    found = _ERROR_LINE.match(line)
+    if found is None:
+        return {"line": None, "text": line}
+    number = found["line"]
+    return {"line": None if number is None else int(number), "file": found["file"], "text": found["text"]}
+
+
+def _nearest(study: _core.Study, levels: Mapping[str, str], chosen: str | None) -> _core.Cell:
+    """Return the cell with these levels, or else, of those that have the factor's that was chosen last, the nearest."""
+    if not study.cells:
+        raise InputError("The scenario has no cells.")
+
+    def fit(cell: _core.Cell) -> tuple[bool, int]:
+        own = cell.levels
+        same = sum(own.get(factor) == level for factor, level in levels.items())
+        return chosen in levels and own.get(str(chosen)) == levels[str(chosen)], same
+
+    return max(study.cells, key=fit)
+
+
+def _flat(node: object, path: str = "") -> list[tuple[str, object]]:
+    """Return the values of a resolved scenario by their paths, without long texts."""
+    if isinstance(node, Mapping):
+        return [pair for key, value in node.items() for pair in _flat(value, f"{path}.{key}" if path else str(key))]
+    if isinstance(node, list):
+        return [pair for place, value in enumerate(node) for pair in _flat(value, f"{path}.{place}")]
+    return [(path, node[:_LONGEST_SHOWN] if isinstance(node, str) else node)]

@@ -1,0 +1,73 @@
+"""A value changed in the text of a scenario, whose comments and order stay."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import InlineTable
+
+from lasthop.errors import InputError
+
+Key = str | int
+
+
+def edited(text: str, path: str, value: str | float | bool, levels: Mapping[str, str]) -> str:
+    """Return the text with `value` at `path`: in the cell's level that states it, or else in the scenario itself.
+
+    Raises `InputError` if the text is no TOML, or if it has the value in a place that cannot be changed like this.
+    """
+    keys: list[Key] = [int(key) if key.isdigit() else key for key in path.split(".")]
+    try:
+        wanted: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"The text is not valid TOML, so no control can change it: {error}.") from error
+    place = [*_owner(wanted, keys, levels), *keys]
+    with suppress(KeyError, IndexError, TypeError):
+        _put(wanted, place, value, dict)
+        for made in (tomlkit.table, tomlkit.inline_table):
+            changed = _changed(text, place, value, made)
+            # A table with a header takes in the lines behind it, where these are no tables themselves.
+            if changed is not None and tomllib.loads(changed) == wanted:
+                return changed
+    raise InputError(f"`{path}` does not stand in this text: change it there, or in the file it comes from.")
+
+
+def _changed(text: str, place: Sequence[Key], value: object, made: Callable[[], object]) -> str | None:
+    """Return the text with the value, and tables that it lacks as `made` makes them; none if that does not work."""
+    with suppress(TOMLKitError, ValueError):
+        document = tomlkit.parse(text)
+        _put(document, place, value, made)
+        changed = tomlkit.dumps(document)
+        tomllib.loads(changed)
+        return changed
+    return None
+
+
+def _owner(document: Mapping[str, Any], keys: Sequence[Key], levels: Mapping[str, str]) -> list[Key]:
+    """Return where the value stands: the levels of a cell lie over the scenario, the last factor's on top."""
+    places: list[list[Key]] = [["factor", factor, level] for factor, level in reversed(list(levels.items()))]
+    # A list of a level replaces that of the scenario.
+    sought = keys[:1] if len(keys) > 1 and isinstance(keys[1], int) else keys
+    return next((place for place in places if _has(document, [*place, *sought])), [])
+
+
+def _has(node: Any, keys: Sequence[Key]) -> bool:  # noqa: ANN401  parsed TOML is of any type
+    try:
+        for key in keys:
+            node = node[key]
+    except (KeyError, IndexError, TypeError):
+        return False
+    return True
+
+
+def _put(node: Any, keys: Sequence[Key], value: object, made: Callable[[], object]) -> None:  # noqa: ANN401
+    for key in keys[:-1]:
+        if isinstance(key, str) and key not in node:
+            node[key] = tomlkit.inline_table() if isinstance(node, InlineTable) else made()
+        node = node[key]
+    node[keys[-1]] = value

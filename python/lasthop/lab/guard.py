@@ -1,0 +1,80 @@
+"""Who may talk to the lab: only the page that has the token, from this machine, under the lab's own name."""
+
+from __future__ import annotations
+
+import hmac
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+MOST_BYTES = 256 << 10
+"""Largest request; the greatest study is a tenth of it."""
+TOKEN_HEADER = "x-lasthop-token"
+_MOST_DRAINED = 64 << 20
+_PAGE = "/"
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Nothing is loaded from anywhere, and the page talks to its server alone."""
+_HEADERS = {
+    "content-security-policy": _POLICY,
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+async def _drain(receive: Receive) -> None:
+    """Read what is too large to its end, or a good part of it: a browser hears no answer while it sends."""
+    read = 0
+    while read < _MOST_DRAINED:
+        message = await receive()
+        read += len(message.get("body", b""))
+        if message["type"] != "http.request" or not message.get("more_body"):
+            return
+
+
+class Guard:
+    """Refuses requests without the token, for another host, from another origin, or too large ones."""
+
+    def __init__(self, app: ASGIApp, token: str, host: str) -> None:
+        """Guard an application; `host` is what a browser of this machine calls it, with its port."""
+        self._app = app
+        self._token = token.encode()
+        self._host = host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or let the application do so."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http" or not self._allowed(scope):
+            await Response(status_code=403)(scope, receive, send)
+            return
+        length = Headers(scope=scope).get("content-length", "0" if scope["method"] == "GET" else "")
+        if not length.isdigit() or int(length) > MOST_BYTES:
+            await _drain(receive)
+            errors = [{"line": None, "text": f"This is too large: the lab takes {MOST_BYTES >> 10} kB at most."}]
+            await JSONResponse({"errors": errors}, 413)(scope, receive, send)
+            return
+
+        async def send_with_headers(message: dict[str, object]) -> None:
+            if message["type"] == "http.response.start":
+                headers = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+                message["headers"] = [*message.get("headers", ()), *headers]  # type: ignore[misc]
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)  # type: ignore[arg-type]
+
+    def _allowed(self, scope: Scope) -> bool:
+        headers = Headers(scope=scope)
+        # The name keeps out other sites whose name was made to lead here; the origin keeps out their scripts.
+        if headers.get("host") != self._host or headers.get("origin") not in (None, f"http://{self._host}"):
+            return False
+        given = headers.get(TOKEN_HEADER, "")
+        if scope["path"] == _PAGE and scope["method"] == "GET":
+            given = given or "".join(parse_qs(scope["query_string"].decode("latin-1")).get("token", [])[:1])
+        return hmac.compare_digest(given.encode(), self._token)

@@ -1,0 +1,107 @@
+"""Keeps the process in which the lab computes: one that takes too long, or too much memory, is replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from lasthop.lab.opened import Opened
+from lasthop.lab.worker import LENGTH
+
+MOST_SECONDS = 20.0
+"""So long may an answer take. Runs end by themselves before; reading, expanding and telling may not."""
+
+
+_TOO_LARGE = "This was stopped: it needs more memory than the lab gives a run. Ask for fewer flows or packets."
+
+
+class Overtaken(Exception):  # noqa: N818  what happened, not what went wrong
+    """Somebody asked a newer question before this one was answered."""
+
+
+class Lost(Exception):  # noqa: N818
+    """The process came to its limits; the text says so to the user."""
+
+
+class Keeper:
+    """Asks a process of its own, which it starts before it is needed."""
+
+    def __init__(self, opened: Opened, *, patient: bool = False, most_seconds: float = MOST_SECONDS) -> None:
+        """Keep a process for what was opened; a `patient` one gives way to others."""
+        self._opened = opened
+        self._patient = patient
+        self._most_seconds = most_seconds
+        self._process: Process | None = None
+        self._asked: deque[asyncio.Future[bytes]] = deque()
+        self._reader: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+
+    async def start(self) -> Process:
+        """Start the process, unless it runs."""
+        async with self._starting:
+            if self._process is None or self._process.returncode is not None:
+                command = [sys.executable, "-m", "lasthop.lab.worker"]
+                self._process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+                self._send(self._process, {**self._opened.as_json(), "patient": self._patient})
+                self._reader = asyncio.create_task(self._read(self._process))
+            return self._process
+
+    async def ask(self, question: Mapping[str, Any]) -> bytes:
+        """Return the answer; raise `Overtaken` or `Lost` if there is none."""
+        process = await self.start()
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._asked.append(answer)
+        self._send(process, question)
+        try:
+            return await asyncio.wait_for(asyncio.shield(answer), self._most_seconds)
+        except TimeoutError:
+            self._kill(process)
+            raise Lost(f"This was stopped: it took more than {self._most_seconds:g} s. Ask for less.") from None
+
+    async def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._kill(self._process)
+            await self._process.wait()
+        if self._reader is not None:
+            await self._reader
+
+    def _send(self, process: Process, message: Mapping[str, Any]) -> None:
+        data = json.dumps(message).encode()
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the reader finds out
+            process.stdin.write(LENGTH.pack(len(data)) + data)
+
+    def _kill(self, process: Process) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+
+    async def _read(self, process: Process) -> None:
+        """Hand out answers in the order of their questions, until the process ends."""
+        assert process.stdout is not None
+        try:
+            while True:
+                (length,) = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
+                answer = await process.stdout.readexactly(length)
+                waiting = self._asked.popleft()
+                if waiting.done():
+                    continue
+                if answer:
+                    waiting.set_result(answer)
+                else:
+                    waiting.set_exception(Overtaken())
+        except asyncio.IncompleteReadError:
+            pass
+        await process.wait()
+        while self._asked:
+            waiting = self._asked.popleft()
+            if not waiting.done():
+                waiting.set_exception(Lost(_TOO_LARGE))
+            # One that nobody waits for any more must not complain.
+            waiting.exception()

@@ -1,0 +1,20 @@
+"""The lessons: files beside this one, each with a scenario, what to look for in it, and questions."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from importlib import resources
+from typing import Any
+
+Lesson = dict[str, Any]
+"""`title`, `statement`, `text`, `look_for`, `questions`, `knobs` and `scenario`."""
+
+
+@functools.cache
+def lessons() -> list[Lesson]:
+    """Return the lessons in their order."""
+    files = [
+        file for file in resources.files("lasthop.lab").joinpath("lessons").iterdir() if file.name.endswith(".toml")
+    ]
+    return [tomllib.loads(file.read_text(encoding="utf-8")) for file in sorted(files, key=lambda file: file.name)]

@@ -1,0 +1,62 @@
+"""The metrics of a run, as the page shows and compares them, with their names and units in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lasthop import _core
+from lasthop.metrics.dictionary import find
+from lasthop.metrics.units import human, label
+
+_MOST_FLOWS = 20
+_FLOWS = (
+    "elapsed_s",
+    "throughput_Bps",
+    "rtt_median_s",
+    "queue_delay_p95_s",
+    "lost_per_packet",
+    "retransmitted_packets",
+    "unnecessary_retransmissions",
+    "timeouts",
+    "spurious_timeouts",
+    "undone",
+    "data_marks_ecn",
+    "mos",
+    "completion_p50_s",
+    "startup_delay_s",
+    "stalled_s",
+    "bitrate_mean_bps",
+)
+_RUN = ("duration_s", "utilisation", "fairness_jain", "queue_mean_packets", "queue_max_packets", "packets_dropped")
+_PAGES = ("response_time_s",)
+
+
+def measures(results: _core.Results) -> list[dict[str, Any]]:
+    """Return the metrics of the run and of its flows and pages: of whom, then name, label, value and text."""
+    told = [_of("the run", results.runs, 0, _RUN)]
+    pages = results.pages
+    told += [_of(str(name), pages, row, _PAGES) for row, name in enumerate(pages.get("page", ())[:_MOST_FLOWS])]
+    flows = results.flows
+    drops = [column for column in flows if column.startswith("data_drops_")]
+    sent = flows.get("sent_packets", ())
+    lost = [sum(flows[column][row] for column in drops) for row in range(len(sent))]
+    shares = [gone / all_of_it if all_of_it else None for gone, all_of_it in zip(lost, sent, strict=True)]
+    table = {**flows, "lost_per_packet": shares}
+    return told + [_of(str(name), table, row, _FLOWS) for row, name in enumerate(flows["flow"][:_MOST_FLOWS])]
+
+
+def _of(whom: str, table: Mapping[str, Sequence[Any]], row: int, metrics: Sequence[str]) -> dict[str, Any]:
+    values = [(metric, table[metric][row]) for metric in metrics if metric in table]
+    return {"of": whom, "metrics": [_metric(name, value) for name, value in values if value is not None]}
+
+
+def _metric(name: str, value: float) -> dict[str, Any]:
+    known = find(name)
+    return {
+        "name": name,
+        "label": label(name),
+        "value": value,
+        "text": human(name, value),
+        "help": known.definition if known else "",
+    }

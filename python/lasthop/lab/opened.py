@@ -1,0 +1,86 @@
+"""What the lab was started with: a scenario's text, and the only files and algorithms that a page's text may name."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lasthop import _core
+from lasthop.engines.live.presets import presets
+from lasthop.errors import InputError
+from lasthop.scenario.points import parse_in_place, read_study
+from lasthop.studies.catalogue import find_scenario
+
+_FILE_KEYS = ("extends", "trace", "course", "file")
+_PLAIN = "scenario"
+FIRST_SCENARIO = """\
+# A download over a mobile network. Move a knob, or change this text.
+title = "A download over UMTS"
+
+[down.link]
+rate = "1600 kbit/s"
+delay = "150 ms"
+
+[down.queue]
+limit = "100 kB"
+
+[up.link]
+rate = "768 kbit/s"
+delay = "150 ms"
+
+[[flow]]
+kind = "bulk-tcp"
+name = "download"
+duration = "60 s"
+"""
+"""What the lab shows unless it is told otherwise: the link of the preset `umts`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A scenario as it was opened. Texts of the page stand in its place, and may name what it names."""
+
+    text: str
+    file: str = _PLAIN
+    files: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+
+    @classmethod
+    def named(cls, source: str | None) -> Opened:
+        """Read a scenario file, a study or a preset by its name; the first scenario if nothing is named."""
+        if source is None:
+            return cls(FIRST_SCENARIO)
+        file = presets().get(source) or find_scenario(source)
+        study = read_study(file)
+        text = file.read_text(encoding="utf-8")
+        return cls(text, str(file), tuple(_files(text)), tuple(dict.fromkeys(name for _, name in study.code)))
+
+    def parse(self, text: str) -> _core.Study:
+        """Read a text of the page; raise `InputError` or `ScenarioError` if it is wrong."""
+        return parse_in_place(text, Path(self.file), list(self.files), self.code)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for another process."""
+        return asdict(self)
+
+
+def _files(text: str) -> Iterator[str]:
+    try:
+        keys = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"The lab cannot read this file as TOML 1.0: {error}.") from error
+    yield from dict.fromkeys(_named(keys))
+
+
+def _named(node: object) -> Iterator[str]:
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            if key in _FILE_KEYS and isinstance(value, str):
+                yield value
+            yield from _named(value)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _named(item)

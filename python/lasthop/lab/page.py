@@ -1,0 +1,33 @@
+"""The lab's page: one HTML file with styles, scripts and data inside, so that nothing else is loaded."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from lasthop.lab.lessons import lessons
+from lasthop.lab.opened import Opened
+from lasthop.lab.picture import DARK
+
+_SCRIPTS = ("base", "source", "chart", "controls", "editor", "story", "compare", "lessons", "results", "main")
+
+
+def _text(name: str) -> str:
+    return resources.files("lasthop.lab").joinpath("static", name).read_text(encoding="utf-8")
+
+
+def page(opened: Opened, **more: object) -> str:
+    """Return the page of what was opened; `more` is what its scripts are told besides."""
+    config: dict[str, Any] = {"text": opened.text, "file": opened.file, "dark": DARK, "lessons": lessons(), **more}
+    parts = {
+        "config": json.dumps(config, separators=(",", ":")).replace("</", "<\\/"),
+        "css": _text("lab.css"),
+        "script": "\n".join(_text(f"{name}.js") for name in _SCRIPTS),
+    }
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(_text("lab.html.j2"))
+    return template.render(title="lasthop lab", **{name: Markup(text) for name, text in parts.items()})

@@ -1,0 +1,76 @@
+"""The process in which the lab computes: it reads questions from standard input and writes answers to standard output.
+
+Whoever asks a second question no longer waits for the answer to the first, which is then given up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import struct
+import sys
+from typing import Any
+
+LENGTH = struct.Struct("<I")
+"""What goes before each question and answer."""
+MEMORY_BYTES = 3 << 30
+"""Address space that the process may have. What it needs without a run is a third of that."""
+_PATIENT = 10
+"""Niceness of a process whose answers may take longer."""
+SUPERSEDED = b""
+"""The answer to a question that somebody else's overtook."""
+
+
+def _read(size: int) -> bytes:
+    parts = b""
+    while len(parts) < size:
+        part = os.read(0, size - len(parts))
+        if not part:
+            sys.exit()
+        parts += part
+    return parts
+
+
+def _question() -> dict[str, Any]:
+    (length,) = LENGTH.unpack(_read(LENGTH.size))
+    question: dict[str, Any] = json.loads(_read(length))
+    return question
+
+
+def _waiting() -> bool:
+    return bool(select.select([0], [], [], 0)[0])
+
+
+def _write(out: int, answer: bytes) -> None:
+    left = memoryview(LENGTH.pack(len(answer)) + answer)
+    while left:
+        left = left[os.write(out, left) :]
+
+
+def main() -> None:
+    """Answer questions until there are no more. The first one says what was opened."""
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    out = os.dup(1)
+    os.dup2(2, 1)  # whatever prints must not do so between the answers
+    from lasthop.lab.desk import Desk
+    from lasthop.lab.opened import Opened
+
+    first = _question()
+    if first.pop("patient"):
+        os.nice(_PATIENT)
+    desk = Desk(Opened(**first), _waiting)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    while True:
+        question = _question()
+        try:
+            answer = desk.answer(question)
+        except KeyboardInterrupt:
+            answer = SUPERSEDED
+        _write(out, answer)
+
+
+if __name__ == "__main__":
+    main()

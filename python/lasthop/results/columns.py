@@ -1,0 +1,34 @@
+"""Tables of the engines as data frames, from the buffers in which their columns come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import polars as pl
+from arro3.core import Array
+
+Number = Literal["Q", "d"]
+Gathered = Mapping[str, list[str] | tuple[Number, bytes, bytes]]
+"""A table as `_core.gather` hands it over."""
+
+
+def gathered_frame(columns: Gathered) -> pl.DataFrame:
+    """Make a table of what `_core.gather` hands over."""
+    series = {name: pl.Series(name, own, dtype=pl.String) for name, own in columns.items() if isinstance(own, list)}
+    numbers: dict[Number, dict[str, tuple[bytes, bytes]]] = {}
+    for name, own in columns.items():
+        if isinstance(own, tuple):
+            numbers.setdefault(own[0], {})[name] = own[1:]
+    for kind, several in numbers.items():
+        # All columns of a type in one: to make a series costs as much as to write it. Polars would take longer to load
+        # what it needs for an array of numpy than all this takes.
+        whole = pl.Series(Array.from_buffer(memoryview(b"".join(own for own, _ in several.values())).cast(kind)))
+        known = b"".join(own for _, own in several.values())
+        if b"\0" in known:
+            whole = whole.set(pl.Series(Array.from_buffer(known)) == 0, None)
+        if kind == "Q":
+            whole = whole.cast(pl.Int64)
+        rows = len(whole) // len(several)
+        series |= {name: whole.slice(place * rows, rows).alias(name) for place, name in enumerate(several)}
+    return pl.DataFrame([series[name] for name in columns])
