@@ -135,6 +135,21 @@ def test_http3_and_quic_belong_together(
     assert message in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.parametrize(
+    ("scenario", "message"),
+    [
+        (TRANSFER, "`flow[0].quic.migration`: the fixed host connects, and only the host that connected may move"),
+        (PAGE, "`flow[0].quic.migration`: no link changes, so the mobile host never moves"),
+    ],
+)
+def test_who_cannot_move_is_told_so(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str], tmp_path: Path, scenario: str, message: str
+) -> None:
+    (tmp_path / "moving.toml").write_text(scenario + "quic = { migration = true }\n")
+    assert lasthop_main("validate", tmp_path / "moving.toml") != 0
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
 def test_the_study_upholds_its_claims_without_errors(lasthop_main: Main, tmp_path: Path) -> None:
     arguments = ("--only", "link=e0", "--replications", "4", "--quiet", "--out", tmp_path / "out")
     assert lasthop_main("run", find_scenario("quic"), *arguments) == 0

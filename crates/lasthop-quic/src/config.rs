@@ -20,6 +20,9 @@ pub struct QuicConfig {
     pub initial_rtt: Duration,
     /// A connection without any packet from the other end for so long is given up (RFC 9000, section 10.1).
     pub idle_timeout: Duration,
+    /// With each change of a link the mobile host moves to another address, and its connection with it (RFC 9000,
+    /// section 9); else it keeps its address.
+    pub migration: bool,
     /// The receiver is asked to acknowledge only every so many packets and one (the ACK frequency extension); the
     /// receiver's own rule, every second packet, if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,6 +61,7 @@ impl Default for QuicConfig {
             mtu_discovery: true,
             initial_rtt: Duration::from_millis(333),
             idle_timeout: Duration::from_secs(30),
+            migration: false,
             ack_eliciting_threshold: None,
         }
     }

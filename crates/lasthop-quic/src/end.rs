@@ -32,15 +32,23 @@ const PORT: u16 = 4433;
 /// First byte of data in the terms of [`TransportEvent`]: 0 is what opens the stream.
 const FIRST_BYTE: u64 = 1;
 
-/// Both ends of a flow, server's and client's, over IP packets of up to `mtu` bytes.
-pub fn ends(config: &QuicConfig, mtu: Size, seed: Seed, flow: FlowId) -> [Quic; 2] {
+/// Both ends of a flow, server's and client's, over IP packets of up to `mtu` bytes. The mobile host moves at these
+/// times, if its connections can.
+pub fn ends(config: &QuicConfig, mtu: Size, moves: &Rc<[Instant]>, seed: Seed, flow: FlowId) -> [Quic; 2] {
     let base = StdInstant::now();
     let [down, up] = [(); 2].map(|()| Rc::new(RefCell::new(Flight::default())));
     let identities = Identities::new(config.crypto);
+    let moves = if config.migration { Rc::clone(moves) } else { Rc::default() };
     let end = |host, flights| {
         let stream = |what: &str| seed.stream(&format!("quic.{}.{}.{what}", flow.0, host as usize));
         let streams = [stream("tls"), stream("ids"), stream("endpoint")];
-        Quic::new(config, mtu, &identities, streams, Place { base, flow, host, flights })
+        Quic::new(
+            config,
+            mtu,
+            &identities,
+            streams,
+            Place { base, flow, host, moves: Rc::clone(&moves), flights },
+        )
     };
     [end(Host::Server, [Rc::clone(&down), Rc::clone(&up)]), end(Host::Client, [up, down])]
 }
@@ -51,6 +59,8 @@ struct Place {
     base: StdInstant,
     flow: FlowId,
     host: Host,
+    /// When the mobile host moves to another address.
+    moves: Rc<[Instant]>,
     /// What it sends, and what is sent to it.
     flights: [Rc<RefCell<Flight>>; 2],
 }
@@ -65,12 +75,30 @@ impl Place {
         Instant::from_nanos(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    fn address(host: Host) -> SocketAddr {
-        let last = match host {
-            Host::Server => 1,
-            Host::Client => 2,
+    /// So often the mobile host has moved.
+    fn moved(&self, now: Instant) -> u16 {
+        self.moves.partition_point(|at| *at <= now) as u16
+    }
+
+    /// Where the other end is, for one that has a datagram to or from this address of the mobile host.
+    fn peer(&self, address: u16) -> SocketAddr {
+        let [high, low] = address.to_be_bytes();
+        let address = match self.host {
+            Host::Server => Ipv4Addr::new(10, high, low, 2),
+            Host::Client => Ipv4Addr::new(10, 0, 0, 1),
         };
-        SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), PORT)
+        SocketAddr::new(IpAddr::V4(address), PORT)
+    }
+
+    /// The address of the mobile host in a datagram that leaves now for `remote`.
+    fn address(&self, now: Instant, remote: SocketAddr) -> u16 {
+        match (self.host, remote.ip()) {
+            (Host::Server, IpAddr::V4(address)) => {
+                let [_, high, low, _] = address.octets();
+                u16::from_be_bytes([high, low])
+            }
+            _ => self.moved(now),
+        }
     }
 }
 
@@ -91,13 +119,17 @@ pub struct Quic {
     secrets: Arc<Secrets>,
     /// When quinn wants to be woken.
     wakeup: Option<Instant>,
+    /// Moves of the mobile host that quinn knows of.
+    moved: u16,
     /// A timer has run, and nothing was polled since; no probe of it has been seen yet.
     woken: bool,
     /// Timeouts in a row.
     backoff: u32,
-    /// Answers that belong to no connection.
-    answers: VecDeque<Vec<u8>>,
+    /// Answers that belong to no connection, and the mobile host's address.
+    answers: VecDeque<(Vec<u8>, u16)>,
     buffer: Vec<u8>,
+    /// The mobile host's address in the datagram that is being made.
+    address: u16,
     streams: Streams,
     /// First byte of all streams that has not been sent yet, nor any behind it.
     sent: u64,
@@ -159,10 +191,12 @@ impl Quic {
             seen: Vec::new(),
             secrets: Arc::clone(&identities.secrets),
             wakeup: None,
+            moved: 0,
             woken: false,
             backoff: 0,
             answers: VecDeque::new(),
             buffer: Vec::new(),
+            address: 0,
             streams: Streams::default(),
             sent: 0,
             acknowledged: FIRST_BYTE,
@@ -196,11 +230,17 @@ impl Quic {
     }
 
     /// Gives a datagram to quinn.
-    fn take_in<O: Observer>(&mut self, now: Instant, bytes: &[u8], ecn: Ecn, observer: &mut O) {
+    fn take_in<O: Observer>(
+        &mut self,
+        now: Instant,
+        (bytes, address): (&[u8], u16),
+        ecn: Ecn,
+        observer: &mut O,
+    ) {
         let Self { endpoint, connection, place, buffer, random, .. } = self;
         let at = place.std(now);
         let ecn = EcnCodepoint::from_bits(ecn.bits()).filter(|_| self.ecn);
-        let remote = Place::address(place.host.other());
+        let remote = place.peer(address);
         buffer.clear();
         let mut answer = None;
         drawing_from(random, || {
@@ -221,7 +261,7 @@ impl Quic {
             }
         });
         if let Some(answer) = answer {
-            self.answers.push_back(self.buffer[..answer.size].to_vec());
+            self.answers.push_back((self.buffer[..answer.size].to_vec(), address));
         }
         self.settle(now, observer);
     }
@@ -314,6 +354,7 @@ impl Quic {
         self.connection = Some((handle, connection));
         self.tell(now, observer);
         let transmit = transmit?;
+        self.address = self.place.address(now, transmit.destination);
         self.buffer.truncate(transmit.size);
         Some(transmit.ecn.filter(|_| self.ecn).map_or(Ecn::NotEct, field))
     }
@@ -389,6 +430,12 @@ impl Quic {
         is_again.then_some(start)
     }
 
+    /// When the mobile host moves next, with a connection that it has begun.
+    fn next_move(&self) -> Option<Instant> {
+        let moves = self.place.host == Host::Client && self.is_caller && !self.is_over;
+        self.place.moves.get(usize::from(self.moved)).copied().filter(|_| moves)
+    }
+
     /// The first position of what the other end writes that has not arrived.
     fn awaited(&self) -> u64 {
         let mut arriving = self.place.flights[1].borrow_mut();
@@ -452,11 +499,12 @@ impl Transport for Quic {
     #[inline(never)]
     fn connect<O: Observer>(&mut self, now: Instant, observer: &mut O) {
         let Self { endpoint, client, place, random, .. } = self;
-        let remote = Place::address(place.host.other());
+        let remote = place.peer(place.moved(now));
         let connected =
             drawing_from(random, || endpoint.connect(place.std(now), client.clone(), remote, SERVER_NAME));
         self.connection = Some(connected.expect("address and name are good"));
         self.is_caller = true;
+        self.moved = self.place.moved(now);
         self.settle(now, observer);
     }
 
@@ -494,19 +542,33 @@ impl Transport for Quic {
         self.acknowledged = self.acknowledged.max(datagram.ack);
         let arrived = Rc::clone(&self.place.flights[1]);
         let mut arrived = arrived.borrow_mut();
-        if let Some(bytes) = arrived.arrive(datagram.number) {
-            self.take_in(now, bytes, packet.ecn, observer);
+        let Some((bytes, address)) = arrived.arrive(datagram.number) else { return };
+        // The mobile host hears nothing of what is sent to an address that it has left.
+        if self.place.host == Host::Server || address == self.place.moved(now) {
+            self.take_in(now, (bytes, address), packet.ecn, observer);
         }
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        self.wakeup
+        if self.place.moves.is_empty() {
+            self.wakeup
+        } else {
+            self.wakeup.into_iter().chain(self.next_move()).min()
+        }
     }
 
     #[inline(never)]
     fn handle_wakeup<O: Observer>(&mut self, now: Instant, observer: &mut O) {
         let at = self.place.std(now);
-        if let Some((_, connection)) = &mut self.connection {
+        if self.next_move().is_some_and(|at| at <= now)
+            && let Some((_, connection)) = &mut self.connection
+        {
+            self.moved = self.place.moved(now);
+            connection.local_address_changed();
+        }
+        if self.wakeup.is_some_and(|due| due <= now)
+            && let Some((_, connection)) = &mut self.connection
+        {
             connection.handle_timeout(at);
             self.woken = true;
         }
@@ -516,13 +578,13 @@ impl Transport for Quic {
     #[inline(never)]
     fn poll_transmit<O: Observer>(&mut self, now: Instant, packet: &mut Packet, observer: &mut O) -> bool {
         packet.ecn = if let Some(answer) = self.answers.pop_front() {
-            self.buffer = answer;
+            (self.buffer, self.address) = answer;
             Ecn::NotEct
         } else {
             let Some(ecn) = self.poll_connection(now, observer) else { return false };
             ecn
         };
-        let number = self.place.flights[0].borrow_mut().send(&self.buffer);
+        let number = self.place.flights[0].borrow_mut().send(&self.buffer, self.address);
         let (payload_bytes, ack) = (self.buffer.len() as u32, self.awaited());
         packet.ip_bytes = payload_bytes + Datagram::HEADER_BYTES;
         packet.body =

@@ -12,8 +12,8 @@ const OVERTAKEN_MAX: u64 = 10_000;
 pub(crate) struct Flight {
     /// Number of the first datagram here.
     first: u64,
-    /// Empty where they have arrived.
-    datagrams: VecDeque<Vec<u8>>,
+    /// Each with the address of the mobile host that it was sent from or to; empty where they have arrived.
+    datagrams: VecDeque<(Vec<u8>, u16)>,
     /// The last to arrive: the network may deliver a copy right behind it.
     latest: Option<u64>,
     /// Room of datagrams that are gone.
@@ -29,28 +29,29 @@ pub(crate) struct Flight {
 
 impl Flight {
     /// Takes a copy of a datagram and returns its number.
-    pub fn send(&mut self, bytes: &[u8]) -> u64 {
+    pub fn send(&mut self, bytes: &[u8], address: u16) -> u64 {
         let mut datagram = self.spare.pop().unwrap_or_default();
         datagram.extend_from_slice(bytes);
-        self.datagrams.push_back(datagram);
+        self.datagrams.push_back((datagram, address));
         self.first + self.datagrams.len() as u64 - 1
     }
 
     /// The datagram with this number, unless it is forgotten.
-    pub fn arrive(&mut self, number: u64) -> Option<&[u8]> {
+    pub fn arrive(&mut self, number: u64) -> Option<(&[u8], u16)> {
         if let Some(before) = self.latest.replace(number)
             && before != number
-            && let Some(datagram) = self.place(before).map(|place| std::mem::take(&mut self.datagrams[place]))
+            && let Some(datagram) =
+                self.place(before).map(|place| std::mem::take(&mut self.datagrams[place].0))
         {
             self.keep(datagram);
         }
         while number > self.first + OVERTAKEN_MAX {
-            let overtaken = self.datagrams.pop_front()?;
+            let (overtaken, _) = self.datagrams.pop_front()?;
             self.keep(overtaken);
             self.first += 1;
         }
-        let datagram = &self.datagrams[self.place(number)?];
-        (!datagram.is_empty()).then_some(datagram)
+        let (datagram, address) = &self.datagrams[self.place(number)?];
+        (!datagram.is_empty()).then_some((datagram, *address))
     }
 
     /// A message is written; returns how much was written before it.
@@ -98,12 +99,12 @@ mod tests {
     fn a_copy_may_come_right_behind_and_an_overtaken_datagram_late() {
         let mut flight = Flight::default();
         for byte in 0..4 {
-            assert_eq!(flight.send(&[byte]), u64::from(byte));
+            assert_eq!(flight.send(&[byte], 7), u64::from(byte));
         }
         for (number, bytes) in
             [(2, Some(&[2][..])), (2, Some(&[2])), (0, Some(&[0])), (2, None), (3, Some(&[3]))]
         {
-            assert_eq!(flight.arrive(number), bytes, "datagram {number}");
+            assert_eq!(flight.arrive(number), bytes.map(|bytes| (bytes, 7)), "datagram {number}");
         }
     }
 
@@ -122,7 +123,7 @@ mod tests {
     fn what_is_lost_is_forgotten_in_the_end() {
         let mut flight = Flight::default();
         for number in 0..3 * OVERTAKEN_MAX {
-            flight.send(&[1; 1200]);
+            flight.send(&[1; 1200], 0);
             if number % 2 == 1 {
                 assert!(flight.arrive(number).is_some());
             }

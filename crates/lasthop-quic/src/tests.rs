@@ -12,6 +12,8 @@ use crate::{CongestionControl, Crypto, Quic, QuicConfig, ends};
 
 const MTU: Bytes = Bytes(1500);
 const DELAY: Duration = Duration::from_millis(50);
+/// When the mobile host moves, in ms, if its connections can.
+const MOVES: [u64; 2] = [400, 700];
 
 /// What both ends have told.
 #[derive(Debug, Default, PartialEq)]
@@ -44,6 +46,8 @@ struct Line {
     loss: f64,
     /// Every packet in this range is lost, too, and every one that is sent in this time.
     hole: Range<u64>,
+    /// What the server answers with once it has the client's request.
+    answer: Option<u64>,
     dark: Range<Instant>,
     /// When which host sent which packet.
     log: Vec<(u64, Instant, Host)>,
@@ -56,7 +60,13 @@ impl Line {
         let seed = Seed { study: seed, replication: 1 };
         Self {
             now: Instant::ZERO,
-            ends: ends(config, MTU, seed, FlowId(0)),
+            ends: ends(
+                config,
+                MTU,
+                &MOVES.map(|at| Instant::ZERO + Duration::from_millis(at)).into(),
+                seed,
+                FlowId(0),
+            ),
             told: Told::default(),
             under_way: BTreeMap::new(),
             sent: 0,
@@ -64,6 +74,7 @@ impl Line {
             bytes: Vec::new(),
             loss,
             hole: 0..0,
+            answer: None,
             dark: Instant::ZERO..Instant::ZERO,
             log: Vec::new(),
             drawn: seed.stream("loss"),
@@ -102,6 +113,11 @@ impl Line {
             }
             if self.end(Host::Client).news().ended {
                 self.ends[1].close(next, &mut self.told);
+            }
+            if self.ends[0].received() > 0
+                && let Some(bytes) = self.answer.take()
+            {
+                self.ends[0].send(next, 0, bytes, &mut self.told);
             }
             self.flush();
         }
@@ -346,4 +362,45 @@ fn persistent_congestion_collapses_the_window() {
     assert_eq!(least_after(2_000), 2);
     let halved = least_after(100);
     assert!(halved > 20, "{halved}");
+}
+
+/// A download that the client asks for.
+fn download(config: &QuicConfig, bytes: u64) -> Line {
+    let mut line = Line::new(config, 1, 0.0);
+    let Line { ends: [_, client], told, now, .. } = &mut line;
+    client.connect(*now, told);
+    client.send(*now, 0, 100, told);
+    client.close(*now, told);
+    line.answer = Some(bytes);
+    line.run();
+    line
+}
+
+/// RFC 9000, section 9.4: on a new path the sender begins anew; what was under way to the old address is lost.
+#[test]
+fn a_connection_goes_on_at_its_hosts_new_address() {
+    let [stays, moves] = [false, true].map(|migration| {
+        let line = download(&QuicConfig { migration, ..newreno() }, 2_000_000);
+        assert_eq!(line.ends[1].received(), 2_000_000);
+        assert_eq!(line.ends.each_ref().map(Quic::failure), [None, None]);
+        line
+    });
+    let again =
+        |line: &Line| line.told.times(|event| matches!(event, TransportEvent::Retransmitted { .. })).len();
+    assert_eq!(again(&stays), 0);
+    assert!(again(&moves) > 5, "{}", again(&moves));
+    assert!(moves.now > stays.now + DELAY + DELAY);
+    let window = |line: &Line, from: u64| {
+        let from = Instant::ZERO + Duration::from_millis(from);
+        let after = line.told.0.iter().find_map(|(at, host, event)| match event {
+            TransportEvent::Window { cwnd, .. } if *host == Host::Server && *at >= from => Some(*cwnd),
+            _ => None,
+        });
+        after.expect("it went on")
+    };
+    // Both moves are known to the server 50 ms later; the first acknowledgment of the new path comes 100 ms after that.
+    for at in MOVES {
+        let windows = [&stays, &moves].map(|line| window(line, at + 140));
+        assert!(windows[0] > 20 && windows[1] < 20, "{at} ms: {windows:?} without and with a move");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, RangeInclusive};
 
-use lasthop_core::{Bytes, Direction, Duration, Faults, Protocol, Rate};
+use lasthop_core::{Bytes, Direction, Duration, Faults, Host, Protocol, Rate};
 use lasthop_quic::QuicConfig;
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::{FlowConfig, Instance};
@@ -222,6 +222,12 @@ impl Flow {
         });
         faults.require(self.tcp.is_none(), "tcp", || {
             "the flow is carried by QUIC, whose keys stand in quic = { ... }; leave it out".into()
+        });
+        let caller = self.traffic().caller(self.direction.directions()[0].sender());
+        faults.require(!quic.migration || caller == Host::Client, "quic.migration", || {
+            "the fixed host connects, and only the host that connected may move (RFC 9000, section 9); write \
+             direction = \"up\" or another kind, or leave it out"
+                .into()
         });
         quic.check(mtu, faults);
     }

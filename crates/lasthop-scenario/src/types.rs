@@ -1,5 +1,7 @@
 //! What a complete scenario says.
 
+use std::collections::BTreeSet;
+
 use lasthop_core::{Bytes, Direction, Duration, Fault, FlowInfo, Host, Instant, Rate, Seed, Segment};
 use lasthop_link::{AtmConfig, ErrorConfig, LinuxDiscipline, PathConfig};
 use lasthop_tcp::TcpConfig;
@@ -73,6 +75,14 @@ impl Scenario {
             (None, Some(lan), Some(down), Some(up)) => Topology::LastHop { lan, down, up },
             _ => panic!("a valid scenario states lan, down and up, or atm"),
         }
+    }
+
+    /// When a link changes, in the order of time: the mobile host goes from one network to another.
+    pub fn handovers(&self) -> Vec<Instant> {
+        let paths = [&self.down, &self.up].into_iter().flatten();
+        let times: BTreeSet<Instant> =
+            paths.flat_map(|path| &path.link.change).map(|change| Instant::ZERO + change.at).collect();
+        times.into_iter().collect()
     }
 
     /// TCP of the scenario, and of the flows that have one of their own.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::iter;
 use std::rc::Rc;
 
-use lasthop_core::{Bytes, Dscp, Duration, FlowId, FlowInfo, Host, Protocol, Seed, Transport};
+use lasthop_core::{Bytes, Dscp, Duration, FlowId, FlowInfo, Host, Instant, Protocol, Seed, Transport};
 use lasthop_quic::QuicConfig;
 use lasthop_scenario::Scenario;
 use lasthop_tcp::{CachedMetrics, Endpoint, Tcp, TcpConfig, TickClock};
@@ -85,6 +85,8 @@ pub(crate) struct ScenarioHosts {
     tcp: Vec<Rc<FlowsTcp>>,
     /// QUIC of each application's flows, where that carries them.
     quic: Vec<Option<Rc<QuicConfig>>>,
+    /// When the mobile host changes from one network to another.
+    handovers: Rc<[Instant]>,
     mtu: u32,
     seed: Seed,
     /// How much of the period of each host's clock has passed at first.
@@ -106,7 +108,16 @@ impl ScenarioHosts {
             .iter()
             .flat_map(|flow| iter::repeat_n(flow.quic().map(Rc::new), flow.applications()));
         let phases = [Host::Server, Host::Client].map(|host| Scenario::clock_phase(host, seed));
-        Self { tcp: tcp.collect(), quic: quic.collect(), mtu: scenario.mtu.0 as u32, seed, phases, metrics }
+        let handovers = scenario.handovers().into();
+        Self {
+            tcp: tcp.collect(),
+            quic: quic.collect(),
+            handovers,
+            mtu: scenario.mtu.0 as u32,
+            seed,
+            phases,
+            metrics,
+        }
     }
 
     fn tcp(&self, config: &Rc<TcpConfig>, flow: FlowId, sender: Host) -> Ends<End> {
@@ -127,7 +138,8 @@ impl ScenarioHosts {
 impl ScenarioHosts {
     fn quic(&self, application: usize, flow: FlowId) -> Ends<End> {
         let config = self.quic[application].as_deref().expect("QUIC carries its flows");
-        let [server, client] = lasthop_quic::ends(config, Bytes(u64::from(self.mtu)), self.seed, flow)
+        let mtu = Bytes(u64::from(self.mtu));
+        let [server, client] = lasthop_quic::ends(config, mtu, &self.handovers, self.seed, flow)
             .map(|end| End::Quic(Box::new(end)));
         Ends { server, client }
     }

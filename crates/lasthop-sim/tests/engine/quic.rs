@@ -1,7 +1,7 @@
 //! Flows over QUIC: the promises that all flows keep, on random links.
 
 use lasthop_core::{Bytes, Distribution, Duration, Observer, Packet, Probability, Protocol, QueueSize, Seed};
-use lasthop_link::PathConfig;
+use lasthop_link::{LinkChange, PathConfig};
 use lasthop_quic::{CongestionControl, Crypto, QuicConfig};
 use lasthop_scenario::{FlowStack, Scenario, Ways};
 use lasthop_trace::{Analysis, Conservation, FlowRecord, Outcome, Records};
@@ -191,7 +191,7 @@ fn random() -> impl Strategy<Value = (Scenario, u64)> {
     ];
     let flow = (load, 1_u64..=60_000, any::<bool>());
     (link, strange, quic, flow).prop_map(
-        |((rate, delay, packets, loss), strange, quic, (load, bytes, up))| {
+        |((rate, delay, packets, loss), strange, quic, (load, bytes, turned))| {
             let mut both = self::link(rate, delay, packets);
             let (reorder, duplicate, jitter) = strange;
             both.link.loss = Probability::new(loss).ok();
@@ -202,8 +202,15 @@ fn random() -> impl Strategy<Value = (Scenario, u64)> {
             let (newreno, ecn, mtu_discovery, null, ack_eliciting_threshold) = quic;
             let congestion_control =
                 if newreno { CongestionControl::NewReno } else { CongestionControl::Cubic };
+            // A transfer may go up; where the mobile host asks, it may move.
+            let is_transfer = matches!(load, Load::Transfer);
+            if turned && !is_transfer {
+                let change = |at| LinkChange { at: Duration::from_millis(at), rate: None, delay: None };
+                both.link.change = [800, 1500].map(change).into();
+            }
             let quic = QuicConfig {
                 congestion_control,
+                migration: turned && !is_transfer,
                 crypto: if null { Crypto::Null } else { Crypto::Tls },
                 ecn,
                 mtu_discovery,
@@ -212,8 +219,7 @@ fn random() -> impl Strategy<Value = (Scenario, u64)> {
             };
             let bytes = bytes.div_ceil(load.objects());
             let mut scenario = carrying(load, bytes, transfers(bytes, &both, quic));
-            let up = up && matches!(load, Load::Transfer);
-            scenario.flow[0].direction = if up { Ways::Up } else { Ways::Down };
+            scenario.flow[0].direction = if turned && is_transfer { Ways::Up } else { Ways::Down };
             (scenario, load.objects() * bytes)
         },
     )
