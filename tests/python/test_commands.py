@@ -31,6 +31,7 @@ ONLY_READ = {
     r"(query results/(my|kulve2003|model)|sensitivity results/my) ": (
         "reads results of the reader's; test_query.py and docs/data.md have others"
     ),
+    r"lab( |$)": "serves until Ctrl-C; test_lab.py runs it",
     r"analyze ": "reads a capture of the reader's; test_analyze.py runs it",
 }
 """Commands, by how they start, whose options and files are checked but which are not run, and why."""
