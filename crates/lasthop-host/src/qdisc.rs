@@ -122,17 +122,14 @@ fn red(LinuxRed { min, max, max_probability, weight_log, ecn, adaptive }: LinuxR
 
 /// The other disciplines by their names, and their options: numbers of attributes as in `<linux/pkt_sched.h>`.
 fn active(discipline: LinuxDiscipline, limit: u32) -> (&'static str, Vec<u8>) {
-    let micros = |duration: Duration| (duration.as_nanos() / 1_000) as u32;
     let quantum = |flows: LinuxFlows| flows.quantum.0 as u32;
     let period = |tupdate: Duration| micros(tupdate.saturating_sub(TICK)).max(1);
     match discipline {
         LinuxDiscipline::Netem | LinuxDiscipline::Red(_) => unreachable!("it has a layout of its own"),
-        LinuxDiscipline::Codel(LinuxCoDel { target, interval, ecn }) => {
-            ("codel", numbers(&[(1, micros(target)), (2, limit), (3, micros(interval)), (4, ecn.into())]))
-        }
-        LinuxDiscipline::FqCodel(LinuxCoDel { target, interval, ecn }, flows) => {
-            let codel = [(1, micros(target)), (2, limit), (3, micros(interval)), (4, ecn.into())];
-            ("fq_codel", numbers(&[&codel[..], &[(5, flows.flows), (6, quantum(flows))]].concat()))
+        LinuxDiscipline::Codel(codel) => ("codel", numbers(&self::codel(codel, limit, 5))),
+        LinuxDiscipline::FqCodel(codel, flows) => {
+            let rounds = [(5, flows.flows), (6, quantum(flows))];
+            ("fq_codel", numbers(&[&self::codel(codel, limit, 7)[..], &rounds].concat()))
         }
         LinuxDiscipline::Pie(LinuxPie { target, tupdate, ecn }) => {
             ("pie", numbers(&[(1, micros(target)), (2, limit), (3, period(tupdate)), (6, ecn.into())]))
@@ -147,6 +144,18 @@ fn active(discipline: LinuxDiscipline, limit: u32) -> (&'static str, Vec<u8>) {
             ("sfq", words(&[quantum(flows), perturbation, limit, flows.flows, active]))
         }
     }
+}
+
+/// The attributes of CoDel, of which the threshold has this number.
+fn codel(codel: LinuxCoDel, limit: u32, ce_threshold: u16) -> Vec<(u16, u32)> {
+    let LinuxCoDel { target, interval, ecn, .. } = codel;
+    let mut attributes = vec![(1, micros(target)), (2, limit), (3, micros(interval)), (4, ecn.into())];
+    attributes.extend(codel.ce_threshold.map(|threshold| (ce_threshold, micros(threshold))));
+    attributes
+}
+
+fn micros(duration: Duration) -> u32 {
+    (duration.as_nanos() / 1_000) as u32
 }
 
 /// Attributes of 32 bits.

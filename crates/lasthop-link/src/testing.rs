@@ -68,6 +68,7 @@ pub(crate) fn drop_tail(packets: u32) -> QueueConfig {
         interval: None,
         tupdate: None,
         step_threshold: None,
+        ce_threshold: None,
         ecn: None,
         flows: None,
         quantum: None,

@@ -3,7 +3,7 @@
 use lasthop_core::{Duration, Faults};
 
 /// The keys.
-pub(super) const KEYS: [&str; 3] = ["target", "interval", "ecn"];
+pub(super) const KEYS: [&str; 4] = ["target", "interval", "ecn", "ce_threshold"];
 
 /// A CoDel queue's parameters, by the names of RFC 8289.
 #[derive(Clone, Copy, Debug)]
@@ -11,15 +11,22 @@ pub(crate) struct CoDelConfig {
     pub(crate) target: Duration,
     pub(crate) interval: Duration,
     pub(crate) ecn: bool,
+    pub(crate) ce_threshold: Option<Duration>,
 }
 
 impl CoDelConfig {
     /// What is stated, with the values that RFC 8289 recommends (sections 4.2 and 4.3) for what is not.
-    pub(super) fn new(target: Option<Duration>, interval: Option<Duration>, ecn: bool) -> Self {
+    pub(super) fn new(
+        target: Option<Duration>,
+        interval: Option<Duration>,
+        ecn: bool,
+        ce_threshold: Option<Duration>,
+    ) -> Self {
         Self {
             target: target.unwrap_or(Duration::from_millis(5)),
             interval: interval.unwrap_or(Duration::from_millis(100)),
             ecn,
+            ce_threshold,
         }
     }
 

@@ -6,7 +6,7 @@ use super::codel::CoDelConfig;
 use super::fair::FlowsConfig;
 
 /// The keys: CoDel's, and those of the flows.
-pub(super) const KEYS: [&str; 5] = ["target", "interval", "ecn", "flows", "quantum"];
+pub(super) const KEYS: [&str; 6] = ["target", "interval", "ecn", "ce_threshold", "flows", "quantum"];
 
 /// An FQ-CoDel queue's parameters.
 #[derive(Clone, Copy, Debug)]

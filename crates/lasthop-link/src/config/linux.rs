@@ -90,6 +90,8 @@ pub struct LinuxCoDel {
     pub interval: Duration,
     /// Whether it marks.
     pub ecn: bool,
+    /// Above which time in the queue it marks every packet that can be marked.
+    pub ce_threshold: Option<Duration>,
 }
 
 /// Parameters of PIE.
@@ -167,8 +169,8 @@ impl From<&RedConfig> for LinuxRed {
 }
 
 impl From<CoDelConfig> for LinuxCoDel {
-    fn from(CoDelConfig { target, interval, ecn }: CoDelConfig) -> Self {
-        Self { target, interval, ecn }
+    fn from(CoDelConfig { target, interval, ecn, ce_threshold }: CoDelConfig) -> Self {
+        Self { target, interval, ecn, ce_threshold }
     }
 }
 

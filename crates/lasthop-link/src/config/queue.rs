@@ -44,6 +44,10 @@ pub struct QueueConfig {
     /// takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_threshold: Option<Duration>,
+    /// CoDel and FQ-CoDel: ECN-capable packets that waited longer than this are marked, each of them, whatever `ecn` says; none
+    /// if absent. A shallow threshold for DCTCP or Prague.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ce_threshold: Option<Duration>,
     /// CoDel, FQ-CoDel, PIE and FQ-PIE: mark ECN-capable packets instead of dropping them (RFC 3168). If absent, only
     /// FQ-CoDel does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,13 +122,13 @@ impl fmt::Display for Discipline {
 impl QueueConfig {
     /// The parameters of CoDel.
     pub(crate) fn codel(&self) -> CoDelConfig {
-        CoDelConfig::new(self.target, self.interval, self.ecn.unwrap_or(false))
+        CoDelConfig::new(self.target, self.interval, self.ecn.unwrap_or(false), self.ce_threshold)
     }
 
     /// The parameters of FQ-CoDel, for packets of up to `mtu` bytes. It marks unless told otherwise (RFC 8290, section
     /// 5.2.6).
     pub(crate) fn fq_codel(&self, mtu: Bytes) -> FqCoDelConfig {
-        let codel = CoDelConfig::new(self.target, self.interval, self.ecn.unwrap_or(true));
+        let codel = CoDelConfig::new(self.target, self.interval, self.ecn.unwrap_or(true), self.ce_threshold);
         FqCoDelConfig { codel, flows: self.flows(mtu) }
     }
 
@@ -200,6 +204,7 @@ impl QueueConfig {
             ("interval", self.interval.is_some()),
             ("tupdate", self.tupdate.is_some()),
             ("step_threshold", self.step_threshold.is_some()),
+            ("ce_threshold", self.ce_threshold.is_some()),
             ("ecn", self.ecn.is_some()),
             ("flows", self.flows.is_some()),
             ("quantum", self.quantum.is_some()),

@@ -5,6 +5,8 @@
 //! same packets: time counts in units of 1024 ns, an interval is over once it has passed, and the square root of the
 //! control law (section 5.4) comes from one Newton step per drop. That root is off for the second interval only: 50 ms
 //! pass before the third drop instead of 70.7, then 56.2 instead of 57.7, 48.8 instead of 50.
+//!
+//! As in Linux, a second threshold may mark every packet that has waited longer, whatever the state.
 
 use lasthop_core::{Bytes, DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth};
 
@@ -31,12 +33,19 @@ pub(super) struct Parameters {
     /// No packet is dropped while so much or less would be left.
     mtu: u64,
     ecn: bool,
+    ce_threshold: Option<u64>,
 }
 
 impl Parameters {
     pub(super) fn new(config: CoDelConfig, mtu: Bytes) -> Self {
         let units = |duration: Duration| duration.as_nanos() >> TIME_SHIFT;
-        Self { target: units(config.target), interval: units(config.interval), mtu: mtu.0, ecn: config.ecn }
+        Self {
+            target: units(config.target),
+            interval: units(config.interval),
+            mtu: mtu.0,
+            ecn: config.ecn,
+            ce_threshold: config.ce_threshold.map(units),
+        }
     }
 }
 
@@ -76,8 +85,25 @@ impl Control {
         }
     }
 
-    /// The packet to be sent, `deque` of section 5.5. `pop` takes the front out.
+    /// The packet to be sent. `pop` takes the front out.
     pub(super) fn choose<O: Observer>(
+        &mut self,
+        with: &Parameters,
+        now: Instant,
+        pop: impl FnMut() -> Option<Front>,
+        packets: &mut Packets<'_, O>,
+    ) -> Option<Waiting> {
+        let packet = self.dequeue(with, now, pop, packets)?;
+        if with.ce_threshold.is_some_and(|threshold| units(now) - units(packet.since) > threshold)
+            && matches!(packets.arena.get(packet.id).ecn, Ecn::Ect0 | Ecn::Ect1)
+        {
+            packets.mark(now, packet.id);
+        }
+        Some(packet)
+    }
+
+    /// `deque` of section 5.5.
+    fn dequeue<O: Observer>(
         &mut self,
         with: &Parameters,
         now: Instant,

@@ -12,8 +12,11 @@ type Lab = QueueLab<CoDel>;
 
 fn lab(ecn: bool, mtu: u64) -> Lab {
     let queue = DropTail::new(QueueSize::Packets(60), outlet(mtu));
-    let config = CoDelConfig { target: TARGET, interval: INTERVAL, ecn };
-    Lab::new(CoDel::new(config, Bytes(mtu), queue))
+    Lab::new(CoDel::new(config(ecn), Bytes(mtu), queue))
+}
+
+fn config(ecn: bool) -> CoDelConfig {
+    CoDelConfig { target: TARGET, interval: INTERVAL, ecn, ce_threshold: None }
 }
 
 const DROPPED: Seen = Seen::Dropped(DropCause::CoDel);
@@ -22,7 +25,7 @@ const DROPPED: Seen = Seen::Dropped(DropCause::CoDel);
 /// and stay within 3 % from the third on.
 #[test]
 fn the_control_law_is_that_of_the_rfc_but_for_the_second_interval() {
-    let with = Parameters::new(CoDelConfig { target: TARGET, interval: INTERVAL, ecn: false }, Bytes(1_500));
+    let with = Parameters::new(config(false), Bytes(1_500));
     let mut control = Control { count: 1, inverse_root: ONE, ..Control::new() };
     let linux = [100.0, 50.0, 56.2, 48.8, 44.2, 40.4, 37.5, 35.2, 33.2, 31.5, 30.1];
     for (count, linux_ms) in (1_u32..).zip(linux) {
@@ -73,6 +76,20 @@ fn with_ecn_it_marks_what_it_can_and_delivers_it() {
     lab.arrive(0, 60, 1_500, Ecn::NotEct);
     lab.drain(0);
     assert_eq!(lab.met(DROPPED)[..2], [(120, 10), (228, 20)]);
+}
+
+/// The first packet leaves at once, the second after 12 ms, the third after 24: the threshold of 24 ms is exceeded from the fourth
+/// on, whether CoDel marks or drops besides.
+#[test]
+fn a_threshold_marks_every_packet_that_waited_longer() {
+    let queue = DropTail::new(QueueSize::Packets(60), outlet(1_500));
+    let threshold = CoDelConfig { ce_threshold: Some(Duration::from_millis(24)), ..config(false) };
+    let mut lab = Lab::new(CoDel::new(threshold, Bytes(1_500), queue));
+    lab.arrive(0, 8, 1_500, Ecn::Ect1);
+    lab.arrive(0, 1, 1_500, Ecn::NotEct);
+    lab.drain(0);
+    assert_eq!(lab.met(Seen::Marked), [(36, 3), (48, 4), (60, 5), (72, 6), (84, 7)]);
+    assert_eq!(lab.met(DROPPED), []);
 }
 
 /// The rate of drops that controlled the queue the last time, 8 after the first, is where the next time begins, if that

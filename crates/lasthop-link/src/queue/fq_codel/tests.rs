@@ -10,8 +10,12 @@ use crate::testing::{QueueLab, SEED, Seen, outlet};
 type Lab = QueueLab<FqCoDel>;
 
 fn lab(limit: u32, quantum: u64) -> Lab {
-    let codel =
-        CoDelConfig { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: true };
+    let codel = CoDelConfig {
+        target: Duration::from_millis(5),
+        interval: Duration::from_millis(100),
+        ecn: true,
+        ce_threshold: None,
+    };
     let flows = FlowsConfig { flows: 1_024, quantum: Bytes(quantum) };
     let config = FqCoDelConfig { codel, flows };
     let limit = QueueSize::Packets(limit);
