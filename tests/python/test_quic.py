@@ -68,6 +68,28 @@ def test_tshark_decrypts_captures_and_finds_nothing_malformed(lasthop_main: Main
         assert frames & set(range(8, 16)), capture
 
 
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
+def test_tshark_decrypts_a_request_that_rides_with_the_first_packet(lasthop_main: Main, tmp_path: Path) -> None:
+    scenario = tmp_path / "page.toml"
+    scenario.write_text(PAGE + "quic = { zero_rtt = true }\n")
+    assert lasthop_main("run", scenario, "--replications", "1", "--pcap", "--out", tmp_path / "out", "--quiet") == 0
+    (capture,) = (tmp_path / "out").rglob("client.pcapng")
+    wanted = [
+        "-Y",
+        "quic.long.packet_type == 1",
+        "-T",
+        "fields",
+        "-e",
+        "quic.stream_data",
+        "-e",
+        "quic.decryption_failed",
+    ]
+    done = subprocess.run(["tshark", "-r", capture, *wanted], capture_output=True, text=True, check=True)
+    (first, *_) = done.stdout.splitlines()
+    # 350 zeros are the request for the main object.
+    assert first.split("\t") == ["00" * 350, ""]
+
+
 def test_the_null_twin_changes_no_record(lasthop_main: Main, tmp_path: Path) -> None:
     records = []
     for crypto in ("tls", "null"):

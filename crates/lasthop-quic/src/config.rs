@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// QUIC of both ends of a flow. What is not a key here is as quinn-proto has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a key of the scenario")]
 pub struct QuicConfig {
     /// Congestion control.
     pub congestion_control: CongestionControl,
@@ -20,6 +21,9 @@ pub struct QuicConfig {
     pub initial_rtt: Duration,
     /// A connection without any packet from the other end for so long is given up (RFC 9000, section 10.1).
     pub idle_timeout: Duration,
+    /// The hosts have met before the run, so the one that connects sends data in its first packets (0-RTT; RFC 9001,
+    /// section 4.6).
+    pub zero_rtt: bool,
     /// With each change of a link the mobile host moves to another address, and its connection with it (RFC 9000,
     /// section 9); else it keeps its address.
     pub migration: bool,
@@ -61,6 +65,7 @@ impl Default for QuicConfig {
             mtu_discovery: true,
             initial_rtt: Duration::from_millis(333),
             idle_timeout: Duration::from_secs(30),
+            zero_rtt: false,
             migration: false,
             ack_eliciting_threshold: None,
         }
@@ -81,6 +86,9 @@ impl QuicConfig {
             )
         });
         faults.below("quic", |faults| {
+            faults.require(!self.zero_rtt || self.crypto == Crypto::Tls, "zero_rtt", || {
+                "with crypto = \"null\" hosts remember nothing of each other; leave out one of them".into()
+            });
             faults.not_zero(&self.initial_rtt, "initial_rtt", "333 ms");
             faults.not_zero(&self.idle_timeout, "idle_timeout", "30 s");
             if let Some(threshold) = self.ack_eliciting_threshold {

@@ -11,7 +11,7 @@ use std::time::Instant as StdInstant;
 
 use bytes::{Bytes, BytesMut};
 use lasthop_core::{
-    Body, Bytes as Size, Datagram, Duration, Ecn, FlowId, Host, Instant, News, Observer, Packet,
+    Body, Bytes as Size, Datagram, Duration, Ecn, FlowId, Host, Instant, News, Observer, Packet, PacketArena,
     QuicDatagram, RandomStream, RetransmissionKind, SackBlock, Seed, Transport, TransportEvent,
 };
 use quinn_proto::{
@@ -36,21 +36,42 @@ const FIRST_BYTE: u64 = 1;
 /// times, if its connections can.
 pub fn ends(config: &QuicConfig, mtu: Size, moves: &Rc<[Instant]>, seed: Seed, flow: FlowId) -> [Quic; 2] {
     let base = StdInstant::now();
-    let [down, up] = [(); 2].map(|()| Rc::new(RefCell::new(Flight::default())));
-    let identities = Identities::new(config.crypto);
+    let identities = Identities::new(config.crypto, config.zero_rtt);
     let moves = if config.migration { Rc::clone(moves) } else { Rc::default() };
-    let end = |host, flights| {
-        let stream = |what: &str| seed.stream(&format!("quic.{}.{}.{what}", flow.0, host as usize));
-        let streams = [stream("tls"), stream("ids"), stream("endpoint")];
-        Quic::new(
-            config,
-            mtu,
-            &identities,
-            streams,
-            Place { base, flow, host, moves: Rc::clone(&moves), flights },
-        )
+    let pair = |what: &str| {
+        let [down, up] = [(); 2].map(|()| Rc::new(RefCell::new(Flight::default())));
+        let end = |host, flights| {
+            let stream = |of: &str| seed.stream(&format!("{what}.{}.{}.{of}", flow.0, host as usize));
+            let streams = [stream("tls"), stream("ids"), stream("endpoint")];
+            let moves = Rc::clone(&moves);
+            Quic::new(config, mtu, &identities, streams, Place { base, flow, host, moves, flights })
+        };
+        [end(Host::Server, [Rc::clone(&down), Rc::clone(&up)]), end(Host::Client, [up, down])]
     };
-    [end(Host::Server, [Rc::clone(&down), Rc::clone(&up)]), end(Host::Client, [up, down])]
+    if config.zero_rtt {
+        meet(pair("quic.before"));
+        identities.secrets.take();
+    }
+    pair("quic")
+}
+
+/// Lets both ends meet before the run, in no time: TLS, which both share with the ends of the run, then has a ticket for
+/// whichever connects.
+fn meet(mut ends: [Quic; 2]) {
+    let mut arena = PacketArena::default();
+    let id = arena.reserve();
+    let packet = arena.get_mut(id);
+    ends[0].connect(Instant::ZERO, &mut ());
+    let mut is_silent = false;
+    while !is_silent {
+        is_silent = true;
+        for (from, to) in [(0, 1), (1, 0)] {
+            while ends[from].poll_transmit(Instant::ZERO, packet, &mut ()) {
+                ends[to].handle_packet(Instant::ZERO, packet, &mut ());
+                is_silent = false;
+            }
+        }
+    }
 }
 
 /// Where an end is.
@@ -335,7 +356,7 @@ impl Quic {
 
     /// Gives quinn what it may send next.
     fn feed(&mut self, connection: &mut Connection) {
-        if self.is_caller && self.is_established {
+        if self.is_caller && (self.is_established || connection.has_0rtt()) {
             self.streams.open(connection);
         }
         self.streams.feed(connection);

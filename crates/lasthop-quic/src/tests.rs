@@ -48,6 +48,8 @@ struct Line {
     hole: Range<u64>,
     /// What the server answers with once it has the client's request.
     answer: Option<u64>,
+    /// When the client had the first of it.
+    answered: Option<Instant>,
     dark: Range<Instant>,
     /// When which host sent which packet.
     log: Vec<(u64, Instant, Host)>,
@@ -75,6 +77,7 @@ impl Line {
             loss,
             hole: 0..0,
             answer: None,
+            answered: None,
             dark: Instant::ZERO..Instant::ZERO,
             log: Vec::new(),
             drawn: seed.stream("loss"),
@@ -113,6 +116,9 @@ impl Line {
             }
             if self.end(Host::Client).news().ended {
                 self.ends[1].close(next, &mut self.told);
+            }
+            if self.ends[1].received() > 0 {
+                self.answered.get_or_insert(next);
             }
             if self.ends[0].received() > 0
                 && let Some(bytes) = self.answer.take()
@@ -365,8 +371,8 @@ fn persistent_congestion_collapses_the_window() {
 }
 
 /// A download that the client asks for.
-fn download(config: &QuicConfig, bytes: u64) -> Line {
-    let mut line = Line::new(config, 1, 0.0);
+fn download(config: &QuicConfig, bytes: u64, loss: f64) -> Line {
+    let mut line = Line::new(config, 1, loss);
     let Line { ends: [_, client], told, now, .. } = &mut line;
     client.connect(*now, told);
     client.send(*now, 0, 100, told);
@@ -380,7 +386,7 @@ fn download(config: &QuicConfig, bytes: u64) -> Line {
 #[test]
 fn a_connection_goes_on_at_its_hosts_new_address() {
     let [stays, moves] = [false, true].map(|migration| {
-        let line = download(&QuicConfig { migration, ..newreno() }, 2_000_000);
+        let line = download(&QuicConfig { migration, ..newreno() }, 2_000_000, 0.0);
         assert_eq!(line.ends[1].received(), 2_000_000);
         assert_eq!(line.ends.each_ref().map(Quic::failure), [None, None]);
         line
@@ -402,5 +408,26 @@ fn a_connection_goes_on_at_its_hosts_new_address() {
     for at in MOVES {
         let windows = [&stays, &moves].map(|line| window(line, at + 140));
         assert!(windows[0] > 20 && windows[1] < 20, "{at} ms: {windows:?} without and with a move");
+    }
+}
+
+/// RFC 9001, section 4.6: the request rides with the first packet, so its answer is there after one round trip, not two.
+#[test]
+fn hosts_that_have_met_need_no_round_trip_for_the_handshake() {
+    for loss in [0.0, 0.2] {
+        let [first, known] = [false, true].map(|zero_rtt| {
+            let config = QuicConfig { zero_rtt, ..QuicConfig::default() };
+            let line = download(&config, 1_000, loss);
+            assert_eq!(line.ends[1].received(), 1_000);
+            assert_eq!(line.ends.each_ref().map(Quic::failure), [None, None]);
+            line
+        });
+        let answered = |line: &Line| line.answered.expect("it came").saturating_since(Instant::ZERO);
+        if loss == 0.0 {
+            assert_eq!((answered(&first), answered(&known)), (DELAY + DELAY + DELAY + DELAY, DELAY + DELAY));
+        }
+        // The bytes repeat, as they do without.
+        let config = QuicConfig { zero_rtt: true, ..QuicConfig::default() };
+        assert!(download(&config, 1_000, loss).bytes == known.bytes);
     }
 }

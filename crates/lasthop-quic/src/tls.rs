@@ -62,10 +62,13 @@ pub(crate) struct Identities {
 }
 
 impl Identities {
-    pub fn new(crypto: Crypto) -> Self {
+    pub fn new(crypto: Crypto, zero_rtt: bool) -> Self {
         let secrets = Arc::<Secrets>::default();
         match crypto {
-            Crypto::Tls => Self { client: Arc::new(client()), server: Arc::new(server(&secrets)), secrets },
+            Crypto::Tls => {
+                let (client, server) = (client(zero_rtt, &secrets), server(zero_rtt, &secrets));
+                Self { client: Arc::new(client), server: Arc::new(server), secrets }
+            }
             Crypto::Null => Self { client: Arc::new(Null), server: Arc::new(Null), secrets },
         }
     }
@@ -82,6 +85,18 @@ impl Secrets {
     }
 }
 
+/// Where the client tells what it encrypts with before the server knows of it.
+#[derive(Debug)]
+struct Early(Arc<Secrets>);
+
+impl KeyLog for Early {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        if label == "CLIENT_EARLY_TRAFFIC_SECRET" {
+            self.0.log(label, client_random, secret);
+        }
+    }
+}
+
 impl KeyLog for Secrets {
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
         let mut line = label.to_owned();
@@ -95,7 +110,7 @@ impl KeyLog for Secrets {
     }
 }
 
-fn client() -> QuicClientConfig {
+fn client(zero_rtt: bool, secrets: &Arc<Secrets>) -> QuicClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(CERTIFICATE)).expect("the certificate is well-formed");
     let mut config = ClientConfig::builder_with_details(provider(), Arc::new(Calendar))
@@ -104,10 +119,12 @@ fn client() -> QuicClientConfig {
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![ALPN.to_vec()];
+    config.enable_early_data = zero_rtt;
+    config.key_log = Arc::new(Early(Arc::clone(secrets)));
     config.try_into().expect("ring has the suite of Initial packets")
 }
 
-fn server(secrets: &Arc<Secrets>) -> QuicServerConfig {
+fn server(zero_rtt: bool, secrets: &Arc<Secrets>) -> QuicServerConfig {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(KEY));
     let mut config = ServerConfig::builder_with_details(provider(), Arc::new(Calendar))
         .with_protocol_versions(&[&TLS13])
@@ -117,5 +134,7 @@ fn server(secrets: &Arc<Secrets>) -> QuicServerConfig {
         .expect("certificate and key are a pair");
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.key_log = Arc::<Secrets>::clone(secrets);
+    // 0 or all there can be (RFC 9001, section 4.6.1).
+    config.max_early_data_size = if zero_rtt { u32::MAX } else { 0 };
     config.try_into().expect("ring has the suite of Initial packets")
 }

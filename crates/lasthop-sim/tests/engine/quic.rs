@@ -214,6 +214,7 @@ fn random() -> impl Strategy<Value = (Scenario, u64)> {
                 crypto: if null { Crypto::Null } else { Crypto::Tls },
                 ecn,
                 mtu_discovery,
+                zero_rtt: mtu_discovery && !null,
                 ack_eliciting_threshold,
                 ..QuicConfig::default()
             };
