@@ -21,6 +21,7 @@ from lasthop.pictures.tables import TraceTables
 Asked = Mapping[str, Any]
 MOST_SECONDS = 8.0
 """So long may a run compute."""
+TOO_LARGE = "This was stopped: it needs more memory than the lab gives a run. Ask for fewer flows or packets."
 MOST_REPLICATION = 10_000
 _MOST_SEED = 2**64 - 1
 _LONGEST_SHOWN = 200
@@ -51,6 +52,10 @@ class Desk:
             header["errors"] = [_error_line(line) for line in str(error).splitlines()]
         except (InputError, _core.UserCodeError) as error:
             header["errors"] = [{"line": None, "text": line} for line in str(error).splitlines()]
+        except MemoryError:
+            header["errors"] = [{"line": None, "text": TOO_LARGE}]
+        except (AttributeError, KeyError, TypeError, ValueError) as error:  # the page does not ask like this
+            header["errors"] = [{"line": None, "text": f"The lab does not understand this question: {error!r}."}]
         return numbers.after(header)
 
     def _look(self, text: str, asked: Asked, numbers: Numbers) -> dict[str, Any]:

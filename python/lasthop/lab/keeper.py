@@ -18,7 +18,7 @@ MOST_SECONDS = 20.0
 """So long may an answer take. Runs end by themselves before; reading, expanding and telling may not."""
 
 
-_TOO_LARGE = "This was stopped: it needs more memory than the lab gives a run. Ask for fewer flows or packets."
+_ENDED = "This was stopped: its process ended, most likely for want of memory. Ask for fewer flows or packets."
 
 
 class Overtaken(Exception):  # noqa: N818  what happened, not what went wrong
@@ -102,6 +102,6 @@ class Keeper:
         while self._asked:
             waiting = self._asked.popleft()
             if not waiting.done():
-                waiting.set_exception(Lost(_TOO_LARGE))
+                waiting.set_exception(Lost(_ENDED))
             # One that nobody waits for any more must not complain.
             waiting.exception()

@@ -7,6 +7,7 @@ import contextlib
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -24,6 +25,15 @@ HOST = "127.0.0.1"
 _BINARY = "application/octet-stream"
 
 
+async def _question(request: Request) -> dict[str, Any]:
+    """Return what is asked; nothing if it is no JSON object."""
+    with contextlib.suppress(ValueError, RecursionError):
+        question = await request.json()
+        if isinstance(question, dict):
+            return question
+    return {}
+
+
 def _application(opened: Opened, shelf: Shelf | None) -> Starlette:
     runs, stories = Keeper(opened), Keeper(opened, patient=True)  # a story must not keep a picture waiting
 
@@ -31,8 +41,8 @@ def _application(opened: Opened, shelf: Shelf | None) -> Starlette:
         return HTMLResponse(page(opened, results=None if shelf is None else shelf.choices()))
 
     async def ask(request: Request) -> Response:
-        question = await request.json()
-        if not isinstance(question, dict) or question.get("ask") not in ("look", "story"):
+        question = await _question(request)
+        if question.get("ask") not in ("look", "story"):
             return JSONResponse({"errors": [{"line": None, "text": "The lab does not know this question."}]}, 400)
         keeper = runs if question["ask"] == "look" else stories
         try:
@@ -43,10 +53,9 @@ def _application(opened: Opened, shelf: Shelf | None) -> Starlette:
             return JSONResponse({"errors": [{"line": None, "text": str(lost)}]}, 422)
 
     async def results(request: Request) -> Response:
-        question = await request.json()
-        if shelf is None or not isinstance(question, dict):
+        if shelf is None:
             return Response(status_code=404)
-        return JSONResponse(await asyncio.to_thread(shelf.figure, question))
+        return JSONResponse(await asyncio.to_thread(shelf.figure, await _question(request)))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

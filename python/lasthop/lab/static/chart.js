@@ -69,6 +69,8 @@
 
   const DASHES = { dash: [6, 4], dot: [2, 3], solid: [] };
 
+  const shortly = (name) => name.replace("packets in the router queue", "queue");
+
   /** What a mark looks like, for a legend. */
   const keyOf = (mark, color) => {
     const ratio = devicePixelRatio || 1;
@@ -98,7 +100,7 @@
       this.canvas = lab.make("canvas", { "aria-hidden": "true" });
       const label = `Picture of the ${panel.quantity} over time`;
       this.figure = lab.make("figure", { class: `panel ${panel.kind}`, "aria-label": label },
-        lab.make("figcaption", {}, this.title, this.legend), lab.make("div", { class: "plot" }, this.canvas, this.readout));
+        lab.make("figcaption", {}, this.title, this.legend), this.canvas, this.readout);
       this.height = HEIGHTS[panel.kind] || OTHER_HEIGHT;
       this.describe();
     }
@@ -110,7 +112,7 @@
       const named = new Map();
       for (const layer of this.panel.layers) {
         const mark = this.run.marks[layer.mark];
-        const name = several ? mark.quantity : mark.name.replace(/ of .*$/, "");
+        const name = shortly(several ? mark.quantity : mark.name.replace(/ of .*$/, ""));
         const shared = several && mark.owner && this.panel.kind !== "sequence";
         if (!named.has(name)) named.set(name, { mark, color: shared ? lab.style("--muted") : lab.color(mark.color) });
       }
@@ -129,6 +131,8 @@
       if (this.panel.top) return [0, this.panel.top];
       let low = Infinity, high = -Infinity;
       for (const { layer, run, factor } of this.layers()) {
+        // The advertised window may leave the picture: what was sent fills it.
+        if (this.panel.kind === "sequence" && run.marks[layer.mark].dash !== "solid") continue;
         const x = run.values(layer.x), y = run.values(layer.y), far = run.values(layer.far);
         const first = Math.max(firstAt(x, view[0]) - 1, 0);
         for (let i = first; i < x.length && x[i] <= view[1]; i += 1) {
@@ -272,11 +276,11 @@
       const unit = ["packets", "segments"].includes(this.panel.unit) ? "" : ` ${this.panel.unit}`;
       for (const layer of this.panel.layers) {
         const mark = this.run.marks[layer.mark];
-        if (mark.about || layer.far || (layer.flow && flow && layer.flow !== flow)) continue;
+        if (mark.about || mark.dash === "dash" || layer.far || (layer.flow && flow && layer.flow !== flow)) continue;
         const x = this.run.values(layer.x);
         const place = firstAt(x, time + 1e-6) - 1;
         const value = place < 0 ? NaN : this.run.values(layer.y)[place];
-        if (!Number.isNaN(value)) said.push(`${mark.quantity.replace("packets in the router queue", "queue")} ${lab.digits(value)}${unit}`);
+        if (!Number.isNaN(value)) said.push(`${shortly(mark.quantity)} ${lab.digits(value)}${unit}`);
       }
       return said.join(" · ");
     }

@@ -28,8 +28,10 @@
     context.scale(ratio, ratio);
     context.font = `11px ${lab.style("--font")}`;
     const values = figure.cells.flatMap((cell) => cell.points.map((point) => point[0]));
-    const high = Math.max(...values, 0) * 1.05 || 1;
-    const low = Math.min(...values) > high / 2 ? Math.min(...values) - (high - Math.min(...values)) * 0.1 : Math.min(0, ...values);
+    const [least, most] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
+    const isFar = least > most / 2; // from zero
+    const low = isFar ? least - (most - least || least) * 0.15 : Math.min(0, least);
+    const high = most + (most - low) * 0.08 || 1;
     const sy = (value) => HEIGHT - BOTTOM - ((value - low) / (high - low)) * (HEIGHT - BOTTOM - TOP);
     const room = (width - LEFT - RIGHT) / figure.cells.length;
     context.textAlign = "right";
