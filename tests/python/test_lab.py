@@ -83,7 +83,7 @@ def errors(header: dict[str, Any]) -> str:
 
 
 def test_every_control_says_what_the_text_says_and_can_be_set_to_that() -> None:
-    for name in ("bufferbloat", "queue", "web-page", "disciplines", "modern", "diffserv"):
+    for name in ("bufferbloat", "web-page", "diffserv"):
         text = (EXAMPLES / f"{name}.toml").read_text(encoding="utf-8")
         study = _core.parse(text, name)
         cell = study.cells[-1]
