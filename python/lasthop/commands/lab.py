@@ -37,6 +37,7 @@ def lab_command(source: str | None, *, file: Path | None, no_browser: bool) -> N
 
     Example: lasthop lab umts --export umts.html
     """
+    import threading
     import webbrowser
 
     from lasthop.lab.export import export
@@ -54,6 +55,7 @@ def lab_command(source: str | None, *, file: Path | None, no_browser: bool) -> N
     def started(address: str) -> None:
         click.echo(f"{address}\nCtrl-C ends the lab.")
         if not no_browser:
-            webbrowser.open(address)
+            # Some browsers return only when they are closed.
+            threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
 
     serve(opened, shelf, started)
