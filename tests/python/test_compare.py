@@ -77,7 +77,8 @@ def made(folder: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     ended = pl.when(pl.col("elapsed_s").is_null()).then(pl.lit("cut")).otherwise(pl.lit("closed"))
     texts = {"role": "tcp", "protocol": "tcp", "flow": "tcp", "application": "tcp"}
     named = {name: pl.lit(text) for name, text in texts.items()}
-    flows = frame.with_columns(outcome=ended, sent_packets=pl.lit(1), **named)
+    rate = pl.lit(None, dtype=pl.Float64)
+    flows = frame.with_columns(outcome=ended, sent_packets=pl.lit(1), throughput_Bps=rate, **named)
     flows.with_columns(pl.col("elapsed_s").cast(pl.Float64)).write_parquet(folder / "flows.parquet")
     identity = {"scenario": "made", "scenario_digest": "0", "engine": "model", "cells": [], "seed": 7}
     (folder / "manifest.json").write_text(json.dumps({"identity": identity}), encoding="utf-8")
