@@ -77,13 +77,21 @@ class DaskPlace:
         self._shares: dict[str, Share] = {}
         self._introduced: set[str] = set()
         self._looked = -math.inf
-        self.lost = 0
-        """How many workers have gone."""
+        self._lost: set[str] = set()
 
     @property
     def threads(self) -> int:
         """Threads of all workers that are there."""
         return sum(self._present.values())
+
+    @property
+    def lost(self) -> int:
+        """How many workers have gone."""
+        return len(self._lost)
+
+    def mourn(self, address: str) -> None:
+        """Count a worker that died. One that came and went between two looks is known by what it left behind alone."""
+        self._lost.add(address)
 
     def detail(self) -> list[str]:
         """Say how many workers there are and what each has done, in a few lines."""
@@ -145,7 +153,7 @@ class DaskPlace:
         self._see(present)
 
     def _see(self, present: Mapping[str, int]) -> None:
-        self.lost += len(self._present.keys() - present.keys())
+        self._lost |= self._present.keys() - present.keys()
         for address, threads in present.items():
             self._shares.setdefault(address, Share(threads)).threads = threads
         self._present = present
@@ -313,6 +321,7 @@ class _Flight:
         error = future.exception()
         if self._alone or not isinstance(error, KilledWorker) or error.task == self._simulator.key:
             raise self._told(future)
+        self._place.mourn(error.last_worker.address)
         self._suspects += self._flying.pop(future)
 
     def _told(self, future: Future[Answer]) -> Exception:
