@@ -257,7 +257,7 @@ def test_paced_senders_of_the_model_follow_those_of_the_kernel(tmp_path: Path, l
         '[down.link]\nrate = "2 Mbit/s"\ndelay = "40 ms"\n[down]\nqueue.limit = "20 packets"\n'
         "[tcp]\ninitial_window = 20\n"
         '[[flow]]\nkind = "bulk-tcp"\nbytes = "500 kB"\n'
-        "[factor.pacing]\noff = {}\non.tcp.pacing = true\n"
+        "[factor.pacing]\noff = {}\non.tcp.pacing = true\nfq.tcp.pacing = 'fq'\n"
         "[factor.pacing.bursts]\ntcp.pacing = true\n"
         'flow = [{ kind = "bulk-tcp", bytes = "500 kB", write = "64 kB" }]\n'
         '[factor.control.cubic]\n[factor.control.reno]\ntcp.congestion_control = "reno"\n'
@@ -268,10 +268,10 @@ def test_paced_senders_of_the_model_follow_those_of_the_kernel(tmp_path: Path, l
     bound = pl.when(pl.col("cell").str.contains("bursts")).then(0.02).otherwise(0.001)
     assert rows.select((pl.col("elapsed_distance").abs() < bound).all()).item()
     assert (rows["same_acks"] / rows["acks"]).min() > 0.03  # type: ignore[operator]
-    off, on = (
-        rows.filter(pl.col("cell").str.contains(f"pacing={name}"))["elapsed_s"].to_list() for name in ("off", "on")
-    )
-    assert off != on, "pacing makes a difference"
+    of = {name: rows.filter(pl.col("cell").str.contains(f"pacing={name}")) for name in ("off", "on", "fq")}
+    assert of["fq"].select((pl.col("same_acks") == pl.col("acks")).all()).item()
+    off, on, fq = (cells["elapsed_s"].to_list() for cells in of.values())
+    assert off != on != fq, "who paces makes a difference"
 
 
 @pytest.mark.long

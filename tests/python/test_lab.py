@@ -88,7 +88,7 @@ def test_every_control_says_what_the_text_says_and_can_be_set_to_that() -> None:
         study = _core.parse(text, name)
         cell = study.cells[-1]
         found = controls(json.loads(cell.scenario))
-        assert {"down.link.rate", "tcp.congestion_control"} <= {control["path"] for control in found}
+        assert {"down.link.rate", "tcp.congestion_control", "tcp.pacing"} <= {control["path"] for control in found}
         for control in found:
             assert control["help"], control
             changed = edited(text, control["path"], control["value"], cell.levels)

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::namespace::HostConfig;
 use lasthop_core::Duration;
 use lasthop_scenario::Scenario;
-use lasthop_tcp::{FRtoMode, InitialSsthresh, Stack, TcpConfig};
+use lasthop_tcp::{FRtoMode, InitialSsthresh, Pacing, Stack, TcpConfig};
 use lasthop_traffic::{HttpServer, ShortHosts};
 use netlink_packet_route::route::RouteMetric;
 use serde::Serialize;
@@ -57,7 +57,8 @@ impl Features {
             .map(|hosts| metrics(tcp, segment, hosts.initial_window, hosts.receive_window_initial))
             .collect();
         let metrics = metrics(tcp, segment, tcp.initial_window, tcp.receive_window_initial);
-        let host = HostConfig { sysctls, metrics, further };
+        let discipline = (tcp.pacing == Pacing::Fq).then_some("fq");
+        let host = HostConfig { sysctls, metrics, further, discipline };
         let server = scenario.http.as_ref().map(|http| http.server).unwrap_or_default();
         let differences = differences(tcp).into_iter().chain(server_difference(server, tcp)).collect();
         Self { server: host.clone(), client: host, differences }
@@ -187,7 +188,7 @@ fn server_difference(server: HttpServer, tcp: &TcpConfig) -> Vec<Difference> {
         effect: "Its answers leave in bursts, as they do with pacing = false.",
     };
     match server {
-        HttpServer::Nginx if tcp.pacing => vec![process, pacing],
+        HttpServer::Nginx if tcp.pacing == Pacing::Socket => vec![process, pacing],
         HttpServer::Nginx => vec![process],
         HttpServer::BuiltIn => vec![],
     }

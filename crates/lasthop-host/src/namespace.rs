@@ -51,6 +51,8 @@ pub struct HostConfig {
     pub metrics: Vec<RouteMetric>,
     /// For each further pair of addresses, one at either host, the metrics of the route to the other's.
     pub further: Vec<Vec<RouteMetric>>,
+    /// The queue discipline of its link, if packets do not pass straight to the device.
+    pub discipline: Option<&'static str>,
 }
 
 /// Gives an ordinary user the right to make namespaces, by a user namespace in which he is who he is. Root has it.
@@ -111,6 +113,11 @@ impl HostNamespace {
             ipv6.map_or(Ok(()), any)
         };
         setup().context("cannot set up the addresses and routes of the hosts")?;
+        if let Some(kind) = config.discipline {
+            netlink.discipline(index, kind).context(&format!(
+                "cannot give the hosts the queue discipline {kind}; this kernel needs the module sch_{kind}"
+            ))?;
+        }
         Ok(Self { namespace, tun })
     }
 

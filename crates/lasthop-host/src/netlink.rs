@@ -66,9 +66,14 @@ impl Netlink {
         // No group joins on a link that carries none.
         link.header.change_mask = LinkFlags::Multicast;
         self.request(RouteNetlinkMessage::SetLink(link), 0)?;
+        self.discipline(index, "noqueue")
+    }
+
+    /// Sets the queue discipline of a link, with its defaults.
+    pub fn discipline(&self, index: u32, kind: &str) -> io::Result<()> {
         let mut qdisc = TcMessage::with_index(index.cast_signed());
         qdisc.header.parent = TcHandle::ROOT;
-        qdisc.attributes = vec![TcAttribute::Kind("noqueue".into())];
+        qdisc.attributes = vec![TcAttribute::Kind(kind.into())];
         self.replace(RouteNetlinkMessage::NewQueueDiscipline(qdisc))
     }
 

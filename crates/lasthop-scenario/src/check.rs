@@ -194,6 +194,17 @@ impl<'a> Checker<'a> {
         let is_code =
             |choice: &&&Schema| definition_name(choice).is_some_and(|name| name.starts_with("User"));
         let code = rest.first().filter(is_code);
+        if let [switch] = rest[..]
+            && switch["type"] == "boolean"
+            && !keywords.is_empty()
+        {
+            let names: Vec<&str> = keywords.iter().filter_map(|name| name["const"].as_str()).collect();
+            return match &node.value {
+                Value::Boolean(_) => Ok(()),
+                Value::Text(text) if names.contains(&text.as_str()) => Ok(()),
+                _ => Err(self.unexpected(node, &format!("true, false or {}", quoted(&names)))),
+            };
+        }
         if rest.is_empty() || code.is_some() && !keywords.is_empty() {
             // One of these, or code of the user's, which no keyword looks like.
             return match code.filter(|_| node.text().is_some_and(|text| text.contains(':'))) {

@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 use crate::clock::{TickClock, WHEEL_TURN};
 
 mod draws;
+mod pacing;
 mod rules;
 mod user;
 
 pub use draws::Draws;
+pub use pacing::Pacing;
 pub use rules::{RULES, Rule};
 pub use user::UserControl;
 
@@ -69,8 +71,9 @@ pub struct TcpConfig {
     /// How the window grows, and how far signs of congestion cut it.
     pub congestion_control: CongestionControl,
     /// Segments leave at a rate instead of in bursts: at twice the window per round-trip time in slow start, later at 1.2
-    /// times that, as Linux paces a socket. BBR sets a rate of its own and always paces. Only stack `linux-6` knows it.
-    pub pacing: bool,
+    /// times that, as Linux paces a socket. BBR sets a rate of its own and always paces. With
+    /// `"fq"` the host's queue discipline paces, to which TCP hands segments ahead of time. Only stack `linux-6` knows it.
+    pub pacing: Pacing,
     /// The first slow start slows down when the delay grows, and goes on if the delay falls again (`HyStart++`, RFC 9406). For
     /// `reno`, and for `cubic` in place of Linux' `HyStart`, under the stack `linux-6`.
     pub hystart_plus_plus: bool,

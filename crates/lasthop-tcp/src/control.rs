@@ -9,6 +9,7 @@ mod bbr3;
 mod bytes;
 mod cubic;
 mod dctcp;
+mod fq;
 mod hystart;
 mod ledbat;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use cubic::Cubic;
 use hystart::HyStartPlusPlus;
 
 pub(crate) use bytes::Bytes;
+pub(crate) use fq::Fq;
 pub(crate) use pacer::{Pacer, burst};
 pub(crate) use rate::{DeliveryRate, LostSegment, Progress, RateSampler};
 pub(crate) use reno::Reno;
@@ -274,7 +276,7 @@ impl<'a> Setup<'a> {
             CongestionControl::User(code) => Some(&**code),
             _ => None,
         };
-        let (is_paced, draws) = (config.pacing, &config.draws);
+        let (is_paced, draws) = (config.pacing.is_on(), &config.draws);
         Self { window, ticks_per_second, segment_bytes, is_paced, code, draws }
     }
 

@@ -69,8 +69,8 @@ pub use algorithm::{Ack, CongestionAlgorithm, CongestionWindow, ControlSetup, De
 pub use clock::{TickClock, WHEEL_TURN};
 pub use common::metrics::CachedMetrics;
 pub use config::{
-    CachedInitialWindow, CongestionControl, FRtoMode, InitialSsthresh, Profile, RULES, RecoveryRules, Rule,
-    Stack, TcpConfig, UserControl,
+    CachedInitialWindow, CongestionControl, FRtoMode, InitialSsthresh, Pacing, Profile, RULES, RecoveryRules,
+    Rule, Stack, TcpConfig, UserControl,
 };
 pub use endpoint::{Endpoint, Phase};
 pub use transport::Tcp;

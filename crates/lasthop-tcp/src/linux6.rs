@@ -27,8 +27,10 @@ use lasthop_core::{Duration, Observer, Rate, RetransmissionKind, TransportEvent}
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::{CachedMetrics, Knowledge};
 use crate::common::{Context, Episode, Handshake, NewSegment, SendQueue, State, WindowReport};
-use crate::config::TcpConfig;
-use crate::control::{Control, Controller, Counting, Moment, Pacer, Progress, RateSampler, Segments, Setup};
+use crate::config::{Pacing, TcpConfig};
+use crate::control::{
+    Control, Controller, Counting, Fq, Moment, Pacer, Progress, RateSampler, Segments, Setup,
+};
 use frto::FRto;
 use marks::Marks;
 use probe::Probe;
@@ -74,6 +76,8 @@ pub(crate) struct Sender {
     connects: bool,
     rate: Option<Rate>,
     pacer: Pacer,
+    /// The queue discipline that holds what pacing lets go later, if TCP itself does not.
+    fq: Option<Box<Fq>>,
     rates: RateSampler,
     reduction: Reduction,
     recovery: Recovery,
@@ -109,10 +113,11 @@ impl Sender {
             board: Scoreboard::default(),
             rtt: RttEstimator::new(tick_us, least, initial, most),
             rack: Rack::default(),
-            is_paced: config.pacing || control.paces(),
+            is_paced: config.pacing.is_on() || control.paces(),
             connects: false,
             rate: None,
             pacer: Pacer::default(),
+            fq: (config.pacing == Pacing::Fq).then(Box::default),
             rates: RateSampler::new(control.is_rate_based()),
             control,
             reduction: Reduction::default(),
@@ -248,10 +253,7 @@ impl Sender {
         if idle && self.queue.next().is_some_and(|new| new.payload_bytes > 0) {
             self.restart_after_idle(cx.tick);
         }
-        while self.board.in_flight() < self.control.window()
-            && self.queue.fits()
-            && self.pacer.may_send(cx.now)
-        {
+        while self.board.in_flight() < self.control.window() && self.queue.fits() && self.may_send(cx.now) {
             sent += if self.is_paced { self.send_burst(cx) } else { u64::from(self.send_next(cx).is_some()) };
         }
         let is_full = self.board.in_flight() >= self.control.window();
@@ -322,7 +324,7 @@ impl Sender {
     }
 
     fn transmission<O: Observer>(&self, cx: &Context<'_, O>) -> Sent {
-        Sent { us: cx.micros(), delivered_before: self.counts.delivered, number: 1 }
+        Sent { us: self.departs_us(cx), delivered_before: self.counts.delivered, number: 1 }
     }
 
     fn push<O: Observer>(&mut self, cx: &Context<'_, O>, segment: SentSegment) {
@@ -344,14 +346,15 @@ impl Sender {
         let segment = *self.board.queue.get(index);
         self.note_retransmission(cx, index, true);
         self.episode.retransmissions = self.episode.retransmissions.max(0);
-        self.episode.note_retransmission(cx.micros() / 1000);
+        self.episode.note_retransmission(self.departs_us(cx) / 1000);
         self.put_again(cx, &segment, kind);
     }
 
     fn note_retransmission<O: Observer>(&mut self, cx: &Context<'_, O>, index: usize, counted: bool) {
-        self.board.note_retransmission(index, cx.micros(), self.counts.delivered, counted);
+        let departs_us = self.departs_us(cx);
+        self.board.note_retransmission(index, departs_us, self.counts.delivered, counted);
         let progress = self.progress(0);
-        self.rates.on_sent_again(index, cx.micros(), progress);
+        self.rates.on_sent_again(index, departs_us, progress);
         self.counts.retransmissions += 1;
     }
 
@@ -390,7 +393,7 @@ impl Sender {
             Some(Alarm::Probe | Alarm::Reordering) => self.rtt.ticks(self.timeout_left_us(cx).max(1)),
             _ => self.rtt.rto(),
         };
-        self.timer.set(Alarm::Retransmission, cx.tick, wait);
+        self.set_timer(cx, Alarm::Retransmission, wait);
     }
 
     /// The timer fired. Returns false if the retries are used up.
@@ -449,7 +452,7 @@ impl Sender {
         if to_timeout > 0 {
             wait = wait.min(self.rtt.ticks(to_timeout));
         }
-        self.timer.set(Alarm::Probe, cx.tick, wait);
+        self.set_timer(cx, Alarm::Probe, wait);
         true
     }
 

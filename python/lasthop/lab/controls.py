@@ -80,6 +80,9 @@ def _control(owner: Schema, key: str, path: str, group: str, value: object) -> C
             return None
         share = f"{float(value) * 100:g} %" if isinstance(value, int | float) else value
         return {**shown, "kind": _KINDS[name], "value": share or "0 %"} if isinstance(share, str | None) else None
+    if any(each.get("type") == "boolean" for each in node.get("anyOf", ())):
+        # A name may stand instead, which the switch does not offer.
+        return {**shown, "kind": "switch", "value": value} if isinstance(value, bool) else None
     kinds = node.get("type")
     kind = kinds if isinstance(kinds, str) else next((each for each in kinds or () if each != "null"), None)
     if kind == "boolean" and value is not None:

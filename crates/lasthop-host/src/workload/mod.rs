@@ -26,6 +26,7 @@ use lasthop_core::{
     Body, Datagram, Dscp, FlowId, FlowInfo, Host, Instant, News, Observer, Packet, Protocol, Seed,
 };
 use lasthop_scenario::{Flow as FlowEntry, Scenario};
+use lasthop_tcp::Pacing;
 use lasthop_traffic::{Action, Application as _, Content, FlowConfig, HttpServer, Instance, Program};
 use later::Later;
 use nix::sys::epoll::EpollFlags;
@@ -143,7 +144,7 @@ pub struct Workload {
     /// Of earlier runs of a chain.
     flows_before: usize,
     server: HttpServer,
-    /// By pair of hosts: whether their TCP paces.
+    /// By pair of hosts: whether the sockets of their TCP pace.
     paced: Vec<bool>,
 }
 
@@ -598,11 +599,11 @@ fn applications(scenario: &Scenario, seed: Seed, pairs: &[usize]) -> Result<Vec<
     scenario.applications().into_iter().zip(scenario.programs(seed)).zip(pairs).map(application).collect()
 }
 
-/// By pair of hosts: whether their TCP paces.
+/// By pair of hosts: whether the sockets of their TCP pace.
 fn paced(scenario: &Scenario, pairs: &[usize], count: usize) -> Vec<bool> {
-    let mut paced = vec![scenario.tcp.pacing; count];
+    let mut paced = vec![scenario.tcp.pacing == Pacing::Socket; count];
     for (instance, &pair) in scenario.applications().iter().zip(pairs) {
-        paced[pair] = scenario.tcp_of(instance).pacing;
+        paced[pair] = scenario.tcp_of(instance).pacing == Pacing::Socket;
     }
     paced
 }

@@ -142,6 +142,12 @@ fn unknown_values_and_wrong_types() {
             38,
             &["missing key `distribution`", "uniform, exponential, sequence"],
         ),
+        (
+            "sack = true",
+            "pacing = \"fx\"",
+            26,
+            &["`tcp.pacing`", "found the text \"fx\"", "true, false or \"fq\""],
+        ),
         ("sack = true", "sack = \"yes\"", 26, &["`tcp.sack`", "found the text \"yes\"", "true or false"]),
         ("sack = true", "frto = 2002", 26, &["`tcp.frto`", "\"2002\""]),
         ("sack = true", "frto = false", 26, &["`tcp.frto`", "found false", "\"off\""]),

@@ -93,6 +93,11 @@ impl SendQueue {
         if self.fin_sent { None } else { self.stream.next(self.nxt, self.mss) }
     }
 
+    /// Payload of the next new segments, if at most so many leave together.
+    pub fn next_bytes(&self, segments: u32) -> u32 {
+        self.stream.next(self.nxt, self.mss.saturating_mul(segments)).map_or(0, |burst| burst.payload_bytes)
+    }
+
     /// True if there is something new to send and the receiver's window has room for it.
     pub fn fits(&self) -> bool {
         self.next().is_some_and(|new| {

@@ -68,7 +68,7 @@ pub static RULES: [Rule; 28] = [
         Need::Ecn,
         "\"cubic\"",
     ),
-    rule("pacing", |tcp| tcp.pacing, Need::Only(Stack::Linux6), "false"),
+    rule("pacing", |tcp| tcp.pacing.is_on(), Need::Only(Stack::Linux6), "false"),
     rule("accurate_ecn", |tcp| tcp.accurate_ecn, Need::Only(Stack::Linux6), "false"),
     rule("accurate_ecn", |tcp| tcp.accurate_ecn, Need::Ecn, "false"),
     rule("hystart_plus_plus", |tcp| tcp.hystart_plus_plus, Need::Only(Stack::Linux6), "false"),

@@ -7,7 +7,7 @@ use lasthop_core::{Duration, Instant, Rate};
 const UNPACED: u32 = 10;
 /// What leaves together lasts for a millisecond or so at the pacing rate: the rate in bytes per second is divided by two
 /// to this power (`sk_pacing_shift`).
-const BURST_SHIFT: u32 = 10;
+pub(super) const BURST_SHIFT: u32 = 10;
 /// Most bytes of a burst.
 const BURST_BYTES_MAX: u64 = 1 << 16;
 /// The shorter the path, the larger a burst may be: half as many bytes more for every 512 us (`tcp_tso_rtt_log`).
@@ -45,9 +45,14 @@ impl Pacer {
         }
     }
 
+    /// When what comes next may leave.
+    pub fn next(&self, now: Instant) -> Instant {
+        self.release.max(now)
+    }
+
     /// How long what comes next would have to wait from now on.
     pub fn wait(&self, now: Instant) -> Duration {
-        self.release.max(now) - now
+        self.next(now) - now
     }
 
     /// When what waits may leave.

@@ -217,7 +217,7 @@ impl RateSampler {
         }
         let newest = self.newest.take()?;
         let send_us = newest.sent_us - newest.first_sent_us;
-        let ack_us = now_us - newest.delivered_us;
+        let ack_us = now_us.saturating_sub(newest.delivered_us);
         let interval_us = send_us.max(ack_us);
         (interval_us >= least_rtt_us).then_some(DeliveryRate {
             delivered: delivered - newest.delivered,

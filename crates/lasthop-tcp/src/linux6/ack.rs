@@ -193,8 +193,8 @@ impl Sender {
     ) -> bool {
         let now = cx.micros();
         let in_order = samples.acked.filter(|_| !facts.retransmission_acked);
-        let mut latest = samples.sacked.or(in_order).map(|(_, last)| now - last);
-        let mut rtt = in_order.or(samples.sacked).map(|(first, _)| now - first);
+        let mut latest = samples.sacked.or(in_order).map(|(_, last)| now.saturating_sub(last));
+        let mut rtt = in_order.or(samples.sacked).map(|(first, _)| now.saturating_sub(first));
         if rtt.is_none() && facts.acked {
             // The timestamp option, in milliseconds, names the transmission (RFC 7323, section 4.1).
             rtt = self.echo.map(|echo| (now / 1000).saturating_sub(echo).max(1) * 1000);

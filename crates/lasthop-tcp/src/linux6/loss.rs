@@ -9,7 +9,6 @@ use super::prr::{Progress, Reduction};
 use super::scoreboard::SentSegment;
 use super::timer::Alarm;
 use super::{Sender, TIMEOUT_MIN_US};
-use crate::clock::Tick;
 use crate::common::{Context, State};
 use crate::config::FRtoMode;
 use crate::control::{Congestion, Controller, Prior};
@@ -156,7 +155,7 @@ impl Sender {
             }
         } else if self.config.rack {
             let before = self.board.queue.retransmitted_out();
-            if self.mark_lost_by_rack(cx.micros(), cx.tick) {
+            if self.mark_lost_by_rack(cx) {
                 facts.set_timer = false;
             }
             facts.retransmission_lost |= before > self.board.queue.retransmitted_out();
@@ -219,13 +218,13 @@ impl Sender {
     }
 
     /// Looks for losses after an ACK. Returns true if the timer is set for the rest.
-    fn mark_lost_by_rack(&mut self, now_us: u64, tick: Tick) -> bool {
+    fn mark_lost_by_rack<O: Observer>(&mut self, cx: &Context<'_, O>) -> bool {
         if !std::mem::take(&mut self.rack.advanced) {
             return false;
         }
-        let Some(wait) = self.detect_loss(now_us) else { return false };
+        let Some(wait) = self.detect_loss(cx.micros()) else { return false };
         let delta = self.rtt.ticks(wait + TIMEOUT_MIN_US).min(self.rtt.rto());
-        self.timer.set(Alarm::Reordering, tick, delta);
+        self.set_timer(cx, Alarm::Reordering, delta);
         true
     }
 
@@ -428,7 +427,8 @@ impl Sender {
         let mut from = 0;
         let mut head = false;
         while self.board.in_flight() < window {
-            let Some(index) = self.board.next_lost(from).filter(|_| self.pacer.may_send(cx.now)) else {
+            let Some(index) = self.board.next_lost(from).filter(|&index| self.may_retransmit(cx.now, index))
+            else {
                 break;
             };
             self.retransmit(cx, index, kind);
@@ -437,7 +437,7 @@ impl Sender {
             from = index + 1;
         }
         if head {
-            self.timer.set(Alarm::Retransmission, cx.tick, self.rtt.rto());
+            self.set_timer(cx, Alarm::Retransmission, self.rtt.rto());
         }
     }
 

@@ -3,6 +3,8 @@
 use lasthop_core::{Instant, Observer, Rate};
 
 use super::Sender;
+use super::timer::Alarm;
+use crate::clock::Tick;
 use crate::common::Context;
 use crate::control::{self, Controller};
 
@@ -26,7 +28,7 @@ impl Sender {
     }
 
     fn set_rate(&mut self, window: u32) {
-        if !self.config.pacing || self.control.is_rate_based() {
+        if !self.config.pacing.is_on() || self.control.is_rate_based() {
             return;
         }
         let ssthresh = self.control.ssthresh();
@@ -41,26 +43,65 @@ impl Sender {
         self.control.pacing_rate().or(self.rate)
     }
 
-    /// A burst of data leaves.
+    /// True if pacing lets the next new segments leave, or be handed to `fq`.
+    pub(super) fn may_send(&mut self, now: Instant) -> bool {
+        if self.fq.is_none() {
+            return self.pacer.may_send(now);
+        }
+        let bytes = self.queue.next_bytes(self.burst_segments());
+        self.may_hand_over(bytes, false)
+    }
+
+    /// As for new ones, for a segment that is sent again.
+    pub(super) fn may_retransmit(&mut self, now: Instant, index: usize) -> bool {
+        if self.fq.is_none() {
+            return self.pacer.may_send(now);
+        }
+        self.may_hand_over(self.board.queue.get(index).payload_bytes, true)
+    }
+
+    fn may_hand_over(&mut self, bytes: u32, again: bool) -> bool {
+        let (rate, outstanding) = (self.pacing_rate(), self.board.queue.outstanding());
+        self.fq.as_mut().is_none_or(|fq| fq.may_take(bytes, rate, again, outstanding))
+    }
+
+    /// A burst leaves, or waits for its time in `fq`.
     pub(super) fn pace(&mut self, now: Instant, segments: u32, bytes: u32) {
-        if self.is_paced && bytes > 0 {
+        if !self.is_paced {
+            return;
+        }
+        let departs = self.pacer.next(now);
+        if bytes > 0 {
             let rate = self.pacing_rate();
             self.pacer.on_sent(now, segments, bytes, rate);
         }
+        if let Some(fq) = &mut self.fq {
+            fq.take(now, departs, &mut self.queue.out, segments);
+        }
+    }
+
+    /// When what is sent now departs, in microseconds: Linux' clocks of round-trip times and rates begin then.
+    pub(super) fn departs_us<O: Observer>(&self, cx: &Context<'_, O>) -> u64 {
+        match self.fq {
+            Some(_) => self.pacer.next(cx.now).as_nanos() / 1000,
+            None => cx.micros(),
+        }
+    }
+
+    /// Sets the timer for `wait` ticks after all that `fq` holds has departed (`tcp_pacing_delay`).
+    pub(super) fn set_timer<O: Observer>(&mut self, cx: &Context<'_, O>, alarm: Alarm, wait: Tick) {
+        let held = match self.fq {
+            Some(_) => self.pacer.wait(cx.now).as_nanos() / self.clock.length(1).as_nanos(),
+            None => 0,
+        };
+        self.timer.set(alarm, cx.tick, wait + held);
     }
 
     /// Sends new segments of one write that leave together (`tcp_write_xmit`). Returns how many.
     pub(super) fn send_burst<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> u64 {
-        let window = self.control.window();
-        // Two bursts are in flight.
-        let room = (window / 2).max(1).min(window - self.board.in_flight());
-        let least = self.control.burst_min();
-        let most = self
-            .pacing_rate()
-            .map_or(u32::MAX, |rate| control::burst(rate, self.rtt.least_us(), self.queue.mss, least))
-            .min(self.control.burst_max());
+        let most = self.burst_segments();
         let (mut segments, mut bytes) = (0, 0);
-        while segments < room.min(most) && self.queue.fits() {
+        while segments < most && self.queue.fits() {
             let Some(new) = self.send_next(cx) else { break };
             segments += 1;
             bytes += new.payload_bytes;
@@ -70,6 +111,18 @@ impl Sender {
         }
         self.pace(cx.now, segments, bytes);
         u64::from(segments)
+    }
+
+    /// Most new segments that may leave together now.
+    fn burst_segments(&self) -> u32 {
+        let window = self.control.window();
+        // Two bursts are in flight.
+        let room = (window / 2).max(1).min(window - self.board.in_flight());
+        let least = self.control.burst_min();
+        self.pacing_rate()
+            .map_or(u32::MAX, |rate| control::burst(rate, self.rtt.least_us(), self.queue.mss, least))
+            .min(self.control.burst_max())
+            .min(room)
     }
 
     /// As a write begins: too little to send, while the window has room and all that is lost has been sent again
@@ -85,12 +138,16 @@ impl Sender {
 
     /// When pacing lets go on what waits.
     pub fn release(&self) -> Option<Instant> {
-        self.pacer.wakeup()
+        self.fq.as_ref().map_or_else(|| self.pacer.wakeup(), |fq| fq.wakeup())
     }
 
     /// Goes on with what pacing has held, if its time has come.
     pub fn on_release<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
-        if self.pacer.take_wakeup(cx.now) {
+        let goes_on = match &mut self.fq {
+            Some(fq) => fq.release(cx.now, &mut self.queue.out),
+            None => self.pacer.take_wakeup(cx.now),
+        };
+        if goes_on {
             self.retransmit_lost(cx);
             self.send_new(cx);
             self.report_window(cx);

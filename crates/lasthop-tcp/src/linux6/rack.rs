@@ -41,7 +41,7 @@ impl Default for Rack {
 impl Rack {
     /// A segment has arrived (section 6.2, steps 1 and 2).
     pub fn advance(&mut self, now_us: u64, segment: &SentSegment, least_rtt_us: u64) {
-        let rtt_us = now_us - segment.sent.us;
+        let rtt_us = now_us.saturating_sub(segment.sent.us);
         if rtt_us < least_rtt_us && segment.ever_retransmitted {
             // Rather the original than its retransmission.
             return;

@@ -3,7 +3,7 @@
 use lasthop_core::{Duration, FlowId, Host, Instant, SackBlock, Segment};
 
 use super::*;
-use crate::config::{CongestionControl, Profile};
+use crate::config::{CongestionControl, Pacing, Profile};
 
 /// Segments of 1000 bytes at 1 Mbit/s; the window is ten of them.
 fn sender() -> Sender {
@@ -11,9 +11,13 @@ fn sender() -> Sender {
 }
 
 fn sender_with(control: CongestionControl, window: u32) -> Sender {
+    sender_paced(control, window, Pacing::Socket)
+}
+
+fn sender_paced(control: CongestionControl, window: u32, pacing: Pacing) -> Sender {
     let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("complete");
     (config.congestion_control, config.initial_window) = (control, window);
-    config.pacing = true;
+    config.pacing = pacing;
     config.timestamps = false;
     let clock = TickClock::new(config.tick, Duration::ZERO);
     let mut sender = Sender::new(&Rc::new(config), clock, 1_000);
@@ -129,5 +133,80 @@ fn the_sender_has_too_little_to_send_when_it_writes_into_an_empty_queue() {
             !sender.rates.is_app_limited()
         });
         assert_eq!(until, Some(limited), "writes of {write_bytes}");
+    }
+}
+
+/// Two segments of 1000 bytes are what a small queue takes; a buffer counts 896 bytes more.
+#[test]
+fn fq_holds_two_segments_that_count_as_sent() {
+    let mut sender = sender_paced(CongestionControl::Paced, 15, Pacing::Fq);
+    sender.send_written(&mut cx(&mut (), 500));
+    assert_eq!(leave(&mut sender), (10, Some(8_500)), "the first ten leave at once");
+    assert_eq!(sender.board.in_flight(), 12);
+    sender.on_release(&mut cx(&mut (), 8_499));
+    assert_eq!(leave(&mut sender), (0, Some(8_500)), "too early");
+    for number in 1..=5 {
+        sender.on_release(&mut cx(&mut (), 500 + 8_000 * number));
+        let next = (number < 5).then_some(8_500 + 8_000 * number);
+        assert_eq!(leave(&mut sender), (1, next), "the window holds fifteen");
+        assert_eq!(u64::from(sender.board.in_flight()), (12 + number).min(15));
+    }
+}
+
+/// `skb->skb_mstamp_ns` is the time of departure, and `tcp_pacing_delay` is added to the timer.
+#[test]
+fn clocks_begin_when_fq_lets_go() {
+    let mut sender = sender_paced(CongestionControl::Paced, 15, Pacing::Fq);
+    sender.send_written(&mut cx(&mut (), 500));
+    let sent: Vec<u64> = (9..12).map(|index| sender.board.queue.get(index).sent.us).collect();
+    assert_eq!(sent, [500, 8_500, 16_500]);
+    // A second, and 24 ms until a third segment might depart, in ticks of 4 ms.
+    assert_eq!(sender.timer(), Some(crate::clock::wheel(0, 250 + 6)));
+}
+
+#[test]
+fn fq_holds_twice_as_much_that_is_sent_again() {
+    let mut sender = sender_paced(CongestionControl::Paced, 10, Pacing::Fq);
+    sender.send_written(&mut cx(&mut (), 0));
+    leave(&mut sender);
+    let mut segment = Segment { ack: 1, window_bytes: 1_000_000, ..Segment::default() };
+    segment.sack.push(SackBlock { start: 7_001, end: 10_001 });
+    sender.on_ack(&mut cx(&mut (), 172_000), &segment);
+    assert_eq!(sender.board.queue.retransmitted_out(), 5, "one has left, four are held");
+    for departs in [176_000, 184_000, 192_000] {
+        let (left, next) = leave(&mut sender);
+        assert_eq!((left, next), (1, Some(departs)));
+        sender.on_release(&mut cx(&mut (), departs));
+    }
+    assert_eq!(sender.board.queue.retransmitted_out(), 7, "each departure lets another in");
+}
+
+#[test]
+fn fq_holds_two_bursts_of_a_large_write() {
+    let mut sender = sender_paced(CongestionControl::Paced, 20, Pacing::Fq);
+    sender.queue.forget_unsent();
+    sender.write(1_000_000, 1_000_000);
+    sender.send_written(&mut cx(&mut (), 0));
+    assert_eq!(leave(&mut sender), (10, Some(16_000)));
+    assert_eq!(sender.board.in_flight(), 14);
+    sender.on_release(&mut cx(&mut (), 16_000));
+    assert_eq!(leave(&mut sender), (2, Some(32_000)));
+}
+
+/// The segment is out of TCP's hands, so the FIN cannot ride on it; it waits for its turn behind it.
+#[test]
+fn a_fin_follows_what_fq_holds() {
+    let mut sender = sender_paced(CongestionControl::Paced, 15, Pacing::Fq);
+    sender.queue.forget_unsent();
+    sender.write(11_000, 1_000);
+    sender.send_written(&mut cx(&mut (), 0));
+    assert_eq!(leave(&mut sender), (10, Some(8_000)));
+    sender.close();
+    sender.send_written(&mut cx(&mut (), 0));
+    assert!(sender.queue.out.is_empty());
+    for (departs, fin) in [(8_000, false), (16_000, true)] {
+        assert_eq!(sender.release(), Some(Instant::ZERO + Duration::from_micros(departs)));
+        sender.on_release(&mut cx(&mut (), departs));
+        assert_eq!(sender.queue.out.drain(..).map(|left| left.fin).collect::<Vec<_>>(), [fin]);
     }
 }

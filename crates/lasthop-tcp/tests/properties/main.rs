@@ -7,7 +7,8 @@ mod support;
 
 use lasthop_core::{Bytes, Duration, Seed};
 use lasthop_tcp::{
-    CachedMetrics, CongestionControl, FRtoMode, InitialSsthresh, Phase, Profile, RecoveryRules, TcpConfig,
+    CachedMetrics, CongestionControl, FRtoMode, InitialSsthresh, Pacing, Phase, Profile, RecoveryRules,
+    TcpConfig,
 };
 use proptest::prelude::*;
 
@@ -67,10 +68,12 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
         Just(CongestionControl::Prague),
         Just(CongestionControl::LedbatPlusPlus),
     ];
-    (any::<[bool; 10]>(), growth, 1..12u32, 4..64u32).prop_map(
+    let pacing = prop_oneof![Just(Pacing::Off), Just(Pacing::Socket), Just(Pacing::Fq)];
+    (any::<[bool; 9]>(), growth, pacing, 1..12u32, 4..64u32).prop_map(
         |(
-            [sack, dsack, timestamps, eifel, ecn, rack, probe, frto, pacing, newer],
+            [sack, dsack, timestamps, eifel, ecn, rack, probe, frto, newer],
             growth,
+            pacing,
             window,
             receive_window,
         )| {

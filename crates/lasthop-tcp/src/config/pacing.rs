@@ -1,0 +1,72 @@
+//! What makes segments leave at a rate.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// What paces segments: `true` or `false`, or the name of a queue discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Stated", into = "Stated")]
+pub enum Pacing {
+    /// Nothing does, unless the algorithm always paces.
+    Off,
+    /// TCP does, with a timer of its own (`SK_PACING_NEEDED`).
+    Socket,
+    /// The host's queue discipline `fq` does (`SK_PACING_FQ`).
+    Fq,
+}
+
+impl Pacing {
+    /// Segments leave at a rate whatever the algorithm.
+    pub fn is_on(self) -> bool {
+        self != Self::Off
+    }
+}
+
+/// As it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Stated {
+    Switch(bool),
+    Discipline(Discipline),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Discipline {
+    Fq,
+}
+
+impl From<Stated> for Pacing {
+    fn from(stated: Stated) -> Self {
+        match stated {
+            Stated::Switch(false) => Self::Off,
+            Stated::Switch(true) => Self::Socket,
+            Stated::Discipline(Discipline::Fq) => Self::Fq,
+        }
+    }
+}
+
+impl From<Pacing> for Stated {
+    fn from(pacing: Pacing) -> Self {
+        match pacing {
+            Pacing::Off => Self::Switch(false),
+            Pacing::Socket => Self::Switch(true),
+            Pacing::Fq => Self::Discipline(Discipline::Fq),
+        }
+    }
+}
+
+impl JsonSchema for Pacing {
+    fn schema_name() -> Cow<'static, str> {
+        "Pacing".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "What paces segments: TCP itself (true), nothing (false), or the queue discipline \"fq\"",
+            "anyOf": [{ "type": "boolean" }, { "type": "string", "const": "fq" }],
+        })
+    }
+}
