@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from lasthop.studies.catalogue import find_scenario
 
 Main = Callable[..., int]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EPOCH_MS = 946_684_800_000
 
 
 TRANSFER = """
@@ -88,6 +90,30 @@ def test_tshark_decrypts_a_request_that_rides_with_the_first_packet(lasthop_main
     (first, *_) = done.stdout.splitlines()
     # 350 zeros are the request for the main object.
     assert first.split("\t") == ["00" * 350, ""]
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
+def test_logs_have_the_packets_of_the_captures(lasthop_main: Main, tmp_path: Path) -> None:
+    scenario = tmp_path / "transfer.toml"
+    scenario.write_text(TRANSFER)
+    assert lasthop_main("trace", scenario, "--out", tmp_path / "out", "--quiet") == 0
+    for end, address in (("server", "10.0.0.1"), ("client", "10.0.1.1")):
+        header, *events = (
+            json.loads(record) for record in (tmp_path / "out" / f"flow-0.{end}.sqlog").read_text().split("\x1e")[1:]
+        )
+        assert header["trace"]["vantage_point"] == {"type": end}
+        sent = [event for event in events if event["name"] == "transport:packet_sent"]
+        fields = ["-Y", f"ip.src == {address}", "-T", "fields", "-e", "frame.time_epoch", "-e", "quic.packet_number"]
+        done = subprocess.run(
+            ["tshark", "-r", tmp_path / "out" / f"{end}.pcapng", *fields], capture_output=True, text=True, check=True
+        )
+        captured = [
+            (float(time) * 1000 - EPOCH_MS, int(number))
+            for time, numbers in (line.split("\t") for line in done.stdout.splitlines())
+            for number in numbers.split(",")
+        ]
+        assert [event["data"]["header"]["packet_number"] for event in sent] == [number for _, number in captured]
+        assert [event["time"] for event in sent] == pytest.approx([time for time, _ in captured], abs=0.01)
 
 
 def test_the_null_twin_changes_no_record(lasthop_main: Main, tmp_path: Path) -> None:

@@ -239,6 +239,16 @@ pub trait Observer {
         let _ = (flow, line);
     }
 
+    /// Whether it wants [`Observer::qlog`], which takes time.
+    fn wants_qlog(&self) -> bool {
+        false
+    }
+
+    /// The next records of what the end of `flow` at `host` logs as qlog (draft-ietf-quic-qlog-main-schema).
+    fn qlog(&mut self, flow: FlowId, host: Host, records: &[u8]) {
+        let _ = (flow, host, records);
+    }
+
     /// Something happened to a packet.
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         let _ = (now, event, packet);
@@ -301,6 +311,16 @@ impl<O: Observer> Observer for Option<O> {
         }
     }
 
+    fn wants_qlog(&self) -> bool {
+        self.as_ref().is_some_and(Observer::wants_qlog)
+    }
+
+    fn qlog(&mut self, flow: FlowId, host: Host, records: &[u8]) {
+        if let Some(observer) = self {
+            observer.qlog(flow, host, records);
+        }
+    }
+
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         if let Some(observer) = self {
             observer.packet(now, event, packet);
@@ -356,6 +376,15 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn secret(&mut self, flow: FlowId, line: &str) {
         self.0.secret(flow, line);
         self.1.secret(flow, line);
+    }
+
+    fn wants_qlog(&self) -> bool {
+        self.0.wants_qlog() || self.1.wants_qlog()
+    }
+
+    fn qlog(&mut self, flow: FlowId, host: Host, records: &[u8]) {
+        self.0.qlog(flow, host, records);
+        self.1.qlog(flow, host, records);
     }
 
     #[inline]

@@ -23,9 +23,10 @@ use quinn_proto::{
 use crate::config::QuicConfig;
 use crate::controller::Watched;
 use crate::flight::Flight;
+use crate::qlog::Log;
 use crate::random::{self, ConnectionIds, drawing_from};
 use crate::streams::{Part, Streams};
-use crate::tap::{Note, Notes, Tapped};
+use crate::tap::{Note, Notes, Tap, Tapped};
 use crate::tls::{Calendar, Identities, SERVER_NAME, Secrets};
 
 const PORT: u16 = 4433;
@@ -33,26 +34,33 @@ const PORT: u16 = 4433;
 const FIRST_BYTE: u64 = 1;
 
 /// Both ends of a flow, server's and client's, over IP packets of up to `mtu` bytes. The mobile host moves at these
-/// times, if its connections can.
-pub fn ends(config: &QuicConfig, mtu: Size, moves: &Rc<[Instant]>, seed: Seed, flow: FlowId) -> [Quic; 2] {
+/// times, if its connections can. If they `log`, the observer gets it as qlog.
+pub fn ends(
+    config: &QuicConfig,
+    mtu: Size,
+    moves: &Rc<[Instant]>,
+    seed: Seed,
+    flow: FlowId,
+    log: bool,
+) -> [Quic; 2] {
     let base = StdInstant::now();
     let identities = Identities::new(config.crypto, config.zero_rtt);
     let moves = if config.migration { Rc::clone(moves) } else { Rc::default() };
-    let pair = |what: &str| {
+    let pair = |what: &str, log: bool| {
         let [down, up] = [(); 2].map(|()| Rc::new(RefCell::new(Flight::default())));
         let end = |host, flights| {
             let stream = |of: &str| seed.stream(&format!("{what}.{}.{}.{of}", flow.0, host as usize));
             let streams = [stream("tls"), stream("ids"), stream("endpoint")];
             let moves = Rc::clone(&moves);
-            Quic::new(config, mtu, &identities, streams, Place { base, flow, host, moves, flights })
+            Quic::new(config, mtu, &identities, streams, Place { base, flow, host, moves, flights }, log)
         };
         [end(Host::Server, [Rc::clone(&down), Rc::clone(&up)]), end(Host::Client, [up, down])]
     };
     if config.zero_rtt {
-        meet(pair("quic.before"));
+        meet(pair("quic.before", false));
         identities.secrets.take();
     }
-    pair("quic")
+    pair("quic", log)
 }
 
 /// Lets both ends meet before the run, in no time: TLS, which both share with the ends of the run, then has a ticket for
@@ -136,6 +144,7 @@ pub struct Quic {
     is_caller: bool,
     is_established: bool,
     notes: Notes,
+    log: Option<Log>,
     seen: Vec<Note>,
     secrets: Arc<Secrets>,
     /// When quinn wants to be woken.
@@ -184,17 +193,22 @@ impl Quic {
         identities: &Identities,
         streams: [RandomStream; 3],
         place: Place,
+        log: bool,
     ) -> Self {
         let [tls, mut ids, mut stream] = streams;
         let notes = Notes::default();
+        let log = log.then(|| Log::of(place.host));
         let payload = (mtu.0.min(65_535) as u16) - Datagram::HEADER_BYTES as u16;
-        let transport = Arc::new(transport_config(config, payload, &notes));
+        let mut transport = transport_config(config, payload, &notes);
+        transport.qlog_stream(log.as_ref().and_then(|log| log.stream(place.base)));
+        let transport = Arc::new(transport);
         let token_key = random::bytes::<32>(&mut stream);
         let token_key = ring::hkdf::Salt::new(ring::hkdf::HKDF_SHA256, &[]).extract(&token_key);
-        let server = Tapped { inner: Arc::clone(&identities.server), notes: notes.clone() };
+        let tap = Tap { notes: notes.clone(), log: log.clone() };
+        let server = Tapped { inner: Arc::clone(&identities.server), tap: tap.clone() };
         let mut server = ServerConfig::new(Arc::new(server), Arc::new(token_key));
         server.transport_config(Arc::clone(&transport)).time_source(Arc::new(Calendar));
-        let client = Tapped { inner: Arc::clone(&identities.client), notes: notes.clone() };
+        let client = Tapped { inner: Arc::clone(&identities.client), tap };
         let mut client = ClientConfig::new(Arc::new(client));
         let first_id = ConnectionIds::draw(&mut ids);
         client.transport_config(transport).initial_dst_cid_provider(Arc::new(move || first_id));
@@ -209,6 +223,7 @@ impl Quic {
             is_caller: false,
             is_established: false,
             notes,
+            log,
             seen: Vec::new(),
             secrets: Arc::clone(&identities.secrets),
             wakeup: None,
@@ -430,6 +445,9 @@ impl Quic {
             observer.transport(now, flow, host, event);
         }
         self.seen = seen;
+        if let Some(log) = &self.log {
+            log.take(|records| observer.qlog(flow, host, records));
+        }
     }
 
     /// The datagram that is being made carries these bytes of a stream; their position if some of them were sent before.

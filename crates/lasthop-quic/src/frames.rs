@@ -4,40 +4,66 @@ use std::ops::Range;
 
 /// What matters here of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub(crate) enum Frame<'a> {
     /// Bytes of a stream.
     Stream { id: u64, bytes: Range<u64>, fin: bool },
-    /// Asks for an acknowledgment without delay, or for any: a probe carries one.
-    Probe,
+    /// Asks for an acknowledgment without delay, or for any: a probe carries one. Its type is this.
+    Probe(u64),
     /// Bytes of the handshake.
-    Crypto,
-    /// Anything else.
-    Other,
+    Crypto(Range<u64>),
+    /// Packets have arrived.
+    Ack(Acknowledgment<'a>),
+    /// Anything else, of this type.
+    Other(u64),
+}
+
+/// The packets that have arrived, and how long the last of them waited for this frame: in units of the sender's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Acknowledgment<'a> {
+    largest: u64,
+    pub delay: u64,
+    first_range: u64,
+    others: u64,
+    /// Gaps and lengths of the other ranges.
+    rest: &'a [u8],
+}
+
+impl Acknowledgment<'_> {
+    /// The packets' numbers, first and last of each range, the highest range first (RFC 9000, section 19.3.1).
+    pub fn ranges(&self) -> impl Iterator<Item = [u64; 2]> {
+        let mut reader = Reader(self.rest);
+        let mut smallest = self.largest.saturating_sub(self.first_range);
+        let others = (0..self.others).map_while(move |_| {
+            let largest = smallest.checked_sub(reader.number()? + 2)?;
+            smallest = largest.checked_sub(reader.number()?)?;
+            Some([smallest, largest])
+        });
+        std::iter::once([smallest, self.largest]).chain(others)
+    }
 }
 
 /// The frames of a payload, up to the first that is not known.
-pub(crate) fn frames(payload: &[u8]) -> impl Iterator<Item = Frame> {
+pub(crate) fn frames(payload: &[u8]) -> impl Iterator<Item = Frame<'_>> {
     let mut reader = Reader(payload);
     std::iter::from_fn(move || reader.frame())
 }
 
 struct Reader<'a>(&'a [u8]);
 
-impl Reader<'_> {
-    fn frame(&mut self) -> Option<Frame> {
+impl<'a> Reader<'a> {
+    fn frame(&mut self) -> Option<Frame<'a>> {
         let kind = self.number()?;
         match kind {
             0x00 | 0x1e => {}
-            0x01 | 0x1f => return Some(Frame::Probe),
-            0x02 | 0x03 => self.acknowledgment(kind == 0x03)?,
+            0x01 | 0x1f => return Some(Frame::Probe(kind)),
+            0x02 | 0x03 => return self.acknowledgment(kind == 0x03),
             0x04 => self.numbers(3)?,
             0x05 | 0x11 | 0x15 => self.numbers(2)?,
             0x06 => {
-                self.number()?;
-                self.counted()?;
-                return Some(Frame::Crypto);
+                let offset = self.number()?;
+                return Some(Frame::Crypto(offset..offset + self.counted()?));
             }
-            0x07 | 0x31 => self.counted()?,
+            0x07 | 0x31 => drop(self.counted()?),
             0x08..=0x0f => return self.stream(kind),
             0x10 | 0x12..=0x14 | 0x16 | 0x17 | 0x19 => self.numbers(1)?,
             0x18 => {
@@ -55,10 +81,10 @@ impl Reader<'_> {
             0xaf => self.numbers(4)?,
             _ => return None,
         }
-        Some(Frame::Other)
+        Some(Frame::Other(kind))
     }
 
-    fn stream(&mut self, kind: u64) -> Option<Frame> {
+    fn stream(&mut self, kind: u64) -> Option<Frame<'a>> {
         let id = self.number()?;
         let offset = if kind & 0x04 == 0 { 0 } else { self.number()? };
         let length = if kind & 0x02 == 0 { self.0.len() as u64 } else { self.number()? };
@@ -66,10 +92,12 @@ impl Reader<'_> {
         Some(Frame::Stream { id, bytes: offset..offset + length, fin: kind & 0x01 != 0 })
     }
 
-    fn acknowledgment(&mut self, ecn: bool) -> Option<()> {
-        self.numbers(2)?;
-        let ranges = self.number()?;
-        self.numbers(1 + 2 * ranges + if ecn { 3 } else { 0 })
+    fn acknowledgment(&mut self, ecn: bool) -> Option<Frame<'a>> {
+        let (largest, delay) = (self.number()?, self.number()?);
+        let (others, first_range) = (self.number()?, self.number()?);
+        let rest = self.0;
+        self.numbers(2 * others + if ecn { 3 } else { 0 })?;
+        Some(Frame::Ack(Acknowledgment { largest, delay, first_range, others, rest }))
     }
 
     /// A variable-length integer (RFC 9000, section 16).
@@ -85,9 +113,10 @@ impl Reader<'_> {
         (0..count).try_for_each(|_| self.number().map(drop))
     }
 
-    fn counted(&mut self) -> Option<()> {
+    fn counted(&mut self) -> Option<u64> {
         let length = self.number()?;
-        self.skip(length)
+        self.skip(length)?;
+        Some(length)
     }
 
     fn skip(&mut self, length: u64) -> Option<()> {
@@ -114,10 +143,13 @@ mod tests {
     fn a_stream_frame_says_which_bytes_it_carries() {
         // An ACK of packets 0 to 2 and 5, PADDING, 3 bytes of stream 4 from 258 on, the rest of stream 0.
         let payload = [0x02, 5, 0, 1, 0, 1, 2, 0x00, 0x0e, 4, 0x41, 0x02, 3, 9, 9, 9, 0x1f, 0x09, 0, 7, 7];
-        let found: Vec<Frame> = frames(&payload).filter(|frame| *frame != Frame::Other).collect();
+        let mut found: Vec<Frame<'_>> = frames(&payload).collect();
+        let Frame::Ack(acknowledgment) = found.remove(0) else { panic!("{found:?}") };
+        assert_eq!(acknowledgment.ranges().collect::<Vec<_>>(), [[5, 5], [0, 2]]);
         let expected = [
+            Frame::Other(0),
             Frame::Stream { id: 4, bytes: 258..261, fin: false },
-            Frame::Probe,
+            Frame::Probe(0x1f),
             Frame::Stream { id: 0, bytes: 0..2, fin: true },
         ];
         assert_eq!(found, expected);

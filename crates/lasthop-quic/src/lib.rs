@@ -2,8 +2,8 @@
 //!
 //! The parts: `end` is one end of a flow, `streams` what its connection
 //! carries, `tls` its handshake, `null` a twin of that for speed, `random` where all randomness comes from, `tap` what is
-//! seen of packets before they are encrypted, `frames` how these are read, `controller` what is seen of congestion
-//! control, `flight` the datagrams between the ends.
+//! seen of packets that are not encrypted, `frames` how these are read, `controller` what is seen of congestion
+//! control, `qlog` what qvis draws of it all, `flight` the datagrams between the ends.
 //!
 //! quinn-proto is told the time as `std::time::Instant`. They are made of virtual nanoseconds on a base that both ends of
 //! a flow share; as only differences count, results do not depend on it.
@@ -14,6 +14,7 @@ mod end;
 mod flight;
 mod frames;
 mod null;
+mod qlog;
 mod random;
 mod streams;
 mod tap;

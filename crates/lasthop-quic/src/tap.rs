@@ -1,4 +1,4 @@
-//! What is seen of packets before they are encrypted: a session that lets its keys pass, and notes their packets' frames.
+//! What is seen of packets that are not encrypted: a session that lets its keys pass, and notes their packets' frames.
 
 use std::any::Any;
 use std::ops::Range;
@@ -14,6 +14,7 @@ use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
 
 use crate::frames::{Frame, frames};
+use crate::qlog::Log;
 
 /// Something that an end did, in order.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,10 +52,35 @@ impl Notes {
     }
 }
 
+/// Who is told what is seen.
+#[derive(Clone)]
+pub(crate) struct Tap {
+    pub notes: Notes,
+    pub log: Option<Log>,
+}
+
+impl Tap {
+    fn session(&self, inner: Box<dyn Session>) -> Box<dyn Session> {
+        Box::new(TappedSession { inner, tap: self.clone() })
+    }
+
+    fn key(&self, inner: Box<dyn PacketKey>) -> Box<dyn PacketKey> {
+        Box::new(TappedKey { inner, tap: self.clone() })
+    }
+
+    fn pair(&self, pair: KeyPair<Box<dyn PacketKey>>) -> KeyPair<Box<dyn PacketKey>> {
+        KeyPair { local: self.key(pair.local), remote: self.key(pair.remote) }
+    }
+
+    fn keys(&self, keys: Keys) -> Keys {
+        Keys { header: keys.header, packet: self.pair(keys.packet) }
+    }
+}
+
 /// A configuration whose sessions are tapped.
 pub(crate) struct Tapped<T: ?Sized> {
     pub inner: Arc<T>,
-    pub notes: Notes,
+    pub tap: Tap,
 }
 
 impl<T: ClientConfig + ?Sized> ClientConfig for Tapped<T> {
@@ -65,13 +91,13 @@ impl<T: ClientConfig + ?Sized> ClientConfig for Tapped<T> {
         params: &TransportParameters,
     ) -> Result<Box<dyn Session>, ConnectError> {
         let inner = Arc::clone(&self.inner).start_session(version, server_name, params)?;
-        Ok(Box::new(TappedSession { inner, notes: self.notes.clone() }))
+        Ok(self.tap.session(inner))
     }
 }
 
 impl<T: ServerConfig + ?Sized> ServerConfig for Tapped<T> {
     fn initial_keys(&self, version: u32, dst_cid: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
-        self.inner.initial_keys(version, dst_cid)
+        Ok(self.tap.keys(self.inner.initial_keys(version, dst_cid)?))
     }
 
     fn retry_tag(&self, version: u32, orig_dst_cid: &ConnectionId, packet: &[u8]) -> [u8; 16] {
@@ -80,29 +106,18 @@ impl<T: ServerConfig + ?Sized> ServerConfig for Tapped<T> {
 
     fn start_session(self: Arc<Self>, version: u32, params: &TransportParameters) -> Box<dyn Session> {
         let inner = Arc::clone(&self.inner).start_session(version, params);
-        Box::new(TappedSession { inner, notes: self.notes.clone() })
+        self.tap.session(inner)
     }
 }
 
 struct TappedSession {
     inner: Box<dyn Session>,
-    notes: Notes,
-}
-
-impl TappedSession {
-    fn tap(&self, pair: KeyPair<Box<dyn PacketKey>>) -> KeyPair<Box<dyn PacketKey>> {
-        let local = Box::new(TappedKey { inner: pair.local, notes: self.notes.clone() });
-        KeyPair { local, remote: pair.remote }
-    }
-
-    fn tap_all(&self, keys: Keys) -> Keys {
-        Keys { header: keys.header, packet: self.tap(keys.packet) }
-    }
+    tap: Tap,
 }
 
 impl Session for TappedSession {
     fn initial_keys(&self, dst_cid: &ConnectionId, side: Side) -> Keys {
-        self.tap_all(self.inner.initial_keys(dst_cid, side))
+        self.tap.keys(self.inner.initial_keys(dst_cid, side))
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
@@ -115,7 +130,7 @@ impl Session for TappedSession {
 
     fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
         let (header, inner) = self.inner.early_crypto()?;
-        Some((header, Box::new(TappedKey { inner, notes: self.notes.clone() })))
+        Some((header, self.tap.key(inner)))
     }
 
     fn early_data_accepted(&self) -> Option<bool> {
@@ -136,12 +151,12 @@ impl Session for TappedSession {
 
     fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
         let keys = self.inner.write_handshake(buf)?;
-        Some(self.tap_all(keys))
+        Some(self.tap.keys(keys))
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
         let keys = self.inner.next_1rtt_keys()?;
-        Some(self.tap(keys))
+        Some(self.tap.pair(keys))
     }
 
     fn is_valid_retry(&self, orig_dst_cid: &ConnectionId, header: &[u8], payload: &[u8]) -> bool {
@@ -160,28 +175,36 @@ impl Session for TappedSession {
 
 struct TappedKey {
     inner: Box<dyn PacketKey>,
-    notes: Notes,
+    tap: Tap,
 }
 
 impl PacketKey for TappedKey {
     fn encrypt(&self, packet: u64, buf: &mut [u8], header_len: usize) {
         let payload = header_len..buf.len() - self.inner.tag_len();
+        if let Some(log) = &self.tap.log {
+            log.note_packet(buf.len(), &buf[payload.clone()]);
+        }
         for frame in frames(&buf[payload]) {
             match frame {
                 Frame::Stream { id, bytes, fin } => {
                     // The two lowest bits say who opened it, and that it has two directions (RFC 9000, section 2.1).
-                    self.notes.add(Note::Bytes((id >> 2) as u32, bytes, fin));
+                    self.tap.notes.add(Note::Bytes((id >> 2) as u32, bytes, fin));
                 }
-                Frame::Probe => self.notes.add(Note::Probe),
-                Frame::Crypto => self.notes.add(Note::Crypto),
-                Frame::Other => {}
+                Frame::Probe(_) => self.tap.notes.add(Note::Probe),
+                Frame::Crypto(_) => self.tap.notes.add(Note::Crypto),
+                Frame::Ack(_) | Frame::Other(_) => {}
             }
         }
         self.inner.encrypt(packet, buf, header_len);
     }
 
     fn decrypt(&self, packet: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
-        self.inner.decrypt(packet, header, payload)
+        let length = header.len() + payload.len();
+        self.inner.decrypt(packet, header, payload)?;
+        if let Some(log) = &self.tap.log {
+            log.note_packet(length, payload);
+        }
+        Ok(())
     }
 
     fn tag_len(&self) -> usize {

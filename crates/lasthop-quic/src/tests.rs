@@ -8,6 +8,8 @@ use lasthop_core::{
     Transport, TransportEvent,
 };
 
+use serde_json::Value;
+
 use crate::{CongestionControl, Crypto, Quic, QuicConfig, ends};
 
 const MTU: Bytes = Bytes(1500);
@@ -17,9 +19,13 @@ const MOVES: [u64; 2] = [400, 700];
 
 /// What both ends have told.
 #[derive(Debug, Default, PartialEq)]
-struct Told(Vec<(Instant, Host, TransportEvent)>);
+struct Told(Vec<(Instant, Host, TransportEvent)>, [Vec<u8>; 2]);
 
 impl Observer for Told {
+    fn qlog(&mut self, _flow: FlowId, host: Host, records: &[u8]) {
+        self.1[host as usize].extend_from_slice(records);
+    }
+
     fn transport(&mut self, now: Instant, _flow: FlowId, host: Host, event: TransportEvent) {
         self.0.push((now, host, event));
     }
@@ -31,6 +37,11 @@ impl Told {
         let server = self.0.iter().filter(|(_, host, event)| *host == Host::Server && is(event));
         server.map(|(now, ..)| *now).collect()
     }
+}
+
+fn both(config: &QuicConfig, seed: Seed, log: bool) -> [Quic; 2] {
+    let moves = MOVES.map(|at| Instant::ZERO + Duration::from_millis(at)).into();
+    ends(config, MTU, &moves, seed, FlowId(0), log)
 }
 
 struct Line {
@@ -62,13 +73,7 @@ impl Line {
         let seed = Seed { study: seed, replication: 1 };
         Self {
             now: Instant::ZERO,
-            ends: ends(
-                config,
-                MTU,
-                &MOVES.map(|at| Instant::ZERO + Duration::from_millis(at)).into(),
-                seed,
-                FlowId(0),
-            ),
+            ends: both(config, seed, false),
             told: Told::default(),
             under_way: BTreeMap::new(),
             sent: 0,
@@ -429,5 +434,73 @@ fn hosts_that_have_met_need_no_round_trip_for_the_handshake() {
         // The bytes repeat, as they do without.
         let config = QuicConfig { zero_rtt: true, ..QuicConfig::default() };
         assert!(download(&config, 1_000, loss).bytes == known.bytes);
+    }
+}
+
+/// The server's log and the client's: the header, and the events.
+fn logs(line: &Line) -> [(Value, Vec<Value>); 2] {
+    line.told.1.each_ref().map(|log| {
+        let mut records = log.split(|byte| *byte == 0x1e).skip(1).map(serde_json::from_slice);
+        let header = records.next().expect("it begins").expect("it is JSON");
+        (header, records.map(|record| record.expect("it is JSON")).collect())
+    })
+}
+
+fn named<'a>(events: &'a [Value], name: &'a str) -> impl Iterator<Item = &'a Value> {
+    events.iter().filter(move |event| event["name"] == name).map(|event| &event["data"])
+}
+
+#[test]
+fn both_ends_log_every_packet_in_order() {
+    for loss in [0.0, 0.1] {
+        let config = QuicConfig::default();
+        let transfer = || {
+            let mut line = Line::new(&config, 1, loss);
+            line.ends = both(&config, Seed { study: 1, replication: 1 }, true);
+            line.transfer(30_000)
+        };
+        let line = transfer();
+        assert!(transfer().told == line.told, "the bytes repeat");
+        // What is sent does not depend on it.
+        assert!(Line::new(&config, 1, loss).transfer(30_000).bytes == line.bytes);
+        let logs = logs(&line);
+        for (host, end) in [(Host::Server, "server"), (Host::Client, "client")] {
+            let [(header, events), (_, others)] = [host, host.other()].map(|host| &logs[host as usize]);
+            assert_eq!(
+                (&header["qlog_format"], &header["qlog_version"]),
+                (&"JSON-SEQ".into(), &"0.3".into())
+            );
+            assert_eq!(header["trace"]["vantage_point"]["type"], end);
+            assert!(events.is_sorted_by_key(|event| event["time"].as_f64().expect("a number")));
+            assert!(events.iter().all(|event| event["group_id"].is_null()));
+            assert!(events.iter().all(|event| event["data"]["ssthresh"] != u64::MAX));
+            let packets = |events, name| {
+                let packets = named(events, name).map(|data| {
+                    let header = &data["header"];
+                    [
+                        &header["packet_type"],
+                        &header["packet_number"],
+                        &data["raw"]["length"],
+                        &data["frames"],
+                    ]
+                });
+                packets.collect::<Vec<_>>()
+            };
+            let sent = packets(events, "transport:packet_sent");
+            let bytes: u64 = sent.iter().map(|packet| packet[2].as_u64().expect("a number")).sum();
+            let datagrams = line.log.iter().zip(&line.lengths).filter(|((.., from), _)| *from == host);
+            assert_eq!(bytes, datagrams.map(|(_, length)| u64::from(*length) - 28).sum::<u64>());
+            assert!(sent.iter().all(|packet| packet[3] != &Value::Array(Vec::new())));
+            // Whoever has closed takes no more.
+            let received = packets(others, "transport:packet_received");
+            assert!(received.len() > 5 && received.iter().all(|packet| sent.contains(packet)));
+            assert!(loss > 0.0 || sent.starts_with(&received));
+            assert_eq!(named(events, "recovery:packet_lost").count() == 0, loss == 0.0 || end == "client");
+            let rtts = named(events, "recovery:metrics_updated").filter_map(|data| data["min_rtt"].as_f64());
+            // It begins with the 333 ms that are assumed.
+            let measured: Vec<f64> = rtts.filter(|rtt| *rtt < 300.0).collect();
+            assert!(!measured.is_empty());
+            assert!(measured.iter().all(|rtt| *rtt >= 100.0), "{measured:?} ms");
+        }
     }
 }

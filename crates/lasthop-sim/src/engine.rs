@@ -112,7 +112,7 @@ fn run_by<O: Observer>(
     checkpoint: &mut dyn FnMut(),
 ) -> RunEnd {
     let metrics = memory.metrics.map(|metrics| Rc::new(Cell::new(metrics)));
-    let hosts = ScenarioHosts::new(scenario, seed, metrics.clone());
+    let hosts = ScenarioHosts::new(scenario, seed, metrics.clone(), observer.wants_qlog());
     let end = Engine::new(scenario, seed, hosts, scenario.programs(seed), observer).run(clock, checkpoint);
     memory.metrics = metrics.map(|metrics| metrics.get());
     end

@@ -87,6 +87,8 @@ pub(crate) struct ScenarioHosts {
     quic: Vec<Option<Rc<QuicConfig>>>,
     /// When the mobile host changes from one network to another.
     handovers: Rc<[Instant]>,
+    /// QUIC logs what it does.
+    qlog: bool,
     mtu: u32,
     seed: Seed,
     /// How much of the period of each host's clock has passed at first.
@@ -96,7 +98,8 @@ pub(crate) struct ScenarioHosts {
 }
 
 impl ScenarioHosts {
-    pub fn new(scenario: &Scenario, seed: Seed, metrics: [Rc<Cell<CachedMetrics>>; 2]) -> Self {
+    /// The hosts; if `qlog`, their QUIC logs what it does.
+    pub fn new(scenario: &Scenario, seed: Seed, metrics: [Rc<Cell<CachedMetrics>>; 2], qlog: bool) -> Self {
         let shared = Rc::new(scenario.tcp.clone());
         let tcp = scenario.flow.iter().flat_map(|flow| {
             let own = flow.tcp.as_ref().map(|own| Rc::new(TcpConfig::clone(own)));
@@ -113,6 +116,7 @@ impl ScenarioHosts {
             tcp: tcp.collect(),
             quic: quic.collect(),
             handovers,
+            qlog,
             mtu: scenario.mtu.0 as u32,
             seed,
             phases,
@@ -139,7 +143,7 @@ impl ScenarioHosts {
     fn quic(&self, application: usize, flow: FlowId) -> Ends<End> {
         let config = self.quic[application].as_deref().expect("QUIC carries its flows");
         let mtu = Bytes(u64::from(self.mtu));
-        let [server, client] = lasthop_quic::ends(config, mtu, &self.handovers, self.seed, flow)
+        let [server, client] = lasthop_quic::ends(config, mtu, &self.handovers, self.seed, flow, self.qlog)
             .map(|end| End::Quic(Box::new(end)));
         Ends { server, client }
     }

@@ -4,17 +4,20 @@
 //! `router-out`: what it loses is known only after the packet was captured there, so every drop is a
 //! row of a side table as well, which finds its packet by the IP identification.
 //!
-//! The secrets of encrypted connections stand in the files themselves, so that Wireshark decrypts them.
+//! The secrets of encrypted connections stand in the files themselves, so that Wireshark decrypts them. What QUIC logs
+//! stands in files beside them.
 
 mod http;
 mod packet;
+mod qlog;
 mod real;
 
 #[cfg(test)]
 mod tests;
 
 use lasthop_core::{
-    Direction, DropCause, DropPlace, Ecn, FlowId, FlowInfo, HttpEvent, Instant, Observer, Packet, PacketEvent,
+    Direction, DropCause, DropPlace, Ecn, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet,
+    PacketEvent,
 };
 use packet::{Builder, Ttl};
 use pcap_file::pcapng::PcapNgWriter;
@@ -27,6 +30,7 @@ use pcap_file::pcapng::blocks::unknown::UnknownBlock;
 use pcap_file::{DataLink, Endianness, PcapError};
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use http::http_request;
@@ -96,6 +100,8 @@ pub struct Capture<W: Write> {
     builder: Builder,
     /// The packets themselves, if hosts make real ones.
     real: Option<real::Real>,
+    /// What QUIC logs, if that is kept.
+    qlog: Option<qlog::Logs>,
     snap_length: u32,
     /// Serial of the packet that the router marked last: its arrival is the next event of its path.
     marked: Option<u64>,
@@ -124,6 +130,7 @@ impl<W: Write> Capture<W> {
             drops,
             builder: Builder::default(),
             real: None,
+            qlog: None,
             snap_length,
             marked: None,
             unmarked: Vec::new(),
@@ -137,6 +144,12 @@ impl<W: Write> Capture<W> {
         Self { real: Some(real::Real::default()), ..self }
     }
 
+    /// Also keeps what QUIC logs, in a file of `folder` for each end of a connection.
+    #[must_use]
+    pub fn with_qlog(self, folder: PathBuf) -> Self {
+        Self { qlog: Some(qlog::Logs::new(folder)), ..self }
+    }
+
     /// Ends the capture and hands the drops' writer back last; the error that ended it early, if one did.
     pub fn finish(self) -> io::Result<([W; CapturePoint::ALL.len()], W)> {
         if let Some(error) = self.failed {
@@ -148,6 +161,9 @@ impl<W: Write> Capture<W> {
         }
         let mut drops = self.drops;
         drops.flush()?;
+        if let Some(logs) = self.qlog {
+            logs.finish()?;
+        }
         Ok((points, drops))
     }
 
@@ -278,6 +294,18 @@ impl<W: Write> Observer for Capture<W> {
     fn secret(&mut self, _flow: FlowId, line: &str) {
         if self.failed.is_none() {
             self.failed = self.keep_secret(line).err();
+        }
+    }
+
+    fn wants_qlog(&self) -> bool {
+        self.qlog.is_some()
+    }
+
+    fn qlog(&mut self, flow: FlowId, host: Host, records: &[u8]) {
+        if let Some(logs) = &mut self.qlog
+            && self.failed.is_none()
+        {
+            self.failed = logs.add(flow, host, records).err();
         }
     }
 

@@ -28,8 +28,8 @@ pub struct CaptureTarget {
 }
 
 impl CaptureTarget {
-    /// Makes the files, new ones: a pcapng per capture point and the side table. The comment and the ports of each
-    /// flow of `scenario` describe them.
+    /// Makes the files, new ones: a pcapng per capture point and the side table; later the logs of QUIC. The comment and
+    /// the ports of each flow of `scenario` describe them.
     pub fn open(&self, scenario: &Scenario) -> io::Result<Capture<BufWriter<File>>> {
         let create = |name: &str| File::create_new(self.folder.join(name)).map(BufWriter::new);
         let mut description = vec![self.comment.clone()];
@@ -38,7 +38,8 @@ impl CaptureTarget {
             description.push(format!("flow {index} ({}): {addresses}", info.name));
         }
         let open = |point: CapturePoint| create(point.file_name());
-        Capture::new(open, create(DROPS_FILE)?, &description.join("\n"), self.snap_length)
+        let capture = Capture::new(open, create(DROPS_FILE)?, &description.join("\n"), self.snap_length)?;
+        Ok(capture.with_qlog(self.folder.clone()))
     }
 
     /// The same for packets that real hosts send: its files may be there, devices of a guest for example.

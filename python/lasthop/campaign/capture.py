@@ -28,4 +28,4 @@ def write_captures(run: ChosenRun, out: Path, snap_length: int = _core.SNAP_LENG
         if isinstance(error, OSError):
             raise InputError(f"Cannot write the captures to {out}: {error}.") from error
         raise
-    return [out / name for name in _core.CAPTURE_FILES]
+    return [*(out / name for name in _core.CAPTURE_FILES), *sorted(out.glob("*.sqlog"))]

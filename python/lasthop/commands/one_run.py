@@ -28,6 +28,7 @@ def trace_command(context: click.Context, /, *, out: Path, snaplen: int | None, 
       router-in.pcapng              arrivals at the router queue; comments mark drops and marks
       router-out.pcapng             departures into the link
       drops.csv                     every drop with its cause; ip_id is the packet's IP identification
+      flow-0.server.sqlog, ...      what both ends of each QUIC connection log, for qvis
 
     Example: lasthop trace kulve2003 --only link=r1,workload=2tcp0udp,variant=dsack --replication 3 --out /tmp/r1
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
