@@ -68,6 +68,7 @@ pub(crate) fn drop_tail(packets: u32) -> QueueConfig {
         interval: None,
         tupdate: None,
         step_threshold: None,
+        min_qlen_step: None,
         ce_threshold: None,
         ecn: None,
         flows: None,

@@ -3,7 +3,7 @@
 use lasthop_core::{Duration, Faults};
 
 /// The keys.
-pub(super) const KEYS: [&str; 3] = ["target", "tupdate", "step_threshold"];
+pub(super) const KEYS: [&str; 4] = ["target", "tupdate", "step_threshold", "min_qlen_step"];
 
 /// A `DualPI2` queue's parameters.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +11,7 @@ pub(crate) struct DualPi2Config {
     pub(crate) target: Duration,
     pub(crate) tupdate: Duration,
     pub(crate) step_threshold: Duration,
+    pub(crate) min_qlen_step: u32,
 }
 
 impl DualPi2Config {
@@ -19,11 +20,13 @@ impl DualPi2Config {
         target: Option<Duration>,
         tupdate: Option<Duration>,
         step_threshold: Option<Duration>,
+        min_qlen_step: Option<u32>,
     ) -> Self {
         Self {
             target: target.unwrap_or(Duration::from_millis(15)),
             tupdate: tupdate.unwrap_or(Duration::from_millis(16)),
             step_threshold: step_threshold.unwrap_or(Duration::from_millis(1)),
+            min_qlen_step: min_qlen_step.unwrap_or(0),
         }
     }
 

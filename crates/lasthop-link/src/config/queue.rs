@@ -44,6 +44,10 @@ pub struct QueueConfig {
     /// takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_threshold: Option<Duration>,
+    /// `dualpi2`: the threshold counts for packets that find at least so many in the queue of low latency; 0 if absent, so for
+    /// all. For slow links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_qlen_step: Option<u32>,
     /// CoDel and FQ-CoDel: ECN-capable packets that waited longer than this are marked, each of them, whatever `ecn` says; none
     /// if absent. A shallow threshold for DCTCP or Prague.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,7 +148,7 @@ impl QueueConfig {
 
     /// The parameters of `dualpi2`.
     pub(crate) fn dual_pi2(&self) -> DualPi2Config {
-        DualPi2Config::new(self.target, self.tupdate, self.step_threshold)
+        DualPi2Config::new(self.target, self.tupdate, self.step_threshold, self.min_qlen_step)
     }
 
     /// The parameters of SFQ, for packets of up to `mtu` bytes.
@@ -204,6 +208,7 @@ impl QueueConfig {
             ("interval", self.interval.is_some()),
             ("tupdate", self.tupdate.is_some()),
             ("step_threshold", self.step_threshold.is_some()),
+            ("min_qlen_step", self.min_qlen_step.is_some()),
             ("ce_threshold", self.ce_threshold.is_some()),
             ("ecn", self.ecn.is_some()),
             ("flows", self.flows.is_some()),

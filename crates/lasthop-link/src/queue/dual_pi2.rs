@@ -8,6 +8,8 @@
 //! less than two packets wait. Squares are two draws. Above p = 1/2, where all low-latency packets are marked, both queues drop
 //! with p squared, whatever is ECN-capable (section 2.5.1.1). Linux rounds the gains a little differently.
 
+use std::collections::VecDeque;
+
 use lasthop_core::units::QueueSize;
 use lasthop_core::{DropCause, Duration, Ecn, Instant, Observer, PacketId, QueueDepth, RandomStream};
 
@@ -70,9 +72,12 @@ pub(crate) struct DualPi2 {
     limit: QueueSize,
     mtu: u32,
     step_threshold: Duration,
+    min_qlen_step: u32,
     pi: Pi,
     classic: Fifo,
     low_latency: Fifo,
+    /// Of each packet in it: whether the threshold counts for it.
+    steps: VecDeque<bool>,
     /// Of both.
     total: Total,
     /// Above zero, a classic packet has its turn.
@@ -82,7 +87,7 @@ pub(crate) struct DualPi2 {
 
 impl DualPi2 {
     pub(crate) fn new(config: DualPi2Config, limit: QueueSize, outlet: Outlet, stream: RandomStream) -> Self {
-        let DualPi2Config { target, tupdate, step_threshold } = config;
+        let DualPi2Config { target, tupdate, step_threshold, min_qlen_step } = config;
         let pi = Pi {
             target,
             interval: tupdate,
@@ -95,9 +100,11 @@ impl DualPi2 {
             limit,
             mtu,
             step_threshold,
+            min_qlen_step,
             pi,
             classic: Fifo::default(),
             low_latency: Fifo::default(),
+            steps: VecDeque::new(),
             total: Total::default(),
             classic_credit: first_credit(mtu),
             stream,
@@ -136,8 +143,14 @@ impl DualPi2 {
         Some((packet, is_low_latency, if both_wait { weight * i64::from(packet.ip_bytes) } else { 0 }))
     }
 
+    /// The packet that was just taken out waited longer than the threshold, and that counts for it.
+    fn passes_step(&mut self, is_low_latency: bool, sojourn: Duration) -> bool {
+        is_low_latency && self.steps.pop_front().unwrap_or(true) && sojourn > self.step_threshold
+    }
+
     /// `dualpi2_dequeue`: what becomes of a packet that leaves `backlog` bytes behind.
     fn judge(&mut self, is_low_latency: bool, ecn: Ecn, sojourn: Duration, backlog: u32) -> Verdict {
+        let steps = self.passes_step(is_low_latency, sojourn);
         let verdict = if backlog < 2 * self.mtu {
             Verdict::Pass
         } else if is_low_latency {
@@ -145,7 +158,6 @@ impl DualPi2 {
         } else {
             self.judge_classic(ecn)
         };
-        let steps = is_low_latency && sojourn > self.step_threshold;
         if verdict == Verdict::Pass && steps { Verdict::Mark } else { verdict }
     }
 
@@ -201,6 +213,10 @@ impl Discipline for DualPi2 {
         }
         // The classifier of RFC 9331, section 5.1.
         let is_low_latency = matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce);
+        if is_low_latency {
+            // `skb_apply_step`: judged as the packet comes.
+            self.steps.push_back(self.low_latency.packets() >= self.min_qlen_step);
+        }
         let queue = if is_low_latency { &mut self.low_latency } else { &mut self.classic };
         queue.push(Waiting { id, ip_bytes, since: now });
         self.total.add(ip_bytes);

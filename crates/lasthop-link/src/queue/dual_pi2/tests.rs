@@ -7,6 +7,7 @@ const CONFIG: DualPi2Config = DualPi2Config {
     target: Duration::from_millis(15),
     tupdate: Duration::from_millis(16),
     step_threshold: Duration::from_millis(1),
+    min_qlen_step: 0,
 };
 
 fn queue() -> DualPi2 {
@@ -152,6 +153,25 @@ fn low_latency_packets_that_wait_longer_than_the_threshold_are_marked() {
     assert_eq!(lab.leave_whole(10, 1_500).unwrap().ecn, Ecn::Ce);
     assert_eq!(lab.leave_whole(10, 1_500).unwrap().ecn, Ecn::Ect0);
     assert_eq!(lab.met(Seen::Marked), []);
+}
+
+/// On a slow link a packet leaves later than the threshold even if it finds only one before it.
+#[test]
+fn the_threshold_counts_for_packets_that_find_enough_of_them_waiting() {
+    let config = DualPi2Config { min_qlen_step: 2, ..CONFIG };
+    let queue = DualPi2::new(config, QueueSize::Packets(200), outlet(1_500), SEED.stream("test"));
+    let mut lab = QueueLab::new(queue);
+    // Classic packets do not count.
+    lab.arrive(0, 3, 100, Ecn::NotEct);
+    lab.arrive(0, 3, 100, Ecn::Ect1);
+    let left: Vec<_> = (2..8).map(|at_ms| lab.leave_whole(at_ms, 1_500).unwrap().ecn).collect();
+    assert_eq!(left.iter().filter(|ecn| **ecn == Ecn::Ect1).count(), 2);
+    assert_eq!(left.iter().filter(|ecn| **ecn == Ecn::Ce).count(), 1, "the third found two");
+    // It counts or not from when a packet came, not from when it leaves.
+    lab.arrive(10, 1, 100, Ecn::Ect1);
+    lab.arrive(11, 2, 100, Ecn::Ect1);
+    let left: Vec<_> = (12..15).map(|at_ms| lab.leave_whole(at_ms, 1_500).unwrap().ecn).collect();
+    assert_eq!(left, [Ecn::Ect1, Ecn::Ect1, Ecn::Ce]);
 }
 
 /// Section 4.2.2: a weighted scheduler keeps the classic queue from starving.

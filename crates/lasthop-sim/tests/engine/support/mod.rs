@@ -61,6 +61,7 @@ pub fn path(rate: u64, delay: Duration, queue: QueueSize, send_buffer: u64) -> P
             interval: None,
             tupdate: None,
             step_threshold: None,
+            min_qlen_step: None,
             ce_threshold: None,
             ecn: None,
             flows: None,
