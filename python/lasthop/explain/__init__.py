@@ -43,9 +43,19 @@ def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
     yield from map(str, stories(trace, scenario, flow))
 
 
-def stories(trace: Trace, scenario: Mapping[str, Any], flow: str | None = None) -> Iterator[Story]:
-    """Yield the story of each flow of a trace, or of the one named `flow`; of a page load first its objects."""
-    packets = Packets(trace.packets, {way: arq_delay_ns(scenario, way) for way in ("down", "up")})
+def followed(trace: Trace, scenario: Mapping[str, Any]) -> Packets:
+    """Follow every packet of a trace."""
+    return Packets(trace.packets, {way: arq_delay_ns(scenario, way) for way in ("down", "up")})
+
+
+def stories(
+    trace: Trace, scenario: Mapping[str, Any], flow: str | None = None, *, packets: Packets | None = None
+) -> Iterator[Story]:
+    """Yield the story of each flow of a trace, or of the one named `flow`; of a page load first its objects.
+
+    Whoever has `followed` its packets already may hand them in.
+    """
+    packets = packets or followed(trace, scenario)
     states = trace.link_states
     told = set()
     for number, record in enumerate(rows(trace.flows)):

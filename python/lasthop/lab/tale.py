@@ -8,7 +8,7 @@ from typing import Any
 
 from lasthop.engines.engine import Trace
 from lasthop.errors import InputError
-from lasthop.explain import arq_delay_ns, stories
+from lasthop.explain import followed, stories
 from lasthop.explain.packets import Packet, Packets
 from lasthop.explain.words import clock, count
 from lasthop.metrics.labels import DROP_CAUSES
@@ -21,6 +21,7 @@ _MOST_LIVES = 2000
 def tale(trace: Trace, scenario: str) -> dict[str, Any]:
     """Return the stories of a trace, and the packets that were dropped or timed out."""
     resolved = json.loads(scenario)
+    packets = followed(trace, resolved)
     told = [
         {
             "of": story.of,
@@ -28,9 +29,8 @@ def tale(trace: Trace, scenario: str) -> dict[str, Any]:
             "entries": [[entry.ns / 1e9, entry.text, [ns / 1e9 for ns in entry.times]] for entry in story.entries],
             "summary": list(story.summary),
         }
-        for story in stories(trace, resolved)
+        for story in stories(trace, resolved, packets=packets)
     ]
-    packets = Packets(trace.packets, {way: arq_delay_ns(resolved, way) for way in ("down", "up")})
     names = [str(name) for name in trace.flows["flow"]]
     lives = [
         {"at": packet.dropped.ns / 1e9, "flow": names[packet.flow], "about": "drop", "life": _life(packet, packets)}
