@@ -26,7 +26,7 @@ PATIENCE_S = 60
 
 
 def start_chrome(profile: Path) -> webdriver.Chrome:
-    """Start the browser with an empty profile; whoever starts it quits it."""
+    """Start the browser with an empty profile; it quits at the end of a `with`."""
     for program in (BROWSER, DRIVER):
         assert program.exists(), f"{program} is missing: install the packages chromium and chromium-driver"
     options = webdriver.ChromeOptions()

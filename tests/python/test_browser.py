@@ -29,11 +29,8 @@ Range = tuple[float, float]
 
 @pytest.fixture(scope="module")
 def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    driver = start_chrome(tmp_path_factory.mktemp("profile"))
-    try:
+    with start_chrome(tmp_path_factory.mktemp("profile")) as driver:
         yield driver
-    finally:
-        driver.quit()
 
 
 @pytest.fixture

@@ -443,11 +443,8 @@ def test_the_server_lives_on_after_bad_questions(server: Server) -> None:
 
 @pytest.fixture(scope="module")
 def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    driver = start_chrome(tmp_path_factory.mktemp("profile"))
-    try:
+    with start_chrome(tmp_path_factory.mktemp("profile")) as driver:
         yield driver
-    finally:
-        driver.quit()
 
 
 def wait(browser: webdriver.Chrome, until: Callable[[], object]) -> None:

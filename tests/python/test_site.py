@@ -70,13 +70,10 @@ def test_every_link_leads_somewhere() -> None:
 
 @pytest.fixture(scope="module")
 def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    driver = start_chrome(tmp_path_factory.mktemp("profile"))
-    driver.get("about:blank")
-    requested(driver)  # by the browser itself, when it started
-    try:
+    with start_chrome(tmp_path_factory.mktemp("profile")) as driver:
+        driver.get("about:blank")
+        requested(driver)  # by the browser itself, when it started
         yield driver
-    finally:
-        driver.quit()
 
 
 @pytest.mark.parametrize("page", PAGES)
