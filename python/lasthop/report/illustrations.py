@@ -39,9 +39,11 @@ def _median_run(results: Results) -> Iterator[FigureSpec]:
     own_runs = named & (pl.col("set") == 1) & (pl.col("replication") <= plan.replications)
     flows = results.tables.flows
     first_flows = 0 if is_empty(flows) else height(flows.filter(own_runs, pl.col("replication") == 1))
-    if not 0 < first_flows <= PICTURED_FLOWS or not results.things:
+    # The first cell may have none of the things that other cells have.
+    there = (thing for thing in results.things if not thing.rows.filter(own_runs).is_empty())
+    thing = next(there, None)
+    if not 0 < first_flows <= PICTURED_FLOWS or thing is None:
         return
-    thing = results.things[0]
     own = thing.rows.filter(own_runs)
     # A replication in which something has no value, since it did not end, is worse than any that has all.
     ranked = (
