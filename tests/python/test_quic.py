@@ -11,6 +11,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from lasthop import _core
+from lasthop.engines.live.engine import LiveEngine
 from lasthop.studies.catalogue import find_scenario
 
 Main = Callable[..., int]
@@ -46,12 +48,18 @@ def test_the_example_runs(lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
-def test_tshark_decrypts_captures_and_finds_nothing_malformed(lasthop_main: Main, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("engine", "replications"), [("model", 3), ("kernel", 1)])
+@pytest.mark.usefixtures("kernel")
+def test_tshark_decrypts_captures_and_finds_nothing_malformed(
+    lasthop_main: Main, tmp_path: Path, engine: str, replications: int
+) -> None:
     scenario = tmp_path / "transfer.toml"
     scenario.write_text(TRANSFER)
-    assert lasthop_main("run", scenario, "--pcap", "--out", tmp_path / "out", "--quiet") == 0
+    arguments = ("--engine", engine, "--replications", replications, "--pcap", "--out", tmp_path / "out", "--quiet")
+    assert lasthop_main("run", scenario, *arguments) == 0
     captures = sorted((tmp_path / "out").rglob("*.pcapng"))
-    assert len(captures) == 12
+    assert len(captures) == 4 * replications
+    assert len(list((tmp_path / "out").rglob("*.sqlog"))) == 2 * replications
     for capture in captures:
         fields = ["quic.frame_type", "quic.decryption_failed", "_ws.malformed"]
         columns = [argument for field in fields for argument in ("-e", field)]
@@ -207,8 +215,80 @@ def test_the_study_upholds_its_claims_without_errors(lasthop_main: Main, tmp_pat
     assert "not upheld" not in verdicts.values()
 
 
-def test_engines_with_real_hosts_refuse_it_by_name(
-    lasthop_main: Main, capsys: pytest.CaptureFixture[str], tmp_path: Path
+MIGRATING = """
+[down.link]
+rate = "2 Mbit/s"
+delay = "30 ms"
+change = [{ at = "1 s", rate = "1 Mbit/s" }]
+
+[[flow]]
+kind = "bulk-tcp"
+direction = "up"
+bytes = "40 kB"
+stack = "quic"
+quic = { migration = true }
+"""
+
+
+@pytest.mark.parametrize(
+    ("scenario", "message"),
+    [
+        (MIGRATING, "flow[0].quic.migration runs on the model engine only"),
+        (PAGE.replace("connections = 1", 'connections = 1\nserver = "nginx"'), '"nginx" speaks no HTTP/3 here'),
+    ],
+)
+def test_what_sockets_cannot_do_is_refused_by_name(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str], tmp_path: Path, scenario: str, message: str
 ) -> None:
-    assert lasthop_main("run", EXAMPLES / "quic.toml", "--engine", "live", "--out", tmp_path / "out") != 0
-    assert 'flow[0].stack = "quic" runs on the model engine only' in " ".join(capsys.readouterr().err.split())
+    (tmp_path / "it.toml").write_text(scenario)
+    for engine in ("live", "kernel"):
+        assert lasthop_main("run", tmp_path / "it.toml", "--engine", engine, "--out", tmp_path / "out") != 0
+        assert message in " ".join(capsys.readouterr().err.split())
+
+
+KINDS = """
+down.queue.limit = "200 packets"
+
+[down.link]
+rate = "2 Mbit/s"
+delay = "30 ms"
+
+[http]
+protocol = "http3"
+connections = 1
+request = "350 B"
+response_header = "250 B"
+
+[factor.kind]
+down.flow = [{ kind = "bulk-tcp", bytes = "200 kB", stack = "quic", quic.congestion_control = "newreno" }]
+up.flow = [{ kind = "bulk-tcp", bytes = "200 kB", direction = "up", stack = "quic", quic.crypto = "null" }]
+page.flow = [{ kind = "http-page", main = "9 kB", inline = "30 kB", inline_count = 4, stack = "quic" }]
+early.flow = [{ kind = "request-response", requests = 4, response = "20 kB", stack = "quic", quic.zero_rtt = true }]
+video.flow = [{ kind = "video", bitrates = ["300 kbit/s"], segment = "1 s", duration = "3 s", stack = "quic" }]
+"""
+
+
+@pytest.mark.usefixtures("kernel")
+def test_the_same_ends_over_sockets_of_a_guest_fare_as_in_the_model(lasthop_main: Main, tmp_path: Path) -> None:
+    (tmp_path / "kinds.toml").write_text("replications = 1\n" + KINDS)
+    tables = []
+    for engine in ("model", "kernel"):
+        out = tmp_path / engine
+        assert lasthop_main("run", tmp_path / "kinds.toml", "--engine", engine, "--out", out, "--quiet") == 0
+        tables.append(pl.read_parquet(out / "flows.parquet"))
+    model, kernel = tables
+    assert model.columns == kernel.columns
+    assert model.height == 5
+    counts = [name for name, kind in model.schema.items() if not kind.is_float()]
+    assert kernel[counts].equals(model[counts])
+    for time in ("elapsed_s", "data_transmit_s", "rtt_median_s", "completion_mean_s", "startup_delay_s"):
+        # Hosts of the guest take microseconds.
+        assert kernel[time].to_list() == pytest.approx(model[time].to_list(), rel=1e-3), time
+
+
+def test_a_transfer_over_sockets_of_this_machine_loses_nothing(tmp_path: Path) -> None:
+    (tmp_path / "kinds.toml").write_text(KINDS.replace("200 kB", "40 kB"))
+    for cell in _core.load(str(tmp_path / "kinds.toml")).cells[:2]:
+        (flow,) = pl.DataFrame(LiveEngine().run_cell(cell, 1, 1, 1).flows).to_dicts()
+        assert (flow["outcome"], flow["sent_bytes"], flow["retransmitted_packets"]) == ("closed", 40_000, 0)
+        assert flow["elapsed_s"] == pytest.approx(0.4, abs=0.2)

@@ -55,13 +55,12 @@ impl<'a> Headers<'a> {
             IpSlice::Ipv4(ip) => (ip.header().dcp(), ip.header().ecn()),
             IpSlice::Ipv6(ip) => (ip.header().dscp(), ip.header().ecn()),
         };
-        let ecn = match ecn {
-            IpEcn::NotEct => Ecn::NotEct,
-            IpEcn::Ect0 => Ecn::Ect0,
-            IpEcn::Ect1 => Ecn::Ect1,
-            IpEcn::CongestionExperienced => Ecn::Ce,
-        };
-        Ok(Self { addresses, dscp: Dscp::from_bits(dscp.value()), ecn, transport: Transport::read(&ip) })
+        Ok(Self {
+            addresses,
+            dscp: Dscp::from_bits(dscp.value()),
+            ecn: ecn_of(ecn as u8),
+            transport: Transport::read(&ip),
+        })
     }
 }
 
@@ -114,6 +113,12 @@ pub fn is_same(sent: &[u8], got: &[u8]) -> bool {
 /// Whether an IPv4 packet has the congestion-experienced mark (RFC 3168, section 5).
 pub fn is_marked(packet: &[u8]) -> bool {
     matches!(packet, [first, class, ..] if *first >> 4 == 4 && class & 0b11 == IpEcn::CongestionExperienced as u8)
+}
+
+/// The ECN field in the lowest bits of a byte, as the traffic class has it (RFC 3168, section 5).
+pub fn ecn_of(class: u8) -> Ecn {
+    let fields = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
+    fields[usize::from(class & 0b11)]
 }
 
 fn routed(source: IpAddr, destination: IpAddr) -> bool {

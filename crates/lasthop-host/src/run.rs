@@ -11,12 +11,12 @@ use crate::priority::Priority;
 use crate::program_run::{self, ProgramFacts, Setting};
 use crate::router::{LinuxRouter, needs_no_router};
 use crate::shell::Guest;
-use crate::workload::{Nginx, STRANGER, Workload, needs_sockets};
+use crate::workload::{Nginx, STRANGER, Workload, needs_plain_quic, needs_sockets};
 use lasthop_core::{
-    Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, PlaybackEvent,
-    Protocol, Seed, TransportEvent,
+    Body, Datagram, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
+    PlaybackEvent, Protocol, Seed, TransportEvent,
 };
-use lasthop_scenario::{FlowStack, Scenario};
+use lasthop_scenario::Scenario;
 use lasthop_trace::{
     Analysis, Batch, CaptureTarget, Column, Columnar, LeftOut, ObjectRow, Overview, PacketRow, Recorder,
     SeriesTarget, Span, TcpRow, bad_periods,
@@ -161,21 +161,11 @@ pub fn needs_real_hosts(scenario: &Scenario, in_guest: bool) -> Result<(), Error
     if scenario.real_program().is_some() {
         return needs_no_router(scenario);
     }
-    needs_no_quic(scenario)?;
+    needs_plain_quic(scenario)?;
     scenario.tcps().try_for_each(needs_linux)?;
     needs_pairs(scenario)?;
     needs_sockets(scenario)?;
     if in_guest { Ok(()) } else { needs_no_router(scenario) }
-}
-
-/// Real hosts have no QUIC of lasthop's yet.
-fn needs_no_quic(scenario: &Scenario) -> Result<(), Error> {
-    let Some(index) = scenario.flow.iter().position(|flow| flow.stack == FlowStack::Quic) else {
-        return Ok(());
-    };
-    Err(Error::new(format!(
-        "flow[{index}].stack = \"quic\" runs on the model engine only; use --engine model, or leave it out"
-    )))
 }
 
 /// Runs the replications; the time series that is asked for goes to `series`, and `guest` is there if they run in one
@@ -284,7 +274,8 @@ fn run_once<O: Observer>(
     let tuns: Vec<_> = hosts.iter().map(|(server, client)| [&server.tun, &client.tun]).collect();
     let first_socket = FIRST_TUN + 2 * tuns.len() as u64;
     let which = (hosts, pairs.by_application());
-    let workload = Workload::new(scenario, seed, in_chain, which, (&waiter, first_socket))?;
+    let run = (in_chain, observer.wants_qlog());
+    let workload = Workload::new(scenario, seed, run, which, (&waiter, first_socket))?;
     let hop = Hop::new(scenario, seed, workload, observer);
     for (tun, name) in tuns.iter().flatten().zip(FIRST_TUN..) {
         waiter.watch(*tun, EpollFlags::EPOLLIN, name)?;
@@ -343,6 +334,25 @@ struct Known<O>(O);
 impl<O: Observer> Observer for Known<O> {
     fn announce(&mut self, info: &FlowInfo) {
         self.0.announce(info);
+    }
+
+    fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
+        // Only those in datagrams of QUIC are not known from the packet.
+        if matches!(packet.body, Body::Quic(_)) {
+            self.0.bytes(packet, &bytes[Datagram::HEADER_BYTES as usize..]);
+        }
+    }
+
+    fn secret(&mut self, flow: FlowId, line: &str) {
+        self.0.secret(flow, line);
+    }
+
+    fn wants_qlog(&self) -> bool {
+        self.0.wants_qlog()
+    }
+
+    fn qlog(&mut self, flow: FlowId, host: Host, records: &[u8]) {
+        self.0.qlog(flow, host, records);
     }
 
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {

@@ -259,6 +259,41 @@ impl Quic {
         self.streams.received()
     }
 
+    /// A datagram of the other end has come through a socket.
+    pub fn handle_datagram<O: Observer>(&mut self, now: Instant, bytes: &[u8], ecn: Ecn, observer: &mut O) {
+        self.take_in(now, (bytes, 0), ecn, observer);
+    }
+
+    /// What the next datagram to send is to be on the way, what is known of it, and its bytes, for a socket. The numbers
+    /// are the owner's.
+    pub fn poll_datagram<O: Observer>(
+        &mut self,
+        now: Instant,
+        observer: &mut O,
+    ) -> Option<(Ecn, QuicDatagram, &[u8])> {
+        let ecn = self.poll_next(now, observer)?;
+        let known = self.known();
+        Some((ecn, known, &self.buffer))
+    }
+
+    /// A datagram has arrived that says so much has come in order at the other end.
+    pub fn note_acknowledged(&mut self, datagram: &QuicDatagram) {
+        self.acknowledged = self.acknowledged.max(datagram.ack);
+    }
+
+    /// Writes the next datagram into the buffer; its ECN field, if there is a datagram.
+    fn poll_next<O: Observer>(&mut self, now: Instant, observer: &mut O) -> Option<Ecn> {
+        let Some(answer) = self.answers.pop_front() else { return self.poll_connection(now, observer) };
+        (self.buffer, self.address) = answer;
+        Some(Ecn::NotEct)
+    }
+
+    /// What is known of the datagram in the buffer, which has no number yet.
+    fn known(&mut self) -> QuicDatagram {
+        let (payload_bytes, ack) = (self.buffer.len() as u32, self.awaited());
+        QuicDatagram { payload_bytes, ack, ..mem::take(&mut self.datagram) }
+    }
+
     /// The datagram that was sent last.
     #[cfg(test)]
     pub(crate) fn datagram(&self) -> &[u8] {
@@ -578,7 +613,7 @@ impl Transport for Quic {
     #[inline(never)]
     fn handle_packet<O: Observer>(&mut self, now: Instant, packet: &Packet, observer: &mut O) {
         let Body::Quic(datagram) = &packet.body else { return };
-        self.acknowledged = self.acknowledged.max(datagram.ack);
+        self.note_acknowledged(datagram);
         let arrived = Rc::clone(&self.place.flights[1]);
         let mut arrived = arrived.borrow_mut();
         let Some((bytes, address)) = arrived.arrive(datagram.number) else { return };
@@ -616,18 +651,12 @@ impl Transport for Quic {
 
     #[inline(never)]
     fn poll_transmit<O: Observer>(&mut self, now: Instant, packet: &mut Packet, observer: &mut O) -> bool {
-        packet.ecn = if let Some(answer) = self.answers.pop_front() {
-            (self.buffer, self.address) = answer;
-            Ecn::NotEct
-        } else {
-            let Some(ecn) = self.poll_connection(now, observer) else { return false };
-            ecn
-        };
+        let Some(ecn) = self.poll_next(now, observer) else { return false };
         let number = self.place.flights[0].borrow_mut().send(&self.buffer, self.address);
-        let (payload_bytes, ack) = (self.buffer.len() as u32, self.awaited());
-        packet.ip_bytes = payload_bytes + Datagram::HEADER_BYTES;
-        packet.body =
-            Body::Quic(QuicDatagram { number, payload_bytes, ack, ..mem::take(&mut self.datagram) });
+        let datagram = QuicDatagram { number, ..self.known() };
+        packet.ecn = ecn;
+        packet.ip_bytes = datagram.payload_bytes + Datagram::HEADER_BYTES;
+        packet.body = Body::Quic(datagram);
         (packet.flow, packet.direction) = (self.place.flow, self.place.host.into());
         observer.bytes(packet, &self.buffer);
         true

@@ -49,7 +49,7 @@ pub enum FlowStack {
     /// TCP.
     #[default]
     Tcp,
-    /// QUIC (RFC 9000), by quinn-proto; on the model engine.
+    /// QUIC (RFC 9000), by quinn-proto.
     Quic,
 }
 

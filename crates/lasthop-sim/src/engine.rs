@@ -285,7 +285,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
 
     fn act(&mut self, now: Instant, index: usize, action: Action) {
         let id = |flow: u32| self.applications[index].flows[flow as usize];
-        let (flow, host) = match action {
+        match action {
             Action::Open { hosts, .. } => {
                 let traffic = self.applications[index].config.traffic();
                 let info = lasthop_traffic::later_flow(
@@ -299,26 +299,14 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             Action::Report { flow, event } => return self.observer.http(now, id(flow), event),
             Action::Play { flow, event } => return self.observer.playback(now, id(flow), event),
             Action::Complete { flow } => return self.observer.completed(now, id(flow)),
-            Action::Connect { flow, host }
-            | Action::Write { flow, host, .. }
-            | Action::Send { flow, host, .. }
-            | Action::Stop { flow, host }
-            | Action::Close { flow, host } => (id(flow), host),
-        };
-        let Some(end) = self.flows[flow.0 as usize].end(host) else { return };
-        match action {
-            Action::Connect { .. } => end.connect(now, self.observer),
-            Action::Write { bytes, write_bytes, .. } => {
-                self.observer.written(now, flow, host, bytes);
-                end.write(now, bytes, write_bytes, self.observer);
-            }
-            Action::Send { stream, bytes, .. } => {
-                self.observer.written(now, flow, host, bytes);
-                end.send(now, stream, bytes, self.observer);
-            }
-            Action::Stop { .. } => end.stop(),
-            _ => end.close(now, self.observer),
+            _ => {}
         }
+        let Some((flow, host)) = action.end().map(|(flow, host)| (id(flow), host)) else { return };
+        let Some(end) = self.flows[flow.0 as usize].end(host) else { return };
+        if let Action::Write { bytes, .. } | Action::Send { bytes, .. } = action {
+            self.observer.written(now, flow, host, bytes);
+        }
+        action.act_on(end, now, self.observer);
         self.touched.push((flow, host));
     }
 

@@ -1,6 +1,6 @@
 //! What applications do, whichever engine carries it out.
 
-use lasthop_core::{Host, HttpEvent, Instant, News, PlaybackEvent};
+use lasthop_core::{Host, HttpEvent, Instant, News, Observer, PlaybackEvent, Transport};
 
 /// What an application wants done. It numbers its flows itself, from 0: first those known before the run
 /// ([`crate::Traffic::flow_names`]), then those that it opens.
@@ -81,6 +81,32 @@ pub enum Action {
 }
 
 impl Action {
+    /// The end that something is to be done with: number of the flow, and host.
+    #[inline]
+    pub const fn end(self) -> Option<(u32, Host)> {
+        match self {
+            Self::Connect { flow, host }
+            | Self::Write { flow, host, .. }
+            | Self::Send { flow, host, .. }
+            | Self::Stop { flow, host }
+            | Self::Close { flow, host } => Some((flow, host)),
+            Self::Open { .. } | Self::Report { .. } | Self::Play { .. } | Self::Complete { .. } => None,
+        }
+    }
+
+    /// Does it with that end.
+    #[inline]
+    pub fn act_on<T: Transport, O: Observer>(self, end: &mut T, now: Instant, observer: &mut O) {
+        match self {
+            Self::Connect { .. } => end.connect(now, observer),
+            Self::Write { bytes, write_bytes, .. } => end.write(now, bytes, write_bytes, observer),
+            Self::Send { stream, bytes, .. } => end.send(now, stream, bytes, observer),
+            Self::Stop { .. } => end.stop(),
+            Self::Close { .. } => end.close(now, observer),
+            Self::Open { .. } | Self::Report { .. } | Self::Play { .. } | Self::Complete { .. } => {}
+        }
+    }
+
     /// The host that has a stream of datagrams sends one.
     #[inline]
     pub(crate) const fn datagram(host: Host, bytes: u64) -> Self {

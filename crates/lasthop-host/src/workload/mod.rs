@@ -5,6 +5,7 @@ mod diag;
 mod http;
 mod later;
 mod peer;
+mod quic;
 mod segments;
 mod sender;
 
@@ -25,12 +26,14 @@ pub use http::nginx::Nginx;
 use lasthop_core::{
     Body, Datagram, Dscp, FlowId, FlowInfo, Host, Instant, News, Observer, Packet, Protocol, Seed,
 };
+use lasthop_quic::QuicConfig;
 use lasthop_scenario::{Flow as FlowEntry, Scenario};
 use lasthop_tcp::Pacing;
 use lasthop_traffic::{Action, Application as _, Content, FlowConfig, HttpServer, Instance, Program};
 use later::Later;
 use nix::sys::epoll::EpollFlags;
 use peer::Peer;
+pub use quic::needs_plain_quic;
 use segments::Segments;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
@@ -56,6 +59,7 @@ enum Watched {
     Listener(usize),
     Peer(FlowId, Host),
     Sink(usize),
+    Quic(FlowId, Host),
 }
 
 /// An entry of the scenario's list of flows.
@@ -69,6 +73,8 @@ struct Application {
     later: Later,
     /// What is asked for in a page load.
     site: Option<Rc<Site>>,
+    /// QUIC of its flows, where that carries them.
+    quic: Option<Rc<QuicConfig>>,
 }
 
 /// One flow of the run.
@@ -87,6 +93,7 @@ enum Ends {
     Tcp(Box<Connection>),
     /// The sender's socket, and how many datagrams it has sent; the receiver's only reads.
     Udp(Socket, u64),
+    Quic(Box<[quic::End; 2]>),
     /// A flow that has passed.
     Gone,
 }
@@ -146,16 +153,20 @@ pub struct Workload {
     server: HttpServer,
     /// By pair of hosts: whether the sockets of their TCP pace.
     paced: Vec<bool>,
+    quic: quic::Setting,
+    flows_over_quic: Vec<FlowId>,
+    /// The ends over QUIC that an application has just done something with.
+    touched: Vec<(FlowId, Host)>,
 }
 
 impl Workload {
     /// The applications of a scenario, with the starts that the model engine draws, and with sockets that are ready to
-    /// connect, on the `pairs` of hosts that each has. `run` counts the runs of a chain; names from `first_name` on are
-    /// given to the watched sockets. The caller is in some network namespace of these afterwards.
+    /// connect, on the `pairs` of hosts that each has. `run` counts the runs of a chain; if `qlog`, QUIC logs what it does;
+    /// names from `first_name` on are given to the watched sockets. The caller is in some network namespace of these afterwards.
     pub fn new(
         scenario: &Scenario,
         seed: Seed,
-        run: u32,
+        (run, qlog): (u32, bool),
         (hosts, pairs): (&[Pair], &[usize]),
         (waiter, first_name): (&Waiter, u64),
     ) -> Result<Self, Error> {
@@ -174,6 +185,9 @@ impl Workload {
             server: scenario.http.as_ref().map(|http| http.server).unwrap_or_default(),
             flows_before: run as usize * infos.len(),
             paced: paced(scenario, pairs, hosts.len()),
+            quic: quic::Setting { mtu: scenario.mtu, seed, log: qlog },
+            flows_over_quic: Vec::new(),
+            touched: Vec::new(),
         };
         for (flow, info) in infos.iter().enumerate() {
             workload.add(FlowId(flow as u32), info, caller(&instances, info), hosts, waiter)?;
@@ -207,7 +221,10 @@ impl Workload {
         let client_address =
             SocketAddr::from((addresses(Host::Client, 0).0, self.client_port(id.0 as usize)));
         let cannot = format!("cannot make the sockets of flow {:?}", info.name);
-        let ends = if info.protocol == Protocol::Udp {
+        let quic = self.applications[info.application as usize].quic.clone();
+        let ends = if let Some(config) = quic {
+            self.add_quic(id, info, &config, [server_address, client_address], &hosts[pair], waiter)?
+        } else if info.protocol == Protocol::Udp {
             let [(from, own), (to, other)] = match info.sender {
                 Host::Server => [(server_address, server), (client_address, client)],
                 Host::Client => [(client_address, client), (server_address, server)],
@@ -283,19 +300,20 @@ impl Workload {
 
     /// When an application wants to act next.
     pub fn next_wakeup(&self) -> Option<Instant> {
-        self.applications.iter().filter_map(|application| application.program.next_wakeup()).min()
+        let programs = self.applications.iter().filter_map(|application| application.program.next_wakeup());
+        programs.chain(self.next_quic_wakeup()).min()
     }
 
-    /// Whether no application has anything left to do, and no connection is open.
+    /// Whether no application has anything left to do, and no connection is open. One over QUIC has timers until it is over.
     pub fn is_done(&self) -> bool {
         let over = |flow: &Flow| match &flow.ends {
             Ends::Tcp(tcp) => !tcp.opened || tcp.is_over(),
-            Ends::Udp(..) | Ends::Gone => true,
+            Ends::Udp(..) | Ends::Quic(_) | Ends::Gone => true,
         };
         self.next_wakeup().is_none() && self.flows.iter().all(over)
     }
 
-    /// Lets the applications act whose time has come.
+    /// Lets the applications act whose time has come, and the ends over QUIC.
     pub fn wake<O: Observer>(
         &mut self,
         now: Instant,
@@ -309,7 +327,7 @@ impl Workload {
                 self.carry_out(now, index, waiter, observer)?;
             }
         }
-        Ok(())
+        self.wake_quic(now, waiter, observer)
     }
 
     /// A watched socket is ready.
@@ -344,6 +362,7 @@ impl Workload {
                 while self.sinks[index].recv(&mut byte).is_ok() {}
                 Ok(())
             }
+            Watched::Quic(flow, host) => self.read_datagrams(now, (flow, host), waiter, observer),
         }
     }
 
@@ -380,7 +399,7 @@ impl Workload {
     fn peer(&mut self, flow: FlowId, host: Host) -> &mut Peer {
         match &mut self.flows[flow.0 as usize].ends {
             Ends::Tcp(connection) => connection.peer(host),
-            Ends::Udp(..) | Ends::Gone => unreachable!("only open TCP flows have peers"),
+            Ends::Udp(..) | Ends::Quic(_) | Ends::Gone => unreachable!("only open TCP flows have peers"),
         }
     }
 
@@ -414,35 +433,34 @@ impl Workload {
     ) -> Result<(), Error> {
         while let Some(action) = self.applications[index].program.poll_action() {
             self.tell(now, index, action, observer);
+            if self.act_over_quic(now, index, action, observer) {
+                continue;
+            }
             match action {
                 Action::Open { hosts, .. } => self.open(index, hosts, observer)?,
                 Action::Connect { flow, host } => self.connect(self.flow_of(index, flow), host, waiter)?,
                 Action::Write { flow, host, bytes, write_bytes, content } => {
                     self.write(self.flow_of(index, flow), host, (bytes, write_bytes), content)?;
                 }
-                Action::Send { .. } => unreachable!("only QUIC has streams, and it is the model engine's"),
+                Action::Send { .. } => unreachable!("only QUIC has streams"),
                 Action::Stop { flow, host } => self.peer(self.flow_of(index, flow), host).stop(),
                 Action::Close { flow, host } => self.peer(self.flow_of(index, flow), host).close(),
                 Action::Report { .. } | Action::Play { .. } | Action::Complete { .. } => {}
             }
         }
-        Ok(())
+        self.flush_quic(now, observer)
     }
 
     /// Tells the observer what there is to tell of an action.
     fn tell<O: Observer>(&self, now: Instant, index: usize, action: Action, observer: &mut O) {
         match action {
-            Action::Write { flow, host, bytes, .. } => {
+            Action::Write { flow, host, bytes, .. } | Action::Send { flow, host, bytes, .. } => {
                 observer.written(now, self.flow_of(index, flow), host, bytes);
             }
             Action::Report { flow, event } => observer.http(now, self.flow_of(index, flow), event),
             Action::Play { flow, event } => observer.playback(now, self.flow_of(index, flow), event),
             Action::Complete { flow } => observer.completed(now, self.flow_of(index, flow)),
-            Action::Open { .. }
-            | Action::Connect { .. }
-            | Action::Send { .. }
-            | Action::Stop { .. }
-            | Action::Close { .. } => {}
+            Action::Open { .. } | Action::Connect { .. } | Action::Stop { .. } | Action::Close { .. } => {}
         }
     }
 
@@ -487,7 +505,7 @@ impl Workload {
                     *sent += 1;
                 }
             }
-            (Ends::Gone, ..) => {}
+            (Ends::Quic(_) | Ends::Gone, ..) => {}
         }
         Ok(())
     }
@@ -554,6 +572,10 @@ impl Flows for Workload {
                 Body::Tcp(segment)
             }
             (Ends::Udp(..), Transport::Udp(_, payload)) => Body::Udp(datagram(payload)),
+            (Ends::Quic(ends), Transport::Udp(_, payload)) => match ends[sender as usize].identify(payload) {
+                Some(datagram) => Body::Quic(datagram),
+                None => return stranger,
+            },
             _ => return stranger,
         };
         if server_port == self.flows[id.0 as usize].server.port() {
@@ -564,9 +586,13 @@ impl Flows for Workload {
     }
 
     fn arrived<O: Observer>(&mut self, now: Instant, host: Host, packet: &Packet, observer: &mut O) {
-        if let Some(Flow { ends: Ends::Tcp(connection), .. }) = self.flows.get_mut(packet.flow.0 as usize) {
-            connection.peer(host).look(now, observer);
-            self.retire(now, packet.flow, observer);
+        match (self.flows.get_mut(packet.flow.0 as usize).map(|flow| &mut flow.ends), &packet.body) {
+            (Some(Ends::Tcp(connection)), _) => {
+                connection.peer(host).look(now, observer);
+                self.retire(now, packet.flow, observer);
+            }
+            (Some(Ends::Quic(ends)), Body::Quic(datagram)) => ends[host as usize].arrived(datagram),
+            _ => {}
         }
     }
 }
@@ -587,14 +613,17 @@ fn applications(scenario: &Scenario, seed: Seed, pairs: &[usize]) -> Result<Vec<
     let mut first = 1;
     let application = |((instance, program), pair): ((Instance<'_>, Program), &usize)| {
         let config = instance.config;
+        let quic = scenario.flow[instance.entry].quic().map(Rc::new);
         let site = match (config, &scenario.http) {
-            (FlowConfig::HttpPage(page), Some(http)) => Some(Rc::new(Site::new(http, page)?)),
+            (FlowConfig::HttpPage(page), Some(http)) if quic.is_none() => {
+                Some(Rc::new(Site::new(http, page)?))
+            }
             _ => None,
         };
         let later = Later::new(config.traffic().later_flows(), first);
         first += config.traffic().later_flows().len() as u16;
         let receive_window_max = receive_window_max(scenario, scenario.tcp_of(&instance));
-        Ok(Application { program, flows: Vec::new(), pair: *pair, receive_window_max, later, site })
+        Ok(Application { program, flows: Vec::new(), pair: *pair, receive_window_max, later, site, quic })
     };
     scenario.applications().into_iter().zip(scenario.programs(seed)).zip(pairs).map(application).collect()
 }

@@ -252,7 +252,12 @@ fn pace(socket: &Socket) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64::MAX - 1)
 }
 
-fn set_option<T: Copy>(socket: &Socket, level: libc::c_int, option: libc::c_int, value: T) -> io::Result<()> {
+pub(super) fn set_option<T: Copy>(
+    socket: &Socket,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: T,
+) -> io::Result<()> {
     let length = size_of_val(&value) as libc::socklen_t;
     #[allow(unsafe_code)]
     // SAFETY: the value lives through the call, which reads as many bytes as it is told.

@@ -1,0 +1,292 @@
+//! Flows over QUIC: the ends of the model engine, each with a UDP socket of its host.
+
+use super::peer::set_option;
+use super::{Ends, Flow, Watched, Workload};
+use crate::clock::Waiter;
+use crate::error::{Context, Error};
+use crate::header::ecn_of;
+use crate::pairs::Pair;
+use lasthop_core::{
+    Bytes, Dscp, Ecn, FlowId, FlowInfo, Host, Instant, Observer, QuicDatagram, Seed, Transport,
+};
+use lasthop_quic::{Quic, QuicConfig};
+use lasthop_scenario::Scenario;
+use lasthop_traffic::{Action, Application, HttpServer};
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::sys::epoll::EpollFlags;
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::rc::Rc;
+
+#[cfg(test)]
+mod tests;
+
+/// Room of a socket for datagrams that have come, where the kernel permits it: a link may release many at once.
+const RECEIVE_BUFFER_BYTES: u32 = 1 << 22;
+
+/// What the ends of all flows over QUIC have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    pub mtu: Bytes,
+    pub seed: Seed,
+    /// They log what they do.
+    pub log: bool,
+}
+
+/// One end of a flow.
+pub struct End {
+    quic: Box<Quic>,
+    socket: Socket,
+    dscp: Dscp,
+    /// Datagrams that it has made.
+    made: u64,
+    /// One that the socket had no room for.
+    waiting: Option<Outgoing>,
+    /// Those that have left, and that nobody has seen yet.
+    sent: VecDeque<Outgoing>,
+    buffer: Vec<u8>,
+}
+
+/// A datagram with what its sender knows of it.
+struct Outgoing {
+    ecn: Ecn,
+    known: QuicDatagram,
+    bytes: Vec<u8>,
+}
+
+impl End {
+    /// An end whose socket is in the network namespace of the caller.
+    fn new(quic: Quic, mtu: Bytes, dscp: Dscp, [own, other]: [SocketAddr; 2]) -> io::Result<Self> {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM.nonblocking(), None)?;
+        socket.set_reuse_address(true)?;
+        socket.set_recv_tos_v4(true)?;
+        if set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES).is_err() {
+            socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES as usize)?;
+        }
+        socket.bind(&SockAddr::from(own))?;
+        socket.connect(&SockAddr::from(other))?;
+        let buffer = vec![0; mtu.0 as usize];
+        Ok(Self { quic: Box::new(quic), socket, dscp, made: 0, waiting: None, sent: VecDeque::new(), buffer })
+    }
+
+    /// When it wants to act next.
+    fn next_wakeup(&self) -> Option<Instant> {
+        if self.waiting.is_some() { Some(Instant::ZERO) } else { self.quic.next_wakeup() }
+    }
+
+    /// Takes in the next datagram that has come; false if there is none.
+    fn receive<O: Observer>(&mut self, now: Instant, observer: &mut O) -> io::Result<bool> {
+        let mut room = cmsg_space!(u8);
+        let mut parts = [IoSliceMut::new(&mut self.buffer)];
+        let flags = MsgFlags::empty();
+        let message = match recvmsg::<()>(self.socket.as_raw_fd(), &mut parts, Some(&mut room), flags) {
+            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(false),
+            message => message?,
+        };
+        let length = message.bytes;
+        let ecn = message.cmsgs()?.find_map(|control| match control {
+            ControlMessageOwned::Ipv4Tos(class) => Some(ecn_of(class)),
+            _ => None,
+        });
+        self.quic.handle_datagram(now, &self.buffer[..length], ecn.unwrap_or_default(), observer);
+        Ok(true)
+    }
+
+    fn make<O: Observer>(&mut self, now: Instant, observer: &mut O) -> Option<Outgoing> {
+        let (ecn, known, bytes) = self.quic.poll_datagram(now, observer)?;
+        self.made += 1;
+        Some(Outgoing { ecn, known: QuicDatagram { number: self.made - 1, ..known }, bytes: bytes.to_vec() })
+    }
+
+    /// Sends all that there is to send, as far as the socket has room.
+    fn flush<O: Observer>(&mut self, now: Instant, observer: &mut O) -> io::Result<()> {
+        loop {
+            let Some(outgoing) = self.waiting.take().or_else(|| self.make(now, observer)) else {
+                return Ok(());
+            };
+            let class = self.dscp.get() << 2 | outgoing.ecn.bits();
+            let (parts, control) = ([IoSlice::new(&outgoing.bytes)], [ControlMessage::Ipv4Tos(&class)]);
+            match sendmsg::<()>(self.socket.as_raw_fd(), &parts, &control, MsgFlags::empty(), None) {
+                Err(Errno::EAGAIN) => {
+                    self.waiting = Some(outgoing);
+                    return Ok(());
+                }
+                sent => drop(sent?),
+            }
+            self.sent.push_back(outgoing);
+        }
+    }
+
+    /// What is known of a datagram that leaves its host, by its bytes: no two are the same. Hosts keep their order.
+    pub fn identify(&mut self, bytes: &[u8]) -> Option<QuicDatagram> {
+        let place = self.sent.iter().position(|sent| sent.bytes == bytes)?;
+        self.sent.drain(..=place).next_back().map(|sent| sent.known)
+    }
+
+    /// A datagram is with its host.
+    pub fn arrived(&mut self, datagram: &QuicDatagram) {
+        self.quic.note_acknowledged(datagram);
+    }
+}
+
+impl Workload {
+    /// Both ends of a flow, with sockets that are watched.
+    pub(super) fn add_quic(
+        &mut self,
+        id: FlowId,
+        info: &FlowInfo,
+        config: &QuicConfig,
+        [server, client]: [SocketAddr; 2],
+        hosts: &Pair,
+        waiter: &Waiter,
+    ) -> Result<Ends, Error> {
+        let Setting { mtu, seed, log } = self.quic;
+        let [of_server, of_client] = lasthop_quic::ends(config, mtu, &Rc::default(), seed, id, log);
+        let mut end = |host, quic, namespace: &crate::namespace::HostNamespace, addresses| {
+            namespace.enter()?;
+            let end = End::new(quic, mtu, info.dscp, addresses)
+                .context(&format!("cannot make the sockets of flow {:?}", info.name))?;
+            let name = self.name(Watched::Quic(id, host));
+            waiter.watch(&end.socket, EpollFlags::EPOLLIN, name)?;
+            Ok::<_, Error>(end)
+        };
+        let client_end = end(Host::Client, of_client, &hosts.1, [client, server])?;
+        let server_end = end(Host::Server, of_server, &hosts.0, [server, client])?;
+        self.flows_over_quic.push(id);
+        Ok(Ends::Quic(Box::new([server_end, client_end])))
+    }
+
+    pub(super) fn quic_end(&mut self, flow: FlowId, host: Host) -> Option<&mut End> {
+        match &mut self.flows.get_mut(flow.0 as usize)?.ends {
+            Ends::Quic(ends) => Some(&mut ends[host as usize]),
+            _ => None,
+        }
+    }
+
+    /// When an end over QUIC wants to act next.
+    pub(super) fn next_quic_wakeup(&self) -> Option<Instant> {
+        let ends = self.flows_over_quic.iter().filter_map(|flow| match &self.flows[flow.0 as usize].ends {
+            Ends::Quic(ends) => ends.iter().filter_map(End::next_wakeup).min(),
+            _ => None,
+        });
+        ends.min()
+    }
+
+    /// Lets the ends over QUIC act whose time has come.
+    pub(super) fn wake_quic<O: Observer>(
+        &mut self,
+        now: Instant,
+        waiter: &Waiter,
+        observer: &mut O,
+    ) -> Result<(), Error> {
+        for index in 0..self.flows_over_quic.len() {
+            let flow = self.flows_over_quic[index];
+            for host in [Host::Server, Host::Client] {
+                let Some(end) = self.quic_end(flow, host) else { continue };
+                if end.next_wakeup().is_none_or(|due| due > now) {
+                    continue;
+                }
+                if end.quic.next_wakeup().is_some_and(|due| due <= now) {
+                    end.quic.handle_wakeup(now, observer);
+                }
+                self.react(now, flow, host, waiter, observer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what has come to an end over QUIC.
+    pub(super) fn read_datagrams<O: Observer>(
+        &mut self,
+        now: Instant,
+        (flow, host): (FlowId, Host),
+        waiter: &Waiter,
+        observer: &mut O,
+    ) -> Result<(), Error> {
+        while let Some(end) = self.quic_end(flow, host)
+            && end.receive(now, observer).context("cannot receive a datagram of QUIC")?
+        {
+            self.react(now, flow, host, waiter, observer)?;
+        }
+        Ok(())
+    }
+
+    /// Something has happened at an end over QUIC: tells the application what is new there, and sends what comes of it.
+    fn react<O: Observer>(
+        &mut self,
+        now: Instant,
+        id: FlowId,
+        host: Host,
+        waiter: &Waiter,
+        observer: &mut O,
+    ) -> Result<(), Error> {
+        let Flow { application, number, ends: Ends::Quic(ends), .. } = &mut self.flows[id.0 as usize] else {
+            return Ok(());
+        };
+        let (index, number, end) = (*application, *number, &mut *ends[host as usize].quic);
+        let news = end.news();
+        if !news.is_none() {
+            let program = &mut self.applications[index].program;
+            while let Some((stream, received)) = end.poll_stream() {
+                program.handle_stream(now, number, host, stream, received);
+            }
+            program.handle_news(now, number, host, news);
+        }
+        self.touched.push((id, host));
+        self.carry_out(now, index, waiter, observer)
+    }
+
+    /// Does what an application wants done at an end over QUIC; false if that is none.
+    pub(super) fn act_over_quic<O: Observer>(
+        &mut self,
+        now: Instant,
+        index: usize,
+        action: Action,
+        observer: &mut O,
+    ) -> bool {
+        let Some((flow, host)) = action.end() else { return false };
+        let flow = self.flow_of(index, flow);
+        let Some(end) = self.quic_end(flow, host) else { return false };
+        action.act_on(&mut *end.quic, now, observer);
+        self.touched.push((flow, host));
+        true
+    }
+
+    /// Sends what the ends over QUIC have to send that something was done with. All is done before anything is sent.
+    pub(super) fn flush_quic<O: Observer>(&mut self, now: Instant, observer: &mut O) -> Result<(), Error> {
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        for (flow, host) in touched.drain(..) {
+            if let Some(end) = self.quic_end(flow, host) {
+                end.flush(now, observer).context("cannot send a datagram of QUIC")?;
+            }
+        }
+        self.touched = touched;
+        Ok(())
+    }
+}
+
+/// Refuses what QUIC does on the model engine only.
+pub fn needs_plain_quic(scenario: &Scenario) -> Result<(), Error> {
+    for (index, flow) in scenario.flow.iter().enumerate() {
+        if flow.quic().is_some_and(|quic| quic.migration) {
+            return Err(Error::new(format!(
+                "flow[{index}].quic.migration runs on the model engine only: sockets keep their addresses; use --engine \
+                 model, or leave it out"
+            )));
+        }
+    }
+    let is_nginx =
+        |http: &&lasthop_traffic::HttpConfig| http.protocol.has_streams() && http.server == HttpServer::Nginx;
+    scenario.http.as_ref().filter(is_nginx).map_or(Ok(()), |_| {
+        Err(Error::new(
+            "[http] server = \"nginx\" speaks no HTTP/3 here; write \"built-in\", or another protocol",
+        ))
+    })
+}
