@@ -292,3 +292,41 @@ def test_a_transfer_over_sockets_of_this_machine_loses_nothing(tmp_path: Path) -
         (flow,) = pl.DataFrame(LiveEngine().run_cell(cell, 1, 1, 1).flows).to_dicts()
         assert (flow["outcome"], flow["sent_bytes"], flow["retransmitted_packets"]) == ("closed", 40_000, 0)
         assert flow["elapsed_s"] == pytest.approx(0.4, abs=0.2)
+
+
+CALL = """
+[down.link]
+rate = "1 Mbit/s"
+delay = "50 ms"
+loss = "2 %"
+[[flow]]
+kind = "voip"
+name = "call"
+stack = "quic"
+duration = "4 s"
+"""
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
+def test_a_call_is_datagrams_in_captures_and_in_its_story(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    scenario = tmp_path / "call.toml"
+    scenario.write_text(CALL)
+    assert lasthop_main("run", scenario, "--pcap", "--out", tmp_path / "out") == 0
+    call = pl.read_parquet(tmp_path / "out/flows.parquet").row(0, named=True)
+    assert (call["protocol"], call["outcome"], call["sent_packets"]) == ("quic-datagram", "closed", 200)
+    assert call["voice_loss"] * 200 == call["data_drops_error"] > 0
+    capture = next((tmp_path / "out").rglob("server.pcapng"))
+    # RFC 9221, section 4: DATAGRAM frames that state their length.
+    command = ["tshark", "-r", capture, "-T", "fields", "-e", "quic.frame_type", "-e", "_ws.malformed"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    packets = [line.split("\t") for line in done.stdout.splitlines()]
+    assert sum("49" in kinds.split(",") for kinds, _ in packets) == 200
+    assert not any(malformed for _, malformed in packets)
+    capsys.readouterr()
+    assert lasthop_main("explain", scenario) == 0
+    told = capsys.readouterr().out
+    assert "call: QUIC (RFC 9221), server to client, 200 datagrams of 172 bytes, numbered from 0." in told
+    assert told.count("lost on the link") == call["data_drops_error"]
+    assert f"{call['received_packets']} of 200 packets arrived" in told

@@ -217,6 +217,12 @@ pub trait Observer {
         let _ = (now, flow, host, bytes);
     }
 
+    /// The application at `host` got the datagram with this number, where a connection carries datagrams (RFC 9221): a
+    /// packet with one may arrive and not be understood.
+    fn datagram(&mut self, now: Instant, flow: FlowId, host: Host, number: u64) {
+        let _ = (now, flow, host, number);
+    }
+
     /// The application that asked for something on this flow has all of it; or a source whose amount was not known
     /// before has written it all.
     fn completed(&mut self, now: Instant, flow: FlowId) {
@@ -284,6 +290,12 @@ impl<O: Observer> Observer for Option<O> {
     fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
         if let Some(observer) = self {
             observer.written(now, flow, host, bytes);
+        }
+    }
+
+    fn datagram(&mut self, now: Instant, flow: FlowId, host: Host, number: u64) {
+        if let Some(observer) = self {
+            observer.datagram(now, flow, host, number);
         }
     }
 
@@ -356,6 +368,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
         self.0.written(now, flow, host, bytes);
         self.1.written(now, flow, host, bytes);
+    }
+
+    fn datagram(&mut self, now: Instant, flow: FlowId, host: Host, number: u64) {
+        self.0.datagram(now, flow, host, number);
+        self.1.datagram(now, flow, host, number);
     }
 
     fn completed(&mut self, now: Instant, flow: FlowId) {

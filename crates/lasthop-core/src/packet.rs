@@ -173,14 +173,12 @@ impl Body {
         }
     }
 
-    /// Its place among what its sender sends: sequence numbers of TCP, bytes of QUIC's stream, else numbers of packets.
+    /// Its place among what its sender sends: sequence numbers of TCP, bytes of QUIC's stream, else numbers of datagrams.
     pub fn place(&self) -> Range<u64> {
         match self {
             Self::Tcp(segment) => segment.seq..segment.end(),
             Self::Udp(datagram) => datagram.number..datagram.number + 1,
-            Self::Quic(datagram) => {
-                datagram.blocks.as_slice().first().map_or(0..0, |block| block.start..block.end)
-            }
+            Self::Quic(datagram) => datagram.place(),
         }
     }
 }
@@ -215,7 +213,7 @@ pub struct QuicDatagram {
     pub number: u64,
     /// Payload of UDP in bytes.
     pub payload_bytes: u32,
-    /// Bytes of the stream in it.
+    /// Bytes of the stream in it, or of datagrams.
     pub stream_bytes: u32,
     /// The first position that has not reached its sender: what an acknowledgment means for TCP.
     pub ack: u64,
@@ -225,6 +223,20 @@ pub struct QuicDatagram {
     pub blocks: SackList,
     /// The first part with bytes that were sent before, if there is one; it may be behind the fourth.
     pub repeated: Option<u8>,
+    /// Of a flow of datagrams (RFC 9221): the numbers of those in it, from the first to one behind the last.
+    pub datagrams: [u32; 2],
+}
+
+impl QuicDatagram {
+    /// The numbers of the application's datagrams in it.
+    pub fn numbers(&self) -> Range<u64> {
+        let [first, end] = self.datagrams.map(u64::from);
+        first..end
+    }
+
+    fn place(&self) -> Range<u64> {
+        self.blocks.as_slice().first().map_or(self.numbers(), |block| block.start..block.end)
+    }
 }
 
 /// TCP header flags (RFC 9293, section 3.1; RFC 3168 for ECE and CWR, RFC 9768 for AE).

@@ -14,11 +14,14 @@ pub enum Protocol {
     Udp,
     /// QUIC, in datagrams of UDP.
     Quic,
+    /// QUIC with datagrams of its own inside (RFC 9221), which it does not repeat.
+    #[serde(rename = "quic-datagram")]
+    QuicDatagrams,
 }
 
 impl Protocol {
     /// Every protocol.
-    pub const ALL: [Self; 3] = [Self::Tcp, Self::Udp, Self::Quic];
+    pub const ALL: [Self; 4] = [Self::Tcp, Self::Udp, Self::Quic, Self::QuicDatagrams];
 
     /// What it is called in the records.
     pub const fn name(self) -> &'static str {
@@ -26,6 +29,7 @@ impl Protocol {
             Self::Tcp => "tcp",
             Self::Udp => "udp",
             Self::Quic => "quic",
+            Self::QuicDatagrams => "quic-datagram",
         }
     }
 
@@ -34,7 +38,7 @@ impl Protocol {
     pub const fn is_transfer(self) -> bool {
         match self {
             Self::Tcp | Self::Quic => true,
-            Self::Udp => false,
+            Self::Udp | Self::QuicDatagrams => false,
         }
     }
 }

@@ -9,12 +9,14 @@ pub struct News {
     pub received: Option<u64>,
     /// The other end will send no more, or the flow is lost. Told once.
     pub ended: bool,
+    /// Who connected may send datagrams from now on. Told once, by a transport with a handshake before them.
+    pub ready: bool,
 }
 
 impl News {
     /// True if nothing is new.
     pub const fn is_none(&self) -> bool {
-        self.received.is_none() && !self.ended
+        self.received.is_none() && !self.ended && !self.ready
     }
 }
 

@@ -377,6 +377,10 @@ impl<O: Observer> Observer for Known<O> {
         self.0.written(now, flow, host, bytes);
     }
 
+    fn datagram(&mut self, now: Instant, flow: FlowId, host: Host, number: u64) {
+        self.0.datagram(now, flow, host, number);
+    }
+
     fn completed(&mut self, now: Instant, flow: FlowId) {
         self.0.completed(now, flow);
     }

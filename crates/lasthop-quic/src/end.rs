@@ -1,4 +1,4 @@
-//! One end of a QUIC connection: one stream in both directions, or a stream for each message and its answer.
+//! One end of a QUIC connection: one stream in both directions, a stream for each message and its answer, or datagrams.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use std::time::Instant as StdInstant;
 use bytes::{Bytes, BytesMut};
 use lasthop_core::{
     Body, Bytes as Size, Datagram, Duration, Ecn, FlowId, Host, Instant, News, Observer, Packet, PacketArena,
-    QuicDatagram, RandomStream, RetransmissionKind, SackBlock, Seed, Transport, TransportEvent,
+    Protocol, QuicDatagram, RandomStream, RetransmissionKind, SackBlock, Seed, Transport, TransportEvent,
 };
 use quinn_proto::{
     AckFrequencyConfig, ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent,
@@ -22,6 +22,7 @@ use quinn_proto::{
 
 use crate::config::QuicConfig;
 use crate::controller::Watched;
+use crate::datagrams::Datagrams;
 use crate::flight::Flight;
 use crate::qlog::Log;
 use crate::random::{self, ConnectionIds, drawing_from};
@@ -161,6 +162,10 @@ pub struct Quic {
     /// The mobile host's address in the datagram that is being made.
     address: u16,
     streams: Streams,
+    /// In place of streams, if it is a connection of datagrams.
+    datagrams: Option<Datagrams>,
+    /// Since when it may send datagrams, until the application is told.
+    ready: Option<Instant>,
     /// First byte of all streams that has not been sent yet, nor any behind it.
     sent: u64,
     /// First position that the other end has not said to have.
@@ -234,6 +239,8 @@ impl Quic {
             buffer: Vec::new(),
             address: 0,
             streams: Streams::default(),
+            datagrams: None,
+            ready: None,
             sent: 0,
             acknowledged: FIRST_BYTE,
             datagram: QuicDatagram::default(),
@@ -242,6 +249,13 @@ impl Quic {
             lost: None,
             is_over: false,
         }
+    }
+
+    /// An end of a flow of this protocol: its writes are a stream, or datagrams (RFC 9221).
+    #[must_use]
+    pub fn carrying(self, protocol: Protocol) -> Self {
+        let datagrams = (protocol == Protocol::QuicDatagrams).then(Datagrams::default);
+        Self { datagrams, ..self }
     }
 
     /// Why the connection was lost, if it was.
@@ -254,9 +268,9 @@ impl Quic {
         self.is_established
     }
 
-    /// Bytes that arrived in order, on all streams.
+    /// Bytes that arrived, on all streams in order or in datagrams.
     pub fn received(&self) -> u64 {
-        self.streams.received()
+        self.datagrams.as_ref().map_or_else(|| self.streams.received(), |datagrams| datagrams.received_bytes)
     }
 
     /// A datagram of the other end has come through a socket.
@@ -349,7 +363,7 @@ impl Quic {
             let Some(event) = connection.poll() else { break };
             self.event(now, event, &mut connection, observer);
         }
-        self.feed(&mut connection);
+        self.feed(now, &mut connection);
         self.conclude(now, &mut connection, observer);
         self.set_wakeup(now, &mut connection);
         self.connection = Some((handle, connection));
@@ -380,10 +394,13 @@ impl Quic {
             Event::Stream(StreamEvent::Opened { .. }) => self.streams.accept(connection),
             Event::Stream(StreamEvent::Readable { id }) => self.streams.read(id, connection),
             Event::Stream(StreamEvent::Finished { id }) => self.streams.finish_acknowledged(id),
-            Event::Stream(_)
-            | Event::HandshakeDataReady
-            | Event::DatagramReceived
-            | Event::DatagramsUnblocked => {}
+            Event::DatagramReceived => {
+                let Some(datagrams) = &mut self.datagrams else { return };
+                while let Some(number) = datagrams.read(connection) {
+                    observer.datagram(now, self.place.flow, self.place.host, number);
+                }
+            }
+            Event::Stream(_) | Event::HandshakeDataReady | Event::DatagramsUnblocked => {}
         }
     }
 
@@ -405,8 +422,15 @@ impl Quic {
     }
 
     /// Gives quinn what it may send next.
-    fn feed(&mut self, connection: &mut Connection) {
-        if self.is_caller && (self.is_established || connection.has_0rtt()) {
+    fn feed(&mut self, now: Instant, connection: &mut Connection) {
+        let may_send = self.is_caller && (self.is_established || connection.has_0rtt());
+        if let Some(datagrams) = &mut self.datagrams {
+            if may_send && datagrams.begin() {
+                self.ready = Some(now);
+            }
+            return;
+        }
+        if may_send {
             self.streams.open(connection);
         }
         self.streams.feed(connection);
@@ -415,7 +439,7 @@ impl Quic {
     /// Writes the next datagram of the connection into the buffer; its ECN field, if there is a datagram.
     fn poll_connection<O: Observer>(&mut self, now: Instant, observer: &mut O) -> Option<Ecn> {
         let (handle, mut connection) = self.connection.take()?;
-        self.feed(&mut connection);
+        self.feed(now, &mut connection);
         self.buffer.clear();
         let transmit = connection.poll_transmit(self.place.std(now), 1, &mut self.buffer);
         if transmit.is_none() {
@@ -430,9 +454,10 @@ impl Quic {
         Some(transmit.ecn.filter(|_| self.ecn).map_or(Ecn::NotEct, field))
     }
 
-    /// Closes the connection once both directions are done.
+    /// Closes the connection once both directions are done, or all datagrams have left.
     fn conclude<O: Observer>(&mut self, now: Instant, connection: &mut Connection, observer: &mut O) {
-        if self.is_caller && self.streams.is_done() && !self.is_over {
+        let is_done = self.datagrams.as_ref().map_or_else(|| self.streams.is_done(), Datagrams::is_done);
+        if self.is_caller && is_done && !self.is_over {
             self.is_over = true;
             observer.transport(now, self.place.flow, self.place.host, TransportEvent::Closed);
             connection.close(self.place.std(now), VarInt::from_u32(0), Bytes::new());
@@ -469,6 +494,10 @@ impl Quic {
                         if self.backoff > 0 { RetransmissionKind::Timeout } else { RetransmissionKind::Fast };
                     TransportEvent::Retransmitted { seq, kind }
                 }
+                Note::Datagram(number, bytes) => {
+                    self.carry_datagram(number, bytes);
+                    continue;
+                }
                 Note::Probe | Note::Crypto if self.woken => {
                     self.woken = false;
                     self.backoff += 1;
@@ -502,6 +531,17 @@ impl Quic {
         datagram.stream_bytes += (end - start) as u32;
         self.sent = self.sent.max(place.end);
         is_again.then_some(start)
+    }
+
+    /// The datagram of UDP that is being made carries this one. They leave in order, so it follows the last.
+    fn carry_datagram(&mut self, number: u64, bytes: u32) {
+        if let Some(datagrams) = &mut self.datagrams {
+            datagrams.carry(number);
+        }
+        let numbers = self.datagram.numbers();
+        let first = if numbers.is_empty() { number } else { numbers.start };
+        self.datagram.datagrams = [first, number + 1].map(|number| number as u32);
+        self.datagram.stream_bytes += bytes;
     }
 
     /// When the mobile host moves next, with a connection that it has begun.
@@ -589,7 +629,11 @@ impl Transport for Quic {
 
     #[inline(never)]
     fn write<O: Observer>(&mut self, now: Instant, bytes: u64, _write_bytes: u64, observer: &mut O) {
-        self.streams.write(bytes);
+        if let (Some(datagrams), Some((_, connection))) = (&mut self.datagrams, &mut self.connection) {
+            datagrams.write(bytes, connection);
+        } else {
+            self.streams.write(bytes);
+        }
         self.settle(now, observer);
     }
 
@@ -606,7 +650,10 @@ impl Transport for Quic {
 
     #[inline(never)]
     fn close<O: Observer>(&mut self, now: Instant, observer: &mut O) {
-        self.streams.closing = true;
+        match &mut self.datagrams {
+            Some(datagrams) => datagrams.closing = true,
+            None => self.streams.closing = true,
+        }
         self.settle(now, observer);
     }
 
@@ -624,10 +671,10 @@ impl Transport for Quic {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        if self.place.moves.is_empty() {
+        if self.place.moves.is_empty() && self.ready.is_none() {
             self.wakeup
         } else {
-            self.wakeup.into_iter().chain(self.next_move()).min()
+            [self.wakeup, self.next_move(), self.ready].into_iter().flatten().min()
         }
     }
 
@@ -663,14 +710,14 @@ impl Transport for Quic {
     }
 
     fn news(&mut self) -> News {
-        let received = self.streams.received();
+        let received = self.received();
         let is_more = received > self.told;
         self.told = received;
         let has_peer_finished =
             self.streams.has_peer_finished() && !self.place.flights[1].borrow().has_messages();
         let ended = (has_peer_finished || self.lost.is_some()) && !self.is_end_told;
         self.is_end_told |= ended;
-        News { received: is_more.then_some(received), ended }
+        News { received: is_more.then_some(received), ended, ready: self.ready.take().is_some() }
     }
 
     fn poll_stream(&mut self) -> Option<(u32, u64)> {

@@ -11,6 +11,8 @@ pub(crate) enum Frame<'a> {
     Probe(u64),
     /// Bytes of the handshake.
     Crypto(Range<u64>),
+    /// A datagram with this content (RFC 9221).
+    Datagram(&'a [u8]),
     /// Packets have arrived.
     Ack(Acknowledgment<'a>),
     /// Anything else, of this type.
@@ -63,7 +65,7 @@ impl<'a> Reader<'a> {
                 let offset = self.number()?;
                 return Some(Frame::Crypto(offset..offset + self.counted()?));
             }
-            0x07 | 0x31 => drop(self.counted()?),
+            0x07 => drop(self.counted()?),
             0x08..=0x0f => return self.stream(kind),
             0x10 | 0x12..=0x14 | 0x16 | 0x17 | 0x19 => self.numbers(1)?,
             0x18 => {
@@ -76,7 +78,11 @@ impl<'a> Reader<'a> {
                 self.numbers(if kind == 0x1c { 2 } else { 1 })?;
                 self.counted()?;
             }
-            0x30 => self.0 = &[],
+            0x30 => return Some(Frame::Datagram(std::mem::take(&mut self.0))),
+            0x31 => {
+                let length = self.number()?;
+                return self.take(length).map(Frame::Datagram);
+            }
             // ACK_FREQUENCY.
             0xaf => self.numbers(4)?,
             _ => return None,
@@ -120,8 +126,13 @@ impl<'a> Reader<'a> {
     }
 
     fn skip(&mut self, length: u64) -> Option<()> {
-        self.0 = self.0.get(usize::try_from(length).ok()?..)?;
-        Some(())
+        self.take(length).map(drop)
+    }
+
+    fn take(&mut self, length: u64) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(usize::try_from(length).ok()?)?;
+        self.0 = rest;
+        Some(bytes)
     }
 }
 
@@ -153,6 +164,14 @@ mod tests {
             Frame::Stream { id: 0, bytes: 0..2, fin: true },
         ];
         assert_eq!(found, expected);
+    }
+
+    /// RFC 9221, section 4: one that states its length, and one up to the packet's end.
+    #[test]
+    fn a_datagram_frame_has_its_content() {
+        let found: Vec<Frame<'_>> = frames(&[0x31, 2, 8, 9, 0x01, 0x30, 7, 7, 7]).collect();
+        assert_eq!(found, [Frame::Datagram(&[8, 9]), Frame::Probe(1), Frame::Datagram(&[7, 7, 7])]);
+        assert_eq!(frames(&[0x31, 3, 8, 9]).count(), 0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! QUIC in virtual time: `quinn-proto`, the state machine of a stack in production, behind [`lasthop_core::Transport`].
 //!
 //! The parts: `end` is one end of a flow, `streams` what its connection
-//! carries, `tls` its handshake, `null` a twin of that for speed, `random` where all randomness comes from, `tap` what is
+//! carries, `datagrams` what it carries without repeating it, `tls` its handshake, `null` a twin of that for speed, `random` where all randomness comes from, `tap` what is
 //! seen of packets that are not encrypted, `frames` how these are read, `controller` what is seen of congestion
 //! control, `qlog` what qvis draws of it all, `flight` the datagrams between the ends.
 //!
@@ -10,6 +10,7 @@
 
 mod config;
 mod controller;
+mod datagrams;
 mod end;
 mod flight;
 mod frames;

@@ -157,6 +157,7 @@ fn described(frame: &Frame<'_>) -> Value {
         Frame::Crypto(bytes) => {
             json!({ "frame_type": "crypto", "offset": bytes.start, "length": bytes.end - bytes.start })
         }
+        Frame::Datagram(content) => json!({ "frame_type": "datagram", "length": content.len() }),
         Frame::Ack(acknowledgment) => json!({
             "frame_type": "ack",
             "ack_delay": acknowledgment.delay as f64 * ACK_DELAY_MS,

@@ -13,6 +13,7 @@ use quinn_proto::crypto::{
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
 
+use crate::datagrams;
 use crate::frames::{Frame, frames};
 use crate::qlog::Log;
 
@@ -21,6 +22,8 @@ use crate::qlog::Log;
 pub(crate) enum Note {
     /// It sends these bytes of the stream with this number, and its end behind them.
     Bytes(u32, Range<u64>, bool),
+    /// It sends the datagram with this number, of so many bytes.
+    Datagram(u64, u32),
     /// It sends `PING` or `IMMEDIATE_ACK`.
     Probe,
     /// It sends a part of the handshake.
@@ -189,6 +192,11 @@ impl PacketKey for TappedKey {
                 Frame::Stream { id, bytes, fin } => {
                     // The two lowest bits say who opened it, and that it has two directions (RFC 9000, section 2.1).
                     self.tap.notes.add(Note::Bytes((id >> 2) as u32, bytes, fin));
+                }
+                Frame::Datagram(content) => {
+                    if let Some(number) = datagrams::number(content) {
+                        self.tap.notes.add(Note::Datagram(number, content.len() as u32));
+                    }
                 }
                 Frame::Probe(_) => self.tap.notes.add(Note::Probe),
                 Frame::Crypto(_) => self.tap.notes.add(Note::Crypto),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use lasthop_core::{
-    Body, Bytes, Duration, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena, RandomStream, Seed,
-    Transport, TransportEvent,
+    Body, Bytes, Duration, Ecn, FlowId, Host, Instant, Observer, Packet, PacketArena, Protocol, RandomStream,
+    Seed, Transport, TransportEvent,
 };
 
 use serde_json::Value;
@@ -17,13 +17,18 @@ const DELAY: Duration = Duration::from_millis(50);
 /// When the mobile host moves, in ms, if its connections can.
 const MOVES: [u64; 2] = [400, 700];
 
-/// What both ends have told.
+/// What both ends have told: events, logs, and which datagrams the client got.
 #[derive(Debug, Default, PartialEq)]
-struct Told(Vec<(Instant, Host, TransportEvent)>, [Vec<u8>; 2]);
+struct Told(Vec<(Instant, Host, TransportEvent)>, [Vec<u8>; 2], Vec<(Instant, u64)>);
 
 impl Observer for Told {
     fn qlog(&mut self, _flow: FlowId, host: Host, records: &[u8]) {
         self.1[host as usize].extend_from_slice(records);
+    }
+
+    fn datagram(&mut self, now: Instant, _flow: FlowId, host: Host, number: u64) {
+        assert_eq!(host, Host::Client);
+        self.2.push((now, number));
     }
 
     fn transport(&mut self, now: Instant, _flow: FlowId, host: Host, event: TransportEvent) {
@@ -66,6 +71,16 @@ struct Line {
     log: Vec<(u64, Instant, Host)>,
     drawn: RandomStream,
     blank: PacketArena,
+    /// What the server says, if it calls.
+    speech: Option<Speech>,
+    /// The numbers of datagrams in each packet that has any.
+    carried: Vec<[u32; 2]>,
+}
+
+struct Speech {
+    left: u64,
+    interval: Duration,
+    next: Option<Instant>,
 }
 
 impl Line {
@@ -87,6 +102,8 @@ impl Line {
             log: Vec::new(),
             drawn: seed.stream("loss"),
             blank: PacketArena::default(),
+            speech: None,
+            carried: Vec::new(),
         }
     }
 
@@ -102,6 +119,36 @@ impl Line {
         server.close(*now, told);
         self.run();
         self
+    }
+
+    /// The server sends so many datagrams of 172 bytes, the first once it may and one every `interval`, and closes with the
+    /// next; the numbers of those in each packet.
+    fn call(mut self, count: u64, interval: Duration) -> Self {
+        self.ends = self.ends.map(|end| end.carrying(Protocol::QuicDatagrams));
+        let Self { ends: [server, _], told, now, .. } = &mut self;
+        server.connect(*now, told);
+        self.speech = Some(Speech { left: count, interval, next: None });
+        self.run();
+        self
+    }
+
+    /// The server speaks, if it is time.
+    fn speak(&mut self) {
+        let Self { ends: [server, _], told, now, speech, .. } = self;
+        let Some(Speech { left, interval, next }) = speech else { return };
+        if server.news().ready {
+            *next = Some(*now);
+        }
+        while next.is_some_and(|next| next <= *now) {
+            if *left == 0 {
+                *next = None;
+                server.close(*now, told);
+            } else {
+                *left -= 1;
+                *next = next.map(|next| next + *interval);
+                server.write(*now, 172, 172, told);
+            }
+        }
     }
 
     fn run(&mut self) {
@@ -130,13 +177,15 @@ impl Line {
             {
                 self.ends[0].send(next, 0, bytes, &mut self.told);
             }
+            self.speak();
             self.flush();
         }
     }
 
     fn next(&self) -> Option<Instant> {
         let arrival = self.under_way.keys().next().map(|(at, _)| *at);
-        self.ends.iter().filter_map(Transport::next_wakeup).chain(arrival).min()
+        let speech = self.speech.as_ref().and_then(|speech| speech.next);
+        self.ends.iter().filter_map(Transport::next_wakeup).chain(arrival).chain(speech).min()
     }
 
     fn flush(&mut self) {
@@ -153,6 +202,11 @@ impl Line {
                 let is_lost = self.drawn.unit() < self.loss
                     || self.hole.contains(&self.sent)
                     || self.dark.contains(&self.now);
+                if let Body::Quic(datagram) = &packet.body
+                    && !datagram.numbers().is_empty()
+                {
+                    self.carried.push(datagram.datagrams);
+                }
                 self.log.push((self.sent, self.now, host));
                 self.lengths.push(packet.ip_bytes);
                 self.bytes.extend_from_slice(self.ends[host as usize].datagram());
@@ -503,4 +557,59 @@ fn both_ends_log_every_packet_in_order() {
             assert!(measured.iter().all(|rtt| *rtt >= 100.0), "{measured:?} ms");
         }
     }
+}
+
+/// RFC 9221: a handshake of a round trip, then a datagram every 20 ms, each in a packet of its own, and none again.
+#[test]
+fn datagrams_leave_one_by_one_behind_the_handshake_and_never_again() {
+    let frame = Duration::from_millis(20);
+    for crypto in [Crypto::Tls, Crypto::Null] {
+        let config = QuicConfig { crypto, ..QuicConfig::default() };
+        let line = Line::new(&config, 1, 0.0).call(100, frame);
+        assert_eq!(line.carried, (0..100).map(|number| [number, number + 1]).collect::<Vec<_>>());
+        let arrivals = (0..100).map(|number: u64| {
+            (Instant::ZERO + DELAY + DELAY + DELAY + Duration::from_nanos(number * frame.as_nanos()), number)
+        });
+        assert_eq!(line.told.2, arrivals.collect::<Vec<_>>());
+        assert_eq!(line.ends[1].received(), 17_200);
+        let closed = |told: &(Instant, Host, TransportEvent)| told.2 == TransportEvent::Closed;
+        assert_eq!(line.told.0.iter().filter(|told| closed(told)).count(), 2);
+        assert_eq!(line.ends.each_ref().map(Quic::failure), [None, None]);
+    }
+    let lossy = Line::new(&QuicConfig::default(), 1, 0.2).call(500, frame);
+    let mut sent: Vec<u32> = lossy.carried.iter().flat_map(|[first, end]| *first..*end).collect();
+    assert_eq!(sent, (0..500).collect::<Vec<_>>());
+    let got = lossy.told.2.iter().map(|(_, number)| *number as u32);
+    sent.retain(|number| got.clone().any(|other| other == *number));
+    assert!((350..450).contains(&sent.len()), "{} of 500 came", sent.len());
+    assert_eq!(got.count(), sent.len(), "none came twice");
+    assert!(lossy.told.times(|event| matches!(event, TransportEvent::Retransmitted { .. })).is_empty());
+}
+
+/// A window of ten packets holds back what is written faster; it waits in quinn's buffer and leaves with others.
+#[test]
+fn datagrams_that_congestion_control_holds_back_share_packets() {
+    let line = Line::new(&newreno(), 1, 0.0).call(1000, Duration::from_micros(10));
+    assert!(line.carried.len() < 300, "{} packets", line.carried.len());
+    assert!(line.carried.is_sorted() && line.carried.iter().all(|[first, end]| end - first <= 6));
+    assert_eq!(line.told.2.len(), 1000);
+}
+
+/// quinn's buffer has 1 MiB: 32 bytes beside the content of each. The oldest are dropped.
+#[test]
+fn a_full_buffer_drops_the_oldest_datagrams() {
+    let line = Line::new(&newreno(), 1, 0.0).call(6000, Duration::from_nanos(1));
+    let held = (1 << 20) / (172 + 32);
+    let numbers: Vec<u64> = line.told.2.iter().map(|(_, number)| *number).collect();
+    assert!(numbers.is_sorted() && numbers.ends_with(&(6000 - held + 10..6000).collect::<Vec<_>>()));
+    assert!(numbers.len() as u64 <= held + 80 && line.carried[0][0] == 0, "{} came", numbers.len());
+}
+
+/// RFC 9221, section 5: 0-RTT carries datagrams, too.
+#[test]
+fn hosts_that_have_met_send_datagrams_at_once() {
+    let config = QuicConfig { zero_rtt: true, ..QuicConfig::default() };
+    let line = Line::new(&config, 1, 0.0).call(10, Duration::from_millis(20));
+    assert_eq!(line.told.2[0], (Instant::ZERO + DELAY, 0));
+    assert_eq!(line.told.2.len(), 10);
 }

@@ -31,7 +31,7 @@ pub struct Flow {
     /// TCP of both its ends, laid over `[tcp]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<Box<TcpConfig>>,
-    /// Transport of a flow that TCP would carry.
+    /// Transport of the flow, where QUIC can carry it in place of TCP, or of UDP.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stack: FlowStack,
     /// QUIC of both its ends, with `stack = "quic"`.
@@ -46,7 +46,7 @@ pub struct Flow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FlowStack {
-    /// TCP.
+    /// TCP, or UDP if the flow is a stream of datagrams.
     #[default]
     Tcp,
     /// QUIC (RFC 9000), by quinn-proto.
@@ -164,6 +164,7 @@ impl Flow {
             start_stream: numbered(&format!("start.flow{entry}"), '.'),
             protocol: match self.stack {
                 FlowStack::Tcp => self.traffic().protocol(),
+                FlowStack::Quic if self.traffic().protocol() == Protocol::Udp => Protocol::QuicDatagrams,
                 FlowStack::Quic => Protocol::Quic,
             },
         }
@@ -215,9 +216,11 @@ impl Flow {
                 | FlowConfig::HttpPage(_)
                 | FlowConfig::RequestResponse(_)
                 | FlowConfig::Video(_)
+                | FlowConfig::Voip(_)
         );
         faults.require(carried, "stack", || {
-            "\"quic\" carries flows with kind = \"bulk-tcp\", \"http-page\", \"request-response\" or \"video\"; leave it out"
+            "\"quic\" carries flows with kind = \"bulk-tcp\", \"http-page\", \"request-response\", \"video\" or \"voip\"; \
+             leave it out"
                 .into()
         });
         faults.require(self.tcp.is_none(), "tcp", || {

@@ -186,6 +186,7 @@ impl Scenario {
         Surroundings {
             name: &instance.name,
             sender: instance.sender,
+            protocol: instance.protocol,
             http: self.http.as_ref(),
             mtu: self.mtu,
             segment_bytes: self.segment_bytes_with(self.tcp_of(instance)),

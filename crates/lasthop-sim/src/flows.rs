@@ -140,11 +140,11 @@ impl ScenarioHosts {
 }
 
 impl ScenarioHosts {
-    fn quic(&self, application: usize, flow: FlowId) -> Ends<End> {
-        let config = self.quic[application].as_deref().expect("QUIC carries its flows");
+    fn quic(&self, flow: FlowId, info: &FlowInfo) -> Ends<End> {
+        let config = self.quic[info.application as usize].as_deref().expect("QUIC carries its flows");
         let mtu = Bytes(u64::from(self.mtu));
         let [server, client] = lasthop_quic::ends(config, mtu, &self.handovers, self.seed, flow, self.qlog)
-            .map(|end| End::Quic(Box::new(end)));
+            .map(|end| End::Quic(Box::new(end.carrying(info.protocol))));
         Ends { server, client }
     }
 }
@@ -157,7 +157,7 @@ impl Hosts for ScenarioHosts {
         match (info.protocol, later) {
             (Protocol::Tcp, None) => self.tcp(&tcp.known, flow, info.sender),
             (Protocol::Tcp, Some(hosts)) => self.tcp(&tcp.later[hosts], flow, info.sender),
-            (Protocol::Quic, _) => self.quic(info.application as usize, flow),
+            (Protocol::Quic | Protocol::QuicDatagrams, _) => self.quic(flow, info),
             (Protocol::Udp, _) => {
                 Ends { server: End::Udp(Udp::new(info.ecn)), client: End::Udp(Udp::new(info.ecn)) }
             }

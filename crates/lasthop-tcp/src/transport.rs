@@ -88,6 +88,7 @@ impl Transport for Tcp {
         News {
             received: (std::mem::replace(&mut self.read, received) < received).then_some(received),
             ended: !std::mem::replace(&mut self.has_told_end, ended) && ended,
+            ..News::default()
         }
     }
 

@@ -241,8 +241,21 @@ impl Observer for Analysis {
         let Some(flow) = self.flow(flow) else { return };
         if host == flow.sender() {
             flow.offered_bytes += bytes;
+            if let (Transport::Udp(udp), Protocol::QuicDatagrams) =
+                (&mut flow.transport, flow.record.protocol)
+            {
+                udp.written(now);
+            }
         } else if let Some(exchanges) = &mut flow.exchanges {
             exchanges.asked(now);
+        }
+    }
+
+    fn datagram(&mut self, now: Instant, flow: FlowId, _host: Host, number: u64) {
+        if let Some(flow) = self.flow(flow)
+            && let Transport::Udp(udp) = &mut flow.transport
+        {
+            udp.understood(now, number);
         }
     }
 
@@ -303,13 +316,18 @@ impl Observer for Analysis {
         }
         if let Some(flow) = self.flow(flow)
             && host == flow.sender()
-            && let Transport::Tcp(tcp) = &mut flow.transport
         {
-            if event == TransportEvent::Established {
-                // Of a connection that is open from the beginning; others have started with their SYN.
-                flow.started.get_or_insert(now);
+            match &mut flow.transport {
+                Transport::Tcp(tcp) => {
+                    if event == TransportEvent::Established {
+                        // Of a connection that is open from the beginning; others have started with their SYN.
+                        flow.started.get_or_insert(now);
+                    }
+                    tcp.event(now, event, &mut flow.record);
+                }
+                Transport::Udp(udp) if event == TransportEvent::Aborted => udp.abort(now),
+                Transport::Udp(_) => {}
             }
-            tcp.event(now, event, &mut flow.record);
         }
     }
 
@@ -347,7 +365,9 @@ impl Flow {
         let transport = match info.protocol {
             Protocol::Tcp | Protocol::Quic if is_kept => Transport::Tcp(TcpFlow::default()),
             Protocol::Tcp | Protocol::Quic => Transport::Tcp(TcpFlow::without_times()),
-            Protocol::Udp => Transport::Udp(UdpFlow::of(application.voice.map(Call::new))),
+            Protocol::Udp | Protocol::QuicDatagrams => {
+                Transport::Udp(UdpFlow::of(application.voice.map(Call::new)))
+            }
         };
         Self {
             application: info.application,
@@ -428,6 +448,9 @@ impl Flow {
             (Transport::Tcp(quic), Body::Quic(datagram)) => quic.answer(now, event, datagram.ack),
             (Transport::Udp(udp), Body::Udp(datagram)) if data => {
                 udp.packet(now, event, *datagram, &mut self.record);
+            }
+            (Transport::Udp(udp), Body::Quic(packet)) if data => {
+                udp.carried(now, event, packet, &mut self.record);
             }
             _ => {}
         }

@@ -163,12 +163,14 @@ columnar! {
         /// UDP: greatest |spacing at the receiver - spacing at the sender|; pairs with a loss between them are
         /// ignored.
         jitter_max_ms: Option<f64> = ("largest jitter", "ms"),
-        /// Call: share of the frames that were lost on the way. Frames still on their way at the end count nowhere.
+        /// Call: share of the frames that were lost on the way; over QUIC also of those that its sender gave up before
+        /// they left. Frames still on their way at the end count nowhere.
         voice_loss: Option<f64> = ("speech frames lost", "ratio"),
         /// Call: share of the frames that arrived too late to be played, more than `jitter_buffer` later than if they
         /// had been under way as long as the first that arrived.
         voice_late: Option<f64> = ("jitter-buffer loss", "ratio"),
         /// Call: time from the mouth to the ear: the codec's, the first arrival's one-way delay and `jitter_buffer`.
+        /// Over QUIC a frame's delay begins when it is spoken: it may wait at its sender.
         voice_delay_s: Option<f64> = ("mouth-to-ear delay", "s"),
         /// Call: mean opinion score from 1 (bad) to 4.5 by the E-model of ITU-T G.107, from `voice_loss`, `voice_late`,
         /// how both come in bursts, and `voice_delay_s`; all else has the E-model's default values, and there is no

@@ -300,23 +300,24 @@ impl FlowState {
             (Body::Tcp(segment), PacketEvent::Sent) => {
                 self.sent_bytes = self.sent_bytes.max(first_byte(segment) + payload - 1);
             }
-            (Body::Quic(datagram), PacketEvent::Sent) => {
+            (Body::Quic(datagram), PacketEvent::Sent) if datagram.numbers().is_empty() => {
                 let end = datagram.blocks.as_slice().iter().map(|block| block.end - 1).max();
                 self.sent_bytes = self.sent_bytes.max(end.unwrap_or_default());
             }
-            (Body::Quic(datagram), PacketEvent::Delivered) => {
+            (Body::Quic(datagram), PacketEvent::Delivered) if datagram.numbers().is_empty() => {
                 let blocks = datagram.blocks;
                 return self.arrived(|received| {
                     blocks.as_slice().iter().map(|block| received.add(&(block.start..block.end))).sum()
                 });
             }
-            (Body::Udp(_), PacketEvent::Sent) => self.sent_bytes += payload,
-            (Body::Udp(_), PacketEvent::Dropped(_)) => self.settled_bytes += payload,
+            (Body::Udp(_) | Body::Quic(_), PacketEvent::Sent) => self.sent_bytes += payload,
+            (Body::Quic(datagram), PacketEvent::Dropped(_)) if datagram.numbers().is_empty() => {}
+            (Body::Udp(_) | Body::Quic(_), PacketEvent::Dropped(_)) => self.settled_bytes += payload,
             (Body::Tcp(segment), PacketEvent::Delivered) => {
                 let first = first_byte(segment);
                 return self.arrived(|received| received.add(&(first..first + payload)));
             }
-            (Body::Udp(_), PacketEvent::Delivered) => return self.arrived(|_| payload),
+            (Body::Udp(_) | Body::Quic(_), PacketEvent::Delivered) => return self.arrived(|_| payload),
             _ => {}
         }
         0

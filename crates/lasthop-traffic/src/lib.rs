@@ -36,7 +36,7 @@ pub use short::{Arrivals, ShortFlows, ShortFlowsConfig};
 pub use traffic::{ShortHosts, Surroundings, Traffic, Voice};
 pub use udp::{ConstantUdp, ConstantUdpConfig, Ect};
 pub use video::{Video, VideoConfig};
-pub use voip::{Codec, VoipConfig};
+pub use voip::{Call, Codec, VoipConfig};
 pub use web::{CutPoisson, WebClass, WebClients, WebClientsConfig};
 
 use std::num::NonZeroU16;
@@ -143,7 +143,7 @@ kinds! {
     /// Short transfers to the mobile host, each over a connection of its own, for as long as the run lasts.
     ShortFlows(ShortFlowsConfig) => ShortFlows;
     /// A phone call over IP, whose quality is told.
-    Voip(VoipConfig) => ConstantUdp;
+    Voip(VoipConfig) => Call;
     /// Requests on a connection that is kept, one after another; the responses are the flow's data.
     RequestResponse(RequestResponseConfig) => Exchanges;
     /// A UDP stream with silence between its bursts.

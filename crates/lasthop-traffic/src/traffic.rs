@@ -54,6 +54,8 @@ pub struct Surroundings<'a> {
     pub name: &'a str,
     /// The host that sends the application's data; the other one receives them.
     pub sender: Host,
+    /// What carries the application's flows.
+    pub protocol: Protocol,
     /// How web pages are loaded, if the scenario says.
     pub http: Option<&'a HttpConfig>,
     /// Largest IP packet.

@@ -1,15 +1,17 @@
-//! A phone call over IP: one speech frame per RTP packet, without pauses.
+//! A phone call over IP: one speech frame per RTP packet, without pauses. UDP carries the packets, or QUIC as datagrams of
+//! its own (RFC 9221) on a connection whose handshake comes first.
 //!
 //! RTP is RFC 3550; only its header's length matters here. RTCP is not sent. The receiver plays what arrives out of a
 //! jitter buffer, which the analysis models with [`Voice`].
 
+use std::collections::VecDeque;
 use std::num::NonZeroU16;
 
-use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Instant, Protocol, Rate};
+use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Host, Instant, News, Protocol, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ConstantUdp, ConstantUdpConfig, Program, Surroundings, Traffic, Voice};
+use crate::{Action, Application, ConstantUdp, ConstantUdpConfig, Program, Surroundings, Traffic, Voice};
 
 #[cfg(test)]
 mod tests;
@@ -28,14 +30,14 @@ pub struct VoipConfig {
     /// What encodes the speech.
     #[serde(default)]
     pub codec: Codec,
-    /// How long the call lasts.
+    /// How long the call lasts; over QUIC from the end of the handshake on.
     #[serde(default = "default_duration")]
     pub duration: Duration,
     /// How much longer than the first frame's delay the receiver waits for a frame before it plays; what comes later is
     /// lost for it.
     #[serde(default = "default_jitter_buffer")]
     pub jitter_buffer: Duration,
-    /// When the first frame leaves.
+    /// When the first frame leaves; over QUIC when the speaker connects.
     #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
     /// Code point of the flow's packets; best effort if absent.
@@ -160,6 +162,86 @@ impl Traffic for VoipConfig {
     }
 
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
-        Program::Voip(ConstantUdp::new(&self.stream(), start, around.sender))
+        Program::Voip(Call::new(self.stream(), start, around.sender, around.protocol))
+    }
+}
+
+/// A call at work.
+#[derive(Clone, Debug)]
+pub struct Call {
+    stream: ConstantUdpConfig,
+    sender: Host,
+    state: State,
+    actions: VecDeque<Action>,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    /// It needs a connection, and connects at this time.
+    Idle(Instant),
+    Connecting,
+    /// Frames leave; it hangs up at this time, if there is a connection.
+    Speaking(ConstantUdp, Option<Instant>),
+    Over,
+}
+
+impl Call {
+    /// A call of these packets from `sender` that begins at `start`, with a connection first if `protocol` has any.
+    pub fn new(stream: ConstantUdpConfig, start: Instant, sender: Host, protocol: Protocol) -> Self {
+        let state = if protocol == Protocol::Udp {
+            State::Speaking(ConstantUdp::new(&stream, start, sender), None)
+        } else {
+            State::Idle(start)
+        };
+        Self { stream, sender, state, actions: VecDeque::new() }
+    }
+}
+
+impl Application for Call {
+    #[inline]
+    fn next_wakeup(&self) -> Option<Instant> {
+        match &self.state {
+            State::Idle(start) => Some(*start),
+            State::Speaking(frames, end) => frames.next_wakeup().or(*end),
+            State::Connecting | State::Over => None,
+        }
+    }
+
+    fn handle_wakeup(&mut self, now: Instant) {
+        let (flow, host) = (0, self.sender);
+        match &mut self.state {
+            State::Idle(start) if *start <= now => {
+                self.state = State::Connecting;
+                self.actions.push_back(Action::Connect { flow, host });
+            }
+            State::Speaking(frames, end) => {
+                frames.handle_wakeup(now);
+                self.actions.extend(std::iter::from_fn(|| frames.poll_action()));
+                if end.is_some_and(|end| end <= now) {
+                    self.state = State::Over;
+                    // How much was sent of what was written, the connection decides.
+                    self.actions.extend([Action::Complete { flow }, Action::Close { flow, host }]);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn handle_news(&mut self, now: Instant, _flow: u32, host: Host, news: News) {
+        if host != self.sender {
+            return;
+        }
+        if news.ready && matches!(self.state, State::Connecting) {
+            let frames = ConstantUdp::new(&self.stream, now, host);
+            self.state = State::Speaking(frames, Some(now + self.stream.duration));
+        }
+        if news.ended {
+            self.state = State::Over;
+        }
+    }
+
+    #[inline]
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
     }
 }

@@ -1,4 +1,4 @@
-"""The story of a UDP flow: what was lost in which runs, and how evenly the rest arrived."""
+"""The story of a flow of datagrams: what was lost in which runs, and how evenly the rest arrived."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALWAYS_TOLD = ("drops_queue", "drops_red", "drops_error")
 
 @dataclass(frozen=True, slots=True)
 class LossRun:
-    """Consecutively numbered datagrams that were all lost."""
+    """Packets with consecutively numbered datagrams that were all lost: over UDP each packet is one."""
 
     packets: tuple[Packet, ...]
 
@@ -34,6 +34,8 @@ class UdpFacts:
 
     record: Mapping[str, Any]
     direction: str
+    handshake: Packet | None
+    """The first packet of a connection, if there is one."""
     datagrams: tuple[Packet, ...]
     runs: tuple[LossRun, ...]
     bad_periods: tuple[BadPeriod, ...]
@@ -43,8 +45,10 @@ class UdpFacts:
 def gather_udp(
     packets: Packets, record: Mapping[str, Any], flow: int, link_states: Mapping[str, Sequence[Any]]
 ) -> UdpFacts:
-    """Collect the facts of UDP flow number `flow`."""
-    datagrams = packets.of_flow(flow)
+    """Collect the facts of flow number `flow`, which is of datagrams."""
+    own = packets.of_flow(flow)
+    # A connection of QUIC has packets without any, both ways.
+    datagrams = [packet for packet in own if packet.payload_bytes and packet.direction == record["direction"]]
     counts: Counter[str] = Counter()
     runs: list[list[Packet]] = []
     lost_before = False
@@ -59,10 +63,11 @@ def gather_udp(
                 runs.append([])
             runs[-1].append(datagram)
         lost_before = lost
-    start, end = datagrams[0].sent.ns, packets.end.ns
+    start, end = own[0].sent.ns, packets.end.ns
     return UdpFacts(
         record,
-        datagrams[0].direction,
+        record["direction"],
+        own[0] if record["protocol"] == "quic-datagram" else None,
         tuple(datagrams),
         tuple(LossRun(tuple(run)) for run in runs),
         tuple(bad_periods(link_states, datagrams, start, end)),
@@ -72,12 +77,20 @@ def gather_udp(
 
 def tell_udp(story: UdpFacts, packets: Packets) -> Story:
     """Tell the story."""
+    name = story.record["flow"]
+    if not story.datagrams:
+        return Story(name, f"{name}: no datagram was sent, because the handshake of its connection was not completed.")
     first, last = story.datagrams[0], story.datagrams[-1]
     ends = "server to client" if story.direction == "down" else "client to server"
-    name = story.record["flow"]
-    number = count(len(story.datagrams), "datagram")
-    head = f"{name}: UDP, {ends}, {number} of {first.payload_bytes} bytes, numbered from 0."
+    number = count(last.end, "datagram")
+    size = first.payload_bytes // (first.end - first.seq)
+    over = "UDP" if story.handshake is None else "QUIC (RFC 9221)"
+    head = f"{name}: {over}, {ends}, {number} of {size} bytes, numbered from 0."
+    if story.handshake is not None and len(story.datagrams) < last.end:
+        head += f" They left in {count(len(story.datagrams), 'packet')}, as congestion control let them."
     entries = [Entry(first.sent.ns, f"Datagram {first.seq} sent.")]
+    if story.handshake is not None:
+        entries.insert(0, Entry(story.handshake.sent.ns, "The handshake of the connection began."))
     for run in story.runs[:_RUNS_SHOWN]:
         times = [packet.dropped.ns for packet in run.packets if packet.dropped is not None]
         entries.append(Entry(run.packets[0].sent.ns, _run(run, packets), times))
@@ -91,13 +104,14 @@ def tell_udp(story: UdpFacts, packets: Packets) -> Story:
         text = f"{period.what} bad for {length(period.end_ns - period.start_ns)}, until {clock(period.end_ns)}: "
         text += f"{tries(period.failed_tries)} to carry datagrams failed, {count(period.lost, 'datagram')} lost."
         entries.append(Entry(period.start_ns, text))
-    entries.append(Entry(last.sent.ns, f"Datagram {last.seq} sent, the last."))
+    entries.append(Entry(last.sent.ns, f"Datagram {last.end - 1} sent, the last."))
     return Story(name, head, sorted(entries, key=lambda entry: entry.ns), list(_summary(story)))
 
 
 def _run(run: LossRun, packets: Packets) -> str:
     first, last = run.packets[0], run.packets[-1]
-    numbers = f"datagram {first.seq}" if first is last else f"datagrams {first.seq}-{last.seq}"
+    end = last.end - 1
+    numbers = f"datagram {first.seq}" if first.seq == end else f"datagrams {first.seq}-{end}"
     causes = listed([f"{number} {DROP_CAUSES[cause].words}" for cause, number in run.causes.items()])
     at_router = [p for p in run.packets if p.cause is not None and not DROP_CAUSES[p.cause].on_link]
     queued = [packets.queue_at_drop[p.serial].packets for p in at_router]
@@ -107,6 +121,7 @@ def _run(run: LossRun, packets: Packets) -> str:
 
 def _summary(story: UdpFacts) -> Iterator[str]:
     record, counts = story.record, story.counts
+    what = "datagram" if story.handshake is None else "packet"
     lost = counts["sent_packets"] - counts["received_packets"]
     share = 100 * lost / counts["sent_packets"]
     causes = ", ".join(
@@ -115,7 +130,7 @@ def _summary(story: UdpFacts) -> Iterator[str]:
         if counts[f"data_{name}"] or name in _ALWAYS_TOLD
     )
     yield (
-        f"Summary: {record['outcome']}, {counts['received_packets']} of {count(counts['sent_packets'], 'datagram')} "
+        f"Summary: {record['outcome']}, {counts['received_packets']} of {count(counts['sent_packets'], what)} "
         f"arrived, {lost} did not ({share:.2f} %): {causes}."
     )
     lengths = Counter(len(run.packets) for run in story.runs)

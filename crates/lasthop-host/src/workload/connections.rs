@@ -93,7 +93,7 @@ impl Connections {
         let mut name = |protocol: Protocol| {
             let (number, word) = match protocol {
                 Protocol::Tcp => (&mut numbers[0], "tcp"),
-                Protocol::Udp | Protocol::Quic => (&mut numbers[1], "udp"),
+                Protocol::Udp | Protocol::Quic | Protocol::QuicDatagrams => (&mut numbers[1], "udp"),
             };
             *number += 1;
             format!("{word}-{number}")

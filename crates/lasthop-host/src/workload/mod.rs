@@ -518,7 +518,7 @@ impl Workload {
         if application.site.is_none() {
             return;
         }
-        let news = News { received: Some(bytes), ended: false };
+        let news = News { received: Some(bytes), ended: false, ..News::default() };
         application.program.handle_news(now, number, Host::Server, news);
         while let Some(action) = self.applications[index].program.poll_action() {
             self.tell(now, index, action, observer);

@@ -213,6 +213,7 @@ impl Peer {
         Ok(News {
             received: (self.received > before).then_some(self.received),
             ended: ended && !std::mem::replace(&mut self.told_end, true),
+            ..News::default()
         })
     }
 

@@ -146,7 +146,8 @@ impl Workload {
         waiter: &Waiter,
     ) -> Result<Ends, Error> {
         let Setting { mtu, seed, log } = self.quic;
-        let [of_server, of_client] = lasthop_quic::ends(config, mtu, &Rc::default(), seed, id, log);
+        let [of_server, of_client] = lasthop_quic::ends(config, mtu, &Rc::default(), seed, id, log)
+            .map(|end| end.carrying(info.protocol));
         let mut end = |host, quic, namespace: &crate::namespace::HostNamespace, addresses| {
             namespace.enter()?;
             let end = End::new(quic, mtu, info.dscp, addresses)

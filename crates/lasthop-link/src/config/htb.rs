@@ -174,7 +174,8 @@ impl ClassConfig {
         }
         faults.at_most(self.burst, BURST_MAX, "burst");
         faults.at_most(self.cburst, BURST_MAX, "cburst");
-        let quic = self.matches.iter().position(|matching| matching.protocol == Some(Protocol::Quic));
+        let seen = |protocol| matches!(protocol, Protocol::Tcp | Protocol::Udp);
+        let quic = self.matches.iter().position(|matching| !matching.protocol.is_none_or(seen));
         faults.require(quic.is_none(), &format!("match[{}].protocol", quic.unwrap_or_default()), || {
             "\"quic\": a router sees UDP; write \"udp\", or a port".into()
         });

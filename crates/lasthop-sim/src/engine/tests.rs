@@ -131,7 +131,7 @@ impl Transport for StopAndWait {
 
     fn news(&mut self) -> News {
         let is_more = std::mem::replace(&mut self.read, self.received) < self.received;
-        News { received: is_more.then_some(self.received), ended: false }
+        News { received: is_more.then_some(self.received), ended: false, ..News::default() }
     }
 
     fn is_over(&self) -> bool {

@@ -64,7 +64,7 @@ impl Transport for Udp {
     fn news(&mut self) -> News {
         let received = self.received_bytes;
         let is_more = std::mem::replace(&mut self.read_bytes, received) < received;
-        News { received: is_more.then_some(received), ended: false }
+        News { received: is_more.then_some(received), ended: false, ..News::default() }
     }
 
     fn is_over(&self) -> bool {

@@ -5,7 +5,7 @@ use lasthop_link::{LinkChange, PathConfig};
 use lasthop_quic::{CongestionControl, Crypto, QuicConfig};
 use lasthop_scenario::{FlowStack, Scenario, Ways};
 use lasthop_trace::{Analysis, Conservation, FlowRecord, Outcome, Records};
-use lasthop_traffic::{FlowConfig, HttpProtocol, RequestResponseConfig};
+use lasthop_traffic::{Codec, FlowConfig, HttpProtocol, RequestResponseConfig, VoipConfig};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
@@ -74,6 +74,8 @@ enum Load {
     Page(u32),
     /// So many requests.
     Requests(u32),
+    /// So many frames of speech.
+    Call(u32),
 }
 
 /// In place of the transfer over QUIC another load, of objects or responses with so many bytes.
@@ -95,6 +97,15 @@ fn carrying(load: Load, bytes: u64, scenario: Scenario) -> Scenario {
             dscp: lasthop_core::Dscp::default(),
             port: None,
         }),
+        Load::Call(frames) => FlowConfig::Voip(VoipConfig {
+            name: "quic".into(),
+            codec: Codec::G711,
+            duration: Duration::from_millis(20 * u64::from(frames)),
+            jitter_buffer: Duration::from_millis(60),
+            start: Distribution::Static(Duration::ZERO),
+            dscp: lasthop_core::Dscp::default(),
+            port: None,
+        }),
     };
     scenario
 }
@@ -105,6 +116,7 @@ impl Load {
             Self::Transfer => 1,
             Self::Page(inline_count) => u64::from(inline_count) + 1,
             Self::Requests(requests) => u64::from(requests),
+            Self::Call(frames) => u64::from(frames),
         }
     }
 }
@@ -152,6 +164,63 @@ fn requests_on_a_kept_connection_take_a_round_trip_each() {
     assert!((0.1..0.102).contains(&median) && (0.2..0.204).contains(&longest), "{median}, {longest}");
 }
 
+/// A call over QUIC, and over UDP; the first record of each.
+fn calls(both: &PathConfig, frames: u32, quic: QuicConfig) -> [FlowRecord; 2] {
+    let scenario = carrying(Load::Call(frames), 172, transfers(1, both, quic));
+    [FlowStack::Quic, FlowStack::Tcp].map(|stack| {
+        let mut scenario = scenario.clone();
+        scenario.flow.truncate(1);
+        scenario.flow[0].stack = stack;
+        if stack == FlowStack::Tcp {
+            scenario.flow[0].quic = None;
+        }
+        records(&scenario, 1).0.flows.remove(0)
+    })
+}
+
+/// Both lose nothing; QUIC's packets have 28 bytes more each, which take 0.2 ms.
+#[test]
+fn a_call_over_quic_sounds_like_one_over_udp() {
+    let [quic, udp] = calls(&link(1_000_000, 50, 100), 500, QuicConfig::default());
+    assert_eq!((quic.protocol, udp.protocol), (Protocol::QuicDatagrams, Protocol::Udp));
+    for call in [&quic, &udp] {
+        assert_eq!((call.outcome, call.sent_packets, call.received_packets), (Outcome::Closed, 500, 500));
+        assert_eq!((call.sent_bytes, call.voice_loss, call.voice_late), (500 * 172, Some(0.0), Some(0.0)));
+        assert_eq!(call.spacing_p50_ms, Some(20.0));
+    }
+    // The first frame waits for the end of the handshake, packets of 10 ms.
+    assert!((quic.elapsed_s.expect("it is over") - 9.98).abs() < 0.03, "{quic:?}");
+    let [delay, other] = [&quic, &udp].map(|call| call.voice_delay_s.expect("it was heard"));
+    assert!((0.0..0.03).contains(&(delay - other)), "{delay} and {other}");
+    let [mos, other] = [&quic, &udp].map(|call| call.mos.expect("it was heard"));
+    assert!((mos - other).abs() < 0.01 && mos > 4.3, "{mos} and {other}");
+}
+
+/// What is lost is not sent again: a call over QUIC loses what one over UDP does, as many of the packets as the link drops.
+#[test]
+fn lost_frames_stay_lost() {
+    let mut lossy = link(1_000_000, 50, 100);
+    lossy.link.loss = Some(Probability::new(0.05).expect("it is one"));
+    let [quic, udp] = calls(&lossy, 3000, QuicConfig::default());
+    for call in [&quic, &udp] {
+        let loss = call.voice_loss.expect("it was heard");
+        assert!((0.035..0.065).contains(&loss), "{loss}");
+        assert_eq!(call.retransmitted_packets, 0);
+    }
+    assert_eq!(quic.outcome, Outcome::Closed);
+}
+
+/// A link that carries half of the speech: UDP fills the queue and loses half; congestion control lets frames wait at the
+/// sender until they are late.
+#[test]
+fn congestion_control_holds_frames_back() {
+    let [quic, udp] = calls(&link(40_000, 50, 10), 500, QuicConfig::default());
+    assert!(udp.voice_loss > Some(0.4), "{udp:?}");
+    assert!(quic.voice_loss < udp.voice_loss && quic.voice_late > udp.voice_late, "{quic:?}");
+    // Of what leaves, the network still delays no more than its queue.
+    assert!(quic.one_way_delay_p50_s < Some(4.0), "{quic:?}");
+}
+
 /// Every byte of every datagram.
 #[derive(Debug, Default, PartialEq)]
 struct Datagrams(Vec<u8>);
@@ -188,6 +257,7 @@ fn random() -> impl Strategy<Value = (Scenario, u64)> {
         2 => Just(Load::Transfer),
         2 => (0_u32..=120).prop_map(Load::Page),
         1 => (1_u32..=10).prop_map(Load::Requests),
+        1 => (1_u32..=500).prop_map(Load::Call),
     ];
     let flow = (load, 1_u64..=60_000, any::<bool>());
     (link, strange, quic, flow).prop_map(
@@ -203,7 +273,7 @@ fn random() -> impl Strategy<Value = (Scenario, u64)> {
             let congestion_control =
                 if newreno { CongestionControl::NewReno } else { CongestionControl::Cubic };
             // A transfer may go up; where the mobile host asks, it may move.
-            let is_transfer = matches!(load, Load::Transfer);
+            let is_transfer = matches!(load, Load::Transfer | Load::Call(_));
             if turned && !is_transfer {
                 let change = |at| LinkChange { at: Duration::from_millis(at), rate: None, delay: None };
                 both.link.change = [800, 1500].map(change).into();
@@ -232,6 +302,11 @@ fn consistent(flow: &FlowRecord, bytes: u64) -> TestCaseResult {
     prop_assert!(flow.unnecessary_retransmissions <= flow.retransmitted_packets);
     prop_assert!(flow.retransmitted_packets <= flow.sent_packets);
     prop_assert!(flow.spurious_timeouts <= flow.timeouts);
+    if flow.protocol == Protocol::QuicDatagrams {
+        prop_assert!(flow.voice_loss.unwrap_or_default() + flow.voice_late.unwrap_or_default() <= 1.0);
+        prop_assert_eq!(flow.retransmitted_packets, 0);
+        return Ok(());
+    }
     prop_assert!(flow.rtt_min_s <= flow.rtt_median_s && flow.rtt_median_s <= flow.rtt_max_s);
     if flow.outcome == Outcome::Closed {
         prop_assert!(flow.sent_bytes >= bytes);

@@ -1,8 +1,10 @@
-//! A UDP flow: losses, spacing and jitter at the receiver.
+//! A flow of datagrams, of UDP or within QUIC: losses, spacing and jitter at the receiver.
+
+mod quic;
 
 use super::voice::Call;
 use super::{closed_if, rate, take};
-use crate::records::FlowRecord;
+use crate::records::{FlowRecord, Outcome};
 use crate::samples::Samples;
 use lasthop_core::{Datagram, Duration, Instant, PacketEvent};
 use std::collections::VecDeque;
@@ -33,6 +35,14 @@ pub(super) struct UdpFlow {
     /// What is heard of it, of a call.
     call: Option<Call>,
     one_way_delay: Samples,
+    /// Within QUIC: when each datagram was written, by number.
+    written: Vec<Instant>,
+    /// Within QUIC: the datagram behind the last that was sent.
+    next: u64,
+    /// Within QUIC: datagrams that have arrived and that the receiver has not understood yet, and when they were sent.
+    unread: Vec<(u64, Instant)>,
+    /// When the connection was given up that carries them.
+    aborted: Option<Instant>,
 }
 
 impl UdpFlow {
@@ -100,9 +110,10 @@ impl UdpFlow {
             && self.on_the_way.is_empty()
     }
 
-    /// When the last datagram arrived, if everything offered was sent and its fate is known.
+    /// When the last datagram arrived, if everything offered was sent and its fate is known; or when the connection was
+    /// given up.
     pub(super) fn ended(&self, offered: Option<u64>) -> Option<Instant> {
-        self.last_arrival.filter(|_| self.done(offered)).map(|last| last.at)
+        self.aborted.or(self.last_arrival.filter(|_| self.done(offered)).map(|last| last.at))
     }
 
     pub(super) fn finish(
@@ -112,7 +123,10 @@ impl UdpFlow {
         offered: Option<u64>,
         record: &mut FlowRecord,
     ) {
-        record.outcome = closed_if(self.done(offered));
+        record.outcome = match self.aborted {
+            Some(_) => Outcome::Aborted,
+            None => closed_if(self.done(offered)),
+        };
         let (first, last) = (self.first_arrival, self.last_arrival.map(|last| last.at));
         record.elapsed_s = first.zip(last).map(|(first, last)| last.saturating_since(first).as_secs_f64());
         // Less than two arrivals span no time.

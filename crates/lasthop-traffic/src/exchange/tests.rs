@@ -31,12 +31,17 @@ fn close(host: Host) -> Action {
 
 /// What is done when so many bytes have come to a host.
 fn received(exchanges: &mut Exchanges, millis: u64, host: Host, bytes: u64) -> Vec<Action> {
-    exchanges.handle_news(at(millis), 0, host, News { received: Some(bytes), ended: false });
+    exchanges.handle_news(
+        at(millis),
+        0,
+        host,
+        News { received: Some(bytes), ended: false, ..News::default() },
+    );
     actions(exchanges)
 }
 
 fn ended(exchanges: &mut Exchanges, millis: u64, host: Host) -> Vec<Action> {
-    exchanges.handle_news(at(millis), 0, host, News { received: None, ended: true });
+    exchanges.handle_news(at(millis), 0, host, News { received: None, ended: true, ..News::default() });
     actions(exchanges)
 }
 
@@ -110,7 +115,7 @@ proptest! {
                     Action::Write { host, bytes, .. } => {
                         let total = &mut received[usize::from(host == Host::Client)];
                         *total += bytes;
-                        let news = News { received: Some(*total), ended: false };
+                        let news = News { received: Some(*total), ended: false, ..News::default() };
                         rr.handle_news(now, 0, host.other(), news);
                         waiting.extend(actions(&mut rr));
                     }

@@ -175,7 +175,7 @@ fn http3_asks_for_each_object_on_a_stream_of_one_connection() {
     let mut does = |host, stream, received, expected: &[Action]| {
         load.handle_stream(at(50), flow, host, stream, received);
         // What came on all streams together says nothing.
-        load.handle_news(at(50), flow, host, News { received: Some(9999), ended: false });
+        load.handle_news(at(50), flow, host, News { received: Some(9999), ended: false, ..News::default() });
         assert_eq!(std::iter::from_fn(|| load.poll_action()).collect::<Vec<_>>(), expected);
     };
     let begin =

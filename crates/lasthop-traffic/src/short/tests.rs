@@ -55,7 +55,7 @@ fn start(flows: &mut ShortFlows, now: Instant) -> Option<usize> {
 }
 
 fn received(bytes: u64) -> News {
-    News { received: Some(bytes), ended: false }
+    News { received: Some(bytes), ended: false, ..News::default() }
 }
 
 #[test]
@@ -69,7 +69,12 @@ fn the_whole_request_is_answered_in_full_segments_and_the_whole_response_complet
     let (flow, host, content) = (0, Host::Server, Content::Filler);
     let response = Action::Write { flow, host, bytes: 9 * SEGMENT, write_bytes: SEGMENT, content };
     assert_eq!(actions(&mut flows), [response, Action::Close { flow, host }]);
-    flows.handle_news(now, 0, Host::Client, News { received: Some(9 * SEGMENT), ended: true });
+    flows.handle_news(
+        now,
+        0,
+        Host::Client,
+        News { received: Some(9 * SEGMENT), ended: true, ..News::default() },
+    );
     assert_eq!(actions(&mut flows), [Action::Complete { flow }, Action::Close { flow, host: Host::Client }]);
     assert_eq!(flows.next_wakeup(), Some(now + Duration::from_millis(20)));
 }
@@ -79,7 +84,7 @@ fn the_next_one_starts_the_gap_after_the_last_is_over() {
     let mut flows = sequential();
     assert!(start(&mut flows, Instant::ZERO).is_some());
     assert_eq!(flows.next_wakeup(), None, "it is under way");
-    let lost = News { received: None, ended: true };
+    let lost = News { received: None, ended: true, ..News::default() };
     let over = Instant::ZERO + Duration::from_secs(12);
     flows.handle_news(over, 3, Host::Client, lost);
     assert_eq!(flows.next_wakeup(), None, "that was another one");

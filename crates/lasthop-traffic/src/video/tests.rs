@@ -95,7 +95,7 @@ fn woken(video: &mut Video, millis: u64) -> Vec<&'static str> {
 
 /// The segment of this number comes whole, its request having reached the server at once.
 fn comes(video: &mut Video, millis: u64, number: u64) -> Vec<&'static str> {
-    let news = |bytes| News { received: Some(bytes), ended: false };
+    let news = |bytes| News { received: Some(bytes), ended: false, ..News::default() };
     video.handle_news(at(millis), 0, Host::Server, news(200 * number));
     assert_eq!(told(video), ["answer"]);
     video.handle_news(at(millis), 0, Host::Client, news(250_000 * number));
@@ -144,7 +144,7 @@ fn a_lost_connection_lets_it_play_what_it_has() {
     woken(&mut film, 0);
     comes(&mut film, 10, 1);
     comes(&mut film, 20, 2);
-    film.handle_news(at(30), 0, Host::Client, News { received: None, ended: true });
+    film.handle_news(at(30), 0, Host::Client, News { received: None, ended: true, ..News::default() });
     assert_eq!(told(&mut film), ["close"]);
     assert_eq!(film.next_wakeup(), Some(at(4020)));
     assert_eq!(woken(&mut film, 4020), ["stalled"]);
@@ -181,7 +181,7 @@ proptest! {
                 match action {
                     Action::Write { host: Host::Client, .. } => {
                         bytes[0] += 200;
-                        film.handle_news(now, 0, Host::Server, News { received: Some(bytes[0]), ended: false });
+                        film.handle_news(now, 0, Host::Server, News { received: Some(bytes[0]), ended: false, ..News::default() });
                     }
                     Action::Write { bytes: response, .. } => {
                         bytes[1] += response;
@@ -195,7 +195,7 @@ proptest! {
             match (due, film.next_wakeup()) {
                 (Some(arrival), woken) if woken.is_none_or(|woken| arrival <= woken) => {
                     (now, due) = (arrival, None);
-                    film.handle_news(now, 0, Host::Client, News { received: Some(bytes[1]), ended: false });
+                    film.handle_news(now, 0, Host::Client, News { received: Some(bytes[1]), ended: false, ..News::default() });
                 }
                 (_, Some(woken)) => {
                     now = woken;

@@ -82,7 +82,7 @@ impl World {
         let received = (std::mem::replace(&mut stream.arrived, arrived) < arrived).then_some(arrived);
         let ended = stream.closed && arrived == stream.written;
         stream.end_seen = ended;
-        load.handle_news(now, index as u32, sender.other(), News { received, ended });
+        load.handle_news(now, index as u32, sender.other(), News { received, ended, ..News::default() });
         true
     }
 
