@@ -13,6 +13,8 @@ import pytest
 
 from lasthop import _core
 from lasthop.engines.live.engine import LiveEngine
+from lasthop.pictures.panels import panels
+from lasthop.pictures.tables import TraceTables
 from lasthop.studies.catalogue import find_scenario
 
 Main = Callable[..., int]
@@ -44,7 +46,13 @@ def test_the_example_runs(lasthop_main: Main, capsys: pytest.CaptureFixture[str]
     assert set(flows["outcome"]) == {"closed"}
     assert flows["sent_bytes"].min() >= 2_000_000  # type: ignore[operator]
     assert lasthop_main("explain", EXAMPLES / "quic.toml", "--only", "neighbour=tcp", "--flow", "quic") == 0
-    assert "stories of QUIC are not told yet" in " ".join(capsys.readouterr().out.split())
+    told = capsys.readouterr().out.split("\n\n", 1)[1]
+    quic = flows.filter(flow="quic").row(0, named=True)
+    assert told.count("Recovery period because of a loss") == quic["fast_retransmits"] > 0
+    assert told.count("  Probe timeout") == quic["timeouts"]
+    assert "packet threshold 3; RFC 9002" in " ".join(told.split())
+    # Words of TCP alone.
+    assert not any(word in told for word in ("SYN", "FIN", "SACK", "duplicate", "segment", "RTO"))
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
@@ -330,3 +338,53 @@ def test_a_call_is_datagrams_in_captures_and_in_its_story(
     assert "call: QUIC (RFC 9221), server to client, 200 datagrams of 172 bytes, numbered from 0." in told
     assert told.count("lost on the link") == call["data_drops_error"]
     assert f"{call['received_packets']} of 200 packets arrived" in told
+
+
+OUTAGE = """
+time_limit = "60 s"
+[down.link]
+course = "outage.csv"
+[[flow]]
+kind = "bulk-tcp"
+name = "quic"
+bytes = "3 MB"
+stack = "quic"
+quic = { congestion_control = "newreno" }
+"""
+
+
+def test_persistent_congestion_and_its_probes_are_told(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Everything is lost for 4 s: ever later probes, then a window of two packets (RFC 9002, section 7.6)."""
+    (tmp_path / "outage.csv").write_text(
+        "time_s,rate_bps,delay_s,loss\n0,4000000,0.03,0\n2,4000000,0.03,1\n6,4000000,0.03,0\n"
+    )
+    scenario = tmp_path / "outage.toml"
+    scenario.write_text(OUTAGE)
+    assert lasthop_main("explain", scenario) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Persistent congestion: all that was sent for longer than three probe timeouts was lost" in told
+    assert "Probe timeout, 3 in a row (RFC 9002, section 6.2)" in told
+    assert "(persistent congestion" not in told
+    assert "(1 x persistent congestion)" in told
+    assert "-> 2, ssthresh" in told
+    assert "Closed: all data has been acknowledged" in told
+
+
+def test_a_picture_shows_data_acknowledgments_and_what_is_sent_again(tmp_path: Path) -> None:
+    scenario = tmp_path / "transfer.toml"
+    scenario.write_text(TRANSFER.replace("40 kB", "400 kB"))
+    (cell,) = _core.load(str(scenario)).cells
+    record = {name: cells[0] for name, cells in cell.run(1, 1, 1).flows.items()}
+    overview = cell.overview(1, 1, 1)
+    assert sum(overview.packets["fresh_bytes"]) == 400_000
+    sequence, window, times = panels(TraceTables.of(overview, cell.scenario), ["sequence", "cwnd", "rtt"])
+    shown = {layer.mark.name: len(layer.x) for layer in sequence.layers}
+    assert shown["segment sent"] == record["sent_packets"] - record["retransmitted_packets"]
+    assert shown["retransmission of lost data"] >= record["retransmitted_packets"] / 2 > 5
+    assert shown["acknowledged"] > 50
+    assert not shown.keys() & {"advertised window", "SACK block", "fast retransmission"}
+    assert {layer.mark.quantity for layer in window.layers} >= {"cwnd", "ssthresh"}
+    # No host of QUIC tells its timeout.
+    assert "RTO" not in {layer.mark.quantity for layer in times.layers}

@@ -84,6 +84,8 @@ pub enum RetransmissionKind {
     Forward,
     /// The last segment, sent again as a tail loss probe.
     Probe,
+    /// Data whose packet counts as lost, where a packet is never sent again, only what it carried (RFC 9002).
+    Lost,
 }
 
 /// Which evidence showed that retransmissions had been unnecessary.
@@ -123,6 +125,8 @@ pub enum TransportEvent {
     },
     /// Fast recovery or loss recovery is over.
     RecoveryLeft,
+    /// All that was sent for long was lost, and the window falls to its minimum (RFC 9002, section 7.6).
+    PersistentCongestion,
     /// The window was reduced because of an ECN echo.
     EcnReduction,
     /// An earlier reduction was found spurious and undone.
@@ -147,7 +151,7 @@ pub enum TransportEvent {
     RttSample {
         /// The sample.
         rtt: Duration,
-        /// Retransmission timeout after it.
+        /// Retransmission timeout after it; zero where nobody knows.
         rto: Duration,
     },
     /// Both directions are closed: the connection's work is done.

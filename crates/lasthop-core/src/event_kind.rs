@@ -109,6 +109,9 @@ kinds! {
     RecoveryEntered = "recovery-entered" (Transport): "fast recovery", "fast recovery began", "";
     /// Recovery is over.
     RecoveryLeft = "recovery-left" (Transport): "end of recovery", "recovery ended", "";
+    /// All that was sent for long was lost, and the window fell to its minimum.
+    PersistentCongestion = "persistent-congestion" (Transport):
+        "persistent congestion", "everything was lost for long, and the window fell to its minimum", "";
     /// The window was reduced because of an ECN echo.
     EcnReduction = "ecn-reduction" (Transport): "reduction by ECN", "an ECN echo reduced the window", "";
     /// A reduction was undone because of timestamps.
@@ -132,6 +135,9 @@ kinds! {
     /// The last segment was sent again as a tail loss probe.
     RetransmittedProbe = "retransmitted-probe" (Retransmission):
         "tail loss probe", "sent again to bring an ACK", "diamond-open";
+    /// Data were sent again because their packet counts as lost.
+    RetransmittedLost = "retransmitted-lost" (Retransmission):
+        "retransmission of lost data", "sent again because its packet counts as lost", "triangle-up";
     /// The window changed.
     Window = "window" (Transport): "window", "the window changed", "";
     /// A round-trip time was measured.
@@ -194,6 +200,7 @@ impl TransportEvent {
             Self::TailLossProbe { .. } => TransportKind::TailLossProbe,
             Self::RecoveryEntered { .. } => TransportKind::RecoveryEntered,
             Self::RecoveryLeft => TransportKind::RecoveryLeft,
+            Self::PersistentCongestion => TransportKind::PersistentCongestion,
             Self::EcnReduction => TransportKind::EcnReduction,
             Self::Undone(UndoCause::Timestamps) => TransportKind::UndoneTimestamps,
             Self::Undone(UndoCause::Dsack) => TransportKind::UndoneDsack,
@@ -206,6 +213,7 @@ impl TransportEvent {
                 TransportKind::RetransmittedForward
             }
             Self::Retransmitted { kind: RetransmissionKind::Probe, .. } => TransportKind::RetransmittedProbe,
+            Self::Retransmitted { kind: RetransmissionKind::Lost, .. } => TransportKind::RetransmittedLost,
             Self::Window { .. } => TransportKind::Window,
             Self::RttSample { .. } => TransportKind::RttSample,
             Self::Closed => TransportKind::Closed,

@@ -58,7 +58,9 @@ impl Controller for WatchedController {
         if let Some(rtt) = self.rtt.take() {
             self.notes.add(Note::Rtt(rtt));
         }
-        self.notes.add(Note::Window { window: self.inner.window(), in_flight });
+        let ControllerMetrics { congestion_window: window, ssthresh, .. } = self.inner.metrics();
+        let threshold = ssthresh.filter(|threshold| *threshold < u64::MAX);
+        self.notes.add(Note::Window { window, threshold, in_flight });
     }
 
     fn on_congestion_event(
@@ -72,6 +74,9 @@ impl Controller for WatchedController {
         if self.recovery.is_none_or(|began| sent > began) {
             self.recovery = Some(now);
             self.notes.add(Note::Congestion { lost_bytes });
+            if is_persistent_congestion {
+                self.notes.add(Note::PersistentCongestion);
+            }
         }
     }
 

@@ -156,6 +156,8 @@ pub struct Quic {
     woken: bool,
     /// Timeouts in a row.
     backoff: u32,
+    /// Probes of the MTU that have been seen.
+    mtu_probes: u64,
     /// Answers that belong to no connection, and the mobile host's address.
     answers: VecDeque<(Vec<u8>, u16)>,
     buffer: Vec<u8>,
@@ -235,6 +237,7 @@ impl Quic {
             moved: 0,
             woken: false,
             backoff: 0,
+            mtu_probes: 0,
             answers: VecDeque::new(),
             buffer: Vec::new(),
             address: 0,
@@ -472,18 +475,19 @@ impl Quic {
         let mtu =
             self.connection.as_ref().map_or(1200, |(_, connection)| u64::from(connection.current_mtu()));
         let segments = |bytes: u64| (bytes / mtu) as u32;
+        let mut is_of_mtu = None;
         for note in seen.drain(..) {
             let event = match note {
                 Note::Rtt(rtt) => {
                     self.backoff = 0;
-                    let rto = self.wakeup.map_or(Duration::ZERO, |at| at.saturating_since(now));
-                    TransportEvent::RttSample { rtt, rto }
+                    TransportEvent::RttSample { rtt, rto: Duration::ZERO }
                 }
-                Note::Window { window, in_flight } => TransportEvent::Window {
+                Note::Window { window, threshold, in_flight } => TransportEvent::Window {
                     cwnd: segments(window),
-                    ssthresh: u32::MAX,
+                    ssthresh: threshold.map_or(u32::MAX, segments),
                     in_flight: segments(in_flight),
                 },
+                Note::PersistentCongestion => TransportEvent::PersistentCongestion,
                 Note::Congestion { lost_bytes: 0 } => TransportEvent::EcnReduction,
                 Note::Congestion { .. } => {
                     TransportEvent::RecoveryEntered { recovery_point: FIRST_BYTE + self.sent }
@@ -491,13 +495,14 @@ impl Quic {
                 Note::Bytes(stream, bytes, fin) => {
                     let Some(seq) = self.carry(stream, &bytes, fin) else { continue };
                     let kind =
-                        if self.backoff > 0 { RetransmissionKind::Timeout } else { RetransmissionKind::Fast };
+                        if self.backoff > 0 { RetransmissionKind::Timeout } else { RetransmissionKind::Lost };
                     TransportEvent::Retransmitted { seq, kind }
                 }
                 Note::Datagram(number, bytes) => {
                     self.carry_datagram(number, bytes);
                     continue;
                 }
+                Note::Probe if *is_of_mtu.get_or_insert_with(|| self.probes_mtu()) => continue,
                 Note::Probe | Note::Crypto if self.woken => {
                     self.woken = false;
                     self.backoff += 1;
@@ -512,6 +517,13 @@ impl Quic {
         if let Some(log) = &self.log {
             log.take(|records| observer.qlog(flow, host, records));
         }
+    }
+
+    /// The datagram that has just been made probes the MTU: it has a PING, too, but no timer sent it.
+    fn probes_mtu(&mut self) -> bool {
+        let Some((_, connection)) = &self.connection else { return false };
+        let probes = connection.stats().path.sent_plpmtud_probes;
+        mem::replace(&mut self.mtu_probes, probes) < probes
     }
 
     /// The datagram that is being made carries these bytes of a stream; their position if some of them were sent before.

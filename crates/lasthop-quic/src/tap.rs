@@ -30,10 +30,12 @@ pub(crate) enum Note {
     Crypto,
     /// It has measured a round-trip time.
     Rtt(Duration),
-    /// Its congestion window is so large now, and so many bytes are in flight.
-    Window { window: u64, in_flight: u64 },
+    /// Its congestion window and slow start threshold, if there is one, are so large now, and so many bytes are in flight.
+    Window { window: u64, threshold: Option<u64>, in_flight: u64 },
     /// It has found losses, or a mark if there are none.
     Congestion { lost_bytes: u64 },
+    /// All that was sent for long was lost.
+    PersistentCongestion,
 }
 
 /// What quinn-proto's callbacks have noted, for the end to read: they must be `Send`.

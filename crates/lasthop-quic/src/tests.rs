@@ -257,6 +257,19 @@ fn mtu_discovery_fills_packets_up_to_the_mtu_and_is_a_switch() {
     assert_eq!(most(false), Some(1228));
 }
 
+/// A probe of the MTU has a `PING`, too, and may leave when a timer has run: that of the pacing, say.
+#[test]
+fn probes_of_the_mtu_are_no_probe_timeouts() {
+    let timeouts = |event: &TransportEvent| matches!(event, TransportEvent::Timeout { .. });
+    let mut line = Line::new(&QuicConfig::default(), 1, 0.05);
+    line.ends = both(&QuicConfig::default(), Seed { study: 1, replication: 1 }, true);
+    let line = line.transfer(400_000);
+    let (_, events) = &logs(&line)[0];
+    let counts = named(events, "recovery:metrics_updated").filter_map(|data| data["pto_count"].as_u64());
+    let expired = counts.filter(|count| *count > 0).count();
+    assert_eq!(line.told.times(timeouts).len(), expired, "quinn says the same");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     let bytes = |seed| {
@@ -422,11 +435,12 @@ fn persistent_congestion_collapses_the_window() {
             TransportEvent::Window { cwnd, .. } if *host == Host::Server && *at >= start => Some(*cwnd),
             _ => None,
         });
-        windows.min().expect("it went on")
+        let told = line.told.times(|event| *event == TransportEvent::PersistentCongestion).len();
+        (windows.min().expect("it went on"), told)
     };
-    assert_eq!(least_after(2_000), 2);
-    let halved = least_after(100);
-    assert!(halved > 20, "{halved}");
+    assert_eq!(least_after(2_000), (2, 1));
+    let (halved, told) = least_after(100);
+    assert!(halved > 20 && told == 0, "{halved}, {told}");
 }
 
 /// A download that the client asks for.
@@ -612,4 +626,115 @@ fn hosts_that_have_met_send_datagrams_at_once() {
     let line = Line::new(&config, 1, 0.0).call(10, Duration::from_millis(20));
     assert_eq!(line.told.2[0], (Instant::ZERO + DELAY, 0));
     assert_eq!(line.told.2.len(), 10);
+}
+
+/// The estimator of RFC 9002, section 5, by its text; times are milliseconds.
+#[derive(Default)]
+struct Estimator {
+    latest: f64,
+    min: f64,
+    smoothed: Option<f64>,
+    variation: f64,
+}
+
+impl Estimator {
+    const MAX_ACK_DELAY: f64 = 25.0;
+
+    fn sample(&mut self, latest: f64, ack_delay: f64) {
+        self.latest = latest;
+        let Some(smoothed) = self.smoothed else {
+            // Section 5.2, and 5.3: "on the first RTT sample".
+            (self.min, self.smoothed, self.variation) = (latest, Some(latest), latest / 2.0);
+            return;
+        };
+        self.min = self.min.min(latest);
+        let ack_delay = ack_delay.min(Self::MAX_ACK_DELAY);
+        // Never below min_rtt.
+        let adjusted = if latest >= self.min + ack_delay { latest - ack_delay } else { latest };
+        self.variation = 0.75 * self.variation + 0.25 * (smoothed - adjusted).abs();
+        self.smoothed = Some(0.875 * smoothed + 0.125 * adjusted);
+    }
+
+    /// As the logs call them.
+    fn values(&self) -> [(&'static str, f64); 4] {
+        let smoothed = self.smoothed.unwrap_or_default();
+        [
+            ("latest_rtt", self.latest),
+            ("min_rtt", self.min),
+            ("smoothed_rtt", smoothed),
+            ("rtt_variance", self.variation),
+        ]
+    }
+}
+
+/// What the server's log says of round-trip times, beside what RFC 9002, section 5, makes of the packets and
+/// acknowledgments in it; the estimator after each sample.
+fn round_trip_times(line: &Line) -> Vec<[f64; 4]> {
+    let (_, events) = &logs(line)[0];
+    let mut sent = BTreeMap::new();
+    let mut largest = BTreeMap::new();
+    let (mut expected, mut samples) = (Estimator::default(), Vec::new());
+    let mut logged: BTreeMap<&str, f64> = BTreeMap::new();
+    for event in events {
+        let (data, now) = (&event["data"], event["time"].as_f64().expect("a number"));
+        let space = data["header"]["packet_type"].as_str().unwrap_or_default();
+        let frames = || data["frames"].as_array().into_iter().flatten();
+        match event["name"].as_str().expect("a name") {
+            "transport:packet_sent" => {
+                let asks = frames()
+                    .any(|frame| !["ack", "padding"].contains(&frame["frame_type"].as_str().unwrap()));
+                sent.insert((space, data["header"]["packet_number"].as_u64().unwrap()), (now, asks));
+            }
+            "transport:packet_received" => {
+                for frame in frames().filter(|frame| frame["frame_type"] == "ack") {
+                    let ranges: Vec<[u64; 2]> =
+                        serde_json::from_value(frame["acked_ranges"].clone()).unwrap();
+                    let newest = ranges[0][1];
+                    let is_new = largest.insert(space, newest).is_none_or(|before| newest > before);
+                    let (sent_at, asks) = sent[&(space, newest)];
+                    if is_new && asks {
+                        let delay = if space == "1RTT" { frame["ack_delay"].as_f64().unwrap() } else { 0.0 };
+                        expected.sample(now - sent_at, delay);
+                        samples.push(expected.values().map(|(_, value)| value));
+                    }
+                }
+            }
+            "recovery:metrics_updated" if !samples.is_empty() => {
+                for (name, value) in expected.values() {
+                    if let Some(new) = data[name].as_f64() {
+                        logged.insert(name, new);
+                    }
+                    let told = logged[name];
+                    assert!((told - value).abs() < 0.01, "{name} at {now} ms: {told}, not {value}");
+                }
+            }
+            _ => {}
+        }
+    }
+    samples
+}
+
+/// RFC 9002, sections 5.1 to 5.3, by hand: the first sample of 100 ms makes rttvar 50 ms, another one of 100 ms makes it
+/// 3/4 x 50 = 37.5 ms, and acknowledgments that wait at the receiver are corrected by what they say they waited.
+#[test]
+fn round_trip_times_are_estimated_as_in_section_5_of_rfc_9002() {
+    for (seed, loss) in [(1, 0.0), (2, 0.05)] {
+        let config = QuicConfig::default();
+        let mut line = Line::new(&config, seed, loss);
+        line.ends = both(&config, Seed { study: seed, replication: 1 }, true);
+        let samples = round_trip_times(&line.transfer(300_000));
+        assert!(samples.len() > 20, "{}", samples.len());
+        if loss == 0.0 {
+            for (sample, by_hand) in
+                samples.iter().zip([[100.0, 100.0, 100.0, 50.0], [100.0, 100.0, 100.0, 37.5]])
+            {
+                let differs =
+                    sample.iter().zip(by_hand).any(|(value, expected)| (value - expected).abs() > 1e-9);
+                assert!(!differs, "{sample:?}");
+            }
+            // All round trips are of 100 ms, so nothing but waiting at the receiver makes a sample longer.
+            assert!(samples.iter().any(|[latest, ..]| *latest > 101.0));
+            assert!(samples.iter().all(|[_, _, smoothed, _]| *smoothed < 101.0), "{samples:?}");
+        }
+    }
 }

@@ -9,8 +9,8 @@ use crate::series::{FoldedSeries, Series};
 use crate::span::Span;
 use crate::thinned::{Kept, Point, Thinned};
 use lasthop_core::{
-    Direction, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, Protocol,
-    QueueDepth, Segment, TransportEvent, TransportKind,
+    Body, Direction, Flags, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
+    Protocol, QueueDepth, Segment, TransportEvent, TransportKind,
 };
 use lasthop_link::Capacity;
 use serde::Serialize;
@@ -280,7 +280,7 @@ impl Observer for Overview {
         let mut row = tcp_row(order, now, flow, host, event);
         match event {
             TransportEvent::Window { cwnd, .. } => state.cwnd = Some(cwnd),
-            TransportEvent::RttSample { rto, .. } => state.rto_ns = Some(rto.as_nanos()),
+            TransportEvent::RttSample { .. } => state.rto_ns = row.rto_ns,
             TransportEvent::Undone(_) => row.cwnd = state.cwnd,
             TransportEvent::Timeout { .. } => row.rto_ns = state.rto_ns,
             TransportEvent::TailLossProbe { seq } => state.probe = Some(seq),
@@ -349,8 +349,15 @@ impl FlowState {
     /// Whether this is one of the events that stand for themselves.
     #[inline]
     fn marks(&mut self, event: PacketEvent, packet: &Packet) -> bool {
-        let Some(segment) = packet.tcp() else { return is_mark(event) };
         let mut mark = is_mark(event);
+        let segment = match &packet.body {
+            Body::Tcp(segment) => segment,
+            Body::Quic(datagram) => {
+                let again = datagram.repeated.is_some() && packet.direction == self.data;
+                return mark || again && event == PacketEvent::Sent;
+            }
+            Body::Udp(_) => return mark,
+        };
         let ends = matches!(event, PacketEvent::Sent | PacketEvent::Delivered);
         mark |= ends && (segment.flags.contains(Flags::SYN) || segment.flags.contains(Flags::FIN));
         if event == PacketEvent::Sent && packet.direction == self.data && segment.sequence_length() > 0 {
@@ -379,10 +386,14 @@ impl FlowState {
             return 0;
         }
         let bytes = u64::from(packet.body.payload_bytes());
-        match packet.tcp() {
-            Some(segment) if bytes > 0 => self.received.add(&(segment.seq..segment.seq + bytes)),
-            Some(_) => 0,
-            None => bytes,
+        match &packet.body {
+            Body::Tcp(segment) if bytes > 0 => self.received.add(&(segment.seq..segment.seq + bytes)),
+            Body::Tcp(_) => 0,
+            Body::Quic(datagram) if !datagram.blocks.is_empty() => {
+                let blocks = datagram.blocks.as_slice().iter();
+                blocks.map(|block| self.received.add(&(block.start..block.end))).sum()
+            }
+            Body::Quic(_) | Body::Udp(_) => bytes,
         }
     }
 
@@ -399,6 +410,9 @@ impl FlowState {
                 } else {
                     segment.flags.contains(Flags::ACK)
                 }
+            }
+            (None, PacketEvent::Sent) if packet.direction == self.data => {
+                matches!(&packet.body, Body::Quic(datagram) if !datagram.blocks.is_empty())
             }
             (None, event) => event == PacketEvent::Delivered,
             _ => false,
@@ -424,7 +438,7 @@ fn packet_point(now: Instant, event: PacketEvent, packet: &Packet, fresh_bytes: 
             let kind = 2 * event.kind().number() + u32::from(has_blocks);
             let line = QUEUE_CLASSES + (packet.flow.0 as usize).min(FLOWS) * LINES + kind as usize;
             let is_ack = event == PacketEvent::Delivered && packet.body.payload_bytes() == 0;
-            (line, if is_ack { ack_values(segment) } else { [packet.body.place().start as f64, f64::NAN] })
+            (line, if is_ack { ack_values(packet) } else { [packet.body.place().start as f64, f64::NAN] })
         }
     };
     let series = line << 1 | packet.direction as usize;
@@ -432,10 +446,13 @@ fn packet_point(now: Instant, event: PacketEvent, packet: &Packet, fresh_bytes: 
 }
 
 /// What an ACK acknowledges, and what it allows.
-fn ack_values(segment: Option<&Segment>) -> [f64; 2] {
-    match segment.filter(|segment| segment.flags.contains(Flags::ACK)) {
-        Some(Segment { ack, window_bytes, .. }) => [*ack as f64, ack.saturating_add(*window_bytes) as f64],
-        None => [f64::NAN; 2],
+fn ack_values(packet: &Packet) -> [f64; 2] {
+    match &packet.body {
+        Body::Tcp(Segment { flags, ack, window_bytes, .. }) if flags.contains(Flags::ACK) => {
+            [*ack as f64, ack.saturating_add(*window_bytes) as f64]
+        }
+        Body::Quic(datagram) => [datagram.ack as f64, f64::NAN],
+        _ => [f64::NAN; 2],
     }
 }
 

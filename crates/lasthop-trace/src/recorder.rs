@@ -2,7 +2,7 @@
 
 use crate::columns::{cells, columnar};
 use lasthop_core::{
-    Direction, Ecn, Flags, FlowId, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, PacketKind,
+    Body, Direction, Ecn, Flags, FlowId, Host, HttpEvent, Instant, Observer, Packet, PacketEvent, PacketKind,
     SackList, TransportEvent, TransportKind,
 };
 
@@ -189,7 +189,7 @@ pub(crate) fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &
         serial: packet.serial,
         seq: place.start,
         end: place.end,
-        ack: segment.filter(|segment| segment.flags.contains(Flags::ACK)).map(|segment| segment.ack),
+        ack: acknowledged(packet),
         payload_bytes: packet.body.payload_bytes(),
         ip_bytes: packet.ip_bytes,
         flags: segment.map_or(0, |segment| segment.flags.byte()),
@@ -200,6 +200,16 @@ pub(crate) fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &
         queue_class: depth.map(|depth| depth.class.into()),
         queue_class_packets: depth.map(|depth| depth.class_packets),
         queue_average: depth.map(|depth| depth.average).filter(|average| !average.is_nan()),
+    }
+}
+
+/// What the packet acknowledges: all before this.
+#[inline]
+fn acknowledged(packet: &Packet) -> Option<u64> {
+    match &packet.body {
+        Body::Tcp(segment) => segment.flags.contains(Flags::ACK).then_some(segment.ack),
+        Body::Quic(datagram) => Some(datagram.ack),
+        Body::Udp(_) => None,
     }
 }
 
@@ -229,10 +239,12 @@ pub(crate) fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event:
             row.ssthresh = (ssthresh != u32::MAX).then_some(ssthresh);
         }
         TransportEvent::RttSample { rtt, rto } => {
-            (row.rtt_ns, row.rto_ns) = (Some(rtt.as_nanos()), Some(rto.as_nanos()));
+            row.rtt_ns = Some(rtt.as_nanos());
+            row.rto_ns = Some(rto.as_nanos()).filter(|rto| *rto > 0);
         }
         TransportEvent::Established
         | TransportEvent::RecoveryLeft
+        | TransportEvent::PersistentCongestion
         | TransportEvent::EcnReduction
         | TransportEvent::Undone(_)
         | TransportEvent::Closed
@@ -245,7 +257,7 @@ pub(crate) fn tcp_row(order: u64, now: Instant, flow: FlowId, host: Host, event:
 mod tests {
     use super::*;
     use crate::columns::{Column, Columnar};
-    use lasthop_core::{Body, Datagram, DropCause, Dscp, QueueDepth, RetransmissionKind, SackBlock, Segment};
+    use lasthop_core::{Datagram, DropCause, Dscp, QueueDepth, RetransmissionKind, SackBlock, Segment};
 
     fn packet(body: Body) -> Packet {
         let (flow, direction) = (FlowId(3), Direction::Up);

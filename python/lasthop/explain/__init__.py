@@ -13,6 +13,7 @@ from lasthop.errors import InputError, nearest
 from lasthop.explain.facts import gather
 from lasthop.explain.packets import Packets, rows
 from lasthop.explain.pages import tell_page
+from lasthop.explain.quic import tell_quic
 from lasthop.explain.tell import tell_tcp
 from lasthop.explain.udp import gather_udp, tell_udp
 from lasthop.explain.words import Story, plain
@@ -68,9 +69,7 @@ def stories(
         if not packets.of_flow(number):
             yield Story(record["flow"], f"{record['flow']}: the run ended before its first packet.")
         elif record["protocol"] == "quic":
-            yield Story(
-                record["flow"], f"{record['flow']}: stories of QUIC are not told yet; lasthop plot shows the flow."
-            )
+            yield tell_quic(packets, trace.tcp, record, number, states)
         elif record["protocol"] not in TRANSFER_PROTOCOLS:
             yield tell_udp(gather_udp(packets, record, number, states), packets)
         else:

@@ -522,7 +522,8 @@ def _covers(ranges: Sequence[tuple[int, int]], start: int, end: int) -> bool:
     return start >= end
 
 
-def _bursts(packets: Sequence[Packet], data: str) -> list[Burst]:
+def bursts_of(packets: Sequence[Packet], data: str) -> list[Burst]:
+    """Return a flow's losses and marks; its data go in the direction `data`."""
     seen = [(p.dropped, p.cause or "", p) for p in packets if p.dropped is not None]
     seen += [(p.marked, "ce", p) for p in packets if p.marked is not None]
     found: dict[tuple[str, bool], list[list[tuple[Moment, Packet]]]] = {}
@@ -566,6 +567,12 @@ def bad_periods(
     return found
 
 
+def table_of(tcp: Mapping[str, Sequence[Any]], flow: int) -> list[dict[str, Any]]:
+    """Return what happened inside the transport of flow number `flow`."""
+    places = [place for place, number in enumerate(tcp["flow"]) if number == flow]
+    return list(rows({name: [column[place] for place in places] for name, column in tcp.items()}))
+
+
 def gather(
     trace_tables: Packets,
     tcp: Mapping[str, Sequence[Any]],
@@ -574,15 +581,13 @@ def gather(
     link_states: Mapping[str, Sequence[Any]],
 ) -> TcpFacts:
     """Collect the facts of TCP flow number `flow`."""
-    places = [place for place, number in enumerate(tcp["flow"]) if number == flow]
-    own = {name: [column[place] for place in places] for name, column in tcp.items()}
-    history = _History(trace_tables, list(rows(own)), flow, record["direction"])
+    history = _History(trace_tables, table_of(tcp, flow), flow, record["direction"])
     history.read()
     passive = history.mine[0].direction != history.direction
     arrivals = [p.delivered.ns for p in history.mine if p.direction != history.direction and p.delivered is not None]
     start_ns = min(arrivals, default=history.mine[0].sent.ns) if passive else history.mine[0].sent.ns
     ended = history.fin_acknowledged or history.ended or trace_tables.end
-    bursts = _bursts(history.mine, history.direction)
+    bursts = bursts_of(history.mine, history.direction)
     _count_losses(history.counts, bursts)
     full = Counter(p.payload_bytes for p in history.copies if p.payload_bytes)
     again = history.retransmissions

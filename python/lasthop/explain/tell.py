@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lasthop.explain import facts
-from lasthop.explain.facts import Burst, Episode, Phase, Probe, Recovery, TcpFacts, Timeout, Window
-from lasthop.explain.packets import SYN, Moment, Packet, Packets, Place
+from lasthop.explain.facts import BadPeriod, Burst, Episode, Phase, Probe, Recovery, TcpFacts, Timeout, Window
+from lasthop.explain.packets import SYN, Moment, Packet, Packets, Place, Queued
 from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, length, listed, rate, tries
 from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS, EVENTS
 
@@ -51,7 +51,7 @@ class _Teller:
             *(self._probe(probe) for probe in story.probes),
             *self._reductions(),
             *self._late_undos(),
-            *self._bad_periods(),
+            *(tell_bad_period(period, story.start_ns) for period in story.bad_periods),
             *self._end(),
         ]
         ordered = sorted(parts, key=lambda part: part[:2])
@@ -137,7 +137,7 @@ class _Teller:
         else:
             acks = sorted({packet.ack for packet in burst.packets if packet.ack is not None})
             text += f" (ACK {', '.join(map(str, acks[:4]))}{', ...' if len(acks) > 4 else ''})"
-        whole = f"{text}. {self._queue_then(burst)}".rstrip()
+        whole = f"{text}. {queue_then(burst, self.story.queued)}".rstrip()
         return Part(first.ns, first.order, whole, [at.ns for at in burst.times])
 
     def _contents(self, burst: Burst) -> str:
@@ -159,35 +159,6 @@ class _Teller:
         for episode in (*self.story.recoveries, *self.story.timeouts):
             yield from episode.retransmissions
 
-    def _queue_then(self, burst: Burst) -> str:
-        """How long the queue was; link losses happen behind it."""
-        if burst.cause == "ce":
-            return ""
-        held = [self.story.queued[packet.serial] for packet in burst.packets]
-        if DROP_CAUSES[burst.cause].on_link:
-            failed = max(len(packet.retries) for packet in burst.packets)
-            return f"The link had tried {failed + 1} times." if failed else ""
-        sizes = [queue.packets for queue in held]
-        spread = str(sizes[0]) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
-        own = [queue.own for queue in held]
-        mine = str(own[0]) if min(own) == max(own) else f"{min(own)} to {max(own)}"
-        text = f"The queue held {spread} packets then, {mine} of this flow"
-        averages = [queue.average for queue in held if queue.average is not None]
-        if burst.cause == "red" and averages:
-            text += f"; RED's average was {max(averages):.2f}"
-        return f"{text}."
-
-    def _bad_periods(self) -> Iterator[Part]:
-        for period in self.story.bad_periods:
-            text = f"{period.what} bad for {length(period.end_ns - period.start_ns)}, until {clock(period.end_ns)}: "
-            text += (
-                f"{tries(period.failed_tries)} to carry packets of this flow failed and ARQ tried again later"
-                if period.failed_tries
-                else "no packet of this flow had to be tried again"
-            )
-            text += f"; {count(period.lost, 'packet')} lost." if period.lost else "."
-            yield Part(max(period.start_ns, self.story.start_ns), -1, text)
-
     # ---- Recoveries and timeouts ----
 
     def _recovery(self, recovery: Recovery) -> Part:
@@ -203,7 +174,7 @@ class _Teller:
             )
         else:
             text += f"; SACK reaches {count(recovery.reach, 'segment')} beyond it, so that it counts as lost"
-        text += f". {_change(recovery.before, recovery.after)}; recovery point {recovery.point}.\n"
+        text += f". {change(recovery.before, recovery.after)}; recovery point {recovery.point}.\n"
         text += self._sent_again(recovery) + self._undone(recovery) + self._episode_end(recovery, recovery.point)
         return Part(recovery.start.ns, recovery.start.order, text)
 
@@ -217,7 +188,7 @@ class _Teller:
         text += f"; nothing was sent or received for {length(start.ns - timeout.waiting_since_ns)}."
         text += f"\n{self._verdict(timeout)}\n"
         if not timeout.is_syn:
-            text += f"{self._response(timeout)} {_change(timeout.before, timeout.after)}.\n"
+            text += f"{self._response(timeout)} {change(timeout.before, timeout.after)}.\n"
             text += self._sent_again(timeout) + self._undone(timeout) + self._episode_end(timeout, None)
         return Part(start.ns, start.order, text, [start.ns])
 
@@ -255,28 +226,12 @@ class _Teller:
         parts = [self._copy(packet, number, timeout.start) for number, packet in enumerate(timeout.copies)]
         text = head + "; ".join(parts) + "."
         for name, ack in zip(("Its ACK", "The first ACK after it that had not been lost"), timeout.acks, strict=False):
-            text += f" {name}, sent at {clock(ack.sent.ns)}, {self._fate(ack, timeout.start)}."
+            text += f" {name}, sent at {clock(ack.sent.ns)}, {fate(self.packets, ack, timeout.start)}."
         return text
 
     def _copy(self, packet: Packet, number: int, now: Moment) -> str:
         name = "the original" if number == 0 else f"copy {number + 1}"
-        return f"{name}, sent at {clock(packet.sent.ns)}, {self._fate(packet, now)}"
-
-    def _fate(self, packet: Packet, now: Moment) -> str:
-        """Where a packet was at `now`, and what became of it."""
-        place = self.packets.place(packet, now)
-        if place is Place.LOST and packet.dropped and packet.cause:
-            return f"had been lost at {clock(packet.dropped.ns)} ({DROP_CAUSES[packet.cause].words})"
-        if place is Place.ARRIVED and packet.delivered:
-            return f"had arrived at {clock(packet.delivered.ns)}"
-        failed = packet.failed_tries(now.order)
-        text = f"was {place.value}"
-        text += f" after {tries(failed)} that failed" if failed else ""
-        if packet.delivered is not None:
-            return f"{text} and arrived {length(packet.delivered.ns - now.ns)} later"
-        if packet.dropped is not None and packet.cause:
-            return f"{text} and was lost {length(packet.dropped.ns - now.ns)} later ({DROP_CAUSES[packet.cause].words})"
-        return f"{text} when the run ended"
+        return f"{name}, sent at {clock(packet.sent.ns)}, {fate(self.packets, packet, now)}"
 
     def _sent_again(self, episode: Episode) -> str:
         again = episode.retransmissions
@@ -336,12 +291,12 @@ class _Teller:
 
     def _reductions(self) -> Iterator[Part]:
         for reduction in self.story.reductions:
-            text = f"ECN echo: the window is reduced once (RFC 3168). {_change(reduction.before, reduction.after)}."
+            text = f"ECN echo: the window is reduced once (RFC 3168). {change(reduction.before, reduction.after)}."
             yield Part(reduction.at.ns, reduction.at.order, text)
 
     def _late_undos(self) -> Iterator[Part]:
         for undo in self.story.undos:
-            text = f"Undone after the fact by {_UNDO_CAUSES[undo.cause]}. {_change(undo.before, undo.after)}."
+            text = f"Undone after the fact by {_UNDO_CAUSES[undo.cause]}. {change(undo.before, undo.after)}."
             yield Part(undo.at.ns, undo.at.order, text)
 
     # ---- End ----
@@ -393,11 +348,60 @@ class _Teller:
         return text + (f", {marks} marked" if marks else "")
 
 
+def fate(packets: Packets, packet: Packet, now: Moment) -> str:
+    """Say where a packet was at `now`, and what became of it."""
+    place = packets.place(packet, now)
+    if place is Place.LOST and packet.dropped and packet.cause:
+        return f"had been lost at {clock(packet.dropped.ns)} ({DROP_CAUSES[packet.cause].words})"
+    if place is Place.ARRIVED and packet.delivered:
+        return f"had arrived at {clock(packet.delivered.ns)}"
+    failed = packet.failed_tries(now.order)
+    text = f"was {place.value}"
+    text += f" after {tries(failed)} that failed" if failed else ""
+    if packet.delivered is not None:
+        return f"{text} and arrived {length(packet.delivered.ns - now.ns)} later"
+    if packet.dropped is not None and packet.cause:
+        return f"{text} and was lost {length(packet.dropped.ns - now.ns)} later ({DROP_CAUSES[packet.cause].words})"
+    return f"{text} when the run ended"
+
+
+def queue_then(burst: Burst, queued: Mapping[int, Queued]) -> str:
+    """Say how long the queue was; link losses happen behind it."""
+    if burst.cause == "ce":
+        return ""
+    held = [queued[packet.serial] for packet in burst.packets]
+    if DROP_CAUSES[burst.cause].on_link:
+        failed = max(len(packet.retries) for packet in burst.packets)
+        return f"The link had tried {failed + 1} times." if failed else ""
+    sizes = [queue.packets for queue in held]
+    spread = str(sizes[0]) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    own = [queue.own for queue in held]
+    mine = str(own[0]) if min(own) == max(own) else f"{min(own)} to {max(own)}"
+    text = f"The queue held {spread} packets then, {mine} of this flow"
+    averages = [queue.average for queue in held if queue.average is not None]
+    if burst.cause == "red" and averages:
+        text += f"; RED's average was {max(averages):.2f}"
+    return f"{text}."
+
+
+def tell_bad_period(period: BadPeriod, start_ns: int) -> Part:
+    """Tell of a bad state of the link, in the life of a flow that began at `start_ns`."""
+    text = f"{period.what} bad for {length(period.end_ns - period.start_ns)}, until {clock(period.end_ns)}: "
+    text += (
+        f"{tries(period.failed_tries)} to carry packets of this flow failed and ARQ tried again later"
+        if period.failed_tries
+        else "no packet of this flow had to be tried again"
+    )
+    text += f"; {count(period.lost, 'packet')} lost." if period.lost else "."
+    return Part(max(period.start_ns, start_ns), -1, text)
+
+
 def _threshold(window: Window) -> str:
     return "infinite" if window.ssthresh is None else str(window.ssthresh)
 
 
-def _change(before: Window, after: Window) -> str:
+def change(before: Window, after: Window) -> str:
+    """Say what became of the window."""
     return (
         f"cwnd {before.cwnd} -> {after.cwnd}, ssthresh {_threshold(before)} -> {_threshold(after)}, "
         f"{before.in_flight} in flight before"

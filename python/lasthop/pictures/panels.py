@@ -67,7 +67,7 @@ def sequence_panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
         _bars(marks.SEGMENT.tinted(look), new),
         _bars(marks.ARRIVED, segments.filter(_event("delivered"))),
         _layer(marks.ACKNOWLEDGED, acks.with_columns(pl.col("ack").cum_max()), "ack"),
-        _layer(marks.ADVERTISED, allowed, "allowed"),
+        _layer(marks.ADVERTISED, allowed.drop_nulls("allowed"), "allowed"),
         _bars(marks.SACK, _sack_blocks(acks)),
     ]
     events = tables.sender_events(flow)
@@ -177,7 +177,7 @@ def rtt_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Panel
         events = tables.sender_events(flow)
         samples = events.filter(_event("rtt-sample"))
         if look is not cast.others:
-            layers.append(_layer(marks.RTO.of(look), samples, "rto_ns", _NANO, flow.name))
+            layers.append(_layer(marks.RTO.of(look), samples.drop_nulls("rto_ns"), "rto_ns", _NANO, flow.name))
         layers.append(_layer(marks.RTT.of(look), samples, "rtt_ns", _NANO, flow.name))
         expired = events.with_columns(pl.col("rto_ns").forward_fill()).filter(_event("timeout"))
         layers.append(_layer(marks.TIMER.tinted(look), expired.drop_nulls("rto_ns"), "rto_ns", _NANO, flow.name))

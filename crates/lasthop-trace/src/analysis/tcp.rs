@@ -175,6 +175,7 @@ impl TcpFlow {
             TransportEvent::Aborted => self.aborted = Some(now),
             TransportEvent::Established
             | TransportEvent::RecoveryLeft
+            | TransportEvent::PersistentCongestion
             | TransportEvent::EcnReduction
             | TransportEvent::Retransmitted { .. } => {}
         }

@@ -1,0 +1,330 @@
+"""The story of a flow over QUIC, in the terms of RFC 9000 (transport) and RFC 9002 (losses and congestion)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lasthop.explain.facts import Burst, Window, bad_periods, bursts_of, table_of
+from lasthop.explain.packets import Moment, Packet, Packets
+from lasthop.explain.tell import Part, change, fate, queue_then, tell_bad_period
+from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, length, rate
+from lasthop.metrics.labels import DROP_CAUSES, EVENTS
+
+# RFC 9002, section 6.1.1: kPacketThreshold.
+_PACKET_THRESHOLD = 3
+# After whatever happened at the same instant.
+_LAST = 2**62
+
+
+@dataclass(slots=True)
+class Reduction:
+    """The window cut at `at`: because packets count as lost, or because of a mark if there is no `lost`.
+
+    `reach` is how many packets beyond the first lost one the furthest was that had been acknowledged.
+    """
+
+    at: Moment
+    before: Window
+    after: Window
+    is_mark: bool
+    is_persistent: bool = False
+    lost: list[Packet] = field(default_factory=list)
+    reach: int = 0
+    again: list[Packet] = field(default_factory=list)
+    end: Moment | None = None
+
+
+@dataclass(slots=True)
+class Probe:
+    """A probe timeout, `backoff` in a row; the first byte that was not acknowledged had been sent in `copies`."""
+
+    at: Moment
+    backoff: int
+    is_handshake: bool
+    waiting_since_ns: int
+    copies: list[Packet]
+
+
+class _History:
+    """Reads the events of a flow's sender, and what it knew when."""
+
+    def __init__(self, packets: Packets, tcp: Sequence[Mapping[str, Any]], flow: int, direction: str) -> None:
+        host = "server" if direction == "down" else "client"
+        self.own = packets.of_flow(flow)
+        self.sent = [packet for packet in self.own if packet.direction == direction]
+        self.heard = sorted(
+            (packet for packet in self.own if packet.direction != direction and packet.delivered is not None),
+            key=lambda packet: packet.delivered or packet.sent,
+        )
+        self.events = [(Moment(row["order"], row["time_ns"]), row) for row in tcp if row["host"] == host]
+        self.windows = [
+            (now, Window(row["cwnd"], row["ssthresh"], row["in_flight"]))
+            for now, row in self.events
+            if row["event"] == "window"
+        ]
+        self.established: Moment | None = None
+        self.first_rtt_ns: int | None = None
+        self.ended: tuple[Moment, str] | None = None
+        self.reductions: list[Reduction] = []
+        self.probes: list[Probe] = []
+        for now, row in self.events:
+            self._read(now, row)
+        for reduction in self.reductions:
+            reduction.end = self._recovered(reduction)
+
+    def _read(self, now: Moment, row: Mapping[str, Any]) -> None:
+        event = row["event"]
+        if event == "established":
+            self.established = self.established or now
+        elif event == "rtt-sample":
+            self.first_rtt_ns = self.first_rtt_ns or row["rtt_ns"]
+        elif event in ("recovery-entered", "ecn-reduction"):
+            reduction = Reduction(now, self.window(now), self.window(now, after=True), event == "ecn-reduction")
+            if not reduction.is_mark:
+                reduction.lost, reduction.reach = self._lost(now)
+            self.reductions.append(reduction)
+        elif event == "persistent-congestion":
+            self.reductions[-1].is_persistent = True
+        elif event == "timeout":
+            self._expire(now, row)
+        elif EVENTS[event].role == "retransmission" and self.reductions:
+            self.reductions[-1].again += [p for p in self.sent if p.sent.ns == now.ns and p.seq == row["seq"]]
+        elif event in ("closed", "aborted"):
+            self.ended = self.ended or (now, event)
+
+    def window(self, now: Moment, *, after: bool = False) -> Window:
+        """Return the state before an event, or that which is told next."""
+        index = bisect_left(self.windows, now, key=lambda entry: entry[0])
+        index = min(index, len(self.windows) - 1) if after else index - 1
+        return self.windows[index][1] if index >= 0 else Window(0, None, 0)
+
+    def _expire(self, now: Moment, row: Mapping[str, Any]) -> None:
+        copies = [p for p in self.sent if p.seq <= row["seq"] < p.end and p.sent.ns < now.ns]
+        sent = max((p.sent.ns for p in self.sent if p.sent.ns < now.ns), default=now.ns)
+        heard = max((p.delivered.ns for p in self.heard if p.delivered and p.delivered < now), default=0)
+        self.probes.append(Probe(now, row["backoff"], row["seq"] == 0, max(sent, heard), copies))
+
+    def _lost(self, now: Moment) -> tuple[list[Packet], int]:
+        """Return what the sender has no acknowledgment of, though of later packets: the oldest first.
+
+        An acknowledgment tells of all packets that had arrived when it was sent.
+        """
+        told = max((p.sent for p in self.heard if p.delivered and p.delivered < now), default=Moment(0, 0))
+        sent = [packet for packet in self.sent if packet.sent < now]
+        known = [packet.delivered is not None and packet.delivered < told for packet in sent]
+        furthest = max((place for place, is_known in enumerate(known) if is_known), default=0)
+        # Losses of packets that were sent before the last recovery period began belong to it (section 7.3.2).
+        since = self.reductions[-1].at if self.reductions else Moment(0, 0)
+        missing = [
+            (place, packet)
+            for place, packet in enumerate(sent[:furthest])
+            if not known[place] and packet.payload_bytes and packet.sent > since
+        ]
+        beyond = [packet for place, packet in missing if furthest - place >= _PACKET_THRESHOLD]
+        reach = furthest - missing[0][0] if missing else 0
+        return beyond or [packet for _, packet in missing[:1]], reach
+
+    def _recovered(self, reduction: Reduction) -> Moment | None:
+        """Return when a packet was acknowledged that was sent in the recovery period (RFC 9002, section 7.3.2)."""
+        arrivals = [p.delivered for p in self.sent if p.sent > reduction.at and p.delivered is not None]
+        first = min(arrivals, default=None)
+        if first is None:
+            return None
+        return next((p.delivered for p in self.heard if p.sent > first), None)
+
+
+def tell_quic(
+    packets: Packets,
+    tcp: Mapping[str, Sequence[Any]],
+    record: Mapping[str, Any],
+    flow: int,
+    link_states: Mapping[str, Sequence[Any]],
+) -> Story:
+    """Tell the story of flow number `flow`."""
+    return _Teller(packets, _History(packets, table_of(tcp, flow), flow, record["direction"]), record).told(link_states)
+
+
+class _Teller:
+    def __init__(self, packets: Packets, history: _History, record: Mapping[str, Any]) -> None:
+        self.packets = packets
+        self.history = history
+        self.record = record
+        self.start = history.own[0].sent
+        self.end = history.ended[0] if history.ended else packets.end
+
+    def told(self, link_states: Mapping[str, Sequence[Any]]) -> Story:
+        ends = "server to client" if self.record["direction"] == "down" else "client to server"
+        name = self.record["flow"]
+        head = f"{name}: QUIC, {ends}; windows are in packets of the current size, positions those of the data written."
+        own = self.history.own
+        parts = [
+            *self._handshake(),
+            *self._growth(),
+            *(self._burst(burst) for burst in bursts_of(own, self.record["direction"])),
+            *(self._reduction(reduction) for reduction in self.history.reductions),
+            *(self._probe(probe) for probe in self.history.probes),
+            *(
+                tell_bad_period(period, self.start.ns)
+                for period in bad_periods(link_states, own, self.start.ns, self.end.ns)
+            ),
+            self._close(),
+        ]
+        ordered = sorted(parts, key=lambda part: part[:2])
+        return Story(name, head, [Entry(part.ns, part.text, part.times) for part in ordered], list(self._summary()))
+
+    # ---- Handshake, growth, end ----
+
+    def _handshake(self) -> Iterator[Part]:
+        history = self.history
+        first = history.own[0]
+        who, other = ("server", "client") if first.direction == "down" else ("client", "server")
+        text = f"Handshake: the {who} sends the first flight, filled up to 1200 bytes (RFC 9000, section 14.1)."
+        until = history.established or self.end
+        early = [p for p in history.own if p.payload_bytes and p.sent < until and p.direction == first.direction]
+        if early:
+            text += f" Data goes with it: {byte_ranges(early)} (0-RTT; RFC 9001, section 4.6)."
+        yield Part(self.start.ns, 0, text)
+        if history.established is None:
+            return
+        flight = [p for p in history.own if p.direction != first.direction and p.sent < until]
+        lost = sum(packet.dropped is not None for packet in flight)
+        text = f"Established, {length(until.ns - self.start.ns)} after the first packet"
+        text += f": the {other}'s flight had {count(len(flight), 'packet')}" + (
+            f", {lost} of them lost" if lost else ""
+        )
+        if history.first_rtt_ns is not None:
+            text += f". First RTT sample {length(history.first_rtt_ns)}"
+        yield Part(until.ns, until.order, f"{text}. Initial window {history.window(until, after=True).cwnd} packets.")
+
+    def _growth(self) -> Iterator[Part]:
+        """One entry for each stretch from a recovery period, or the handshake, to the next."""
+        since, slow = self.history.established, True
+        # BBR has none.
+        has_threshold = not self.history.reductions or any(w.ssthresh is not None for _, w in self.history.windows)
+        for reduction in [*self.history.reductions, None]:
+            if since is None:
+                return
+            until = reduction.at if reduction else self.end
+            first, last = self.history.window(since, after=True), self.history.window(until)
+            if until > since:
+                # RFC 9002, section 7.3.1: after persistent congestion the window is below the threshold again.
+                phase = ("Slow start" if slow else "Congestion avoidance") if has_threshold else "Growth"
+                why = f"ended by {_cause(reduction)}" if reduction else "to the end"
+                text = f"{phase}, cwnd {first.cwnd} -> {last.cwnd}, until {clock(until.ns)}; {why}."
+                yield Part(since.ns, _LAST, text)
+            if reduction:
+                since, slow = reduction.end, reduction.is_persistent
+
+    def _close(self) -> Part:
+        ended = self.history.ended
+        if ended is None:
+            return Part(self.end.ns, _LAST, "The run ended here; the connection was still open.")
+        if ended[1] == "aborted":
+            return Part(self.end.ns, _LAST, "The connection was given up.")
+        return Part(
+            self.end.ns, _LAST, "Closed: all data has been acknowledged (CONNECTION_CLOSE; RFC 9000, section 10.2)."
+        )
+
+    # ---- Losses, probes, recovery periods ----
+
+    def _burst(self, burst: Burst) -> Part:
+        first, last = burst.times[0], burst.times[-1]
+        span = f" until {clock(last.ns)}" if len(burst.packets) > 1 else ""
+        number = count(len(burst.packets), "packet")
+        if burst.cause == "ce":
+            text = f"ECN: the router marked {number}{span} (congestion experienced)"
+        else:
+            text = (
+                f"Loss{'' if burst.is_data else ' on the way back'}: {DROP_CAUSES[burst.cause].words}, {number}{span}"
+            )
+        if burst.is_data:
+            text += f": {byte_ranges(burst.packets)}"
+        whole = f"{text}. {queue_then(burst, self.packets.queue_at_drop)}".rstrip()
+        return Part(first.ns, first.order, whole, [at.ns for at in burst.times])
+
+    def _reduction(self, reduction: Reduction) -> Part:
+        at = reduction.at
+        text = f"Recovery period because of {_cause(reduction)}: {_found(reduction)}. "
+        text += f"{change(reduction.before, reduction.after)}.\n"
+        if reduction.is_persistent:
+            text += (
+                "Persistent congestion: all that was sent for longer than three probe timeouts was lost, so the window "
+                "falls to its minimum (RFC 9002, section 7.6).\n"
+            )
+        if reduction.again:
+            again = count(len(reduction.again), "packet")
+            text += f"Sent again before the next one: {byte_ranges(reduction.again)}, in {again}.\n"
+        if reduction.end is None:
+            text += "It lasted to the end."
+        else:
+            took = length(reduction.end.ns - at.ns)
+            text += f"Over at {clock(reduction.end.ns)}, after {took}, when a packet that was sent in it was "
+            text += "acknowledged (section 7.3.2)."
+        return Part(at.ns, at.order, text)
+
+    def _probe(self, probe: Probe) -> Part:
+        at = probe.at
+        text = "Probe timeout" + (f", {probe.backoff} in a row" if probe.backoff > 1 else "")
+        text += " of the handshake" if probe.is_handshake else ""
+        text += f" (RFC 9002, section 6.2): nothing was sent or received for {length(at.ns - probe.waiting_since_ns)}. "
+        text += "A probe asks for an acknowledgment; the window stays as it is."
+        if probe.copies:
+            first, last = probe.copies[0], probe.copies[-1]
+            text += f"\nThe first byte that was not acknowledged was sent at {clock(first.sent.ns)}; that packet "
+            text += f"{fate(self.packets, first, at)}."
+            if last is not first:
+                text += f" Its last copy, sent at {clock(last.sent.ns)}, {fate(self.packets, last, at)}."
+        return Part(at.ns, at.order, text, [at.ns])
+
+    # ---- Summary ----
+
+    def _summary(self) -> Iterator[str]:
+        record = self.record
+        text = f"Summary: {record['outcome']} after {clock(self.end.ns - self.start.ns)} s"
+        if record["throughput_Bps"] is not None:
+            text += f", {rate(record['throughput_Bps'])} of application data"
+        yield text + "."
+        yield (
+            f"Sent: {count(record['sent_packets'], 'packet')} with data, {record['sent_bytes']} bytes; of them "
+            f"{record['retransmitted_packets']} with data sent before, "
+            f"{record['unnecessary_retransmissions']} unnecessary."
+        )
+        marks = sum(reduction.is_mark for reduction in self.history.reductions)
+        persistent = sum(reduction.is_persistent for reduction in self.history.reductions)
+        yield (
+            f"Signs of loss: {count(record['fast_retransmits'], 'recovery period')} because of losses"
+            f"{f' ({persistent} x persistent congestion)' if persistent else ''}, {marks} because of marks, "
+            f"{count(record['timeouts'], 'probe timeout')} ({record['spurious_timeouts']} spurious)."
+        )
+        dropped = Counter(
+            (p.direction == record["direction"], p.cause) for p in self.history.own if p.cause is not None
+        )
+        ways = {True: "with the data", False: "on the way back"}
+        lost = [f"{number} {DROP_CAUSES[cause].label} {ways[way]}" for (way, cause), number in sorted(dropped.items())]
+        yield f"Lost: {', '.join(lost) if lost else 'no packet'}."
+
+
+def _cause(reduction: Reduction) -> str:
+    return "a mark" if reduction.is_mark else "a loss"
+
+
+def _found(reduction: Reduction) -> str:
+    """How the sender came to know."""
+    if reduction.is_mark:
+        return "an ACK reports more packets with the mark (RFC 9002, section 7.1)"
+    if not reduction.lost:
+        return "a packet without data counts as lost"
+    first = reduction.lost[0]
+    many = len(reduction.lost)
+    text = f"{byte_ranges(reduction.lost)} ({count(many, 'packet')}) {'counts' if many == 1 else 'count'} as lost, "
+    if reduction.reach >= _PACKET_THRESHOLD:
+        text += f"because a packet {reduction.reach} later was acknowledged"
+        return f"{text} (packet threshold 3; RFC 9002, section 6.1.1)"
+    waited = length(reduction.at.ns - first.sent.ns)
+    return (
+        f"{text}because a later one was acknowledged and {waited} have passed (time threshold, 9/8 RTT; section 6.1.2)"
+    )
