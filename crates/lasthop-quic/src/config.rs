@@ -33,7 +33,7 @@ pub struct QuicConfig {
     pub ack_eliciting_threshold: Option<u32>,
 }
 
-/// The congestion controllers of quinn-proto whose runs repeat. Its BBR draws from the system's random numbers.
+/// The congestion controllers of quinn-proto.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CongestionControl {
@@ -43,6 +43,8 @@ pub enum CongestionControl {
     /// RFC 9438.
     #[default]
     Cubic,
+    /// BBR version 1 as far as it sets the window, which begins with 240 kB. Pacing follows the window, not BBR's gains.
+    Bbr,
 }
 
 /// What handshake and encryption are made of.

@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use lasthop_core::Duration;
 use quinn_proto::RttEstimator;
-use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig};
+use quinn_proto::congestion::{
+    BbrConfig, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig,
+};
 
 use crate::config::CongestionControl;
 use crate::tap::{Note, Notes};
@@ -22,6 +24,7 @@ impl ControllerFactory for Watched {
         let inner = match self.kind {
             CongestionControl::NewReno => Arc::new(NewRenoConfig::default()).build(now, current_mtu),
             CongestionControl::Cubic => Arc::new(CubicConfig::default()).build(now, current_mtu),
+            CongestionControl::Bbr => Arc::new(BbrConfig::default()).build(now, current_mtu),
         };
         Box::new(WatchedController { inner, notes: self.notes.clone(), rtt: None, recovery: None })
     }
@@ -70,11 +73,13 @@ impl Controller for WatchedController {
         is_persistent_congestion: bool,
         lost_bytes: u64,
     ) {
+        let before = self.inner.window();
         self.inner.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
         if self.recovery.is_none_or(|began| sent > began) {
             self.recovery = Some(now);
             self.notes.add(Note::Congestion { lost_bytes });
-            if is_persistent_congestion {
+            // BBR does not care.
+            if is_persistent_congestion && self.inner.window() < before {
                 self.notes.add(Note::PersistentCongestion);
             }
         }
@@ -88,8 +93,12 @@ impl Controller for WatchedController {
         self.inner.window()
     }
 
+    /// For logs. Without the rate at which quinn's BBR would like to pace: it draws where in its cycle of gains it begins,
+    /// from the operating system, and the rate is all that the cycle changes. quinn's pacer goes by the window.
     fn metrics(&self) -> ControllerMetrics {
-        self.inner.metrics()
+        let mut metrics = self.inner.metrics();
+        metrics.pacing_rate = None;
+        metrics
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {

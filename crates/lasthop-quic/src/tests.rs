@@ -221,7 +221,7 @@ impl Line {
 
 #[test]
 fn a_transfer_arrives_whole_and_both_ends_close() {
-    for congestion_control in [CongestionControl::NewReno, CongestionControl::Cubic] {
+    for congestion_control in [CongestionControl::NewReno, CongestionControl::Cubic, CongestionControl::Bbr] {
         let config = QuicConfig { congestion_control, ..QuicConfig::default() };
         let mut line = Line::new(&config, 1, 0.0).transfer(1_000_000);
         assert_eq!(line.end(Host::Client).received(), 1_000_000);
