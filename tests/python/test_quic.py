@@ -388,3 +388,15 @@ def test_a_picture_shows_data_acknowledgments_and_what_is_sent_again(tmp_path: P
     assert {layer.mark.quantity for layer in window.layers} >= {"cwnd", "ssthresh"}
     # No host of QUIC tells its timeout.
     assert "RTO" not in {layer.mark.quantity for layer in times.layers}
+
+
+def test_probes_of_the_mtu_are_no_probe_timeouts(lasthop_main: Main, tmp_path: Path) -> None:
+    """Both have a PING, and that of the MTU may leave when the timer of pacing has run."""
+    scenario = tmp_path / "transfer.toml"
+    scenario.write_text(TRANSFER.replace("5 %", "3 %").replace("40 kB", "200 kB"))
+    assert lasthop_main("run", scenario, "--pcap", "--out", tmp_path / "out", "--quiet") == 0
+    expired = 0
+    for log in (tmp_path / "out").rglob("*.server.sqlog"):
+        events = [json.loads(text) for text in log.read_text().split("\x1e")[2:]]
+        expired += sum(event["data"].get("pto_count", 0) > 0 for event in events)
+    assert expired == pl.read_parquet(tmp_path / "out/flows.parquet")["timeouts"].sum()

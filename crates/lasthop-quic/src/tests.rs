@@ -257,19 +257,6 @@ fn mtu_discovery_fills_packets_up_to_the_mtu_and_is_a_switch() {
     assert_eq!(most(false), Some(1228));
 }
 
-/// A probe of the MTU has a `PING`, too, and may leave when a timer has run: that of the pacing, say.
-#[test]
-fn probes_of_the_mtu_are_no_probe_timeouts() {
-    let timeouts = |event: &TransportEvent| matches!(event, TransportEvent::Timeout { .. });
-    let mut line = Line::new(&QuicConfig::default(), 1, 0.05);
-    line.ends = both(&QuicConfig::default(), Seed { study: 1, replication: 1 }, true);
-    let line = line.transfer(400_000);
-    let (_, events) = &logs(&line)[0];
-    let counts = named(events, "recovery:metrics_updated").filter_map(|data| data["pto_count"].as_u64());
-    let expired = counts.filter(|count| *count > 0).count();
-    assert_eq!(line.told.times(timeouts).len(), expired, "quinn says the same");
-}
-
 #[test]
 fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     let bytes = |seed| {
