@@ -69,6 +69,8 @@ struct StopAndWait {
     received: u64,
     expected: u64,
     read: u64,
+    /// When something has happened to it last.
+    happened: Option<Instant>,
 }
 
 impl StopAndWait {
@@ -83,20 +85,26 @@ impl StopAndWait {
 }
 
 impl Transport for StopAndWait {
-    fn connect<O: Observer>(&mut self, _now: Instant, _observer: &mut O) {}
+    fn connect<O: Observer>(&mut self, now: Instant, _observer: &mut O) {
+        self.happened = Some(now);
+    }
 
     fn open<O: Observer>(&mut self, _now: Instant, _observer: &mut O) {}
 
     fn write<O: Observer>(&mut self, now: Instant, bytes: u64, write_bytes: u64, _observer: &mut O) {
+        self.happened = Some(now);
         let starts = (0..bytes).step_by(write_bytes as usize);
         self.unsent.extend(starts.map(|start| write_bytes.min(bytes - start) as u32));
         self.send_next(now);
     }
 
-    fn close<O: Observer>(&mut self, _now: Instant, _observer: &mut O) {}
+    fn close<O: Observer>(&mut self, now: Instant, _observer: &mut O) {
+        self.happened = Some(now);
+    }
 
     fn handle_packet<O: Observer>(&mut self, now: Instant, packet: &Packet, _observer: &mut O) {
         let Body::Udp(datagram) = packet.body else { panic!("nobody sends {packet:?}") };
+        self.happened = Some(now);
         if self.deaf > 0 {
             self.deaf -= 1;
         } else if datagram.payload_bytes == 0 {
@@ -116,13 +124,16 @@ impl Transport for StopAndWait {
     }
 
     fn handle_wakeup<O: Observer>(&mut self, now: Instant, _observer: &mut O) {
+        self.happened = Some(now);
         if let Some((datagram, until)) = &mut self.waiting {
             *until = now + PATIENCE;
             self.out.push(*datagram);
         }
     }
 
-    fn poll_transmit<O: Observer>(&mut self, _now: Instant, packet: &mut Packet, _observer: &mut O) -> bool {
+    fn poll_transmit<O: Observer>(&mut self, now: Instant, packet: &mut Packet, _observer: &mut O) -> bool {
+        // A timer that was put off does not count.
+        assert_eq!(self.happened, Some(now), "it is asked when something has happened");
         let Some(datagram) = (!self.out.is_empty()).then(|| self.out.remove(0)) else { return false };
         packet.ip_bytes = Datagram::HEADER_BYTES + datagram.payload_bytes;
         (packet.ecn, packet.body) = (Ecn::NotEct, Body::Udp(datagram));
