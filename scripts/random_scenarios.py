@@ -69,41 +69,72 @@ discard = { policy = "early-packet" }
 
 
 def scenario(
-    draw: random.Random, algorithms: list[str], *, errors: bool, atm: bool, discipline: str | None = None
+    draw: random.Random,
+    algorithms: list[str],
+    *,
+    errors: bool,
+    atm: bool,
+    quic: bool = False,
+    discipline: str | None = None,
 ) -> list[str]:
     """Draw a scenario: the lines of a level."""
     rate = round(10 ** draw.uniform(4.8, 6.9))
     delay = round(10 ** draw.uniform(0.7, 2.5))
-    mtu = draw.choice([576, 1500])
+    mtu = draw.choice([1280 if quic else 576, 1500])
     seconds = draw.uniform(3, 12)
     size = int(max(10 * mtu, min(rate * seconds / 8, 1500 * mtu)))
     queue = draw.choice([5, 10, 20, 50, 100])
     between = shaped if discipline else switch if atm else last_hop
     lines = [f'mtu = "{mtu} B"', *between(draw, rate, delay, mtu, queue)]
     algorithm = draw.choice(algorithms)
-    lines.append(f'tcp.congestion_control = "{algorithm}"')
-    stamps = draw.random() < 0.7
-    lines += [f"tcp.timestamps = {str(stamps).lower()}", f"tcp.eifel = {str(stamps).lower()}"]
-    lines.append(f"tcp.initial_window = {draw.choice([2, 3, 10])}")
-    if draw.random() < 0.2:
-        lines += ["tcp.sack = false", "tcp.dsack = false", 'tcp.frto = "off"']
+    if not quic:
+        lines += tcp(draw, algorithm)
+    elif not (atm or discipline):
+        lines.append(f'up.queue.limit = "{queue} packets"')
     if discipline:
         lines += queue_of(draw, rate, mtu, discipline)
     elif not atm and algorithm == "dctcp":
         lines += early_marks(draw, rate, mtu)
     elif not atm and draw.random() < 0.2:
-        lines += [f"tcp.ecn = {draw.choice(['true', 'false'])}", f"down.queue.red = {red(queue, mtu)}"]
+        lines += [] if quic else [f"tcp.ecn = {draw.choice(['true', 'false'])}"]
+        lines.append(f"down.queue.red = {red(queue, mtu, ecn=quic)}")
     alone = draw.random() < (0.2 if discipline else 0.7)
     sizes = [size] if alone else [size // 3, size // 2]
     lines.append("flow = [")
     for number, part in enumerate(sizes, start=1):
         start = (number - 1) * round(draw.uniform(0, 3), 3)
-        flow = f'kind = "bulk-tcp", name = "tcp-{number}", bytes = "{part} B", start = "{start} s"'
+        name = "quic" if quic else "tcp"
+        flow = f'kind = "bulk-tcp", name = "{name}-{number}", bytes = "{part} B", start = "{start} s"'
+        flow += over_quic(draw, algorithm) if quic else ""
         lines.append(f"  {{ {flow} }},")
     lines.append("]")
     if errors:
         lines.append(f"errors = {{ {error_process(draw)} }}")
     return lines
+
+
+def tcp(draw: random.Random, algorithm: str) -> list[str]:
+    """Switches of TCP."""
+    lines = [f'tcp.congestion_control = "{algorithm}"']
+    stamps = draw.random() < 0.7
+    lines += [f"tcp.timestamps = {str(stamps).lower()}", f"tcp.eifel = {str(stamps).lower()}"]
+    lines.append(f"tcp.initial_window = {draw.choice([2, 3, 10])}")
+    if draw.random() < 0.2:
+        lines += ["tcp.sack = false", "tcp.dsack = false", 'tcp.frto = "off"']
+    return lines
+
+
+def over_quic(draw: random.Random, algorithm: str) -> str:
+    """Keys of a flow over QUIC, up or down."""
+    keys = [
+        f'congestion_control = "{algorithm}"',
+        f"ecn = {draw.choice(['true', 'false'])}",
+        f"mtu_discovery = {draw.choice(['true', 'false'])}",
+        f'crypto = "{draw.choice(["tls", "null"])}"',
+    ]
+    if draw.random() < 0.3:
+        keys.append(f"ack_eliciting_threshold = {draw.choice([1, 4, 10])}")
+    return f', direction = "{draw.choice(["down", "up"])}", stack = "quic", quic = {{ {", ".join(keys)} }}'
 
 
 def last_hop(draw: random.Random, rate: int, delay: int, mtu: int, queue: int) -> list[str]:
@@ -192,10 +223,11 @@ def early_marks(draw: random.Random, rate: int, mtu: int) -> list[str]:
     ]
 
 
-def red(queue: int, mtu: int) -> str:
+def red(queue: int, mtu: int, *, ecn: bool) -> str:
     """RED within a queue of so many packets."""
     low = max(queue // 4, 1)
     thresholds = f'min = "{low} packets", max = "{max(queue // 2, low + 1)} packets"'
+    thresholds += ", ecn = true" if ecn else ""
     return f'{{ {thresholds}, max_probability = 0.1, weight = 0.02, avpkt = "{mtu} B" }}'
 
 
@@ -223,18 +255,21 @@ def main() -> None:
         help="a queue discipline of Linux' or 'red', 'adaptive-red'; for 'lasthop crosscheck --router linux'",
     )
     kind.add_argument("--atm", action="store_true", help="an ATM switch in place of the last hop")
-    parser.add_argument("--algorithms", default="reno,cubic")
+    parser.add_argument("--quic", action="store_true", help="QUIC carries the flows, in either direction")
+    parser.add_argument("--algorithms", help="congestion controls; default: reno,cubic, over QUIC newreno,cubic")
     parser.add_argument("--tick", default="4 ms", help="of the real kernel's timers")
     arguments = parser.parse_args()
     draw = random.Random(arguments.seed)
+    algorithms = arguments.algorithms or ("newreno,cubic" if arguments.quic else "reno,cubic")
     between = SWITCH if arguments.atm else LAST_HOP
     sys.stdout.write(HEAD.format(seed=arguments.seed, tick=arguments.tick, limit=300, between=between))
     for number in range(1, arguments.count + 1):
         lines = scenario(
             draw,
-            arguments.algorithms.split(","),
+            algorithms.split(","),
             errors=arguments.errors,
             atm=arguments.atm,
+            quic=arguments.quic,
             discipline=arguments.discipline,
         )
         sys.stdout.write(f"\n[factor.scenario.s{number:03}]\n" + "\n".join(lines) + "\n")

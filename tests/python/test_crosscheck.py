@@ -251,6 +251,25 @@ def test_the_model_of_bbr_follows_the_kernel_over_its_random_phases(
     assert rows["same_acks"].min() > 5  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("options", [(), ("--errors",)], ids=["clean", "errors"])
+@pytest.mark.parametrize("count", [4, pytest.param(100, marks=pytest.mark.long)])
+def test_quic_takes_as_long_over_real_sockets_of_the_guest_as_in_the_model(
+    tmp_path: Path, lasthop_main: Main, options: tuple[str, ...], count: int
+) -> None:
+    make = [sys.executable, ROOT / "scripts" / "random_scenarios.py", "--quic", "--count", str(count), "--seed", "7"]
+    file, out = tmp_path / "random.toml", tmp_path / "flows.csv"
+    file.write_text(subprocess.run([*make, *options], capture_output=True, text=True, check=True).stdout)
+    assert lasthop_main("crosscheck", file, "--quiet", "--out", out) == 0
+    rows = pl.read_csv(out)
+    assert rows.height >= count
+    assert rows["outcome"].to_list() == rows["outcome_reference"].to_list()
+    assert statistics.median(rows["elapsed_distance"].abs()) < 0.0001
+    # A tie at a full queue parts some.
+    assert (rows["elapsed_distance"].abs() < 0.01).mean() > 0.8  # type: ignore[operator]
+    assert rows["acks"].min() > 5  # type: ignore[operator]
+    assert (rows["same_acks"] / rows["acks"]).mean() > 0.5  # type: ignore[operator]
+
+
 def test_paced_senders_of_the_model_follow_those_of_the_kernel(tmp_path: Path, lasthop_main: Main) -> None:
     file, out = tmp_path / "paced.toml", tmp_path / "flows.csv"
     file.write_text(

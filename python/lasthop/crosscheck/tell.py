@@ -51,15 +51,15 @@ def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
         for metric in DELAYS:
             if shares := _shares(one.distance(metric) for one in chosen):
                 yield f"  {label(metric)}: {_spread(shares)}"
-        tcp = [comparison for comparison in chosen if comparison.protocol in TRANSFER_PROTOCOLS]
-        if not tcp:
+        transfers = [comparison for comparison in chosen if comparison.protocol in TRANSFER_PROTOCOLS]
+        if not transfers:
             continue
-        equal = sum(all(_equal(one.distance(metric)) for metric in COUNTS) for one in tcp)
-        prefix = statistics.mean(one.same_acks / one.acks if one.acks else 1.0 for one in tcp)
-        whole = sum(one.parting is None for one in tcp)
-        yield f"  equal drops and retransmissions: {equal} of {len(tcp)} TCP flows"
-        yield f"  the same state at every ACK: {whole} of {len(tcp)}; on average up to {prefix:.0%} of the ACKs"
-        yield from _causes(tcp)
+        equal = sum(all(_equal(one.distance(metric)) for metric in COUNTS) for one in transfers)
+        prefix = statistics.mean(one.same_acks / one.acks if one.acks else 1.0 for one in transfers)
+        whole = sum(one.parting is None for one in transfers)
+        yield f"  equal drops and retransmissions: {equal} of {len(transfers)} transfers"
+        yield f"  the same state at every ACK: {whole} of {len(transfers)}; on average up to {prefix:.0%} of the ACKs"
+        yield from _causes(transfers)
 
 
 def _spread(shares: Sequence[float]) -> str:
@@ -83,10 +83,10 @@ def _medians(chosen: Sequence[FlowComparison]) -> Iterator[str]:
         yield f"  medians over replications: {_spread(shares)}"
 
 
-def _causes(tcp: Sequence[FlowComparison]) -> Iterator[str]:
+def _causes(transfers: Sequence[FlowComparison]) -> Iterator[str]:
     """Count what parted flows first, with the median distance of their elapsed times."""
     found: dict[Kind, list[FlowComparison]] = defaultdict(list)
-    for one in tcp:
+    for one in transfers:
         if one.cause is not None:
             found[one.cause.kind].append(one)
     if found:
