@@ -105,7 +105,7 @@ def scenario(
         start = (number - 1) * round(draw.uniform(0, 3), 3)
         name = "quic" if quic else "tcp"
         flow = f'kind = "bulk-tcp", name = "{name}-{number}", bytes = "{part} B", start = "{start} s"'
-        flow += over_quic(draw, algorithm) if quic else ""
+        flow += over_quic(draw, algorithm, ["down"] if atm else ["down", "up"]) if quic else ""
         lines.append(f"  {{ {flow} }},")
     lines.append("]")
     if errors:
@@ -124,8 +124,8 @@ def tcp(draw: random.Random, algorithm: str) -> list[str]:
     return lines
 
 
-def over_quic(draw: random.Random, algorithm: str) -> str:
-    """Keys of a flow over QUIC, up or down."""
+def over_quic(draw: random.Random, algorithm: str, ways: list[str]) -> str:
+    """Keys of a flow over QUIC, one of these ways."""
     keys = [
         f'congestion_control = "{algorithm}"',
         f"ecn = {draw.choice(['true', 'false'])}",
@@ -134,7 +134,7 @@ def over_quic(draw: random.Random, algorithm: str) -> str:
     ]
     if draw.random() < 0.3:
         keys.append(f"ack_eliciting_threshold = {draw.choice([1, 4, 10])}")
-    return f', direction = "{draw.choice(["down", "up"])}", stack = "quic", quic = {{ {", ".join(keys)} }}'
+    return f', direction = "{draw.choice(ways)}", stack = "quic", quic = {{ {", ".join(keys)} }}'
 
 
 def last_hop(draw: random.Random, rate: int, delay: int, mtu: int, queue: int) -> list[str]:
