@@ -12,11 +12,14 @@ from commands import commands_of
 from conftest import EXAMPLE
 from lasthop.cli import cli, main
 
-HEAVY = "duckdb matplotlib numpy pandas plotly polars pydantic rich scipy.special scipy.stats statsmodels"
+HEAVY = (
+    "duckdb matplotlib numpy pandas plotly polars pydantic rich scipy.special scipy.stats statsmodels "
+    "lasthop.engines.kernel.programs lasthop.statistics.anova lasthop.studies.claims.file lasthop.until.show"
+)
 
 
 def loaded(*arguments: object) -> set[str]:
-    """Return which heavy packages the command has loaded when it ends."""
+    """Return which of what is heavy the command has loaded when it ends."""
     code = (
         "import sys; from lasthop.cli import main; "
         "code = main(sys.argv[2:]); print(*({*sys.argv[1].split()} & {*sys.modules})); sys.exit(code)"

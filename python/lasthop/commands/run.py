@@ -27,6 +27,8 @@ from lasthop.results.folder import check_folder, empty, locked
 from lasthop.studies.loading import Loaded, file_to_run, load
 
 if TYPE_CHECKING:
+    from lasthop.campaign.plan import Plan
+    from lasthop.report.results import Results
     from lasthop.studies.beside import Side
 
 EXIT_INVALID = 3
@@ -174,9 +176,7 @@ def run(file: Path, options: RunOptions) -> None:
     if options.dry_run:
         click.echo(job_script(options.cluster), nl=False)
         return
-    from lasthop.studies.beside import read_side
-
-    beside = [read_side(folder, plan) for folder in options.beside]
+    beside = _beside(options.beside, plan)
     say = (lambda _: None) if options.quiet else click.echo
     for note in study.notes:
         say(f"Note: {note}")
@@ -193,12 +193,21 @@ def run(file: Path, options: RunOptions) -> None:
                 empty(out)
             campaign = Campaign(plan, out, snap_length, stopping)
             simulate(campaign, jobs=options.jobs, cluster=options.cluster, quiet=options.quiet, say=say)
-            _conclude(campaign, loaded, beside, say)
+            _conclude(campaign, loaded, beside, None if options.quiet else click.echo)
         _judge_lateness(campaign)
     except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
         raise
     except OSError as error:
         raise InputError(f"Cannot write results to {out}: {error}.") from error
+
+
+def _beside(folders: Sequence[Path], plan: Plan) -> list[Side]:
+    """Read the results to compare with."""
+    if not folders:
+        return []
+    from lasthop.studies.beside import read_side
+
+    return [read_side(folder, plan) for folder in folders]
 
 
 def _judge_lateness(campaign: Campaign) -> None:
@@ -208,26 +217,28 @@ def _judge_lateness(campaign: Campaign) -> None:
         raise click.exceptions.Exit(EXIT_INVALID)
 
 
-def _conclude(
-    campaign: Campaign,
-    loaded: Loaded,
-    beside: Sequence[Side],
-    say: Callable[[str], object],
-) -> None:
+def _conclude(campaign: Campaign, loaded: Loaded, beside: Sequence[Side], say: Callable[[str], object] | None) -> None:
+    """Write what a finished campaign has besides its records, and say what came out if anybody listens."""
     # Imported here: error messages need none of it.
-    from lasthop.commands.answer import short_answer
     from lasthop.report.outputs import analyse, write_outputs
-    from lasthop.studies.claims.tables import verdict_lines
-    from lasthop.studies.comparison import agreement_lines
 
     results = analyse(campaign, loaded.assets, loaded.claims, loaded.drawn, beside)
     report = write_outputs(results)
+    if say is not None:
+        _tell(results, say)
+        say(f"report: {report}")
+
+
+def _tell(results: Results, say: Callable[[str], object]) -> None:
+    from lasthop.commands.answer import short_answer
+    from lasthop.studies.claims.tables import verdict_lines
+    from lasthop.studies.comparison import agreement_lines
+
     if results.agreement:
         say("Agreement with the published numbers:")
         for line in agreement_lines(results.agreement):
             say(f"  {line}")
     for line in verdict_lines(results.claims) if results.claims else ():
         say(line)
-    for line in short_answer(campaign.out, None if results.assets or results.claims else results.sections):
+    for line in short_answer(results.campaign.out, None if results.assets or results.claims else results.sections):
         say(line)
-    say(f"report: {report}")

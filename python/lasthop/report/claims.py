@@ -53,10 +53,8 @@ class ClaimsView:
     contradictory: Sequence[tuple[ClaimView, ClaimView]]
 
 
-def claims_view(outcomes: Sequence[Outcome]) -> ClaimsView | None:
-    """Lay the claims out; `None` if there are none."""
-    if not outcomes:
-        return None
+def claims_view(outcomes: Sequence[Outcome]) -> ClaimsView:
+    """Lay the claims out."""
     views = {outcome.claim.id: _view(outcome) for outcome in outcomes}
     pairs = [(views[a], views[b]) for a, b in contradictions(outcomes) if a in views and b in views]
     return ClaimsView(summary_lines(outcomes), list(views.values()), pairs)

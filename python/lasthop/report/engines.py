@@ -42,8 +42,6 @@ def engines_view(results: Results) -> EnginesView | None:
     """Lay out what is to be said of engines; `None` of one that does all that was asked."""
     campaign, beside = results.campaign, results.beside
     if beside is None:
-        if not campaign.plan.engine.real_tcp:
-            return None
         own = _differences(
             {campaign.plan.engine.name: campaign.live_differences()}, [cell.key for cell in campaign.plan.cells]
         )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from lasthop.report.tables import CellView, Row, TableView, number
-from lasthop.studies.factorial import EFFECT, SHARE, SQUARES, STANDARD_ERROR, VALUE
+from lasthop.studies.lines import EFFECT, SHARE, SQUARES, STANDARD_ERROR, VALUE
 from lasthop.studies.presentation.spec import FactorialSpec
 
 Record = Mapping[str, object]

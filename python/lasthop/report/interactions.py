@@ -10,7 +10,7 @@ from lasthop.report import style
 from lasthop.report.results import telling
 from lasthop.report.style import Figure
 from lasthop.studies.catalogue import Assets
-from lasthop.studies.factorial import SHARE, VALUE
+from lasthop.studies.lines import SHARE, VALUE
 from lasthop.studies.presentation.spec import FactorialSpec
 from lasthop.studies.summary import key_columns
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -13,16 +14,14 @@ from lasthop.report.page import write_report
 from lasthop.report.results import Results
 from lasthop.results.atomic import replace_atomically
 from lasthop.results.tables import Tables
-from lasthop.studies.beside import Side, lay_beside
 from lasthop.studies.catalogue import Assets
-from lasthop.studies.claims.evaluate import evaluate
-from lasthop.studies.claims.file import Claims
-from lasthop.studies.claims.records import Records
-from lasthop.studies.claims.tables import cells_frame, claims_frame
 from lasthop.studies.comparison import agreement, compare
 from lasthop.studies.presentation.spec import Drawn
 from lasthop.studies.summary import extra_columns, summary_of
-from lasthop.until.show import conditions_of, precision_table
+
+if TYPE_CHECKING:
+    from lasthop.studies.beside import Side
+    from lasthop.studies.claims.file import Claims
 
 SUMMARY = "summary.csv"
 COMPARISON = "comparison.csv"
@@ -46,15 +45,23 @@ def analyse(
     """
     tables = Tables.read(campaign.out)
     results = replace(_statistics(campaign, tables, assets), drawn=drawn or Drawn())
-    if conditions := conditions_of(campaign.manifest):
+    if "until" in campaign.manifest:
+        from lasthop.until.show import conditions_of, precision_table
+
+        conditions = conditions_of(campaign.manifest)
         results = replace(
             results, conditions=conditions, precision=precision_table(conditions, Tables.read_points(campaign.out))
         )
     if beside:
+        from lasthop.studies.beside import Side, lay_beside
+
         own = Side(campaign.plan.engine.name, campaign.out, campaign.manifest, tables)
         results = replace(results, beside=lay_beside([own, *beside], campaign.plan.study, assets))
     if claims is None:
         return results
+    from lasthop.studies.claims.evaluate import evaluate
+    from lasthop.studies.claims.records import Records
+
     return replace(results, claims=evaluate(claims, Records.read(campaign.out, claims.factors)))
 
 
@@ -89,6 +96,8 @@ def write_outputs(results: Results) -> Path:
     if results.precision is not None:
         replace_atomically(out / PRECISION, results.precision.write_csv)
     if results.claims:
+        from lasthop.studies.claims.tables import cells_frame, claims_frame
+
         replace_atomically(out / CLAIMS, claims_frame(results.claims).write_csv)
         replace_atomically(out / CLAIMS_BY_CELL, cells_frame(results.claims).write_csv)
     replace_atomically(out / REPORT, lambda path: write_report(results, path))

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -15,13 +16,14 @@ from lasthop.report import style
 from lasthop.report.comparisons import first_place, place
 from lasthop.report.curves import curve_figures
 from lasthop.report.intervals import minus
-from lasthop.report.precision import times
-from lasthop.report.results import Results
+from lasthop.report.results import Results, times
 from lasthop.report.style import Figure
 from lasthop.results.tables import factor_column
 from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD
-from lasthop.studies.claims.evaluate import Outcome
 from lasthop.studies.comparison import Agreement
+
+if TYPE_CHECKING:
+    from lasthop.studies.claims.evaluate import Outcome
 
 _SENTENCES = 3
 _CHART_PX = 330

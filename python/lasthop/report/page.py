@@ -14,19 +14,13 @@ import polars as pl
 from lasthop.answer.differences import Difference
 from lasthop.campaign.campaign import Campaign
 from lasthop.metrics import units
-from lasthop.report.claims import claims_view
 from lasthop.report.comparisons import compared, forests
 from lasthop.report.curves import curve_figures
 from lasthop.report.distributions import box_sections
-from lasthop.report.engines import engines_view
-from lasthop.report.heatmaps import heatmap_figures
 from lasthop.report.illustrations import illustrated
-from lasthop.report.interactions import factorial_figures
 from lasthop.report.levels import level_views
 from lasthop.report.overview import asked, badges, change_chart, exceptions, first_curve, nothing_sent, outcome
-from lasthop.report.precision import precision_view, times
-from lasthop.report.results import TRANSFERS, Results
-from lasthop.report.scatter import published_figure
+from lasthop.report.results import TRANSFERS, Results, times
 from lasthop.report.study_tables import levels_table, study_tables
 from lasthop.report.style import Figure
 from lasthop.report.tables import HEADLINE, TableGroup, generic_table, unfinished_table
@@ -208,6 +202,8 @@ class HeatmapsView:
     @classmethod
     def of(cls, spec: HeatmapSpec, results: Results) -> HeatmapsView:
         """Draw them."""
+        from lasthop.report.heatmaps import heatmap_figures
+
         figures = heatmap_figures(results.tables, spec, results.factors)
         return cls(spec.title, spec.caption, [FigureView(title, "", figure) for title, figure in figures])
 
@@ -224,9 +220,6 @@ class _Sections:
 
     @classmethod
     def of(cls, results: Results) -> _Sections:
-        # With levels that the study does not know, each is a design of its own: a table has them side by side.
-        known = results.assets is not None and not extra_columns(list(results.factors), results.assets)
-        factorial = factorial_figures(results.summary, results.assets) if results.assets and known else ()
         curves = () if results.tables.shorts is None else _curves(results.tables.shorts.collect(), results)
         single = _of_single_flows(results)
         boxes = [
@@ -237,7 +230,7 @@ class _Sections:
             boxes,
             [FigureView(title, "", figure) for title, figure in curves],
             [view for spec in results.drawn.heatmaps if (view := HeatmapsView.of(spec, results)).maps],
-            [FigureView(title, "", figure) for title, figure in factorial],
+            [FigureView(title, "", figure) for title, figure in _factorial(results)],
             compared(results) if single else [],
         )
 
@@ -274,6 +267,15 @@ _CHANGES_CAPTION = (
 )
 
 
+def _factorial(results: Results) -> Iterator[tuple[str, Figure]]:
+    """Yield the figures of a full-factorial study."""
+    # With levels that the study does not know, each is a design of its own: a table has them side by side.
+    if results.assets is not None and not extra_columns(list(results.factors), results.assets):
+        from lasthop.report.interactions import factorial_figures
+
+        yield from factorial_figures(results.summary, results.assets)
+
+
 def _of_single_flows(results: Results) -> bool:
     """Tell whether single flows and page loads are shown.
 
@@ -291,7 +293,6 @@ def _context(results: Results) -> dict[str, Any]:
     campaign, presentation = results.campaign, results.presentation
     factors = list(results.factors)
     cells = campaign.plan.cells
-    points = None if results.comparison is None else published_figure(results.comparison, presentation.misprints)
     sections = _Sections.of(results)
     single = _of_single_flows(results)
     chart = sections.chart(results)
@@ -308,7 +309,7 @@ def _context(results: Results) -> dict[str, Any]:
         "unfinished": unfinished_table(results.tables.flows, results.tables.pages, factors)
         if single and results.tables.shorts is None
         else None,
-        "claims": claims_view(results.claims),
+        **_seldom(results),
         "forests": forests(sections.found, campaign.plan.seed),
         "boxes": sections.boxes,
         "curves": sections.curves,
@@ -321,7 +322,6 @@ def _context(results: Results) -> dict[str, Any]:
         "sets": campaign.plan.sets,
         "replications": int(campaign.counts.max()) * campaign.plan.sets,
         "times": times(results),
-        "precision": precision_view(results),
         "percentiles": presentation.percentiles,
         "compared": results.assets is not None,
         "of_runs": presentation.of_runs,
@@ -330,10 +330,31 @@ def _context(results: Results) -> dict[str, Any]:
         "rms": [f"{row.what} {row.rms:.3f}" for row in results.agreement if row.rms is not None],
         "misprints": bool(presentation.misprints),
         "rules": [] if results.comparison is None else _rules(results.comparison),
-        "scatter": FigureView("", "", points) if points else None,
-        "engines": engines_view(results),
         "groups": _groups(results),
     }
+
+
+def _seldom(results: Results) -> dict[str, Any]:
+    """Return the parts that few reports have; what makes them is loaded if it is used."""
+    found: dict[str, Any] = dict.fromkeys(("claims", "precision", "scatter", "engines"))
+    if results.claims:
+        from lasthop.report.claims import claims_view
+
+        found["claims"] = claims_view(results.claims)
+    if results.precision is not None:
+        from lasthop.report.precision import precision_view
+
+        found["precision"] = precision_view(results, results.precision)
+    if results.comparison is not None:
+        from lasthop.report.scatter import published_figure
+
+        points = published_figure(results.comparison, results.presentation.misprints)
+        found["scatter"] = FigureView("", "", points) if points else None
+    if results.beside is not None or results.campaign.plan.engine.real_tcp:
+        from lasthop.report.engines import engines_view
+
+        found["engines"] = engines_view(results)
+    return found
 
 
 def write_report(results: Results, path: Path) -> None:

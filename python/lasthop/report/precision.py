@@ -24,23 +24,14 @@ class PrecisionView:
     tables: Sequence[TableView]
 
 
-def times(results: Results) -> str:
-    """Say how many replications a cell has."""
-    counts = results.campaign.counts * results.campaign.plan.sets
-    least, most = int(counts.min()), int(counts.max())
-    return f"{most}" if least == most else f"{least} to {most}"
-
-
-def precision_view(results: Results) -> PrecisionView | None:
-    """Lay out the precision of every flow and cell; `None` if the number of replications was given."""
-    if results.precision is None:
-        return None
+def precision_view(results: Results, precision: pl.DataFrame) -> PrecisionView:
+    """Lay out the precision of every flow and cell."""
     until = results.campaign.manifest["until"]
     *first, last = map(str, until["looks"])
     return PrecisionView(
         " ".join(verdict(results.campaign.manifest)),
         f"{', '.join(first)} and {last}" if first else last,
-        [_table(one, results.precision.filter(pl.col("condition") == one.text)) for one in results.conditions],
+        [_table(one, precision.filter(pl.col("condition") == one.text)) for one in results.conditions],
     )
 
 

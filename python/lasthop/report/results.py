@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -12,12 +13,14 @@ from lasthop.answer.sections import REPLICATION, WHO, Section, sections
 from lasthop.campaign.campaign import Campaign
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.tables import Tables
-from lasthop.studies.beside import Beside
 from lasthop.studies.catalogue import Assets
-from lasthop.studies.claims.evaluate import Outcome
 from lasthop.studies.comparison import Agreement
 from lasthop.studies.presentation.spec import CompareSpec, Drawn, Presentation
-from lasthop.until.looks import Condition
+
+if TYPE_CHECKING:
+    from lasthop.studies.beside import Beside
+    from lasthop.studies.claims.evaluate import Outcome
+    from lasthop.until.looks import Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +130,10 @@ class Results:
             return replace(presentation, compare=CompareSpec(extra[-1], tuple(factors[extra[-1]])))
         last = next((f for f in reversed(factors) if len(factors[f]) > 1), None)
         return Presentation(compare=CompareSpec(last, tuple(factors[last]) if last else ()))
+
+
+def times(results: Results) -> str:
+    """Say how many replications a cell has."""
+    counts = results.campaign.counts * results.campaign.plan.sets
+    least, most = int(counts.min()), int(counts.max())
+    return f"{most}" if least == most else f"{least} to {most}"

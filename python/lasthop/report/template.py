@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemBytecodeCache, FunctionLoader, StrictUndefined
@@ -27,7 +27,7 @@ class _Compiled(FileSystemBytecodeCache):
 
 def text(name: str) -> str:
     """Return a file that lies beside this one."""
-    return resources.files("lasthop.report").joinpath(name).read_text(encoding="utf-8")
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def page(context: dict[str, Any]) -> str:

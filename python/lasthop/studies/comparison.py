@@ -12,7 +12,7 @@ import polars as pl
 
 from lasthop.statistics.summary import for_each_level
 from lasthop.studies.catalogue import Assets
-from lasthop.studies.factorial import VALUE
+from lasthop.studies.lines import VALUE
 from lasthop.studies.presentation.spec import NOT_STATED
 from lasthop.studies.summary import key_columns
 

@@ -13,7 +13,7 @@ replications; the analysis is of those that all of them have.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -22,18 +22,8 @@ from lasthop.metrics.units import unit_of
 from lasthop.results.tables import factor_column
 from lasthop.statistics.anova import REPLICATION_COLUMNS, TIMES, Analysis, Table, analyse, balanced, full_factorial
 from lasthop.statistics.estimates import CONFIDENCE, mean_interval, mean_intervals, shared
-from lasthop.studies.lines import Line
+from lasthop.studies.lines import EFFECT, SHARE, SPREAD, SQUARES, STANDARD_ERROR, VALUE, Line
 from lasthop.studies.presentation.spec import FactorialSpec
-
-VALUE = "value"
-"""Statistic of a number that in its study is none over replications."""
-SPREAD = ("min", "max", "standard_deviation", "ci_low", "ci_high")
-"""Statistics that say how far several replications are apart."""
-SHARE = "percent_variation"
-SQUARES = "sum_of_squares"
-STANDARD_ERROR = "standard_error"
-EFFECT = "main_effect"
-"""Quantities of an analysis; with the metric they make the name of a number."""
 
 
 def _spread(values: Sequence[float], looks: int) -> dict[str, float]:
@@ -135,3 +125,11 @@ def effects(runs: pl.DataFrame, spec: FactorialSpec, looks: int) -> Iterator[Lin
             for statistic, number in numbers.items():
                 if number is not None:
                     yield Line(flow, "", f"{EFFECT}_{metric}", statistic, number, count, unit_of(column))
+
+
+LINES: Mapping[str, Callable[[pl.DataFrame, FactorialSpec, int], Iterator[Line]]] = {
+    "run-metrics": run_metrics,
+    "variation": variation,
+    "effects": effects,
+}
+"""The lines of each of the `FACTORIAL_KINDS` of tables, from the runs and the number of looks."""

@@ -6,6 +6,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+VALUE = "value"
+"""Statistic of a number that in its study is none over replications."""
+SPREAD = ("min", "max", "standard_deviation", "ci_low", "ci_high")
+"""Statistics that say how far several replications are apart."""
+SHARE = "percent_variation"
+SQUARES = "sum_of_squares"
+STANDARD_ERROR = "standard_error"
+EFFECT = "main_effect"
+"""Quantities of an analysis; with the metric they make the name of a number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:

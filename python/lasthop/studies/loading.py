@@ -5,13 +5,16 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lasthop import _core
 from lasthop.errors import InputError
 from lasthop.scenario.points import read_study
 from lasthop.studies.catalogue import SCENARIO_FILE, Assets, list_studies, load_assets, load_drawn
-from lasthop.studies.claims.file import Claims, claims_file, load_claims
 from lasthop.studies.presentation.spec import Drawn
+
+if TYPE_CHECKING:
+    from lasthop.studies.claims.file import Claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,12 @@ def load(file: Path, points: int | None = None) -> Loaded:
 
 def _claims(file: Path, study: _core.Study) -> Claims | None:
     """Read the claims on a study. Other scenario files of its folder vary what the claims do not speak of."""
+    if file.name != SCENARIO_FILE:
+        return None
+    from lasthop.studies.claims.file import claims_file, load_claims
+
     place = claims_file(file)
-    return load_claims(place, study) if file.name == SCENARIO_FILE and place.is_file() else None
+    return load_claims(place, study) if place.is_file() else None
 
 
 def file_to_run(file: Path) -> Path:

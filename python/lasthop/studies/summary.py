@@ -13,7 +13,7 @@ those of a cell.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -31,16 +31,9 @@ from lasthop.statistics.summary import (
     in_cell,
 )
 from lasthop.studies.catalogue import Assets
-from lasthop.studies.factorial import effects, run_metrics, variation
 from lasthop.studies.lines import Line
-from lasthop.studies.presentation.spec import FactorialSpec, Presentation, TableSpec
+from lasthop.studies.presentation.spec import FACTORIAL_KINDS, Presentation, TableSpec
 from lasthop.studies.presentation.tables import Cell
-
-_KINDS_OF_RUNS: dict[str, Callable[[pl.DataFrame, FactorialSpec, int], Iterator[Line]]] = {
-    "run-metrics": run_metrics,
-    "variation": variation,
-    "effects": effects,
-}
 
 
 def _programs(runs: pl.LazyFrame) -> pl.LazyFrame | None:
@@ -135,13 +128,15 @@ class _Split:
 
     def lines(self, levels: Mapping[str, str], spec: TableSpec, study: Presentation) -> Iterator[Line]:
         """Yield the lines of a table's cell, none if it was not run; `levels` are in the table's words."""
-        if spec.kind not in _KINDS_OF_RUNS:
+        if spec.kind not in FACTORIAL_KINDS:
             cell = self._cell(levels, spec, study)
             return iter(()) if cell.flows.is_empty() else cell.lines()
         rows = None if self.runs is None else self.runs.rows(spec.own_levels(levels))
         if rows is None or rows.is_empty() or study.factorial is None:
             return iter(())
-        return _KINDS_OF_RUNS[spec.kind](rows, study.factorial, self.looks)
+        from lasthop.studies.factorial import LINES  # late: few studies are full-factorial
+
+        return LINES[spec.kind](rows, study.factorial, self.looks)
 
     def _cell(self, levels: Mapping[str, str], spec: TableSpec, study: Presentation) -> Cell:
         own = spec.own_levels(levels)

@@ -8,7 +8,6 @@ import queue
 import select
 import signal
 import subprocess
-import tarfile
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
@@ -29,7 +28,6 @@ from lasthop.engines.kernel.boot import (
     with_console,
 )
 from lasthop.engines.kernel.cores import claimed_cores
-from lasthop.engines.kernel.programs import FILES, Request, start_guest
 from lasthop.engines.kernel.store import Kernel, find_kernel, kernels
 from lasthop.engines.programs import program_of
 from lasthop.errors import InputError
@@ -134,6 +132,8 @@ class KernelEngine(HostEngine):
         """
         captures = captures or {}
         if program_of(cell) is not None:
+            from lasthop.engines.kernel.programs import FILES
+
             own = {number: replace(target, folder=FILES) for number, target in captures.items()}
             wanted = request_of(
                 cell, own, seed=seed, first=first, count=count, record=record, overview=overview, series=series
@@ -171,6 +171,8 @@ class KernelEngine(HostEngine):
         seed = run["seed"] ^ run["first"] << 32
         program = program_of(cell)
         assert program is not None
+        from lasthop.engines.kernel.programs import Request, start_guest
+
         request = Request(
             cell=cell,
             seed=seed,
@@ -295,6 +297,8 @@ def _sent_to(series: SeriesTarget | None) -> BinaryIO:
 
 def _unpacked(sent: BinaryIO, captures: Mapping[int, CaptureTarget], series: SeriesTarget | None) -> dict[str, Any]:
     """Put the files that a guest sent where they belong; return its answer."""
+    import tarfile
+
     answer: dict[str, Any] = {}
     sent.seek(0)
     with tarfile.open(fileobj=sent, mode="r|") as archive, ExitStack() as stack:
