@@ -171,19 +171,21 @@ def _environment() -> dict[str, str]:
     return {**inherited, **fixed, "LC_ALL": "C"}
 
 
-def _make_says(tree: Path, target: str) -> str:
-    done = subprocess.run(_make(tree, "-s", target), capture_output=True, text=True, check=False, env=_environment())
+def _make_says(tree: Path, target: str, *variables: str) -> str:
+    command = _make(tree, "-s", target, *variables)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment())
     if done.returncode != 0:
         raise InputError(f"make {target} failed in the kernel's source: {done.stderr.strip()}")
     return done.stdout.strip()
 
 
 def _configure(tree: Path) -> None:
-    _make_says(tree, "tinyconfig")
     wanted = CONFIG.read_text(encoding="utf-8")
-    with (tree / ".config").open("a", encoding="utf-8") as config:
-        config.write(wanted)
-    _make_says(tree, "olddefconfig")
+    tiny = (tree / "kernel" / "configs" / name for name in ("tiny-base.config", "tiny.config"))
+    chosen = tree / "chosen.config"
+    chosen.write_text("\n".join([*(part.read_text(encoding="utf-8") for part in tiny), wanted]), encoding="utf-8")
+    # At once: kconfig asks the compiler some hundred questions each time, and gives what it finds new its default.
+    _make_says(tree, "allnoconfig", f"KCONFIG_ALLCONFIG={chosen.resolve()}")
     got = set((tree / ".config").read_text(encoding="utf-8").splitlines())
     lacking = [line for line in wanted.splitlines() if line.startswith("CONFIG_") and line not in got]
     if lacking:
