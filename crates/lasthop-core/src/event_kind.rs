@@ -137,7 +137,7 @@ kinds! {
         "tail loss probe", "sent again to bring an ACK", "diamond-open";
     /// Data were sent again because their packet counts as lost.
     RetransmittedLost = "retransmitted-lost" (Retransmission):
-        "retransmission of lost data", "sent again because its packet counts as lost", "triangle-up";
+        "retransmission of lost data", "sent again because its packet counts as lost", "triangle-down";
     /// The window changed.
     Window = "window" (Transport): "window", "the window changed", "";
     /// A round-trip time was measured.

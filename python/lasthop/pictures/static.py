@@ -34,6 +34,7 @@ _SYMBOLS: dict[str, Any] = {
     "square": "s",
     "diamond": "D",
     "triangle-up": "^",
+    "triangle-down": "v",
     "star-open": "*",
     "x-thin-open": "x",
     "cross-thin-open": "+",
