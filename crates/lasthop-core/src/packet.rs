@@ -91,8 +91,9 @@ pub enum Ecn {
 }
 
 /// One packet: what a capture would show of it, and which transmission it is.
-// In this order, what nearly every event reads lies together, and SACK blocks lie behind everything else.
-#[repr(C)]
+// In this order, what nearly every event reads lies together, and SACK blocks lie behind everything else. So aligned, it lies
+// in two cache lines of an arena, never in three.
+#[repr(C, align(32))]
 #[derive(Clone, Debug)]
 pub struct Packet {
     /// Serial number of this transmission in the run; a retransmission has its own.
@@ -485,6 +486,10 @@ impl PacketId {
     }
 }
 
+/// What a processor fetches at once. What nearly every event reads of a packet lies in two of these.
+#[cfg(target_arch = "x86_64")]
+const CACHE_LINE_BYTES: usize = 64;
+
 /// The packets in flight. Slots are reused, so a run in steady state allocates nothing.
 #[derive(Debug, Default)]
 pub struct PacketArena {
@@ -524,11 +529,23 @@ impl PacketArena {
         &self.slots[id.0 as usize]
     }
 
-    /// Looks at a packet that is wanted soon: the processor fetches it meanwhile.
+    /// Has the processor fetch a packet that is wanted soon, where Rust can ask for that. Reading it would not do: whatever
+    /// follows would wait for it.
     #[inline]
     pub fn fetch(&self, id: PacketId) {
-        let packet = self.get(id);
-        std::hint::black_box(packet.serial ^ u64::from(packet.body.payload_bytes()));
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let packet = std::ptr::from_ref(self.get(id)).cast::<i8>();
+            // SAFETY: a hint, which reads and writes nothing, whatever the address is.
+            #[allow(unsafe_code)]
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(packet);
+                _mm_prefetch::<_MM_HINT_T0>(packet.wrapping_add(CACHE_LINE_BYTES));
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = id;
     }
 
     /// The packet at `id`, to be changed (an ECN mark, say).

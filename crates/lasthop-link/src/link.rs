@@ -13,8 +13,9 @@ use crate::course::Course;
 use crate::errors::{LinkState, StateTimeline};
 use crate::impairments::{Fate, Impairments, State};
 
-/// When a packet is released, the one so many places behind it is fetched into the processor's cache.
-const FETCHED_AHEAD: usize = 3;
+/// When a packet leaves a stage where it has been for long, the one so many places behind it is fetched into the
+/// processor's cache.
+pub(crate) const FETCHED_AHEAD: usize = 3;
 
 /// One direction of the link. Every stage is FIFO, so each is a ring and only its front has a due time.
 #[derive(Debug)]

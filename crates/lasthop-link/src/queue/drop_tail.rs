@@ -5,6 +5,7 @@ use lasthop_core::{DropCause, Instant, Observer, PacketId, QueueDepth};
 
 use super::fifo::{Fifo, Waiting};
 use crate::discipline::{Dequeued, Discipline, Outlet, Packets, Wait};
+use crate::link::FETCHED_AHEAD;
 
 #[derive(Clone, Debug)]
 pub(crate) struct DropTail {
@@ -68,7 +69,7 @@ impl Discipline for DropTail {
         &mut self,
         now: Instant,
         room: u64,
-        _packets: &mut Packets<'_, O>,
+        packets: &mut Packets<'_, O>,
     ) -> Result<Dequeued, Wait> {
         if let Some(bytes) = self.room_needed()
             && u64::from(bytes) > room
@@ -77,6 +78,9 @@ impl Discipline for DropTail {
         }
         let Waiting { id, ip_bytes, since } = self.pop().ok_or(Wait::ARRIVAL)?;
         debug_assert!(since <= now, "time runs backwards");
+        if let Some(later) = self.fifo.get(FETCHED_AHEAD) {
+            packets.arena.fetch(later.id);
+        }
         Ok(Dequeued { id, ip_bytes, depth: self.depth() })
     }
 

@@ -52,6 +52,11 @@ impl Fifo {
         self.waiting.front()
     }
 
+    /// The packet so many places behind it.
+    pub(crate) fn get(&self, place: usize) -> Option<&Waiting> {
+        self.waiting.get(place)
+    }
+
     /// Takes the front out.
     pub(crate) fn pop(&mut self) -> Option<Waiting> {
         let front = self.waiting.pop_front()?;
