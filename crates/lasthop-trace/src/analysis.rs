@@ -3,6 +3,7 @@
 mod bottleneck;
 mod copies;
 mod e_model;
+mod events;
 mod exchange;
 mod fairness;
 mod page;
@@ -22,8 +23,8 @@ use exchange::Exchanges;
 pub(crate) use fairness::jain;
 use fairness::max_min_shares;
 use lasthop_core::{
-    Body, Direction, DropCause, DropCount, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer,
-    Packet, PacketEvent, PlaybackEvent, Protocol, TransportEvent,
+    Direction, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
+    PlaybackEvent, Protocol, TransportEvent,
 };
 use lasthop_link::Capacity;
 use lasthop_traffic::Voice;
@@ -91,6 +92,8 @@ pub struct Analysis {
     info: RunInfo,
     record: RunRecord,
     bottleneck: Bottleneck,
+    /// Whether flows have data in this direction: down, up.
+    has_data: [bool; 2],
 }
 
 /// One flow: what is common to both protocols, and the part that is not.
@@ -127,15 +130,6 @@ struct Flow {
     transport: Transport,
 }
 
-/// What a packet's event says of the router queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Queue {
-    /// The event itself tells its depth, if it changed.
-    AsTold,
-    /// The packet had waited in it, and was lost there: a drop tells no depth.
-    LostFrom,
-}
-
 #[derive(Debug)]
 enum Transport {
     Tcp(TcpFlow),
@@ -158,6 +152,7 @@ impl Analysis {
             info: run,
             record: RunRecord::default(),
             bottleneck: Bottleneck::default(),
+            has_data: [false; 2],
         }
     }
 
@@ -231,7 +226,9 @@ impl Analysis {
 impl Observer for Analysis {
     fn announce(&mut self, info: &FlowInfo) {
         let application = &self.applications[info.application as usize];
-        self.bottleneck.announce(Direction::from(info.sender));
+        let data = Direction::from(info.sender);
+        self.bottleneck.announce(data);
+        self.has_data[data as usize] = true;
         let group = info.group.as_deref().map(|name| group(&mut self.groups, name));
         let is_kept = group.is_none() || self.keep_every_flow;
         self.flows.push(Some(Box::new(Flow::new(info, application, group, is_kept))));
@@ -275,59 +272,37 @@ impl Observer for Analysis {
         self.fold(now, flow);
     }
 
+    // Who tells an event knows which it is. So nothing is left of the choice there, and each event has a function that does
+    // only what it needs.
+    #[allow(clippy::inline_always, reason = "else it would be a function with a choice at every turn")]
+    #[inline(always)]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         self.record.events += 1;
         match event {
-            PacketEvent::Sent => self.record.packets_sent += 1,
-            PacketEvent::Delivered => self.record.packets_delivered += 1,
-            PacketEvent::Dropped(_) => self.record.packets_dropped += 1,
-            _ => {}
-        }
-        self.bottleneck.packet(now, event, packet);
-        let Some(flow) = self.flows[packet.flow.0 as usize].as_deref_mut() else { return };
-        if flow.packet(now, event, packet) == Queue::LostFrom {
-            self.bottleneck.lost_from_queue(now, packet);
-        }
-        if is_inside(event) {
-            return;
-        }
-        if event == PacketEvent::Delivered
-            && flow.group.is_none()
-            && flow.is_data(packet)
-            && packet.direction == self.bottleneck.direction()
-        {
-            self.background_bytes += u64::from(packet.ip_bytes);
-        }
-        if flow.retired {
-            self.fold(now, packet.flow);
-        }
-        if !self.pages.is_empty()
-            && let Some(page) = self.page_of(packet.flow)
-        {
-            page.packet(now, event, packet);
+            PacketEvent::Sent => self.sent(now, packet),
+            PacketEvent::Enqueued(depth) => {
+                self.bottleneck.queue(now, packet, depth);
+                self.enqueued(now, packet);
+            }
+            PacketEvent::Dequeued(depth) => {
+                self.bottleneck.queue(now, packet, depth);
+                self.dequeued(now, packet);
+            }
+            PacketEvent::Marked => self.marked(packet),
+            PacketEvent::LinkRetry => {}
+            PacketEvent::Dropped(cause) => self.dropped(now, packet, cause),
+            PacketEvent::Delivered => self.delivered(now, packet),
+            PacketEvent::Duplicated => self.duplicated(now, packet),
         }
     }
 
+    #[allow(clippy::inline_always, reason = "as for packets: the two of nearly every ACK have little to do")]
+    #[inline(always)]
     fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
-        if event == TransportEvent::Aborted
-            && let Some(page) = self.page_of(flow)
-        {
-            page.aborted(flow);
-        }
-        if let Some(flow) = self.flow(flow)
-            && host == flow.sender()
-        {
-            match &mut flow.transport {
-                Transport::Tcp(tcp) => {
-                    if event == TransportEvent::Established {
-                        // Of a connection that is open from the beginning; others have started with their SYN.
-                        flow.started.get_or_insert(now);
-                    }
-                    tcp.event(now, event, &mut flow.record);
-                }
-                Transport::Udp(udp) if event == TransportEvent::Aborted => udp.abort(now),
-                Transport::Udp(_) => {}
-            }
+        match event {
+            TransportEvent::Window { cwnd, .. } => self.window(flow, host, cwnd),
+            TransportEvent::RttSample { rtt, .. } => self.round_trip(flow, host, rtt),
+            _ => self.transport_event(now, flow, host, event),
         }
     }
 
@@ -389,112 +364,12 @@ impl Flow {
         }
     }
 
-    /// Takes in an event; says whether the packet was lost out of a router queue.
-    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) -> Queue {
-        let data = self.is_data(packet);
-        let mut queue = Queue::AsTold;
-        match event {
-            PacketEvent::Enqueued(_) => self.waiting[usize::from(!data)].push_back((packet.serial, now)),
-            PacketEvent::Dequeued(_) => {
-                if let Some(since) = self.leave_queue(data, packet.serial)
-                    && data
-                {
-                    self.queue_delay.record(now.saturating_since(since));
-                }
-            }
-            PacketEvent::Marked if data => self.record.data_marks_ecn += 1,
-            PacketEvent::Marked => self.record.ack_marks_ecn += 1,
-            PacketEvent::LinkRetry | PacketEvent::Duplicated => {}
-            PacketEvent::Sent => {
-                self.first_packet.get_or_insert(now);
-                self.inside += 1;
-                if data {
-                    self.begins(now);
-                }
-            }
-            PacketEvent::Delivered => {
-                self.inside -= 1;
-                if !data {
-                    self.begins(now);
-                }
-            }
-            PacketEvent::Dropped(cause) => {
-                self.inside -= 1;
-                if self.leave_queue(data, packet.serial).is_some() {
-                    queue = Queue::LostFrom;
-                }
-                *self.drops(data, cause) += 1;
-            }
-        }
-        if !is_inside(event) {
-            self.at_an_end(now, event, packet, data);
-        }
-        queue
-    }
-
-    /// A packet has been sent, has arrived or is lost.
-    #[inline]
-    fn at_an_end(&mut self, now: Instant, event: PacketEvent, packet: &Packet, data: bool) {
-        match (&mut self.transport, &packet.body) {
-            (Transport::Tcp(tcp), Body::Tcp(segment)) if data => {
-                tcp.data_packet(now, event, packet.serial, segment, &mut self.record);
-            }
-            (Transport::Tcp(tcp), Body::Tcp(segment)) => {
-                tcp.ack_packet(now, event, segment, &mut self.record);
-            }
-            (Transport::Tcp(quic), Body::Quic(datagram)) if data => {
-                quic.datagram(now, event, packet.serial, datagram, &mut self.record);
-            }
-            (Transport::Tcp(quic), Body::Quic(datagram)) => quic.answer(now, event, datagram.ack),
-            (Transport::Udp(udp), Body::Udp(datagram)) if data => {
-                udp.packet(now, event, *datagram, &mut self.record);
-            }
-            (Transport::Udp(udp), Body::Quic(packet)) if data => {
-                udp.carried(now, event, packet, &mut self.record);
-            }
-            _ => {}
-        }
-    }
-
-    /// The sender has sent or got a packet.
-    fn begins(&mut self, now: Instant) {
-        if self.started.is_some() {
-            return;
-        }
-        self.started = Some(now);
-        if let (Transport::Tcp(tcp), Some(time)) = (&mut self.transport, self.sends_for) {
-            tcp.stops(now + time);
-        }
-    }
-
     fn is_data(&self, packet: &Packet) -> bool {
         packet.direction == self.record.direction
     }
 
     fn sender(&self) -> Host {
         self.record.direction.sender()
-    }
-
-    /// Forgets a packet in the router queue; when it came, if it was there.
-    fn leave_queue(&mut self, data: bool, serial: u64) -> Option<Instant> {
-        take(&mut self.waiting[usize::from(!data)], serial)
-    }
-
-    fn drops(&mut self, data: bool, cause: DropCause) -> &mut u64 {
-        let record = &mut self.record;
-        match (cause.labels().count, data) {
-            (DropCount::Queue, true) => &mut record.data_drops_queue,
-            (DropCount::Queue, false) => &mut record.ack_drops_queue,
-            // Cells flow in the data direction only.
-            (DropCount::EarlyPacket, _) => &mut record.data_drops_epd,
-            (DropCount::Selective, _) => &mut record.data_drops_selective,
-            (DropCount::Red, true) => &mut record.data_drops_red,
-            (DropCount::Red, false) => &mut record.ack_drops_red,
-            (DropCount::Aqm, true) => &mut record.data_drops_aqm,
-            (DropCount::Aqm, false) => &mut record.ack_drops_aqm,
-            (DropCount::Error, true) => &mut record.data_drops_error,
-            (DropCount::Error, false) => &mut record.ack_drops_error,
-        }
     }
 
     /// Payload that a stream is to send before it is done.
@@ -534,14 +409,6 @@ impl Flow {
         }
         record
     }
-}
-
-/// True for what happens to a packet between its hosts and leaves it there: it is still on its way.
-fn is_inside(event: PacketEvent) -> bool {
-    matches!(
-        event,
-        PacketEvent::Enqueued(_) | PacketEvent::Dequeued(_) | PacketEvent::Marked | PacketEvent::LinkRetry
-    )
 }
 
 /// Index of the group of this name, a new one if there is none yet.

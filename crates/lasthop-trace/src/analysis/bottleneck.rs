@@ -2,7 +2,7 @@
 
 use super::RunInfo;
 use crate::records::RunRecord;
-use lasthop_core::{Direction, Instant, Packet, PacketEvent, QueueDepth};
+use lasthop_core::{Direction, Instant, Packet, QueueDepth};
 
 /// Load and queue of the last hop in the data direction of the first flow.
 #[derive(Debug, Default)]
@@ -29,18 +29,19 @@ impl Bottleneck {
         self.direction.unwrap_or_default()
     }
 
-    pub(super) fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+    /// A packet has arrived: true if it has come this way.
+    pub(super) fn delivered(&mut self, packet: &Packet) -> bool {
+        let is_measured = packet.direction == self.direction();
+        self.delivered_bytes += if is_measured { u64::from(packet.ip_bytes) } else { 0 };
+        is_measured
+    }
+
+    /// The router queue has taken a packet in or let it go.
+    #[inline]
+    pub(super) fn queue(&mut self, now: Instant, packet: &Packet, depth: QueueDepth) {
         if packet.direction != self.direction() {
             return;
         }
-        match event {
-            PacketEvent::Enqueued(depth) | PacketEvent::Dequeued(depth) => self.queue(now, depth),
-            PacketEvent::Delivered => self.delivered_bytes += u64::from(packet.ip_bytes),
-            _ => {}
-        }
-    }
-
-    fn queue(&mut self, now: Instant, depth: QueueDepth) {
         self.advance(now);
         self.queue_packets = depth.packets;
         self.queue_max_packets = self.queue_max_packets.max(Some(depth.packets));

@@ -6,7 +6,7 @@ use super::copies::Copies;
 use super::{closed_if, rate};
 use crate::records::{FlowRecord, Outcome};
 use crate::samples::Samples;
-use lasthop_core::{Flags, Instant, PacketEvent, Segment, TransportEvent};
+use lasthop_core::{Duration, Flags, Instant, PacketEvent, Segment, TransportEvent};
 
 /// Stream offset of the first data byte: the SYN has 0, also where there was none.
 const FIRST_BYTE: u64 = 1;
@@ -154,7 +154,12 @@ impl TcpFlow {
         }
     }
 
-    /// Something happened inside the sender.
+    /// The sender has measured a round-trip time.
+    pub(super) fn round_trip(&mut self, rtt: Duration) {
+        self.rtt.record(rtt);
+    }
+
+    /// Something happened inside the sender, other than what nearly every ACK brings.
     pub(super) fn event(&mut self, now: Instant, event: TransportEvent, record: &mut FlowRecord) {
         match event {
             TransportEvent::Timeout { seq, .. } => {
@@ -167,13 +172,11 @@ impl TcpFlow {
             }
             TransportEvent::RecoveryEntered { .. } => record.fast_retransmits += 1,
             TransportEvent::Undone(_) => record.undone += 1,
-            TransportEvent::Window { cwnd, .. } => {
-                record.cwnd_max = record.cwnd_max.max(Some(u64::from(cwnd)));
-            }
-            TransportEvent::RttSample { rtt, .. } => self.rtt.record(rtt),
             TransportEvent::Closed => self.closed = Some(now),
             TransportEvent::Aborted => self.aborted = Some(now),
             TransportEvent::Established
+            | TransportEvent::Window { .. }
+            | TransportEvent::RttSample { .. }
             | TransportEvent::RecoveryLeft
             | TransportEvent::PersistentCongestion
             | TransportEvent::EcnReduction

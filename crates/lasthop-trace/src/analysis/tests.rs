@@ -11,7 +11,7 @@ mod tcp;
 mod udp;
 
 use super::*;
-use lasthop_core::{Datagram, Dscp, Duration, Ecn, Flags, QueueDepth, SackBlock, Segment};
+use lasthop_core::{Body, Datagram, DropCause, Dscp, Ecn, Flags, QueueDepth, SackBlock, Segment};
 
 const MSS: u32 = 536;
 

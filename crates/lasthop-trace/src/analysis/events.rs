@@ -1,0 +1,210 @@
+//! What happens to packets, and in transports: a function for each event that is frequent.
+
+use super::tcp::TcpFlow;
+use super::{Analysis, Flow, Transport, take};
+use crate::records::FlowRecord;
+use lasthop_core::{
+    Body, DropCause, DropCount, Duration, FlowId, Host, Instant, Packet, PacketEvent, TransportEvent,
+};
+
+impl Analysis {
+    pub(super) fn sent(&mut self, now: Instant, packet: &Packet) {
+        self.record.packets_sent += 1;
+        let Some(flow) = self.flow(packet.flow) else { return };
+        flow.first_packet.get_or_insert(now);
+        flow.inside += 1;
+        if flow.is_data(packet) {
+            flow.begins(now);
+        }
+        self.at_an_end(now, PacketEvent::Sent, packet);
+    }
+
+    /// Nobody asks how long packets wait where there is no data.
+    #[inline]
+    pub(super) fn enqueued(&mut self, now: Instant, packet: &Packet) {
+        if self.has_data[packet.direction as usize]
+            && let Some(flow) = self.flow(packet.flow)
+        {
+            flow.waiting[usize::from(!flow.is_data(packet))].push_back((packet.serial, now));
+        }
+    }
+
+    #[inline]
+    pub(super) fn dequeued(&mut self, now: Instant, packet: &Packet) {
+        if self.has_data[packet.direction as usize]
+            && let Some(flow) = self.flow(packet.flow)
+        {
+            flow.dequeued(now, packet);
+        }
+    }
+
+    pub(super) fn marked(&mut self, packet: &Packet) {
+        let Some(flow) = self.flow(packet.flow) else { return };
+        if flow.is_data(packet) {
+            flow.record.data_marks_ecn += 1;
+        } else {
+            flow.record.ack_marks_ecn += 1;
+        }
+    }
+
+    pub(super) fn delivered(&mut self, now: Instant, packet: &Packet) {
+        self.record.packets_delivered += 1;
+        let is_measured = self.bottleneck.delivered(packet);
+        let Some(flow) = self.flow(packet.flow) else { return };
+        flow.inside -= 1;
+        let is_data = flow.is_data(packet);
+        if !is_data {
+            flow.begins(now);
+        } else if is_measured && flow.group.is_none() {
+            self.background_bytes += u64::from(packet.ip_bytes);
+        }
+        self.at_an_end(now, PacketEvent::Delivered, packet);
+    }
+
+    pub(super) fn duplicated(&mut self, now: Instant, packet: &Packet) {
+        self.at_an_end(now, PacketEvent::Duplicated, packet);
+    }
+
+    pub(super) fn dropped(&mut self, now: Instant, packet: &Packet, cause: DropCause) {
+        self.record.packets_dropped += 1;
+        let Some(flow) = self.flow(packet.flow) else { return };
+        flow.inside -= 1;
+        let is_data = flow.is_data(packet);
+        let has_waited = flow.leave_queue(is_data, packet.serial).is_some();
+        *flow.drops(is_data, cause) += 1;
+        if has_waited {
+            // A drop tells no depth.
+            self.bottleneck.lost_from_queue(now, packet);
+        }
+        self.at_an_end(now, PacketEvent::Dropped(cause), packet);
+    }
+
+    /// A packet has been sent, has arrived or is lost.
+    #[inline]
+    fn at_an_end(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        let Some(flow) = self.flow(packet.flow) else { return };
+        flow.at_an_end(now, event, packet);
+        if flow.retired {
+            self.fold(now, packet.flow);
+        }
+        if !self.pages.is_empty()
+            && let Some(page) = self.page_of(packet.flow)
+        {
+            page.packet(now, event, packet);
+        }
+    }
+
+    pub(super) fn window(&mut self, flow: FlowId, host: Host, cwnd: u32) {
+        if let Some((_, record)) = self.sender(flow, host) {
+            record.cwnd_max = record.cwnd_max.max(Some(u64::from(cwnd)));
+        }
+    }
+
+    pub(super) fn round_trip(&mut self, flow: FlowId, host: Host, rtt: Duration) {
+        if let Some((tcp, _)) = self.sender(flow, host) {
+            tcp.round_trip(rtt);
+        }
+    }
+
+    /// What else happens inside a transport.
+    pub(super) fn transport_event(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
+        if event == TransportEvent::Aborted
+            && let Some(page) = self.page_of(flow)
+        {
+            page.aborted(flow);
+        }
+        if let Some(flow) = self.flow(flow)
+            && host == flow.sender()
+        {
+            match &mut flow.transport {
+                Transport::Tcp(tcp) => {
+                    if event == TransportEvent::Established {
+                        // Of a connection that is open from the beginning; others have started with their SYN.
+                        flow.started.get_or_insert(now);
+                    }
+                    tcp.event(now, event, &mut flow.record);
+                }
+                Transport::Udp(udp) if event == TransportEvent::Aborted => udp.abort(now),
+                Transport::Udp(_) => {}
+            }
+        }
+    }
+
+    /// The sender of a flow, if that is at `host`, and the flow's record.
+    fn sender(&mut self, flow: FlowId, host: Host) -> Option<(&mut TcpFlow, &mut FlowRecord)> {
+        match self.flow(flow)? {
+            Flow { transport: Transport::Tcp(tcp), record, .. } if record.direction.sender() == host => {
+                Some((tcp, record))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Flow {
+    fn dequeued(&mut self, now: Instant, packet: &Packet) {
+        let is_data = self.is_data(packet);
+        if let Some(since) = self.leave_queue(is_data, packet.serial)
+            && is_data
+        {
+            self.queue_delay.record(now.saturating_since(since));
+        }
+    }
+
+    #[inline]
+    fn at_an_end(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        let data = self.is_data(packet);
+        match (&mut self.transport, &packet.body) {
+            (Transport::Tcp(tcp), Body::Tcp(segment)) if data => {
+                tcp.data_packet(now, event, packet.serial, segment, &mut self.record);
+            }
+            (Transport::Tcp(tcp), Body::Tcp(segment)) => {
+                tcp.ack_packet(now, event, segment, &mut self.record);
+            }
+            (Transport::Tcp(quic), Body::Quic(datagram)) if data => {
+                quic.datagram(now, event, packet.serial, datagram, &mut self.record);
+            }
+            (Transport::Tcp(quic), Body::Quic(datagram)) => quic.answer(now, event, datagram.ack),
+            (Transport::Udp(udp), Body::Udp(datagram)) if data => {
+                udp.packet(now, event, *datagram, &mut self.record);
+            }
+            (Transport::Udp(udp), Body::Quic(packet)) if data => {
+                udp.carried(now, event, packet, &mut self.record);
+            }
+            _ => {}
+        }
+    }
+
+    /// The sender has sent or got a packet.
+    fn begins(&mut self, now: Instant) {
+        if self.started.is_some() {
+            return;
+        }
+        self.started = Some(now);
+        if let (Transport::Tcp(tcp), Some(time)) = (&mut self.transport, self.sends_for) {
+            tcp.stops(now + time);
+        }
+    }
+
+    /// Forgets a packet in the router queue; when it came, if it was there.
+    fn leave_queue(&mut self, data: bool, serial: u64) -> Option<Instant> {
+        take(&mut self.waiting[usize::from(!data)], serial)
+    }
+
+    fn drops(&mut self, data: bool, cause: DropCause) -> &mut u64 {
+        let record = &mut self.record;
+        match (cause.labels().count, data) {
+            (DropCount::Queue, true) => &mut record.data_drops_queue,
+            (DropCount::Queue, false) => &mut record.ack_drops_queue,
+            // Cells flow in the data direction only.
+            (DropCount::EarlyPacket, _) => &mut record.data_drops_epd,
+            (DropCount::Selective, _) => &mut record.data_drops_selective,
+            (DropCount::Red, true) => &mut record.data_drops_red,
+            (DropCount::Red, false) => &mut record.ack_drops_red,
+            (DropCount::Aqm, true) => &mut record.data_drops_aqm,
+            (DropCount::Aqm, false) => &mut record.ack_drops_aqm,
+            (DropCount::Error, true) => &mut record.data_drops_error,
+            (DropCount::Error, false) => &mut record.ack_drops_error,
+        }
+    }
+}
