@@ -155,7 +155,7 @@ impl Path {
     }
 
     fn fill_send_buffer<O: Observer>(&mut self, now: Instant, packets: &mut Packets<'_, O>) {
-        self.wait = loop {
+        let wait = loop {
             match self.router.dequeue(now, self.link.room(), packets) {
                 Ok(Dequeued { id, ip_bytes, depth }) => {
                     packets.observer.packet(now, PacketEvent::Dequeued(depth), packets.arena.get(id));
@@ -164,5 +164,9 @@ impl Path {
                 Err(wait) => break wait,
             }
         };
+        // Mostly the same as before. To copy what was just written in parts takes longer than to compare it.
+        if wait != self.wait {
+            self.wait = wait;
+        }
     }
 }

@@ -327,6 +327,11 @@ impl Sender {
         Sent { us: self.departs_us(cx), delivered_before: self.counts.delivered, number: 1 }
     }
 
+    #[allow(
+        clippy::inline_always,
+        reason = "else the segment is written twice, and the second time waits for the first"
+    )]
+    #[inline(always)]
     fn push<O: Observer>(&mut self, cx: &Context<'_, O>, segment: SentSegment) {
         let first = self.board.queue.outstanding() == 0;
         if self.rates.is_on() {

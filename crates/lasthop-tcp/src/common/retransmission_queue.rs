@@ -32,6 +32,7 @@ pub(crate) struct SentSegment<T> {
 
 impl<T> SentSegment<T> {
     /// A segment that is sent for the first time.
+    #[inline]
     pub fn new(range: Range<u64>, new: NewSegment, syn: bool, sent: T) -> Self {
         Self {
             seq: range.start,
@@ -140,6 +141,7 @@ impl<T: Copy> RetransmissionQueue<T> {
     }
 
     /// Adds a segment that was just sent for the first time.
+    #[inline]
     pub fn push(&mut self, segment: SentSegment<T>) {
         self.segments.push_back(segment);
     }

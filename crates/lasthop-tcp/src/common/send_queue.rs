@@ -112,12 +112,14 @@ impl SendQueue {
     }
 
     /// Hands out a new segment.
+    #[inline]
     pub fn send_new<T>(&mut self, new: NewSegment, sent: T) -> SentSegment<T> {
         let segment = self.send(new, false, sent);
         self.stream.advance(self.nxt);
         segment
     }
 
+    #[inline]
     fn send<T>(&mut self, new: NewSegment, syn: bool, sent: T) -> SentSegment<T> {
         let NewSegment { payload_bytes, fin, push } = new;
         let seq = self.nxt;

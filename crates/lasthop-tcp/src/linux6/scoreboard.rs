@@ -48,6 +48,7 @@ impl Scoreboard {
     }
 
     /// Adds a segment that is sent for the first time.
+    #[inline]
     pub fn push(&mut self, segment: SentSegment) {
         let number = self.gone + u64::from(self.queue.outstanding());
         self.by_time.push_back((number, segment.sent.number));
