@@ -50,10 +50,13 @@ impl Rule {
                 pages.entry(&flow.application).or_default().push(row);
             } else if flow.flow != flow.application && !self.of_program {
                 roles[row].clone_from(&flow.application);
-            } else if flow.protocol == Protocol::Tcp {
-                transfers.push(row);
             } else {
-                streams.push(row);
+                match flow.protocol {
+                    Protocol::Tcp => transfers.push(row),
+                    Protocol::Udp => streams.push(row),
+                    // The names of roles say TCP and UDP, so flows over QUIC keep their own.
+                    Protocol::Quic | Protocol::QuicDatagrams => {}
+                }
             }
         }
         for (page, rows) in pages {

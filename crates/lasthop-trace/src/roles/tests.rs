@@ -46,6 +46,14 @@ fn three_transfers_have_a_medium_one_and_udp_stands_apart() {
 }
 
 #[test]
+fn flows_over_quic_keep_their_names() {
+    let quic = flow("q", Protocol::Quic, Outcome::Closed, Some(1.0));
+    let call = flow("call", Protocol::QuicDatagrams, Outcome::Closed, None);
+    let flows = [quic, tcp("a", 3.0), call, udp("u"), tcp("b", 2.0)];
+    assert_eq!(roles(Roles::ByElapsed, &flows), ["q", "tcp-slower", "call", "udp", "tcp-faster"]);
+}
+
+#[test]
 fn more_transfers_are_ranked_by_number_and_streams_are_numbered() {
     let flows = [tcp("a", 4.0), tcp("b", 1.0), udp("u"), tcp("c", 3.0), udp("v"), tcp("d", 2.0)];
     let expected = ["tcp-rank-4", "tcp-rank-1", "udp-1", "tcp-rank-3", "udp-2", "tcp-rank-2"];
