@@ -11,7 +11,7 @@ use lasthop_core::{
 };
 use lasthop_quic::{Quic, QuicConfig};
 use lasthop_scenario::Scenario;
-use lasthop_traffic::{Action, Application, HttpServer};
+use lasthop_traffic::{Action, Application, HttpConfig, HttpServer};
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::epoll::EpollFlags;
@@ -283,11 +283,11 @@ pub fn needs_plain_quic(scenario: &Scenario) -> Result<(), Error> {
             )));
         }
     }
-    let is_nginx =
-        |http: &&lasthop_traffic::HttpConfig| http.protocol.has_streams() && http.server == HttpServer::Nginx;
-    scenario.http.as_ref().filter(is_nginx).map_or(Ok(()), |_| {
-        Err(Error::new(
+    let is_nginx = |http: &HttpConfig| http.protocol.has_streams() && http.server == HttpServer::Nginx;
+    if scenario.http.as_ref().is_some_and(is_nginx) {
+        return Err(Error::new(
             "[http] server = \"nginx\" speaks no HTTP/3 here; write \"built-in\", or another protocol",
-        ))
-    })
+        ));
+    }
+    Ok(())
 }

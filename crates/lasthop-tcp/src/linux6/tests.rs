@@ -181,12 +181,18 @@ fn fq_holds_twice_as_much_that_is_sent_again() {
     assert_eq!(sender.board.queue.retransmitted_out(), 7, "each departure lets another in");
 }
 
+/// A sender with a window of so many segments that has just written, behind `fq`.
+fn sender_with_fq(cwnd: u32, bytes: u64, write_bytes: u64) -> Sender {
+    let mut sender = sender_paced(CongestionControl::Paced, cwnd, Pacing::Fq);
+    sender.queue.forget_unsent();
+    sender.write(bytes, write_bytes);
+    sender.send_written(&mut cx(&mut (), 0));
+    sender
+}
+
 #[test]
 fn fq_holds_two_bursts_of_a_large_write() {
-    let mut sender = sender_paced(CongestionControl::Paced, 20, Pacing::Fq);
-    sender.queue.forget_unsent();
-    sender.write(1_000_000, 1_000_000);
-    sender.send_written(&mut cx(&mut (), 0));
+    let mut sender = sender_with_fq(20, 1_000_000, 1_000_000);
     assert_eq!(leave(&mut sender), (10, Some(16_000)));
     assert_eq!(sender.board.in_flight(), 14);
     sender.on_release(&mut cx(&mut (), 16_000));
@@ -196,10 +202,7 @@ fn fq_holds_two_bursts_of_a_large_write() {
 /// The segment is out of TCP's hands, so the FIN cannot ride on it; it waits for its turn behind it.
 #[test]
 fn a_fin_follows_what_fq_holds() {
-    let mut sender = sender_paced(CongestionControl::Paced, 15, Pacing::Fq);
-    sender.queue.forget_unsent();
-    sender.write(11_000, 1_000);
-    sender.send_written(&mut cx(&mut (), 0));
+    let mut sender = sender_with_fq(15, 11_000, 1_000);
     assert_eq!(leave(&mut sender), (10, Some(8_000)));
     sender.close();
     sender.send_written(&mut cx(&mut (), 0));
