@@ -134,10 +134,13 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     code = _invoke(arguments)
-    if arguments is None and threading.active_count() > 1:
-        # Threads that were left behind in the middle of a run must not come back to an interpreter that is closing.
-        sys.stdout.flush()
-        os._exit(code)
+    if arguments is None:
+        # An interpreter that closes searches all objects for garbage, which takes a sixth of a short run.
+        gc.freeze()
+        if threading.active_count() > 1:
+            # Threads that were left behind in the middle of a run must not come back to an interpreter that is closing.
+            sys.stdout.flush()
+            os._exit(code)
     return code
 
 

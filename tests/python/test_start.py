@@ -40,6 +40,14 @@ def test_a_run_loads_what_its_tables_need(replications: int, statistics: set[str
     assert loaded(*run, "--quiet") == {"numpy", "polars"} | statistics
 
 
+def test_the_end_of_a_command_searches_nothing_for_garbage() -> None:
+    code = (
+        "import atexit, gc; from lasthop.cli import main; atexit.register(lambda: print(len(gc.get_objects()))); main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "--version"], check=True, capture_output=True, text=True)
+    assert int(done.stdout.splitlines()[-1]) < 100
+
+
 def test_the_overview_says_of_each_command_what_its_own_help_says_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     shown = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
