@@ -477,7 +477,9 @@ class Campaign:
             "set": sets[rows],
             CELL: cells[rows],
         }
-        return Runs(pl.DataFrame(wanted, schema_overrides=dict.fromkeys(wanted, pl.Int64)), self._levels())
+        # As lists: of arrays, polars loads numpy.ma, which takes longer than a short run.
+        stored = [pl.Series(name, numbers.tolist(), dtype=pl.Int64) for name, numbers in wanted.items()]
+        return Runs(pl.DataFrame(stored), self._levels())
 
     def _levels(self) -> pl.DataFrame:
         """Return a row per cell with the level of each factor."""

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
 from lasthop.results.atomic import write_parquet
@@ -128,8 +127,8 @@ def _below_each_other(frames: Mapping[int, pl.DataFrame]) -> pl.DataFrame:
     alike = len({tuple(frame.schema.items()) for frame in filled.values()}) == 1
     # Of many small frames, what polars does lazily takes longer than all the rest of a merge.
     rows = pl.concat(filled.values(), how="vertical" if alike else "diagonal_relaxed")
-    numbers = np.repeat(list(filled), [frame.height for frame in filled.values()])
-    return rows.hstack([pl.Series(BATCH, numbers, dtype=pl.Int64)])
+    numbers = itertools.chain.from_iterable(itertools.repeat(batch, frame.height) for batch, frame in filled.items())
+    return rows.hstack([pl.Series(BATCH, list(numbers), dtype=pl.Int64)])
 
 
 def _labelled(part: pl.DataFrame, rows: pl.DataFrame, levels: pl.DataFrame) -> pl.DataFrame:
