@@ -14,6 +14,7 @@ from lasthop.cli import cli, main
 
 HEAVY = (
     "duckdb matplotlib numpy pandas plotly polars pydantic rich scipy.special scipy.stats statsmodels "
+    "numpy.ma lasthop.report.comparisons lasthop.studies.comparison "
     "lasthop.engines.kernel.programs lasthop.statistics.anova lasthop.studies.claims.file lasthop.until.show"
 )
 
@@ -33,11 +34,17 @@ def test_a_command_without_tables_loads_no_package_for_them(command: str) -> Non
     assert loaded(*command.split()) == set()
 
 
-@pytest.mark.parametrize(("replications", "statistics"), [(1, set()), (2, {"scipy.special"})])
-def test_a_run_loads_what_its_tables_need(replications: int, statistics: set[str], tmp_path: Path) -> None:
-    # It has several cells, whose differences are told.
-    run = ("run", EXAMPLE.with_name("queue.toml"), "--replications", replications, "--out", tmp_path / "out")
-    assert loaded(*run, "--quiet") == {"numpy", "polars"} | statistics
+@pytest.mark.parametrize(
+    ("file", "replications", "more"),
+    [
+        ("first.toml", 1, ""),
+        ("queue.toml", 1, "lasthop.report.comparisons numpy.ma"),  # of several cells the differences are told
+        ("queue.toml", 2, "lasthop.report.comparisons numpy.ma scipy.special"),
+    ],
+)
+def test_a_run_loads_what_its_tables_need(file: str, replications: int, more: str, tmp_path: Path) -> None:
+    run = ("run", EXAMPLE.with_name(file), "--replications", replications, "--out", tmp_path / "out")
+    assert loaded(*run, "--quiet") == {"numpy", "polars", *more.split()}
 
 
 def test_the_end_of_a_command_searches_nothing_for_garbage() -> None:

@@ -14,7 +14,6 @@ from lasthop.report.boxes import BoxAxes, BoxPanel, box_figure
 from lasthop.report.results import Results, Timed, telling
 from lasthop.report.style import Figure
 from lasthop.results.tables import factor_column
-from lasthop.studies.comparison import misprinted
 from lasthop.studies.presentation.spec import NOT_STATED
 
 _MOST_FIGURES = 24
@@ -126,6 +125,8 @@ def _published(results: Results, thing: Timed) -> pl.DataFrame | None:
     assets = results.assets
     if assets is None:
         return None
+    from lasthop.studies.comparison import misprinted
+
     rows = assets.published_in_own_words().filter(
         pl.col("metric") == thing.metric, ~misprinted(assets.presentation.misprints)
     )

@@ -14,10 +14,9 @@ from lasthop.report.page import write_report
 from lasthop.report.results import Results
 from lasthop.results.atomic import replace_atomically
 from lasthop.results.tables import Tables
+from lasthop.statistics.summary import whole_summary
 from lasthop.studies.catalogue import Assets
-from lasthop.studies.comparison import agreement, compare
 from lasthop.studies.presentation.spec import Drawn
-from lasthop.studies.summary import extra_columns, summary_of
 
 if TYPE_CHECKING:
     from lasthop.studies.beside import Side
@@ -67,9 +66,12 @@ def analyse(
 
 def _statistics(campaign: Campaign, tables: Tables, assets: Assets | None) -> Results:
     factors = list(campaign.plan.study.factors)
-    summary = summary_of(tables, factors, assets)
     if assets is None:
-        return Results(campaign, tables, summary)
+        return Results(campaign, tables, whole_summary(tables, factors))
+    from lasthop.studies.comparison import agreement, compare
+    from lasthop.studies.summary import extra_columns, summary_of
+
+    summary = summary_of(tables, factors, assets)
     extra = extra_columns(factors, assets)
     comparison = compare(summary, assets, extra)
     met = agreement(comparison, extra, assets.presentation.misprints, assets.presentation.not_stated)
@@ -82,7 +84,7 @@ def summary_of_points(results: Results) -> pl.DataFrame:
     if study.space is None or results.assets is not None:
         return results.summary
     tables = Tables.read_points(results.campaign.out)
-    return summary_of(tables, [*study.factors, *study.space["ranges"]], None)
+    return whole_summary(tables, [*study.factors, *study.space["ranges"]])
 
 
 def write_outputs(results: Results) -> Path:

@@ -5,32 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import distribution
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lasthop.answer.differences import Difference
 from lasthop.campaign.campaign import Campaign
-from lasthop.metrics import units
-from lasthop.report.comparisons import compared, forests
-from lasthop.report.curves import curve_figures
 from lasthop.report.distributions import box_sections
 from lasthop.report.illustrations import illustrated
 from lasthop.report.levels import level_views
-from lasthop.report.overview import asked, badges, change_chart, exceptions, first_curve, nothing_sent, outcome
-from lasthop.report.results import TRANSFERS, Results, times
-from lasthop.report.study_tables import levels_table, study_tables
+from lasthop.report.overview import asked, badges, exceptions, first_curve, nothing_sent, spread
+from lasthop.report.results import Results, times
 from lasthop.report.style import Figure
-from lasthop.report.tables import HEADLINE, TableGroup, generic_table, unfinished_table
+from lasthop.report.tables import TableGroup, generic_table, unfinished_table
 from lasthop.report.trace import trace_figure
-from lasthop.results.tables import factor_column, is_empty
-from lasthop.statistics.summary import generic_summary
-from lasthop.studies.catalogue import Assets
-from lasthop.studies.comparison import RULES, Agreement
 from lasthop.studies.presentation.spec import HeatmapSpec
-from lasthop.studies.summary import extra_columns, table_levels
+
+if TYPE_CHECKING:
+    from lasthop.answer.differences import Difference
+    from lasthop.report.comparisons import Forest
 
 _ONE_PANEL_PX, _PANEL_PX = 420, 260
 _PLOTLY_HERE = "/* plotly.js */"
@@ -116,53 +110,11 @@ def _engine(campaign: Campaign) -> str:
 
 def _plotly_js() -> bytes:
     # Found without an import: none of plotly's Python is needed.
-    source = Path(str(distribution("plotly").locate_file("plotly/package_data/plotly.min.js")))
+    package = find_spec("plotly")
+    assert package is not None
+    assert package.origin is not None
+    source = Path(package.origin).with_name("package_data") / "plotly.min.js"
     return source.read_bytes().replace(b"</script", b"<\\/script")
-
-
-def _agreement_tables(agreement: Sequence[Agreement]) -> list[tuple[str, list[tuple[str, list[Agreement]]]]]:
-    """Group by the kind of number: of times and rates a line per scope, tolerances side by side; counts by metric.
-
-    With several levels: a table for each kind of number, in which each level has its line.
-    """
-    levels = len({row.level for row in agreement}) > 1
-    tables: dict[str, dict[str, list[Agreement]]] = {}
-    for row in agreement:
-        what = row.what.removeprefix("median ")
-        if levels:
-            title, line = what + ("" if row.scope == "all" else f", link {row.scope}"), row.level
-        elif row.tolerance.isdigit():
-            title, line = "Counts, all links", what
-        else:
-            title, line = what[:1].upper() + what[1:], "all links" if row.scope == "all" else f"link {row.scope}"
-        tables.setdefault(title, {}).setdefault(line, []).append(row)
-    return [(title, list(lines.items())) for title, lines in tables.items()]
-
-
-def _without_published(results: Results, assets: Assets) -> list[TableGroup]:
-    """Lay out the medians of the cells that no table of the study has."""
-    factors = list(results.factors)
-    flows, pages = results.tables.flows.filter(TRANSFERS), results.tables.pages
-    kinds = {table: spec for spec in assets.presentation.tables for table in spec.ids}
-    tabled = [
-        kinds[row["table"]].own_levels(table_levels(row, factors)).items()
-        for row in assets.tables.iter_rows(named=True)
-        if row["table"] in kinds
-    ]
-    cells = results.campaign.plan.cells
-    other = [cell.levels for cell in cells if not any(levels <= cell.levels.items() for levels in tabled)]
-    if not other:
-        return []
-    own = pl.LazyFrame({factor_column(factor): [levels[factor] for levels in other] for factor in factors})
-    columns = own.collect_schema().names()
-    flows = flows.join(own, on=columns, how="semi", maintain_order="left")
-    if pages is not None:
-        pages = pages.join(own, on=columns, how="semi", maintain_order="left")
-    if is_empty(flows) and (pages is None or is_empty(pages)):
-        return []
-    method, looks = results.presentation.percentiles, results.tables.looks
-    summary = generic_summary(flows, pages, factors, method, HEADLINE, looks=looks)
-    return [generic_table(summary, factors, "Cells without published numbers")]
 
 
 def _groups(results: Results) -> list[TableGroup]:
@@ -175,20 +127,9 @@ def _groups(results: Results) -> list[TableGroup]:
         return tables if background.is_empty() else [*tables, generic_table(background, factors, "Background")]
     if results.assets is None:
         return [generic_table(results.summary, factors)]
-    extra = extra_columns(factors, results.assets)
-    if extra and results.comparison is not None:
-        return [levels_table(results.comparison, extra)]
-    other = [] if results.presentation.of_runs else _without_published(results, results.assets)
-    return [*study_tables(results.summary, results.assets), *other]
+    from lasthop.report.study_tables import table_groups
 
-
-def _rules(comparison: pl.DataFrame) -> list[tuple[str, str]]:
-    """Return the rules of comparison, each with the metrics that it is for."""
-    metrics: dict[str, list[str]] = {}
-    for metric in comparison["metric"].unique(maintain_order=True):
-        if metric in RULES:
-            metrics.setdefault(RULES[metric].text, []).append(units.label(metric))
-    return [(text, ", ".join(names)) for text, names in metrics.items()]
+    return table_groups(results, results.assets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +158,7 @@ class _Sections:
     heatmaps: list[HeatmapsView]
     factorial: list[FigureView]
     found: list[Difference]
+    forests: list[Forest]
 
     @classmethod
     def of(cls, results: Results) -> _Sections:
@@ -231,7 +173,7 @@ class _Sections:
             [FigureView(title, "", figure) for title, figure in curves],
             [view for spec in results.drawn.heatmaps if (view := HeatmapsView.of(spec, results)).maps],
             [FigureView(title, "", figure) for title, figure in _factorial(results)],
-            compared(results) if single else [],
+            *(_comparisons(results) if single and len(results.campaign.plan.cells) > 1 else ([], [])),
         )
 
     def chart(self, results: Results) -> FigureView | None:
@@ -251,6 +193,8 @@ class _Sections:
         shown = [one for one in self.found if one.factor == factor]
         if not shown:
             return None
+        from lasthop.report.changes import change_chart
+
         title = f"Change against {factor} = {' or '.join(dict.fromkeys(one.reference for one in shown))}"
         return FigureView(title, _CHANGES_CAPTION, change_chart(shown))
 
@@ -267,10 +211,27 @@ _CHANGES_CAPTION = (
 )
 
 
+def _comparisons(results: Results) -> tuple[list[Difference], list[Forest]]:
+    """Compare levels; return the differences, and their plots."""
+    from lasthop.report.comparisons import compared, forests
+
+    found = compared(results)
+    return found, forests(found, results.campaign.plan.seed)
+
+
+def _outcome(results: Results, found: Sequence[Difference]) -> list[str]:
+    """Say in a few sentences what came out of comparing levels; of a report without comparisons, how values spread."""
+    if not found:
+        return spread(results)
+    from lasthop.report.changes import in_sentences
+
+    return in_sentences(found)
+
+
 def _factorial(results: Results) -> Iterator[tuple[str, Figure]]:
     """Yield the figures of a full-factorial study."""
     # With levels that the study does not know, each is a design of its own: a table has them side by side.
-    if results.assets is not None and not extra_columns(list(results.factors), results.assets):
+    if results.assets is not None and not results.assets.extra_factors(results.factors):
         from lasthop.report.interactions import factorial_figures
 
         yield from factorial_figures(results.summary, results.assets)
@@ -285,6 +246,8 @@ def _of_single_flows(results: Results) -> bool:
 
 
 def _curves(shorts: pl.DataFrame, results: Results) -> Iterator[tuple[str, Figure]]:
+    from lasthop.report.curves import curve_figures
+
     for spec in results.drawn.curves:
         yield from curve_figures(shorts, spec, results.factors, results.tables.looks)
 
@@ -300,7 +263,7 @@ def _context(results: Results) -> dict[str, Any]:
         "study": campaign.plan.study,
         "silent": campaign.silent(),
         "asked": asked(results),
-        "outcome": outcome(results, sections.found),
+        "outcome": _outcome(results, sections.found),
         "nothing_sent": nothing_sent(results),
         "badges": list(badges(results)),
         "exceptions": exceptions(results.claims),
@@ -310,7 +273,7 @@ def _context(results: Results) -> dict[str, Any]:
         if single and results.tables.shorts is None
         else None,
         **_seldom(results),
-        "forests": forests(sections.found, campaign.plan.seed),
+        "forests": sections.forests,
         "boxes": sections.boxes,
         "curves": sections.curves,
         "heatmaps": sections.heatmaps,
@@ -326,17 +289,15 @@ def _context(results: Results) -> dict[str, Any]:
         "compared": results.assets is not None,
         "of_runs": presentation.of_runs,
         "pages": results.tables.pages is not None,
-        "agreement": _agreement_tables(results.agreement),
         "rms": [f"{row.what} {row.rms:.3f}" for row in results.agreement if row.rms is not None],
         "misprints": bool(presentation.misprints),
-        "rules": [] if results.comparison is None else _rules(results.comparison),
         "groups": _groups(results),
     }
 
 
 def _seldom(results: Results) -> dict[str, Any]:
     """Return the parts that few reports have; what makes them is loaded if it is used."""
-    found: dict[str, Any] = dict.fromkeys(("claims", "precision", "scatter", "engines"))
+    found: dict[str, Any] = dict.fromkeys(("claims", "precision", "agreement", "rules", "scatter", "engines"))
     if results.claims:
         from lasthop.report.claims import claims_view
 
@@ -347,7 +308,9 @@ def _seldom(results: Results) -> dict[str, Any]:
         found["precision"] = precision_view(results, results.precision)
     if results.comparison is not None:
         from lasthop.report.scatter import published_figure
+        from lasthop.report.study_tables import agreement_tables, rules
 
+        found["agreement"], found["rules"] = agreement_tables(results.agreement), rules(results.comparison)
         points = published_figure(results.comparison, results.presentation.misprints)
         found["scatter"] = FigureView("", "", points) if points else None
     if results.beside is not None or results.campaign.plan.engine.real_tcp:

@@ -14,12 +14,12 @@ from lasthop.campaign.campaign import Campaign
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.tables import Tables
 from lasthop.studies.catalogue import Assets
-from lasthop.studies.comparison import Agreement
 from lasthop.studies.presentation.spec import CompareSpec, Drawn, Presentation
 
 if TYPE_CHECKING:
     from lasthop.studies.beside import Beside
     from lasthop.studies.claims.evaluate import Outcome
+    from lasthop.studies.comparison import Agreement
     from lasthop.until.looks import Condition
 
 

@@ -8,14 +8,26 @@ from typing import TypeVar
 
 import polars as pl
 
+from lasthop.metrics import units
 from lasthop.report.factorial_tables import factorial_view
-from lasthop.report.results import telling
-from lasthop.report.tables import CellView, Row, TableGroup, TableView, metric_label, number
+from lasthop.report.results import TRANSFERS, Results, telling
+from lasthop.report.tables import (
+    HEADLINE,
+    CellView,
+    Row,
+    TableGroup,
+    TableView,
+    generic_table,
+    metric_label,
+    number,
+)
+from lasthop.results.tables import factor_column, is_empty
 from lasthop.statistics.estimates import FIVE_NUMBERS
+from lasthop.statistics.summary import generic_summary
 from lasthop.studies.catalogue import Assets
-from lasthop.studies.comparison import MIDDLES, RATIO, RULES, judge
+from lasthop.studies.comparison import MIDDLES, RATIO, RULES, Agreement, judge
 from lasthop.studies.presentation.spec import FACTORIAL_KINDS, NOT_STATED, FactorialSpec, TableSpec
-from lasthop.studies.summary import key_columns
+from lasthop.studies.summary import extra_columns, key_columns, table_levels
 
 Record = Mapping[str, object]
 Column = TypeVar("Column", bound=Hashable)
@@ -51,6 +63,15 @@ class _Published:
         misprint = any(phrase in note for phrase in self._misprints)
         within = None if misprint else judge(str(record["metric"]), published, measured)[0]
         return CellView(number(measured, unit), number(published, unit), within, note, misprint)
+
+
+def table_groups(results: Results, assets: Assets) -> list[TableGroup]:
+    """Lay out a study's tables, and the cells that none of them has; side by side what the study does not know."""
+    extra = extra_columns(list(results.factors), assets)
+    if extra and results.comparison is not None:
+        return [levels_table(results.comparison, extra)]
+    other = [] if results.presentation.of_runs else _without_published(results, assets)
+    return [*study_tables(results.summary, assets), *other]
 
 
 def study_tables(summary: pl.DataFrame, assets: Assets) -> list[TableGroup]:
@@ -150,3 +171,57 @@ def levels_table(comparison: pl.DataFrame, extra: Sequence[str]) -> TableGroup:
     heads = ["published", *levels]
     fields = [(labels, [cells.get(head, CellView("")) for head in heads]) for labels, cells in rows.items()]
     return TableGroup(title, [TableView("", [*keys, *heads], len(keys), fields)])
+
+
+def _without_published(results: Results, assets: Assets) -> list[TableGroup]:
+    """Lay out the medians of the cells that no table of the study has."""
+    factors = list(results.factors)
+    flows, pages = results.tables.flows.filter(TRANSFERS), results.tables.pages
+    kinds = {table: spec for spec in assets.presentation.tables for table in spec.ids}
+    tabled = [
+        kinds[row["table"]].own_levels(table_levels(row, factors)).items()
+        for row in assets.tables.iter_rows(named=True)
+        if row["table"] in kinds
+    ]
+    cells = results.campaign.plan.cells
+    other = [cell.levels for cell in cells if not any(levels <= cell.levels.items() for levels in tabled)]
+    if not other:
+        return []
+    own = pl.LazyFrame({factor_column(factor): [levels[factor] for levels in other] for factor in factors})
+    columns = own.collect_schema().names()
+    flows = flows.join(own, on=columns, how="semi", maintain_order="left")
+    if pages is not None:
+        pages = pages.join(own, on=columns, how="semi", maintain_order="left")
+    if is_empty(flows) and (pages is None or is_empty(pages)):
+        return []
+    method, looks = results.presentation.percentiles, results.tables.looks
+    summary = generic_summary(flows, pages, factors, method, HEADLINE, looks=looks)
+    return [generic_table(summary, factors, "Cells without published numbers")]
+
+
+def rules(comparison: pl.DataFrame) -> list[tuple[str, str]]:
+    """Return the rules of comparison, each with the metrics that it is for."""
+    metrics: dict[str, list[str]] = {}
+    for metric in comparison["metric"].unique(maintain_order=True):
+        if metric in RULES:
+            metrics.setdefault(RULES[metric].text, []).append(units.label(metric))
+    return [(text, ", ".join(names)) for text, names in metrics.items()]
+
+
+def agreement_tables(agreement: Sequence[Agreement]) -> list[tuple[str, list[tuple[str, list[Agreement]]]]]:
+    """Group by the kind of number: of times and rates a line per scope, tolerances side by side; counts by metric.
+
+    With several levels: a table for each kind of number, in which each level has its line.
+    """
+    levels = len({row.level for row in agreement}) > 1
+    tables: dict[str, dict[str, list[Agreement]]] = {}
+    for row in agreement:
+        what = row.what.removeprefix("median ")
+        if levels:
+            title, line = what + ("" if row.scope == "all" else f", link {row.scope}"), row.level
+        elif row.tolerance.isdigit():
+            title, line = "Counts, all links", what
+        else:
+            title, line = what[:1].upper() + what[1:], "all links" if row.scope == "all" else f"link {row.scope}"
+        tables.setdefault(title, {}).setdefault(line, []).append(row)
+    return [(title, list(lines.items())) for title, lines in tables.items()]

@@ -25,8 +25,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from lasthop.engines.programs import PRINTED
 from lasthop.metrics.units import unit_of
-from lasthop.results.tables import factor_column
+from lasthop.results.tables import Tables, factor_column
 from lasthop.statistics.estimates import (
     CONFIDENCE,
     QUANTILES,
@@ -92,6 +93,24 @@ def metric_columns(flows: pl.LazyFrame, factors: Sequence[str]) -> list[str]:
     """Return the numeric columns that are measurements."""
     skip = _NOT_METRICS | {factor_column(factor) for factor in factors}
     return [name for name, dtype in flows.collect_schema().items() if dtype.is_numeric() and name not in skip]
+
+
+def whole_summary(tables: Tables, factors: Sequence[str]) -> pl.DataFrame:
+    """Compute the statistics of every metric of finished results."""
+    programs = _programs(tables.runs)
+    return generic_summary(
+        tables.flows, tables.pages, factors, shorts=tables.shorts, programs=programs, looks=tables.looks
+    )
+
+
+def _programs(runs: pl.LazyFrame) -> pl.LazyFrame | None:
+    """Return what the runs say of real programs; `None` if there is none."""
+    columns = runs.collect_schema().names()
+    if PROGRAM not in columns:
+        return None
+    keys = columns[: columns.index("replication") + 1]
+    own = [name for name in columns if name in ("exit_code", "program_s", "wall_s") or name.startswith(PRINTED)]
+    return runs.select(*keys, PROGRAM, *own)
 
 
 def generic_summary(

@@ -18,32 +18,20 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from lasthop.engines.programs import PRINTED
 from lasthop.results.tables import Tables, factor_column
 from lasthop.statistics.summary import (
     DIGITS,
     FLOATS,
     INTERVAL,
     NUMBERS,
-    PROGRAM,
     for_each_level,
-    generic_summary,
     in_cell,
+    whole_summary,
 )
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.lines import Line
 from lasthop.studies.presentation.spec import FACTORIAL_KINDS, Presentation, TableSpec
 from lasthop.studies.presentation.tables import Cell
-
-
-def _programs(runs: pl.LazyFrame) -> pl.LazyFrame | None:
-    """Return what the runs say of real programs; `None` if there is none."""
-    columns = runs.collect_schema().names()
-    if PROGRAM not in columns:
-        return None
-    keys = columns[: columns.index("replication") + 1]
-    own = [name for name in columns if name in ("exit_code", "program_s", "wall_s") or name.startswith(PRINTED)]
-    return runs.select(*keys, PROGRAM, *own)
 
 
 def key_columns(assets: Assets) -> list[str]:
@@ -89,10 +77,7 @@ def study_summary(
 def summary_of(tables: Tables, factors: Sequence[str], assets: Assets | None) -> pl.DataFrame:
     """Compute the statistics of finished results: those of a study's tables, or of every metric."""
     if assets is None:
-        programs = _programs(tables.runs)
-        return generic_summary(
-            tables.flows, tables.pages, factors, shorts=tables.shorts, programs=programs, looks=tables.looks
-        )
+        return whole_summary(tables, factors)
     pages = None if tables.pages is None else tables.pages.collect()
     return study_summary(tables.flows.collect(), pages, factors, assets, tables.runs.collect(), looks=tables.looks)
 
