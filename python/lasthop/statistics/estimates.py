@@ -166,9 +166,14 @@ def median_interval(values: ArrayLike, seed: int, confidence: float = 0.95) -> I
     middle = float(np.median(array))
     if array.size == 1 or np.all(array == array[0]):
         return Interval(middle, middle, middle)
+    # Ranks stand for the values: numpy sorts small integers ten times as fast as it finds medians of floats.
+    order = np.argsort(array)
+    ordered, ranks = array[order], np.empty(array.size, dtype=np.uint32)
+    ranks[order] = np.arange(array.size)
     random, medians = np.random.default_rng(seed), np.empty(_RESAMPLES)
     for some in np.array_split(medians, math.ceil(_RESAMPLES * array.size / _DRAWN_AT_ONCE)):
-        some[:] = np.median(array[random.integers(0, array.size, (some.size, array.size))], axis=-1)
+        drawn = np.sort(ranks[random.integers(0, array.size, (some.size, array.size))], axis=-1)
+        some[:] = (ordered[drawn[:, (array.size - 1) // 2]] + ordered[drawn[:, array.size // 2]]) / 2
     tail = (1 - confidence) / 2
     low, high = np.quantile(medians, [tail, 1 - tail])
     return Interval(middle, float(low), float(high))
