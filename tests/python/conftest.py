@@ -53,7 +53,7 @@ STUDIES = {
         *("--only", "control=bbr,control=cubic,beside=bbr,beside=cubic,queue=0.5,queue=1,queue=4,rtt=equal,count=1+1"),
         *("--replications", "2"),
     ),
-    "iip2004": ("--sets", "3"),
+    "iip2004": ("--sets", "2"),
     "kulve2003": ("--sets", "10"),
     "saarto2003": ("--sets", "10"),
 }
