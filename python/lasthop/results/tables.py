@@ -62,4 +62,4 @@ def height(rows: pl.LazyFrame) -> int:
 
 def is_empty(rows: pl.LazyFrame) -> bool:
     """Tell whether there is no row. Then the columns have no types."""
-    return rows.head(1).collect().is_empty()
+    return not height(rows.head(1))
