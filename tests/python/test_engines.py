@@ -73,7 +73,7 @@ def test_every_engine_has_a_key_of_its_own(engine: fake_core.Engine, scenario_fi
     plan = make_plan(engine, scenario_file)
     engines: list[Engine] = [ModelEngine(), LiveEngine(), KernelEngine(a_kernel(tmp_path)), Twin(), Twin("b")]
     assert len({key(plan, one) for one in engines}) == len(engines)
-    assert list(ENGINES) == ["model", "live", "kernel"]
+    assert [engine.name for engine in ENGINES.values()] == list(ENGINES) == ["model", "live", "kernel"]
 
 
 def test_a_new_engine_needs_only_what_it_says_of_itself(

@@ -15,7 +15,8 @@ from lasthop.cli import cli, main
 HEAVY = (
     "duckdb matplotlib numpy pandas plotly polars pydantic rich scipy.special scipy.stats statsmodels "
     "numpy.ma lasthop.report.comparisons lasthop.studies.comparison "
-    "lasthop.engines.kernel.programs lasthop.statistics.anova lasthop.studies.claims.file lasthop.until.show"
+    "lasthop.engines.kernel.engine lasthop.engines.kernel.programs "
+    "lasthop.statistics.anova lasthop.studies.claims.file lasthop.until.show"
 )
 
 

@@ -13,7 +13,7 @@ from lasthop import _core
 from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.commands.completion import complete_only, complete_scenarios
 from lasthop.engines.model.engine import ModelEngine
-from lasthop.engines.registry import ENGINES
+from lasthop.engines.registry import ABOUT, ENGINES
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cell, select_cells
 from lasthop.studies.catalogue import find_scenario
@@ -40,7 +40,7 @@ engine_option = click.option(
     help=" ".join(
         [
             "What runs the TCP of the hosts; the last hop is the same.",
-            *(f"{name}: {engine.about}" for name, engine in ENGINES.items()),
+            *(f"{name}: {about}" for name, about in ABOUT.items()),
         ]
     ),
 )

@@ -1,6 +1,6 @@
 """What an engine is: it runs the hosts of a scenario and returns what happened.
 
-To add one, make a folder beside this file with a class that has everything of `Engine`, and add a line to
+To add one, make a folder beside this file with a class that has everything of `Engine`, and add it to
 `registry.py`.
 """
 
@@ -71,8 +71,6 @@ class Engine(Protocol):
 
     name: ClassVar[str]
     """As `--engine`, manifests and the keys of the store have it."""
-    about: ClassVar[str]
-    """What runs the TCP of the hosts, for `--help`."""
     real_tcp: ClassVar[bool]
     """Whether an operating system's TCP runs, which may do otherwise than a scenario asks."""
     repeatable: ClassVar[bool]

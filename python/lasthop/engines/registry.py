@@ -1,13 +1,36 @@
-"""The engines, by name."""
+"""The engines, by name. Each is loaded when it is used."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import cast
 
 from lasthop.engines.engine import Engine
-from lasthop.engines.kernel.engine import KernelEngine
-from lasthop.engines.live.engine import LiveEngine
-from lasthop.engines.model.engine import ModelEngine
 
-_ALL: tuple[type[Engine], ...] = (ModelEngine, LiveEngine, KernelEngine)
-ENGINES: Mapping[str, type[Engine]] = {engine.name: engine for engine in _ALL}
+# Of each engine where it is in this folder, and for `--help` what runs the TCP of the hosts.
+_KNOWN = {
+    "model": ("model.engine:ModelEngine", "lasthop's own TCP."),
+    "live": (
+        "live.engine:LiveEngine",
+        "this machine's TCP, in real time; runs mostly wait, so --jobs may exceed the number of cores.",
+    ),
+    "kernel": ("kernel.engine:KernelEngine", "a guest kernel's TCP, in virtual time."),
+}
+ABOUT = {name: about for name, (_, about) in _KNOWN.items()}
+"""What runs the TCP of the hosts, by engine."""
+
+
+class _Engines(Mapping[str, type[Engine]]):
+    def __getitem__(self, name: str) -> type[Engine]:
+        module, engine = _KNOWN[name][0].split(":")
+        return cast("type[Engine]", getattr(import_module(f"lasthop.engines.{module}"), engine))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_KNOWN)
+
+    def __len__(self) -> int:
+        return len(_KNOWN)
+
+
+ENGINES = _Engines()

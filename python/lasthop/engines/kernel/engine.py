@@ -53,7 +53,6 @@ class KernelEngine(HostEngine):
     """A guest kernel, one instance of it on each core at most: on those that this process may use, or on `cores`."""
 
     name: ClassVar[str] = "kernel"
-    about: ClassVar[str] = "a guest kernel's TCP, in virtual time."
     repeatable: ClassVar[bool] = True
 
     kernel: Kernel

@@ -22,9 +22,6 @@ class LiveEngine(HostEngine):
     """Namespaces of this machine, in real time. It needs root, or permission to create user namespaces."""
 
     name: ClassVar[str] = "live"
-    about: ClassVar[str] = (
-        "this machine's TCP, in real time; runs mostly wait, so --jobs may exceed the number of cores."
-    )
     repeatable: ClassVar[bool] = False
 
     @property

@@ -15,7 +15,6 @@ class ModelEngine(Engine):
     """Hosts and last hop in one event loop of this process."""
 
     name: ClassVar[str] = "model"
-    about: ClassVar[str] = "lasthop's own TCP."
     real_tcp: ClassVar[bool] = False
     repeatable: ClassVar[bool] = True
 

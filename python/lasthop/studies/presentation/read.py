@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -32,6 +31,8 @@ def load_presentation(folder: Path) -> Presentation:
 
 def read_presentation(text: str, name: str = PRESENTATION_FILE) -> Presentation:
     """Parse the text of the file called `name`. Raises InputError, with a line for each thing that is wrong."""
+    import tomllib  # late, as pydantic: few scenarios have this file beside them
+
     from pydantic import TypeAdapter, ValidationError
 
     try:
