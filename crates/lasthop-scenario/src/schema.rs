@@ -35,14 +35,18 @@ pub fn json_schema() -> String {
 /// A scenario in which every part may be absent, once as the base at the top of the file and once for
 /// the levels of factors; and around it what makes a study of it.
 fn file_schema() -> Value {
-    let mut definitions = SCENARIO["$defs"].as_object().cloned().unwrap_or_default();
+    let mut scenario = SCENARIO.as_object().cloned().unwrap_or_default();
+    let mut definitions = match scenario.remove("$defs") {
+        Some(Value::Object(definitions)) => definitions,
+        _ => Map::new(),
+    };
     flows_may_leave_out(&mut definitions);
-    let mut level = partial(&SCENARIO, &mut definitions);
+    let mut level = partial(scenario, &mut definitions);
     let mut properties = study_properties();
     if let Some(Value::Object(base)) = level.get("properties") {
         properties.extend(base.clone());
     }
-    for key in ["$schema", "$defs", "title"] {
+    for key in ["$schema", "title"] {
         level.remove(key);
     }
     level.insert("description".into(), "Any part of a scenario; laid over the base".into());
@@ -56,14 +60,18 @@ fn file_schema() -> Value {
         "anyOf": [{ "type": "string", "examples": ["64 kbit/s"] }, { "type": "number" }],
     });
     definitions.insert("End".into(), end);
-    json!({
+    let mut file = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "lasthop scenario file",
         "type": "object",
-        "properties": properties,
+        "properties": {},
         "additionalProperties": false,
-        "$defs": definitions,
-    })
+        "$defs": {},
+    });
+    // The macro would copy them.
+    file["properties"] = properties.into();
+    file["$defs"] = definitions.into();
+    file
 }
 
 /// A flow without a name is called after its kind, and its TCP is laid over another.
@@ -193,8 +201,7 @@ fn study_properties() -> Map<String, Value> {
 
 /// The struct `schema` with every key optional, all the way down its structs. Lists and tagged tables
 /// are values: they are stated whole or not at all.
-fn partial(schema: &Value, definitions: &mut Map<String, Value>) -> Map<String, Value> {
-    let mut schema = schema.as_object().cloned().unwrap_or_default();
+fn partial(mut schema: Map<String, Value>, definitions: &mut Map<String, Value>) -> Map<String, Value> {
     schema.remove("required");
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         for property in properties.values_mut() {
@@ -227,14 +234,14 @@ fn partial_property(property: &mut Value, definitions: &mut Map<String, Value>) 
     }
     let reference = property.get("$ref").and_then(Value::as_str);
     let Some(name) = reference.and_then(|reference| reference.strip_prefix("#/$defs/")) else { return };
-    let Some(definition) = definitions.get(name).filter(|definition| definition.get("properties").is_some())
+    let Some(Value::Object(definition)) =
+        definitions.get(name).filter(|definition| definition.get("properties").is_some())
     else {
         return;
     };
     let partial_name = format!("{PARTIAL}{name}");
-    let definition = definition.clone();
     if !definitions.contains_key(&partial_name) {
-        let definition = partial(&definition, definitions);
+        let definition = partial(definition.clone(), definitions);
         definitions.insert(partial_name.clone(), definition.into());
     }
     property.insert("$ref".into(), format!("#/$defs/{partial_name}").into());
