@@ -13,11 +13,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Self
 
-from forked import Forked
+from forked import Forked, Process
 
 PATIENCE_S = 60.0
-
-Process = subprocess.Popen[str] | Forked
 
 
 def free_port() -> int:
@@ -40,13 +38,6 @@ def lasthop(*arguments: str | Path, environment: Mapping[str, str] | None = None
         start_new_session=True,
         env={**os.environ, **(environment or {})},
     )
-
-
-def ended(process: Process) -> tuple[int, str, str]:
-    """Wait for its end; return exit code, standard output and standard error."""
-    output, error = process.communicate(timeout=3 * PATIENCE_S)
-    assert process.returncode is not None
-    return process.returncode, output, error
 
 
 class Cluster:

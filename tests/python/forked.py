@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import weakref
@@ -80,3 +81,13 @@ class Forked:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+Process = subprocess.Popen[str] | Forked
+
+
+def ended(process: Process) -> tuple[int, str, str]:
+    """Wait for its end; return exit code, standard output and standard error."""
+    output, error = process.communicate(timeout=180)
+    assert process.returncode is not None
+    return process.returncode, output, error

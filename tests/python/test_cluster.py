@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 import lasthop as package
-from clusters import PATIENCE_S, Cluster, Process, ended, free_port, lasthop
+from clusters import PATIENCE_S, Cluster, free_port, lasthop
 from conftest import EXAMPLE
+from forked import Process, ended
 from lasthop import _core
 from lasthop.api.progress import progress
 from lasthop.campaign.plan import Unit

@@ -17,28 +17,29 @@ import polars as pl
 import pytest
 
 from conftest import EXAMPLE
-from forked import Forked
+from forked import Forked, Process, ended
 from lasthop.results.atomic import write_parquet
 
 TABLES = ("flows.parquet", "runs.parquet")
 KILLS = int(os.environ.get("LASTHOP_KILLS", "1000"))
 
 
-def start(out: Path, *options: str, file: Path = EXAMPLE) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "lasthop.cli", "run", str(file), "--out", str(out), *options]
+def start(out: Path, *options: str, file: Path = EXAMPLE) -> Process:
+    arguments = ("run", str(file), "--out", str(out), *options)
+    if "LD_PRELOAD" not in os.environ:
+        return Forked("lasthop", *arguments)
+    command = [sys.executable, "-m", "lasthop.cli", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
-def wait_for_start(process: subprocess.Popen[str] | Forked, out: Path) -> None:
+def wait_for_start(process: Process, out: Path) -> None:
     """Wait until it works in the folder, or has ended."""
     while process.poll() is None and not (out / ".lock").exists():
         time.sleep(0.005)
 
 
 def run(out: Path, *options: str, file: Path = EXAMPLE) -> tuple[int, str, str]:
-    with start(out, *options, file=file) as process:
-        output, error = process.communicate(timeout=600)
-    return process.returncode, output, error
+    return ended(start(out, *options, file=file))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_a_campaign_that_is_killed_again_and_again_ends_with_the_rows_of_an_undi
     moments = random.Random(2003)
     for _ in range(kills):
         (killed / ".lock").unlink(missing_ok=True)  # so that its return is seen
-        with Forked("lasthop", "run", EXAMPLE, "--out", killed, *options) as process:
+        with start(killed, *options) as process:
             wait_for_start(process, killed)
             time.sleep(moments.uniform(0.0, 0.6))
             process.kill()
@@ -224,8 +225,7 @@ def test_a_full_disk_and_a_read_only_folder_lose_nothing_that_was_done(
     for table in TABLES:
         assert (out / table).read_bytes() == (whole / table).read_bytes()
     remount(small_disk, "ro")
-    shown = show(out)
-    assert "1500 asked for, 1500 there, 0 missing" in shown.stdout
+    assert "1500 asked for, 1500 there, 0 missing" in show(out)[1]
     assert pl.read_parquet(out / "runs.parquet").height == 1500
     remount(small_disk, "rw")
     with start(out, *options[2:], "--replications", "100000", "--quiet") as process:
@@ -234,14 +234,13 @@ def test_a_full_disk_and_a_read_only_folder_lose_nothing_that_was_done(
             time.sleep(0.005)
         process.kill()
     remount(small_disk, "ro")
-    shown = show(out)
-    assert (shown.returncode, shown.stderr.count("\n")) == (2, 1)
-    assert f"Whoever wrote {out / 'store.sqlite'} was killed." in shown.stderr
-    assert f"cannot write to {out}: Read-only file system. Copy the folder" in shown.stderr
+    code, _, error = show(out)
+    assert (code, error.count("\n")) == (2, 1)
+    assert f"Whoever wrote {out / 'store.sqlite'} was killed." in error
+    assert f"cannot write to {out}: Read-only file system. Copy the folder" in error
     remount(small_disk, "rw")
-    assert show(out).returncode == 0
+    assert show(out)[0] == 0
 
 
-def show(out: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lasthop.cli", "results", str(out)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def show(out: Path) -> tuple[int, str, str]:
+    return ended(Forked("lasthop", "results", out))
