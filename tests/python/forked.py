@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -18,9 +18,11 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["lasthop.cli", "lasthop.commands.run", "lasthop.report.page", "distributed.cli"])
 
 
-def _become(program: str, arguments: Sequence[str], output: Path, error: Path) -> None:
+def _become(program: str, arguments: Sequence[str], environment: Mapping[str, str], output: Path, error: Path) -> None:
     """Do what the command line does in a process group of its own."""
     os.setsid()
+    os.environ.clear()
+    os.environ.update(environment)
     for stream, file in ((1, output), (2, error)):
         os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), stream)
     sys.argv = [program, *arguments]
@@ -45,7 +47,7 @@ class Forked:
         self._output, self._error = (log or Path(folder, name) for name in ("output", "error"))
         for file in (self._output, self._error):
             file.touch()
-        settings = (program, [str(argument) for argument in arguments], self._output, self._error)
+        settings = (program, [str(each) for each in arguments], dict(os.environ), self._output, self._error)
         self._process = _FORKS.Process(target=_become, args=settings, daemon=True)
         self._process.start()
         assert self._process.pid is not None

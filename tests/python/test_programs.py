@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from forked import Forked
 from lasthop.engines.kernel import programs
 from lasthop.engines.kernel.store import Kernel
 from lasthop.errors import InputError
@@ -272,19 +273,15 @@ def test_what_waits_for_ever_or_is_asked_for_in_vain_is_said(tmp_path: Path) -> 
     assert (live.returncode, "--write is an option of --engine kernel" in live.stderr) == (2, True), live.stderr
 
 
-def launch(kernel: Kernel, *command: str) -> subprocess.Popen[str]:
-    """Start a command."""
-    main = [sys.executable, "-c", "import sys; from lasthop.cli import main; sys.exit(main())", "shell"]
-    return subprocess.Popen(
-        [*main, "--engine", "kernel", "--link", "lte", "--quiet", "--kernel", kernel.name, "--", *command],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def shell(kernel: Kernel, *command: str) -> tuple[str, ...]:
+    """Return the arguments of `lasthop` that run a command in this kernel."""
+    return ("shell", "--engine", "kernel", "--link", "lte", "--quiet", "--kernel", kernel.name, "--", *command)
 
 
 def start(kernel: Kernel, *command: str) -> subprocess.Popen[str]:
     """Start a command and wait until it has said that it runs."""
-    process = launch(kernel, *command)
+    main = [sys.executable, "-c", "import sys; from lasthop.cli import main; sys.exit(main())"]
+    process = subprocess.Popen([*main, *shell(kernel, *command)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "runs\n"
     return process
@@ -314,16 +311,12 @@ def test_sigkill_of_any_process_leaves_nothing(own_kernel: Kernel, tmp_path: Pat
     own_files = {file for place in places for file in place.expanduser().glob("*vm_file*")}
     most = 0
     for _ in range(int(os.environ.get("LASTHOP_KILLS", "12"))):
-        with launch(own_kernel, *program(WAITS)) as process:
-            time.sleep(chance.uniform(0, 1))
+        with Forked("lasthop", *shell(own_kernel, *program(WAITS))) as process:
+            time.sleep(chance.uniform(0, 0.6))
             processes = [process.pid, *guests(own_kernel)]
             most = max(most, len(processes))
             os.kill(chance.choice(processes), signal.SIGKILL)
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()  # or the end of the block would wait for ever
-                raise
+            process.wait(60)
         assert_no_guests(own_kernel)
     assert most >= 4, "no program ever ran"
     assert Path("/proc/mounts").read_text(encoding="utf-8") == mounts
