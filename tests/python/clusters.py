@@ -27,28 +27,22 @@ def free_port() -> int:
 
 def lasthop(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> Process:
     """Start the command line in a process group of its own, as a shell does."""
-    if environment is None and not any(str(argument).startswith("local:") for argument in arguments):
-        return Forked("lasthop", *arguments)
+    if not any(str(argument).startswith("local:") for argument in arguments):
+        return Forked("lasthop", *arguments, environment=environment)
     command = [sys.executable, "-m", "lasthop.cli", *map(str, arguments)]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, **(environment or {})},
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 class Cluster:
     """A scheduler at an address that stays, and workers of one thread without a nanny."""
 
-    def __init__(self, log: Path, scheduler_environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, log: Path, *options: str) -> None:
+        """Start the scheduler, with more options."""
         self.port = free_port()
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.workers: list[Process] = []
         self._log = log
-        self._scheduler_environment = scheduler_environment
+        self._options = options
         self.scheduler = self._start_scheduler()
 
     def __enter__(self) -> Self:
@@ -59,9 +53,9 @@ class Cluster:
             process.kill()
             process.wait()
 
-    def _start(self, *arguments: str, environment: Mapping[str, str] | None) -> Process:
-        if environment is None:
-            return Forked("dask", *arguments, log=self._log)
+    def _start(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Process:
+        if environment is None or "PYTHONPATH" not in environment:
+            return Forked("dask", *arguments, environment=environment, log=self._log)
         with self._log.open("a", encoding="utf-8") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "dask", *arguments],
@@ -75,7 +69,7 @@ class Cluster:
     def _start_scheduler(self) -> Process:
         """Start it and wait until it listens."""
         arguments = ("scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard")
-        scheduler = self._start(*arguments, environment=self._scheduler_environment)
+        scheduler = self._start(*arguments, *self._options)
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -86,9 +80,9 @@ class Cluster:
             else:
                 return scheduler
 
-    def start_worker(self, environment: Mapping[str, str] | None = None) -> Process:
+    def start_worker(self, *options: str, environment: Mapping[str, str] | None = None) -> Process:
         arguments = ("worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
-        self.workers.append(self._start(*arguments, environment=environment))
+        self.workers.append(self._start(*arguments, *options, environment=environment))
         return self.workers[-1]
 
     def wait_for_workers(self, count: int) -> None:

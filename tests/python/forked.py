@@ -40,14 +40,21 @@ def _become(program: str, arguments: Sequence[str], environment: Mapping[str, st
 class Forked:
     """`dask` or `lasthop` at work; what subprocess.Popen offers that our tests use."""
 
-    def __init__(self, program: str, *arguments: str | Path, log: Path | None = None) -> None:
-        """Start it; what it writes goes to `log` if there is one."""
+    def __init__(
+        self,
+        program: str,
+        *arguments: str | Path,
+        environment: Mapping[str, str] | None = None,
+        log: Path | None = None,
+    ) -> None:
+        """Start it, with more in its environment; what it writes goes to `log` if there is one."""
         folder = tempfile.mkdtemp()
         weakref.finalize(self, shutil.rmtree, folder)
         self._output, self._error = (log or Path(folder, name) for name in ("output", "error"))
         for file in (self._output, self._error):
             file.touch()
-        settings = (program, [str(each) for each in arguments], dict(os.environ), self._output, self._error)
+        words, whole = [str(each) for each in arguments], {**os.environ, **(environment or {})}
+        settings = (program, words, whole, self._output, self._error)
         self._process = _FORKS.Process(target=_become, args=settings, daemon=True)
         self._process.start()
         assert self._process.pid is not None

@@ -146,7 +146,7 @@ def other_version(folder: Path) -> Path:
 
 def test_a_worker_of_another_version_is_refused_with_both_versions(cluster: Cluster, tmp_path: Path) -> None:
     place = other_version(tmp_path / "other")
-    worker = cluster.start_worker({"PYTHONPATH": str(place)})
+    worker = cluster.start_worker(environment={"PYTHONPATH": str(place)})
     cluster.wait_for_workers(3)
     out = tmp_path / "out"
     code, _, error = ended(lasthop("run", EXAMPLE, "--cluster", cluster.address, "--out", out))
@@ -166,7 +166,7 @@ def test_a_worker_of_another_version_that_comes_later_is_refused_too(cluster: Cl
     # Far more runs than are done before a worker has started.
     process = lasthop("run", EXAMPLE, "--replications", "100000", "--quiet", "--cluster", cluster.address, "--out", out)
     wait_for_results(process, out)
-    worker = cluster.start_worker({"PYTHONPATH": str(place)})
+    worker = cluster.start_worker(environment={"PYTHONPATH": str(place)})
     code, _, error = ended(process)
     cluster.kill_worker(worker)
     assert code == 2
@@ -179,30 +179,32 @@ import os
 from pathlib import Path
 from lasthop.cluster.worker import Simulator
 
-run, cell, deaths, most = Simulator.__call__, *os.environ["DEADLY"].split("|")
+def dask_setup(worker):
+    run, deaths = Simulator.__call__, Path({deaths!r})
 
-def run_or_die(self, pieces):
-    if any(self._cells[number].key == cell for number, *_ in pieces) and len(os.listdir(deaths)) < int(most):
-        Path(deaths, str(os.getpid())).touch()
-        os._exit(1)
-    return run(self, pieces)
+    def run_or_die(self, pieces):
+        if any(self._cells[number].key == "queue=q3" for number, *_ in pieces) and len(os.listdir(deaths)) < {most}:
+            Path(deaths, str(os.getpid())).touch()
+            os._exit(1)
+        return run(self, pieces)
 
-Simulator.__call__ = run_or_die
+    Simulator.__call__ = run_or_die
 """
+BLAMES_AT_ONCE = "def dask_setup(scheduler):\n    scheduler.allowed_failures = 0\n"
 
 
 def run_with_deaths(most: int, tmp_path: Path) -> tuple[int, str, str]:
     """Run six cells, one of which kills its worker that many times, where Dask blames a task for one death."""
-    (tmp_path / "sitecustomize.py").write_text(DEADLY, encoding="utf-8")
-    (tmp_path / "deaths").mkdir()
-    path = os.pathsep.join([str(tmp_path), str(Path(package.__file__).parents[1])])
-    environment = {"PYTHONPATH": path, "DEADLY": f"queue=q3|{tmp_path / 'deaths'}|{most}"}
-    with Cluster(tmp_path / "log", {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}) as cluster:
+    deadly, blames, deaths = (tmp_path / name for name in ("deadly.py", "blames.py", "deaths"))
+    deaths.mkdir()
+    deadly.write_text(DEADLY.format(deaths=str(deaths), most=most), encoding="utf-8")
+    blames.write_text(BLAMES_AT_ONCE, encoding="utf-8")
+    with Cluster(tmp_path / "log", "--preload", str(blames)) as cluster:
         process = lasthop("run", six_cells(tmp_path), "--cluster", cluster.address, "--out", tmp_path / "dask")
         while process.poll() is None:
             cluster.workers = [worker for worker in cluster.workers if worker.poll() is None]
             while len(cluster.workers) < 2:
-                cluster.start_worker(environment)
+                cluster.start_worker("--preload", str(deadly))
             time.sleep(0.1)
         return ended(process)
 

@@ -131,7 +131,7 @@ def test_workers_of_a_cluster_make_the_same_bytes_and_need_the_same_kernel(kerne
         assert (done.returncode, done.stderr) == (0, "")
         for table in ("flows.parquet", "runs.parquet"):
             assert (tmp_path / "dask" / table).read_bytes() == (tmp_path / "threads" / table).read_bytes()
-        cluster.start_worker({"XDG_CACHE_HOME": str(tmp_path)})
+        cluster.start_worker(environment={"XDG_CACHE_HOME": str(tmp_path)})
         cluster.wait_for_workers(2)
         done = command(*run, "--cluster", cluster.address, "--out", tmp_path / "refused")
     assert done.returncode == 2
