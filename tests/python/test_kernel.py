@@ -19,6 +19,7 @@ import polars as pl
 import pytest
 
 from clusters import Cluster
+from forked import Forked
 from lasthop import _core
 from lasthop.engines.kernel import boot, source
 from lasthop.engines.kernel import engine as kernel_engine
@@ -93,7 +94,7 @@ def test_the_same_seed_gives_the_same_records_byte_for_byte_on_one_instance_and_
     levels = '[factor.control.reno]\n[factor.control.bbr]\ntcp.congestion_control = "bbr"\n'
     file = scenario(tmp_path, DOWNLOAD, STREAM, levels)
     records = set()
-    for number, jobs in enumerate((1, 2) * 5):
+    for number, jobs in enumerate((1, 2) * 3):
         out = tmp_path / f"out{number}"
         run = ("run", file, "--engine", "kernel", "--jobs", jobs, "--out", out, "--quiet")
         assert (command(*run).returncode if number < 2 else lasthop_main(*run)) == 0
@@ -231,10 +232,8 @@ def test_killed_at_any_moment_nothing_stays(own_kernel: Kernel, tmp_path: Path) 
     file = scenario(tmp_path, DOWNLOAD, STREAM)
     before = memory_files()
     for moment in range(8):
-        process = subprocess.Popen(
-            [LASTHOP, "run", file, "--engine", "kernel", "--replications", "40", "--out", tmp_path / "killed"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        run = ("run", file, "--engine", "kernel", "--replications", "40", "--out", tmp_path / "killed")
+        process = Forked("lasthop", *run)
         deadline = time.monotonic() + 30
         while not guests(own_kernel) and time.monotonic() < deadline:
             time.sleep(0.005)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -15,8 +14,7 @@ from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.kernel.store import Kernel
 from lasthop.engines.live.engine import LiveEngine
 from lasthop.errors import InputError
-
-LASTHOP = Path(sys.executable).with_name("lasthop")
+from test_kernel import command
 
 SCENARIO = """
 name = "small"
@@ -67,18 +65,17 @@ def times(packets: pl.DataFrame, event: str) -> pl.Series:
     return packets.filter((pl.col("event") == event) & (pl.col("direction") == "down"))["time_ns"]
 
 
-def test_the_same_seed_gives_the_same_records_byte_for_byte_with_losses_and_bbr(kernel: Kernel, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_records_byte_for_byte_with_losses_and_bbr(
+    kernel: Kernel, tmp_path: Path, lasthop_main: Callable[..., int]
+) -> None:
+    """Two of the runs have processes of their own, with other addresses and hashes."""
     assert kernel
     file = scenario(tmp_path, LOSSES, DOWNLOAD, control="bbr")
     records = []
     for number, (seed, jobs) in enumerate([(1, 1), (1, 2), (1, 1), (2, 1)]):
         out = tmp_path / f"out{number}"
-        done = subprocess.run(
-            [LASTHOP, "run", file, "--engine", "kernel", "--seed", str(seed), "--jobs", str(jobs), "--out", out,
-             "--quiet"],
-            capture_output=True, text=True, check=False, timeout=120,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        run = ("run", file, "--engine", "kernel", "--seed", seed, "--jobs", jobs, "--out", out, "--quiet")
+        assert (command(*run).returncode if number < 2 else lasthop_main(*run)) == 0
         records.append((out / "flows.parquet").read_bytes() + (out / "runs.parquet").read_bytes())
     assert records[0] == records[1] == records[2] != records[3]
     flows = pl.read_parquet(tmp_path / "out0" / "flows.parquet")
