@@ -39,6 +39,14 @@ LONGEST_FIRST = (
     "test_saarto2003",
     "test_counts_verdicts_and_times_equal_the_records",
     "test_capture",
+    "test_lab",
+    "test_sigkill_of_any_process_leaves_nothing",
+    "test_a_program_that_computes_without_end_is_named_unless_computing_takes_time",
+    "test_local_processes_run_it_and_leave_nothing_behind",
+    "test_the_same_seed_gives_the_same_records_byte_for_byte_on_one_instance_and_on_two",
+    "test_the_same_seed_gives_the_same_records_byte_for_byte_with_losses_and_bbr",
+    "test_the_workers_of_a_cluster_share_the_cells",
+    "test_a_full_disk_and_a_read_only_folder_lose_nothing_that_was_done",
 )
 
 # What the tests run of each study, at most once.

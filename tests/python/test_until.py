@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -20,6 +18,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from forked import Forked
 from lasthop import _core
 from lasthop.answer.differences import tested as paired_t
 from lasthop.campaign.campaign import Campaign
@@ -517,8 +516,7 @@ def test_a_campaign_killed_at_random_moments_stops_where_an_undisturbed_one_does
     moments = random.Random(16)
     codes = []
     for _ in range(3):
-        command = [sys.executable, "-m", "lasthop.cli", "run", str(file), "--out", str(killed), *rule, "--jobs", "1"]
-        with subprocess.Popen(command) as process:
+        with Forked("lasthop", "run", file, "--out", killed, *rule, "--jobs", "1") as process:
             while process.poll() is None and not (killed / ".lock").exists():
                 time.sleep(0.005)
             time.sleep(moments.uniform(0.1, 0.9))
