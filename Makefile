@@ -35,7 +35,8 @@ unexport PYTHONDONTWRITEBYTECODE
 EXTENSION_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard .git/logs/HEAD) \
 	$(shell find crates -type f -not -path '*/tests/*')
 
-.PHONY: help build demo kernel test test-long lint test-rust test-python docs wheel budget bench bench-peers clean system lint-tools kernel-tools test-tools budget-tools peer-tools long-tools
+.PHONY: help build demo kernel test test-long lint test-rust test-python docs wheel budget bench bench-peers clean \
+	lint-rust lint-python guest-kernel system lint-tools kernel-tools test-tools budget-tools peer-tools long-tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -47,21 +48,31 @@ demo: build ## run ten sets of the study kulve2003 and say where their report is
 	@test -s $(STUDY)/report.html
 	@echo "Report: $(CURDIR)/$(STUDY)/report.html"
 
-kernel: build kernel-tools $(GUEST) ## set up the kernel engine: build a guest kernel and what runs in it
-	$(BIN)/lasthop kernel info >/dev/null 2>&1 || $(BIN)/lasthop kernel build
+kernel: build guest-kernel $(GUEST) ## set up the kernel engine: build a guest kernel and what runs in it
 
+# `lasthop kernel` by another name: the command needs the extension, and this runs while that is being compiled.
+guest-kernel: KERNEL := PYTHONPATH=python $(BIN)/python -m lasthop.commands.kernel
+guest-kernel: .venv/.packages kernel-tools
+	$(KERNEL) info >/dev/null 2>&1 || $(KERNEL) build
+
+# Three chains run side by side until the Python tests, which come last and alone: the extension, the guest kernel, and
+# what checks and tests Rust. Otherwise a core would idle whenever a compiler has but one thread to run.
 test: lint test-rust test-python ## build, check the style and run all tests but the long ones
 
 test-long: build long-tools kernel ## run what takes minutes: statistical checks, well-known programs in virtual time, 10 000 handshakes of QUIC
 	$(BIN)/pytest -m long
 	cargo test --locked --package lasthop-quic -- --ignored
 
+lint: lint-rust lint-python ## formatting, strict lints, types, sans-IO, no circles of modules
+
 # Clippy takes the profile of the tests, which then need not compile build scripts and macros again.
-lint: build lint-tools ## formatting, strict lints, types, sans-IO, no circles of modules
+lint-rust: system lint-tools
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --profile test -- -D warnings
 	scripts/check-sans-io --self-test
 	scripts/check-sans-io
+
+lint-python: .venv/.packages
 	scripts/check-cycles --self-test
 	scripts/check-cycles
 	$(BIN)/ruff check
@@ -71,11 +82,11 @@ lint: build lint-tools ## formatting, strict lints, types, sans-IO, no circles o
 
 # lasthop-py is left out: without libpython its symbols resolve only inside Python; tests/python tests it. No crate has
 # examples in its documentation.
-test-rust: build lint test-tools
+test-rust: lint-rust test-tools
 	cargo test --locked --workspace --exclude lasthop-py --tests
 
 # Two processes more than there are cores, because many tests wait: for a browser, a cluster, or live runs in real time.
-test-python: build test-rust test-tools kernel
+test-python: build lint-python test-rust test-tools kernel
 	$(BIN)/pytest --numprocesses $$(($$(nproc) + 2)) --durations 10
 
 docs: build test-tools kernel ## build the documentation as a website and check it

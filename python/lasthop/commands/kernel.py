@@ -7,6 +7,7 @@ import os
 import click
 
 from lasthop.engines.kernel.store import Kernel, find_kernel, kernels, recipe, remove, store
+from lasthop.errors import InputError
 
 
 @click.group("kernel")
@@ -114,3 +115,11 @@ def remove_command(name: str) -> None:
 def _existing(name: str) -> Kernel:
     """Find a kernel, even one that is out of date."""
     return next((kernel for kernel in kernels() if kernel.name == name), None) or find_kernel(name)
+
+
+# `make kernel` starts this while the extension, which the command `lasthop` needs, is still being compiled.
+if __name__ == "__main__":
+    try:
+        kernel_group()
+    except InputError as error:
+        raise SystemExit(f"lasthop: {error}") from None
