@@ -84,7 +84,7 @@ def main() -> None:
         if count > allowed * (1 + MARGIN):
             over.append(name)
     if over:
-        raise SystemExit(f"over budget by more than {MARGIN:.0%}: {', '.join(over)}; profile, or raise it and say why")
+        raise SystemExit(f"over budget by more than {MARGIN:.0%}: {', '.join(over)}; see benches/README.md")
 
 
 if __name__ == "__main__":
