@@ -63,7 +63,9 @@ class Forked:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error:
+            self.kill()  # or the end of the block could wait for ever
         self.wait()
 
     @property
