@@ -73,7 +73,7 @@ test-long: build long-tools kernel ## run what takes minutes: statistical checks
 lint: lint-rust lint-python ## formatting, strict lints, types, sans-IO, no circles of modules
 
 # Clippy takes the profile of the tests, which then need not compile build scripts and macros again.
-lint-rust: system lint-tools
+lint-rust: lint-tools
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --profile test -- -D warnings
 	scripts/check-sans-io --self-test
