@@ -11,7 +11,7 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
-from tools import IN_ORDER, require_tools, tool, tshark
+from tools import IN_ORDER, require_tools, tshark
 
 FIELDS = (
     "_ws.malformed", "ip.checksum.status", "tcp.checksum.status", "tcp.stream", "http.request.full_uri",
@@ -42,8 +42,8 @@ def capture(study: _core.Study, cell: _core.Cell, folder: Path) -> Page:
     folder.mkdir()
     cell.capture(study.seed, 1, 2, (str(folder), "a test"))
     file = folder / "server.pcapng"
-    rows = [dict(zip(FIELDS, row, strict=True)) for row in tshark(file, FIELDS, *IN_ORDER)]
-    tool("tshark", "-n", "-q", *IN_ORDER, "-r", file, "--export-objects", f"http,{folder / 'objects'}")
+    exported = ("--export-objects", f"http,{folder / 'objects'}")
+    rows = [dict(zip(FIELDS, row, strict=True)) for row in tshark(file, FIELDS, *IN_ORDER, *exported)]
     objects = {path.name: path.read_bytes() for path in (folder / "objects").iterdir()}
     scenario: dict[str, Any] = json.loads(cell.scenario)
     page = scenario["flow"][0]
