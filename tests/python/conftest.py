@@ -152,27 +152,44 @@ def kernel() -> Kernel:
 
 
 @pytest.fixture(scope="session")
-def study_results(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Return what makes the results of a study, with the options of `STUDIES` or others.
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
+    """Return what gives the folder of a name, and has it filled before.
 
-    It returns their folder. Beside it is what the command printed, as a `.txt`.
-
-    The processes that share the tests share the folders: the first that needs one makes it, tests only read it.
+    The processes that share the tests share the folders: the first that needs one fills it, tests only read it.
     """
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
-    def run(name: str, *options: str) -> Path:
-        options = options or STUDIES[name]
-        folder = shared / quote(" ".join([name, *options]), safe=" =,")
-        with folder.with_suffix(".lock").open("w") as lock:
+    def filled(name: str, fill: Callable[[Path], None]) -> Path:
+        folder = shared / name
+        with folder.with_suffix(".lock").open("a+") as lock:  # what is written there says that the folder is full
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (folder / "report.html").exists():
-                with folder.with_suffix(".txt").open("w", encoding="utf-8") as output, redirect_stdout(output):
-                    assert main(["study", "run", name, *options, "--out", str(folder)]) == 0
+            lock.seek(0)
+            if not lock.read():
+                fill(folder)
+                lock.write("full")
         return folder
 
-    return run
+    return filled
+
+
+@pytest.fixture(scope="session")
+def study_results(shared_folder: Callable[[str, Callable[[Path], None]], Path]) -> Callable[..., Path]:
+    """Return what makes the results of a study, with the options of `STUDIES` or others.
+
+    It returns their folder. Beside it is what the command printed, as a `.txt`.
+    """
+
+    def results(name: str, *options: str) -> Path:
+        options = options or STUDIES[name]
+
+        def run(folder: Path) -> None:
+            with folder.with_suffix(".txt").open("w", encoding="utf-8") as output, redirect_stdout(output):
+                assert main(["study", "run", name, *options, "--out", str(folder)]) == 0
+
+        return shared_folder(quote(" ".join([name, *options]), safe=" =,"), run)
+
+    return results
 
 
 @pytest.fixture

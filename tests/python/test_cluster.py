@@ -47,11 +47,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")  # so that tests that need no more may run in other processes
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(shared_folder: Callable[[str, Callable[[Path], None]], Path]) -> Path:
     """Return what an undisturbed run on threads leaves of `LONG`."""
-    out = tmp_path_factory.mktemp("whole") / "out"
-    assert ended(lasthop("run", EXAMPLE, *LONG, "--out", out)) == (0, "", "")
-    return out
+
+    def run(out: Path) -> None:
+        assert ended(lasthop("run", EXAMPLE, *LONG, "--out", out)) == (0, "", "")
+
+    return shared_folder("whole", run)
 
 
 def equal(one: Path, other: Path) -> bool:
