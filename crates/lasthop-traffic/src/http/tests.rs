@@ -306,6 +306,19 @@ fn the_other_connections_of_http11_go_on_without_a_lost_one() {
 }
 
 #[test]
+fn requests_that_arrive_once_the_browser_has_lost_the_connection_are_not_answered() {
+    let http = HttpConfig { inline_after: Some(Bytes(500)), ..http(HttpProtocol::Http11Pipelined, 1) };
+    let mut trace = Trace::begun(&http, 3);
+    #[rustfmt::skip]
+    trace.browser_has(0, 700, &[
+        "0: first byte of main", "0: GET inline-1", "0: GET inline-2", "0: GET inline-3",
+    ]);
+    trace.server_has(0, 300, &["0: 200 main", "0: 200 inline-1", "0: 200 inline-2"]);
+    trace.ends(0, &["0: browser closes"]);
+    trace.server_has(0, 400, &[]);
+}
+
+#[test]
 fn a_connection_lost_last_leaves_the_others_to_be_closed() {
     let mut trace = Trace::begun(&http(HttpProtocol::Http11Pipelined, 2), 2);
     #[rustfmt::skip]
