@@ -150,6 +150,11 @@ impl Waiter {
         Ok(self.epoll.add(file, EpollEvent::new(flags, name))?)
     }
 
+    /// Watches a file again that has been told and was watched once (`EPOLLONESHOT`).
+    pub fn watch_again(&self, file: impl AsFd, flags: EpollFlags, name: u64) -> io::Result<()> {
+        Ok(self.epoll.modify(file, &mut EpollEvent::new(flags, name))?)
+    }
+
     /// Waits until a watched file is ready or `due` has come; `ready` gets the names of the files that are. Returns
     /// the time. System calls are few: where they are dear (a guest kernel), they are what a run costs.
     pub fn wait(&mut self, due: Option<Instant>, ready: &mut Vec<u64>) -> io::Result<Instant> {

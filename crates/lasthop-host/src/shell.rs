@@ -11,7 +11,7 @@ use crate::programs::{Commands, Programs, Server};
 use crate::router::needs_no_router;
 use crate::servers::Servers;
 use crate::status::{Status, Style};
-use crate::terminal::{Keys, Terminal};
+use crate::terminal::{Keys, Screen, Terminal};
 use lasthop_core::{Direction, Duration, Host, Instant, Observer, Seed};
 use lasthop_link::Schedule;
 use lasthop_scenario::Scenario;
@@ -164,15 +164,15 @@ fn forward<O: Observer>(
         waiter.watch(guest.signals, EpollFlags::EPOLLIN, HOST_SIGNALS)?;
     }
     let terminal = guest.and_then(|guest| guest.terminal.as_ref());
-    if let Some(terminal) = terminal {
-        waiter.watch(terminal.written(), EpollFlags::EPOLLIN, TERMINAL)?;
-    }
+    let mut screen = terminal.map(|terminal| Screen::new(terminal, &waiter, TERMINAL)).transpose()?;
     let mut keys = terminal.map(Keys::new);
     let mut status = Status::new(spec.status);
     let mut ready = Vec::new();
     loop {
-        let of_user = keys.as_ref().and_then(Keys::next_wakeup);
-        let due = emulator.hop.next_wakeup().into_iter().chain(status.next_wakeup()).chain(of_user).min();
+        let of_keys = keys.as_ref().and_then(Keys::next_wakeup);
+        let of_screen = screen.as_ref().and_then(Screen::next_wakeup);
+        let dues = [emulator.hop.next_wakeup(), status.next_wakeup(), of_keys, of_screen];
+        let due = dues.into_iter().flatten().min();
         let now = waiter.wait(due, &mut ready)?;
         emulator.deliver(now, None)?;
         for name in &ready {
@@ -185,12 +185,16 @@ fn forward<O: Observer>(
                 }
                 HOST_SIGNALS => guest.into_iter().try_for_each(|guest| pass_on(guest, programs))?,
                 CLIENT_TUN => emulator.receive(now, Host::Client, 0)?,
-                TERMINAL => drop(terminal.map(Terminal::show).transpose()?),
+                TERMINAL => {}
                 server => emulator.receive(now, Host::Server, (server - FIRST_SERVER_TUN) as usize)?,
             }
         }
+        let has_written = ready.contains(&TERMINAL);
+        if let Some(screen) = &mut screen {
+            screen.attend(now, &waiter, has_written)?;
+        }
         if let Some(keys) = &mut keys
-            && !keys.attend(now, ready.contains(&TERMINAL))?
+            && !keys.attend(now, has_written)?
         {
             programs.signal(Signal::SIGHUP);
         }

@@ -3,17 +3,19 @@
 //! Nobody types in virtual time. While a program waits for a key, the guest waits for the user, so its clock goes no
 //! faster than his. Otherwise it goes as fast as it can.
 
+use crate::clock::Waiter;
 use crate::error::{Context, Error};
 use lasthop_core::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::pty::{OpenptyResult, openpty};
+use nix::sys::epoll::EpollFlags;
 use nix::sys::termios::Termios;
 use nix::unistd::{Uid, dup2_stderr, dup2_stdin, dup2_stdout, fchown, setsid};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// From one look at the keyboard to the next while no program waits for a key: only Ctrl-C and the like may come.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -23,6 +25,12 @@ const WAIT: Duration = Duration::from_millis(20);
 const NEXT_KEY_AFTER: Duration = Duration::from_millis(1);
 /// Most bytes that are carried at once.
 const BYTES_MAX: usize = 4096;
+/// So long the screen takes for them. A program that writes on and on would let no time pass otherwise, and without time
+/// Linux' scheduler would never let the thread run that makes a signal of Ctrl-C.
+const SHOWN_AFTER: Duration = Duration::from_micros(100);
+
+/// How the screen is told that programs have written something: it asks each time anew.
+const WRITTEN_ONCE: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLLONESHOT);
 
 /// How a terminal treats what is typed and written, in the numbers of termios(3).
 #[derive(Clone, Debug, Deserialize)]
@@ -107,11 +115,6 @@ impl Terminal {
         resized.map(drop).context("cannot set the size of the terminal")
     }
 
-    /// Readable when programs have written something.
-    pub fn written(&self) -> impl AsFd {
-        self.master.as_fd()
-    }
-
     /// Shows some of what programs have written; false if there is nothing.
     pub fn show(&self) -> Result<bool, Error> {
         let mut bytes = [0; BYTES_MAX];
@@ -153,6 +156,40 @@ pub(crate) fn begin_session() -> io::Result<()> {
     // SAFETY: the call gets an open file.
     unsafe { requests::take_as_controlling(libc::STDIN_FILENO, 0) }?;
     Ok(())
+}
+
+/// What the user sees.
+#[derive(Debug)]
+pub struct Screen<'a> {
+    terminal: &'a Terminal,
+    name: u64,
+    /// When it has shown what it shows now.
+    free_at: Option<Instant>,
+}
+
+impl<'a> Screen<'a> {
+    /// Nothing has been shown. The waiter tells by `name` that programs have written something.
+    pub fn new(terminal: &'a Terminal, waiter: &Waiter, name: u64) -> io::Result<Self> {
+        waiter.watch(&terminal.master, WRITTEN_ONCE, name)?;
+        Ok(Self { terminal, name, free_at: None })
+    }
+
+    /// When [`Screen::attend`] wants to be called.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        self.free_at
+    }
+
+    /// Shows some of what programs have written, if they have, and takes more later.
+    pub fn attend(&mut self, now: Instant, waiter: &Waiter, has_written: bool) -> Result<(), Error> {
+        if has_written {
+            self.terminal.show()?;
+            self.free_at = Some(now + SHOWN_AFTER);
+        } else if self.free_at.is_some_and(|free_at| free_at <= now) {
+            waiter.watch_again(&self.terminal.master, WRITTEN_ONCE, self.name)?;
+            self.free_at = None;
+        }
+        Ok(())
+    }
 }
 
 /// What the user types.
