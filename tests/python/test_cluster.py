@@ -14,9 +14,11 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
+from distributed import Client
 
 import lasthop as package
 from clusters import PATIENCE_S, Cluster, free_port, lasthop
@@ -27,7 +29,8 @@ from lasthop.api.progress import progress
 from lasthop.campaign.plan import Unit
 from lasthop.campaign.runner import Agenda, Work
 from lasthop.cluster import jobs, where
-from lasthop.errors import InputError
+from lasthop.cluster.place import DaskPlace
+from lasthop.errors import InputError, PlaceLostError
 
 Main = Callable[..., int]
 
@@ -256,6 +259,15 @@ def test_a_folder_goes_on_here_when_the_scheduler_has_died(whole: Path, tmp_path
     )
     assert ended(lasthop("run", EXAMPLE, *LONG, "--out", out)) == (0, "", "")
     assert equal(out, whole)
+
+
+@pytest.mark.parametrize("ask", [Client.nthreads, partial(Client.gather, futures=[])])
+def test_a_scheduler_that_dasks_client_has_given_up_is_gone(cluster: Cluster, ask: Callable[[Client], object]) -> None:
+    client = Client(cluster.address)
+    client.close()
+    place = DaskPlace(client, cluster.address)
+    with pytest.raises(PlaceLostError, match=f"The scheduler at {cluster.address} is gone"), place.asking():
+        ask(client)
 
 
 def test_local_processes_run_it_and_leave_nothing_behind(whole: Path, tmp_path: Path) -> None:

@@ -127,12 +127,21 @@ class DaskPlace:
                     self.look(assignment.plan)
                     flight.fill(self.threads)
                     advance(flight.land())
-            with suppress(OSError, CancelledError):  # nothing is left that needs the scheduler
+            with suppress(PlaceLostError), self.asking():  # nothing is left that needs the scheduler
                 self._see(self._client.nthreads())  # who died since the last look
-        except OSError as error:
-            raise self.gone() from error
         finally:
             flight.call_off()
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Ask the scheduler something; raise `PlaceLostError` if it is no longer there."""
+        try:
+            yield
+        except Exception as error:
+            # A client of Dask's that has given its scheduler up meanwhile raises whatever it stumbles over.
+            if self._client.status == "running" and not isinstance(error, OSError | CancelledError):
+                raise
+            raise self.gone() from error
 
     def gone(self) -> PlaceLostError:
         """Return the error that says that the scheduler is no longer there."""
@@ -145,11 +154,9 @@ class DaskPlace:
         self._looked = time.monotonic()
         if self._renew is not None:
             self._renew()
-        try:
+        with self.asking():
             present = self._client.nthreads()
             self._refuse(plan, [address for address in present if address not in self._introduced])
-        except (OSError, CancelledError) as error:
-            raise self.gone() from error
         self._see(present)
 
     def _see(self, present: Mapping[str, int]) -> None:
@@ -243,7 +250,8 @@ class _Flight:
         self._number = 0
         # Both functions are Python's own, so the scheduler needs no lasthop.
         simulator = pickle.dumps(Simulator(plan.cells, plan.seed, called(plan.engine)))
-        self._simulator = client.submit(pickle.loads, simulator, key=f"{self._name}-plan")
+        with place.asking():
+            self._simulator = client.submit(pickle.loads, simulator, key=f"{self._name}-plan")
 
     def goes_on(self) -> bool:
         """Whether something is left to run, or under way."""
@@ -275,7 +283,8 @@ class _Flight:
         keys = [(self._name, self._number + index) for index in range(len(sent))]
         self._number += len(sent)
         pieces = [[(work.unit.cell, work.source, work.first, work.count) for work in task] for task in sent]
-        futures = self._client.map(operator.call, [self._simulator] * len(sent), pieces, key=keys)
+        with self._place.asking():
+            futures = self._client.map(operator.call, [self._simulator] * len(sent), pieces, key=keys)
         for future, task in zip(futures, sent, strict=True):
             self._flying[future] = task
             future.add_done_callback(self._news.put)
@@ -290,7 +299,9 @@ class _Flight:
                 landed.append(self._news.get_nowait())
         runs = 0
         finished = [future for future in landed if future.status == "finished"]
-        for future, answer in zip(finished, self._gather(finished), strict=True):
+        with self._place.asking():
+            answers: list[Answer] = self._client.gather(finished)
+        for future, answer in zip(finished, answers, strict=True):
             runs += self._keep(self._flying.pop(future), answer)
             self._alone = False
         for future in landed:
@@ -301,13 +312,6 @@ class _Flight:
             if future in self._flying:  # its worker died with the result, and another makes it again
                 future.add_done_callback(self._news.put)
         return runs
-
-    def _gather(self, futures: Sequence[Future[Answer]]) -> Sequence[Answer]:
-        try:
-            answers: list[Answer] = self._client.gather(list(futures))
-            return answers
-        except CancelledError as error:
-            raise self._place.gone() from error
 
     def _keep(self, task: Tasks, answer: Answer) -> int:
         self._ledger.commit(answer.batch)
