@@ -24,7 +24,7 @@ from lasthop.engines.kernel import programs
 from lasthop.engines.kernel.store import Kernel
 from lasthop.errors import InputError
 from test_kernel import assert_no_guests, guests, own_kernel  # noqa: F401
-from test_live import NOBODY, fetch, program, python_for_everyone, run_shell, serve
+from test_live import NOBODY, fetch, program, python_for_everyone, run_shell, serve, wait_until
 
 
 def run_guest(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -330,6 +330,28 @@ def test_sigkill_of_any_process_leaves_nothing(own_kernel: Kernel, tmp_path: Pat
     assert most >= 4, "no program ever ran"
     assert Path("/proc/mounts").read_text(encoding="utf-8") == mounts
     assert {file for place in places for file in place.expanduser().glob("*vm_file*")} <= own_files
+
+
+def test_a_command_that_is_killed_before_its_guest_is_tied_to_it_leaves_nothing(
+    own_kernel: Kernel,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late, started, go = (tmp_path / name for name in ("setpriv", "started", "go"))
+    late.write_text(
+        f"#!/bin/sh\necho $$ > {started}.new\nmv {started}.new {started}\n"
+        f'while [ ! -e {go} ]; do sleep 0.05; done\nexec {shutil.which("setpriv")} "$@"\n',
+        encoding="utf-8",
+    )
+    late.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with Forked("lasthop", *shell(own_kernel, *program(WAITS))) as process:
+        wait_until(started.exists, "no guest was started")
+        process.kill()
+    guest = Path("/proc", started.read_text(encoding="ascii").strip())
+    assert guest.exists()
+    go.touch()
+    wait_until(lambda: not guest.exists(), "the guest outlives the command")
 
 
 def test_a_guest_that_does_not_notice_a_killed_process_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

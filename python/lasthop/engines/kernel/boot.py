@@ -40,7 +40,10 @@ def command_of(kernel: Kernel, core: int, *, memory: str, initrd: int, console: 
     """
     return [
         # It dies with the thread that started it: nothing is left behind, however this process ends.
-        *("setpriv", "--pdeathsig", "KILL", "taskset", "--cpu-list", str(core)),
+        *("setpriv", "--pdeathsig", "KILL"),
+        # If this process has ended before that, something else is its parent.
+        *("sh", "-c", f'[ "$PPID" -eq {os.getpid()} ] && exec "$@"', "sh"),
+        *("taskset", "--cpu-list", str(core)),
         *_fixed_addresses(),
         str(kernel.program),
         f"mem={memory}",
