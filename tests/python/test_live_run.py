@@ -256,8 +256,10 @@ def test_hosts_remember_within_a_chain_only_if_asked(tmp_path: Path) -> None:
         flows = LiveEngine().run_cell(cell, 1, 1, 3).flows
         assert flows["outcome"] == ["closed"] * 3
         losses[cached] = flows["data_drops_queue"]
-    assert losses["false"][0] == pytest.approx(losses["true"][0], abs=4)
-    assert losses["true"][2] < losses["false"][2], "a cached ssthresh ends slow start in time"
+    # How many packets a first slow start loses depends on how busy the machine is; that one with a cached ssthresh
+    # loses fewer does not.
+    assert losses["true"][2] < losses["true"][0], "a cached ssthresh ends slow start in time"
+    assert losses["true"][2] < losses["false"][2], "what nobody asked for is remembered"
 
 
 def test_a_run_ends_at_its_time_limit(tmp_path: Path) -> None:
