@@ -1,4 +1,4 @@
-"""Building a guest kernel: unpack, change three lines, configure, compile."""
+"""Building a guest kernel: unpack, change a few lines, configure, compile."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from lasthop.engines.kernel.store import (
     LOOKS,
     PROGRAMS,
     RANDOM,
+    REGISTERS,
     Info,
     Kernel,
     keep,
@@ -147,6 +148,16 @@ def _change(tree: Path) -> None:
     _replace(process, r"\(1 << SIGALRM\) \| \(1 << SIGWINCH\)", "(1 << SIGALRM) | (1 << SIGPROF) | (1 << SIGWINCH)")
     _replace(process, r"int sig = WSTOPSIG\(status\);", "int sig = look_at_program(pid, WSTOPSIG(status), regs);")
     _replace(tree / "arch" / "um" / "Kconfig", r"(?m)(?<=^config HZ\n\tint\n\tdefault )\d+", str(_HZ))
+    registers = tree / "arch" / "x86" / "um" / "os-Linux" / "registers.c"
+    # From 6.13 on, the kernel asks the host how much room it needs.
+    if registers.is_file() and "FP_SIZE" in registers.read_text(encoding="utf-8"):
+        shutil.copy2(REGISTERS, registers.parent)
+        _replace(
+            registers,
+            r"\bptrace\(PTRACE_SETREGSET, pid, NT_X86_XSTATE, &iov\)",
+            "set_all_registers(pid, NT_X86_XSTATE, &iov)",
+        )
+        _replace(registers, r"#include <registers\.h>", f'#include <registers.h>\n#include "{REGISTERS.name}"')
 
 
 def _replace(file: Path, pattern: str, text: str) -> None:

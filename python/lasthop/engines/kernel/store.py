@@ -21,6 +21,7 @@ CALLS = Path(__file__).with_name("batched_calls.h")
 LOOKS = Path(__file__).with_name("looks.h")
 FILES = Path(__file__).with_name("host_files.c")
 PROGRAMS = Path(__file__).with_name("programs.h")
+REGISTERS = Path(__file__).with_name("wide_registers.h")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def store() -> Path:
 
 def recipe() -> str:
     """Return the digest of what is asked for of a kernel."""
-    parts = (CONFIG, RANDOM, CALLS, LOOKS, FILES, PROGRAMS)
+    parts = (CONFIG, RANDOM, CALLS, LOOKS, FILES, PROGRAMS, REGISTERS)
     return hashlib.sha256(b"".join(part.read_bytes() for part in parts)).hexdigest()
 
 
