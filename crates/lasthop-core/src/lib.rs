@@ -10,6 +10,7 @@ pub mod event_kind;
 pub mod faults;
 pub mod packet;
 pub mod protocol;
+pub mod ring;
 pub mod rng;
 pub mod time;
 pub mod transport;

@@ -9,7 +9,7 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Dscp, Protocol};
+use crate::{Dscp, Instant, Protocol};
 
 /// A flow of the run: one TCP connection or one UDP stream, in the order in which they were announced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,6 +112,8 @@ pub struct Packet {
     pub dscp: Dscp,
     /// Transport port of the fixed host: the source on the way down, the destination on the way up.
     pub server_port: u16,
+    /// When the router's queue took it in; [`Instant::MAX`] unless it waits there, or leaves at this moment.
+    pub queued_at: Instant,
     /// What the IP packet carries.
     pub body: Body,
 }
@@ -505,9 +507,10 @@ impl PacketArena {
         id
     }
 
-    /// A slot for a packet, with whatever was there before, to be written in place.
+    /// A slot for a packet that waits nowhere yet, with whatever else was there before, to be written in place.
     pub fn reserve(&mut self) -> PacketId {
         if let Some(index) = self.free.pop() {
+            self.slots[index as usize].queued_at = Instant::MAX;
             return PacketId(index);
         }
         self.slots.push(Packet {
@@ -519,6 +522,7 @@ impl PacketArena {
             is_copy: false,
             dscp: Dscp::default(),
             server_port: 0,
+            queued_at: Instant::MAX,
             body: Body::default(),
         });
         PacketId(self.slots.len() as u32 - 1)

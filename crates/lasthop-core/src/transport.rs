@@ -62,6 +62,11 @@ pub trait Transport {
     /// Runs the timers that are due.
     fn handle_wakeup<O: Observer>(&mut self, now: Instant, observer: &mut O);
 
+    /// False if there is certainly nothing to send: to ask [`Transport::poll_transmit`] takes longer.
+    fn may_transmit(&self) -> bool {
+        true
+    }
+
     /// Writes length, ECN field and body of the next packet to send into `packet`, and returns true; false when all is
     /// sent. Whoever sends it adds flow, code point and port.
     fn poll_transmit<O: Observer>(&mut self, now: Instant, packet: &mut Packet, observer: &mut O) -> bool;

@@ -172,8 +172,9 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         let Headers { dscp, ecn, .. } = headers;
         let serial = self.next_serial;
         self.next_serial += 1;
+        let (is_copy, queued_at) = (false, Instant::MAX);
         let packet =
-            Packet { serial, flow, direction, ip_bytes, ecn, is_copy: false, dscp, server_port, body };
+            Packet { serial, flow, direction, ip_bytes, ecn, is_copy, dscp, server_port, queued_at, body };
         self.seen.bytes(&packet, frame.bytes());
         self.seen.packet(now, PacketEvent::Sent, &packet);
         let id = self.arena.insert(packet);
@@ -212,7 +213,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     /// The next packet of the component that was woken last.
     fn poll_released(&mut self) -> Option<Delivery> {
         let (due, component) = self.released?;
-        let polled = self.network.poll_delivery(due, component);
+        let polled = self.network.poll_delivery(due, component, &self.arena);
         if polled.is_none() {
             self.released = None;
         }

@@ -27,7 +27,7 @@ pub(crate) struct LinkDirection {
     errors: Option<LinkErrors>,
     impairments: Option<Box<Impairments>>,
     /// Nothing can happen to a packet once its serialisation begins: its arrival is known then, and it is among
-    /// `travelling`.
+    /// `travelling` until it is fetched.
     is_certain: bool,
     buffer_bytes: u64,
     occupied_bytes: u64,
@@ -186,16 +186,24 @@ impl LinkDirection {
         self.start_serialising(now);
     }
 
-    /// When the next thing is due; `Instant::MAX` if nothing is. `room_wanted`: the router waits for room in the send
-    /// buffer. If nobody waits for the end of a serialisation, the link takes note of it later, by
-    /// [`LinkDirection::catch_up`].
+    /// When [`LinkDirection::handle_wakeup`] has something to do; `Instant::MAX` if nothing is under way. `room_wanted`: the
+    /// router waits for room in the send buffer. If nobody waits for the end of a serialisation, the link takes note of it
+    /// later, by [`LinkDirection::catch_up`].
     pub(crate) fn next_wakeup(&self, room_wanted: bool) -> Instant {
         debug_assert_eq!(self.wakeup, self.earliest(), "a stage changed without notice");
-        if self.is_certain && !room_wanted && self.waiting.is_empty() {
-            self.wakeup
-        } else {
+        if !self.is_certain {
             self.wakeup.min(self.service_end)
+        } else if room_wanted || !self.waiting.is_empty() {
+            self.service_end
+        } else {
+            Instant::MAX
         }
+    }
+
+    /// When [`LinkDirection::poll_delivery`] may have something without a wakeup before, at the earliest.
+    #[inline]
+    pub(crate) fn next_delivery(&self) -> Instant {
+        self.wakeup
     }
 
     /// Ends the serialisation that nobody has waited for, if its time has come.
@@ -247,7 +255,7 @@ impl LinkDirection {
         observer: &mut O,
     ) {
         if self.is_certain {
-            return self.pass_on(now, arena);
+            return self.catch_up(now);
         }
         self.free_acknowledged(now);
         self.finish_serialising(now, arena, observer);
@@ -259,26 +267,21 @@ impl LinkDirection {
         self.wakeup = self.earliest();
     }
 
-    /// The same on a link that is certain, where nothing else can be due: a short way through the processor's cache of
-    /// instructions.
-    fn pass_on(&mut self, now: Instant, arena: &PacketArena) {
-        self.catch_up(now);
-        if self.next_in_order() > now {
-            return;
-        }
-        self.fetch_ahead(arena);
-        while let Some(entry) = pop_if(&mut self.travelling, |entry| entry.arrival <= now) {
-            if let Some(id) = entry.packet {
-                self.released.push_back((now, id));
-            }
-        }
-        self.wakeup = self.next_in_order();
-    }
-
-    /// The next packet released at the far side at or before `now`.
+    /// The next packet released at the far side at or before `now`. On a link that is certain that is the next one to
+    /// arrive.
     #[inline]
-    pub(crate) fn poll_delivery(&mut self, now: Instant) -> Option<PacketId> {
-        pop_if(&mut self.released, |&(at, _)| at <= now).map(|(_, id)| id)
+    pub(crate) fn poll_delivery(&mut self, now: Instant, arena: &PacketArena) -> Option<PacketId> {
+        if !self.is_certain {
+            return pop_if(&mut self.released, |&(at, _)| at <= now).map(|(_, id)| id);
+        }
+        if self.wakeup > now {
+            return None;
+        }
+        self.catch_up(now);
+        self.fetch_ahead(arena);
+        let first = self.travelling.pop_front();
+        self.wakeup = self.next_in_order();
+        first.and_then(|first| first.packet)
     }
 
     /// Packets in the send buffer before their serialisation's end, travelling, or released and not fetched.

@@ -31,7 +31,7 @@ pub struct Path {
     link: LinkDirection,
     /// What the router waits for.
     wait: Wait,
-    /// When something is due next, kept because it is asked for more often than it changes.
+    /// When something is to be done next, kept because it is asked for more often than it changes.
     due: Instant,
 }
 
@@ -85,7 +85,9 @@ impl Path {
         self.link.note_arrival();
         let mut packets = Packets { arena, observer };
         if let Some(depth) = self.router.enqueue(now, id, &mut packets) {
-            packets.observer.packet(now, PacketEvent::Enqueued(depth), packets.arena.get(id));
+            let packet = packets.arena.get_mut(id);
+            packet.queued_at = now;
+            packets.observer.packet(now, PacketEvent::Enqueued(depth), packet);
             let is_first = depth.class_packets == 1;
             if is_first || self.wait.is_over(now, self.link.room()) {
                 self.fill_send_buffer(now, &mut packets);
@@ -98,7 +100,7 @@ impl Path {
     /// behind a full send buffer need no wakeup of their own.
     #[inline]
     pub fn next_wakeup(&self) -> Option<Instant> {
-        Some(self.due).filter(|at| *at < Instant::MAX)
+        Some(self.due.min(self.link.next_delivery())).filter(|at| *at < Instant::MAX)
     }
 
     fn earliest(&self) -> Instant {
@@ -135,8 +137,8 @@ impl Path {
     /// The next packet that the far side has released at or before `now`, in the order of arrival at
     /// the router; the caller owns it from here on.
     #[inline]
-    pub fn poll_delivery(&mut self, now: Instant) -> Option<PacketId> {
-        self.link.poll_delivery(now)
+    pub fn poll_delivery(&mut self, now: Instant, arena: &PacketArena) -> Option<PacketId> {
+        self.link.poll_delivery(now, arena)
     }
 
     /// The router queue, all classes together (of these, number 0), without the send buffer.
@@ -158,7 +160,9 @@ impl Path {
         let wait = loop {
             match self.router.dequeue(now, self.link.room(), packets) {
                 Ok(Dequeued { id, ip_bytes, depth }) => {
-                    packets.observer.packet(now, PacketEvent::Dequeued(depth), packets.arena.get(id));
+                    let packet = packets.arena.get_mut(id);
+                    packets.observer.packet(now, PacketEvent::Dequeued(depth), packet);
+                    packet.queued_at = Instant::MAX;
                     self.link.accept(now, id, ip_bytes);
                 }
                 Err(wait) => break wait,

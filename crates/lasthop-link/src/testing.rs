@@ -26,6 +26,7 @@ pub(crate) fn datagram(serial: u64, ip_bytes: u32, ecn: Ecn) -> Packet {
         ip_bytes,
         ecn,
         is_copy: false,
+        queued_at: Instant::MAX,
         dscp: Dscp::default(),
         server_port: 30_001,
         body: Body::Udp(Datagram::default()),
@@ -219,7 +220,7 @@ impl Lab {
         while let Some(due) = self.path.next_wakeup().filter(|due| *due <= until) {
             self.path.handle_wakeup(due, &mut self.arena, &mut self.log);
             self.look();
-            while let Some(id) = self.path.poll_delivery(due) {
+            while let Some(id) = self.path.poll_delivery(due, &self.arena) {
                 let packet = self.arena.get(id);
                 self.log.packet(due, PacketEvent::arrival_of(packet), packet);
                 self.arena.remove(id);

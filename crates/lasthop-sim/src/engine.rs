@@ -194,7 +194,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         if let Some(behind) = component.behind() {
             self.schedule_network(behind);
         } else {
-            while let Some((id, host)) = self.network.poll_delivery(now, component) {
+            while let Some((id, host)) = self.network.poll_delivery(now, component, &self.arena) {
                 self.deliver(now, id, host);
             }
         }
@@ -314,29 +314,26 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     }
 
     /// Puts everything that an end has to send on its LAN, and notes its next timer.
-    fn flush(&mut self, now: Instant, flow: FlowId, host: Host) {
-        while let Some(end) = self.flows[flow.0 as usize].end(host) {
-            let id = self.arena.reserve();
-            if !end.poll_transmit(now, self.arena.get_mut(id), self.observer) {
-                self.arena.remove(id);
-                let side = u32::from(host == Host::Client);
-                let component =
-                    FIRST_APPLICATION + self.applications.len() as ComponentId + 2 * flow.0 + side;
-                self.agenda.schedule(component, end.next_wakeup());
-                return;
+    fn flush(&mut self, now: Instant, id: FlowId, host: Host) {
+        let flow = &mut self.flows[id.0 as usize];
+        let (dscp, server_port) = (flow.dscp, flow.server_port);
+        let Some(end) = flow.end(host) else { return };
+        while end.may_transmit() {
+            let slot = self.arena.reserve();
+            let packet = self.arena.get_mut(slot);
+            if !end.poll_transmit(now, packet, self.observer) {
+                self.arena.remove(slot);
+                break;
             }
-            self.send(now, flow, host, id);
+            (packet.serial, packet.flow, packet.direction) = (self.next_serial, id, Direction::from(host));
+            (packet.dscp, packet.server_port, packet.is_copy) = (dscp, server_port, false);
+            self.next_serial += 1;
+            self.observer.packet(now, PacketEvent::Sent, packet);
+            let entered = self.network.send(now, host, slot, &self.arena);
+            self.agenda.schedule_network(entered, self.network.next_wakeup(entered));
         }
-    }
-
-    fn send(&mut self, now: Instant, flow: FlowId, host: Host, id: PacketId) {
-        let Flow { dscp, server_port, .. } = self.flows[flow.0 as usize];
-        let packet = self.arena.get_mut(id);
-        (packet.serial, packet.flow, packet.direction) = (self.next_serial, flow, Direction::from(host));
-        (packet.dscp, packet.server_port, packet.is_copy) = (dscp, server_port, false);
-        self.next_serial += 1;
-        self.observer.packet(now, PacketEvent::Sent, packet);
-        let entered = self.network.send(now, host, id, &self.arena);
-        self.schedule_network(entered);
+        let side = u32::from(host == Host::Client);
+        let component = FIRST_APPLICATION + self.applications.len() as ComponentId + 2 * id.0 + side;
+        self.agenda.schedule(component, end.next_wakeup());
     }
 }

@@ -24,14 +24,13 @@ pub enum Component {
 }
 
 impl Component {
-    /// All of them, in order.
+    /// All of them, in order: those of a direction are all even, or all odd.
     pub const ALL: [Self; 4] = [Self::Down, Self::Up, Self::LanDown, Self::LanUp];
 
+    #[inline]
     const fn direction(self) -> Direction {
-        match self {
-            Self::Down | Self::LanDown => Direction::Down,
-            Self::Up | Self::LanUp => Direction::Up,
-        }
+        // As they are numbered. The compiler would look this up in a table, and check the bounds of what it leads to.
+        if self as u8 % 2 == 0 { Direction::Down } else { Direction::Up }
     }
 
     const fn is_lan(self) -> bool {
@@ -205,7 +204,7 @@ impl Network {
         if !component.is_lan() {
             way.link.handle_wakeup(now, arena, observer);
             if let (Component::Up, Some(access)) = (component, access) {
-                access.take(now, || way.link.poll_delivery(now), arena);
+                access.take(now, || way.link.poll_delivery(now, arena), arena);
             }
             return;
         }
@@ -225,21 +224,33 @@ impl Network {
 
     /// The next packet that has reached the host behind `component`.
     #[inline]
-    pub fn poll_delivery(&mut self, now: Instant, component: Component) -> Option<(PacketId, Host)> {
+    pub fn poll_delivery(
+        &mut self,
+        now: Instant,
+        component: Component,
+        arena: &PacketArena,
+    ) -> Option<(PacketId, Host)> {
         let id = match &mut self.topology {
             _ if component.is_lan() => None,
-            Between::LastHop(ways, None) => ways[component.direction() as usize].link.poll_delivery(now),
-            _ => self.poll_delivery_beside(now, component.direction()),
+            Between::LastHop(ways, None) => {
+                ways[component.direction() as usize].link.poll_delivery(now, arena)
+            }
+            _ => self.poll_delivery_beside(now, component.direction(), arena),
         };
         id.map(|id| (id, component.direction().sender().other()))
     }
 
     /// The same where there are access links or a switch.
     #[inline(never)]
-    fn poll_delivery_beside(&mut self, now: Instant, direction: Direction) -> Option<PacketId> {
+    fn poll_delivery_beside(
+        &mut self,
+        now: Instant,
+        direction: Direction,
+        arena: &PacketArena,
+    ) -> Option<PacketId> {
         match (&mut self.topology, direction) {
             (Between::LastHop(_, Some(access)), Direction::Up) => access.poll_server(now),
-            (Between::LastHop(ways, _), _) => ways[direction as usize].link.poll_delivery(now),
+            (Between::LastHop(ways, _), _) => ways[direction as usize].link.poll_delivery(now, arena),
             (Between::Atm { switch, .. }, Direction::Down) => switch.poll_delivery(now),
             (Between::Atm { back, .. }, Direction::Up) => back.poll_arrival(now),
         }
@@ -309,9 +320,9 @@ impl Link {
     }
 
     #[inline]
-    fn poll_delivery(&mut self, now: Instant) -> Option<PacketId> {
+    fn poll_delivery(&mut self, now: Instant, arena: &PacketArena) -> Option<PacketId> {
         match self {
-            Self::Path(path) => path.poll_delivery(now),
+            Self::Path(path) => path.poll_delivery(now, arena),
             Self::Owner => None,
         }
     }

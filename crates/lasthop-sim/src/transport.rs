@@ -59,6 +59,11 @@ macro_rules! transports {
             }
 
             #[inline]
+            fn may_transmit(&self) -> bool {
+                match self { $(Self::$name(end) => end.may_transmit(),)* }
+            }
+
+            #[inline]
             fn poll_transmit<O: Observer>(&mut self, now: Instant, packet: &mut Packet, observer: &mut O) -> bool {
                 match self { $(Self::$name(end) => end.poll_transmit(now, packet, observer),)* }
             }

@@ -347,7 +347,7 @@ impl Endpoint {
     /// The end of the connection. Nothing is sent: as on Linux the peer learns of it when it sends something.
     fn give_up<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         self.phase = Phase::Aborted;
-        self.sender.out().clear();
+        self.sender.out_mut().clear();
         self.ack_due = false;
         cx.emit(TransportEvent::Aborted);
     }
@@ -383,6 +383,12 @@ impl Endpoint {
         }
     }
 
+    /// True if there is a segment to put on the wire.
+    #[inline]
+    pub fn may_transmit(&self) -> bool {
+        self.ack_due || !self.sender.out().is_empty() || self.urgent.is_some()
+    }
+
     /// Writes the next segment to put on the wire into `segment`, and returns the ECN field of its packet; none when
     /// all is sent.
     pub fn poll_transmit(&mut self, now: Instant, segment: &mut Segment) -> Option<Ecn> {
@@ -400,7 +406,12 @@ impl Endpoint {
             }
             return Some(if self.config.is_all_ect() { Ecn::Ect0 } else { Ecn::NotEct });
         }
-        let Transmission { seq, payload_bytes, syn, fin, ecn, cwr, push } = self.sender.out().pop_front()?;
+        let out = self.sender.out_mut();
+        let Transmission { seq, payload_bytes, syn, fin, ecn, cwr, push } = out.pop_front()?;
+        if out.is_empty() {
+            // The next one is written to the same place, not behind this one, where nothing was for long.
+            out.clear();
+        }
         segment.begin(seq, payload_bytes);
         if syn {
             segment.flags = Flags::SYN;
@@ -470,9 +481,11 @@ impl Endpoint {
             self.receiver.on_ack_sent(&self.config, &mut segment.sack);
             // SACK is advisory (RFC 2018, section 8): blocks that do not fit beside the data stay out, where
             // Linux makes the segment smaller.
-            let room = (self.mss.saturating_sub(segment.payload_bytes + 4) / 8) as usize;
-            // What is left of a closed connection answers without SACK (tcp_v4_timewait_ack).
-            segment.sack.truncate(if self.phase == Phase::Closed { 0 } else { room });
+            if !segment.sack.is_empty() {
+                let room = (self.mss.saturating_sub(segment.payload_bytes + 4) / 8) as usize;
+                // What is left of a closed connection answers without SACK (tcp_v4_timewait_ack).
+                segment.sack.truncate(if self.phase == Phase::Closed { 0 } else { room });
+            }
             if !segment.flags.contains(Flags::SYN) {
                 segment.flags = segment.flags.with(self.receiver.ecn_flags);
             }

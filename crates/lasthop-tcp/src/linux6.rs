@@ -168,7 +168,8 @@ impl Sender {
         // Who answers a SYN knows the other's window.
         self.connects = self.queue.window_bytes == 0;
         let segment = self.queue.send_syn(self.transmission(cx));
-        self.push(cx, segment);
+        self.push(segment);
+        self.rearm_timer(cx);
     }
 
     /// Answers a repeated SYN with the SYN-ACK again; the timer starts anew.
@@ -253,8 +254,16 @@ impl Sender {
         if idle && self.queue.next().is_some_and(|new| new.payload_bytes > 0) {
             self.restart_after_idle(cx.tick);
         }
-        while self.board.in_flight() < self.control.window() && self.queue.fits() && self.may_send(cx.now) {
-            sent += if self.is_paced { self.send_burst(cx) } else { u64::from(self.send_next(cx).is_some()) };
+        while self.board.in_flight() < self.control.window()
+            && let Some(new) = self.queue.next_fitting()
+            && self.may_send(cx.now)
+        {
+            if self.is_paced {
+                sent += self.send_burst(cx);
+            } else {
+                self.send_next(cx, new);
+                sent += 1;
+            }
         }
         let is_full = self.board.in_flight() >= self.control.window();
         if sent > 0 || is_full {
@@ -262,7 +271,9 @@ impl Sender {
         }
         if sent > 0 {
             self.note_sent_in_reduction(sent);
-            self.schedule_probe(cx, false);
+            if !self.schedule_probe(cx, false) && (idle || self.timer.alarm() == Some(Alarm::Probe)) {
+                self.rearm_timer(cx);
+            }
         }
     }
 
@@ -307,9 +318,8 @@ impl Sender {
         self.control.state().ssthresh_worth_restoring(self.recovery.state)
     }
 
-    /// Sends the next new segment whatever the congestion window says.
-    fn send_next<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> Option<NewSegment> {
-        let new = self.queue.next()?;
+    /// Sends the next new segment whatever the congestion window says. The timer is left to the caller.
+    fn send_next<O: Observer>(&mut self, cx: &mut Context<'_, O>, new: NewSegment) {
         let at = self.moment(cx);
         let segment = self.queue.send_new(new, self.transmission(cx));
         if new.payload_bytes > 0 {
@@ -319,8 +329,7 @@ impl Sender {
             self.control.on_sent(&crate::control::Sent { at, idle_since, is_app_limited });
             self.usage.last_sent = cx.tick;
         }
-        self.push(cx, segment);
-        Some(new)
+        self.push(segment);
     }
 
     fn transmission<O: Observer>(&self, cx: &Context<'_, O>) -> Sent {
@@ -332,18 +341,15 @@ impl Sender {
         reason = "else the segment is written twice, and the second time waits for the first"
     )]
     #[inline(always)]
-    fn push<O: Observer>(&mut self, cx: &Context<'_, O>, segment: SentSegment) {
-        let first = self.board.queue.outstanding() == 0;
+    fn push(&mut self, segment: SentSegment) {
         if self.rates.is_on() {
+            let first = self.board.queue.outstanding() == 0;
             self.note_write();
             let progress = self.progress(1);
             self.rates.on_sent(segment.sent.us, progress, first);
             self.rates.set_write_end(segment.push || segment.syn);
         }
         self.board.push(segment);
-        if first || self.timer.alarm() == Some(Alarm::Probe) {
-            self.rearm_timer(cx);
-        }
     }
 
     /// Sends an outstanding segment again.
@@ -465,11 +471,10 @@ impl Sender {
     fn send_probe<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         if !self.probe.is_out() {
             let mut again = false;
-            if self.queue.fits() {
+            if let Some(new) = self.queue.next_fitting() {
                 cx.emit(TransportEvent::TailLossProbe { seq: self.queue.nxt });
-                if let Some(new) = self.send_next(cx) {
-                    self.pace(cx.now, 1, new.payload_bytes);
-                }
+                self.send_next(cx, new);
+                self.pace(cx.now, 1, new.payload_bytes);
                 let is_full = self.board.in_flight() >= self.control.window();
                 self.validate_window(cx.tick, is_full);
                 self.note_sent_in_reduction(1);

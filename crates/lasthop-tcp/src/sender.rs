@@ -191,7 +191,16 @@ impl SendingHalf {
     }
 
     /// What is to be put on the wire.
-    pub fn out(&mut self) -> &mut VecDeque<Transmission> {
+    pub fn out(&self) -> &VecDeque<Transmission> {
+        match self {
+            Self::Linux2(sender) => &sender.queue.out,
+            Self::Linux6(sender) => &sender.queue.out,
+            Self::Classic(sender) => &sender.out,
+        }
+    }
+
+    /// The same, to be taken out.
+    pub fn out_mut(&mut self) -> &mut VecDeque<Transmission> {
         match self {
             Self::Linux2(sender) => &mut sender.queue.out,
             Self::Linux6(sender) => &mut sender.queue.out,

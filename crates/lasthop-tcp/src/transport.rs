@@ -74,6 +74,11 @@ impl Transport for Tcp {
     }
 
     #[inline]
+    fn may_transmit(&self) -> bool {
+        self.endpoint.may_transmit()
+    }
+
+    #[inline]
     fn poll_transmit<O: Observer>(&mut self, now: Instant, packet: &mut Packet, _observer: &mut O) -> bool {
         let segment = packet.body.make_tcp();
         let Some(ecn) = self.endpoint.poll_transmit(now, segment) else { return false };

@@ -155,6 +155,7 @@ mod tests {
                 ip_bytes: 540,
                 ecn: Ecn::NotEct,
                 is_copy: false,
+                queued_at: Instant::MAX,
                 dscp,
                 server_port: 30_001,
                 body,

@@ -269,6 +269,7 @@ mod tests {
             ip_bytes: 64,
             ecn: Ecn::Ce,
             is_copy: false,
+            queued_at: Instant::MAX,
             dscp,
             server_port: 30_004,
             body,

@@ -9,7 +9,7 @@ const EXACT_LIMIT: usize = 8192;
 
 /// So many samples the histogram takes in at once: each is somewhere else in memory, and the processor fetches many
 /// together.
-const BATCH: usize = 64;
+const BATCH: usize = 128;
 
 /// Collects lengths of time. Quantiles are exact (type 7, linear interpolation) up to `EXACT_LIMIT`
 /// samples. Beyond that an HDR histogram with three significant digits bounds the memory (about 0.15 MB
@@ -19,8 +19,8 @@ pub(crate) enum Samples {
     /// Nobody asks for them.
     Ignored,
     Exact(Vec<u64>),
-    /// The latest ones, and all before them.
-    Counted(Vec<u64>, Box<Counted>),
+    /// The latest ones as far as they are shorter than 2^32 ns, and all others.
+    Counted(Vec<u32>, Box<Counted>),
 }
 
 #[derive(Debug)]
@@ -40,31 +40,32 @@ impl Default for Samples {
 impl Samples {
     #[inline]
     pub(crate) fn record(&mut self, sample: Duration) {
-        let (samples, most) = match self {
+        let nanos = sample.as_nanos();
+        match self {
             Self::Ignored => return,
-            Self::Exact(samples) => (samples, EXACT_LIMIT),
-            Self::Counted(samples, _) => (samples, BATCH),
-        };
-        if samples.len() < most {
-            return samples.push(sample.as_nanos());
+            Self::Exact(samples) if samples.len() < EXACT_LIMIT => return samples.push(nanos),
+            Self::Counted(samples, _) if samples.len() < BATCH => {
+                if let Ok(nanos) = nanos.try_into() {
+                    return samples.push(nanos);
+                }
+            }
+            _ => {}
         }
-        self.count();
-        self.record(sample);
+        self.count(nanos);
     }
 
-    /// The histogram takes in what is not in it yet, which makes room.
+    /// The histogram takes in this sample and what is not in it yet, which makes room.
     #[inline(never)]
-    fn count(&mut self) {
+    fn count(&mut self, nanos: u64) {
         match self {
             Self::Ignored => {}
             Self::Exact(samples) => {
                 let mut counted = Box::new(Counted::new());
-                counted.take(samples);
+                samples.iter().chain([&nanos]).for_each(|&nanos| counted.take(nanos));
                 *self = Self::Counted(Vec::with_capacity(BATCH), counted);
             }
             Self::Counted(samples, counted) => {
-                counted.take(samples);
-                samples.clear();
+                samples.drain(..).map(u64::from).chain([nanos]).for_each(|nanos| counted.take(nanos));
             }
         }
     }
@@ -79,7 +80,7 @@ impl Samples {
                 q.map(|q| Some(interpolate(&samples, q) / 1e9))
             }
             Self::Counted(samples, mut counted) => {
-                counted.take(&samples);
+                samples.into_iter().for_each(|nanos| counted.take(nanos.into()));
                 q.map(|q| Some(counted.quantile(q) as f64 / 1e9))
             }
         }
@@ -92,11 +93,9 @@ impl Counted {
         Self { histogram, min: u64::MAX, max: 0 }
     }
 
-    fn take(&mut self, samples: &[u64]) {
-        for &nanos in samples {
-            self.histogram.record(nanos).expect("the histogram resizes itself");
-            (self.min, self.max) = (self.min.min(nanos), self.max.max(nanos));
-        }
+    fn take(&mut self, nanos: u64) {
+        self.histogram.record(nanos).expect("the histogram resizes itself");
+        (self.min, self.max) = (self.min.min(nanos), self.max.max(nanos));
     }
 
     fn quantile(&self, q: f64) -> u64 {

@@ -10,7 +10,18 @@ fn packet(serial: u64, direction: Direction, segment: Segment) -> Packet {
     let body = Body::Tcp(segment);
     let ip_bytes = segment.ip_bytes();
     let (flow, dscp, server_port) = (FlowId(0), Dscp::default(), 30_001);
-    Packet { serial, flow, direction, ip_bytes, ecn: Ecn::NotEct, is_copy: false, dscp, server_port, body }
+    Packet {
+        serial,
+        flow,
+        direction,
+        ip_bytes,
+        ecn: Ecn::NotEct,
+        is_copy: false,
+        dscp,
+        server_port,
+        queued_at: Instant::MAX,
+        body,
+    }
 }
 
 /// A handshake with both shift counts and timestamps, and an ACK of the client with a large window.

@@ -58,6 +58,7 @@ fn packet(serial: u64, ip_bytes: u32) -> Packet {
         ip_bytes,
         ecn: Ecn::NotEct,
         is_copy: false,
+        queued_at: Instant::MAX,
         dscp: Dscp::default(),
         server_port: 1,
         body,

@@ -198,6 +198,7 @@ fn packet(class: u16, ip_bytes: u32) -> Packet {
         ip_bytes,
         ecn: Ecn::NotEct,
         is_copy: false,
+        queued_at: Instant::MAX,
         dscp: lasthop_core::Dscp::default(),
         server_port: class,
         body: Body::Udp(lasthop_core::Datagram::default()),

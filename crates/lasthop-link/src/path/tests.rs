@@ -458,8 +458,8 @@ fn a_late_wakeup_happens_at_the_times_that_were_due() {
     late.path.handle_wakeup(at_us(9_000_000), &mut late.arena, &mut late.log);
     assert_eq!(late.dequeued(), punctual.dequeued());
     assert_eq!(late.path.next_wakeup(), None);
-    assert!(late.path.poll_delivery(at_us(372_099)).is_none());
-    assert!(late.path.poll_delivery(at_us(372_100)).is_some());
+    assert!(late.path.poll_delivery(at_us(372_099), &late.arena).is_none());
+    assert!(late.path.poll_delivery(at_us(372_100), &late.arena).is_some());
     assert_eq!(late.path.packets_inside(), 2);
 }
 
@@ -528,7 +528,7 @@ fn red_marks_an_ecn_capable_packet_and_drops_above_the_upper_threshold() {
     let mut last = None;
     while let Some(due) = lab.path.next_wakeup() {
         lab.path.handle_wakeup(due, &mut lab.arena, &mut lab.log);
-        last = lab.path.poll_delivery(due).map(|id| lab.arena.get(id).clone()).or(last);
+        last = lab.path.poll_delivery(due, &lab.arena).map(|id| lab.arena.get(id).clone()).or(last);
     }
     assert_eq!(last.map(|packet| (packet.serial, packet.ecn)), Some((18, Ecn::Ce)));
 }

@@ -54,6 +54,10 @@ impl Transport for Udp {
 
     fn handle_wakeup<O: Observer>(&mut self, _now: Instant, _observer: &mut O) {}
 
+    fn may_transmit(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     fn poll_transmit<O: Observer>(&mut self, _now: Instant, packet: &mut Packet, _observer: &mut O) -> bool {
         let Some(datagram) = self.waiting.pop_front() else { return false };
         packet.ip_bytes = Datagram::HEADER_BYTES + datagram.payload_bytes;

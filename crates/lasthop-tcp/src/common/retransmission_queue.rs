@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use lasthop_core::ring;
+
 use super::stream::NewSegment;
 
 /// One sent, not yet cumulatively acknowledged segment. `T` is what the stack notes of its latest transmission.
@@ -161,6 +163,7 @@ impl<T: Copy> RetransmissionQueue<T> {
             return None;
         }
         self.segments.pop_front();
+        ring::trim(&mut self.segments);
         self.first_lost = self.first_lost.saturating_sub(1);
         self.retransmitted_out -= u32::from(segment.retransmitted);
         self.sacked_out -= u32::from(segment.sacked);

@@ -98,12 +98,17 @@ impl SendQueue {
         self.stream.next(self.nxt, self.mss.saturating_mul(segments)).map_or(0, |burst| burst.payload_bytes)
     }
 
-    /// True if there is something new to send and the receiver's window has room for it.
-    pub fn fits(&self) -> bool {
-        self.next().is_some_and(|new| {
+    /// The next new segment, if the receiver's window has room for it.
+    pub fn next_fitting(&self) -> Option<NewSegment> {
+        self.next().filter(|new| {
             let end = self.nxt + u64::from(new.payload_bytes) + u64::from(new.fin);
             end <= self.una.saturating_add(self.window_bytes)
         })
+    }
+
+    /// True if there is something new to send and the receiver's window has room for it.
+    pub fn fits(&self) -> bool {
+        self.next_fitting().is_some()
     }
 
     /// Hands out the SYN, or the SYN of a SYN-ACK.

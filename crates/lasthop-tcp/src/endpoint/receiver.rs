@@ -355,7 +355,7 @@ impl Receiver {
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.on_ack_sent();
         }
-        if !config.sack {
+        if !config.sack || (self.told.is_empty() && self.duplicate.is_none()) {
             return;
         }
         // Timestamps leave room for three blocks (RFC 2018, section 3).

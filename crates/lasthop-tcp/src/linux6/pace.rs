@@ -101,8 +101,10 @@ impl Sender {
     pub(super) fn send_burst<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> u64 {
         let most = self.burst_segments();
         let (mut segments, mut bytes) = (0, 0);
-        while segments < most && self.queue.fits() {
-            let Some(new) = self.send_next(cx) else { break };
+        while segments < most
+            && let Some(new) = self.queue.next_fitting()
+        {
+            self.send_next(cx, new);
             segments += 1;
             bytes += new.payload_bytes;
             if new.push {

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use lasthop_core::ring;
+
 use crate::common::{self, RetransmissionQueue};
 
 /// What is noted of the latest transmission of a segment.
@@ -22,11 +24,11 @@ pub(super) type SentSegment = common::SentSegment<Sent>;
 pub(super) struct Scoreboard {
     /// Without SACK, what it counts as SACKed are duplicate ACKs.
     pub queue: RetransmissionQueue<Sent>,
-    /// Segments that have left the front of the queue.
-    gone: u64,
-    /// Number of a segment and of its transmission, in the order of transmission. Entries that are out of date stay
-    /// until they come to the front.
-    by_time: VecDeque<(u64, u32)>,
+    /// Segments that have left the front of the queue; the count may have wrapped.
+    gone: u32,
+    /// Number of a segment, counted in 32 bits, and of its transmission, in the order of transmission. Entries that are out
+    /// of date stay until they come to the front.
+    by_time: VecDeque<(u32, u32)>,
     /// End of the highest SACKed segment.
     highest_sacked: u64,
 }
@@ -50,7 +52,7 @@ impl Scoreboard {
     /// Adds a segment that is sent for the first time.
     #[inline]
     pub fn push(&mut self, segment: SentSegment) {
-        let number = self.gone + u64::from(self.queue.outstanding());
+        let number = self.gone.wrapping_add(self.queue.outstanding());
         self.by_time.push_back((number, segment.sent.number));
         self.queue.push(segment);
     }
@@ -58,7 +60,7 @@ impl Scoreboard {
     /// Takes the first segment away if all of it lies below `una`.
     pub fn pop_acknowledged(&mut self, una: u64) -> Option<SentSegment> {
         let segment = self.queue.pop_acknowledged(una)?;
-        self.gone += 1;
+        self.gone = self.gone.wrapping_add(1);
         self.forget_outdated();
         Some(segment)
     }
@@ -87,7 +89,7 @@ impl Scoreboard {
     /// Notes that a segment is sent again. `counted`: the retransmission is in flight (a probe's is not counted).
     pub fn note_retransmission(&mut self, index: usize, us: u64, delivered_before: u64, counted: bool) {
         let number = self.queue.get(index).sent.number + 1;
-        self.by_time.push_back((self.gone + index as u64, number));
+        self.by_time.push_back((self.gone.wrapping_add(index as u32), number));
         self.queue.note_retransmission(index, Sent { us, delivered_before, number }, counted);
     }
 
@@ -123,14 +125,17 @@ impl Scoreboard {
     fn forget_outdated(&mut self) {
         while self.by_time.front().is_some_and(|&entry| self.place(entry).is_none()) {
             self.by_time.pop_front();
+            ring::trim(&mut self.by_time);
         }
     }
 
-    fn place(&self, (number, transmission): (u64, u32)) -> Option<usize> {
-        let index = number.checked_sub(self.gone)? as usize;
-        if index >= self.queue.outstanding() as usize {
+    fn place(&self, (number, transmission): (u32, u32)) -> Option<usize> {
+        // What has gone is far beyond what is outstanding.
+        let index = number.wrapping_sub(self.gone);
+        if index >= self.queue.outstanding() {
             return None;
         }
+        let index = index as usize;
         let segment = self.queue.get(index);
         (segment.sent.number == transmission && !segment.sacked).then_some(index)
     }

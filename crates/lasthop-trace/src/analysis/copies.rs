@@ -1,7 +1,7 @@
 //! What became of every copy of every segment, and the verdicts that follow from it.
 
 use crate::arrived::Arrived;
-use lasthop_core::Instant;
+use lasthop_core::{Instant, ring};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -196,6 +196,7 @@ impl Copies {
                 self.undecided.remove(&(first.start, first.serial));
             }
             self.queue.pop_front();
+            ring::trim(&mut self.queue);
             self.next = self.next.saturating_sub(1);
         }
         if !self.timeouts.is_empty() {

@@ -1,8 +1,7 @@
 //! What happens to packets, and in transports: a function for each event that is frequent.
 
 use super::tcp::TcpFlow;
-use super::{Analysis, Flow, Transport, take};
-use crate::records::FlowRecord;
+use super::{Analysis, Flow, Transport};
 use lasthop_core::{
     Body, DropCause, DropCount, Duration, FlowId, Host, Instant, Packet, PacketEvent, TransportEvent,
 };
@@ -16,25 +15,18 @@ impl Analysis {
         if flow.is_data(packet) {
             flow.begins(now);
         }
-        self.at_an_end(now, PacketEvent::Sent, packet);
+        let is_retired = flow.at_an_end(now, PacketEvent::Sent, packet);
+        self.look_beyond(now, PacketEvent::Sent, packet, is_retired);
     }
 
     /// Nobody asks how long packets wait where there is no data.
     #[inline]
-    pub(super) fn enqueued(&mut self, now: Instant, packet: &Packet) {
-        if self.has_data[packet.direction as usize]
-            && let Some(flow) = self.flow(packet.flow)
-        {
-            flow.waiting[usize::from(!flow.is_data(packet))].push_back((packet.serial, now));
-        }
-    }
-
-    #[inline]
     pub(super) fn dequeued(&mut self, now: Instant, packet: &Packet) {
         if self.has_data[packet.direction as usize]
             && let Some(flow) = self.flow(packet.flow)
+            && flow.is_data(packet)
         {
-            flow.dequeued(now, packet);
+            flow.queue_delay.record(now.saturating_since(packet.queued_at));
         }
     }
 
@@ -50,7 +42,7 @@ impl Analysis {
     pub(super) fn delivered(&mut self, now: Instant, packet: &Packet) {
         self.record.packets_delivered += 1;
         let is_measured = self.bottleneck.delivered(packet);
-        let Some(flow) = self.flow(packet.flow) else { return };
+        let Some(flow) = self.flows[packet.flow.0 as usize].as_deref_mut() else { return };
         flow.inside -= 1;
         let is_data = flow.is_data(packet);
         if !is_data {
@@ -58,7 +50,8 @@ impl Analysis {
         } else if is_measured && flow.group.is_none() {
             self.background_bytes += u64::from(packet.ip_bytes);
         }
-        self.at_an_end(now, PacketEvent::Delivered, packet);
+        let is_retired = flow.at_an_end(now, PacketEvent::Delivered, packet);
+        self.look_beyond(now, PacketEvent::Delivered, packet, is_retired);
     }
 
     pub(super) fn duplicated(&mut self, now: Instant, packet: &Packet) {
@@ -70,21 +63,24 @@ impl Analysis {
         let Some(flow) = self.flow(packet.flow) else { return };
         flow.inside -= 1;
         let is_data = flow.is_data(packet);
-        let has_waited = flow.leave_queue(is_data, packet.serial).is_some();
         *flow.drops(is_data, cause) += 1;
-        if has_waited {
+        if packet.queued_at < Instant::MAX {
             // A drop tells no depth.
             self.bottleneck.lost_from_queue(now, packet);
         }
         self.at_an_end(now, PacketEvent::Dropped(cause), packet);
     }
 
-    /// A packet has been sent, has arrived or is lost.
-    #[inline]
     fn at_an_end(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         let Some(flow) = self.flow(packet.flow) else { return };
-        flow.at_an_end(now, event, packet);
-        if flow.retired {
+        let is_retired = flow.at_an_end(now, event, packet);
+        self.look_beyond(now, event, packet, is_retired);
+    }
+
+    /// What an event at an end of a flow means for others than the flow.
+    #[inline]
+    fn look_beyond(&mut self, now: Instant, event: PacketEvent, packet: &Packet, is_retired: bool) {
+        if is_retired {
             self.fold(now, packet.flow);
         }
         if !self.pages.is_empty()
@@ -95,13 +91,13 @@ impl Analysis {
     }
 
     pub(super) fn window(&mut self, flow: FlowId, host: Host, cwnd: u32) {
-        if let Some((_, record)) = self.sender(flow, host) {
-            record.cwnd_max = record.cwnd_max.max(Some(u64::from(cwnd)));
+        if let Some(tcp) = self.sender(flow, host) {
+            tcp.window(cwnd);
         }
     }
 
     pub(super) fn round_trip(&mut self, flow: FlowId, host: Host, rtt: Duration) {
-        if let Some((tcp, _)) = self.sender(flow, host) {
+        if let Some(tcp) = self.sender(flow, host) {
             tcp.round_trip(rtt);
         }
     }
@@ -130,29 +126,20 @@ impl Analysis {
         }
     }
 
-    /// The sender of a flow, if that is at `host`, and the flow's record.
-    fn sender(&mut self, flow: FlowId, host: Host) -> Option<(&mut TcpFlow, &mut FlowRecord)> {
+    /// The sender of a flow, if that is at `host`.
+    fn sender(&mut self, flow: FlowId, host: Host) -> Option<&mut TcpFlow> {
         match self.flow(flow)? {
-            Flow { transport: Transport::Tcp(tcp), record, .. } if record.direction.sender() == host => {
-                Some((tcp, record))
-            }
-            _ => None,
+            flow if flow.sender() != host => None,
+            Flow { transport: Transport::Tcp(tcp), .. } => Some(tcp),
+            Flow { transport: Transport::Udp(_), .. } => None,
         }
     }
 }
 
 impl Flow {
-    fn dequeued(&mut self, now: Instant, packet: &Packet) {
-        let is_data = self.is_data(packet);
-        if let Some(since) = self.leave_queue(is_data, packet.serial)
-            && is_data
-        {
-            self.queue_delay.record(now.saturating_since(since));
-        }
-    }
-
+    /// A packet has been sent, has arrived or is lost. True if both ends are done with the flow.
     #[inline]
-    fn at_an_end(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+    fn at_an_end(&mut self, now: Instant, event: PacketEvent, packet: &Packet) -> bool {
         let data = self.is_data(packet);
         match (&mut self.transport, &packet.body) {
             (Transport::Tcp(tcp), Body::Tcp(segment)) if data => {
@@ -173,6 +160,7 @@ impl Flow {
             }
             _ => {}
         }
+        self.retired
     }
 
     /// The sender has sent or got a packet.
@@ -184,11 +172,6 @@ impl Flow {
         if let (Transport::Tcp(tcp), Some(time)) = (&mut self.transport, self.sends_for) {
             tcp.stops(now + time);
         }
-    }
-
-    /// Forgets a packet in the router queue; when it came, if it was there.
-    fn leave_queue(&mut self, data: bool, serial: u64) -> Option<Instant> {
-        take(&mut self.waiting[usize::from(!data)], serial)
     }
 
     fn drops(&mut self, data: bool, cause: DropCause) -> &mut u64 {

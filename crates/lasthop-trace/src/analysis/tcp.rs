@@ -11,9 +11,19 @@ use lasthop_core::{Duration, Flags, Instant, PacketEvent, Segment, TransportEven
 /// Stream offset of the first data byte: the SYN has 0, also where there was none.
 const FIRST_BYTE: u64 = 1;
 
+/// What nearly every packet changes, next to each other: the flow's record has them far apart.
+#[derive(Debug, Default)]
+struct Counts {
+    sent_packets: u64,
+    sent_bytes: u64,
+    received_packets: u64,
+    cwnd_max: Option<u32>,
+}
+
 /// Sequence numbers, times and copies of one connection.
 #[derive(Debug, Default)]
 pub(super) struct TcpFlow {
+    counts: Counts,
     copies: Copies,
     /// First byte after the highest data byte sent.
     data_end: u64,
@@ -59,7 +69,7 @@ impl TcpFlow {
             PacketEvent::Delivered => {
                 let sent_at = self.copies.settled(serial, true);
                 if segment.payload_bytes > 0 {
-                    record.received_packets += 1;
+                    self.counts.received_packets += 1;
                     if let Some(sent_at) = sent_at {
                         self.one_way_delay.record(now.saturating_since(sent_at));
                     }
@@ -78,8 +88,8 @@ impl TcpFlow {
             // The SYN comes before the payload in sequence space (RFC 9293, section 3.4).
             let start = segment.seq + u64::from(segment.flags.contains(Flags::SYN));
             let end = start + u64::from(segment.payload_bytes);
-            record.sent_packets += 1;
-            record.sent_bytes += u64::from(segment.payload_bytes);
+            self.counts.sent_packets += 1;
+            self.counts.sent_bytes += u64::from(segment.payload_bytes);
             if start < self.data_end {
                 record.retransmitted_packets += 1;
                 retransmitted = Some(start..end);
@@ -154,6 +164,11 @@ impl TcpFlow {
         }
     }
 
+    /// The window of the sender has changed.
+    pub(super) fn window(&mut self, cwnd: u32) {
+        self.counts.cwnd_max = self.counts.cwnd_max.max(Some(cwnd));
+    }
+
     /// The sender has measured a round-trip time.
     pub(super) fn round_trip(&mut self, rtt: Duration) {
         self.rtt.record(rtt);
@@ -213,6 +228,10 @@ impl TcpFlow {
     pub(super) fn finish(self, started: Option<Instant>, end: Instant, record: &mut FlowRecord) {
         record.outcome =
             if self.aborted.is_some() { Outcome::Aborted } else { closed_if(self.closed.is_some()) };
+        record.sent_packets = self.counts.sent_packets;
+        record.sent_bytes = self.counts.sent_bytes;
+        record.received_packets = self.counts.received_packets;
+        record.cwnd_max = self.counts.cwnd_max.map(u64::from);
         record.unnecessary_retransmissions = self.copies.unnecessary();
         record.spurious_timeouts = self.copies.spurious();
         let elapsed_s = seconds_between(started, self.fin_acknowledged);

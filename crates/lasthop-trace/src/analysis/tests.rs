@@ -12,6 +12,7 @@ mod udp;
 
 use super::*;
 use lasthop_core::{Body, Datagram, DropCause, Dscp, Ecn, Flags, QueueDepth, SackBlock, Segment};
+use std::collections::BTreeMap;
 
 const MSS: u32 = 536;
 
@@ -20,6 +21,8 @@ struct Trace {
     analysis: Analysis,
     serial: u64,
     flow: FlowId,
+    /// When packets, by their serials, came into the router's queue where they are.
+    queued: BTreeMap<u64, Instant>,
     /// The data direction of the trace.
     down: Direction,
 }
@@ -63,7 +66,7 @@ impl Trace {
             analysis.announce(flow);
         }
         let down = flows.first().map_or(Direction::Down, |flow| Direction::from(flow.sender));
-        Self { analysis, serial: 0, flow: FlowId(0), down }
+        Self { analysis, serial: 0, flow: FlowId(0), queued: BTreeMap::new(), down }
     }
 
     /// A TCP transfer in segments of 536.
@@ -91,6 +94,7 @@ impl Trace {
             ip_bytes,
             ecn: Ecn::NotEct,
             is_copy: false,
+            queued_at: Instant::MAX,
             dscp,
             server_port: 30_001,
             body,
@@ -98,7 +102,16 @@ impl Trace {
     }
 
     fn event(&mut self, at: u64, event: PacketEvent, packet: &Packet) {
-        self.analysis.packet(ms(at), event, packet);
+        let queued_at = match event {
+            PacketEvent::Enqueued(_) => {
+                self.queued.insert(packet.serial, ms(at));
+                Some(ms(at))
+            }
+            PacketEvent::Dequeued(_) | PacketEvent::Dropped(_) => self.queued.remove(&packet.serial),
+            _ => None,
+        };
+        let packet = Packet { queued_at: queued_at.unwrap_or(Instant::MAX), ..packet.clone() };
+        self.analysis.packet(ms(at), event, &packet);
     }
 
     fn send(&mut self, at: u64, direction: Direction, segment: Segment) -> Packet {

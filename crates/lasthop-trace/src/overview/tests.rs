@@ -43,6 +43,7 @@ impl Run {
             ip_bytes: 1040,
             ecn: Ecn::NotEct,
             is_copy: false,
+            queued_at: Instant::MAX,
             dscp,
             server_port: 30_001,
             body,

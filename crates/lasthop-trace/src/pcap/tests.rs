@@ -11,6 +11,7 @@ fn packet(serial: u64, direction: Direction, ecn: Ecn, segment: Segment) -> Pack
         ip_bytes: segment.ip_bytes(),
         ecn,
         is_copy: false,
+        queued_at: Instant::MAX,
         dscp: Dscp::default(),
         server_port: 30_001,
         body: Body::Tcp(segment),

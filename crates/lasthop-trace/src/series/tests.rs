@@ -32,6 +32,7 @@ fn packet(serial: u64, flow: u32, direction: Direction, body: Body) -> Packet {
         dscp: Dscp::default(),
         server_port: 30_001,
         is_copy: false,
+        queued_at: Instant::MAX,
         body,
     }
 }

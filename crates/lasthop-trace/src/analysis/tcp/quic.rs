@@ -23,8 +23,8 @@ impl TcpFlow {
         match event {
             PacketEvent::Sent => {
                 if datagram.stream_bytes > 0 {
-                    record.sent_packets += 1;
-                    record.sent_bytes += u64::from(datagram.stream_bytes);
+                    self.counts.sent_packets += 1;
+                    self.counts.sent_bytes += u64::from(datagram.stream_bytes);
                     self.first_data_sent.get_or_insert(now);
                 }
                 if let Some(end) = datagram.end {
@@ -45,7 +45,7 @@ impl TcpFlow {
                 let sent_at =
                     parts.fold(None, |sent_at, (serial, _)| self.copies.settled(serial, true).or(sent_at));
                 if datagram.stream_bytes > 0 {
-                    record.received_packets += 1;
+                    self.counts.received_packets += 1;
                     if let Some(sent_at) = sent_at {
                         self.one_way_delay.record(now.saturating_since(sent_at));
                     }

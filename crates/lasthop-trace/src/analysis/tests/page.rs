@@ -18,7 +18,7 @@ fn page() -> Trace {
     for (name, application) in [("page/main", 0), ("page/inline-1", 0), ("bulk", 1)] {
         analysis.announce(&FlowInfo { application, ..info(name, Protocol::Tcp) });
     }
-    Trace { analysis, serial: 0, flow: FlowId(0), down: Direction::Down }
+    Trace { analysis, serial: 0, flow: FlowId(0), queued: BTreeMap::new(), down: Direction::Down }
 }
 
 impl Trace {

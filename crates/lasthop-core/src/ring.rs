@@ -1,0 +1,44 @@
+//! Rings that outlive their longest time.
+
+use std::collections::VecDeque;
+
+/// A ring with less room than that is left as it is.
+const ROOM_KEPT: usize = 16;
+
+/// Gives back most of the room of a ring that is much shorter now than it once was. Entries wander through all of the room:
+/// after one long flight each would be written where nothing was for long, outside of the processor's caches. Whoever takes
+/// entries out of a ring calls this.
+#[inline]
+pub fn trim<T>(ring: &mut VecDeque<T>) {
+    if ring.len() < ring.capacity() / 3 && ring.capacity() > ROOM_KEPT {
+        shrink(ring);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn shrink<T>(ring: &mut VecDeque<T>) {
+    ring.shrink_to(ring.capacity() / 2);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_keeps_room_for_thrice_its_length_and_its_order() {
+        let mut ring: VecDeque<u32> = (0..1000).collect();
+        for number in 0..1000 {
+            assert_eq!(ring.pop_front(), Some(number));
+            trim(&mut ring);
+            assert!(
+                ring.capacity() <= ROOM_KEPT.max(3 * (ring.len() + 1)),
+                "{} of {}",
+                ring.len(),
+                ring.capacity()
+            );
+            assert!(ring.iter().copied().eq(number + 1..1000));
+        }
+        assert!(ring.capacity() >= ROOM_KEPT / 2, "a short ring does not fetch memory again and again");
+    }
+}
