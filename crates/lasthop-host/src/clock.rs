@@ -113,7 +113,24 @@ impl NextWait<'_> {
     pub fn or_before(self, due: Option<Instant>) -> Self {
         Self { due: due.map_or(self.due, |due| due.min(self.due)), ..self }
     }
+
+    /// Makes calls and looks what is ready then, if there is a next wait.
+    pub fn make<const N: usize>(next: Option<Self>, calls: [Call<'_>; N]) -> [Result<usize, Errno>; N] {
+        match next {
+            Some(Self { waiter, due }) => waiter.make_and_look(calls, due),
+            None => calls::make(calls),
+        }
+    }
 }
+
+/// What the timer is to be set to; without a time it is disarmed.
+#[derive(Clone, Copy)]
+struct Timer {
+    due: Option<Instant>,
+}
+
+/// What has come of calls, and of the look at what is ready that follows them: nothing if the calls ended before.
+pub type Made<const N: usize, T> = ([Result<usize, Errno>; N], Option<T>);
 
 /// Waits for files to become ready, and for a time to come.
 pub struct Waiter {
@@ -158,50 +175,64 @@ impl Waiter {
     /// Waits until a watched file is ready or `due` has come; `ready` gets the names of the files that are. Returns
     /// the time. System calls are few: where they are dear (a guest kernel), they are what a run costs.
     pub fn wait(&mut self, due: Option<Instant>, ready: &mut Vec<u64>) -> io::Result<Instant> {
+        self.wait_after([], due, ready)?;
+        Ok(self.now)
+    }
+
+    /// The same after calls. Returns what has come of them, and the time; none if nobody has waited, because the calls ended
+    /// before.
+    pub fn wait_after<const N: usize>(
+        &mut self,
+        calls: [Call<'_>; N],
+        due: Option<Instant>,
+        ready: &mut Vec<u64>,
+    ) -> io::Result<Made<N, Instant>> {
         ready.clear();
-        if !self.found.is_empty() {
+        if N == 0 && !self.found.is_empty() {
             ready.append(&mut self.found);
-            return Ok(self.now);
+            return Ok((calls.each_ref().map(Call::result), Some(self.now)));
         }
         if let Some(rest) = &mut self.rest {
             rest.take(self.now)?;
         }
-        loop {
-            let near = due.is_some_and(|due| due <= self.now + self.spin);
-            let count = self.look(due.filter(|_| !near), if near { 0 } else { -1 })?;
-            self.tell(count, ready);
+        let (made, mut count) = self.look_for(calls, due)?;
+        while let Some(found) = count {
+            self.tell(found, ready);
             if !ready.is_empty() || due.is_some_and(|due| due <= self.now) {
-                return Ok(self.now);
+                return Ok((made, Some(self.now)));
             }
+            (_, count) = self.look_for([], due)?;
         }
+        Ok((made, None))
+    }
+
+    fn look_for<const N: usize>(
+        &mut self,
+        calls: [Call<'_>; N],
+        due: Option<Instant>,
+    ) -> io::Result<Made<N, usize>> {
+        let near = due.is_some_and(|due| due <= self.now + self.spin);
+        if near { self.look(calls, None, 0) } else { self.look(calls, Some(Timer { due }), -1) }
     }
 
     /// Makes calls, and then what the next wait for `due` would begin with: if a file is ready, that is over before it
     /// begins. Nothing else may come in between. Returns what has come of the calls.
-    pub fn make_and_look(&mut self, calls: [Call<'_>; 2], due: Instant) -> [Result<usize, Errno>; 2] {
+    pub fn make_and_look<const N: usize>(
+        &mut self,
+        calls: [Call<'_>; N],
+        due: Instant,
+    ) -> [Result<usize, Errno>; N] {
         if due <= self.now + self.spin {
             return calls::make(calls);
         }
-        let [first, second] = calls;
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let setting = self.setting(Some(due));
-        let look = Call::wait(&self.epoll.0, &mut self.events, 0);
-        let clock = Call::clock(&mut time);
-        let sets = self.armed != Some(due);
-        let (first, second, looked, read) = if sets {
-            let set = Call::set_timer(&self.timer, &setting);
-            let [first, second, _, looked, read] = calls::make([first, second, set, look, clock]);
-            (first, second, looked, read)
-        } else {
-            calls::make([first, second, look, clock]).into()
+        // What keeps it from looking keeps the next wait from it, too, which says so.
+        let Ok((made, count)) = self.look(calls, Some(Timer { due: Some(due) }), 0) else {
+            return [Err(Errno::EINTR); N];
         };
-        if let (Ok(count), Ok(_)) = (looked, read) {
-            (self.armed, self.now) = (Some(due), self.clock.since_start(nanos(time.into())));
-            let mut found = std::mem::take(&mut self.found);
-            self.tell(count, &mut found);
-            self.found = found;
-        }
-        [first, second]
+        let mut found = std::mem::take(&mut self.found);
+        self.tell(count.unwrap_or(0), &mut found);
+        self.found = found;
+        made
     }
 
     /// Tells the names of the files that are ready.
@@ -215,23 +246,31 @@ impl Waiter {
         }
     }
 
-    /// Sets the timer, if it is not set to this already, waits for files to become ready and reads the clock. Returns how
-    /// many are ready.
-    fn look(&mut self, due: Option<Instant>, timeout_ms: i32) -> io::Result<usize> {
-        let waits = timeout_ms != 0;
-        let sets = waits && (due != self.armed || due.is_none());
-        let setting = self.setting(due);
+    /// Makes calls, sets the timer if there is a time for it and it is not set to that already, waits for files to become
+    /// ready and reads the clock. Returns what has come of the calls, and how many files are ready; none if the calls ended before.
+    fn look<const N: usize>(
+        &mut self,
+        calls: [Call<'_>; N],
+        timer: Option<Timer>,
+        timeout_ms: i32,
+    ) -> io::Result<Made<N, usize>> {
+        let sets = timer.filter(|Timer { due }| *due != self.armed || due.is_none());
+        let setting = self.setting(sets.and_then(|timer| timer.due));
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let wait = Call::wait(&self.epoll.0, &mut self.events, timeout_ms);
-        let clock = Call::clock(&mut time);
-        let (set, waited, read) = if sets {
-            calls::make([Call::set_timer(&self.timer, &setting), wait, clock]).into()
-        } else {
-            let [waited, read] = calls::make([wait, clock]);
-            (Ok(0), waited, read)
-        };
-        if sets {
-            set?;
+        let mut calls = Vec::from(calls);
+        calls.extend(sets.map(|_| Call::set_timer(&self.timer, &setting)));
+        calls.push(Call::wait(&self.epoll.0, &mut self.events, timeout_ms));
+        calls.push(Call::clock(&mut time));
+        calls::make_all(&mut calls);
+        let results: Vec<_> = calls.iter().map(Call::result).collect();
+        let looks = calls[N].was_made();
+        let made = std::array::from_fn(|index| results[index]);
+        let [.., waited, read] = results[..] else { unreachable!("these two are always there") };
+        if !looks {
+            return Ok((made, None));
+        }
+        if let Some(Timer { due }) = sets {
+            results[N]?;
             self.armed = due;
         }
         let count = match waited {
@@ -242,7 +281,7 @@ impl Waiter {
             Ok(_) => self.clock.since_start(nanos(time.into())),
             Err(_) => self.clock.now()?,
         };
-        Ok(count)
+        Ok((made, Some(count)))
     }
 
     /// The timer's setting for a time; without one it is disarmed.
@@ -295,6 +334,23 @@ mod tests {
         drop(reader);
         waiter.wait(Some(far), &mut ready).unwrap();
         assert_eq!((&ready[..], waiter.found.len(), waiter.armed), (&[7][..], 0, Some(far)));
+    }
+
+    #[test]
+    fn calls_that_end_before_leave_out_the_wait_that_follows_them() {
+        let (reader, mut writer) = std::os::unix::net::UnixStream::pair().unwrap();
+        reader.set_nonblocking(true).unwrap();
+        let mut waiter = Waiter::new(Clock::start().unwrap(), Duration::ZERO, false).unwrap();
+        let (due, mut ready) = (Some(Instant::ZERO + Duration::from_millis(1)), Vec::new());
+        let mut read = |waiter: &mut Waiter| {
+            let (mut first, mut second) = ([0; 1], [0; 1]);
+            waiter.wait_after(Call::read_all(&reader, [&mut first, &mut second]), due, &mut ready).unwrap()
+        };
+        io::Write::write_all(&mut writer, b"ab").unwrap();
+        assert_eq!(read(&mut waiter), ([Ok(1), Ok(1)], None));
+        let (made, time) = read(&mut waiter);
+        assert_eq!(made, [Err(Errno::EAGAIN), Err(Errno::EINTR)]);
+        assert!(time >= due, "{time:?}");
     }
 
     #[test]

@@ -287,7 +287,7 @@ fn run_once<O: Observer>(
         }
     }
     let limit = Instant::ZERO + scenario.time_limit;
-    let mut ready = Vec::new();
+    let (mut now, mut ready) = (Instant::ZERO, Vec::new());
     let end = loop {
         let idle = emulator.hop.packets_inside() == 0 && emulator.hop.flows().0.is_done();
         let (workload, _) = emulator.hop.flows();
@@ -295,7 +295,9 @@ fn run_once<O: Observer>(
         let due = emulator.hop.next_wakeup().into_iter().chain(action).fold(limit, Instant::min);
         // What a host has just sent may still be in its device.
         let due = if idle { Instant::ZERO } else { due };
-        let now = waiter.wait(Some(due), &mut ready)?;
+        let (workload, observer) = emulator.hop.flows();
+        let Some(woken) = workload.wait((now, due), &mut waiter, &mut ready, observer)? else { continue };
+        now = woken;
         if idle && ready.is_empty() {
             break now;
         }
@@ -307,8 +309,8 @@ fn run_once<O: Observer>(
         let waits = ready.is_empty() && action > now;
         emulator.deliver(now, waits.then_some(NextWait { waiter: &mut waiter, due: action }))?;
         let (workload, observer) = emulator.hop.flows();
-        workload.wake(now, &waiter, observer)?;
-        for name in &ready {
+        workload.wake(now, ready.is_empty(), &waiter, observer)?;
+        for (left, name) in (0..ready.len()).rev().zip(&ready) {
             match *name {
                 ROUTER_TO_SERVER => emulator.forward(now, Host::Server)?,
                 ROUTER_TO_CLIENT => emulator.forward(now, Host::Client)?,
@@ -319,7 +321,9 @@ fn run_once<O: Observer>(
                 }
                 socket => {
                     let (workload, observer) = emulator.hop.flows();
-                    workload.ready(now, socket, &waiter, observer)?;
+                    if left > 0 || !workload.postpone_reading(socket) {
+                        workload.ready(now, socket, &waiter, observer)?;
+                    }
                 }
             }
         }

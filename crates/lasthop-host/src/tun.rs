@@ -87,11 +87,15 @@ impl Tun {
         next: Option<NextWait<'_>>,
     ) -> (bool, bool) {
         let calls = [Call::write(&self.file, packet), Call::tcp_info(socket, answer)];
-        let [written, asked] = match next {
-            Some(NextWait { waiter, due }) => waiter.make_and_look(calls, due),
-            None => calls::make(calls),
-        };
+        let [written, asked] = NextWait::make(next, calls);
         (written == Ok(packet.len()), asked.is_ok())
+    }
+
+    /// Hands a packet to the namespace; false if it does not take it. Looks then what has become ready, if there is a next
+    /// wait.
+    pub fn write_and_look(&self, packet: &[u8], next: Option<NextWait<'_>>) -> bool {
+        let [written] = NextWait::make(next, [Call::write(&self.file, packet)]);
+        written == Ok(packet.len())
     }
 
     /// Hands a packet to the namespace; false if it does not take it.

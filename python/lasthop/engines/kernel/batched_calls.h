@@ -1,7 +1,8 @@
 /*
- * One more system call: it makes others, in order, up to the first that fails, and returns how many it has made. To enter
- * the guest kernel costs far more than most calls do. In virtual time it makes no difference: between two calls happens
- * what always happens there, and a failure takes its time.
+ * One more system call: it makes others, in order, up to the first that fails, and returns how many it has made. A call may
+ * say that others follow it: if it succeeds, or if there is nothing to be had yet (EAGAIN). To enter the guest kernel costs
+ * far more than most calls do. In virtual time it makes no difference: between two calls happens what always happens there,
+ * and a failure takes its time.
  */
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -13,6 +14,8 @@
 
 struct batched_call {
 	long number, arguments[6], result;
+	/* How many calls further on the next one is if this succeeds, or has EAGAIN; if zero, it is the last. */
+	unsigned int next, next_if_empty;
 };
 
 static long execute_one(struct batched_call *call, struct pt_regs *regs)
@@ -36,26 +39,31 @@ static long execute_one(struct batched_call *call, struct pt_regs *regs)
 static long execute_batch(struct batched_call __user *calls, unsigned long count, struct pt_regs *regs)
 {
 	struct batched_call call;
-	unsigned long made;
+	unsigned long at, step;
+	long made = 0;
 
-	for (made = 0; made < count; made++) {
+	for (at = 0; at < count; at += step) {
 		if (made) {
 			if (signal_pending(current))
 				break;
 			interrupt_end();
 		}
-		if (copy_from_user(&call, &calls[made], sizeof(call)))
+		if (copy_from_user(&call, &calls[at], sizeof(call)))
 			return -EFAULT;
 		call.result = execute_one(&call, regs);
-		if (put_user(call.result, &calls[made].result))
+		if (put_user(call.result, &calls[at].result))
 			return -EFAULT;
+		made++;
+		step = call.next;
 		if (IS_ERR_VALUE(call.result)) {
 			if (time_travel_mode == TT_MODE_INFCPU) {
 				um_udelay(1); /* as handle_syscall */
 				schedule();
 			}
-			return made + 1;
+			step = call.result == -EAGAIN ? call.next_if_empty : 0;
 		}
+		if (!step)
+			break;
 	}
 	return made;
 }
