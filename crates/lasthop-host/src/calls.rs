@@ -5,12 +5,15 @@ use libc::{c_int, c_long, c_uint};
 use nix::errno::Errno;
 use nix::sys::epoll::EpollEvent;
 use std::marker::PhantomData;
+use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 use std::sync::OnceLock;
 
-/// The guest kernel's call for several.
+/// The guest kernel's call for several, and what it asks before it goes on.
 const BATCHED_CALLS: c_long = 400;
+const IS_WORD: c_long = 401;
+const IS_BEFORE: c_long = 402;
 /// The result of a call that was not made.
 const NOT_MADE: c_long = c_long::MIN;
 
@@ -93,6 +96,28 @@ impl<'a> Call<'a> {
     pub fn wait(epoll: &'a impl AsFd, events: &'a mut [EpollEvent], timeout_ms: c_int) -> Self {
         let (target, count) = (address(events.as_mut_ptr()), length(events));
         Self::new(libc::SYS_epoll_pwait, [descriptor(epoll), target, count, timeout_ms.into(), 0, 0])
+    }
+
+    /// Waits for files to become ready and reads the clock. If the file of this name is told first, and before `due`, it is
+    /// read, too, as often as there are buffers; nothing may follow. Only in a guest of lasthop's own.
+    pub fn wait_and_read(
+        (epoll, events, timeout_ms): (&'a impl AsFd, &'a mut [EpollEvent], c_int),
+        (time, due): (&'a mut libc::timespec, &'a libc::timespec),
+        (name, file): (u64, &'a impl AsFd),
+        buffers: impl Iterator<Item = &'a mut [u8]>,
+    ) -> Vec<Self> {
+        // Of an event that is not told nothing must be left.
+        events[0] = EpollEvent::empty();
+        let told = address(events.as_ptr().wrapping_byte_add(offset_of!(libc::epoll_event, u64)));
+        let (read, due) = (address(&raw const *time), address(&raw const *due));
+        let mut calls = vec![
+            Self::wait(epoll, events, timeout_ms),
+            Self::clock(time),
+            Self::new(IS_WORD, [told, name.cast_signed()]),
+            Self::new(IS_BEFORE, [read, due]),
+        ];
+        calls.extend(buffers.map(|buffer| Self::read(file, buffer)));
+        calls
     }
 
     /// Makes it alone.

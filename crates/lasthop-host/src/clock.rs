@@ -1,6 +1,7 @@
 //! The host's monotonic clock, and waiting on it.
 
 use crate::calls::{self, Call};
+use crate::hop::Frame;
 use lasthop_core::{Duration, Instant};
 use lasthop_tcp::WHEEL_TURN;
 use nix::errno::Errno;
@@ -9,12 +10,14 @@ use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::sys::timerfd::{ClockId as TimerClock, TimerFd, TimerFlags};
 use nix::time::{ClockId, clock_getres, clock_gettime};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Linux' count of ticks comes to zero so long after the start of its monotonic clock (`INITIAL_JIFFIES`).
 const TICKS_WRAP: Duration = Duration::from_secs(300);
 /// Ready files told at once.
 const READY_MAX: usize = 64;
+/// Packets that are read together. A host mostly sends one or two at a time, and that there are no more must be seen.
+pub const READ_TOGETHER: usize = 4;
 /// What the timer is called among the ready files.
 const TIMER: u64 = u64::MAX;
 /// How often it is looked whether a rest is due.
@@ -132,6 +135,45 @@ struct Timer {
 /// What has come of calls, and of the look at what is ready that follows them: nothing if the calls ended before.
 pub type Made<const N: usize, T> = ([Result<usize, Errno>; N], Option<T>);
 
+/// Packets of a device, and what has come of the attempts to read them.
+#[derive(Debug)]
+pub struct Reads {
+    /// Room for the packets.
+    pub frames: [Frame; READ_TOGETHER],
+    /// By frame.
+    pub results: [Result<usize, Errno>; READ_TOGETHER],
+}
+
+impl Reads {
+    /// Room for packets of up to `mtu` bytes.
+    pub fn new(mtu: usize) -> Self {
+        Self { frames: std::array::from_fn(|_| Frame::new(mtu)), results: [Ok(0); READ_TOGETHER] }
+    }
+
+    /// The packets that were there.
+    pub fn packets(&mut self) -> io::Result<&mut [Frame]> {
+        let mut count = 0;
+        for (frame, result) in self.frames.iter_mut().zip(self.results) {
+            match result {
+                Ok(length) => frame.length = length,
+                Err(Errno::EAGAIN | Errno::EINTR) => break,
+                Err(error) => return Err(error.into()),
+            }
+            count += 1;
+        }
+        Ok(&mut self.frames[..count])
+    }
+}
+
+/// A device that is read with the look that finds it ready first.
+struct Device {
+    name: u64,
+    file: OwnedFd,
+    reads: Reads,
+    /// Nobody has fetched what was read.
+    is_read: bool,
+}
+
 /// Waits for files to become ready, and for a time to come.
 pub struct Waiter {
     clock: Clock,
@@ -145,6 +187,9 @@ pub struct Waiter {
     events: Vec<EpollEvent>,
     /// Files that were found ready when calls were made with [`Waiter::make_and_look`].
     found: Vec<u64>,
+    devices: Vec<Device>,
+    /// The device that is likely to be ready next.
+    expected: Option<usize>,
 }
 
 impl Waiter {
@@ -159,12 +204,43 @@ impl Waiter {
         let events = vec![EpollEvent::empty(); READY_MAX];
         let now = clock.now()?;
         let rest = rests.then(|| Rest::start(now)).transpose()?;
-        Ok(Self { clock, epoll, timer, armed: None, now, spin, rest, events, found: Vec::new() })
+        Ok(Self {
+            clock,
+            epoll,
+            timer,
+            armed: None,
+            now,
+            spin,
+            rest,
+            events,
+            found: Vec::new(),
+            devices: Vec::new(),
+            expected: None,
+        })
     }
 
     /// Watches a file, which is told by `name`.
     pub fn watch(&self, file: impl AsFd, flags: EpollFlags, name: u64) -> io::Result<()> {
         Ok(self.epoll.add(file, EpollEvent::new(flags, name))?)
+    }
+
+    /// Watches a device with packets of up to `mtu` bytes, which is told by `name`.
+    pub fn watch_device(&mut self, file: impl AsFd, name: u64, mtu: usize) -> io::Result<()> {
+        self.watch(&file, EpollFlags::EPOLLIN, name)?;
+        let file = file.as_fd().try_clone_to_owned()?;
+        self.devices.push(Device { name, file, reads: Reads::new(mtu), is_read: false });
+        Ok(())
+    }
+
+    /// The device of this name is likely to be ready next.
+    pub fn expect(&mut self, name: u64) {
+        self.expected = self.devices.iter().position(|device| device.name == name);
+    }
+
+    /// What was read already of a device that was told.
+    pub fn read_ahead(&mut self, name: u64) -> Option<&mut Reads> {
+        let device = self.devices.iter_mut().find(|device| device.name == name)?;
+        std::mem::take(&mut device.is_read).then_some(&mut device.reads)
     }
 
     /// Watches a file again that has been told and was watched once (`EPOLLONESHOT`).
@@ -248,6 +324,8 @@ impl Waiter {
 
     /// Makes calls, sets the timer if there is a time for it and it is not set to that already, waits for files to become
     /// ready and reads the clock. Returns what has come of the calls, and how many files are ready; none if the calls ended before.
+    ///
+    /// A device that is expected is read, too, if nothing is due before it would be read anyway.
     fn look<const N: usize>(
         &mut self,
         calls: [Call<'_>; N],
@@ -255,17 +333,26 @@ impl Waiter {
         timeout_ms: i32,
     ) -> io::Result<Made<N, usize>> {
         let sets = timer.filter(|Timer { due }| *due != self.armed || due.is_none());
-        let setting = self.setting(sets.and_then(|timer| timer.due));
+        let due = timer.and_then(|timer| timer.due);
+        let setting = self.setting(due);
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let expected = self.expected.filter(|_| due.is_some() && calls::are_batched());
+        let mut device = expected.map(|index| &mut self.devices[index]);
         let mut calls = Vec::from(calls);
         calls.extend(sets.map(|_| Call::set_timer(&self.timer, &setting)));
-        calls.push(Call::wait(&self.epoll.0, &mut self.events, timeout_ms));
-        calls.push(Call::clock(&mut time));
+        let first = calls.len();
+        if let Some(Device { name, file, reads, .. }) = &mut device {
+            let wait = (&self.epoll.0, &mut self.events[..], timeout_ms);
+            let buffers = reads.frames.iter_mut().map(|frame| &mut frame.buffer[..]);
+            calls.extend(Call::wait_and_read(wait, (&mut time, &setting.it_value), (*name, file), buffers));
+        } else {
+            calls.push(Call::wait(&self.epoll.0, &mut self.events, timeout_ms));
+            calls.push(Call::clock(&mut time));
+        }
         calls::make_all(&mut calls);
         let results: Vec<_> = calls.iter().map(Call::result).collect();
         let looks = calls[N].was_made();
         let made = std::array::from_fn(|index| results[index]);
-        let [.., waited, read] = results[..] else { unreachable!("these two are always there") };
         if !looks {
             return Ok((made, None));
         }
@@ -273,11 +360,15 @@ impl Waiter {
             results[N]?;
             self.armed = due;
         }
-        let count = match waited {
+        if let (Some(device), [_, _, _, Ok(_), reads @ ..]) = (device, &results[first..]) {
+            device.reads.results.copy_from_slice(reads);
+            device.is_read = true;
+        }
+        let count = match results[first] {
             Err(Errno::EINTR) => 0,
             waited => waited?,
         };
-        self.now = match read {
+        self.now = match results[first + 1] {
             Ok(_) => self.clock.since_start(nanos(time.into())),
             Err(_) => self.clock.now()?,
         };

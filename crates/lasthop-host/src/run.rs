@@ -1,7 +1,7 @@
 //! Replications of a scenario with this machine's own TCP.
 
 use crate::clock::{Clock, NextWait, Waiter};
-use crate::emulator::{Emulator, RunFacts};
+use crate::emulator::{Emulator, RunFacts, tun_name, tun_named};
 use crate::error::{Context, Error};
 use crate::features::{Difference, needs_linux};
 use crate::hop::Hop;
@@ -150,8 +150,6 @@ fn table(columns: &[(&'static str, Column)]) -> serde_json::Value {
 
 const ROUTER_TO_SERVER: u64 = 0;
 const ROUTER_TO_CLIENT: u64 = 1;
-/// Two of each pair of hosts, the fixed host's first; the sockets follow.
-const FIRST_TUN: u64 = 2;
 
 /// The pairs of hosts, and a web server that is a program of its own.
 type Hosts = (Vec<Pair>, Option<Nginx>);
@@ -272,15 +270,17 @@ fn run_once<O: Observer>(
         observer.announce(&info);
     }
     let tuns: Vec<_> = hosts.iter().map(|(server, client)| [&server.tun, &client.tun]).collect();
-    let first_socket = FIRST_TUN + 2 * tuns.len() as u64;
+    let first_socket = tun_name(Host::Server, tuns.len());
     let which = (hosts, pairs.by_application());
     let run = (in_chain, observer.wants_qlog());
     let workload = Workload::new(scenario, seed, run, which, (&waiter, first_socket))?;
     let hop = Hop::new(scenario, seed, workload, observer);
-    for (tun, name) in tuns.iter().flatten().zip(FIRST_TUN..) {
-        waiter.watch(*tun, EpollFlags::EPOLLIN, name)?;
+    let mtu = scenario.mtu.0 as usize;
+    for (pair, [server, client]) in tuns.iter().enumerate() {
+        waiter.watch_device(server, tun_name(Host::Server, pair), mtu)?;
+        waiter.watch_device(client, tun_name(Host::Client, pair), mtu)?;
     }
-    let mut emulator = Emulator::new(hop, tuns, router, clock, scenario.mtu.0 as usize);
+    let mut emulator = Emulator::new(hop, tuns, router, clock, mtu);
     for (host, name) in [(Host::Server, ROUTER_TO_SERVER), (Host::Client, ROUTER_TO_CLIENT)] {
         if let Some(tun) = emulator.router_tun(host) {
             waiter.watch(tun, EpollFlags::EPOLLIN, name)?;
@@ -315,9 +315,8 @@ fn run_once<O: Observer>(
                 ROUTER_TO_SERVER => emulator.forward(now, Host::Server)?,
                 ROUTER_TO_CLIENT => emulator.forward(now, Host::Client)?,
                 tun if tun < first_socket => {
-                    let (pair, side) = ((tun - FIRST_TUN) / 2, (tun - FIRST_TUN) % 2);
-                    let host = if side == 0 { Host::Server } else { Host::Client };
-                    emulator.receive(now, host, pair as usize)?;
+                    let (host, pair) = tun_named(tun);
+                    emulator.receive(now, host, pair, waiter.read_ahead(tun))?;
                 }
                 socket => {
                     let (workload, observer) = emulator.hop.flows();

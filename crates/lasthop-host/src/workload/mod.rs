@@ -521,7 +521,7 @@ impl Workload {
                 for (number, start) in (first..).zip((0..bytes).step_by(write_bytes as usize)) {
                     let payload_bytes = write_bytes.min(bytes - start) as u32;
                     self.send_postponed()?;
-                    self.postpone_sending(flow, payload(Datagram { number, payload_bytes }));
+                    self.postpone_sending(flow, host, payload(Datagram { number, payload_bytes }));
                 }
             }
             (Ends::Quic(_) | Ends::Gone, ..) => {}

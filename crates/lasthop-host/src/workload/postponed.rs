@@ -3,6 +3,7 @@
 use super::{Connection, Ends, Flow, Watched, Workload};
 use crate::calls::{self, Call};
 use crate::clock::Waiter;
+use crate::emulator::{HostFlows as _, tun_name};
 use crate::error::{Context, Error};
 use lasthop_core::{FlowId, Host, Instant, Observer};
 use lasthop_traffic::Application as _;
@@ -13,8 +14,8 @@ use std::rc::Rc;
 
 /// What is left for the next wait.
 pub enum Postponed {
-    /// A datagram of a flow is to be sent.
-    Send(FlowId, Vec<u8>),
+    /// A datagram of a flow is to be sent by a host.
+    Send(FlowId, Host, Vec<u8>),
     /// A socket with this name is to be read.
     Read(u64),
 }
@@ -31,8 +32,9 @@ impl Workload {
     ) -> Result<Option<Instant>, Error> {
         match self.postponed.take() {
             None => Ok(Some(waiter.wait(Some(due), ready)?)),
-            Some(Postponed::Send(flow, datagram)) => {
+            Some(Postponed::Send(flow, host, datagram)) => {
                 let Ends::Udp(socket, _) = &self.flows[flow.0 as usize].ends else { return Ok(None) };
+                waiter.expect(tun_name(host, self.pair(flow)));
                 let ([sent], time) = waiter.wait_after([Call::send(socket, &datagram)], Some(due), ready)?;
                 check(sent)?;
                 Ok(Some(time.map_or_else(|| waiter.wait(Some(due), ready), Ok)?))
@@ -63,14 +65,14 @@ impl Workload {
     }
 
     /// Leaves a datagram to be sent by the next wait.
-    pub(super) fn postpone_sending(&mut self, flow: FlowId, datagram: Vec<u8>) {
-        self.postponed = Some(Postponed::Send(flow, datagram));
+    pub(super) fn postpone_sending(&mut self, flow: FlowId, host: Host, datagram: Vec<u8>) {
+        self.postponed = Some(Postponed::Send(flow, host, datagram));
     }
 
     /// Sends what was to be sent by the next wait, because something else comes before.
     pub(super) fn send_postponed(&mut self) -> Result<(), Error> {
         let datagram = self.postponed.take_if(|postponed| matches!(postponed, Postponed::Send(..)));
-        let Some(Postponed::Send(flow, datagram)) = datagram else { return Ok(()) };
+        let Some(Postponed::Send(flow, _, datagram)) = datagram else { return Ok(()) };
         let Ends::Udp(socket, _) = &self.flows[flow.0 as usize].ends else { return Ok(()) };
         let [sent] = calls::make([Call::send(socket, &datagram)]);
         check(sent)

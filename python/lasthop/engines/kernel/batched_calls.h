@@ -1,7 +1,7 @@
 /*
  * One more system call: it makes others, in order, up to the first that fails, and returns how many it has made. A call may
- * say that others follow it: if it succeeds, or if there is nothing to be had yet (EAGAIN). To enter the guest kernel costs
- * far more than most calls do. In virtual time it makes no difference: between two calls happens what always happens there,
+ * say how the others go on behind it, if it succeeds or if there is nothing to be had yet (EAGAIN), and some may depend on what
+ * was found before. To enter the guest kernel costs far more than most calls do. In virtual time it makes no difference: between two calls happens what always happens there,
  * and a failure takes its time.
  */
 #include <linux/sched.h>
@@ -9,8 +9,12 @@
 #include <linux/uaccess.h>
 #include "looks.h"
 
-/* No architecture has a call of this number. */
+/* No architecture has calls of these numbers. */
 #define BATCHED_CALLS 400
+/* In a batch: it goes on only if the word at an address has this value. */
+#define IS_WORD 401
+/* In a batch: it goes on only if the time at an address comes before that at another. */
+#define IS_BEFORE 402
 
 struct batched_call {
 	long number, arguments[6], result;
@@ -36,6 +40,22 @@ static long execute_one(struct batched_call *call, struct pt_regs *regs)
 	return result <= -ERESTARTSYS && result >= -ERESTART_RESTARTBLOCK ? -EINTR : result;
 }
 
+/* Whether a batch goes on, which takes no time. */
+static bool holds(const struct batched_call *call)
+{
+	const void __user *at = (void __user *)call->arguments[0];
+	struct __kernel_timespec times[2];
+	long word;
+
+	if (call->number == IS_WORD)
+		return !copy_from_user(&word, at, sizeof(word)) && word == call->arguments[1];
+	if (copy_from_user(&times[0], at, sizeof(times[0])) ||
+	    copy_from_user(&times[1], (void __user *)call->arguments[1], sizeof(times[1])))
+		return false;
+	return times[0].tv_sec < times[1].tv_sec ||
+	       (times[0].tv_sec == times[1].tv_sec && times[0].tv_nsec < times[1].tv_nsec);
+}
+
 static long execute_batch(struct batched_call __user *calls, unsigned long count, struct pt_regs *regs)
 {
 	struct batched_call call;
@@ -50,7 +70,13 @@ static long execute_batch(struct batched_call __user *calls, unsigned long count
 		}
 		if (copy_from_user(&call, &calls[at], sizeof(call)))
 			return -EFAULT;
-		call.result = execute_one(&call, regs);
+		if (call.number == IS_WORD || call.number == IS_BEFORE) {
+			if (!holds(&call))
+				break;
+			call.result = 0;
+		} else {
+			call.result = execute_one(&call, regs);
+		}
 		if (put_user(call.result, &calls[at].result))
 			return -EFAULT;
 		made++;
