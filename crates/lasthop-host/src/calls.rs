@@ -1,16 +1,21 @@
 //! System calls that are made one right after another. In a guest of lasthop's own they are made together: to enter its
 //! kernel costs far more than what most calls do (`batched_calls.h` in `python/lasthop/engines/kernel`).
 
-use libc::{c_int, c_long};
+use libc::{c_int, c_long, c_uint};
 use nix::errno::Errno;
 use nix::sys::epoll::EpollEvent;
 use std::marker::PhantomData;
+use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 use std::sync::OnceLock;
 
-/// The guest kernel's call for several.
+/// The guest kernel's call for several, and what it asks before it goes on.
 const BATCHED_CALLS: c_long = 400;
+const IS_WORD: c_long = 401;
+const IS_BEFORE: c_long = 402;
+/// The result of a call that was not made.
+const NOT_MADE: c_long = c_long::MIN;
 
 /// A system call to be made, and what has come of it; as the guest kernel knows it.
 #[repr(C)]
@@ -19,6 +24,9 @@ pub struct Call<'a> {
     number: c_long,
     arguments: [c_long; 6],
     result: c_long,
+    /// How many calls further on the next one is if this succeeds, or if there is nothing yet; if zero, it is the last.
+    next: c_uint,
+    next_if_empty: c_uint,
     buffers: PhantomData<&'a mut [u8]>,
 }
 
@@ -41,15 +49,24 @@ impl<'a> Call<'a> {
     fn new<const N: usize>(number: c_long, given: [c_long; N]) -> Self {
         let mut arguments = [0; 6];
         arguments[..N].copy_from_slice(&given);
-        // One that is not made has been interrupted before it began.
-        let result = -c_long::from(libc::EINTR);
-        Self { number, arguments, result, buffers: PhantomData }
+        Self { number, arguments, result: NOT_MADE, next: 1, next_if_empty: 0, buffers: PhantomData }
     }
 
     /// Reads into a buffer.
     pub fn read(file: &'a impl AsFd, buffer: &'a mut [u8]) -> Self {
         let (target, length) = (address(buffer.as_mut_ptr()), length(buffer));
         Self::new(libc::SYS_read, [descriptor(file), target, length])
+    }
+
+    /// Reads until nothing is left: what comes behind these two is made if so, and not if there may be more.
+    pub fn read_all(file: &'a impl AsFd, [first, second]: [&'a mut [u8]; 2]) -> [Self; 2] {
+        let [first, second] = [Self::read(file, first), Self::read(file, second)];
+        [Self { next_if_empty: 2, ..first }, Self { next: 0, next_if_empty: 1, ..second }]
+    }
+
+    /// Sends a datagram to whom its socket is connected to.
+    pub fn send(socket: &'a impl AsFd, datagram: &'a [u8]) -> Self {
+        Self::new(libc::SYS_sendto, [descriptor(socket), address(datagram.as_ptr()), length(datagram)])
     }
 
     /// Writes a buffer.
@@ -81,8 +98,30 @@ impl<'a> Call<'a> {
         Self::new(libc::SYS_epoll_pwait, [descriptor(epoll), target, count, timeout_ms.into(), 0, 0])
     }
 
-    /// Makes it, and says whether it has failed.
-    fn make(&mut self) -> bool {
+    /// Waits for files to become ready and reads the clock. If the file of this name is told first, and before `due`, it is
+    /// read, too, as often as there are buffers; nothing may follow. Only in a guest of lasthop's own.
+    pub fn wait_and_read(
+        (epoll, events, timeout_ms): (&'a impl AsFd, &'a mut [EpollEvent], c_int),
+        (time, due): (&'a mut libc::timespec, &'a libc::timespec),
+        (name, file): (u64, &'a impl AsFd),
+        buffers: impl Iterator<Item = &'a mut [u8]>,
+    ) -> Vec<Self> {
+        // Of an event that is not told nothing must be left.
+        events[0] = EpollEvent::empty();
+        let told = address(events.as_ptr().wrapping_byte_add(offset_of!(libc::epoll_event, u64)));
+        let (read, due) = (address(&raw const *time), address(&raw const *due));
+        let mut calls = vec![
+            Self::wait(epoll, events, timeout_ms),
+            Self::clock(time),
+            Self::new(IS_WORD, [told, name.cast_signed()]),
+            Self::new(IS_BEFORE, [read, due]),
+        ];
+        calls.extend(buffers.map(|buffer| Self::read(file, buffer)));
+        calls
+    }
+
+    /// Makes it alone.
+    fn make(&mut self) {
         let given = self.arguments;
         #[allow(unsafe_code)]
         // SAFETY: the arguments are those of one of the calls above: what they point to is borrowed for as long as this
@@ -99,27 +138,80 @@ impl<'a> Call<'a> {
             }
         };
         self.result = if result < 0 { -c_long::from(Errno::last_raw()) } else { result };
-        result < 0
     }
 
-    fn result(&self) -> Result<usize, Errno> {
-        usize::try_from(self.result).map_err(|_| Errno::from_raw(-self.result as i32))
+    /// Whether it was made.
+    pub fn was_made(&self) -> bool {
+        self.result != NOT_MADE
+    }
+
+    /// What has come of it. One that was not made has been interrupted before it began, be it by a signal or by what has come
+    /// of one before.
+    pub fn result(&self) -> Result<usize, Errno> {
+        match self.result {
+            NOT_MADE => Err(Errno::EINTR),
+            result => usize::try_from(result).map_err(|_| Errno::from_raw(-result as i32)),
+        }
     }
 }
 
-/// Makes calls one after another up to the first that fails, and returns what has come of them. Those that were not made
-/// say that they were interrupted, be it by a signal or by the failure of one before.
+/// Makes calls one after another, up to the first that fails unless it says how to go on then; returns what has come of them.
 pub fn make<const N: usize>(mut calls: [Call<'_>; N]) -> [Result<usize, Errno>; N] {
+    make_all(&mut calls);
+    calls.each_ref().map(Call::result)
+}
+
+/// The same, of calls that are as many as it takes.
+pub fn make_all(calls: &mut [Call<'_>]) {
     if are_batched() {
         #[allow(unsafe_code)]
         // SAFETY: as for each; the kernel writes nothing else than their results.
         unsafe {
-            libc::syscall(BATCHED_CALLS, calls.as_mut_ptr(), N);
+            libc::syscall(BATCHED_CALLS, calls.as_mut_ptr(), calls.len());
         }
-    } else {
-        let _ = calls.iter_mut().any(Call::make);
+        return;
     }
-    calls.each_ref().map(Call::result)
+    let mut at = 0;
+    while let Some(call) = calls.get_mut(at) {
+        call.make();
+        let step = match call.result() {
+            Ok(_) => call.next,
+            Err(Errno::EAGAIN) => call.next_if_empty,
+            Err(_) => 0,
+        };
+        if step == 0 {
+            return;
+        }
+        at += step as usize;
+    }
+}
+
+/// Bytes to be written, and the flags of the write.
+pub type Write<'a> = (&'a [u8], c_int);
+
+/// Writes to a socket so often, with flags for all writes, until it has no room. Returns how many bytes each write has
+/// taken; an error only if the first one fails.
+pub fn send_each(socket: &impl AsFd, writes: &[Write<'_>], flags: c_int) -> Result<Vec<usize>, Errno> {
+    let part = |(bytes, _): &Write<'_>| libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let mut parts: Vec<_> = writes.iter().map(part).collect();
+    #[allow(unsafe_code)]
+    // SAFETY: a header of zeros is an empty message for no address.
+    let empty: libc::mmsghdr = unsafe { std::mem::zeroed() };
+    let mut messages = vec![empty; writes.len()];
+    for ((message, part), (_, flags)) in messages.iter_mut().zip(&mut parts).zip(writes) {
+        (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (part, 1);
+        message.msg_hdr.msg_flags = *flags;
+    }
+    #[allow(unsafe_code)]
+    // SAFETY: the messages, their parts and the bytes live through the call, which writes only the lengths.
+    let sent = unsafe {
+        libc::sendmmsg(socket.as_fd().as_raw_fd(), messages.as_mut_ptr(), messages.len() as c_uint, flags)
+    };
+    let sent = Errno::result(sent)?.cast_unsigned() as usize;
+    Ok(messages[..sent].iter().map(|message| message.msg_len as usize).collect())
 }
 
 /// Whether this kernel makes several calls at once; others have no call of this number.
@@ -149,7 +241,8 @@ fn length<T>(buffer: &[T]) -> c_long {
 mod tests {
     use super::*;
     use std::fs::File;
-    use std::io::Write;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
 
     #[test]
     fn calls_are_made_in_order_up_to_the_first_that_fails() {
@@ -165,5 +258,41 @@ mod tests {
         assert_eq!(results, [Ok(2), Err(Errno::EBADF), Err(Errno::EINTR)]);
         assert_eq!(make([Call::read(&reader, &mut third)]), [Ok(1)]);
         assert_eq!((&first, &second, &third), (b"ab", &[0, 0], &[b'c', 0]));
+    }
+
+    #[test]
+    fn what_follows_reads_is_made_only_if_nothing_is_left() {
+        let (mut writer, reader) = UnixStream::pair().unwrap();
+        reader.set_nonblocking(true).unwrap();
+        let read_and_write = |expected: [Result<usize, Errno>; 3]| {
+            let (mut first, mut second) = ([0; 2], [0; 2]);
+            let [one, two] = Call::read_all(&reader, [&mut first, &mut second]);
+            assert_eq!(make([one, two, Call::write(&reader, b"x")]), expected);
+        };
+        read_and_write([Err(Errno::EAGAIN), Err(Errno::EINTR), Ok(1)]);
+        writer.write_all(b"ab").unwrap();
+        read_and_write([Ok(2), Err(Errno::EAGAIN), Ok(1)]);
+        writer.write_all(b"abcd").unwrap();
+        read_and_write([Ok(2), Ok(2), Err(Errno::EINTR)]);
+        // What it has not read makes its end an error.
+        drop(writer);
+        read_and_write([Err(Errno::ECONNRESET), Err(Errno::EINTR), Err(Errno::EINTR)]);
+    }
+
+    #[test]
+    fn writes_are_taken_one_after_another_as_far_as_there_is_room() {
+        let (mut reader, writer) = UnixStream::pair().unwrap();
+        writer.set_nonblocking(true).unwrap();
+        let taken = send_each(&writer, &[(b"ab", 0), (b"c", libc::MSG_EOR)], libc::MSG_NOSIGNAL);
+        let mut read = [0; 3];
+        reader.read_exact(&mut read).unwrap();
+        assert_eq!((taken, &read), (Ok(vec![2, 1]), b"abc"));
+        let bytes = vec![0; 1 << 16];
+        let full = [(&bytes[..], 0); 64];
+        let taken = send_each(&writer, &full, libc::MSG_NOSIGNAL).unwrap();
+        assert!((1..64).contains(&taken.len()), "{taken:?}");
+        assert_eq!(send_each(&writer, &full, libc::MSG_NOSIGNAL), Err(Errno::EAGAIN));
+        drop(reader);
+        assert_eq!(send_each(&writer, &full, libc::MSG_NOSIGNAL), Err(Errno::EPIPE));
     }
 }

@@ -1,6 +1,7 @@
 //! The host's monotonic clock, and waiting on it.
 
 use crate::calls::{self, Call};
+use crate::hop::Frame;
 use lasthop_core::{Duration, Instant};
 use lasthop_tcp::WHEEL_TURN;
 use nix::errno::Errno;
@@ -9,12 +10,14 @@ use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::sys::timerfd::{ClockId as TimerClock, TimerFd, TimerFlags};
 use nix::time::{ClockId, clock_getres, clock_gettime};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Linux' count of ticks comes to zero so long after the start of its monotonic clock (`INITIAL_JIFFIES`).
 const TICKS_WRAP: Duration = Duration::from_secs(300);
 /// Ready files told at once.
 const READY_MAX: usize = 64;
+/// Packets that are read together. A host mostly sends one or two at a time, and that there are no more must be seen.
+pub const READ_TOGETHER: usize = 4;
 /// What the timer is called among the ready files.
 const TIMER: u64 = u64::MAX;
 /// How often it is looked whether a rest is due.
@@ -113,6 +116,62 @@ impl NextWait<'_> {
     pub fn or_before(self, due: Option<Instant>) -> Self {
         Self { due: due.map_or(self.due, |due| due.min(self.due)), ..self }
     }
+
+    /// Makes calls and looks what is ready then, if there is a next wait.
+    pub fn make<const N: usize>(next: Option<Self>, calls: [Call<'_>; N]) -> [Result<usize, Errno>; N] {
+        match next {
+            Some(Self { waiter, due }) => waiter.make_and_look(calls, due),
+            None => calls::make(calls),
+        }
+    }
+}
+
+/// What the timer is to be set to; without a time it is disarmed.
+#[derive(Clone, Copy)]
+struct Timer {
+    due: Option<Instant>,
+}
+
+/// What has come of calls, and of the look at what is ready that follows them: nothing if the calls ended before.
+pub type Made<const N: usize, T> = ([Result<usize, Errno>; N], Option<T>);
+
+/// Packets of a device, and what has come of the attempts to read them.
+#[derive(Debug)]
+pub struct Reads {
+    /// Room for the packets.
+    pub frames: [Frame; READ_TOGETHER],
+    /// By frame.
+    pub results: [Result<usize, Errno>; READ_TOGETHER],
+}
+
+impl Reads {
+    /// Room for packets of up to `mtu` bytes.
+    pub fn new(mtu: usize) -> Self {
+        Self { frames: std::array::from_fn(|_| Frame::new(mtu)), results: [Ok(0); READ_TOGETHER] }
+    }
+
+    /// The packets that were there.
+    pub fn packets(&mut self) -> io::Result<&mut [Frame]> {
+        let mut count = 0;
+        for (frame, result) in self.frames.iter_mut().zip(self.results) {
+            match result {
+                Ok(length) => frame.length = length,
+                Err(Errno::EAGAIN | Errno::EINTR) => break,
+                Err(error) => return Err(error.into()),
+            }
+            count += 1;
+        }
+        Ok(&mut self.frames[..count])
+    }
+}
+
+/// A device that is read with the look that finds it ready first.
+struct Device {
+    name: u64,
+    file: OwnedFd,
+    reads: Reads,
+    /// Nobody has fetched what was read.
+    is_read: bool,
 }
 
 /// Waits for files to become ready, and for a time to come.
@@ -128,6 +187,9 @@ pub struct Waiter {
     events: Vec<EpollEvent>,
     /// Files that were found ready when calls were made with [`Waiter::make_and_look`].
     found: Vec<u64>,
+    devices: Vec<Device>,
+    /// The device that is likely to be ready next.
+    expected: Option<usize>,
 }
 
 impl Waiter {
@@ -142,12 +204,43 @@ impl Waiter {
         let events = vec![EpollEvent::empty(); READY_MAX];
         let now = clock.now()?;
         let rest = rests.then(|| Rest::start(now)).transpose()?;
-        Ok(Self { clock, epoll, timer, armed: None, now, spin, rest, events, found: Vec::new() })
+        Ok(Self {
+            clock,
+            epoll,
+            timer,
+            armed: None,
+            now,
+            spin,
+            rest,
+            events,
+            found: Vec::new(),
+            devices: Vec::new(),
+            expected: None,
+        })
     }
 
     /// Watches a file, which is told by `name`.
     pub fn watch(&self, file: impl AsFd, flags: EpollFlags, name: u64) -> io::Result<()> {
         Ok(self.epoll.add(file, EpollEvent::new(flags, name))?)
+    }
+
+    /// Watches a device with packets of up to `mtu` bytes, which is told by `name`.
+    pub fn watch_device(&mut self, file: impl AsFd, name: u64, mtu: usize) -> io::Result<()> {
+        self.watch(&file, EpollFlags::EPOLLIN, name)?;
+        let file = file.as_fd().try_clone_to_owned()?;
+        self.devices.push(Device { name, file, reads: Reads::new(mtu), is_read: false });
+        Ok(())
+    }
+
+    /// The device of this name is likely to be ready next.
+    pub fn expect(&mut self, name: u64) {
+        self.expected = self.devices.iter().position(|device| device.name == name);
+    }
+
+    /// What was read already of a device that was told.
+    pub fn read_ahead(&mut self, name: u64) -> Option<&mut Reads> {
+        let device = self.devices.iter_mut().find(|device| device.name == name)?;
+        std::mem::take(&mut device.is_read).then_some(&mut device.reads)
     }
 
     /// Watches a file again that has been told and was watched once (`EPOLLONESHOT`).
@@ -158,50 +251,64 @@ impl Waiter {
     /// Waits until a watched file is ready or `due` has come; `ready` gets the names of the files that are. Returns
     /// the time. System calls are few: where they are dear (a guest kernel), they are what a run costs.
     pub fn wait(&mut self, due: Option<Instant>, ready: &mut Vec<u64>) -> io::Result<Instant> {
+        self.wait_after([], due, ready)?;
+        Ok(self.now)
+    }
+
+    /// The same after calls. Returns what has come of them, and the time; none if nobody has waited, because the calls ended
+    /// before.
+    pub fn wait_after<const N: usize>(
+        &mut self,
+        calls: [Call<'_>; N],
+        due: Option<Instant>,
+        ready: &mut Vec<u64>,
+    ) -> io::Result<Made<N, Instant>> {
         ready.clear();
-        if !self.found.is_empty() {
+        if N == 0 && !self.found.is_empty() {
             ready.append(&mut self.found);
-            return Ok(self.now);
+            return Ok((calls.each_ref().map(Call::result), Some(self.now)));
         }
         if let Some(rest) = &mut self.rest {
             rest.take(self.now)?;
         }
-        loop {
-            let near = due.is_some_and(|due| due <= self.now + self.spin);
-            let count = self.look(due.filter(|_| !near), if near { 0 } else { -1 })?;
-            self.tell(count, ready);
+        let (made, mut count) = self.look_for(calls, due)?;
+        while let Some(found) = count {
+            self.tell(found, ready);
             if !ready.is_empty() || due.is_some_and(|due| due <= self.now) {
-                return Ok(self.now);
+                return Ok((made, Some(self.now)));
             }
+            (_, count) = self.look_for([], due)?;
         }
+        Ok((made, None))
+    }
+
+    fn look_for<const N: usize>(
+        &mut self,
+        calls: [Call<'_>; N],
+        due: Option<Instant>,
+    ) -> io::Result<Made<N, usize>> {
+        let near = due.is_some_and(|due| due <= self.now + self.spin);
+        if near { self.look(calls, None, 0) } else { self.look(calls, Some(Timer { due }), -1) }
     }
 
     /// Makes calls, and then what the next wait for `due` would begin with: if a file is ready, that is over before it
     /// begins. Nothing else may come in between. Returns what has come of the calls.
-    pub fn make_and_look(&mut self, calls: [Call<'_>; 2], due: Instant) -> [Result<usize, Errno>; 2] {
+    pub fn make_and_look<const N: usize>(
+        &mut self,
+        calls: [Call<'_>; N],
+        due: Instant,
+    ) -> [Result<usize, Errno>; N] {
         if due <= self.now + self.spin {
             return calls::make(calls);
         }
-        let [first, second] = calls;
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let setting = self.setting(Some(due));
-        let look = Call::wait(&self.epoll.0, &mut self.events, 0);
-        let clock = Call::clock(&mut time);
-        let sets = self.armed != Some(due);
-        let (first, second, looked, read) = if sets {
-            let set = Call::set_timer(&self.timer, &setting);
-            let [first, second, _, looked, read] = calls::make([first, second, set, look, clock]);
-            (first, second, looked, read)
-        } else {
-            calls::make([first, second, look, clock]).into()
+        // What keeps it from looking keeps the next wait from it, too, which says so.
+        let Ok((made, count)) = self.look(calls, Some(Timer { due: Some(due) }), 0) else {
+            return [Err(Errno::EINTR); N];
         };
-        if let (Ok(count), Ok(_)) = (looked, read) {
-            (self.armed, self.now) = (Some(due), self.clock.since_start(nanos(time.into())));
-            let mut found = std::mem::take(&mut self.found);
-            self.tell(count, &mut found);
-            self.found = found;
-        }
-        [first, second]
+        let mut found = std::mem::take(&mut self.found);
+        self.tell(count.unwrap_or(0), &mut found);
+        self.found = found;
+        made
     }
 
     /// Tells the names of the files that are ready.
@@ -215,34 +322,57 @@ impl Waiter {
         }
     }
 
-    /// Sets the timer, if it is not set to this already, waits for files to become ready and reads the clock. Returns how
-    /// many are ready.
-    fn look(&mut self, due: Option<Instant>, timeout_ms: i32) -> io::Result<usize> {
-        let waits = timeout_ms != 0;
-        let sets = waits && (due != self.armed || due.is_none());
+    /// Makes calls, sets the timer if there is a time for it and it is not set to that already, waits for files to become
+    /// ready and reads the clock. Returns what has come of the calls, and how many files are ready; none if the calls ended before.
+    ///
+    /// A device that is expected is read, too, if nothing is due before it would be read anyway.
+    fn look<const N: usize>(
+        &mut self,
+        calls: [Call<'_>; N],
+        timer: Option<Timer>,
+        timeout_ms: i32,
+    ) -> io::Result<Made<N, usize>> {
+        let sets = timer.filter(|Timer { due }| *due != self.armed || due.is_none());
+        let due = timer.and_then(|timer| timer.due);
         let setting = self.setting(due);
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let wait = Call::wait(&self.epoll.0, &mut self.events, timeout_ms);
-        let clock = Call::clock(&mut time);
-        let (set, waited, read) = if sets {
-            calls::make([Call::set_timer(&self.timer, &setting), wait, clock]).into()
+        let expected = self.expected.filter(|_| due.is_some() && calls::are_batched());
+        let mut device = expected.map(|index| &mut self.devices[index]);
+        let mut calls = Vec::from(calls);
+        calls.extend(sets.map(|_| Call::set_timer(&self.timer, &setting)));
+        let first = calls.len();
+        if let Some(Device { name, file, reads, .. }) = &mut device {
+            let wait = (&self.epoll.0, &mut self.events[..], timeout_ms);
+            let buffers = reads.frames.iter_mut().map(|frame| &mut frame.buffer[..]);
+            calls.extend(Call::wait_and_read(wait, (&mut time, &setting.it_value), (*name, file), buffers));
         } else {
-            let [waited, read] = calls::make([wait, clock]);
-            (Ok(0), waited, read)
-        };
-        if sets {
-            set?;
+            calls.push(Call::wait(&self.epoll.0, &mut self.events, timeout_ms));
+            calls.push(Call::clock(&mut time));
+        }
+        calls::make_all(&mut calls);
+        let results: Vec<_> = calls.iter().map(Call::result).collect();
+        let looks = calls[N].was_made();
+        let made = std::array::from_fn(|index| results[index]);
+        if !looks {
+            return Ok((made, None));
+        }
+        if let Some(Timer { due }) = sets {
+            results[N]?;
             self.armed = due;
         }
-        let count = match waited {
+        if let (Some(device), [_, _, _, Ok(_), reads @ ..]) = (device, &results[first..]) {
+            device.reads.results.copy_from_slice(reads);
+            device.is_read = true;
+        }
+        let count = match results[first] {
             Err(Errno::EINTR) => 0,
             waited => waited?,
         };
-        self.now = match read {
+        self.now = match results[first + 1] {
             Ok(_) => self.clock.since_start(nanos(time.into())),
             Err(_) => self.clock.now()?,
         };
-        Ok(count)
+        Ok((made, Some(count)))
     }
 
     /// The timer's setting for a time; without one it is disarmed.
@@ -295,6 +425,23 @@ mod tests {
         drop(reader);
         waiter.wait(Some(far), &mut ready).unwrap();
         assert_eq!((&ready[..], waiter.found.len(), waiter.armed), (&[7][..], 0, Some(far)));
+    }
+
+    #[test]
+    fn calls_that_end_before_leave_out_the_wait_that_follows_them() {
+        let (reader, mut writer) = std::os::unix::net::UnixStream::pair().unwrap();
+        reader.set_nonblocking(true).unwrap();
+        let mut waiter = Waiter::new(Clock::start().unwrap(), Duration::ZERO, false).unwrap();
+        let (due, mut ready) = (Some(Instant::ZERO + Duration::from_millis(1)), Vec::new());
+        let mut read = |waiter: &mut Waiter| {
+            let (mut first, mut second) = ([0; 1], [0; 1]);
+            waiter.wait_after(Call::read_all(&reader, [&mut first, &mut second]), due, &mut ready).unwrap()
+        };
+        io::Write::write_all(&mut writer, b"ab").unwrap();
+        assert_eq!(read(&mut waiter), ([Ok(1), Ok(1)], None));
+        let (made, time) = read(&mut waiter);
+        assert_eq!(made, [Err(Errno::EAGAIN), Err(Errno::EINTR)]);
+        assert!(time >= due, "{time:?}");
     }
 
     #[test]

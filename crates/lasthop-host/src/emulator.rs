@@ -1,10 +1,10 @@
 //! Packets between the two TUN devices and the models between them.
 
 use crate::calls::are_batched;
-use crate::clock::{Clock, NextWait};
+use crate::clock::{Clock, NextWait, READ_TOGETHER, Reads};
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::hop::{Delivery, Flows, Frame, Hop, OneFlow};
+use crate::hop::{Delivery, Flows, Hop, OneFlow};
 use crate::lateness::{Lateness, LatenessSummary};
 use crate::router::LinuxRouter;
 use crate::tun::Tun;
@@ -14,8 +14,19 @@ use std::io;
 
 /// Packets read of one host before the models are looked after again.
 const READ_MAX: usize = 32;
-/// Packets that are read together. A host mostly sends one or two at a time, and that there are no more must be seen.
-const READ_TOGETHER: usize = 4;
+/// The name of the first host's device, as it is watched; a pair has two, the fixed host's first.
+const FIRST_TUN: u64 = 2;
+
+/// The name of a host's device.
+pub fn tun_name(host: Host, pair: usize) -> u64 {
+    FIRST_TUN + 2 * pair as u64 + host as u64
+}
+
+/// The host and the pair whose device has this name.
+pub fn tun_named(name: u64) -> (Host, usize) {
+    let (pair, side) = ((name - FIRST_TUN) / 2, (name - FIRST_TUN) % 2);
+    (if side == 0 { Host::Server } else { Host::Client }, pair as usize)
+}
 
 /// Flows between real hosts.
 pub trait HostFlows: Flows {
@@ -74,7 +85,7 @@ pub struct Emulator<'a, F, O> {
     tuns: Vec<[&'a Tun; 2]>,
     router: Option<LinuxRouter>,
     clock: Clock,
-    scratch: [Frame; READ_TOGETHER],
+    scratch: Reads,
 }
 
 impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
@@ -88,7 +99,7 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         mtu: usize,
     ) -> Self {
         let lateness = Lateness::default();
-        let scratch = std::array::from_fn(|_| Frame::new(mtu));
+        let scratch = Reads::new(mtu);
         Self { hop, lateness, not_taken: 0, tuns, router, clock, scratch }
     }
 
@@ -166,7 +177,7 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
 
     fn forward_one(&mut self, now: Instant, host: Host) -> Result<bool, Error> {
         let Some(router) = &self.router else { return Ok(false) };
-        let [frame, ..] = &mut self.scratch;
+        let [frame, ..] = &mut self.scratch.frames;
         let read = router.tun(host).read(frame)?;
         if read && let Some(delivery) = self.hop.leave(now, host, frame)? {
             self.hand_over(delivery, None);
@@ -176,25 +187,41 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
 
     /// Hands over a packet; false if its host does not take it.
     fn hand_over(&mut self, delivery: Delivery, next: Option<NextWait<'_>>) -> bool {
-        let next = next.map(|next| next.or_before(self.hop.next_wakeup()));
+        let mut next = next.map(|next| next.or_before(self.hop.next_wakeup()));
         let (flows, packet, bytes) = self.hop.arrival(delivery);
-        let tun = self.tuns[flows.pair(packet.flow)][delivery.host as usize];
+        let pair = flows.pair(packet.flow);
+        let tun = self.tuns[pair][delivery.host as usize];
+        if let Some(NextWait { waiter, .. }) = &mut next {
+            // It is likely to answer.
+            waiter.expect(tun_name(delivery.host, pair));
+        }
         let taken = flows.hand_over(delivery.host, packet, tun, bytes, next);
         self.not_taken += u64::from(!taken);
         self.hop.finish(delivery);
         taken
     }
 
-    /// Takes what a host of a pair has sent by `now`, up to a limit; [`Emulator::deliver`] for the same `now` comes first.
-    pub fn receive(&mut self, now: Instant, host: Host, pair: usize) -> io::Result<()> {
-        for _ in 0..READ_MAX / self.scratch.len() {
-            let count = self.tun(host, pair).read_some(&mut self.scratch)?;
-            for frame in &mut self.scratch[..count] {
+    /// Takes what a host of a pair has sent by `now`, up to a limit, and what was read `ahead` of it first; [`Emulator::deliver`]
+    /// for the same `now` comes first.
+    pub fn receive(
+        &mut self,
+        now: Instant,
+        host: Host,
+        pair: usize,
+        mut ahead: Option<&mut Reads>,
+    ) -> io::Result<()> {
+        for _ in 0..READ_MAX / READ_TOGETHER {
+            let reads = ahead.take().unwrap_or_else(|| {
+                self.tuns[pair][host as usize].read_some(&mut self.scratch);
+                &mut self.scratch
+            });
+            let packets = reads.packets()?;
+            for frame in &mut *packets {
                 if !self.hop.flows().0.is_for_neighbour(host, frame.bytes()) {
                     self.hop.send(now, host, frame);
                 }
             }
-            if count < self.scratch.len() {
+            if packets.len() < READ_TOGETHER {
                 break;
             }
         }

@@ -141,8 +141,8 @@ fn forward<O: Observer>(
             match *name {
                 SIGNALS if ended.is_none() => ended = programs.attend()?.map(|code| (code, now)),
                 SIGNALS => {}
-                CLIENT_TUN => emulator.receive(now, Host::Client, 0)?,
-                server => emulator.receive(now, Host::Server, (server - FIRST_SERVER_TUN) as usize)?,
+                CLIENT_TUN => emulator.receive(now, Host::Client, 0, None)?,
+                server => emulator.receive(now, Host::Server, (server - FIRST_SERVER_TUN) as usize, None)?,
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Replications of a scenario with this machine's own TCP.
 
 use crate::clock::{Clock, NextWait, Waiter};
-use crate::emulator::{Emulator, RunFacts};
+use crate::emulator::{Emulator, RunFacts, tun_name, tun_named};
 use crate::error::{Context, Error};
 use crate::features::{Difference, needs_linux};
 use crate::hop::Hop;
@@ -150,8 +150,6 @@ fn table(columns: &[(&'static str, Column)]) -> serde_json::Value {
 
 const ROUTER_TO_SERVER: u64 = 0;
 const ROUTER_TO_CLIENT: u64 = 1;
-/// Two of each pair of hosts, the fixed host's first; the sockets follow.
-const FIRST_TUN: u64 = 2;
 
 /// The pairs of hosts, and a web server that is a program of its own.
 type Hosts = (Vec<Pair>, Option<Nginx>);
@@ -272,22 +270,24 @@ fn run_once<O: Observer>(
         observer.announce(&info);
     }
     let tuns: Vec<_> = hosts.iter().map(|(server, client)| [&server.tun, &client.tun]).collect();
-    let first_socket = FIRST_TUN + 2 * tuns.len() as u64;
+    let first_socket = tun_name(Host::Server, tuns.len());
     let which = (hosts, pairs.by_application());
     let run = (in_chain, observer.wants_qlog());
     let workload = Workload::new(scenario, seed, run, which, (&waiter, first_socket))?;
     let hop = Hop::new(scenario, seed, workload, observer);
-    for (tun, name) in tuns.iter().flatten().zip(FIRST_TUN..) {
-        waiter.watch(*tun, EpollFlags::EPOLLIN, name)?;
+    let mtu = scenario.mtu.0 as usize;
+    for (pair, [server, client]) in tuns.iter().enumerate() {
+        waiter.watch_device(server, tun_name(Host::Server, pair), mtu)?;
+        waiter.watch_device(client, tun_name(Host::Client, pair), mtu)?;
     }
-    let mut emulator = Emulator::new(hop, tuns, router, clock, scenario.mtu.0 as usize);
+    let mut emulator = Emulator::new(hop, tuns, router, clock, mtu);
     for (host, name) in [(Host::Server, ROUTER_TO_SERVER), (Host::Client, ROUTER_TO_CLIENT)] {
         if let Some(tun) = emulator.router_tun(host) {
             waiter.watch(tun, EpollFlags::EPOLLIN, name)?;
         }
     }
     let limit = Instant::ZERO + scenario.time_limit;
-    let mut ready = Vec::new();
+    let (mut now, mut ready) = (Instant::ZERO, Vec::new());
     let end = loop {
         let idle = emulator.hop.packets_inside() == 0 && emulator.hop.flows().0.is_done();
         let (workload, _) = emulator.hop.flows();
@@ -295,7 +295,9 @@ fn run_once<O: Observer>(
         let due = emulator.hop.next_wakeup().into_iter().chain(action).fold(limit, Instant::min);
         // What a host has just sent may still be in its device.
         let due = if idle { Instant::ZERO } else { due };
-        let now = waiter.wait(Some(due), &mut ready)?;
+        let (workload, observer) = emulator.hop.flows();
+        let Some(woken) = workload.wait((now, due), &mut waiter, &mut ready, observer)? else { continue };
+        now = woken;
         if idle && ready.is_empty() {
             break now;
         }
@@ -307,19 +309,20 @@ fn run_once<O: Observer>(
         let waits = ready.is_empty() && action > now;
         emulator.deliver(now, waits.then_some(NextWait { waiter: &mut waiter, due: action }))?;
         let (workload, observer) = emulator.hop.flows();
-        workload.wake(now, &waiter, observer)?;
-        for name in &ready {
+        workload.wake(now, ready.is_empty(), &waiter, observer)?;
+        for (left, name) in (0..ready.len()).rev().zip(&ready) {
             match *name {
                 ROUTER_TO_SERVER => emulator.forward(now, Host::Server)?,
                 ROUTER_TO_CLIENT => emulator.forward(now, Host::Client)?,
                 tun if tun < first_socket => {
-                    let (pair, side) = ((tun - FIRST_TUN) / 2, (tun - FIRST_TUN) % 2);
-                    let host = if side == 0 { Host::Server } else { Host::Client };
-                    emulator.receive(now, host, pair as usize)?;
+                    let (host, pair) = tun_named(tun);
+                    emulator.receive(now, host, pair, waiter.read_ahead(tun))?;
                 }
                 socket => {
                     let (workload, observer) = emulator.hop.flows();
-                    workload.ready(now, socket, &waiter, observer)?;
+                    if left > 0 || !workload.postpone_reading(socket) {
+                        workload.ready(now, socket, &waiter, observer)?;
+                    }
                 }
             }
         }

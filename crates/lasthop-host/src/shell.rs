@@ -184,9 +184,9 @@ fn forward<O: Observer>(
                     }
                 }
                 HOST_SIGNALS => guest.into_iter().try_for_each(|guest| pass_on(guest, programs))?,
-                CLIENT_TUN => emulator.receive(now, Host::Client, 0)?,
+                CLIENT_TUN => emulator.receive(now, Host::Client, 0, None)?,
                 TERMINAL => {}
-                server => emulator.receive(now, Host::Server, (server - FIRST_SERVER_TUN) as usize)?,
+                server => emulator.receive(now, Host::Server, (server - FIRST_SERVER_TUN) as usize, None)?,
             }
         }
         let has_written = ready.contains(&TERMINAL);

@@ -1,7 +1,7 @@
 //! A TUN device: IP packets in and out of the network namespace that it was made in.
 
 use crate::calls::{self, Call, TcpInfoBytes};
-use crate::clock::NextWait;
+use crate::clock::{NextWait, Reads};
 use crate::hop::Frame;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
@@ -62,19 +62,9 @@ impl Tun {
         }
     }
 
-    /// Fetches the next packets that the namespace sends; says how many there were.
-    pub fn read_some<const N: usize>(&self, frames: &mut [Frame; N]) -> io::Result<usize> {
-        let results = calls::make(frames.each_mut().map(|frame| Call::read(&self.file, &mut frame.buffer)));
-        let mut count = 0;
-        for (frame, result) in frames.iter_mut().zip(results) {
-            match result {
-                Ok(length) => frame.length = length,
-                Err(Errno::EAGAIN | Errno::EINTR) => break,
-                Err(error) => return Err(error.into()),
-            }
-            count += 1;
-        }
-        Ok(count)
+    /// Tries to fetch the next packets that the namespace sends.
+    pub fn read_some(&self, Reads { frames, results }: &mut Reads) {
+        *results = calls::make(frames.each_mut().map(|frame| Call::read(&self.file, &mut frame.buffer)));
     }
 
     /// Hands a packet to the namespace, and asks what the kernel says of a TCP socket then. Says whether the namespace takes
@@ -87,11 +77,15 @@ impl Tun {
         next: Option<NextWait<'_>>,
     ) -> (bool, bool) {
         let calls = [Call::write(&self.file, packet), Call::tcp_info(socket, answer)];
-        let [written, asked] = match next {
-            Some(NextWait { waiter, due }) => waiter.make_and_look(calls, due),
-            None => calls::make(calls),
-        };
+        let [written, asked] = NextWait::make(next, calls);
         (written == Ok(packet.len()), asked.is_ok())
+    }
+
+    /// Hands a packet to the namespace; false if it does not take it. Looks then what has become ready, if there is a next
+    /// wait.
+    pub fn write_and_look(&self, packet: &[u8], next: Option<NextWait<'_>>) -> bool {
+        let [written] = NextWait::make(next, [Call::write(&self.file, packet)]);
+        written == Ok(packet.len())
     }
 
     /// Hands a packet to the namespace; false if it does not take it.

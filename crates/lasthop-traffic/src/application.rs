@@ -138,6 +138,11 @@ pub trait Application {
     /// Something is new at the end of a flow at `host`.
     fn handle_news(&mut self, now: Instant, flow: u32, host: Host, news: News);
 
+    /// Whether it may act upon data that a host gets, before the stream ends.
+    fn heeds_data(&self) -> bool {
+        true
+    }
+
     /// So many bytes have arrived in order on a stream of a flow at `host`, where the transport has streams. Told before
     /// the other news of that moment.
     fn handle_stream(&mut self, now: Instant, flow: u32, host: Host, stream: u32, received: u64) {

@@ -135,6 +135,10 @@ impl Application for Bulk {
         }
     }
 
+    fn heeds_data(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn handle_news(&mut self, _now: Instant, flow: u32, host: Host, news: News) {
         if news.ended && host != self.sender {

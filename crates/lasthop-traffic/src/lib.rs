@@ -114,6 +114,12 @@ macro_rules! kinds {
                 }
             }
 
+            fn heeds_data(&self) -> bool {
+                match self {
+                    $(Self::$kind(application) => application.heeds_data(),)*
+                }
+            }
+
             #[inline(never)]
             fn handle_stream(&mut self, now: Instant, flow: u32, host: Host, stream: u32, received: u64) {
                 match self {

@@ -5,10 +5,12 @@ mod diag;
 mod http;
 mod later;
 mod peer;
+mod postponed;
 mod quic;
 mod segments;
 mod sender;
 
+use crate::calls::{self, Call};
 use crate::clock::{NextWait, Waiter};
 use crate::emulator::HostFlows;
 use crate::error::{Context, Error};
@@ -33,6 +35,7 @@ use lasthop_traffic::{Action, Application as _, Content, FlowConfig, HttpServer,
 use later::Later;
 use nix::sys::epoll::EpollFlags;
 use peer::Peer;
+use postponed::Postponed;
 pub use quic::needs_plain_quic;
 use segments::Segments;
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -145,7 +148,7 @@ pub struct Workload {
     ports: BTreeMap<u16, FlowId>,
     /// With the host that connects, and its pair.
     listeners: Vec<(Socket, Host, usize)>,
-    sinks: Vec<Socket>,
+    sinks: Vec<Rc<Socket>>,
     watched: Vec<Watched>,
     first_name: u64,
     /// Of earlier runs of a chain.
@@ -157,6 +160,9 @@ pub struct Workload {
     flows_over_quic: Vec<FlowId>,
     /// The ends over QUIC that an application has just done something with.
     touched: Vec<(FlowId, Host)>,
+    postponed: Option<Postponed>,
+    /// Room for what nobody heeds.
+    unread: [Vec<u8>; 2],
 }
 
 impl Workload {
@@ -188,6 +194,8 @@ impl Workload {
             quic: quic::Setting { mtu: scenario.mtu, seed, log: qlog },
             flows_over_quic: Vec::new(),
             touched: Vec::new(),
+            postponed: None,
+            unread: [vec![0; peer::READ_BYTES], vec![0; peer::READ_BYTES]],
         };
         for (flow, info) in infos.iter().enumerate() {
             workload.add(FlowId(flow as u32), info, caller(&instances, info), hosts, waiter)?;
@@ -233,7 +241,7 @@ impl Workload {
             let sink = datagram_socket(to, info).context(&cannot)?;
             let name = self.name(Watched::Sink(self.sinks.len()));
             waiter.watch(&sink, EpollFlags::EPOLLIN, name)?;
-            self.sinks.push(sink);
+            self.sinks.push(Rc::new(sink));
             own.enter()?;
             let socket = datagram_socket(from, info).context(&cannot)?;
             socket.connect(&SockAddr::from(to)).context(&cannot)?;
@@ -313,10 +321,12 @@ impl Workload {
         self.next_wakeup().is_none() && self.flows.iter().all(over)
     }
 
-    /// Lets the applications act whose time has come, and the ends over QUIC.
+    /// Lets the applications act whose time has come, and the ends over QUIC. What they do last may be postponed if the owner
+    /// `waits` then.
     pub fn wake<O: Observer>(
         &mut self,
         now: Instant,
+        waits: bool,
         waiter: &Waiter,
         observer: &mut O,
     ) -> Result<(), Error> {
@@ -326,6 +336,9 @@ impl Workload {
                 program.handle_wakeup(now);
                 self.carry_out(now, index, waiter, observer)?;
             }
+        }
+        if !(waits && calls::are_batched() && self.flows_over_quic.is_empty()) {
+            self.send_postponed()?;
         }
         self.wake_quic(now, waiter, observer)
     }
@@ -358,8 +371,11 @@ impl Workload {
                 Ok(())
             }
             Watched::Sink(index) => {
-                let mut byte = [std::mem::MaybeUninit::uninit(); 1];
-                while self.sinks[index].recv(&mut byte).is_ok() {}
+                let [first, second] = &mut self.unread;
+                while let [Ok(_), Ok(_)] =
+                    calls::make(Call::read_all(&*self.sinks[index], [&mut first[..], &mut second[..]]))
+                {
+                }
                 Ok(())
             }
             Watched::Quic(flow, host) => self.read_datagrams(now, (flow, host), waiter, observer),
@@ -420,7 +436,8 @@ impl Workload {
             return Ok(());
         }
         self.applications[index].program.handle_news(now, *number, host, news);
-        self.carry_out(now, index, waiter, observer)
+        self.carry_out(now, index, waiter, observer)?;
+        self.send_postponed()
     }
 
     /// Does what an application wants done.
@@ -433,6 +450,7 @@ impl Workload {
     ) -> Result<(), Error> {
         while let Some(action) = self.applications[index].program.poll_action() {
             self.tell(now, index, action, observer);
+            self.send_postponed()?;
             if self.act_over_quic(now, index, action, observer) {
                 continue;
             }
@@ -497,12 +515,13 @@ impl Workload {
                 connection.answers.get_or_insert_default().expect(answer);
             }
             (Ends::Tcp(connection), ..) => connection.peer(host).write(bytes, write_bytes),
-            (Ends::Udp(socket, sent), ..) => {
-                for start in (0..bytes).step_by(write_bytes as usize) {
+            (Ends::Udp(_, sent), ..) => {
+                let first = *sent;
+                *sent += bytes.div_ceil(write_bytes);
+                for (number, start) in (first..).zip((0..bytes).step_by(write_bytes as usize)) {
                     let payload_bytes = write_bytes.min(bytes - start) as u32;
-                    let datagram = Datagram { number: *sent, payload_bytes };
-                    send_datagram(socket, datagram).context("cannot send a datagram")?;
-                    *sent += 1;
+                    self.send_postponed()?;
+                    self.postpone_sending(flow, host, payload(Datagram { number, payload_bytes }));
                 }
             }
             (Ends::Quic(_) | Ends::Gone, ..) => {}
@@ -543,7 +562,7 @@ impl HostFlows for Workload {
             Some(Flow { ends: Ends::Tcp(connection), .. }) => {
                 connection.peer(host).hand_over(tun, bytes, next)
             }
-            _ => tun.write(bytes),
+            _ => tun.write_and_look(bytes, next),
         }
     }
 }
@@ -650,16 +669,13 @@ fn datagram_socket(address: SocketAddr, info: &FlowInfo) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn send_datagram(socket: &Socket, datagram: Datagram) -> io::Result<()> {
+/// What stands for a datagram.
+fn payload(datagram: Datagram) -> Vec<u8> {
     let mut payload = vec![0; datagram.payload_bytes as usize];
     let number = datagram.number.to_be_bytes();
     let shown = payload.len().min(NUMBER_BYTES);
     payload[..shown].copy_from_slice(&number[NUMBER_BYTES - shown..]);
-    match socket.send(&payload) {
-        // An ICMP error of an earlier one; this one is sent all the same.
-        Err(error) if error.raw_os_error() != Some(libc::ECONNREFUSED) => Err(error),
-        _ => Ok(()),
-    }
+    payload
 }
 
 fn datagram(payload: &[u8]) -> Datagram {

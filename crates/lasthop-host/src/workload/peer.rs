@@ -2,7 +2,7 @@
 
 use super::diag::Diag;
 use super::sender::{Sender, TcpInfo};
-use crate::calls::{self, Call, TcpInfoBytes};
+use crate::calls::{self, Call, TcpInfoBytes, Write};
 use crate::clock::NextWait;
 use crate::error::{Context, Error};
 use crate::tun::Tun;
@@ -17,10 +17,12 @@ use std::rc::Rc;
 
 /// Bytes written at once at most.
 const WRITE_BYTES: usize = 1 << 16;
+/// Writes made together at most.
+const WRITES: usize = 64;
 /// Bytes that wait in the socket of an application that will stop, unsent, at most.
 const UNSENT_BYTES: u32 = 1 << 16;
 /// Bytes read at once at most.
-const READ_BYTES: usize = 1 << 14;
+pub const READ_BYTES: usize = 1 << 14;
 /// A socket that is not connected yet, or has no room, or was shut down.
 const HARMLESS: [ErrorKind; 4] =
     [ErrorKind::WouldBlock, ErrorKind::Interrupted, ErrorKind::NotConnected, ErrorKind::BrokenPipe];
@@ -36,6 +38,43 @@ struct Order {
     current: u64,
     /// What is written; zeros if absent.
     text: Option<Vec<u8>>,
+}
+
+impl Order {
+    /// What is written from here on, and how.
+    fn writes(&self) -> impl Iterator<Item = Write<'_>> {
+        let Self { mut left, write, mut current, ref text } = *self;
+        std::iter::from_fn(move || {
+            if left == 0 {
+                return None;
+            }
+            if current == 0 {
+                current = left.min(write);
+            }
+            let length = current.min(WRITE_BYTES as u64) as usize;
+            // Segments do not span writes.
+            let last = if length as u64 == current { libc::MSG_EOR } else { 0 };
+            let bytes = match text {
+                Some(text) => &text[text.len() - left as usize..][..length],
+                None => &ZEROS[..length],
+            };
+            (left, current) = (left - length as u64, current - length as u64);
+            Some((bytes, last))
+        })
+    }
+}
+
+/// The first of the orders has been written for so many bytes, of one write at most.
+fn take_off(orders: &mut VecDeque<Order>, bytes: u64) {
+    let Some(order) = orders.front_mut() else { return };
+    if order.current == 0 {
+        order.current = order.left.min(order.write);
+    }
+    order.current -= bytes;
+    order.left -= bytes;
+    if order.left == 0 {
+        orders.pop_front();
+    }
 }
 
 /// One end of a connection.
@@ -114,6 +153,23 @@ impl Peer {
         self.told_end
     }
 
+    /// The socket, if it has got data before and only more data can be new there.
+    pub fn reading(&self) -> Option<&Rc<Socket>> {
+        let only_reads = self.orders.is_empty() && !self.close && self.received > 0 && !self.told_end;
+        self.socket.as_ref().filter(|_| only_reads)
+    }
+
+    /// It was read, and nobody heeds what came.
+    pub fn has_read(&mut self, reads: [Result<usize, Errno>; 2]) {
+        for read in reads {
+            match read {
+                Ok(bytes) => self.received += bytes as u64,
+                Err(Errno::EAGAIN | Errno::EINTR) => {}
+                Err(_) => self.lost = true,
+            }
+        }
+    }
+
     /// Starts to connect.
     pub fn connect(&self, to: SocketAddr) -> Result<(), Error> {
         let socket = self.socket.as_ref().expect("the connecting end has its socket from the start");
@@ -127,7 +183,9 @@ impl Peer {
 
     /// The application writes `bytes`, in writes of `write` bytes.
     pub fn write(&mut self, bytes: u64, write: u64) {
-        self.orders.push_back(Order { left: bytes, write, current: 0, text: None });
+        if bytes > 0 {
+            self.orders.push_back(Order { left: bytes, write, current: 0, text: None });
+        }
         self.flush();
     }
 
@@ -152,28 +210,13 @@ impl Peer {
     /// The socket may have room. A lost connection shows when it is read.
     pub fn flush(&mut self) {
         let Some(socket) = &self.socket else { return };
-        while let Some(order) = self.orders.front_mut() {
-            if order.current == 0 {
-                order.current = order.left.min(order.write);
-            }
-            let length = order.current.min(WRITE_BYTES as u64) as usize;
-            // Segments do not span writes.
-            let last = if length as u64 == order.current { libc::MSG_EOR } else { 0 };
-            let bytes = match &order.text {
-                Some(text) => &text[text.len() - order.left as usize..][..length],
-                None => &ZEROS[..length],
-            };
-            match socket.send_with_flags(bytes, last | libc::MSG_NOSIGNAL) {
-                Ok(written) => {
-                    order.current -= written as u64;
-                    order.left -= written as u64;
-                    if order.left == 0 {
-                        self.orders.pop_front();
-                    }
-                }
+        while !self.orders.is_empty() {
+            let writes: Vec<_> = self.orders.iter().flat_map(Order::writes).take(WRITES).collect();
+            match calls::send_each(&**socket, &writes, libc::MSG_NOSIGNAL) {
+                Ok(written) => written.into_iter().for_each(|bytes| take_off(&mut self.orders, bytes as u64)),
                 // Who hears of a lost connection first hears alone: the socket forgets its error.
                 Err(error) => {
-                    self.lost |= !HARMLESS.contains(&error.kind());
+                    self.lost |= !HARMLESS.contains(&io::Error::from(error).kind());
                     return;
                 }
             }

@@ -20,6 +20,7 @@ from lasthop.engines.kernel.store import (
     PROGRAMS,
     RANDOM,
     REGISTERS,
+    VECTORS,
     Info,
     Kernel,
     keep,
@@ -142,8 +143,12 @@ def _change(tree: Path) -> None:
     shutil.copy2(FILES, files)
     _replace(files.with_name("Makefile"), r"(?m)^obj-y \+= load_file\.o$", f"obj-y += load_file.o {files.stem}.o")
     process = tree / "arch" / "um" / "os-Linux" / "skas" / "process.c"
-    shutil.copy2(PROGRAMS, process.parent)
-    _replace(process, r'#include "\.\./internal\.h"', f'#include "../internal.h"\n#include "{PROGRAMS.name}"')
+    for part in (PROGRAMS, VECTORS):
+        shutil.copy2(part, process.parent)
+    included = "\n".join(f'#include "{name}"' for name in ("../internal.h", PROGRAMS.name, VECTORS.name))
+    _replace(process, r'#include "\.\./internal\.h"', included)
+    _replace(process, r"\bget_fp_registers\(pid, regs->fp\)", "fetch_vectors(pid, status, regs)")
+    _replace(process, r"\bput_fp_registers\(pid, regs->fp\)", "set_vectors(pid, regs)")
     _replace(process, r"(?m)^(\tkill\(os_getpid\(\), SIGSTOP\);)", r"\tlet_be_watched();\n\1")
     _replace(process, r"\(1 << SIGALRM\) \| \(1 << SIGWINCH\)", "(1 << SIGALRM) | (1 << SIGPROF) | (1 << SIGWINCH)")
     _replace(process, r"int sig = WSTOPSIG\(status\);", "int sig = look_at_program(pid, WSTOPSIG(status), regs);")

@@ -22,6 +22,7 @@ LOOKS = Path(__file__).with_name("looks.h")
 FILES = Path(__file__).with_name("host_files.c")
 PROGRAMS = Path(__file__).with_name("programs.h")
 REGISTERS = Path(__file__).with_name("wide_registers.h")
+VECTORS = Path(__file__).with_name("kept_vectors.h")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def store() -> Path:
 
 def recipe() -> str:
     """Return the digest of what is asked for of a kernel."""
-    parts = (CONFIG, RANDOM, CALLS, LOOKS, FILES, PROGRAMS, REGISTERS)
+    parts = (CONFIG, RANDOM, CALLS, LOOKS, FILES, PROGRAMS, REGISTERS, VECTORS)
     return hashlib.sha256(b"".join(part.read_bytes() for part in parts)).hexdigest()
 
 

@@ -1,0 +1,116 @@
+//! What nothing depends on before the next wait begins: in a guest it is done then, and needs no entry into the kernel of its own.
+
+use super::{Connection, Ends, Flow, Watched, Workload};
+use crate::calls::{self, Call};
+use crate::clock::Waiter;
+use crate::emulator::{HostFlows as _, tun_name};
+use crate::error::{Context, Error};
+use lasthop_core::{FlowId, Host, Instant, Observer};
+use lasthop_traffic::Application as _;
+use nix::errno::Errno;
+use socket2::Socket;
+use std::io;
+use std::rc::Rc;
+
+/// What is left for the next wait.
+pub enum Postponed {
+    /// A datagram of a flow is to be sent by a host.
+    Send(FlowId, Host, Vec<u8>),
+    /// A socket with this name is to be read.
+    Read(u64),
+}
+
+impl Workload {
+    /// Waits as [`Waiter::wait`] does, and does before what was postponed at `now`. Returns the time; none if a socket had more to
+    /// say than was thought, so that nobody has waited.
+    pub fn wait<O: Observer>(
+        &mut self,
+        (now, due): (Instant, Instant),
+        waiter: &mut Waiter,
+        ready: &mut Vec<u64>,
+        observer: &mut O,
+    ) -> Result<Option<Instant>, Error> {
+        match self.postponed.take() {
+            None => Ok(Some(waiter.wait(Some(due), ready)?)),
+            Some(Postponed::Send(flow, host, datagram)) => {
+                let Ends::Udp(socket, _) = &self.flows[flow.0 as usize].ends else { return Ok(None) };
+                waiter.expect(tun_name(host, self.pair(flow)));
+                let ([sent], time) = waiter.wait_after([Call::send(socket, &datagram)], Some(due), ready)?;
+                check(sent)?;
+                Ok(Some(time.map_or_else(|| waiter.wait(Some(due), ready), Ok)?))
+            }
+            Some(Postponed::Read(name)) => {
+                let Some(socket) = self.unheeded(name).map(Rc::clone) else { return Ok(None) };
+                let [first, second] = &mut self.unread;
+                let (made, time) =
+                    waiter.wait_after(Call::read_all(&*socket, [first, second]), Some(due), ready)?;
+                if let Some((connection, host)) = self.connection(name) {
+                    connection.peer(host).has_read(made);
+                }
+                if time.is_none() {
+                    self.ready(now, name, waiter, observer)?;
+                }
+                Ok(time)
+            }
+        }
+    }
+
+    /// Leaves a socket to be read by the next wait, if nobody heeds what comes; false if somebody does, or if that saves nothing.
+    pub fn postpone_reading(&mut self, name: u64) -> bool {
+        let is_unheeded = calls::are_batched() && self.unheeded(name).is_some();
+        if is_unheeded {
+            self.postponed = Some(Postponed::Read(name));
+        }
+        is_unheeded
+    }
+
+    /// Leaves a datagram to be sent by the next wait.
+    pub(super) fn postpone_sending(&mut self, flow: FlowId, host: Host, datagram: Vec<u8>) {
+        self.postponed = Some(Postponed::Send(flow, host, datagram));
+    }
+
+    /// Sends what was to be sent by the next wait, because something else comes before.
+    pub(super) fn send_postponed(&mut self) -> Result<(), Error> {
+        let datagram = self.postponed.take_if(|postponed| matches!(postponed, Postponed::Send(..)));
+        let Some(Postponed::Send(flow, _, datagram)) = datagram else { return Ok(()) };
+        let Ends::Udp(socket, _) = &self.flows[flow.0 as usize].ends else { return Ok(()) };
+        let [sent] = calls::make([Call::send(socket, &datagram)]);
+        check(sent)
+    }
+
+    /// The socket with this name, if nobody heeds what comes as long as its stream does not end.
+    fn unheeded(&self, name: u64) -> Option<&Rc<Socket>> {
+        match self.watched[(name - self.first_name) as usize] {
+            Watched::Sink(index) => Some(&self.sinks[index]),
+            Watched::Peer(flow, host) => {
+                let Flow { application, ends: Ends::Tcp(connection), .. } = &self.flows[flow.0 as usize]
+                else {
+                    return None;
+                };
+                let heeded = self.applications[*application].program.heeds_data();
+                let Connection { server, client, served, .. } = &**connection;
+                let peer = if host == Host::Server { server } else { client };
+                peer.reading().filter(|_| !heeded && served.is_none())
+            }
+            Watched::Listener(_) | Watched::Quic(..) => None,
+        }
+    }
+
+    fn connection(&mut self, name: u64) -> Option<(&mut Connection, Host)> {
+        let Watched::Peer(flow, host) = self.watched[(name - self.first_name) as usize] else { return None };
+        match &mut self.flows[flow.0 as usize].ends {
+            Ends::Tcp(connection) => Some((connection, host)),
+            _ => None,
+        }
+    }
+}
+
+/// Takes an ICMP error of an earlier datagram for success: this one is sent all the same.
+fn check(sent: Result<usize, Errno>) -> Result<(), Error> {
+    match sent {
+        Err(error) if error != Errno::ECONNREFUSED => {
+            Err(io::Error::from(error)).context("cannot send a datagram")
+        }
+        _ => Ok(()),
+    }
+}
