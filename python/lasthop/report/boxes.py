@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lasthop.light import dataclass
 from lasthop.report import style
 from lasthop.report.style import Figure
 from lasthop.statistics.estimates import FIVE_NUMBERS, PercentileMethod, summarise

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lasthop.errors import InputError
 from lasthop.results.folder import FLOWS, MANIFEST, RUNS
+from lasthop.light import dataclass
 
 NOTES = "live"
 """The key of what an engine says of its runs."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import polars as pl
@@ -16,6 +16,7 @@ import polars as pl
 from lasthop.results.atomic import write_parquet
 from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS
 from lasthop.results.store import PIECE, TABLES, DamagedBatchError, Store
+from lasthop.light import dataclass
 
 FILES = {"flows": FLOWS, "pages": PAGES, "shorts": SHORTS, "runs": RUNS}
 BATCH = "_batch"

@@ -10,7 +10,6 @@ import shlex
 import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from lasthop import _core
 from lasthop.scenario.points import KEY
 from lasthop.results.folder import RUNS, read_manifest, scan_rows
+from lasthop.light import dataclass
 
 LOG = "log"
 _POINT = "_point"

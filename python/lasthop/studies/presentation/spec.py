@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal, TypeAlias
 
+from lasthop.light import dataclass
 from lasthop.statistics.estimates import PercentileMethod
 
 NOT_STATED = "not stated"
