@@ -20,15 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from lasthop.answer.sections import REPLICATION, WHO, Compared, Section
 from lasthop.light import dataclass
 from lasthop.metrics.units import label, scale_of
-from lasthop.statistics.estimates import (
-    CONFIDENCE,
-    ROUNDING,
-    Interval,
-    PairedDifference,
-    paired_difference,
-    shared,
-    student,
-)
+from lasthop.statistics.estimates import ROUNDING, Interval, PairedDifference, paired_difference, student
+from lasthop.statistics.quantiles import CONFIDENCE, shared
 
 SIGNIFICANT = 1 - CONFIDENCE
 _TIMES = frozenset(

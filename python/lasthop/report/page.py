@@ -284,7 +284,7 @@ def _context(results: Results) -> dict[str, Any]:
         "first_scenario": json.dumps(json.loads(cells[0].scenario), indent=2),
         "facts": _facts(results),
         "sets": campaign.plan.sets,
-        "replications": int(campaign.counts.max()) * campaign.plan.sets,
+        "replications": max(campaign.counts) * campaign.plan.sets,
         "times": times(results),
         "percentiles": presentation.percentiles,
         "compared": results.assets is not None,

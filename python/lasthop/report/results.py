@@ -135,6 +135,6 @@ class Results:
 
 def times(results: Results) -> str:
     """Say how many replications a cell has."""
-    counts = results.campaign.counts * results.campaign.plan.sets
-    least, most = int(counts.min()), int(counts.max())
+    counts, sets = results.campaign.counts, results.campaign.plan.sets
+    least, most = min(counts) * sets, max(counts) * sets
     return f"{most}" if least == most else f"{least} to {most}"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from lasthop.errors import InputError
-from lasthop.results.folder import FLOWS, MANIFEST, RUNS
 from lasthop.light import dataclass
+from lasthop.results.folder import FLOWS, MANIFEST, RUNS
 
 NOTES = "live"
 """The key of what an engine says of its runs."""

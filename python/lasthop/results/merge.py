@@ -13,10 +13,10 @@ from pathlib import Path
 
 import polars as pl
 
+from lasthop.light import dataclass
 from lasthop.results.atomic import write_parquet
 from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS
 from lasthop.results.store import PIECE, TABLES, DamagedBatchError, Store
-from lasthop.light import dataclass
 
 FILES = {"flows": FLOWS, "pages": PAGES, "shorts": SHORTS, "runs": RUNS}
 BATCH = "_batch"

@@ -7,11 +7,11 @@ from pathlib import Path
 import polars as pl
 
 from lasthop import _core
+from lasthop.light import dataclass
 from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, read_manifest, scan_rows
 from lasthop.results.manifest import looks_of
 from lasthop.results.shorts import with_rates
 from lasthop.results.space import read_space
-from lasthop.light import dataclass
 
 _MEASURED = {column for table, columns in _core.MEANINGS.items() if table != "series" for column, *_ in columns}
 _OWN_COLUMNS = frozenset({"set", "replication", "role"} | _MEASURED)

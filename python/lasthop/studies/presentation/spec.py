@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import ClassVar, Literal, TypeAlias
 
 from lasthop.light import dataclass
-from lasthop.statistics.estimates import PercentileMethod
+from lasthop.statistics.quantiles import PercentileMethod
 
 NOT_STATED = "not stated"
 """Statistic of a printed number whose study does not say which one over the replications it is."""
