@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -28,5 +27,7 @@ class OutputError(Exception):
 
 def nearest(word: str, choices: Iterable[str]) -> str:
     """Return the choice most like `word`; an empty text if there is none to choose from."""
+    import difflib
+
     ranked = sorted(choices, key=lambda c: (-difflib.SequenceMatcher(None, word, c).ratio(), c))
     return ranked[0] if ranked else ""

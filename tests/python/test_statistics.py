@@ -4,23 +4,22 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
 from lasthop.statistics import estimates
+from lasthop.statistics.description import describe, describe_one, summarise
 from lasthop.statistics.estimates import (
-    QUANTILES,
     Jackknife,
-    PercentileMethod,
     mean_intervals,
     median_interval,
     paired_difference,
     percentiles,
     quantile_intervals,
-    summarise,
 )
+from lasthop.statistics.quantiles import QUANTILES, PercentileMethod
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40)
 methods = st.sampled_from(["linear", "lower"])
@@ -57,6 +56,15 @@ def test_order_of_replications_does_not_matter(data: list[float], method: Percen
 @given(values)
 def test_missing_values_are_left_out(data: list[float]) -> None:
     assert summarise([math.nan, *data, math.nan]) == summarise(data)
+
+
+@given(st.lists(st.floats(-1e6, 1e6) | st.none(), min_size=1, max_size=5), st.integers(1, 30))
+@example([-0.0, None], 1)
+def test_a_single_replication_is_described_as_several_are(row: list[float | None], looks: int) -> None:
+    metrics = ["elapsed_s", "throughput_Bps", "timeouts", "rtt_ms", "new"][: len(row)]
+    rows = np.array([row], dtype=np.float64)
+    expected = describe(rows, np.array([1]), metrics, looks=looks)
+    assert repr(describe_one(row, metrics, looks)) == repr(expected)
 
 
 def test_nothing_to_summarise() -> None:

@@ -28,7 +28,8 @@ from lasthop.cli import EXIT_INPUT, EXIT_OK, main
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.pictures.charts import chart_figure
 from lasthop.pictures.results import ResultRequest, read_chart
-from lasthop.statistics.estimates import CONFIDENCE, mean_intervals, quantile_intervals, student
+from lasthop.statistics.estimates import mean_intervals, quantile_intervals, student
+from lasthop.statistics.quantiles import CONFIDENCE
 from lasthop.studies.claims.records import Records
 from lasthop.until.language import parse
 from lasthop.until.looks import LOOKS, Condition, looks_up_to
@@ -401,7 +402,7 @@ def test_progress_counts_chains_that_begin_anew(tmp_path: Path) -> None:
     campaign = Campaign(plan, tmp_path, stopping=stopping)
     done: list[int] = []
     campaign.run(Threads(1), done.append)
-    assert stopping.counts.tolist() == [25] * len(cells)
+    assert stopping.counts == [25] * len(cells)
     assert sum(done) == campaign.assigned == (10 + 16 + 25) * len(cells)
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
 import sys
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
-from lasthop.answer.differences import differences, sentences
 from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication
+from lasthop.light import dataclass
 from lasthop.metrics.units import Scale, axis_title, label, scale_of
-from lasthop.statistics.estimates import QUANTILES
-from lasthop.statistics.summary import STATISTIC, by_group, describe
+from lasthop.statistics.quantiles import QUANTILES
+from lasthop.statistics.summary import STATISTIC, by_group
 
 STATISTICS = (*QUANTILES, "mean")
 _WIDTH = 100
@@ -52,7 +50,7 @@ def statistics(section: Section, by: Sequence[str] | None = None) -> pl.DataFram
     """
     factors = list(section.factors if by is None else by)
     rows, keys = by_replication(section, factors).lazy(), [*factors, WHO]
-    lines = list(by_group(rows, keys, section.metrics, functools.partial(describe, looks=section.looks)))
+    lines = list(by_group(rows, keys, section.metrics, looks=section.looks))
     schema: dict[str, pl.DataType] = {**dict.fromkeys(keys, pl.String()), **STATISTIC}
     found = pl.DataFrame(lines, schema=schema, orient="row")
     return found.with_columns(pl.col("value", "ci_low", "ci_high").fill_nan(None))
@@ -63,13 +61,22 @@ def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
     lines: list[str] = []
     for section in sections:
         lines += [*_table(section, shown), *unfinished(section), *_unequal(section, shown.by), ""]
-    told = sentences(differences(sections)) if shown.by is None else []
+    told = _differences(sections) if shown.by is None else []
     kept = told[: shown.sentences]
-    if any(len(section.varied) for section in sections) and kept:
+    if kept:
         lines += ["Differences between levels (replications in pairs, p corrected after Holm):", *bulleted(kept)]
     if len(told) > len(kept):
         lines.append(f"  ... and {len(told) - len(kept)} more: {shown.rest}")
     return lines if lines[-1] else lines[:-1]
+
+
+def _differences(sections: Sequence[Section]) -> list[str]:
+    """Say how levels differ; of a single cell, which need not load what compares, nothing."""
+    if not any(section.varied for section in sections):
+        return []
+    from lasthop.answer.differences import differences, sentences
+
+    return sentences(differences(sections))
 
 
 def bulleted(told: Sequence[str]) -> list[str]:

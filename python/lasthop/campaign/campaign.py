@@ -14,14 +14,11 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from lasthop import _core
 from lasthop.campaign.plan import FORMAT, ChosenRun, Plan, Unit
@@ -29,6 +26,7 @@ from lasthop.campaign.provenance import host_facts
 from lasthop.campaign.runner import Assignment, Ledger, Place, Work
 from lasthop.engines.engine import CaptureTarget, Outcome, Stop, Trace
 from lasthop.errors import InputError, InterruptedCampaignError, PlaceLostError
+from lasthop.light import dataclass
 from lasthop.results.atomic import replace_atomically
 from lasthop.results.folder import (
     FLOWS,
@@ -56,6 +54,8 @@ from lasthop.scenario.points import for_manifest as space_for_manifest
 
 PICTURED_FLOWS = 20
 """A report draws a run packet by packet if it has no more flows than that."""
+_NOWHERE = -1
+"""In place of the index of a stored piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,16 @@ class Outlook:
 class Stopping(Protocol):
     """Decides, while a campaign of one set runs, how many replications each cell gets."""
 
-    undecided: NDArray[np.bool_]
-    """The cells that may yet get more than `counts`."""
-    counts: NDArray[np.int64]
-    """How many replications each cell gets, as far as is known."""
+    @property
+    def undecided(self) -> Sequence[int]:
+        """The cells that may yet get more than `counts`."""
 
-    def judge(self, cells: NDArray[np.bool_], read: Callable[[NDArray[np.bool_]], Mapping[str, pl.DataFrame]]) -> None:
-        """Decide on `cells`, which have all of `counts`; `read` returns the records of runs, by cell and number."""
+    @property
+    def counts(self) -> Sequence[int]:
+        """How many replications each cell gets, as far as is known."""
+
+    def judge(self, cells: Sequence[int], read: Callable[[Sequence[range]], Mapping[str, pl.DataFrame]]) -> None:
+        """Decide on `cells`, which have all of `counts`; `read` returns records of each cell, chosen from 0."""
 
     @property
     def record(self) -> dict[str, Any]:
@@ -119,7 +122,7 @@ class Campaign:
         self.assigned = 0
         """How many runs this session was asked for; chains that go on begin anew."""
         self.units = [Unit(s, c) for s in range(1, plan.sets + 1) for c in range(len(plan.cells))]
-        self._planned = np.full(len(self.units), plan.replications, dtype=np.int64)
+        self._planned = [plan.replications] * len(self.units)
         digests = [plan.digest(cell) for cell in plan.cells]
         self._sources = [
             plan.source(
@@ -198,24 +201,19 @@ class Campaign:
             )
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Sequence[int]:
         """How many replications each unit gets, as far as is known."""
         return self._planned if self.stopping is None else self.stopping.counts
 
     @property
     def runs(self) -> int:
         """Number of runs, as far as is known."""
-        return int(self.counts.sum())
+        return sum(self.counts)
 
     @property
     def runs_text(self) -> str:
         """Number of runs in words, with how far it is known."""
         return f"{self.runs} runs" if self.stopping is None else f"{self.runs} runs up to the next look"
-
-    def _asked(self) -> NDArray[np.bool_]:
-        """Tell of each unit and replication whether it is asked for."""
-        counts = self.counts
-        return np.arange(counts.max()) < counts[:, None]
 
     @property
     def complete(self) -> bool:
@@ -229,65 +227,61 @@ class Campaign:
         # A level may be called anything; a file may not.
         cell = quote(self.plan.cells[unit.cell].key, safe="=,+ ") or "cell"
         first = self.plan.first(unit.set_number)
-        for replication in range(1, int(self.counts[self._row(unit)]) + 1):
+        for replication in range(1, self.counts[self._row(unit)] + 1):
             yield f"{cell}/set-{unit.set_number}/replication-{replication}", (source, first + replication - 1)
 
     def _row(self, unit: Unit) -> int:
         return (unit.set_number - 1) * len(self.plan.cells) + unit.cell
 
-    def _owners(self) -> NDArray[np.int64]:
-        """Return for each unit and replication the index of the stored piece that holds it, or -1.
-
-        What is not asked for is -1, too.
-        """
-        plan, asked = self.plan, self._asked()
+    def _owners(self) -> list[list[int]]:
+        """Return for each replication of each unit the index of the stored piece that holds it, or `_NOWHERE`."""
         by_source: dict[str, list[tuple[int, Piece]]] = {}
         for index, piece in enumerate(self._holdings):
             by_source.setdefault(piece.source, []).append((index, piece))
-        owners = np.full(asked.shape, -1, dtype=np.int64)
-        for row, (unit, source) in enumerate(zip(self.units, self._sources, strict=True)):
-            first = plan.first(unit.set_number)
+        owners = []
+        for unit, source, count in zip(self.units, self._sources, self.counts, strict=True):
+            row = [_NOWHERE] * count
             for index, piece in by_source.get(source, ()):
-                start = piece.first - first
-                owners[row, max(0, start) : max(0, start + piece.count)] = index
-        return np.where(asked, owners, -1)
+                start = piece.first - self.plan.first(unit.set_number)
+                held = range(count)[max(0, start) : max(0, start + piece.count)]
+                row[held.start : held.stop] = [index] * len(held)
+            owners.append(row)
+        return owners
 
-    def _stored_counts(self) -> NDArray[np.int64]:
+    def _stored_counts(self) -> list[int]:
         """Return how many of the replications that each unit is asked for are stored."""
-        counts: NDArray[np.int64] = (self._owners() >= 0).sum(axis=1)
-        return counts
+        return [len(row) - row.count(_NOWHERE) for row in self._owners()]
 
-    def _missing_captures(self) -> NDArray[np.bool_]:
-        missing = np.zeros_like(self._asked())
-        if self.snap_length is not None:
-            for row, (unit, source) in enumerate(zip(self.units, self._sources, strict=True)):
-                for column, (folder, wanted) in enumerate(self._capture_folders(unit, source)):
-                    there = self._captures.get(folder) == wanted and (self.out / TRACES / folder).is_dir()
-                    missing[row, column] = not there
-        return missing
+    def _missing_captures(self, unit: Unit, source: str) -> list[bool]:
+        """Tell of each replication of a unit whether its captures are still to be made."""
+        if self.snap_length is None:
+            return [False] * self.counts[self._row(unit)]
+        return [
+            self._captures.get(folder) != wanted or not (self.out / TRACES / folder).is_dir()
+            for folder, wanted in self._capture_folders(unit, source)
+        ]
 
     def pending(self) -> list[Work]:
         """Return what is still to be run, in order."""
         if self.complete and self.snap_length is None:
             return []
-        uncaptured = self._missing_captures()
-        unrecorded = np.zeros_like(uncaptured) if self.complete else (self._owners() < 0) & self._asked()
+        complete = self.complete
         work: list[Work] = []
         asked: set[tuple[str, int]] = set()  # two cells that are the same run once
-        for row, (unit, source) in enumerate(zip(self.units, self._sources, strict=True)):
+        for unit, source, owners in zip(self.units, self._sources, self._owners(), strict=True):
             first = self.plan.first(unit.set_number)
             if self.snap_length is None and (source, first) in asked:
                 continue
             asked.add((source, first))
             chained = self.plan.engine.chained(self.plan.cells[unit.cell])
-            count = int(self.counts[row])
-            missing = unrecorded[row, :count], uncaptured[row, :count]
+            unrecorded = [not complete and owner == _NOWHERE for owner in owners]
+            missing = list(zip(unrecorded, self._missing_captures(unit, source), strict=True))
             work += _stretches(unit, source, first, missing, chained=chained)
         return work
 
     def outlook(self) -> Outlook:
         """Return what is there and what is missing."""
-        there = (self.counts if self.complete else self._stored_counts()).tolist()
+        there = self.counts if self.complete else self._stored_counts()
         chained = [self.plan.engine.chained(self.plan.cells[unit.cell]) for unit in self.units]
         again = sum(own for own, count, chain in zip(there, self.counts, chained, strict=True) if chain and own < count)
         asked = {
@@ -356,18 +350,19 @@ class Campaign:
         """Let cells be judged by what is there; return whether none needs more."""
         if self.stopping is None:
             return True
-        while self.stopping.undecided.any():
-            ready = self.stopping.undecided & (self._stored_counts() == self.counts)
-            if not ready.any():
+        while undecided := self.stopping.undecided:
+            stored, counts = self._stored_counts(), self.counts
+            ready = [cell for cell in undecided if stored[cell] == counts[cell]]
+            if not ready:
                 return False
             self.stopping.judge(ready, functools.partial(self._records, store))
-        return bool((self._stored_counts() == self.counts).all())
+        return self._stored_counts() == self.counts
 
     def _run_pending(self, store: Store, place: Place, advance: Callable[[int], None]) -> Simulated:
         work = self.pending()
         places = zip(self.units, self._sources, strict=True)
         asked = [[source, self.plan.first(unit.set_number)] for unit, source in places]
-        store.note(identity=self.plan.identity(), asked=asked, counts=self.counts.tolist())
+        store.note(identity=self.plan.identity(), asked=asked, counts=self.counts)
         if self.snap_length is not None:
             store.note(snap_length=self.snap_length)
         before = self.simulated
@@ -446,7 +441,9 @@ class Campaign:
         shutil.rmtree(merging, ignore_errors=True)
         merging.mkdir()
         try:
-            files = merge_tables(store, self._stored(self._asked()), merging, self.plan.facts(), meanings)
+            files = merge_tables(
+                store, self._stored([range(count) for count in self.counts]), merging, self.plan.facts(), meanings
+            )
             tables = {name: digest(merging / name) for name in files}
             manifest = {**self._new_manifest(self._owners()), "tables": tables}
             # From here on the folder is not finished until it has a manifest again.
@@ -459,27 +456,22 @@ class Campaign:
         replace_atomically(self.out / MANIFEST, lambda path: path.write_text(text, encoding="utf-8"))
         self._manifest, self._whole = manifest, True
 
-    def _records(self, store: Store, chosen: NDArray[np.bool_]) -> dict[str, pl.DataFrame]:
+    def _records(self, store: Store, chosen: Sequence[range]) -> dict[str, pl.DataFrame]:
         """Return the records of stored runs; raise `DamagedBatchesError` if some cannot be read."""
         return read_runs(store, self._stored(chosen))
 
-    def _stored(self, chosen: NDArray[np.bool_]) -> Runs:
-        """Return where each chosen run of the plan is stored."""
-        pieces = [(piece.batch, piece.position) for piece in self._holdings]
-        places = np.array(pieces, dtype=np.int64)[self._owners()[chosen]]
-        rows, columns = np.nonzero(chosen)
-        sets = np.array([unit.set_number for unit in self.units])
-        cells = np.array([unit.cell for unit in self.units])
-        wanted = {
-            BATCH: places[:, 0],
-            PIECE: places[:, 1],
-            "replication": (sets[rows] - 1) * self.plan.replications + 1 + columns,
-            "set": sets[rows],
-            CELL: cells[rows],
-        }
-        # As lists: of arrays, polars loads numpy.ma, which takes longer than a short run.
-        stored = [pl.Series(name, numbers.tolist(), dtype=pl.Int64) for name, numbers in wanted.items()]
-        return Runs(pl.DataFrame(stored), self._levels())
+    def _stored(self, chosen: Sequence[range]) -> Runs:
+        """Return where the chosen replications of each unit are stored, which count from 0."""
+        wanted: dict[str, list[int]] = {BATCH: [], PIECE: [], "replication": [], "set": [], CELL: []}
+        for unit, owners, own in zip(self.units, self._owners(), chosen, strict=True):
+            pieces = [self._holdings[owner] for owner in owners[own.start : own.stop]]
+            wanted[BATCH] += [piece.batch for piece in pieces]
+            wanted[PIECE] += [piece.position for piece in pieces]
+            first = (unit.set_number - 1) * self.plan.replications + 1
+            wanted["replication"] += range(first + own.start, first + own.stop)
+            wanted["set"] += [unit.set_number] * len(own)
+            wanted[CELL] += [unit.cell] * len(own)
+        return Runs(pl.DataFrame(wanted, schema=dict.fromkeys(wanted, pl.Int64)), self._levels())
 
     def _levels(self) -> pl.DataFrame:
         """Return a row per cell with the level of each factor."""
@@ -488,7 +480,7 @@ class Campaign:
         ]
         return pl.DataFrame(columns)
 
-    def _new_manifest(self, owners: NDArray[np.int64]) -> dict[str, Any]:
+    def _new_manifest(self, owners: Sequence[Sequence[int]]) -> dict[str, Any]:
         simulated = self.simulated
         manifest = {
             **self.manifest,
@@ -568,17 +560,16 @@ def _version_text(identity: Mapping[str, Any]) -> str:
 
 
 def _stretches(
-    unit: Unit, source: str, first: int, missing: tuple[NDArray[np.bool_], NDArray[np.bool_]], *, chained: bool
+    unit: Unit, source: str, first: int, missing: Sequence[tuple[bool, bool]], *, chained: bool
 ) -> Iterator[Work]:
     """Yield the stretches of a unit's replications that lack the same: records, captures."""
-    unrecorded, uncaptured = missing
     if chained:
-        if unrecorded.any() or uncaptured.any():
-            yield Work(unit, source, first, len(unrecorded), bool(unrecorded.any()), bool(uncaptured.any()), whole=True)
+        record, capture = any(record for record, _ in missing), any(capture for _, capture in missing)
+        if record or capture:
+            yield Work(unit, source, first, len(missing), record, capture, whole=True)
         return
-    state = unrecorded * 2 + uncaptured
-    bounds = [0, *(np.flatnonzero(np.diff(state)) + 1).tolist(), len(state)]
-    for start, stop in itertools.pairwise(bounds):
-        if state[start]:
-            record, capture = bool(unrecorded[start]), bool(uncaptured[start])
-            yield Work(unit, source, first + start, stop - start, record, capture, whole=False)
+    for (record, capture), alike in itertools.groupby(missing):
+        count = len(list(alike))
+        if record or capture:
+            yield Work(unit, source, first, count, record, capture, whole=False)
+        first += count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from lasthop import _core
 from lasthop.engines.engine import CaptureTarget, Engine, SeriesTarget, Trace
 from lasthop.engines.model.engine import ModelEngine
 from lasthop.errors import InputError
+from lasthop.light import dataclass
 from lasthop.metrics.dictionary import dictionary
 from lasthop.results.tables import factor_column
 from lasthop.scenario.points import factors_of
@@ -179,7 +180,7 @@ class ChosenRun:
         )
 
 
-@dataclass(frozen=True, order=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Unit:
     """One cell (by its index in the plan) within one set."""
 

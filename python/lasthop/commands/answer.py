@@ -12,7 +12,9 @@ import click
 from lasthop.commands.completion import complete_only
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
+from lasthop.results.manifest import UNTIL, finished
 from lasthop.results.space import space_lines
+from lasthop.results.tables import Tables
 
 if TYPE_CHECKING:
     from lasthop.answer.sections import Section
@@ -67,7 +69,6 @@ def summary_command(
     """
     from lasthop.answer.folder import check_statistic, columns_of, read_sections, whole_table
     from lasthop.answer.show import Shown, answer_lines
-    from lasthop.until.show import precision_lines
 
     if out is not None:
         check_output(out)
@@ -77,7 +78,7 @@ def summary_command(
     if out is not None:
         write_output(whole_table(sections, shown), out)
     if not quiet:
-        for line in [*answer_lines(sections, shown), *space_lines(folder), *precision_lines(folder)]:
+        for line in [*answer_lines(sections, shown), *space_lines(folder), *_precision(folder)]:
             click.echo(line)
 
 
@@ -175,11 +176,20 @@ def compare_command(
 def short_answer(folder: Path, sections: Sequence[Section] | None) -> list[str]:
     """Return what to print after a run: the start of the answer. `None` for a study, which printed its comparison."""
     from lasthop.answer.show import Shown, answer_lines
-    from lasthop.until.show import precision_lines
 
     command = f"lasthop summary {shlex.quote(str(folder))}"
-    precision = precision_lines(folder, rows=_ROWS, rest=command)
+    precision = _precision(folder, _ROWS, command)
     if sections is None:
         return [*precision, f"Medians of every cell, with intervals: {command}"]
     shown = Shown(rows=_ROWS, sentences=_SENTENCES, rest=command)
     return ["", *answer_lines(sections, shown), *space_lines(folder), *precision, ""]
+
+
+def _precision(folder: Path, rows: int | None = None, rest: str = "") -> list[str]:
+    """Say how precise results are that ended when they were; nothing if they had a given number of replications."""
+    manifest = finished(folder)
+    if UNTIL not in manifest:
+        return []
+    from lasthop.until.show import precision_lines
+
+    return precision_lines(Tables.read_points(folder), manifest, rows=rows, rest=rest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +23,7 @@ from lasthop.commands.options import (
     snaplen_option,
 )
 from lasthop.errors import InputError
+from lasthop.light import dataclass
 from lasthop.results.folder import check_folder, empty, locked
 from lasthop.studies.loading import Loaded, file_to_run, load
 
@@ -231,14 +232,17 @@ def _conclude(campaign: Campaign, loaded: Loaded, beside: Sequence[Side], say: C
 
 def _tell(results: Results, say: Callable[[str], object]) -> None:
     from lasthop.commands.answer import short_answer
-    from lasthop.studies.claims.tables import verdict_lines
-    from lasthop.studies.comparison import agreement_lines
 
     if results.agreement:
+        from lasthop.studies.comparison import agreement_lines
+
         say("Agreement with the published numbers:")
         for line in agreement_lines(results.agreement):
             say(f"  {line}")
-    for line in verdict_lines(results.claims) if results.claims else ():
-        say(line)
+    if results.claims:
+        from lasthop.studies.claims.tables import verdict_lines
+
+        for line in verdict_lines(results.claims):
+            say(line)
     for line in short_answer(results.campaign.out, None if results.assets or results.claims else results.sections):
         say(line)

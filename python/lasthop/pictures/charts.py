@@ -15,7 +15,8 @@ from lasthop.pictures.heatmap import heatmap_figure
 from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS
 from lasthop.pictures.results import BAND, BOX, CDF, HEATMAP, LINE, Chart, Group, ResultPanel
 from lasthop.pictures.static import LEGEND, WIDTHS_IN, save, wrapped
-from lasthop.statistics.estimates import CONFIDENCE, mean_intervals, shared
+from lasthop.statistics.estimates import mean_intervals
+from lasthop.statistics.quantiles import CONFIDENCE, shared
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

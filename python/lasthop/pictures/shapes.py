@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lasthop.light import dataclass
 from lasthop.pictures.marks import Mark, Shape
 
 Value = float | None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lasthop.light import dataclass
 from lasthop.report import style
 from lasthop.report.style import Figure
-from lasthop.statistics.estimates import FIVE_NUMBERS, PercentileMethod, summarise
+from lasthop.statistics.description import summarise
+from lasthop.statistics.quantiles import FIVE_NUMBERS, PercentileMethod
 
 _OFFSET_MEASURED = -0.14
 _OFFSET_PUBLISHED = 0.26
@@ -27,7 +26,7 @@ class BoxPanel:
     """One panel: a role's values for every level, and the published five numbers of the levels that have them."""
 
     title: str
-    values: Mapping[str, NDArray[np.float64]]
+    values: Mapping[str, Sequence[float]]
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
@@ -48,9 +47,13 @@ class BoxAxes:
         return [round(value * self.factor, 4) for value in values]
 
 
-def _dots(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _dots(values: Sequence[float]) -> Sequence[float]:
     """Return the values that have a dot: all, or as many as can be told apart, evenly chosen."""
-    return values[np.linspace(0, values.size - 1, _MOST_DOTS).astype(int)] if values.size > _MOST_DOTS else values
+    if len(values) <= _MOST_DOTS:
+        return values
+    import numpy as np
+
+    return [values[place] for place in np.linspace(0, len(values) - 1, _MOST_DOTS).astype(int)]
 
 
 def _jitter(count: int) -> list[float]:
@@ -86,7 +89,7 @@ def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod, index: i
         "name": "replications",
         "legendgroup": "replications",
         "x": [round(i + offset + j, 3) for i, level, _ in boxes for j in _jitter(len(_dots(panel.values[level])))],
-        "y": axes.scaled(value for _, level, _ in boxes for value in _dots(panel.values[level]).tolist()),
+        "y": axes.scaled(value for _, level, _ in boxes for value in _dots(panel.values[level])),
         "marker": {"size": 4.5, "color": style.MEASURED, "opacity": 0.6},
         "hovertemplate": "%{y:.2f}<extra></extra>",
         **place,
@@ -166,7 +169,7 @@ def box_figure(panels: Sequence[BoxPanel], shown: BoxAxes, method: PercentileMet
 
 def _range(panels: Sequence[BoxPanel], shown: BoxAxes) -> list[float]:
     """Return the least and the greatest value of all panels, with some room."""
-    measured = (end for panel in panels for values in panel.values.values() for end in (values.min(), values.max()))
+    measured = (end for panel in panels for values in panel.values.values() for end in (min(values), max(values)))
     published = (value for panel in panels for five in panel.published.values() for value in five.values())
     every = shown.scaled([*measured, *published])
     low, high = min(every), max(every)

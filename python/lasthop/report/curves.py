@@ -12,7 +12,8 @@ from lasthop.metrics import units
 from lasthop.report import style
 from lasthop.report.style import Figure
 from lasthop.results.tables import factor_column
-from lasthop.statistics.estimates import mean_interval, shared
+from lasthop.statistics.estimates import mean_interval
+from lasthop.statistics.quantiles import shared
 from lasthop.studies.presentation.spec import CurvesSpec
 
 _ROW_PX = 190

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from lasthop.light import dataclass
 from lasthop.metrics import units
 from lasthop.report.boxes import BoxAxes, BoxPanel, box_figure
 from lasthop.report.results import Results, Timed, telling
@@ -149,11 +147,11 @@ def _published(results: Results, thing: Timed) -> pl.DataFrame | None:
     return pl.concat(found, how="diagonal") if found else None
 
 
-def values_by_level(rows: pl.DataFrame, column: str, metric: str) -> dict[str, NDArray[np.float64]]:
+def values_by_level(rows: pl.DataFrame, column: str, metric: str) -> dict[str, list[float]]:
     """Collect a metric's values by the level in `column`, replications in order, missing ones left out."""
     kept = rows.select(column, metric).drop_nulls(metric)
     return {
-        str(level): part[metric].cast(pl.Float64).to_numpy()
+        str(level): part[metric].cast(pl.Float64).to_list()
         for (level,), part in kept.partition_by(column, as_dict=True, maintain_order=True).items()
     }
 

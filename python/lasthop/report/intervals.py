@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lasthop.light import dataclass
 from lasthop.statistics.estimates import Interval
 
 _TICKS = 5

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from lasthop.light import dataclass
 from lasthop.metrics import units
 from lasthop.report.results import Results, times
 from lasthop.report.style import Figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lasthop.campaign.campaign import Campaign
+from lasthop.light import dataclass
 from lasthop.report.distributions import box_sections
 from lasthop.report.illustrations import illustrated
 from lasthop.report.levels import level_views
@@ -283,7 +284,7 @@ def _context(results: Results) -> dict[str, Any]:
         "first_scenario": json.dumps(json.loads(cells[0].scenario), indent=2),
         "facts": _facts(results),
         "sets": campaign.plan.sets,
-        "replications": int(campaign.counts.max()) * campaign.plan.sets,
+        "replications": max(campaign.counts) * campaign.plan.sets,
         "times": times(results),
         "percentiles": presentation.percentiles,
         "compared": results.assets is not None,

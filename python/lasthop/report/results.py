@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from lasthop.answer.sections import REPLICATION, WHO, Section, sections
 from lasthop.campaign.campaign import Campaign
+from lasthop.light import dataclass
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.tables import Tables
 from lasthop.studies.catalogue import Assets
@@ -134,6 +135,6 @@ class Results:
 
 def times(results: Results) -> str:
     """Say how many replications a cell has."""
-    counts = results.campaign.counts * results.campaign.plan.sets
-    least, most = int(counts.min()), int(counts.max())
+    counts, sets = results.campaign.counts, results.campaign.plan.sets
+    least, most = min(counts) * sets, max(counts) * sets
     return f"{most}" if least == most else f"{least} to {most}"

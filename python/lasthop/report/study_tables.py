@@ -22,7 +22,7 @@ from lasthop.report.tables import (
     number,
 )
 from lasthop.results.tables import factor_column, is_empty
-from lasthop.statistics.estimates import FIVE_NUMBERS
+from lasthop.statistics.quantiles import FIVE_NUMBERS
 from lasthop.statistics.summary import generic_summary
 from lasthop.studies.catalogue import Assets
 from lasthop.studies.comparison import MIDDLES, RATIO, RULES, Agreement, judge

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from lasthop import _core
-from lasthop.scenario.points import KEY
+from lasthop.light import dataclass
 from lasthop.results.folder import RUNS, read_manifest, scan_rows
+from lasthop.scenario.points import KEY
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 LOG = "log"
 _POINT = "_point"
@@ -50,6 +50,8 @@ class Range:
 
     def shares(self, values: pl.Series) -> NDArray[np.float64]:
         """Return which share of the range lies below each level, 0 to 1."""
+        import numpy as np
+
         numbers = values.cast(pl.Float64).to_numpy()
         low, high = self.low, self.high
         if self.counts:  # a level stands for everything up to the next one

@@ -18,16 +18,17 @@ import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Protocol, Self
 
 import polars as pl
 
-from lasthop.results.columns import Gathered, Number, gathered_frame
 from lasthop import _core
 from lasthop.errors import InputError
+from lasthop.light import dataclass
+from lasthop.results.columns import Gathered, Number, gathered_frame
 
 STORE = "store.sqlite"
 UNBORN = f"{STORE}.new"

@@ -44,7 +44,7 @@ from lasthop.results.shorts import with_rates
 from lasthop.results.space import read_space
 from lasthop.results.tables import factor_column
 from lasthop.scenario.selection import select_cells
-from lasthop.statistics.estimates import shared
+from lasthop.statistics.quantiles import shared
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

@@ -15,19 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-PercentileMethod = Literal["linear", "lower"]
-FIVE_NUMBERS: dict[str, float] = {"min": 0.0, "p25": 25.0, "median": 50.0, "p75": 75.0, "max": 100.0}
-"""The five statistics of a box plot, and the percentile that each one is."""
-QUANTILES = {"min": 0.0, "p25": 25.0, "median": 50.0, "p75": 75.0, "p95": 95.0, "p99": 99.0, "max": 100.0}
-"""Those, and the percentiles of the upper tail."""
-CONFIDENCE = 0.95
+from lasthop.light import dataclass
+from lasthop.statistics.quantiles import CONFIDENCE, PercentileMethod, bounding_ranks, shared
+
 ROUNDING = 1e-9
 """Relative size of values that rounding errors may reach."""
 
@@ -43,32 +38,7 @@ def percentiles(
 ) -> NDArray[np.float64]:
     """Percentiles along the last axis; the result's first axis runs over `percents`. NaN in, NaN out."""
     array = np.asarray(values, dtype=np.float64)
-    if array.shape[-1] == 1:  # the first run of most users, which need not load numpy.ma as numpy's percentile does
-        return np.stack([array[..., 0]] * len(percents))
     return np.asarray(np.percentile(array, percents, axis=-1, method=method), dtype=np.float64)
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Statistics of one metric over replications, in the metric's unit."""
-
-    count: int
-    min: float
-    p25: float
-    median: float
-    p75: float
-    max: float
-    mean: float
-
-
-def summarise(values: ArrayLike, method: PercentileMethod = "linear") -> Summary | None:
-    """Summarise the values that are numbers; `None` if there are none."""
-    array = np.asarray(values, dtype=np.float64)
-    array = array[~np.isnan(array)]
-    if array.size == 0:
-        return None
-    low, p25, median, p75, high = (float(v) for v in percentiles(array, list(FIVE_NUMBERS.values()), method))
-    return Summary(int(array.size), low, p25, median, p75, high, float(array.mean()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +48,6 @@ class Interval:
     estimate: float
     low: float
     high: float
-
-
-@cache
-def _ranks(count: int, percent: float, confidence: float) -> tuple[int | None, int | None]:
-    """Return which of `count` sorted values, from 0, bound a percentile; `None` where none does.
-
-    Each end is on the wrong side of the true percentile with a probability of at most (1 - confidence) / 2.
-    """
-    # at_most[k] is the probability that at most k of the values lie below the percentile.
-    if count == 1:  # the first run of most users, which need not load scipy
-        at_most = np.array([1 - percent / 100])
-    else:
-        from scipy import special
-
-        at_most = special.bdtr(np.arange(count), count, percent / 100)
-    tail = (1 - confidence) / 2
-    low = int(np.searchsorted(at_most, tail, side="right")) - 1
-    high = int(np.searchsorted(at_most, 1 - tail, side="left"))
-    return (low if low >= 0 else None), (high if high < count else None)
 
 
 def quantile_intervals(
@@ -114,7 +65,7 @@ def quantile_intervals(
     found = np.full((3, len(percents), *ordered.shape[:-1]), np.nan)
     found[0] = percentiles(ordered, percents, method)
     for place, percent in enumerate(percents):
-        for end, rank in enumerate(_ranks(ordered.shape[-1], percent, confidence), start=1):
+        for end, rank in enumerate(bounding_ranks(ordered.shape[-1], percent, confidence), start=1):
             if rank is not None:
                 found[end, place] = ordered[..., rank]
     return found
@@ -177,11 +128,6 @@ def median_interval(values: ArrayLike, seed: int, confidence: float = 0.95) -> I
     tail = (1 - confidence) / 2
     low, high = np.quantile(medians, [tail, 1 - tail])
     return Interval(middle, float(low), float(high))
-
-
-def shared(confidence: float, looks: int) -> float:
-    """Return the confidence of each of several intervals that all hold together with `confidence` (Bonferroni)."""
-    return 1 - (1 - confidence) / looks
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.90) -> Interval:

@@ -16,27 +16,14 @@ statistics. See `lasthop.statistics.estimates`.
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TypeAlias
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from lasthop.engines.programs import PRINTED
-from lasthop.metrics.units import unit_of
 from lasthop.results.tables import Tables, factor_column
-from lasthop.statistics.estimates import (
-    CONFIDENCE,
-    QUANTILES,
-    PercentileMethod,
-    mean_interval,
-    mean_intervals,
-    quantiles_over_sets,
-    shared,
-)
+from lasthop.statistics.description import Statistic, describe, describe_one
+from lasthop.statistics.quantiles import PercentileMethod
 
 DIGITS = 6
 INTERVAL = ("ci_low", "ci_high")
@@ -50,9 +37,6 @@ NUMBERS: dict[str, pl.DataType] = {
 }
 STATISTIC: dict[str, pl.DataType] = {"metric": pl.String(), "statistic": pl.String(), **NUMBERS}
 """The columns of a statistic, behind those that say what it is of."""
-Statistic: TypeAlias = tuple[str, str, float, int, str, float, float]
-"""Their values."""
-Described: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.int64], Sequence[str]], Sequence[Statistic]]
 _NOT_METRICS = {"set", "replication", "start_s"}
 _ROW = "_row"
 _READ_AT_ONCE = 250_000
@@ -138,73 +122,41 @@ def generic_summary(
     kinds = [numeric.get(column, pl.String()) for column in (*columns, "flow")]
     for frame, who in frames:
         metrics = [metric for metric in metric_columns(frame, factors) if only is None or metric in only]
-        described = functools.partial(describe, method=method, ends_of_mean=who == _HOSTS, looks=looks)
-        records += by_group(frame, [*columns, who], metrics, described)
+        records += by_group(frame, [*columns, who], metrics, method, ends_of_mean=who == _HOSTS, looks=looks)
     whole = pl.DataFrame(records, schema=dict(zip(names, kinds, strict=True)) | STATISTIC, orient="row")
     rounded = [pl.Series(name, [round(value, DIGITS) for value in whole[name]]) for name in FLOATS]
     return whole.with_columns(rounded).with_columns(pl.col(FLOATS).fill_nan(None))
 
 
 def by_group(
-    frame: pl.LazyFrame, keys: Sequence[str], metrics: Sequence[str], described: Described
-) -> Iterator[tuple[object, ...]]:
-    """Yield the lines that are `described` of the metrics in each group of rows with equal `keys`, after these keys.
-
-    Few columns are read at a time.
-    """
-    groups = frame.select(keys).collect().with_row_index(_ROW).group_by(keys, maintain_order=True).agg(pl.col(_ROW))
-    at_once = max(1, _READ_AT_ONCE // max(1, int(groups[_ROW].list.len().sum())))
-    places = [rows.to_numpy() for rows in groups[_ROW]]
-    found: list[list[Statistic]] = [[] for _ in places]
-    for start in range(0, len(metrics), at_once):
-        metrics_read = metrics[start : start + at_once]
-        rows = frame.select("set", pl.col(metrics_read).cast(pl.Float64)).collect()
-        sets, values = rows["set"].to_numpy(), rows.select(metrics_read).to_numpy()
-        for lines, place in zip(found, places, strict=True):
-            lines.extend(described(values[place], sets[place], metrics_read))
-    for group, lines in zip(groups.select(keys).iter_rows(), found, strict=True):
-        yield from ((*group, *line) for line in lines)
-
-
-def describe(
-    rows: NDArray[np.float64],
-    sets: NDArray[np.int64],
+    frame: pl.LazyFrame,
+    keys: Sequence[str],
     metrics: Sequence[str],
     method: PercentileMethod = "linear",
     *,
     ends_of_mean: bool = False,
     looks: int = 1,
-) -> list[Statistic]:
-    """Compute the statistics of metrics, the columns of `rows`, whose sets are `sets`; of a metric without values none.
+) -> Iterator[tuple[object, ...]]:
+    """Yield the statistics of the metrics in each group of rows with equal `keys`, after these keys; see `describe`.
 
-    A missing value, and a missing end of an interval, is NaN.
+    Few columns are read at a time.
     """
-    confidence = shared(CONFIDENCE, looks)
-    values = rows.T
-    present = ~np.isnan(values)
-    # Metrics that have values in the same rows are computed at once.
-    patterns: dict[bytes, list[int]] = {}
-    for place, where in enumerate(present):
-        patterns.setdefault(where.tobytes(), []).append(place)
-    found: dict[int, dict[str, Sequence[float]]] = {}
-    for places in patterns.values():
-        kept = present[places[0]]
-        if not kept.any():
+    groups = frame.select(keys).collect().with_row_index(_ROW).group_by(keys, maintain_order=True).agg(pl.col(_ROW))
+    height = int(groups[_ROW].list.len().sum())
+    alone = groups.height == height
+    places = [] if alone else [rows.to_numpy() for rows in groups[_ROW]]
+    at_once = max(1, _READ_AT_ONCE // max(1, height))
+    found: list[list[Statistic]] = [[] for _ in range(groups.height)]
+    for start in range(0, len(metrics), at_once):
+        metrics_read = metrics[start : start + at_once]
+        rows = frame.select("set", pl.col(metrics_read).cast(pl.Float64)).collect()
+        if alone:  # a single replication
+            for lines, row in zip(found, rows.select(metrics_read).iter_rows(), strict=True):
+                lines.extend(describe_one(row, metrics_read, looks))
             continue
-        block = np.ascontiguousarray(values[places][:, kept])
-        quantiles = quantiles_over_sets(block, sets[kept], list(QUANTILES.values()), method, confidence)
-        means = mean_intervals(block, confidence)
-        for number, place in enumerate(places):
-            lines = dict(zip(QUANTILES, quantiles[:, :, number].T.tolist(), strict=True))
-            lines["mean"] = means[:, number].tolist()
-            if ends_of_mean and kept.sum() > 1:
-                narrower = mean_interval(block[number], shared(0.90, looks))
-                nothing = math.nan, math.nan
-                lines |= {"ci_low": (narrower.low, *nothing), "ci_high": (narrower.high, *nothing)}
-            found[place] = lines
-    return [
-        (metric, statistic, value, count, unit_of(metric), low, high)
-        for place, metric in enumerate(metrics)
-        if (count := int(present[place].sum()))
-        for statistic, (value, low, high) in found[place].items()
-    ]
+        sets, values = rows["set"].to_numpy(), rows.select(metrics_read).to_numpy()
+        for lines, place in zip(found, places, strict=True):
+            own = values[place], sets[place], metrics_read
+            lines.extend(describe(*own, method, ends_of_mean=ends_of_mean, looks=looks))
+    for group, lines in zip(groups.select(keys).iter_rows(), found, strict=True):
+        yield from ((*group, *line) for line in lines)

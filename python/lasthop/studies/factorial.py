@@ -21,7 +21,8 @@ import polars as pl
 from lasthop.metrics.units import unit_of
 from lasthop.results.tables import factor_column
 from lasthop.statistics.anova import REPLICATION_COLUMNS, TIMES, Analysis, Table, analyse, balanced, full_factorial
-from lasthop.statistics.estimates import CONFIDENCE, mean_interval, mean_intervals, shared
+from lasthop.statistics.estimates import mean_interval, mean_intervals
+from lasthop.statistics.quantiles import CONFIDENCE, shared
 from lasthop.studies.lines import EFFECT, SHARE, SPREAD, SQUARES, STANDARD_ERROR, VALUE, Line
 from lasthop.studies.presentation.spec import FactorialSpec
 

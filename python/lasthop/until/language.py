@@ -19,7 +19,7 @@ from lasthop.metrics.dictionary import dictionary
 from lasthop.metrics.units import units_for
 from lasthop.results.shorts import with_rates
 from lasthop.results.tables import Tables
-from lasthop.statistics.estimates import CONFIDENCE
+from lasthop.statistics.quantiles import CONFIDENCE
 from lasthop.until.looks import STATISTICS, Condition
 
 _FORM = re.compile(

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lasthop.statistics.estimates import CONFIDENCE, QUANTILES, mean_intervals, quantile_intervals, shared
+from lasthop.statistics.estimates import mean_intervals, quantile_intervals
+from lasthop.statistics.quantiles import CONFIDENCE, QUANTILES, shared
 
 LOOKS = tuple(round(10 ** (1 + step / 5)) for step in range(21))
 """After how many replications there is a look: 10, 16, 25, 40, 63, 100, ... 100 000."""

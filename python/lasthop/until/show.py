@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import polars as pl
 from lasthop.answer.sections import WHO, sections
 from lasthop.answer.show import laid_out, width
 from lasthop.metrics.units import Scale, axis_title, scale_of, unit_of
-from lasthop.results.manifest import finished
 from lasthop.results.tables import Tables
 from lasthop.until.language import parse
 from lasthop.until.looks import Condition
@@ -68,15 +66,11 @@ def precision_table(conditions: Sequence[Condition], tables: Tables) -> pl.DataF
     )
 
 
-def precision_lines(folder: Path, *, rows: int | None = None, rest: str = "") -> list[str]:
-    """Say how precise finished results are, condition by condition; nothing if they had a given number of runs.
+def precision_lines(tables: Tables, manifest: Mapping[str, Any], *, rows: int | None, rest: str) -> list[str]:
+    """Say how precise finished results are, condition by condition.
 
     At most `rows` rows of a table are shown; `rest` says how to see the others.
     """
-    manifest = finished(folder)
-    if "until" not in manifest:
-        return []
-    tables = Tables.read_points(folder)
     conditions = conditions_of(manifest)
     table = precision_table(conditions, tables)
     names = sections(tables)[0].factors

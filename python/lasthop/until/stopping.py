@@ -7,6 +7,7 @@ the same whatever was in the store before, and after any interruption.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,8 +31,8 @@ _READ_AT_ONCE = 20_000
 _ELAPSED = "elapsed_s"
 
 Levels = tuple[str | float | None, ...]
-Read = Callable[[NDArray[np.bool_]], Mapping[str, pl.DataFrame]]
-"""Returns the records of runs, chosen by cell and replication."""
+Read = Callable[[Sequence[range]], Mapping[str, pl.DataFrame]]
+"""Returns the records of some replications of each cell, which count from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,37 +104,39 @@ class Stopping:
         self.conditions = conditions
         self.looks = looks_up_to(cap)
         self._cells = _by_levels(cells)
-        self.counts = np.full(len(cells), self.looks[0])
+        self.counts = [self.looks[0]] * len(cells)
         """How many replications each cell gets, as far as is known."""
-        self._read = np.zeros(len(cells), dtype=np.int64)
-        self.undecided = np.ones(len(cells), dtype=bool)
-        """Which cells have not got all their replications yet."""
-        self._short = np.zeros(len(cells), dtype=bool)
+        self.undecided = list(range(len(cells)))
+        """The cells that may yet get more."""
+        self._read = [0] * len(cells)
+        self._short: list[int] = []
         self._values: list[dict[tuple[int, tuple[str, str]], list[Values]]] = [{} for _ in cells]
         self._answered = np.zeros(len(conditions), dtype=bool)
         self._flows: list[dict[str, None]] = [{} for _ in conditions]
 
-    def judge(self, cells: NDArray[np.bool_], read: Read) -> None:
+    def judge(self, cells: Sequence[int], read: Read) -> None:
         """Look at `cells`, which have the replications of their look, and decide on each."""
-        numbers = np.flatnonzero(cells)
-        fresh = self.counts[numbers] - self._read[numbers]
-        for block in np.split(numbers, np.flatnonzero(np.diff(np.cumsum(fresh) // _READ_AT_ONCE)) + 1):
-            self._take(block, read)
+        fresh = itertools.accumulate([self.counts[cell] - self._read[cell] for cell in cells])
+        for _, block in itertools.groupby(zip(cells, fresh, strict=True), lambda one: one[1] // _READ_AT_ONCE):
+            self._take([cell for cell, _ in block], read)
         self._check_conditions()
-        for cell in numbers.tolist():
+        done = set()
+        for cell in cells:
             met = self._met(cell)
-            self._short[cell] = not met and self.counts[cell] == self.looks[-1]
-            self.undecided[cell] = not met and not self._short[cell]
-            if self.undecided[cell]:
+            if not met and self.counts[cell] < self.looks[-1]:
                 self.counts[cell] = self.looks[self.looks.index(self.counts[cell]) + 1]
-            else:
-                self._values[cell].clear()
+                continue
+            done.add(cell)
+            self._values[cell].clear()
+            if not met:
+                self._short.append(cell)
+        self.undecided = [cell for cell in self.undecided if cell not in done]
 
-    def _take(self, block: NDArray[np.int64], read: Read) -> None:
+    def _take(self, block: Sequence[int], read: Read) -> None:
         """Read what is new of some cells."""
-        columns = np.arange(self.counts.max())
-        wanted = np.zeros((len(self.counts), columns.size), dtype=bool)
-        wanted[block] = (columns >= self._read[block, None]) & (columns < self.counts[block, None])
+        wanted = [range(0)] * len(self.counts)
+        for cell in block:
+            wanted[cell] = range(self._read[cell], self.counts[cell])
         tables = _tables(read(wanted))
         for number, condition in enumerate(self.conditions):
             for found in values_of(condition, tables):
@@ -142,7 +145,8 @@ class Stopping:
                 self._answered[number] |= found.unfinished or not np.isnan(found.values).all()
             for section in _sections(condition, tables):
                 self._flows[number] |= dict.fromkeys(section.rows[WHO].unique(maintain_order=True))
-        self._read[block] = self.counts[block]
+        for cell in block:
+            self._read[cell] = self.counts[cell]
 
     def _met(self, cell: int) -> bool:
         """Tell whether a cell meets all conditions."""
@@ -158,7 +162,7 @@ class Stopping:
 
     def _check_conditions(self) -> None:
         """Raise `InputError` for a condition that no run can answer, once all cells have been looked at."""
-        if not self._read.all():
+        if not all(self._read):
             return
         for condition, flows, answered in zip(self.conditions, self._flows, self._answered, strict=True):
             start = f'--until "{condition.text}": no run has'
@@ -177,12 +181,10 @@ class Stopping:
             "conditions": [condition.text for condition in self.conditions],
             "looks": list(self.looks),
             "shares": len(LOOKS),
-            "replications": self.counts.tolist(),
-            "short": np.flatnonzero(self._short).tolist(),
+            "replications": list(self.counts),
+            "short": sorted(self._short),
         }
 
     def restore(self, record: Mapping[str, Any]) -> None:
         """Take over what a manifest says."""
-        self.counts[:] = record["replications"]
-        self.undecided[:] = False
-        self._short[record["short"]] = True
+        self.counts, self.undecided, self._short = list(record["replications"]), [], list(record["short"])

@@ -28,7 +28,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lasthop.errors import InputError
-from lasthop.statistics.estimates import CONFIDENCE, Interval, Jackknife
+from lasthop.statistics.estimates import Interval, Jackknife
+from lasthop.statistics.quantiles import CONFIDENCE
 from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD
 from lasthop.studies.claims.design import Laid, Place, combinations
 from lasthop.studies.claims.file import Claim, Claims

@@ -16,7 +16,7 @@ from lasthop.results.folder import FLOWS, PAGES, RUNS, read_manifest, read_rows
 from lasthop.results.manifest import looks_of
 from lasthop.results.shorts import with_rates
 from lasthop.results.tables import factor_column
-from lasthop.statistics.estimates import CONFIDENCE, shared
+from lasthop.statistics.quantiles import CONFIDENCE, shared
 from lasthop.studies.claims.design import Key
 from lasthop.studies.claims.language import ClaimError
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal, TypeAlias
 
-from lasthop.statistics.estimates import PercentileMethod
+from lasthop.light import dataclass
+from lasthop.statistics.quantiles import PercentileMethod
 
 NOT_STATED = "not stated"
 """Statistic of a printed number whose study does not say which one over the replications it is."""

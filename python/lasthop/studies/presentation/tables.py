@@ -11,15 +11,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop.metrics.units import unit_of
-from lasthop.statistics.estimates import (
-    CONFIDENCE,
-    FIVE_NUMBERS,
-    Jackknife,
-    PercentileMethod,
-    mean_intervals,
-    quantiles_over_sets,
-    shared,
-)
+from lasthop.statistics.estimates import Jackknife, mean_intervals, quantiles_over_sets
+from lasthop.statistics.quantiles import CONFIDENCE, FIVE_NUMBERS, PercentileMethod, shared
 from lasthop.studies.lines import Line
 from lasthop.studies.presentation.spec import EACH, NOT_STATED, NumberSpec, Presentation, RowSpec, TableSpec
 

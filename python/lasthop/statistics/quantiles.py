@@ -1,0 +1,41 @@
+"""Which statistics describe a metric, and which of the sorted values bound them.
+
+The first run of most users is a single replication, which needs neither numpy nor scipy.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from functools import cache
+from typing import Literal
+
+PercentileMethod = Literal["linear", "lower"]
+FIVE_NUMBERS: dict[str, float] = {"min": 0.0, "p25": 25.0, "median": 50.0, "p75": 75.0, "max": 100.0}
+"""The five statistics of a box plot, and the percentile that each one is."""
+QUANTILES = {"min": 0.0, "p25": 25.0, "median": 50.0, "p75": 75.0, "p95": 95.0, "p99": 99.0, "max": 100.0}
+"""Those, and the percentiles of the upper tail."""
+CONFIDENCE = 0.95
+
+
+def shared(confidence: float, looks: int) -> float:
+    """Return the confidence of each of several intervals that all hold together with `confidence` (Bonferroni)."""
+    return 1 - (1 - confidence) / looks
+
+
+@cache
+def bounding_ranks(count: int, percent: float, confidence: float) -> tuple[int | None, int | None]:
+    """Return which of `count` sorted values, from 0, bound a percentile; `None` where none does.
+
+    Each end is on the wrong side of the true percentile with a probability of at most (1 - confidence) / 2.
+    """
+    # at_most[k] is the probability that at most k of the values lie below the percentile.
+    if count == 1:
+        at_most = [1 - percent / 100]
+    else:
+        import numpy as np
+        from scipy import special
+
+        at_most = special.bdtr(np.arange(count), count, percent / 100)
+    tail = (1 - confidence) / 2
+    low, high = bisect_right(at_most, tail) - 1, bisect_left(at_most, 1 - tail)
+    return (low if low >= 0 else None), (high if high < count else None)
