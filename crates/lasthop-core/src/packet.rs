@@ -4,6 +4,7 @@
 //! byte is 1. Captures fold them into 32 bits; the models never compare modulo 2^32.
 
 use std::fmt;
+use std::num::{NonZeroU16, NonZeroU64};
 use std::ops::Range;
 
 use schemars::JsonSchema;
@@ -118,6 +119,9 @@ pub struct Packet {
     pub body: Body,
 }
 
+// Thousands are in flight, and beyond the caches they cost time: think twice before it grows.
+const _: () = assert!(size_of::<Packet>() == 160);
+
 /// Transport header and payload length of a packet.
 // With a tag of its own, outside of the header, a body is copied in whole words.
 #[repr(u8)]
@@ -221,7 +225,7 @@ pub struct QuicDatagram {
     /// The first position that has not reached its sender: what an acknowledgment means for TCP.
     pub ack: u64,
     /// Position of the end of the stream, if that is in it.
-    pub end: Option<u64>,
+    pub end: Option<NonZeroU64>,
     /// The parts of the stream in it; behind the fourth there may be more.
     pub blocks: SackList,
     /// The first part with bytes that were sent before, if there is one; it may be behind the fourth.
@@ -403,7 +407,7 @@ pub struct Segment {
     /// Timestamps option.
     pub timestamps: Option<Timestamps>,
     /// Maximum segment size option; on SYN segments.
-    pub mss: Option<u16>,
+    pub mss: Option<NonZeroU16>,
     /// Header flags.
     pub flags: Flags,
     /// SACK-permitted option; on SYN segments.

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -538,7 +539,7 @@ impl Quic {
             datagram.blocks.push(SackBlock { start, end });
         }
         if ends {
-            datagram.end = Some(end);
+            datagram.end = NonZeroU64::new(end);
         }
         datagram.stream_bytes += (end - start) as u32;
         self.sent = self.sent.max(place.end);

@@ -7,6 +7,7 @@ mod accurate_ecn;
 mod delayed_ack;
 mod receiver;
 
+use std::num::NonZeroU16;
 use std::rc::Rc;
 
 use lasthop_core::{Ecn, Flags, FlowId, Host, Instant, Observer, Segment, Timestamps, TransportEvent};
@@ -415,7 +416,7 @@ impl Endpoint {
         segment.begin(seq, payload_bytes);
         if syn {
             segment.flags = Flags::SYN;
-            segment.mss = Some(self.offered_mss);
+            segment.mss = NonZeroU16::new(self.offered_mss);
             segment.sack_permitted = self.config.sack;
             segment.compact = self.config.compact_syn;
             segment.window_scale = self.config.window_scaling.then(|| self.window_shift());

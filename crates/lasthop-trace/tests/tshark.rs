@@ -4,6 +4,7 @@ use lasthop_core::{
     Body, Direction, Dscp, Ecn, Flags, FlowId, Instant, Observer, Packet, PacketEvent, Segment, Timestamps,
 };
 use lasthop_trace::{Capture, CapturePoint, SNAP_LENGTH};
+use std::num::NonZeroU16;
 use std::process::Command;
 
 fn packet(serial: u64, direction: Direction, segment: Segment) -> Packet {
@@ -29,7 +30,7 @@ fn handshake() -> [Packet; 3] {
     let syn = |flags, shift| Segment {
         flags,
         window_bytes: 5840,
-        mss: Some(536),
+        mss: NonZeroU16::new(536),
         sack_permitted: true,
         window_scale: Some(shift),
         timestamps: Some(Timestamps { value: 1, echo: 0 }),

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from lasthop.answer.sections import REPLICATION, WHO, Compared, Section
-from lasthop.light import dataclass
 from lasthop.metrics.units import label, scale_of
 from lasthop.statistics.estimates import ROUNDING, Interval, PairedDifference, paired_difference, student
 from lasthop.statistics.quantiles import CONFIDENCE, shared

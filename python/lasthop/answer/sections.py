@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from lasthop.engines.programs import PRINTED
 from lasthop.errors import InputError, nearest
-from lasthop.light import dataclass
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.flows import LOST, with_computed
 from lasthop.results.tables import Tables, factor_column, is_empty

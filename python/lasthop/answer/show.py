@@ -8,11 +8,11 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
 from lasthop.answer.sections import COMPLETED, WHO, Section, by_replication
-from lasthop.light import dataclass
 from lasthop.metrics.units import Scale, axis_title, label, scale_of
 from lasthop.statistics.quantiles import QUANTILES
 from lasthop.statistics.summary import STATISTIC, by_group

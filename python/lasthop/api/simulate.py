@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from lasthop.campaign.runner import Threads
 from lasthop.cluster import opened
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError, nearest
-from lasthop.light import dataclass
 from lasthop.results.folder import TRACES
 from lasthop.scenario.selection import all_levels, select_cells
 

@@ -14,6 +14,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -26,7 +27,6 @@ from lasthop.campaign.provenance import host_facts
 from lasthop.campaign.runner import Assignment, Ledger, Place, Work
 from lasthop.engines.engine import CaptureTarget, Outcome, Stop, Trace
 from lasthop.errors import InputError, InterruptedCampaignError, PlaceLostError
-from lasthop.light import dataclass
 from lasthop.results.atomic import replace_atomically
 from lasthop.results.folder import (
     FLOWS,

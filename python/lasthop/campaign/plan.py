@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from lasthop import _core
 from lasthop.engines.engine import CaptureTarget, Engine, SeriesTarget, Trace
 from lasthop.engines.model.engine import ModelEngine
 from lasthop.errors import InputError
-from lasthop.light import dataclass
 from lasthop.metrics.dictionary import dictionary
 from lasthop.results.tables import factor_column
 from lasthop.scenario.points import factors_of

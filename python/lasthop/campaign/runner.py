@@ -12,13 +12,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
 from lasthop.engines.engine import Outcome, Stop
 from lasthop.errors import InputError
-from lasthop.light import dataclass
 from lasthop.results.store import Batch, BatchBuilder, Store
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,6 @@ from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.commands.completion import complete_only, complete_scenarios
 from lasthop.engines.model.engine import ModelEngine
 from lasthop.engines.registry import ABOUT, ENGINES
-from lasthop.light import dataclass
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cell, select_cells
 from lasthop.studies.catalogue import find_scenario

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +23,6 @@ from lasthop.commands.options import (
     snaplen_option,
 )
 from lasthop.errors import InputError
-from lasthop.light import dataclass
 from lasthop.results.folder import check_folder, empty, locked
 from lasthop.studies.loading import Loaded, file_to_run, load
 

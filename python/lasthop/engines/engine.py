@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 from lasthop import _core
 from lasthop.errors import InputError
-from lasthop.light import dataclass
 from lasthop.results.store import Results
 
 

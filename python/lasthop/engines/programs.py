@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lasthop import _core
 from lasthop.errors import InputError
-from lasthop.light import dataclass
 
 PRINTED = "printed_"
 """Leads the columns of what programs print."""

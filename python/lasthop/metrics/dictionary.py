@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from lasthop import _core
-from lasthop.light import dataclass
 
 
 @dataclass(frozen=True, slots=True)

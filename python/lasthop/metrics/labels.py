@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from lasthop import _core
-from lasthop.light import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from lasthop.light import dataclass
 from lasthop.metrics.dictionary import find
 
 _SHARES = frozenset(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
-from lasthop.light import dataclass
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.pictures.marks import FLOW_COLORS, FLOW_SYMBOLS, OTHERS_COLOR, Look
 from lasthop.pictures.shapes import Panel

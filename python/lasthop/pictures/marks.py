@@ -8,10 +8,9 @@ lightness. Shapes and dashes differ as well, so that prints in grey can be read.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from lasthop.light import dataclass
 from lasthop.metrics.labels import DROP_EVENTS, EVENTS
 
 BLACK, DARK, GREY, PALE = "#000000", "#41474f", "#7d8690", "#bcc2c9"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from lasthop.light import dataclass
 from lasthop.pictures.marks import Mark, Shape
 
 Value = float | None

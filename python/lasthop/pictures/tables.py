@@ -6,13 +6,13 @@ import functools
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from lasthop import _core
 from lasthop.engines.engine import Trace
-from lasthop.light import dataclass
 from lasthop.pictures.shapes import BadPeriod, Panel, Picture
 from lasthop.results.columns import gathered_frame
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from lasthop.light import dataclass
 from lasthop.report import style
 from lasthop.report.style import Figure
 from lasthop.statistics.description import summarise

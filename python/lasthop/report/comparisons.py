@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import polars as pl
 
 from lasthop.answer.differences import Difference, against, differences, holm, pairs_of, signed_ranks
 from lasthop.answer.sections import REPLICATION, WHO, Compared, Section
-from lasthop.light import dataclass
 from lasthop.metrics import units
 from lasthop.report.intervals import Axis, IntervalView, minus
 from lasthop.report.results import Results, Timed, telling

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
-from lasthop.light import dataclass
 from lasthop.metrics import units
 from lasthop.report.boxes import BoxAxes, BoxPanel, box_figure
 from lasthop.report.results import Results, Timed, telling

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from lasthop.light import dataclass
 from lasthop.statistics.estimates import Interval
 
 _TICKS = 5

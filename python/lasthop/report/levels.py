@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
-
-from lasthop.light import dataclass
 
 _MOST_KEYS = 3
 _MOST_PARTS = 4

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lasthop.light import dataclass
 from lasthop.metrics import units
 from lasthop.report.results import Results, times
 from lasthop.report.style import Figure

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from lasthop.answer.sections import REPLICATION, WHO, Section, sections
 from lasthop.campaign.campaign import Campaign
-from lasthop.light import dataclass
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.tables import Tables
 from lasthop.studies.catalogue import Assets

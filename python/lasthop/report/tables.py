@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
 from lasthop.answer.sections import COMPLETED, OF_KINDS
-from lasthop.light import dataclass
 from lasthop.metrics import units
 from lasthop.results.tables import factor_column
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lasthop.errors import InputError
-from lasthop.light import dataclass
 from lasthop.results.folder import FLOWS, MANIFEST, RUNS
 
 NOTES = "live"

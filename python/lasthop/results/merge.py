@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
-from lasthop.light import dataclass
 from lasthop.results.atomic import write_parquet
 from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS
 from lasthop.results.store import PIECE, TABLES, DamagedBatchError, Store

@@ -9,12 +9,12 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lasthop.light import dataclass
 from lasthop.results.folder import RUNS, read_manifest, scan_rows
 from lasthop.scenario.points import KEY
 

@@ -18,7 +18,7 @@ import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -27,7 +27,6 @@ import polars as pl
 
 from lasthop import _core
 from lasthop.errors import InputError
-from lasthop.light import dataclass
 from lasthop.results.columns import Gathered, Number, gathered_frame
 
 STORE = "store.sqlite"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from lasthop import _core
-from lasthop.light import dataclass
 from lasthop.results.folder import FLOWS, PAGES, RUNS, SHORTS, read_manifest, scan_rows
 from lasthop.results.manifest import looks_of
 from lasthop.results.shorts import with_rates

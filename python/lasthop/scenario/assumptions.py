@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from lasthop import _core
-from lasthop.light import dataclass
 
 
 @dataclass(frozen=True, slots=True)

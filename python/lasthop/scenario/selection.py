@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lasthop import _core
 from lasthop.errors import InputError, nearest
-from lasthop.light import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from lasthop.light import dataclass
 from lasthop.metrics.units import unit_of
 from lasthop.statistics.quantiles import (
     CONFIDENCE,

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lasthop.light import dataclass
 from lasthop.statistics.quantiles import CONFIDENCE, PercentileMethod, bounding_ranks, shared
 
 ROUNDING = 1e-9

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from lasthop.errors import InputError, nearest
-from lasthop.light import dataclass
 from lasthop.studies.presentation.read import load_presentation
 from lasthop.studies.presentation.spec import Drawn, Presentation
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lasthop import _core
 from lasthop.errors import InputError
-from lasthop.light import dataclass
 from lasthop.scenario.points import read_study
 from lasthop.studies.catalogue import SCENARIO_FILE, Assets, list_studies, load_assets, load_drawn
 from lasthop.studies.presentation.spec import Drawn

@@ -2,6 +2,7 @@
 
 use etherparse::{TcpHeaderSlice, TcpOptionElement};
 use lasthop_core::{Flags, Host, SackBlock, Segment, Timestamps};
+use std::num::NonZeroU16;
 
 #[cfg(test)]
 mod tests;
@@ -85,7 +86,7 @@ fn flags(header: &TcpHeaderSlice<'_>) -> Flags {
 fn read_options(header: &TcpHeaderSlice<'_>, peer: &Stream, segment: &mut Segment) {
     for option in header.options_iterator().map_while(Result::ok) {
         match option {
-            TcpOptionElement::MaximumSegmentSize(bytes) => segment.mss = Some(bytes),
+            TcpOptionElement::MaximumSegmentSize(bytes) => segment.mss = NonZeroU16::new(bytes),
             TcpOptionElement::WindowScale(shift) => segment.window_scale = Some(shift),
             TcpOptionElement::SelectiveAcknowledgementPermitted => segment.sack_permitted = true,
             TcpOptionElement::SelectiveAcknowledgement(first, others) => {

@@ -3,6 +3,7 @@
 use crate::support::poll;
 use lasthop_core::{Duration, Ecn, Flags, Segment, Timestamps, TransportEvent};
 use lasthop_tcp::Phase;
+use std::num::NonZeroU16;
 
 use crate::wire::{Log, Wire, config, numbers};
 
@@ -10,7 +11,7 @@ use crate::wire::{Log, Wire, config, numbers};
 fn syn_takes_48_bytes_and_60_with_timestamps() {
     let plain = Wire::connect(&config(|_| ()), 0);
     assert_eq!(plain.last().ip_bytes(), 48);
-    assert_eq!((plain.last().mss, plain.last().sack_permitted), (Some(536), true));
+    assert_eq!((plain.last().mss, plain.last().sack_permitted), (NonZeroU16::new(536), true));
     let stamped = Wire::connect(&config(|c| c.timestamps = true), 0);
     assert_eq!((stamped.last().ip_bytes(), stamped.mss), (60, 524));
 }

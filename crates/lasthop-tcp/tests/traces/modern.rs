@@ -6,6 +6,7 @@ use lasthop_core::{
     UndoCause,
 };
 use lasthop_tcp::{CachedMetrics, CongestionControl, Endpoint, Phase, Profile, TcpConfig, TickClock};
+use std::num::NonZeroU16;
 
 use crate::wire::{INFINITE, Wire, numbers};
 
@@ -238,7 +239,7 @@ fn syns_that_were_repeated_for_nothing_leave_the_window_whole() {
         let answer = Segment {
             ack: 1,
             flags: Flags::SYN.with(Flags::ACK),
-            mss: Some(536),
+            mss: NonZeroU16::new(536),
             sack_permitted: true,
             timestamps: Some(Timestamps { value: 1, echo }),
             window_bytes: 20_000,

@@ -11,6 +11,7 @@ use lasthop_core::{
     TransportEvent,
 };
 use lasthop_tcp::{CachedMetrics, Endpoint, Profile, TcpConfig, TickClock};
+use std::num::NonZeroU16;
 
 pub const INFINITE: u32 = u32::MAX;
 pub const MTU: u32 = 576;
@@ -80,7 +81,7 @@ impl Wire {
         let mut answer = Segment {
             ack: 1,
             flags: Flags::SYN.with(Flags::ACK),
-            mss: Some(536),
+            mss: NonZeroU16::new(536),
             sack_permitted: config.sack,
             timestamps: if config.timestamps { self.latest_stamp() } else { None },
             window_bytes: self.window_segments * self.mss,

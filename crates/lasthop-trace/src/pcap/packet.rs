@@ -304,7 +304,7 @@ fn write_options(segment: &Segment, peer: u32, bytes: &mut Vec<u8>) {
     bytes.clear();
     if let Some(mss) = segment.mss {
         bytes.extend([tcp_option::KIND_MAXIMUM_SEGMENT_SIZE, tcp_option::LEN_MAXIMUM_SEGMENT_SIZE]);
-        bytes.extend(mss.to_be_bytes());
+        bytes.extend(mss.get().to_be_bytes());
     }
     if segment.sack_permitted && !segment.shares_padding() {
         bytes.extend(PAD);

@@ -2,6 +2,7 @@ use super::*;
 use lasthop_core::{Body, Datagram, Dscp, Flags, FlowId, QueueDepth, SackBlock, Segment, Timestamps};
 use pcap_file::pcapng::{Block, PcapNgReader};
 use proptest::prelude::*;
+use std::num::NonZeroU16;
 
 fn packet(serial: u64, direction: Direction, ecn: Ecn, segment: Segment) -> Packet {
     Packet {
@@ -50,7 +51,7 @@ fn syn() -> Packet {
     let segment = Segment {
         flags: Flags::SYN.with(Flags::ECE).with(Flags::CWR),
         window_bytes: 5840,
-        mss: Some(536),
+        mss: NonZeroU16::new(536),
         sack_permitted: true,
         timestamps: Some(Timestamps { value: 258, echo: 0 }),
         ..Segment::default()
@@ -145,8 +146,13 @@ fn what_headers_cannot_say_is_an_error() {
 
 fn scaled_syn(direction: Direction, shift: Option<u8>) -> Packet {
     let flags = if direction == Direction::Up { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
-    let segment =
-        Segment { flags, window_bytes: 100_000, mss: Some(536), window_scale: shift, ..Segment::default() };
+    let segment = Segment {
+        flags,
+        window_bytes: 100_000,
+        mss: NonZeroU16::new(536),
+        window_scale: shift,
+        ..Segment::default()
+    };
     packet(0, direction, Ecn::NotEct, segment)
 }
 
@@ -236,7 +242,7 @@ proptest! {
             flags: flag(1, Flags::ACK).with(flag(2, Flags::ECE)).with(flag(4, Flags::FIN)),
             window_bytes,
             // Together with SACK blocks these would not fit.
-            mss: mss.filter(|_| blocks == 0),
+            mss: mss.and_then(NonZeroU16::new).filter(|_| blocks == 0),
             sack_permitted: sack_permitted && blocks == 0,
             window_scale: window_scale.filter(|_| blocks == 0),
             compact,

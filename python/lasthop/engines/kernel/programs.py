@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from lasthop.engines.kernel.boot import (
 from lasthop.engines.kernel.store import Kernel
 from lasthop.engines.programs import ShellRequest
 from lasthop.errors import InputError
-from lasthop.light import dataclass
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 """The guest's date when the command starts, unless said otherwise."""

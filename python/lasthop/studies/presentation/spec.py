@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
-from lasthop.light import dataclass
 from lasthop.statistics.quantiles import PercentileMethod
 
 NOT_STATED = "not stated"

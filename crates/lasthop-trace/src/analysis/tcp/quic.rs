@@ -28,7 +28,7 @@ impl TcpFlow {
                     self.first_data_sent.get_or_insert(now);
                 }
                 if let Some(end) = datagram.end {
-                    self.fin_end = Some(end + 1);
+                    self.fin_end = Some(end.get() + 1);
                 }
                 for (part, (serial, block)) in (0..).zip(parts) {
                     let sequence = block.start..block.end;
