@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lasthop.campaign.runner import Assignment, Ledger, Work
-    from lasthop.engines.engine import Outcome
+    from lasthop.engines.engine import Outcome, Stop
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "two-flows.toml"
 CELL = "memory=none"
@@ -54,9 +54,9 @@ class Timed:
         """Run it all."""
         from lasthop.campaign.runner import Threads
 
-        def timed(work: Work) -> Outcome:
+        def timed(work: Work, stop: Stop) -> Outcome:
             before = time.thread_time()
-            outcome = assignment.run_here(work)
+            outcome = assignment.run_here(work, stop)
             with self._lock:
                 self.engine_s += time.thread_time() - before
             return outcome

@@ -123,7 +123,8 @@ def _damaged(store: Store, places: pl.DataFrame) -> list[int]:
 
 def _below_each_other(frames: Mapping[int, pl.DataFrame]) -> pl.DataFrame:
     """Return the rows of several batches, with the numbers of these in a column."""
-    filled = {batch: frame for batch, frame in frames.items() if frame.height} or dict(itertools.islice(frames.items(), 1))
+    filled = {batch: frame for batch, frame in frames.items() if frame.height}
+    filled = filled or dict(itertools.islice(frames.items(), 1))
     alike = len({tuple(frame.schema.items()) for frame in filled.values()}) == 1
     # Of many small frames, what polars does lazily takes longer than all the rest of a merge.
     rows = pl.concat(filled.values(), how="vertical" if alike else "diagonal_relaxed")
