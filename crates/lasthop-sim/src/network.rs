@@ -30,7 +30,7 @@ impl Component {
     #[inline]
     const fn direction(self) -> Direction {
         // As they are numbered. The compiler would look this up in a table, and check the bounds of what it leads to.
-        if self as u8 % 2 == 0 { Direction::Down } else { Direction::Up }
+        if (self as u8).is_multiple_of(2) { Direction::Down } else { Direction::Up }
     }
 
     const fn is_lan(self) -> bool {

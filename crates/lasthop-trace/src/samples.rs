@@ -61,11 +61,12 @@ impl Samples {
             Self::Ignored => {}
             Self::Exact(samples) => {
                 let mut counted = Box::new(Counted::new());
-                samples.iter().chain([&nanos]).for_each(|&nanos| counted.take(nanos));
+                samples.push(nanos);
+                counted.take(samples.drain(..));
                 *self = Self::Counted(Vec::with_capacity(BATCH), counted);
             }
             Self::Counted(samples, counted) => {
-                samples.drain(..).map(u64::from).chain([nanos]).for_each(|nanos| counted.take(nanos));
+                counted.take(samples.drain(..).map(u64::from).chain([nanos]));
             }
         }
     }
@@ -80,7 +81,7 @@ impl Samples {
                 q.map(|q| Some(interpolate(&samples, q) / 1e9))
             }
             Self::Counted(samples, mut counted) => {
-                samples.into_iter().for_each(|nanos| counted.take(nanos.into()));
+                counted.take(samples.into_iter().map(u64::from));
                 q.map(|q| Some(counted.quantile(q) as f64 / 1e9))
             }
         }
@@ -93,9 +94,11 @@ impl Counted {
         Self { histogram, min: u64::MAX, max: 0 }
     }
 
-    fn take(&mut self, nanos: u64) {
-        self.histogram.record(nanos).expect("the histogram resizes itself");
-        (self.min, self.max) = (self.min.min(nanos), self.max.max(nanos));
+    fn take(&mut self, samples: impl Iterator<Item = u64>) {
+        for nanos in samples {
+            self.histogram.record(nanos).expect("the histogram resizes itself");
+            (self.min, self.max) = (self.min.min(nanos), self.max.max(nanos));
+        }
     }
 
     fn quantile(&self, q: f64) -> u64 {
