@@ -261,13 +261,14 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     /// The owner's router has the packet, or has dropped it.
     pub fn enter(&mut self, entry: Entry, kept: bool) {
         let Self { arena, seen, routers: Some(routers), .. } = self else { return };
-        let packet = arena.get(entry.id);
+        let packet = arena.get_mut(entry.id);
         let router = &mut routers[entry.direction as usize];
         let cause = router.drop_cause(packet.ip_bytes);
         if kept {
             router.push(entry.id, packet.flow, packet.ip_bytes);
         }
         if kept || cause == DropCause::LinkError {
+            packet.queued_at = entry.due;
             seen.packet(entry.due, PacketEvent::Enqueued(router.depth()), packet);
         }
         if !kept {
@@ -295,7 +296,9 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             arena.get_mut(id).ecn = Ecn::Ce;
             seen.packet(now, PacketEvent::Marked, arena.get(id));
         }
-        seen.packet(now, PacketEvent::Dequeued(router.depth()), arena.get(id));
+        let packet = arena.get_mut(id);
+        seen.packet(now, PacketEvent::Dequeued(router.depth()), packet);
+        packet.queued_at = Instant::MAX;
         std::mem::swap(&mut frames[id.index()], frame);
         Ok(router.start(now, id).then_some(Delivery { due: now, host, id }))
     }
