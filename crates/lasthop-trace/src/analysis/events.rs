@@ -26,7 +26,6 @@ impl Analysis {
             && let Some(flow) = self.flow(packet.flow)
             && flow.is_data(packet)
         {
-            debug_assert!(packet.queued_at <= now, "who takes a packet into a queue notes when");
             flow.queue_delay.record(now.saturating_since(packet.queued_at));
         }
     }
