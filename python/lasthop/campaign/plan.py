@@ -179,7 +179,7 @@ class ChosenRun:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, order=True, slots=True)
 class Unit:
     """One cell (by its index in the plan) within one set."""
 

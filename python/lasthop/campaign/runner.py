@@ -116,7 +116,7 @@ class Agenda:
             self._cost_s[work.unit.cell] = cost_s
 
 
-@dataclass()
+@dataclass
 class Stopwatch:
     """Wall time during which at least one thread was inside the engine."""
 
