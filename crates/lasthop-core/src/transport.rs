@@ -16,7 +16,12 @@ pub struct News {
 impl News {
     /// True if nothing is new.
     pub const fn is_none(&self) -> bool {
-        self.received.is_none() && !self.ended && !self.ready
+        self.received.is_none() && self.is_only_data()
+    }
+
+    /// True if all that may be new is data.
+    pub const fn is_only_data(&self) -> bool {
+        !self.ended && !self.ready
     }
 }
 

@@ -182,8 +182,13 @@ impl LinkDirection {
     pub(crate) fn accept(&mut self, now: Instant, id: PacketId, ip_bytes: u32) {
         debug_assert!(u64::from(ip_bytes) <= self.room());
         self.occupied_bytes += u64::from(ip_bytes);
+        if self.is_certain && self.service_end == Instant::MAX {
+            return self.begin_certain_service(now, id, ip_bytes);
+        }
         self.waiting.push_back((id, ip_bytes));
-        self.start_serialising(now);
+        if !self.is_certain {
+            self.start_serialising(now);
+        }
     }
 
     /// When [`LinkDirection::handle_wakeup`] has something to do; `Instant::MAX` if nothing is under way. `room_wanted`: the
@@ -207,6 +212,7 @@ impl LinkDirection {
     }
 
     /// Ends the serialisation that nobody has waited for, if its time has come.
+    #[inline]
     pub(crate) fn catch_up(&mut self, now: Instant) {
         if self.is_certain && self.service_end <= now {
             self.end_certain_service();
@@ -311,16 +317,13 @@ impl LinkDirection {
         let again = self.again.front().map(|attempt| self.entry(attempt).ip_bytes);
         if let Some(ip_bytes) = again.or_else(|| self.waiting.front().map(|&(_, ip_bytes)| ip_bytes)) {
             self.service_end = self.course.transmission_end(now, ip_bytes) + self.overhead;
-            if self.is_certain {
-                self.begin_certain_service();
-            }
         }
     }
 
-    fn begin_certain_service(&mut self) {
-        let Some((id, ip_bytes)) = self.waiting.pop_front() else { return };
-        let arrival = self.service_end + self.course.delay(self.service_end);
+    fn begin_certain_service(&mut self, now: Instant, id: PacketId, ip_bytes: u32) {
+        self.service_end = self.course.transmission_end(now, ip_bytes) + self.overhead;
         self.service_bytes = ip_bytes;
+        let arrival = self.service_end + self.course.delay(self.service_end);
         self.travelling.push_back(Travelling { packet: Some(id), ip_bytes, arrival, state: State::Intact });
         self.wakeup = self.wakeup.min(arrival);
     }
@@ -328,7 +331,9 @@ impl LinkDirection {
     fn end_certain_service(&mut self) {
         let end = std::mem::replace(&mut self.service_end, Instant::MAX);
         self.occupied_bytes -= u64::from(self.service_bytes);
-        self.start_serialising(end);
+        if let Some((id, ip_bytes)) = self.waiting.pop_front() {
+            self.begin_certain_service(end, id, ip_bytes);
+        }
     }
 
     fn free_acknowledged(&mut self, now: Instant) {

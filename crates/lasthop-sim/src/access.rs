@@ -62,9 +62,10 @@ impl Access {
         self.arrived.pop_front().or_else(|| self.poll(now, Direction::Up))
     }
 
-    /// When the next packet reaches the router, on the way down, or its server.
-    pub fn next_wakeup(&self, direction: Direction) -> Option<Instant> {
-        self.links.iter().filter_map(|link| link[direction as usize].next_wakeup()).min()
+    /// When the next packet reaches the router, on the way down, or its server; `Instant::MAX` if nothing is under way.
+    pub fn next_wakeup(&self, direction: Direction) -> Instant {
+        let wakeups = self.links.iter().map(|link| link[direction as usize].next_wakeup());
+        wakeups.min().unwrap_or(Instant::MAX)
     }
 
     /// At the same instant, in the order of the scenario.

@@ -38,14 +38,13 @@ impl Agenda {
         self.earliest.resize(self.earliest.len() + components as usize, Instant::MAX);
     }
 
-    /// Makes sure that a component of the network is woken at `wakeup`, or earlier.
+    /// A component of the network is to be woken at `wakeup`, whatever was said before.
     #[inline]
-    pub fn schedule_network(&mut self, component: Component, wakeup: Option<Instant>) {
-        let earliest = &mut self.network[component as usize];
-        *earliest = wakeup.unwrap_or(Instant::MAX).min(*earliest);
+    pub fn schedule_network(&mut self, component: Component, wakeup: Instant) {
+        self.network[component as usize] = wakeup;
     }
 
-    /// The same for another component.
+    /// Makes sure that another component is woken at `wakeup`, or earlier.
     #[inline]
     pub fn schedule(&mut self, component: ComponentId, wakeup: Option<Instant>) {
         let Some(wakeup) = wakeup else { return };
@@ -101,10 +100,10 @@ mod tests {
     use super::*;
 
     fn schedule(agenda: &mut Agenda, component: ComponentId, nanos: u64) {
-        let wakeup = Some(Instant::from_nanos(nanos));
+        let wakeup = Instant::from_nanos(nanos);
         match Component::ALL.get(component as usize) {
             Some(component) => agenda.schedule_network(*component, wakeup),
-            None => agenda.schedule(component, wakeup),
+            None => agenda.schedule(component, Some(wakeup)),
         }
     }
 
@@ -122,20 +121,20 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_wakeup_replaces_a_later_one() {
-        for component in [0, 5] {
+    fn the_network_is_woken_when_it_was_said_last_and_others_when_it_is_earliest() {
+        for (component, wakeup) in [(0, 7), (5, 4)] {
             let mut agenda = Agenda::new(2);
             for nanos in [9, 4, 7] {
                 schedule(&mut agenda, component, nanos);
             }
-            assert_eq!(drain(&mut agenda), [(4, component)]);
+            assert_eq!(drain(&mut agenda), [(wakeup, component)]);
         }
     }
 
     #[test]
     fn nothing_scheduled_is_nothing_due() {
         let mut agenda = Agenda::new(1);
-        agenda.schedule_network(Component::Down, None);
+        agenda.schedule_network(Component::Down, Instant::MAX);
         agenda.schedule(NETWORK_COMPONENTS, None);
         assert_eq!(agenda.pop(), None);
     }
@@ -160,7 +159,8 @@ mod tests {
                     let component = component % components;
                     schedule(&mut agenda, component, nanos);
                     let entry: &mut Option<u64> = &mut earliest[component as usize];
-                    *entry = Some(entry.map_or(nanos, |at| at.min(nanos)));
+                    let replaces = component < NETWORK_COMPONENTS;
+                    *entry = Some(entry.filter(|_| !replaces).map_or(nanos, |at| at.min(nanos)));
                 }
             }
         }

@@ -157,7 +157,10 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         engine
     }
 
-    fn run(mut self, clock: &mut Instant, checkpoint: &mut dyn FnMut()) -> RunEnd {
+    /// Not a part of its caller: there, what the engine holds would be a part of the stack's frame, and the processor would
+    /// guess, often wrongly, that nobody else has written it.
+    #[inline(never)]
+    fn run(&mut self, clock: &mut Instant, checkpoint: &mut dyn FnMut()) -> RunEnd {
         let limit = Instant::ZERO + self.scenario.time_limit;
         let mut next_checkpoint = limit.min(Instant::ZERO + CHECKPOINT_EVERY);
         while let Some((now, component)) = self.agenda.pop() {
@@ -190,10 +193,11 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             return self.wake_host(now, component);
         }
         let component = Component::ALL[component as usize];
-        self.network.wake(now, component, &mut self.arena, self.observer);
         if let Some(behind) = component.behind() {
+            self.network.wake(now, component, &mut self.arena, self.observer);
             self.schedule_network(behind);
         } else {
+            self.network.wake(now, component, &mut self.arena, self.observer);
             while let Some((id, host)) = self.network.poll_delivery(now, component, &self.arena) {
                 self.deliver(now, id, host);
             }
@@ -249,11 +253,11 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         let flow = &mut self.flows[id.0 as usize];
         let Some(end) = flow.end(host) else { return };
         let news = end.news();
-        if news.is_none() {
+        let (index, number) = (flow.application, flow.number);
+        let program = &mut self.applications[index].program;
+        if news.is_none() || (news.is_only_data() && !program.heeds_data()) {
             self.flush(now, id, host);
         } else {
-            let (index, number) = (flow.application, flow.number);
-            let program = &mut self.applications[index].program;
             while let Some((stream, received)) = flow.end(host).and_then(Transport::poll_stream) {
                 program.handle_stream(now, number, host, stream, received);
             }

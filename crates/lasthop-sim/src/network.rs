@@ -158,9 +158,9 @@ impl Network {
         }
     }
 
-    /// When a component must be woken next; none while nothing is under way in it.
+    /// When a component must be woken next; `Instant::MAX` while nothing is under way in it.
     #[inline]
-    pub fn next_wakeup(&self, component: Component) -> Option<Instant> {
+    pub fn next_wakeup(&self, component: Component) -> Instant {
         match &self.topology {
             Between::LastHop(ways, None) => ways[component.direction() as usize].next_wakeup(component),
             _ => self.next_wakeup_beside(component),
@@ -169,18 +169,17 @@ impl Network {
 
     /// The same where there are access links or a switch.
     #[inline(never)]
-    fn next_wakeup_beside(&self, component: Component) -> Option<Instant> {
+    fn next_wakeup_beside(&self, component: Component) -> Instant {
         match (&self.topology, component) {
             (Between::LastHop(ways, access), _) => {
                 let due = ways[component.direction() as usize].next_wakeup(component);
                 let access =
                     access.as_ref().filter(|_| matches!(component, Component::LanDown | Component::Up));
-                let own = access.and_then(|access| access.next_wakeup(component.direction()));
-                due.into_iter().chain(own).min()
+                access.map_or(due, |access| due.min(access.next_wakeup(component.direction())))
             }
-            (Between::Atm { switch, .. }, Component::Down) => switch.next_wakeup(),
+            (Between::Atm { switch, .. }, Component::Down) => switch.next_wakeup().unwrap_or(Instant::MAX),
             (Between::Atm { back, .. }, Component::Up) => back.next_wakeup(),
-            (Between::Atm { .. }, Component::LanDown | Component::LanUp) => None,
+            (Between::Atm { .. }, Component::LanDown | Component::LanUp) => Instant::MAX,
         }
     }
 
@@ -263,8 +262,8 @@ impl Network {
 
     /// What comes next, and when.
     pub fn next(&self) -> Option<(Instant, Component)> {
-        let due = |component| self.next_wakeup(component).map(|due| (due, component));
-        Component::ALL.into_iter().filter_map(due).min()
+        let next = Component::ALL.into_iter().map(|component| (self.next_wakeup(component), component)).min();
+        next.filter(|&(due, _)| due < Instant::MAX)
     }
 
     /// When a packet can reach its host, or the owner's router, at the earliest. An owner for whom only that counts may
@@ -290,12 +289,12 @@ impl Network {
 
 impl Way {
     #[inline]
-    fn next_wakeup(&self, component: Component) -> Option<Instant> {
+    fn next_wakeup(&self, component: Component) -> Instant {
         if component.is_lan() { self.lan.next_wakeup() } else { self.link.next_wakeup() }
     }
 
     fn earliest_delivery(&self) -> Option<Instant> {
-        let arrival = self.lan.next_wakeup();
+        let arrival = Some(self.lan.next_wakeup()).filter(|arrival| *arrival < Instant::MAX);
         match &self.link {
             Link::Path(path) => path.earliest_delivery(arrival),
             Link::Owner => arrival,
@@ -305,10 +304,10 @@ impl Way {
 
 impl Link {
     #[inline]
-    fn next_wakeup(&self) -> Option<Instant> {
+    fn next_wakeup(&self) -> Instant {
         match self {
-            Self::Path(path) => path.next_wakeup(),
-            Self::Owner => None,
+            Self::Path(path) => path.next_wakeup().unwrap_or(Instant::MAX),
+            Self::Owner => Instant::MAX,
         }
     }
 

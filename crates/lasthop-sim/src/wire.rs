@@ -11,14 +11,17 @@ pub struct Wire {
     transmission: Option<Transmission>,
     delay: Duration,
     free_at: Instant,
-    in_flight: VecDeque<(Instant, PacketId)>,
+    /// What arrives next, and when.
+    next: Option<(Instant, PacketId)>,
+    /// What is behind it: mostly nothing.
+    behind: VecDeque<(Instant, PacketId)>,
 }
 
 impl Wire {
     /// An idle wire; without a rate, packets take no time.
     pub fn new(rate: Option<Rate>, delay: Duration) -> Self {
         let transmission = rate.map(Transmission::at);
-        Self { transmission, delay, free_at: Instant::ZERO, in_flight: VecDeque::new() }
+        Self { transmission, delay, free_at: Instant::ZERO, next: None, behind: VecDeque::new() }
     }
 
     /// Takes a packet of `ip_bytes` bytes that a host sends at `now`.
@@ -26,22 +29,25 @@ impl Wire {
         let length =
             self.transmission.as_mut().map_or(Duration::ZERO, |transmission| transmission.time(ip_bytes));
         self.free_at = self.free_at.max(now) + length;
-        self.in_flight.push_back((self.free_at + self.delay, id));
+        let packet = (self.free_at + self.delay, id);
+        if self.next.is_none() {
+            self.next = Some(packet);
+        } else {
+            self.behind.push_back(packet);
+        }
     }
 
-    /// When the next packet arrives.
+    /// When the next packet arrives; `Instant::MAX` if nothing is under way.
     #[inline]
-    pub fn next_wakeup(&self) -> Option<Instant> {
-        self.in_flight.front().map(|&(arrival, _)| arrival)
+    pub fn next_wakeup(&self) -> Instant {
+        self.next.map_or(Instant::MAX, |(arrival, _)| arrival)
     }
 
     /// The next packet that has arrived by `now`.
+    #[inline]
     pub fn poll_arrival(&mut self, now: Instant) -> Option<PacketId> {
-        let &(arrival, id) = self.in_flight.front()?;
-        if arrival > now {
-            return None;
-        }
-        self.in_flight.pop_front();
+        let (_, id) = self.next.filter(|&(arrival, _)| arrival <= now)?;
+        self.next = self.behind.pop_front();
         Some(id)
     }
 }

@@ -49,6 +49,8 @@ pub struct Endpoint {
     config: Rc<TcpConfig>,
     mss: u32,
     offered_mss: u16,
+    /// How far the windows that it states are shifted, where they are.
+    window_shift: u8,
     phase: Phase,
     sender: SendingHalf,
     receiver: Receiver,
@@ -86,6 +88,7 @@ impl Endpoint {
             stamps: config.timestamp_clock(clock),
             mss,
             offered_mss: offered_mss as u16,
+            window_shift: window_shift(u64::from(config.receive_window_max) * u64::from(mss)),
             phase: Phase::Listen,
             sender: SendingHalf::new(&config, clock, mss),
             receiver: Receiver::new(&config, clock),
@@ -419,7 +422,7 @@ impl Endpoint {
             segment.mss = NonZeroU16::new(self.offered_mss);
             segment.sack_permitted = self.config.sack;
             segment.compact = self.config.compact_syn;
-            segment.window_scale = self.config.window_scaling.then(|| self.window_shift());
+            segment.window_scale = self.config.window_scaling.then_some(self.window_shift);
             segment.flags = segment.flags.with(self.ecn_setup());
             self.syns += 1;
         }
@@ -496,15 +499,15 @@ impl Endpoint {
     /// The window that the header can express (RFC 7323, section 2.2), rounded up as Linux does
     /// (`__tcp_select_window`); that of a SYN is never scaled.
     fn window(&self, syn: bool) -> u64 {
-        let shift = if self.config.window_scaling && !syn { self.window_shift() } else { 0 };
+        let shift = if self.config.window_scaling && !syn { self.window_shift } else { 0 };
         self.receiver.window_bytes(self.mss).div_ceil(1 << shift).min(u64::from(u16::MAX)) << shift
     }
+}
 
-    fn window_shift(&self) -> u8 {
-        let largest = u64::from(self.config.receive_window_max) * u64::from(self.mss);
-        let bits = u64::BITS - largest.leading_zeros();
-        bits.saturating_sub(u16::BITS).min(WINDOW_SHIFT_MAX) as u8
-    }
+/// How far a window of so many bytes is shifted, to fit its field.
+fn window_shift(largest: u64) -> u8 {
+    let bits = u64::BITS - largest.leading_zeros();
+    bits.saturating_sub(u16::BITS).min(WINDOW_SHIFT_MAX) as u8
 }
 
 /// Largest shift (RFC 7323, section 2.3).

@@ -247,8 +247,9 @@ impl Sender {
         self.report_window(cx);
     }
 
-    /// Sends new data as long as in-flight < cwnd and the receiver's window allow it.
-    fn send_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
+    /// Sends new data as long as in-flight < cwnd and the receiver's window allow it, and sets the timer then. Returns
+    /// true if anything was sent.
+    fn send_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
         let mut sent = 0_u64;
         let idle = self.board.queue.outstanding() == 0;
         if idle && self.queue.next().is_some_and(|new| new.payload_bytes > 0) {
@@ -275,6 +276,7 @@ impl Sender {
                 self.rearm_timer(cx);
             }
         }
+        sent > 0
     }
 
     fn note_sent_in_reduction(&mut self, segments: u64) {
@@ -444,16 +446,20 @@ impl Sender {
         true
     }
 
+    /// True if a probe may tell that the end of a flight is lost.
+    fn may_probe(&self) -> bool {
+        let quiet = matches!(self.recovery.state, State::Open | State::Cwr);
+        quiet && self.board.queue.outstanding() > 0 && self.config.tail_loss_probe && self.config.sack
+    }
+
     /// Sets the timer for a probe, unless the timeout would come first. Returns false if there is nothing to probe
     /// for. `from_now`: the timeout counts from now, else from when the head was sent.
     fn schedule_probe<O: Observer>(&mut self, cx: &Context<'_, O>, from_now: bool) -> bool {
-        let outstanding = self.board.queue.outstanding();
-        let quiet = matches!(self.recovery.state, State::Open | State::Cwr);
-        if !self.config.tail_loss_probe || !self.config.sack || outstanding == 0 || !quiet {
+        if !self.may_probe() {
             return false;
         }
         let mut wait = if self.rtt.srtt_us() > 0 {
-            let alone = outstanding == 1;
+            let alone = self.board.queue.outstanding() == 1;
             let margin = if alone { self.rtt.minimum_us() } else { TIMEOUT_MIN_US };
             self.rtt.ticks(self.rtt.twice_srtt_us() + margin)
         } else {

@@ -106,7 +106,15 @@ impl SendingHalf {
 
     /// Takes in the acknowledgment part of a segment.
     pub fn take_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
-        either!(self, sender => sender.take_ack(cx, segment));
+        match self {
+            Self::Linux2(sender) => {
+                sender.take_ack(cx, segment);
+            }
+            Self::Linux6(sender) => sender.take_ack(cx, segment),
+            Self::Classic(sender) => {
+                sender.take_ack(cx, segment);
+            }
+        }
     }
 
     /// Takes in the acknowledgment part of a segment and sends what it allows.

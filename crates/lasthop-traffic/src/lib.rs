@@ -114,6 +114,7 @@ macro_rules! kinds {
                 }
             }
 
+            #[inline]
             fn heeds_data(&self) -> bool {
                 match self {
                     $(Self::$kind(application) => application.heeds_data(),)*

@@ -203,7 +203,7 @@ fn ask(deaf: u32) -> (Log, RunEnd) {
     let mut log = Log::default();
     let seed = Seed { study: 1, replication: 1 };
     let mut clock = Instant::ZERO;
-    let engine = Engine::new(&scenario, seed, Deaf(deaf), vec![question], &mut log);
+    let mut engine = Engine::new(&scenario, seed, Deaf(deaf), vec![question], &mut log);
     let end = engine.run(&mut clock, &mut || ());
     (log, end)
 }

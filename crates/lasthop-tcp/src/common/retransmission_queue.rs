@@ -158,11 +158,10 @@ impl<T: Copy> RetransmissionQueue<T> {
 
     /// Takes the first segment away if all of it lies below `una`.
     pub fn pop_acknowledged(&mut self, una: u64) -> Option<SentSegment<T>> {
-        let segment = *self.segments.front()?;
-        if segment.end > una {
+        if self.segments.front()?.end > una {
             return None;
         }
-        self.segments.pop_front();
+        let segment = self.segments.pop_front()?;
         ring::trim(&mut self.segments);
         self.first_lost = self.first_lost.saturating_sub(1);
         self.retransmitted_out -= u32::from(segment.retransmitted);

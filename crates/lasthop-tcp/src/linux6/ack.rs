@@ -13,15 +13,25 @@ use crate::control::{Acked, Congestion, Controller, DeliveryRate, PathSample, Ra
 impl Sender {
     /// Takes in the acknowledgment part of a segment and sends what it allows.
     pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
-        if self.is_idle() && segment.ack == self.queue.una && segment.sack.is_empty() {
+        if segment.ack == self.queue.una && segment.sack.is_empty() && self.is_idle() {
             // The peer's data: all that its header tells is the window.
             self.echo = segment.timestamps.and_then(crate::clock::echoed_tick);
             self.queue.window_bytes = segment.window_bytes;
             return;
         }
-        self.take_ack(cx, segment);
-        self.send_new(cx);
+        let mut timer_is_due = self.process_ack(cx, segment);
+        timer_is_due &= !self.send_new(cx);
+        if timer_is_due {
+            self.schedule_probe(cx, true);
+        }
         self.report_window(cx);
+    }
+
+    /// Takes in the acknowledgment part of a segment and sends nothing new.
+    pub fn take_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
+        if self.process_ack(cx, segment) {
+            self.schedule_probe(cx, true);
+        }
     }
 
     /// Nothing is on the way, and nothing is left to be sent.
@@ -33,8 +43,9 @@ impl Sender {
             && !self.control.hears_every_ack()
     }
 
-    /// Takes in the acknowledgment part of a segment. Returns false if it is old or impossible.
-    pub fn take_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) -> bool {
+    /// Takes in the acknowledgment part of a segment. Returns true if the timer for a probe is still to be set, which
+    /// whatever is sent next does, too.
+    fn process_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) -> bool {
         if segment.ack > self.queue.nxt {
             return false;
         }
@@ -76,7 +87,7 @@ impl Sender {
                 self.on_dubious_ack(cx, &mut facts, prior_una);
             }
             self.process_probe_ack(cx, &facts);
-            return true;
+            return false;
         }
         self.acknowledge(cx, &mut facts, samples, prior_highest);
         self.read_marks(segment, &mut facts, prior.delivered);
@@ -87,12 +98,12 @@ impl Sender {
             facts.duplicate = !(facts.advanced || facts.not_duplicate() || facts.dsack);
             repair = self.on_dubious_ack(cx, &mut facts, prior_una);
         }
-        if facts.set_timer && !self.schedule_probe(cx, true) {
+        let probe_is_due = facts.set_timer && repair == Repair::Nothing && self.may_probe();
+        if facts.set_timer && !probe_is_due && !self.schedule_probe(cx, true) {
             self.rearm_timer(cx);
         }
         self.count_echo(&facts, told);
-        let (delivered, lost) = (self.counts.delivered - prior.delivered, self.counts.lost - prior.lost);
-        let progress = prr::Progress { delivered, lost, advanced: facts.advanced };
+        let progress = self.progress_since(prior, facts.advanced);
         if self.control.is_rate_based() {
             self.tell_losses();
             let may_be_delayed = self.is_runt(&facts, prior_una);
@@ -104,7 +115,12 @@ impl Sender {
             self.update_rate();
         }
         self.repair(cx, repair);
-        true
+        probe_is_due
+    }
+
+    fn progress_since(&self, prior: Counts, advanced: bool) -> prr::Progress {
+        let Counts { delivered, lost, .. } = self.counts;
+        prr::Progress { delivered: delivered - prior.delivered, lost: lost - prior.lost, advanced }
     }
 
     /// Tells an algorithm that hears every ACK. Returns what has been delivered.

@@ -60,8 +60,13 @@ impl Scoreboard {
     /// Takes the first segment away if all of it lies below `una`.
     pub fn pop_acknowledged(&mut self, una: u64) -> Option<SentSegment> {
         let segment = self.queue.pop_acknowledged(una)?;
+        let own = (self.gone, segment.sent.number);
         self.gone = self.gone.wrapping_add(1);
-        self.forget_outdated();
+        if self.by_time.front() == Some(&own) {
+            self.forget_first();
+        } else {
+            self.forget_outdated();
+        }
         Some(segment)
     }
 
@@ -124,9 +129,13 @@ impl Scoreboard {
 
     fn forget_outdated(&mut self) {
         while self.by_time.front().is_some_and(|&entry| self.place(entry).is_none()) {
-            self.by_time.pop_front();
-            ring::trim(&mut self.by_time);
+            self.forget_first();
         }
+    }
+
+    fn forget_first(&mut self) {
+        self.by_time.pop_front();
+        ring::trim(&mut self.by_time);
     }
 
     fn place(&self, (number, transmission): (u32, u32)) -> Option<usize> {
