@@ -192,7 +192,7 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         if component >= FIRST_APPLICATION {
             return self.wake_host(now, component);
         }
-        let component = Component::ALL[component as usize];
+        let component = Component::numbered(component);
         if let Some(behind) = component.behind() {
             self.network.wake(now, component, &mut self.arena, self.observer);
             self.schedule_network(behind);

@@ -27,6 +27,17 @@ impl Component {
     /// All of them, in order: those of a direction are all even, or all odd.
     pub const ALL: [Self; 4] = [Self::Down, Self::Up, Self::LanDown, Self::LanUp];
 
+    /// The one with this number.
+    #[inline]
+    pub const fn numbered(number: u32) -> Self {
+        match number {
+            0 => Self::Down,
+            1 => Self::Up,
+            2 => Self::LanDown,
+            _ => Self::LanUp,
+        }
+    }
+
     #[inline]
     const fn direction(self) -> Direction {
         // As they are numbered. The compiler would look this up in a table, and check the bounds of what it leads to.

@@ -438,7 +438,7 @@ impl Endpoint {
         self.transmitted = self.transmitted.max(segment.end());
         self.stamp(segment, now);
         if payload_bytes > 0 {
-            self.receiver.on_data_sent(self.clock.at(now));
+            self.receiver.on_data_sent(self.clock, now);
         }
         Some(ecn)
     }

@@ -458,17 +458,16 @@ impl Sender {
         if !self.may_probe() {
             return false;
         }
-        let mut wait = if self.rtt.srtt_us() > 0 {
+        let to_timeout = if from_now { self.rtt.micros(self.rtt.rto()) } else { self.timeout_left_us(cx) };
+        let to_timeout = if to_timeout > 0 { to_timeout } else { u64::MAX };
+        let wait = if self.rtt.srtt_us() > 0 {
             let alone = self.board.queue.outstanding() == 1;
             let margin = if alone { self.rtt.minimum_us() } else { TIMEOUT_MIN_US };
-            self.rtt.ticks(self.rtt.twice_srtt_us() + margin)
+            self.rtt.ticks(to_timeout.min(self.rtt.twice_srtt_us() + margin))
         } else {
-            self.clock.ticks(self.config.rto_initial)
+            let initial = self.rtt.micros(self.clock.ticks(self.config.rto_initial));
+            self.rtt.ticks(to_timeout.min(initial))
         };
-        let to_timeout = if from_now { self.rtt.micros(self.rtt.rto()) } else { self.timeout_left_us(cx) };
-        if to_timeout > 0 {
-            wait = wait.min(self.rtt.ticks(to_timeout));
-        }
         self.set_timer(cx, Alarm::Probe, wait);
         true
     }

@@ -3,7 +3,7 @@
 
 use crate::clock::{Tick, TickClock, wheel};
 use crate::config::TcpConfig;
-use lasthop_core::{Duration, Flags, Segment};
+use lasthop_core::{Duration, Flags, Instant, Segment};
 
 /// Longest delay of an ACK.
 const DELAY_MAX: Duration = Duration::from_millis(200);
@@ -186,7 +186,9 @@ impl DelayedAck {
     }
 
     /// The application sends data, soon after it got some.
-    pub fn on_data_sent(&mut self, tick: Tick) {
-        self.interactive |= self.delay.is_some_and(|delay| tick - self.last_data < delay);
+    pub fn on_data_sent(&mut self, clock: TickClock, now: Instant) {
+        if let Some(delay) = self.delay {
+            self.interactive |= clock.at(now) - self.last_data < delay;
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lasthop_core::{Ecn, Flags, SackBlock, SackList, Segment};
+use lasthop_core::{Ecn, Flags, Instant, SackBlock, SackList, Segment};
 
 use super::delayed_ack::DelayedAck;
 use crate::clock::{Tick, TickClock};
@@ -195,9 +195,9 @@ impl Receiver {
     }
 
     /// The application's own data leaves.
-    pub fn on_data_sent(&mut self, tick: Tick) {
+    pub fn on_data_sent(&mut self, clock: TickClock, now: Instant) {
         if let Some(adaptive) = &mut self.adaptive {
-            adaptive.on_data_sent(tick);
+            adaptive.on_data_sent(clock, now);
         }
     }
 

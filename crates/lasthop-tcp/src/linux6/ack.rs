@@ -176,6 +176,9 @@ impl Sender {
             if segment.syn {
                 self.episode.stamp = None;
             }
+            if segment.end == self.queue.una {
+                break;
+            }
         }
         let measured = self.take_samples(cx, facts, &samples);
         if facts.acked {
