@@ -114,10 +114,11 @@ budget: build budget-tools ## count the instructions of small simulations and co
 # One after the other: they measure time.
 bench: build ## measure parts, whole runs and studies; takes a quarter of an hour
 	cargo bench --manifest-path benches/micro/Cargo.toml
+	$(PGO) cargo bench --locked --package lasthop-sim
 	$(BIN)/python benches/whole.py
 
 bench-peers: build peer-tools ## run two scenarios in lasthop, ns-2 and ns-3, and compare; takes half an hour
-	$(BIN)/python benches/peers/peers.py
+	$(PGO) $(BIN)/python benches/peers/peers.py
 
 pgo: build pgo-tools ## count anew what the engine does often, for the compiler; takes a quarter of an hour
 	benches/pgo/count

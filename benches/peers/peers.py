@@ -3,8 +3,10 @@
 
     benches/peers/peers.py [--rounds 3] [--seconds 1000] [fat] [thin]
 
-Needs Debian's ns2 and libns3-dev. Each round runs all programs in turn. What counts is processor time: the median of
-the rounds, of whole commands. lasthop's has the analysis, statistics and report; ns-2 and ns-3 only run. The thin
+Needs Debian's ns2 and libns3-dev; `make bench-peers` installs them, and gives the compiler the counts it needs for
+lasthop's engine. Each round runs all programs in turn. What counts is processor time: the median of
+the rounds, of whole commands. lasthop's has the analysis, statistics and report; ns-2 and ns-3 only run, so lasthop's
+engine is timed alone as well, as `cargo bench` does it: the fat scenario for 100 s, at its fastest of three. The thin
 scenario is 200 replications: one process in lasthop, one each in ns-2 and ns-3, as their users run them.
 
 Two programs simulate the same if they keep the link equally busy, and if drops and completion times agree, all within
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -114,6 +117,15 @@ def lasthop(scenario: str, seconds: int, folder: Path) -> Iterator[Outcome]:
         yield outcome
 
 
+def engine_alone() -> float:
+    """Return how many million packets the engine simulates in a second of processor time if nobody observes them."""
+    command = ["cargo", "bench", "--locked", "--quiet", "--package", "lasthop-sim", "--", "fat", "unobserved"]
+    told = re.search(r"unobserved +([0-9.]+) million packets/s", cpu_of(command)[1])
+    if not told:
+        raise SystemExit(f"{' '.join(command)} does not say how fast the engine is")
+    return float(told[1])
+
+
 def compare(scenario: str, peer_name: str, ours: Outcome, theirs: Outcome) -> list[str]:
     """Return in which ways a peer did not simulate the same."""
     faults = []
@@ -147,8 +159,11 @@ def table(scenario: str, seconds: int, rounds: int, folder: Path, ns3: Path) -> 
         "ns-3": peer([str(ns3), scenario], scenario, seconds, [], []),
     }
     outcomes = {}
+    alone = []
     for _ in range(rounds + 1):
         outcomes = {name: next(program) for name, program in programs.items()}
+        if scenario == "fat":
+            alone.append(engine_alone())
     length = f"{seconds} s" if scenario == "fat" else f"{REPLICATIONS} replications"
     print(f"\n{scenario}, {length}, median of {rounds}\n")
     print("| program | packets, M | kbit/s | dropped | completion, median s | processor s | M packets/s | lasthop is |")
@@ -161,6 +176,10 @@ def table(scenario: str, seconds: int, rounds: int, folder: Path, ns3: Path) -> 
             f"| {statistics.median(outcome.cpu_s):.2f} | {outcome.speed:.2f} | {times} |"
         )
     ours = outcomes.pop("lasthop")
+    if alone:
+        speed = statistics.median(alone)
+        times = ", ".join(f"{speed / theirs.speed:.1f} times {name}" for name, theirs in outcomes.items())
+        print(f"\nlasthop's engine alone: {speed:.2f} M packets/s, {times}")
     return [fault for name, theirs in outcomes.items() for fault in compare(scenario, name, ours, theirs)]
 
 
