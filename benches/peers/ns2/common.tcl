@@ -20,7 +20,19 @@ proc last_hop {lan rate delay limit monitored} {
     $ns duplex-link $router $client $rate $delay DropTail
     $ns queue-limit $router $client $limit
     $ns queue-limit $client $router $limit
-    if {$monitored} { set monitor [$ns monitor-queue $router $client ""] }
+    if {$monitored} {
+        set monitor [$ns monitor-queue $router $client ""]
+        count_bytes
+    }
+}
+
+# Adds up what has crossed the last hop: the monitor's own count has 32 bits.
+set bytes 0
+proc count_bytes {} {
+    global ns monitor bytes
+    incr bytes [expr {int([$monitor set bdepartures_])}]
+    $monitor set bdepartures_ 0
+    $ns at [expr {[$ns now] + 100}] count_bytes
 }
 
 # A flow of TCP with SACK and an ACK for each segment.
@@ -46,11 +58,12 @@ proc download {payload start bytes} {
 # One line of JSON: packets that crossed the last hop towards the client, drops and bytes there, completion times and
 # the last completion.
 proc finish {monitored} {
-    global ns monitor completions end
+    global ns monitor bytes completions end
     if {[llength $completions] == 0} { set end [$ns now] }
     if {$monitored} {
+        count_bytes
         puts "{\"data\": [$monitor set pdepartures_], \"drops\": [$monitor set pdrops_],\
-            \"bytes\": [$monitor set bdepartures_], \"completions\": \[[join $completions ", "]\],\
+            \"bytes\": $bytes, \"completions\": \[[join $completions ", "]\],\
             \"end\": $end}"
     }
     exit 0
