@@ -76,6 +76,8 @@ lint: lint-rust lint-python ## formatting, strict lints, types, sans-IO, no circ
 lint-rust: lint-tools
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --profile test -- -D warnings
+	@# Apart from the workspace, and out of date unseen otherwise.
+	cargo check --locked --manifest-path benches/micro/Cargo.toml --benches --target-dir target/micro
 	scripts/check-sans-io --self-test
 	scripts/check-sans-io
 
@@ -113,7 +115,7 @@ budget: build budget-tools ## count the instructions of small simulations and co
 
 # One after the other: they measure time.
 bench: build ## measure parts, whole runs and studies; takes a quarter of an hour
-	cargo bench --manifest-path benches/micro/Cargo.toml
+	cargo bench --locked --manifest-path benches/micro/Cargo.toml --target-dir target/micro
 	$(PGO) cargo bench --locked --package lasthop-sim
 	$(BIN)/python benches/whole.py
 

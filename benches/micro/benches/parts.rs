@@ -36,7 +36,7 @@ fn offer(scenario: &Scenario) -> usize {
         now = now + Duration::from_micros(800);
         while let Some(due) = path.next_wakeup().filter(|due| *due <= now) {
             path.handle_wakeup(due, &mut arena, &mut ());
-            while let Some(id) = path.poll_delivery(due) {
+            while let Some(id) = path.poll_delivery(due, &arena) {
                 arena.remove(id);
                 delivered += 1;
             }
@@ -51,6 +51,7 @@ fn offer(scenario: &Scenario) -> usize {
             is_copy: false,
             dscp: Dscp::default(),
             server_port: 0,
+            queued_at: Instant::MAX,
             body,
         };
         let id = arena.insert(packet);
