@@ -1,6 +1,5 @@
 //! Scenarios for the benchmarks.
 
-
 use lasthop_scenario::{Scenario, Study};
 
 /// The scenario that these lines are.

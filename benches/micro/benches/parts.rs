@@ -1,15 +1,19 @@
 //! What one packet costs in each part: `cargo bench`.
 //!
-//! Times are per packet or ACK; divan shows the fastest, slowest, median and mean of its samples.
+//! Rates are of packets, ACKs or events; divan shows the fastest, slowest, median and mean of its samples.
 
 use divan::{Bencher, counter::ItemsCount};
 use lasthop_core::{
-    Body, Datagram, Direction, Dscp, Duration, Ecn, FlowId, Host, Instant, Packet, PacketArena, Seed, Segment,
+    Body, Datagram, Direction, Dscp, Duration, Ecn, FlowId, FlowInfo, Host, Instant, Observer, Packet,
+    PacketArena, PacketEvent, Seed, Segment, TransportEvent,
 };
 use lasthop_link::Path;
 use lasthop_micro::scenario;
 use lasthop_scenario::Scenario;
+use lasthop_sim::agenda::{Agenda, NETWORK_COMPONENTS};
+use lasthop_sim::{Component, HostMemory, run};
 use lasthop_tcp::{Endpoint, TickClock};
+use lasthop_trace::Analysis;
 
 fn main() {
     divan::main();
@@ -113,16 +117,99 @@ fn flight(outstanding: usize, holes: usize) -> (Endpoint, Vec<Segment>, Instant)
     }
 }
 
-/// 10 000 segments are on the way: half of their ACKs come.
-#[divan::bench(args = [0, 1, 100, 5_000])]
+/// 10 000 segments are on the way, or two for each hole: the ACKs of those that arrive come.
+#[divan::bench(args = [0, 1, 100, 5_000, 10_000])]
 fn ack_with_holes(bencher: Bencher, holes: usize) {
     let count = |(_, acks, _): &(Endpoint, Vec<Segment>, Instant)| ItemsCount::new(acks.len());
-    bencher.with_inputs(|| flight(10_000, holes)).input_counter(count).bench_values(|(mut server, acks, now)| {
-        let mut segment = Segment::default();
-        for ack in &acks {
-            server.handle_segment(now, ack, Ecn::NotEct, None, &mut ());
-            while server.poll_transmit(now, &mut segment).is_some() {}
+    let outstanding = (2 * holes).max(10_000);
+    bencher.with_inputs(|| flight(outstanding, holes)).input_counter(count).bench_values(
+        |(mut server, acks, now)| {
+            let mut segment = Segment::default();
+            for ack in &acks {
+                server.handle_segment(now, ack, Ecn::NotEct, None, &mut ());
+                while server.poll_transmit(now, &mut segment).is_some() {}
+            }
+            server
+        },
+    );
+}
+
+/// A link and so many timers, which go on and on: every second event is the link's.
+#[divan::bench(args = [1, 100, 10_000])]
+fn event_of_the_agenda(bencher: Bencher, timers: u32) {
+    let mut agenda = Agenda::new(timers);
+    for timer in 0..timers {
+        agenda.schedule(NETWORK_COMPONENTS + timer, Some(Instant::from_nanos(u64::from(timer) * 2)));
+    }
+    agenda.schedule_network(Component::Down, Instant::from_nanos(1));
+    bencher.counter(ItemsCount::new(PACKETS)).bench_local(|| {
+        for _ in 0..PACKETS {
+            let (now, component) = agenda.pop().expect("they go on");
+            if component < NETWORK_COMPONENTS {
+                agenda.schedule_network(Component::Down, now + Duration::from_nanos(2));
+            } else {
+                agenda.schedule(component, Some(now + Duration::from_nanos(2 * u64::from(timers))));
+            }
         }
-        server
+    });
+}
+
+/// What the analysis is told of a run.
+enum Seen {
+    Packet(Instant, PacketEvent, Packet),
+    Transport(Instant, FlowId, Host, TransportEvent),
+    Written(Instant, FlowId, Host, u64),
+}
+
+#[derive(Default)]
+struct Recording {
+    flows: Vec<FlowInfo>,
+    seen: Vec<Seen>,
+}
+
+impl Observer for Recording {
+    fn announce(&mut self, info: &FlowInfo) {
+        self.flows.push(info.clone());
+    }
+
+    fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
+        self.seen.push(Seen::Written(now, flow, host, bytes));
+    }
+
+    fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        self.seen.push(Seen::Packet(now, event, packet.clone()));
+    }
+
+    fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
+        self.seen.push(Seen::Transport(now, flow, host, event));
+    }
+}
+
+impl Recording {
+    fn replay(&self, observer: &mut impl Observer) {
+        self.flows.iter().for_each(|info| observer.announce(info));
+        for seen in &self.seen {
+            match seen {
+                Seen::Packet(now, event, packet) => observer.packet(*now, *event, packet),
+                Seen::Transport(now, flow, host, event) => observer.transport(*now, *flow, *host, *event),
+                Seen::Written(now, flow, host, bytes) => observer.written(*now, *flow, *host, *bytes),
+            }
+        }
+    }
+}
+
+/// A transfer of 10 MB over 10 Mbit/s, with the losses of its slow start.
+#[divan::bench]
+fn event_analysed(bencher: Bencher) {
+    let scenario = scenario(
+        "[down]\nlink = { rate = \"10 Mbit/s\", delay = \"10 ms\" }\nqueue.limit = \"20 packets\"\n\
+         [[flow]]\nkind = \"bulk-tcp\"\nbytes = \"10 MB\"\n",
+    );
+    let mut recording = Recording::default();
+    let end = run(&scenario, SEED, &mut HostMemory::default(), &mut recording);
+    bencher.counter(ItemsCount::new(recording.seen.len())).bench_local(|| {
+        let mut analysis = Analysis::of(&scenario);
+        recording.replay(&mut analysis);
+        analysis.finish(end.time)
     });
 }

@@ -8,10 +8,10 @@ use lasthop_core::Instant;
 use crate::network::Component;
 
 /// A component of the run. The number is its rank among simultaneous events.
-pub(crate) type ComponentId = u32;
+pub type ComponentId = u32;
 
 /// Those of the network come first.
-pub(crate) const NETWORK_COMPONENTS: ComponentId = Component::ALL.len() as ComponentId;
+pub const NETWORK_COMPONENTS: ComponentId = Component::ALL.len() as ComponentId;
 
 /// The agenda of a run, in the total order (time, component).
 ///
@@ -19,7 +19,7 @@ pub(crate) const NETWORK_COMPONENTS: ComponentId = Component::ALL.len() as Compo
 /// cheaper. For the others entries are never cancelled: a component whose wakeup moved earlier gets a second entry, and
 /// an entry that no longer is the component's earliest is skipped when its time comes.
 #[derive(Debug)]
-pub(crate) struct Agenda {
+pub struct Agenda {
     network: [Instant; Component::ALL.len()],
     heap: BinaryHeap<Reverse<(Instant, ComponentId)>>,
     /// Of the components behind the network's, as stated in the heap.
