@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,16 +14,18 @@ import pytest
 
 from conftest import STUDY
 from lasthop import _core
-from lasthop.explain import arq_delay_ns, stories
+from lasthop.explain import arq_delay_ns, followed, stories, voice_of
 from lasthop.explain.facts import PHASES, TcpFacts, gather
 from lasthop.explain.packets import Packets, rows
 from lasthop.explain.tell import tell_tcp
-from lasthop.explain.udp import gather_udp
-from lasthop.explain.words import WIDTH
+from lasthop.explain.tell_udp import tell_udp
+from lasthop.explain.udp import MOST_EPISODES, UdpFacts, gather_udp
+from lasthop.explain.words import WIDTH, Story, length
 
 Main = Callable[..., int]
 Row = dict[str, Any]
 
+EXAMPLES = STUDY.parents[1] / "examples"
 GOLDEN = Path(__file__).parent / "golden"
 MS = 1_000_000
 # The measured counts that the facts of a TCP flow must have, and that make no sense for UDP.
@@ -85,7 +88,7 @@ def compare(study: _core.Study, replications: Iterable[int], wanted: str = "") -
                 place = (cell.key, replication, record["flow"])
                 totals[record["outcome"]] += 1
                 if record["protocol"] == "udp":
-                    udp = gather_udp(packets, record, number, trace.link_states).counts
+                    udp = gather_udp(packets, trace.tcp, record, number, trace.link_states).counts
                     assert {name: udp[name] for name in UDP_COUNTS} == {name: record[name] for name in UDP_COUNTS}, (
                         place
                     )
@@ -134,7 +137,7 @@ def test_counts_equal_the_records_of_linux_6_which_probes_the_tail(
     lasthop_main: Main, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "probing.toml"
-    file.write_text(PROBING.replace("EXAMPLE", str(STUDY.parents[1] / "examples" / "modern.toml")), encoding="utf-8")
+    file.write_text(PROBING.replace("EXAMPLE", str(EXAMPLES / "modern.toml")), encoding="utf-8")
     totals = compare(_core.load(str(file)), range(1, 31), "link=lossy")
     for name in ("tail_loss_probes", "fast_retransmits", "timeouts"):
         assert totals[name] > 5, name
@@ -475,6 +478,182 @@ def test_a_link_that_is_bad_in_one_direction_is_told(tmp_path: Path, bad: str) -
     assert retries
     heard = flat("\n".join(map(str, stories(trace, json.loads(cell.scenario), "stream"))))
     assert f"Link {bad} bad for" in heard
+
+
+CALLS = """
+replications = 2
+down.link = { rate = "300 kbit/s", delay = "15 ms", loss = "2 %" }
+up.link = { rate = "200 kbit/s", delay = "15 ms" }
+up.queue.limit = "20 packets"
+
+[[flow]]
+kind = "voip"
+name = "call"
+direction = "both"
+codec = "CODEC"
+jitter_buffer = "40 ms"
+duration = "8 s"
+start = "1 s"
+
+[[flow]]
+kind = "bulk-tcp"
+name = "upload"
+direction = "up"
+bytes = "100 kB"
+
+[factor.stack]
+udp = {}
+quic.flow.call.stack = "quic"
+
+[factor.link]
+plain = {}
+arq.errors.arq = { retransmissions = 2, delay = "80 ms" }
+arq.errors.good = "1 s"
+arq.errors.bad = "500 ms"
+arq.errors.packet_error_probability = 0.7
+jittery.down.link.jitter = { distribution = "uniform", min = "0 ms", max = "90 ms" }
+twofold.down.link.duplicate = "20 %"
+twofold.down.link.jitter = { distribution = "uniform", min = "0 ms", max = "90 ms" }
+twofold.down.link.reorder = true
+dead.down.link.errors = { good = "0 s", bad = "1000 s", packet_error_probability = 1 }
+"""
+
+
+def calls(tmp_path: Path, codec: str) -> Iterator[tuple[Row, UdpFacts, str]]:
+    """Yield the record, the facts and the story of every call of the scenario above."""
+    file = tmp_path / "calls.toml"
+    file.write_text(CALLS.replace("CODEC", codec), encoding="utf-8")
+    study = _core.load(str(file))
+    for cell, replication in itertools.product(study.cells, range(1, study.replications + 1)):
+        scenario, trace = json.loads(cell.scenario), cell.trace(study.seed, 1, replication)
+        packets = followed(trace, scenario)
+        for number, record in enumerate(rows(trace.flows)):
+            if record["application"].startswith("call") and record["mos"] is not None:
+                voice = voice_of(scenario, record["application"])
+                facts = gather_udp(packets, trace.tcp, record, number, trace.link_states, voice=voice)
+                yield record, facts, flat(str(tell_udp(facts, packets, trace.flows["flow"])))
+
+
+@pytest.mark.parametrize("codec", ["G.711", "Opus"])
+def test_what_is_heard_of_a_call_equals_the_record_to_the_digit(tmp_path: Path, codec: str) -> None:
+    """Both have the E-model and the jitter buffer: the crate lasthop-trace as packets come, the story at the end."""
+    seen: Counter[str] = Counter()
+    for record, facts, story in calls(tmp_path, codec):
+        heard, place = facts.heard, (record["flow"], record["protocol"])
+        assert heard is not None
+        assert heard.lost / heard.frames == record["voice_loss"], place
+        assert len(heard.late_ns) / heard.frames == record["voice_late"], place
+        assert (heard.delay_ns is None) == (record["voice_delay_s"] is None), place
+        assert (heard.delay_ns or 0) / 1e9 == pytest.approx(record["voice_delay_s"] or 0, rel=1e-12), place
+        assert heard.mos == pytest.approx(record["mos"], rel=1e-9), place
+        assert f"Verdict: MOS {record['mos']:.2f}, " in story, place
+        assert sum(len(gap.datagrams) for gaps in facts.gaps for gap in gaps) == heard.lost + len(heard.late_ns), place
+        assert f"{heard.lost} lost ({100 * record['voice_loss']:.2f} %)" in story, place
+        assert f"{len(heard.late_ns)} late ({100 * record['voice_late']:.2f} %)" in story, place
+        seen.update(
+            lost=heard.lost > 0,
+            late=len(heard.late_ns) > 0,
+            silent=heard.delay_ns is None,
+            bursts=heard.burst_ratio > 1,
+            delayed=heard.delay_cost > 1,
+            good=record["mos"] > 4,
+            quic=facts.handshake is not None,
+        )
+    assert all(seen[what] > 0 for what in ("lost", "late", "bursts", "delayed", "good", "quic", "silent")), seen
+
+
+STREAM = ("--only", "queue=long", "--flow", "call")
+
+
+def stream(delays_ms: Sequence[int | None], every_ms: int = 20) -> tuple[UdpFacts, Story]:
+    """Return what is told of datagrams with these delays, 5 ms of them on the link; `None` of those that are lost."""
+    tape = Tape()
+    events: list[tuple[int, int, str]] = []
+    for number, delay in enumerate(delays_ms):
+        at = number * every_ms
+        events += [(at, number, "sent"), (at, number, "enqueued" if delay is not None else "dropped-queue")]
+        events += [] if delay is None else [(at + delay - 5, number, "dequeued"), (at + delay, number, "delivered")]
+    for ms, number, event in sorted(events, key=lambda event: event[0]):
+        if event == "sent":
+            tape.sent(ms, number, number, 1)  # its number in place of the one byte
+        else:
+            tape.event(ms, number, event)
+    packets = Packets(_columns(tape.packets), {"down": 0, "up": 0})
+    record = dict.fromkeys(("one_way_delay_p50_s", "spacing_p50_ms", "jitter_p50_ms", "throughput_Bps"), None) | {
+        "flow": "stream",
+        "protocol": "udp",
+        "direction": "down",
+        "outcome": "closed",
+    }
+    facts = gather_udp(packets, {"flow": []}, record, 0, {"start_s": [], "end_s": [], "direction": []})
+    return facts, tell_udp(facts, packets, ["stream"])
+
+
+def test_the_delay_of_a_stream_rises_and_falls_and_gaps_are_told_in_order() -> None:
+    # 100 datagrams in 2 s; a quarter of the greatest rise, 120 ms, is 30 ms.
+    delays: list[int | None] = [10] * 100
+    delays[20:31] = [15, 30, 50, 90, 130, 110, 90, 70, 50, 30, 24]
+    delays[60:63] = [None] * 3
+    facts, story = stream(delays)
+    assert [(entry.ns // MS, flat(entry.text)) for entry in story.entries] == [
+        (0, "Datagram 0 sent. The fastest datagram takes 10 ms, 120 ms less than the slowest: 5 ms in the router "
+            "queue, until the link had room."),
+        (440, "Delay rises: 7 of 7 datagrams take 40 ms or more, the last sent at 0.560000. Datagram 24, sent at "
+            "0.480000, takes longest, 130 ms: 125 ms in the router queue, behind 2 packets of its own flow. Delay has "
+            "fallen to 24 ms with datagram 30, sent at 0.600000."),
+        (1200, "Gap of 60 ms: datagrams 60-62, 3 lost (router queue full). The queue held 0 packets."),
+        (1980, "Datagram 99 sent, the last."),
+    ]  # fmt: skip
+    assert [rise.worst.number for rise in facts.rises] == [24]
+    assert "Verdict" not in str(story)
+
+
+def test_many_episodes_are_told_as_few() -> None:
+    delays: list[int | None] = [10, 10, 60, 10, None] * 1000
+    _, close = stream(delays)
+    assert len(close.entries) == 4  # the first, one rise, one episode of gaps, the last
+    assert "1000 gaps, to 99.980000: 1000 of 4996 datagrams, 1000 lost (router queue full)." in flat(str(close))
+    _, apart = stream(delays, every_ms=2000)
+    assert len(apart.entries) == 2 + 2 * MOST_EPISODES
+    told = [int(found) for found in re.findall(r"(\d+) gaps, to", str(apart))]
+    assert sum(told) + flat(str(apart)).count(" Gap of ") == 1000
+    assert "Gaps by length: 1000 of 1." in str(apart)
+
+
+def test_the_story_of_a_call_says_whose_packets_stood_before_its_own() -> None:
+    cell = _core.load(str(EXAMPLES / "bufferbloat.toml")).cells[0]
+    trace = cell.trace(1, 1, 1)
+    (story,) = stories(trace, json.loads(cell.scenario), "voip")
+    number, wait, others, own = next(
+        (int(found[1]), found[2], int(found[3]), int(found[4]))
+        for entry in story.entries
+        if (found := re.search(
+            r"Frame (\d+),.* takes longest, [^:]*: ([\d.]+ m?s) in the router queue, behind (\d+) packets of upload "
+            r"and (\d+) of its own flow", flat(entry.text)))
+    )  # fmt: skip
+    events = list(rows(trace.packets))
+    flow = trace.flows["flow"].index("voip")
+    (entered,) = [row for row in events if row["flow"] == flow and row["seq"] == number and row["event"] == "enqueued"]
+    (left,) = [row for row in events if row["serial"] == entered["serial"] and row["event"] == "dequeued"]
+    assert others + own == entered["queue_packets"] - 1  # first in, first out
+    assert length(left["time_ns"] - entered["time_ns"]) == wait
+    ahead = [row["flow"] for row in events if row["event"] == "dequeued" and row["direction"] == "up"
+             and entered["order"] < row["order"] < left["order"]]  # fmt: skip
+    assert Counter(ahead) == {flow: own, trace.flows["flow"].index("upload"): others}
+
+
+def test_a_stream_is_no_call_and_has_no_verdict(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lasthop_main("explain", EXAMPLES / "queue.toml", *STREAM) == 0
+    told = flat(capsys.readouterr().out)
+    for said in (
+        "Delay rises:",
+        "One-way delay: median",
+        "Jitter: median",
+        "Gap of " if "Gap of" in told else " gaps, to",
+    ):
+        assert said in told
+    assert "MOS" not in told
+    assert "jitter buffer" not in told
 
 
 def test_a_fast_recovery_names_its_cause_and_a_dsack_its_verdict() -> None:

@@ -51,7 +51,13 @@ def explain_command(context: click.Context, /, *, flow: str | None, **_: object)
     and what ended it, every loss with its cause, every fast recovery, and every timeout with its verdict. A timeout is
     spurious if a copy of the segment arrived after all. A summary comes last.
 
+    Of datagrams it tells when their delay rises, whose packets stand before them, and which are missing. Of a call it
+    adds which frames come too late for the jitter buffer, what delay and missing frames cost by the E-model, and a
+    verdict.
+
     Example: lasthop explain kulve2003 --only link=r6,variant=baseline --replication 12 --flow tcp-1
+
+    Example: lasthop explain examples/bufferbloat.toml --only queue=codel --flow voip
     """
     from lasthop.explain import explain
 

@@ -10,13 +10,15 @@ from lasthop import _core
 from lasthop.campaign.plan import ChosenRun
 from lasthop.engines.engine import Trace
 from lasthop.errors import InputError, nearest
+from lasthop.explain.call import Voice
 from lasthop.explain.facts import gather
 from lasthop.explain.packets import Packets, rows
 from lasthop.explain.pages import tell_page
 from lasthop.explain.quic import tell_quic
 from lasthop.explain.tell import tell_tcp
-from lasthop.explain.udp import gather_udp, tell_udp
-from lasthop.explain.words import Story, plain
+from lasthop.explain.tell_udp import tell_udp
+from lasthop.explain.udp import gather_udp
+from lasthop.explain.words import Story, nanoseconds, plain
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 
 
@@ -58,6 +60,7 @@ def stories(
     """
     packets = packets or followed(trace, scenario)
     states = trace.link_states
+    names = [str(name) for name in trace.flows["flow"]]
     told = set()
     for number, record in enumerate(rows(trace.flows)):
         if flow not in (None, record["flow"], record["application"]):
@@ -71,7 +74,8 @@ def stories(
         elif record["protocol"] == "quic":
             yield tell_quic(packets, trace.tcp, record, number, states)
         elif record["protocol"] not in TRANSFER_PROTOCOLS:
-            yield tell_udp(gather_udp(packets, record, number, states), packets)
+            voice = voice_of(scenario, record["application"])
+            yield tell_udp(gather_udp(packets, trace.tcp, record, number, states, voice=voice), packets, names)
         else:
             switches = _tcp_of(scenario, record["application"])
             yield tell_tcp(gather(packets, trace.tcp, record, number, states), packets, switches)
@@ -88,14 +92,17 @@ def _tcp_of(scenario: Mapping[str, Any], application: str) -> Mapping[str, Any]:
     return switches
 
 
+def voice_of(scenario: Mapping[str, Any], application: str) -> Voice | None:
+    """Return the call that an application is, which has a name for each way if it goes both; `None` if it is none."""
+    for entry in scenario.get("flow", []):
+        ways = ("-down", "-up") if entry.get("direction") == "both" else ("",)
+        if application in (f"{entry['name']}{way}" for way in ways):
+            return Voice.of(entry)
+    return None
+
+
 def arq_delay_ns(scenario: Mapping[str, Any], direction: str) -> int:
     """Return how long a failed try waits for the next one, by the direction's own errors or else the shared ones."""
     link = (scenario.get(direction) or {}).get("link", {})  # behind an ATM switch there is none
     processes = (link.get("errors"), scenario.get("errors"))
-    return next((_nanoseconds(errors["arq"]["delay"]) for errors in processes if errors and errors.get("arq")), 0)
-
-
-def _nanoseconds(text: str) -> int:
-    """Read a length of time as a resolved scenario writes it."""
-    number, unit = text.split()
-    return round(float(number) * {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}[unit])
+    return next((nanoseconds(errors["arq"]["delay"]) for errors in processes if errors and errors.get("arq")), 0)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from lasthop.explain.packets import ACK, FIN, RST, SYN, Moment, Packet, Packets, rows
 from lasthop.metrics.labels import DROP_CAUSES, EVENTS
 
-# Losses and marks of one kind that follow each other within this time are told together.
-_BURST_GAP_NS = 1_000_000_000
+BURST_GAP_NS = 1_000_000_000
+"""What is of one kind and follows each other within this time is told together."""
 SET_UP, SLOW_START, AVOIDANCE = "connection set-up", "slow start", "congestion avoidance"
 RECOVERY, AFTER_TIMEOUT, WAITING = "fast recovery", "recovery after a timeout", "waiting for the timer"
 PHASES = (SET_UP, SLOW_START, AVOIDANCE, RECOVERY, AFTER_TIMEOUT, WAITING)
@@ -529,7 +529,7 @@ def bursts_of(packets: Sequence[Packet], data: str) -> list[Burst]:
     found: dict[tuple[str, bool], list[list[tuple[Moment, Packet]]]] = {}
     for at, cause, packet in sorted(seen, key=lambda item: item[0]):
         runs = found.setdefault((cause, packet.direction == data), [])
-        if not runs or at.ns - runs[-1][-1][0].ns > _BURST_GAP_NS:
+        if not runs or at.ns - runs[-1][-1][0].ns > BURST_GAP_NS:
             runs.append([])
         runs[-1].append((at, packet))
     bursts = [

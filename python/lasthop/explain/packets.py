@@ -148,6 +148,28 @@ class Packets:
         """Return a flow's packets, both directions."""
         return [packet for packet in self.by_serial.values() if packet.flow == flow]
 
+    def served_while_waiting(self, packet: Packet) -> Counter[int]:
+        """Count, by their flow, the packets that left the router queue while one waited in it."""
+        return Counter(
+            other.flow
+            for other in self.by_serial.values()
+            if other.direction == packet.direction
+            and other.dequeued is not None
+            and packet.enqueued is not None
+            and packet.dequeued is not None
+            and packet.enqueued < other.dequeued < packet.dequeued
+        )
+
+    def held_before(self, packet: Packet) -> int:
+        """Count the packets that ARQ held while this one, behind them, was in the link."""
+        return sum(
+            other.dequeued is not None
+            and packet.dequeued is not None
+            and other.dequeued < packet.dequeued
+            and (other.settled is None or other.settled > packet.dequeued)
+            for other in self._held[packet.direction]
+        )
+
     def place(self, packet: Packet, now: Moment) -> Place:
         """Tell where a packet was just before `now`."""
         if packet.dropped is not None and packet.dropped < now:

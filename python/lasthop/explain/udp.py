@@ -1,31 +1,100 @@
-"""The story of a flow of datagrams: what was lost in which runs, and how evenly the rest arrived."""
+"""What became of the datagrams of a flow: their delays, and what is missing. No wording here."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from lasthop.explain.facts import BadPeriod, bad_periods
+from lasthop.explain.call import Heard, Voice
+from lasthop.explain.facts import BURST_GAP_NS, BadPeriod, bad_periods, table_of
 from lasthop.explain.packets import Packet, Packets
-from lasthop.explain.words import Entry, Story, clock, count, length, listed, rate, tries
-from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS
+from lasthop.metrics.labels import DROP_CAUSES
 
-_RUNS_SHOWN = 12
-_ALWAYS_TOLD = ("drops_queue", "drops_red", "drops_error")
+T = TypeVar("T")
+
+SENDER, LAN, QUEUE, LINK = "at its sender", "before the router", "in the router queue", "in the link"
+MOST_EPISODES = 12
+"""So many episodes of a kind are told; of more, those that are nearest to each other count as one."""
+_LEAST_RISE_NS = 1_000_000
+_RISEN = 0.25
+"""Of the greatest rise of the delay: from here on it counts as risen, and below half of this it has fallen again."""
 
 
 @dataclass(frozen=True, slots=True)
-class LossRun:
-    """Packets with consecutively numbered datagrams that were all lost: over UDP each packet is one."""
+class Datagram:
+    """One datagram and the packet that carried it; none if its sender gave it up."""
 
-    packets: tuple[Packet, ...]
+    number: int
+    sent_ns: int
+    """When its application wrote it."""
+    packet: Packet | None
+    is_understood: bool = True
+    """Whether its receiver takes its packet: of QUIC, it does not before the handshake is over, nor after the end."""
 
     @property
-    def causes(self) -> Counter[str]:
-        """How many were lost to each cause."""
-        return Counter(packet.cause or "" for packet in self.packets)
+    def delay_ns(self) -> int | None:
+        """How long it took; `None` if it has not arrived."""
+        arrived = self.packet and self.packet.delivered
+        return arrived.ns - self.sent_ns if arrived and self.is_understood else None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it can arrive no more."""
+        return self.packet is None or self.packet.cause is not None or not self.is_understood
+
+    def stages_ns(self) -> dict[str, int]:
+        """Return how long one that arrived was in each place."""
+        packet = self.packet
+        assert packet is not None
+        assert packet.delivered is not None
+        at_router = packet.enqueued or packet.sent
+        left = packet.dequeued or at_router
+        return {
+            SENDER: packet.sent.ns - self.sent_ns,
+            LAN: at_router.ns - packet.sent.ns,
+            QUEUE: left.ns - at_router.ns,
+            LINK: packet.delivered.ns - left.ns,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """A time in which datagrams took much longer than the fastest one, from the first such to the last."""
+
+    datagrams: tuple[Datagram, ...]
+    """All that arrived of those sent in it."""
+    fallen: Datagram | None
+    """The first behind it that was fast again; none if the flow ended before."""
+    over_ns: int
+    """What takes so long counts as slow."""
+
+    @property
+    def slow(self) -> int:
+        """How many were slow."""
+        return sum((one.delay_ns or 0) >= self.over_ns for one in self.datagrams)
+
+    @property
+    def worst(self) -> Datagram:
+        """The one that took longest."""
+        return max(self.datagrams, key=lambda one: one.delay_ns or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Consecutive datagrams that are missing: none arrived, or, in a call, in time to be played."""
+
+    datagrams: tuple[Datagram, ...]
+    end_ns: int
+    """When the next one behind it was sent, or would have been."""
+
+    @property
+    def lasted_ns(self) -> int:
+        """How much of what was sent is missing."""
+        return self.end_ns - self.datagrams[0].sent_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,112 +105,165 @@ class UdpFacts:
     direction: str
     handshake: Packet | None
     """The first packet of a connection, if there is one."""
-    datagrams: tuple[Packet, ...]
-    runs: tuple[LossRun, ...]
-    bad_periods: tuple[BadPeriod, ...]
+    packets: tuple[Packet, ...]
+    datagrams: tuple[Datagram, ...]
+    least_ns: Mapping[str, int]
+    """The least that any was in each place."""
+    rises: tuple[Rise, ...]
+    gaps: tuple[tuple[Gap, ...], ...]
+    """In episodes of gaps that are near to each other."""
+    bad_periods: tuple[tuple[BadPeriod, ...], ...]
+    """Likewise."""
     counts: Counter[str]
+    heard: Heard | None
+    """What is heard of a call."""
+
+    @property
+    def arrived(self) -> list[Datagram]:
+        """Those that arrived, in the order of sending."""
+        return [one for one in self.datagrams if one.delay_ns is not None]
+
+    @property
+    def fastest(self) -> Datagram:
+        """The one that took least, if any arrived."""
+        return min(self.arrived, key=lambda one: one.delay_ns or 0)
 
 
 def gather_udp(
-    packets: Packets, record: Mapping[str, Any], flow: int, link_states: Mapping[str, Sequence[Any]]
+    packets: Packets,
+    tcp: Mapping[str, Sequence[Any]],
+    record: Mapping[str, Any],
+    flow: int,
+    link_states: Mapping[str, Sequence[Any]],
+    *,
+    voice: Voice | None = None,
 ) -> UdpFacts:
-    """Collect the facts of flow number `flow`, which is of datagrams."""
+    """Collect the facts of flow number `flow`, which is of datagrams; with a `voice` it is a call."""
     own = packets.of_flow(flow)
     # A connection of QUIC has packets without any, both ways.
-    datagrams = [packet for packet in own if packet.payload_bytes and packet.direction == record["direction"]]
-    counts: Counter[str] = Counter()
-    runs: list[list[Packet]] = []
-    lost_before = False
-    for datagram in datagrams:
-        counts["sent_packets"] += 1
-        counts["sent_bytes"] += datagram.payload_bytes
-        counts["received_packets"] += datagram.delivered is not None
-        lost = datagram.cause is not None
-        if datagram.cause is not None:
-            counts[f"data_{DROP_CAUSES[datagram.cause].count}"] += 1
-            if not lost_before:
-                runs.append([])
-            runs[-1].append(datagram)
-        lost_before = lost
-    start, end = own[0].sent.ns, packets.end.ns
+    carriers = [packet for packet in own if packet.payload_bytes and packet.direction == record["direction"]]
+    over_quic = record["protocol"] == "quic-datagram"
+    datagrams = _in_quic(carriers, table_of(tcp, flow), voice) if over_quic and voice else _in_udp(carriers)
+    known = [one for one in datagrams if one.is_lost or one.delay_ns is not None]
+    arrived = [one for one in known if one.delay_ns is not None]
+    heard = None
+    if voice is not None and known:
+        first_ns = min(arrived, key=_arrival).delay_ns if arrived else None
+        heard = voice.hear({one.number: one.delay_ns for one in known}, first_ns)
+    missing = {one.number for one in known if one.is_lost} | set(heard.late_ns if heard else ())
+    periods = bad_periods(link_states, carriers, own[0].sent.ns, packets.end.ns)
+    ways = dict.fromkeys(period.what for period in periods)
     return UdpFacts(
         record,
         record["direction"],
-        own[0] if record["protocol"] == "quic-datagram" else None,
+        own[0] if over_quic else None,
+        tuple(carriers),
         tuple(datagrams),
-        tuple(LossRun(tuple(run)) for run in runs),
-        tuple(bad_periods(link_states, datagrams, start, end)),
-        counts,
+        {place: min(ns) for place, ns in _by_place(arrived).items()},
+        tuple(_rises(arrived)),
+        tuple(
+            _episodes(
+                _gaps(known, missing, voice.frame_ns if voice else 0),
+                lambda gap: (gap.datagrams[0].sent_ns, gap.end_ns),
+            )
+        ),
+        tuple(
+            episode
+            for way in ways
+            for episode in _episodes(
+                [one for one in periods if one.what == way], lambda one: (one.start_ns, one.end_ns)
+            )
+        ),
+        _counts(carriers),
+        heard,
     )
 
 
-def tell_udp(story: UdpFacts, packets: Packets) -> Story:
-    """Tell the story."""
-    name = story.record["flow"]
-    if not story.datagrams:
-        return Story(name, f"{name}: no datagram was sent, because the handshake of its connection was not completed.")
-    first, last = story.datagrams[0], story.datagrams[-1]
-    ends = "server to client" if story.direction == "down" else "client to server"
-    number = count(last.end, "datagram")
-    size = first.payload_bytes // (first.end - first.seq)
-    over = "UDP" if story.handshake is None else "QUIC (RFC 9221)"
-    head = f"{name}: {over}, {ends}, {number} of {size} bytes, numbered from 0."
-    if story.handshake is not None and len(story.datagrams) < last.end:
-        head += f" They left in {count(len(story.datagrams), 'packet')}, as congestion control let them."
-    entries = [Entry(first.sent.ns, f"Datagram {first.seq} sent.")]
-    if story.handshake is not None:
-        entries.insert(0, Entry(story.handshake.sent.ns, "The handshake of the connection began."))
-    for run in story.runs[:_RUNS_SHOWN]:
-        times = [packet.dropped.ns for packet in run.packets if packet.dropped is not None]
-        entries.append(Entry(run.packets[0].sent.ns, _run(run, packets), times))
-    if len(story.runs) > _RUNS_SHOWN:
-        hidden = story.runs[_RUNS_SHOWN:]
-        text = (
-            f"{count(len(hidden), 'more run')} of losses follow, {sum(len(run.packets) for run in hidden)} datagrams."
-        )
-        entries.append(Entry(hidden[0].packets[0].sent.ns, text))
-    for period in story.bad_periods:
-        text = f"{period.what} bad for {length(period.end_ns - period.start_ns)}, until {clock(period.end_ns)}: "
-        text += f"{tries(period.failed_tries)} to carry datagrams failed, {count(period.lost, 'datagram')} lost."
-        entries.append(Entry(period.start_ns, text))
-    entries.append(Entry(last.sent.ns, f"Datagram {last.end - 1} sent, the last."))
-    return Story(name, head, sorted(entries, key=lambda entry: entry.ns), list(_summary(story)))
+def _by_place(arrived: Sequence[Datagram]) -> dict[str, list[int]]:
+    spent: dict[str, list[int]] = {}
+    for one in arrived:
+        for place, ns in one.stages_ns().items():
+            spent.setdefault(place, []).append(ns)
+    return spent
 
 
-def _run(run: LossRun, packets: Packets) -> str:
-    first, last = run.packets[0], run.packets[-1]
-    end = last.end - 1
-    numbers = f"datagram {first.seq}" if first.seq == end else f"datagrams {first.seq}-{end}"
-    causes = listed([f"{number} {DROP_CAUSES[cause].words}" for cause, number in run.causes.items()])
-    at_router = [p for p in run.packets if p.cause is not None and not DROP_CAUSES[p.cause].on_link]
-    queued = [packets.queue_at_drop[p.serial].packets for p in at_router]
-    held = f" The queue held {max(queued)} packets." if queued else ""
-    return f"Loss of {numbers}: {causes}.{held}"
+def _arrival(datagram: Datagram) -> int:
+    assert datagram.packet is not None
+    assert datagram.packet.delivered is not None
+    return datagram.packet.delivered.order
 
 
-def _summary(story: UdpFacts) -> Iterator[str]:
-    record, counts = story.record, story.counts
-    what = "datagram" if story.handshake is None else "packet"
-    lost = counts["sent_packets"] - counts["received_packets"]
-    share = 100 * lost / counts["sent_packets"]
-    causes = ", ".join(
-        f"{counts[f'data_{name}']} {label}"
-        for name, label in DROP_COUNTS.items()
-        if counts[f"data_{name}"] or name in _ALWAYS_TOLD
-    )
-    yield (
-        f"Summary: {record['outcome']}, {counts['received_packets']} of {count(counts['sent_packets'], what)} "
-        f"arrived, {lost} did not ({share:.2f} %): {causes}."
-    )
-    lengths = Counter(len(run.packets) for run in story.runs)
-    if lengths:
-        parts = [f"{number} of {size}" for size, number in sorted(lengths.items())]
-        yield f"Runs of losses by length: {', '.join(parts)}."
-    if record["spacing_p50_ms"] is not None:
-        spacing = ", ".join(
-            f"{label} {record[f'spacing_{name}_ms']:.3f} ms"
-            for label, name in (("median", "p50"), ("75 %", "p75"), ("90 %", "p90"), ("greatest", "max"))
-        )
-        yield f"Spacing of consecutive datagrams at the receiver: {spacing}."
-    if record["throughput_Bps"] is not None:
-        yield f"Throughput: {rate(record['throughput_Bps'])}, UDP headers included."
+def _counts(carriers: Sequence[Packet]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for packet in carriers:
+        counts["sent_packets"] += 1
+        counts["sent_bytes"] += packet.payload_bytes
+        counts["received_packets"] += packet.delivered is not None
+        if packet.cause is not None:
+            counts[f"data_{DROP_CAUSES[packet.cause].count}"] += 1
+    return counts
+
+
+def _in_udp(carriers: Sequence[Packet]) -> list[Datagram]:
+    return [Datagram(packet.seq, packet.sent.ns, packet) for packet in carriers]
+
+
+def _in_quic(carriers: Sequence[Packet], events: Sequence[Mapping[str, Any]], voice: Voice) -> list[Datagram]:
+    """Return the frames by number: each is written at its time, and may wait for its packet or be given up."""
+    if not carriers:
+        return []
+    receiver = "client" if carriers[0].direction == "down" else "server"
+    known = {row["event"]: row for row in events if row["host"] == receiver}
+    begins = known["established"]["time_ns"] if "established" in known else math.inf
+    ends = known["closed"]["order"] if "closed" in known else math.inf
+    carried = {number: packet for packet in carriers for number in range(packet.seq, packet.end)}
+    found = []
+    for number in range(max(carried) + 1):
+        packet = carried.get(number)
+        arrived = None if packet is None else packet.delivered
+        understood = arrived is None or (begins <= arrived.ns and arrived.order < ends)
+        found.append(Datagram(number, carriers[0].sent.ns + number * voice.frame_ns, packet, understood))
+    return found
+
+
+def _rises(arrived: Sequence[Datagram]) -> Iterator[Rise]:
+    """Yield the times in which delays are risen, at most so many as are told."""
+    delays = [one.delay_ns or 0 for one in arrived]
+    least = min(delays, default=0)
+    slow_ns = least + max(round(_RISEN * (max(delays, default=0) - least)), _LEAST_RISE_NS)
+    fast_ns = (least + slow_ns) / 2
+    spans: list[tuple[int, int]] = []
+    since: int | None = None
+    last = 0
+    for place, delay in enumerate(delays):
+        if delay >= slow_ns:
+            since, last = place if since is None else since, place
+        elif since is not None and delay < fast_ns:
+            spans.append((since, last + 1))
+            since = None
+    if since is not None:
+        spans.append((since, last + 1))
+    for episode in _episodes(spans, lambda span: (arrived[span[0]].sent_ns, arrived[span[1] - 1].sent_ns)):
+        end = episode[-1][1]
+        fast = (one for one in arrived[end:] if (one.delay_ns or 0) < fast_ns)
+        yield Rise(tuple(arrived[episode[0][0] : end]), next(fast, None), slow_ns)
+
+
+def _gaps(known: Sequence[Datagram], missing: Container[int], last_ns: int) -> list[Gap]:
+    """Return the runs of those that are missing; the last of all lasts `last_ns`."""
+    found = []
+    ends = [*(one.sent_ns for one in known[1:]), known[-1].sent_ns + last_ns if known else 0]
+    for absent, run in itertools.groupby(zip(known, ends, strict=True), lambda pair: pair[0].number in missing):
+        if absent:
+            own = list(run)
+            found.append(Gap(tuple(one for one, _ in own), own[-1][1]))
+    return found
+
+
+def _episodes(spans: Sequence[T], times: Callable[[T], tuple[int, int]]) -> list[tuple[T, ...]]:
+    """Put what happened one after the other into `MOST_EPISODES` at most, apart where much time lies between."""
+    between = [times(after)[0] - times(before)[1] for before, after in itertools.pairwise(spans)]
+    apart = [place for place, pause in enumerate(between, 1) if pause >= BURST_GAP_NS]
+    widest = sorted(apart, key=lambda place: -between[place - 1])[: MOST_EPISODES - 1]
+    cuts = [0, *sorted(widest), len(spans)]
+    return [tuple(spans[start:stop]) for start, stop in itertools.pairwise(cuts) if start < stop]

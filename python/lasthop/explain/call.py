@@ -1,0 +1,131 @@
+"""What is heard of a call: which frames are played, and the E-model of ITU-T G.107 behind that. No wording here.
+
+Written again from the definitions in `docs/traffic.md`, so that stories and records check each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lasthop.explain.words import nanoseconds
+
+DEFAULT_RATING = 93.2
+"""Ro - Is of G.107 with its default values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How a codec sounds: its own delay beside the frame's, Ie and Bpl of G.113, and how long a gap it can fill."""
+
+    look_ahead_ns: int
+    impairment: float
+    loss_robustness: float
+    fills_ns: int | None = None
+
+
+CODECS = {"G.711": Codec(3_750_000, 0.0, 25.1, 60_000_000), "Opus": Codec(6_500_000, 0.0, 10.0)}
+"""The loss concealment of G.711's Appendix I is silent after 60 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """A call as the scenario has it."""
+
+    codec_name: str
+    jitter_buffer_ns: int
+    frame_ns: int = 20_000_000
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Voice | None:
+        """Read a flow of a resolved scenario; `None` if it is no call."""
+        return cls(entry["codec"], nanoseconds(entry["jitter_buffer"])) if entry["kind"] == "voip" else None
+
+    @property
+    def codec(self) -> Codec:
+        """How it sounds."""
+        return CODECS[self.codec_name]
+
+    @property
+    def codec_delay_ns(self) -> int:
+        """How long encoder and decoder hold speech back."""
+        return self.frame_ns + self.codec.look_ahead_ns
+
+    def hear(self, delays_ns: Mapping[int, int | None], first_ns: int | None) -> Heard:
+        """Play frames with these delays, `None` of lost ones, by their numbers; the first arrival took `first_ns`."""
+        in_time_ns = None if first_ns is None else first_ns + self.jitter_buffer_ns
+        late = {
+            number: delay - in_time_ns
+            for number, delay in delays_ns.items()
+            if delay is not None and in_time_ns is not None and delay > in_time_ns
+        }
+        played = [delay is not None and number not in late for number, delay in delays_ns.items()]
+        return Heard(
+            self, first_ns, len(played), sum(delay is None for delay in delays_ns.values()), late, _bursts(played)
+        )
+
+
+def _bursts(played: Sequence[bool]) -> int:
+    """Count the runs of frames that are not played."""
+    return sum(not now and before for before, now in zip([True, *played], played, strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What became of the frames whose fate is known. All else has the E-model's default values."""
+
+    voice: Voice
+    first_ns: int | None
+    """One-way delay of the first frame that arrived."""
+    frames: int
+    lost: int
+    late_ns: Mapping[int, int]
+    """The frames that came too late to be played, by their numbers, and by how much."""
+    bursts: int
+
+    @property
+    def missing(self) -> float:
+        """Share of the frames that are not played."""
+        return (self.lost + len(self.late_ns)) / self.frames
+
+    @property
+    def burst_ratio(self) -> float:
+        """Mean length of the gaps over that of independent losses, at least 1."""
+        return max(1.0, (self.lost + len(self.late_ns)) / self.bursts * (1 - self.missing)) if self.bursts else 1.0
+
+    @property
+    def delay_ns(self) -> int | None:
+        """From the mouth to the ear; `None` if nothing is heard."""
+        if self.first_ns is None:
+            return None
+        return self.voice.codec_delay_ns + self.first_ns + self.voice.jitter_buffer_ns
+
+    @property
+    def delay_cost(self) -> float:
+        """Idd: what the delay costs of the rating R."""
+        x = math.log2((self.delay_ns or 0) / 1e8) if (self.delay_ns or 0) > 1e8 else 0.0
+        own, third = (math.pow(1 + math.pow(x / by, 6), 1 / 6) for by in (1, 3))
+        return 25 * (own - 3 * third + 2)
+
+    @property
+    def missing_cost(self) -> float:
+        """Ie,eff: what the missing frames cost of the rating R."""
+        codec, percent = self.voice.codec, 100 * self.missing
+        return codec.impairment + (95 - codec.impairment) * percent / (
+            percent / self.burst_ratio + codec.loss_robustness
+        )
+
+    @property
+    def rating(self) -> float:
+        """R of G.107."""
+        return DEFAULT_RATING - self.delay_cost - self.missing_cost
+
+    @property
+    def mos(self) -> float:
+        """The mean opinion score of the rating (G.107, Annex B); 1 if nothing is heard."""
+        r = min(self.rating, 100.0)
+        if self.delay_ns is None or r <= 0:
+            return 1.0
+        return max(1.0, 1 + 0.035 * r + 7e-6 * r * (r - 60) * (100 - r))
