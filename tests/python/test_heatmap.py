@@ -125,9 +125,9 @@ def test_lasthop_plot_draws_it_on_paper(out: Path, lasthop_main: Main, capsys: p
     assert "Means of 2 replications." in capsys.readouterr().out
     assert Path("map.svg").stat().st_size > 1000
     chart = read_chart(out, ResultRequest("second", "throughput_share", "first", HEATMAP, (), "one"))
-    draw_chart(chart, Path("again.svg"), "svg", 2)
+    draw_chart(chart, Path("again.svg"), "svg", "page")
     assert Path("again.svg").read_bytes() == Path("map.svg").read_bytes()
-    figure = heatmap.heatmap_figure(chart, 1)
+    figure = heatmap.heatmap_figure(chart, "column")
     large, small = (axes for axes in figure.axes if axes.get_visible())
     assert [label.get_text() for label in small.get_yticklabels()] == ["reno"]
     assert len(large.texts) == 4

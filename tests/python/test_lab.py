@@ -164,7 +164,7 @@ def test_a_run_is_that_of_the_cell_and_replication_with_all_its_numbers() -> Non
         "sequence",
         "cwnd",
         "queue",
-        "throughput",
+        "goodput",
         "rtt",
     ]
     places = [layer[axis] for panel in header["panels"] for layer in panel["layers"] for axis in ("x", "y", "far")]

@@ -158,7 +158,7 @@ def test_window_time_queue_and_goodput_panels(by_hand: TraceTables) -> None:
     assert (queue["dropped: router queue full"].x, queue["dropped: router queue full"].y) == ([0.011], [1])
 
     # 0.1 s: about a thirtieth is 5 ms (of 1, 2, 5 and 10). The second copy of a segment brings nothing new.
-    goodput = layers(by_hand, "throughput")["goodput of web"]
+    goodput = layers(by_hand, "goodput")["goodput of web"]
     assert goodput.x == [0.03, 0.035, 0.05, 0.055, 0.09, 0.095]
     assert goodput.y == [1.6, 0, 1.6, 0, 1.6, 0]
 
@@ -314,12 +314,12 @@ def png_size(path: Path) -> tuple[int, int]:
 
 def test_a_folder_gets_a_picture_of_each_kind(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:
     out = tmp_path / "pictures"
-    assert lasthop_main("plot", *ONE_RUN, "--columns", 1, "--out", out) == 0
-    names = ["sequence-tcp-1", "sequence-tcp-2", "cwnd", "rtt", "queue", "throughput"]
+    assert lasthop_main("plot", *ONE_RUN, "--width", "column", "--out", out) == 0
+    names = ["sequence-tcp-1", "sequence-tcp-2", "cwnd", "rtt", "queue", "goodput"]
     assert sorted(file.name for file in out.iterdir()) == sorted(f"{name}.png" for name in names)
     for file in out.iterdir():
         width, height = png_size(file)
-        assert width == 1035  # 3.45 inches at 300 dots per inch
+        assert width == 1050  # 3.5 inches at 300 dots per inch
         assert 400 < height < 1200
 
 
@@ -333,14 +333,14 @@ def test_svg_holds_every_panel_as_vectors_and_the_same_bytes_every_time(
     root = ElementTree.parse(files[0]).getroot()
     svg = "{http://www.w3.org/2000/svg}"
     assert root.tag == f"{svg}svg"
-    assert root.get("width") == "511.2pt"  # 7.1 inches
+    assert root.get("width") == "518.4pt"  # 7.2 inches
     assert sum(group.get("id", "").startswith("axes_") for group in root.iter(f"{svg}g")) == 6
     assert not list(root.iter(f"{svg}image"))
 
 
 def test_pdf_has_embedded_truetype_fonts(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:
     file = tmp_path / "new" / "queue.PDF"
-    assert lasthop_main("plot", *ONE_RUN, "--kind", "queue,throughput", "--out", file) == 0
+    assert lasthop_main("plot", *ONE_RUN, "--kind", "queue,goodput", "--out", file) == 0
     data = file.read_bytes()
     assert data.startswith(b"%PDF-1.")
     assert data.rstrip().endswith(b"%%EOF")
@@ -357,7 +357,7 @@ def test_chosen_kind_flow_and_times(tmp_path: Path, lasthop_main: Callable[..., 
 
 def test_udp_alone_has_no_pictures_of_tcp(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:
     assert lasthop_main("plot", *ONE_RUN, "--flow", "udp", "--out", tmp_path / "out") == 0
-    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["queue.png", "throughput.png"]
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["goodput.png", "queue.png"]
 
 
 def test_without_options_a_run_becomes_a_file_of_the_scenarios_name(
@@ -396,7 +396,7 @@ def test_every_plot_command_in_a_comment_of_an_example_draws(lasthop_main: Calla
         (("--out", "a.svg", "--flow", "udp", "--kind", "queue,rtt"), ["'rtt' shows TCP", "udp is UDP"]),
         (("--out", "a.svg", "--from", "500"), ["--from 500", "the run ends at"]),
         (("--out", "a.svg", "--from", "9", "--to", "8"), ["--from 9 --to 8"]),
-        (("--out", "a.svg", "--columns", "3"), ["--columns"]),
+        (("--out", "a.svg", "--width", "3"), ["--width", "'column', 'page'"]),
         (("--out", "there"), ["there exists", "--out"]),
         (("--out", "there.svg"), ["there.svg exists"]),
         (("--out", "there.svg/x/y.svg"), ["Cannot write to there.svg/x/y.svg"]),
@@ -436,9 +436,9 @@ def test_a_users_matplotlib_settings_change_nothing(by_hand: TraceTables, tmp_pa
     import matplotlib as mpl
 
     picture = by_hand.picture(panels(by_hand))
-    draw(picture, tmp_path / "plain.png", "png", 1)
+    draw(picture, tmp_path / "plain.png", "png", "column")
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "red"}):
-        draw(picture, tmp_path / "set.png", "png", 1)
+        draw(picture, tmp_path / "set.png", "png", "column")
     assert (tmp_path / "plain.png").read_bytes() == (tmp_path / "set.png").read_bytes()
 
 
@@ -477,8 +477,8 @@ def test_without_objects_there_is_no_waterfall(by_hand: TraceTables) -> None:
 
 def test_a_waterfall_is_drawn_on_paper_and_on_screen(tmp_path: Path) -> None:
     picture = Picture(waterfall_panels(PAGE), 0.0, 10.0, [])
-    draw(picture, tmp_path / "page.png", "png", 2)
-    assert png_size(tmp_path / "page.png")[0] == 2130
+    draw(picture, tmp_path / "page.png", "png", "page")
+    assert png_size(tmp_path / "page.png")[0] == 2160
     figure = picture_figure(picture)
     bars = [trace for trace in figure["data"] if trace["name"] == "receiving"]
     assert [(bar["base"], bar["x"], bar["y"]) for bar in bars] == [([1.25, 2.9], [1.0, 0.7], [0.0, 1.0])]
@@ -493,7 +493,7 @@ def test_a_page_of_a_thousand_objects_fits_on_a_page(tmp_path: Path) -> None:
     times = {"t_connect_s": 0.0, "t_request_s": 0.5, "t_first_byte_s": 1.0, "t_last_byte_s": 2.0, "t_end_s": None}
     rows = [{"page": "p", "object": f"inline-{i}", "connection": i, **times} for i in range(1500)]
     picture = Picture(waterfall_panels(pl.DataFrame(rows, schema=PAGE.schema)), 0.0, 10.0, [])
-    draw(picture, tmp_path / "page.png", "png", 1)
+    draw(picture, tmp_path / "page.png", "png", "column")
     assert png_size(tmp_path / "page.png")[1] < 300 * 10
 
 
@@ -675,7 +675,7 @@ def test_flows_asked_for_have_panels_and_colours_and_no_others_are_drawn(many: T
 
 
 def test_goodput_of_flows_without_a_colour_is_their_sum(many: TraceTables) -> None:
-    (panel,) = panels(many, ["throughput"])
+    (panel,) = panels(many, ["goodput"])
     assert panel.unit == "kbit/s"
     together = next(layer for layer in panel.layers if layer.mark.color == marks.OTHERS_COLOR)
     assert together.mark.owner.endswith("other flows together")
@@ -692,32 +692,38 @@ def test_hundreds_of_flows_take_a_bounded_picture(
     assert "7 of 458 flows have a colour" in said
     assert "--flow" in said
     width, height = png_size(out)
-    assert (width, height < 4 * width) == (2130, True)
+    assert (width, height < 4 * width) == (2160, True)
 
 
-def assert_nothing_is_cut_off(picture: Picture, columns: int) -> None:
+def assert_nothing_is_cut_off(picture: Picture, width: str) -> None:
     """Hold what is drawn, legends and notes too, to the figure's edges; in inches."""
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE):
-        figure = figure_of(picture, columns)
+        figure = figure_of(picture, width)
         drawn = figure.get_tightbbox()
-    width, height = figure.get_size_inches()
+    right, top = figure.get_size_inches()
     assert min(drawn.x0, drawn.y0) >= 0
-    assert (drawn.x1 <= width, drawn.y1 <= height) == (True, True)
+    assert (drawn.x1 <= right, drawn.y1 <= top) == (True, True)
 
 
 @pytest.mark.parametrize(
-    ("file", "number", "columns"),
-    [("web-page", 1, 1), ("diffserv", 3, 1), ("handover", 2, 2), ("short-flows", 1, 2), ("modern", 3, 1)],
+    ("file", "number", "width"),
+    [
+        ("web-page", 1, "column"),
+        ("diffserv", 3, "column"),
+        ("handover", 2, "page"),
+        ("short-flows", 1, "page"),
+        ("modern", 3, "column"),
+    ],
 )
-def test_nothing_is_cut_off(file: str, number: int, columns: int) -> None:
+def test_nothing_is_cut_off(file: str, number: int, width: str) -> None:
     study = _core.load(str(EXAMPLES / f"{file}.toml"))
     cell = study.cells[number]
     tables = TraceTables.of(cell.overview(study.seed, 1, 1), cell.scenario)
     cast = Cast.of(tables)
     drawn = panels(tables, KINDS, cast)
-    assert_nothing_is_cut_off(tables.picture(drawn, notes=cast.notes(drawn)), columns)
+    assert_nothing_is_cut_off(tables.picture(drawn, notes=cast.notes(drawn)), width)
 
 
 def test_a_long_name_is_shortened_to_fit(by_hand: TraceTables) -> None:
@@ -827,7 +833,7 @@ def test_errors_of_a_direction_of_its_own_are_shaded(shared: TraceTables) -> Non
     picture = shared.picture(panels(shared, ["stack"]))
     fills = {shape["fillcolor"] for shape in picture_figure(picture)["layout"]["shapes"]}
     assert fills == {marks.BAD_PERIODS[direction].color for direction in directions}
-    axes = figure_of(picture, 2).axes[0]
+    axes = figure_of(picture, "page").axes[0]
     assert len(axes.get_legend().get_texts()) >= MOST_COLOURS + len(directions)
 
 

@@ -74,7 +74,7 @@ def test_numeric_levels_are_a_line_in_their_order_with_a_panel_for_each_combinat
 def test_a_line_shows_means_at_the_levels_numbers_with_students_intervals(folder: Path, flows: pl.DataFrame) -> None:
     chart = read_chart(folder, ResultRequest(y="throughput_Bps", only=("control=cubic",)))
     assert chart.scale.unit == "kbit/s"
-    figure = chart_figure(chart, 2)
+    figure = chart_figure(chart, "page")
     (axes,) = figure.axes
     assert axes.get_ylabel() == "throughput (kbit/s)"
     assert [label.get_text() for label in axes.get_xticklabels()] == ["3", "4", "10"]
@@ -94,7 +94,7 @@ def test_a_line_shows_means_at_the_levels_numbers_with_students_intervals(folder
 def test_boxes_stand_beside_each_other_and_name_what_they_show(folder: Path) -> None:
     chart = read_chart(folder, ResultRequest(x="link", hue="control", kind="box", only=("iw=3,iw=10",)))
     assert len(chart.panels) == 2
-    figure = chart_figure(chart, 2)
+    figure = chart_figure(chart, "page")
     assert [axes.get_title().replace("\u00a0", " ") for axes in figure.axes] == ["iw = 3", "iw = 10"]
     assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()  # a row shares its axis
     (legend,) = figure.legends
@@ -111,7 +111,7 @@ def test_a_distribution_function_takes_every_value(folder: Path, flows: pl.DataF
             "rtt_p95_s"
         ].to_list()
     )
-    figure = chart_figure(chart, 1)
+    figure = chart_figure(chart, "column")
     assert figure.axes[0].get_ylabel() == "share of values"
     assert figure.axes[0].get_xlabel().endswith("round-trip time (ms)")
 
@@ -124,18 +124,18 @@ def test_the_share_of_packets_lost_is_drawn_as_the_summary_has_it(folder: Path, 
     assert values(chart)["10", ""] == pytest.approx(lost.to_series().to_list())
 
 
-@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("width", ["column", "page"])
 @pytest.mark.parametrize("kind", ["box", "cdf", "line"])
-def test_nothing_is_cut_off(folder: Path, kind: str, columns: int) -> None:
+def test_nothing_is_cut_off(folder: Path, kind: str, width: str) -> None:
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE):
-        figure = chart_figure(read_chart(folder, ResultRequest(kind=kind)), columns)
+        figure = chart_figure(read_chart(folder, ResultRequest(kind=kind)), width)
         figure.draw_without_rendering()  # lays it out
         drawn = figure.get_tightbbox()
-    width, height = figure.get_size_inches()
+    right, top = figure.get_size_inches()
     assert min(drawn.x0, drawn.y0) >= 0
-    assert (drawn.x1 <= width, drawn.y1 <= height) == (True, True)
+    assert (drawn.x1 <= right, drawn.y1 <= top) == (True, True)
 
 
 def test_the_picture_is_called_after_scenario_and_metric_and_overwrites_nothing(
@@ -143,7 +143,7 @@ def test_the_picture_is_called_after_scenario_and_metric_and_overwrites_nothing(
 ) -> None:
     assert lasthop_main("plot", folder) == 0
     assert capsys.readouterr().out.splitlines()[0] == "windows-elapsed_s.png"
-    assert lasthop_main("plot", folder, "--columns", 1, "--format", "pdf", "--y", "timeouts") == 0
+    assert lasthop_main("plot", folder, "--width", "column", "--format", "pdf", "--y", "timeouts") == 0
     data = Path("windows-timeouts.pdf").read_bytes()
     assert b"/FontFile2" in data
     assert b"/Type3" not in data

@@ -204,7 +204,7 @@ def test_a_band_shows_every_run_at_its_level(results: Path) -> None:
         own = flows.filter(cc=group.hue)
         assert list(group.at) == sorted(own["rate"])
         assert set(zip(group.at, group.values, strict=True)) == set(own.select("rate", "elapsed_s").iter_rows())
-    figure = chart_figure(chart, 2)
+    figure = chart_figure(chart, "page")
     axes = figure.axes[0]
     assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "rate (Mbit/s)")
     lines = [line for line in axes.lines if line.get_linestyle() != "None"]
@@ -213,7 +213,7 @@ def test_a_band_shows_every_run_at_its_level(results: Path) -> None:
     reno = next(group for group in panel.groups if group.hue == "reno")
     first = np.median(reno.values[:5]) * chart.scale.factor
     assert lines[1].get_ydata()[0] == pytest.approx(first)
-    delay = chart_figure(read_chart(results, ResultRequest(x="role", y="elapsed_s")), 1).axes[0]
+    delay = chart_figure(read_chart(results, ResultRequest(x="role", y="elapsed_s")), "column").axes[0]
     assert (delay.get_xscale(), delay.get_xlabel()) == ("linear", "role (ms)")
     assert read_chart(results, ResultRequest(y="elapsed_s")).x == "rate"
     with pytest.raises(InputError, match="rate is a range, drawn as band"):

@@ -374,7 +374,7 @@ def test_comparisons_and_analyses_of_variance_take_the_common_replications(
 def test_error_bars_hold_over_all_looks(precise: Path) -> None:
     request = ResultRequest(y="elapsed_s", x="queue", role="download", kind="line")
     chart = read_chart(precise, request)
-    figure = chart_figure(chart, 1)
+    figure = chart_figure(chart, "column")
     (line,) = [bars.get_segments() for bars in figure.axes[0].collections]
     values = pl.read_parquet(precise / "flows.parquet").filter(flow="download", queue="short")["elapsed_s"].to_numpy()
     _, low, high = mean_intervals(values, 1 - 0.05 / 21)

@@ -28,7 +28,7 @@ class HasRuns(Protocol):
 
 
 class Plots:
-    """The pictures of some results. Each method returns a `Drawing`, 1 or 2 `columns` of a paper wide."""
+    """The pictures of some results. Each method returns a `Drawing`, as wide as a `column` or a `page` of a paper."""
 
     def __init__(self, results: HasRuns) -> None:
         """Draw pictures of these results."""
@@ -42,7 +42,7 @@ class Plots:
         hue: str | None = None,
         only: Filters = (),
         role: str | None = None,
-        columns: int = 2,
+        width: str = "page",
     ) -> Drawing:
         """Draw quartiles and extremes over the replications at each level.
 
@@ -52,9 +52,9 @@ class Plots:
             hue: The factor shown by colour.
             only: Draw only these cells.
             role: Draw only flows with this role.
-            columns: Width, in columns of a two-column paper.
+            width: `column` or `page` of a two-column paper.
         """
-        return self._chart(ResultRequest(x, y, hue, BOX, texts(only), role), columns)
+        return self._chart(ResultRequest(x, y, hue, BOX, texts(only), role), width)
 
     def cdf(
         self,
@@ -63,10 +63,10 @@ class Plots:
         hue: str | None = None,
         only: Filters = (),
         role: str | None = None,
-        columns: int = 2,
+        width: str = "page",
     ) -> Drawing:
         """Draw the distribution functions of all values; arguments as of `box`."""
-        return self._chart(ResultRequest(None, y, hue, CDF, texts(only), role), columns)
+        return self._chart(ResultRequest(None, y, hue, CDF, texts(only), role), width)
 
     def heatmap(
         self,
@@ -76,10 +76,10 @@ class Plots:
         hue: str | None = None,
         only: Filters = (),
         role: str | None = None,
-        columns: int = 2,
+        width: str = "page",
     ) -> Drawing:
         """Draw means over two factors, `x` across and `hue` down; arguments as of `box`."""
-        return self._chart(ResultRequest(x, y, hue, HEATMAP, texts(only), role), columns)
+        return self._chart(ResultRequest(x, y, hue, HEATMAP, texts(only), role), width)
 
     def line(
         self,
@@ -89,10 +89,10 @@ class Plots:
         hue: str | None = None,
         only: Filters = (),
         role: str | None = None,
-        columns: int = 2,
+        width: str = "page",
     ) -> Drawing:
         """Draw means with 95 % intervals against numeric levels; arguments as of `box`."""
-        return self._chart(ResultRequest(x, y, hue, LINE, texts(only), role), columns)
+        return self._chart(ResultRequest(x, y, hue, LINE, texts(only), role), width)
 
     def band(
         self,
@@ -102,10 +102,10 @@ class Plots:
         hue: str | None = None,
         only: Filters = (),
         role: str | None = None,
-        columns: int = 2,
+        width: str = "page",
     ) -> Drawing:
         """Draw runs, running median, and 10th to 90th percentile over a range; arguments as of `box`."""
-        return self._chart(ResultRequest(x, y, hue, BAND, texts(only), role), columns)
+        return self._chart(ResultRequest(x, y, hue, BAND, texts(only), role), width)
 
     def forest(
         self,
@@ -133,12 +133,12 @@ class Plots:
         set_number: int = 1,
         start: float | None = None,
         stop: float | None = None,
-        columns: int = 2,
+        width: str = "page",
     ) -> Drawing:
         """Draw one replication over time, a panel per kind, or per kind and flow.
 
         Args:
-            kinds: Any of waterfall, sequence, cwnd, rtt, queue, throughput, stack, fairness and delay; the first six if
+            kinds: Any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness and delay; the first six if
                 not given.
             replication: Its number, from 1 within its set.
             flows: Draw only these flows or page loads.
@@ -146,7 +146,7 @@ class Plots:
             set_number: The set.
             start: First time to draw, seconds.
             stop: Last time to draw, seconds.
-            columns: Width, in columns of a two-column paper.
+            width: `column` or `page` of a two-column paper.
         """
         from lasthop.pictures.files import PictureRequest, picture_run
         from lasthop.pictures.static import figure_of
@@ -154,11 +154,11 @@ class Plots:
         asked = ",".join(texts(kinds)) or None
         request = PictureRequest(kinds=asked, flows=texts(flows), start=start, stop=stop)
         found = picture_run(self._results.one(replication, only, set_number), request)
-        return Drawing(lambda: figure_of(found.of(found.panels), columns), found.told())
+        return Drawing(lambda: figure_of(found.of(found.panels), width), found.told())
 
-    def _chart(self, request: ResultRequest, columns: int) -> Drawing:
+    def _chart(self, request: ResultRequest, width: str) -> Drawing:
         from lasthop.pictures.charts import chart_figure
         from lasthop.pictures.results import read_chart
 
         chart = read_chart(self._results.folder, request)
-        return Drawing(lambda: chart_figure(chart, columns), chart.notes)
+        return Drawing(lambda: chart_figure(chart, width), chart.notes)

@@ -33,7 +33,7 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
     "--kind",
     "kinds",
     metavar="KIND,...",
-    help="One run: any of waterfall, sequence, cwnd, rtt, queue, throughput, stack, fairness, delay.  [default: the "
+    help="One run: any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness, delay.  [default: the "
     "first six]  Results: band, box, cdf, heatmap or line.  [default: band over a range, line over three or more "
     "numeric levels, otherwise box]",
 )
@@ -76,11 +76,11 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
     help="File format, unless --out ends in one.  [default: png]",
 )
 @click.option(
-    "--columns",
-    type=click.IntRange(1, 2),
-    default=2,
+    "--width",
+    type=click.Choice(["column", "page"]),
+    default="page",
     show_default=True,
-    help="Width of the picture: one or two columns of a two-column paper.",
+    help="Width of the picture: a column of a two-column paper (3.5 in, 89 mm), or a page (7.2 in, 183 mm).",
 )
 @click.option(
     "--out",
@@ -114,7 +114,7 @@ def plot_command(context: click.Context, /, *, scenario: str, quiet: bool, **_: 
       cwnd        congestion window and ssthresh
       rtt         samples, timeout, expiries
       queue       router queue by class, RED's average, drops, marks
-      throughput  goodput of each flow
+      goodput     goodput of each flow
       stack       goodput of the flows on top of each other, capacity of the link
       fairness    Jain's index of the flows that had data to send
       delay       distribution of each flow's one-way delays
@@ -155,7 +155,7 @@ def _plot_results(folder: Path, options: dict[str, Any]) -> tuple[list[Path], li
 
     names = ("x", "y", "hue", "only", "role")
     request = ResultRequest(**{name: options[name] for name in names}, kind=result_kind(options["kinds"]))
-    return write_chart(folder, request, options["out"], options["file_format"], options["columns"])
+    return write_chart(folder, request, options["out"], options["file_format"], options["width"])
 
 
 def _is_study(name: str) -> bool:

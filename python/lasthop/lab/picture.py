@@ -17,7 +17,7 @@ from lasthop.pictures.panels import panels
 from lasthop.pictures.shapes import Layer, Panel
 from lasthop.pictures.tables import TraceTables
 
-KINDS = ("sequence", "cwnd", "queue", "throughput", "rtt")
+KINDS = ("sequence", "cwnd", "queue", "goodput", "rtt")
 _HEAD = struct.Struct("<I")
 _DROPS = {mark.name for mark in marks.DROPS.values()}
 

@@ -14,7 +14,7 @@ from lasthop.pictures import levels
 from lasthop.pictures.heatmap import heatmap_figure
 from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS
 from lasthop.pictures.results import BAND, BOX, CDF, HEATMAP, LINE, Chart, Group, ResultPanel
-from lasthop.pictures.static import LEGEND, WIDTHS_IN, save, wrapped
+from lasthop.pictures.static import COLUMN, LEGEND, WIDTHS_IN, save, wrapped
 from lasthop.statistics.estimates import mean_intervals
 from lasthop.statistics.quantiles import CONFIDENCE, shared
 
@@ -35,46 +35,46 @@ _FROM_ZERO = 0.5
 """The axis begins at zero if the smallest value is less than this share of the largest."""
 
 
-def draw_chart(chart: Chart, path: Path, file_format: str, columns: int) -> None:
-    """Draw a chart into the file `path`; 1 or 2 columns of a paper wide."""
-    save(lambda: chart_figure(chart, columns), path, file_format)
+def draw_chart(chart: Chart, path: Path, file_format: str, width: str) -> None:
+    """Draw a chart into the file `path`, as wide as a column or a page of a paper."""
+    save(lambda: chart_figure(chart, width), path, file_format)
 
 
-def chart_figure(chart: Chart, columns: int) -> Figure:
+def chart_figure(chart: Chart, width: str) -> Figure:
     """Return the matplotlib figure of a chart: its panels side by side and below each other, with one legend."""
     if chart.kind == HEATMAP:
-        return heatmap_figure(chart, columns)
+        return heatmap_figure(chart, width)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    width = WIDTHS_IN[columns]
-    across = _across(len(chart.panels), columns)
+    width_in = WIDTHS_IN[width]
+    across = _across(len(chart.panels), width)
     down = math.ceil(len(chart.panels) / across)
-    notes = wrapped(chart.notes, width)
-    figure = Figure(figsize=(width, 1), layout="constrained")
+    notes = wrapped(chart.notes, width_in)
+    figure = Figure(figsize=(width_in, 1), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(down, across, squeeze=False, sharex=chart.kind != CDF, sharey="row")
     for place, axes in enumerate(grid.flat):
         if place >= len(chart.panels):
             axes.set_visible(False)
             continue
-        _draw_panel(axes, chart, chart.panels[place], width / across - 0.4)
+        _draw_panel(axes, chart, chart.panels[place], width_in / across - 0.4)
         lowest = place + across >= len(chart.panels)
         axes.tick_params(labelbottom=lowest or chart.kind == CDF)
         axes.set_xlabel(_x_title(chart) if lowest else "")
         axes.set_ylabel(_y_title(chart) if place % across == 0 else "")
     _lay_out_values(list(grid[:, 0]), chart)
-    _lay_out_levels(list(grid.flat), chart, (width - 0.6) / across)
-    legend_rows = _add_legend(figure, chart, width)
+    _lay_out_levels(list(grid.flat), chart, (width_in - 0.6) / across)
+    legend_rows = _add_legend(figure, chart, width_in)
     if notes:
         figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7)
     figure.set_figheight(down * _PANEL_HEIGHT_IN + (legend_rows + len(notes)) * _ROW_IN + 0.75)
     return figure
 
 
-def _across(panels: int, columns: int) -> int:
+def _across(panels: int, width: str) -> int:
     """Return how many panels stand side by side."""
-    if columns == 1:
+    if width == COLUMN:
         return 1 if panels <= _MOST_BELOW else 2
     if panels <= 3:
         return panels

@@ -18,7 +18,7 @@ from lasthop.pictures.forest import draw_forest
 from lasthop.pictures.panels import KINDS, USUAL_KINDS, panels
 from lasthop.pictures.results import RESULT_KINDS, ResultRequest, read_chart
 from lasthop.pictures.shapes import Panel, Picture
-from lasthop.pictures.static import FORMATS, draw
+from lasthop.pictures.static import FORMATS, PAGE, draw
 from lasthop.pictures.tables import FlowOf, TraceTables
 from lasthop.results.atomic import replace_atomically
 
@@ -44,7 +44,7 @@ class PictureRequest:
     start: float | None = None
     stop: float | None = None
     file_format: str | None = None
-    columns: int = 2
+    width: str = PAGE
 
 
 def _kinds(text: str | None) -> list[str]:
@@ -113,7 +113,7 @@ def _panels(request: PictureRequest, tables: TraceTables, cast: Cast) -> list[Pa
         shows, lack = _NEEDS.get(missing[0], ("TCP", "is UDP"))
         raise InputError(
             f"--kind {request.kinds}: '{missing[0]}' shows {shows}, and {', '.join(flow.name for flow in cast.flows)} "
-            f"{lack}; draw throughput or queue."
+            f"{lack}; draw goodput or queue."
         )
     return found
 
@@ -137,13 +137,13 @@ def _name(panel: Panel) -> str:
 
 
 def write_chart(
-    folder: Path, request: ResultRequest, out: Path | None, file_format: str | None, columns: int
+    folder: Path, request: ResultRequest, out: Path | None, file_format: str | None, width: str
 ) -> tuple[list[Path], list[str]]:
     """Draw the results in a folder as one new file; return it, and how to read it. Nothing is left of a failure."""
     chart = read_chart(folder, request)
     path = choose_out(out, file_format, f"{chart.name}-{chart.y}")
     suffix = picture_file(path, "--out")
-    write_picture(path, lambda temporary: draw_chart(chart, temporary, suffix, columns))
+    write_picture(path, lambda temporary: draw_chart(chart, temporary, suffix, width))
     return [path], chart.notes
 
 
@@ -215,7 +215,7 @@ def write_pictures(run: ChosenRun, request: PictureRequest) -> tuple[list[Path],
         if suffix:
             whole = picture.of(picture.panels)
             out.parent.mkdir(parents=True, exist_ok=True)
-            replace_atomically(out, lambda path: draw(whole, path, suffix, request.columns))
+            replace_atomically(out, lambda path: draw(whole, path, suffix, request.width))
             return [out], picture.told()
         out.mkdir(parents=True)
     except OSError as error:
@@ -225,7 +225,7 @@ def write_pictures(run: ChosenRun, request: PictureRequest) -> tuple[list[Path],
         files = []
         for panel in picture.panels:
             files.append(out / f"{_name(panel)}.{file_format}")
-            draw(picture.of([panel]), files[-1], file_format, request.columns)
+            draw(picture.of([panel]), files[-1], file_format, request.width)
     except BaseException as error:
         shutil.rmtree(out)
         if isinstance(error, OSError):

@@ -11,7 +11,7 @@ from lasthop.answer.paired import Compare, Comparison, correction
 from lasthop.answer.paired_show import bracketed, telling_cases
 from lasthop.metrics.units import Scale, label, scale_of
 from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS, GREY
-from lasthop.pictures.static import LEGEND, WIDTHS_IN, save, wrapped
+from lasthop.pictures.static import LEGEND, PAGE, WIDTHS_IN, save, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ _SYMBOLS = dict(zip(FLOW_SYMBOLS, "os^D", strict=True))
 
 
 def draw_forest(compared: Compare, path: Path, file_format: str) -> None:
-    """Draw comparisons into the file `path`, two columns of a paper wide."""
+    """Draw comparisons into the file `path`, as wide as a page of a paper."""
     save(lambda: forest_figure(compared), path, file_format)
 
 
@@ -48,8 +48,8 @@ def forest_figure(compared: Compare) -> Figure:
     across = min(len(panels), 2)
     down = math.ceil(len(panels) / across)
     looks = _looks(shown)
-    notes = wrapped(_notes(compared), WIDTHS_IN[2])
-    figure = Figure(figsize=(WIDTHS_IN[2], 1), layout="constrained")
+    notes = wrapped(_notes(compared), WIDTHS_IN[PAGE])
+    figure = Figure(figsize=(WIDTHS_IN[PAGE], 1), layout="constrained")
     FigureCanvasAgg(figure)
     bands = list(panels.values())
     rows = [max(map(_rows_of, bands[row * across : (row + 1) * across])) for row in range(down)]
@@ -166,7 +166,7 @@ def _add_legend(figure: Figure, factor: str, looks: Mapping[str, Mapping[str, An
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], linestyle="none", markersize=4, **look) for look in looks.values()]
-    fitting = max(1, int(WIDTHS_IN[2] / (_CHARACTER_IN * (max(map(len, looks)) + 6))))
+    fitting = max(1, int(WIDTHS_IN[PAGE] / (_CHARACTER_IN * (max(map(len, looks)) + 6))))
     columns = min(fitting, len(looks))
     place: dict[str, Any] = {"loc": "outside upper left", "ncols": columns, "title": factor, "alignment": "left"}
     figure.legend(handles, list(looks), labelcolor=DARK, title_fontsize=7.5, **place, **LEGEND)

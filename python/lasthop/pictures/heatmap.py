@@ -14,7 +14,7 @@ import numpy as np
 from lasthop.metrics.units import Scale, axis_title
 from lasthop.pictures.marks import DARK
 from lasthop.pictures.results import Chart, ResultPanel
-from lasthop.pictures.static import WIDTHS_IN, wrapped
+from lasthop.pictures.static import COLUMN, WIDTHS_IN, wrapped
 from lasthop.results.flows import SHARE
 
 if TYPE_CHECKING:
@@ -55,17 +55,17 @@ def number(scale: Scale, value: float, greatest: float) -> str:
     return scale.number(value, decimals=decimals) if math.isfinite(value) else ""
 
 
-def heatmap_figure(chart: Chart, columns: int) -> Figure:
+def heatmap_figure(chart: Chart, width: str) -> Figure:
     """Return the matplotlib figure of a heat map: a panel for each combination of the other factors."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    width = WIDTHS_IN[columns]
+    width_in = WIDTHS_IN[width]
     narrow = len(chart.x_levels) <= _MOST_CELLS_ACROSS
-    across = min(len(chart.panels), columns + (1 if narrow and columns > 1 else 0))
+    across = min(len(chart.panels), 1 if width == COLUMN else 3 if narrow else 2)
     down = math.ceil(len(chart.panels) / across)
-    notes = wrapped([f"Numbers: {axis_title(chart.y, chart.scale)}.", *chart.notes], width)
-    figure = Figure(figsize=(width, 1), layout="constrained")
+    notes = wrapped([f"Numbers: {axis_title(chart.y, chart.scale)}.", *chart.notes], width_in)
+    figure = Figure(figsize=(width_in, 1), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(down, across, squeeze=False)
     values = [_mean(group.values) for panel in chart.panels for group in panel.groups]
@@ -73,7 +73,7 @@ def heatmap_figure(chart: Chart, columns: int) -> Figure:
     for place, axes in enumerate(grid.flat):
         if place < len(chart.panels):
             _draw_panel(axes, chart, chart.panels[place], ends)
-            axes.set_title("\n".join(wrapped([chart.panels[place].title], width / across)), fontsize=8)
+            axes.set_title("\n".join(wrapped([chart.panels[place].title], width_in / across)), fontsize=8)
         else:
             axes.set_visible(False)
     figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7)

@@ -208,7 +208,7 @@ def rate_window_s(duration: float) -> float:
     return min((factor * power for factor in (1, 2, 5, 10)), key=lambda width: abs(math.log(width / wanted)))
 
 
-def throughput_panel(tables: TraceTables, cast: Cast, window: float) -> Panel:
+def goodput_panel(tables: TraceTables, cast: Cast, window: float) -> Panel:
     """Goodput: payload that reached the receiver for the first time, over the `window` seconds before.
 
     Flows without a colour are shown as one, by their sum, unless the cast shows them one by one.
@@ -222,7 +222,7 @@ def throughput_panel(tables: TraceTables, cast: Cast, window: float) -> Panel:
     for (look, name), arrived in arrivals.items():
         x, y = sliding_rate(arrived, window)
         layers.append(Layer(marks.GOODPUT.of(look), x, y, flow=name))
-    return _scaled(Panel("throughput", f"goodput over {window:g} s", "B/s", filled(layers), of_flows=True))
+    return _scaled(Panel("goodput", f"goodput over {window:g} s", "B/s", filled(layers), of_flows=True))
 
 
 def _new_payload(tables: TraceTables, flow: FlowOf) -> list[tuple[float, int]]:
@@ -334,8 +334,8 @@ def _queues(tables: TraceTables, cast: Cast) -> list[Panel]:
     return _by_direction(cast, lambda direction: queue_panels(tables, direction, cast))
 
 
-def _throughputs(tables: TraceTables, cast: Cast) -> list[Panel]:
-    return [throughput_panel(tables, cast, rate_window_s(tables.end_s()))]
+def _goodputs(tables: TraceTables, cast: Cast) -> list[Panel]:
+    return [goodput_panel(tables, cast, rate_window_s(tables.end_s()))]
 
 
 def _stacks(tables: TraceTables, cast: Cast) -> list[Panel]:
@@ -362,7 +362,7 @@ _PANELS: dict[str, Callable[[TraceTables, Cast], list[Panel]]] = {
     "cwnd": _windows,
     "rtt": _round_trips,
     "queue": _queues,
-    "throughput": _throughputs,
+    "goodput": _goodputs,
     "stack": _stacks,
     "fairness": _fairness,
     "delay": _delays,

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg", "pdf")
-# Text widths of two-column papers (IEEE, ACM), in inches, and the heights that go with them.
-WIDTHS_IN = {1: 3.45, 2: 7.1}
-_HEIGHTS_IN = {1: {"sequence": 2.2, "other": 1.35}, 2: {"sequence": 2.7, "other": 1.5}}
+COLUMN, PAGE = "column", "page"
+# Of two-column papers, in inches (89 and 183 mm), and the heights that go with them.
+WIDTHS_IN = {COLUMN: 3.5, PAGE: 7.2}
+_HEIGHTS_IN = {COLUMN: {"sequence": 2.2, "other": 1.35}, PAGE: {"sequence": 2.7, "other": 1.5}}
 _WATERFALL_ROW_IN = 0.16
 _MOST_ROWS = 50
 """So many objects of a page load have a row of full height; with more, rows are thinner and only some have names."""
@@ -234,21 +235,21 @@ def _top_of_sequence(panel: Panel) -> float | None:
     return 1.15 * max(sent) if max(sent, default=0) > 0 else None
 
 
-def _height_in(panel: Panel, columns: int) -> float:
+def _height_in(panel: Panel, width: str) -> float:
     if panel.rows:
         return 0.5 + _WATERFALL_ROW_IN * min(len(panel.rows), _MOST_ROWS)
-    heights = _HEIGHTS_IN[columns]
+    heights = _HEIGHTS_IN[width]
     return heights.get(panel.kind, heights["other"])
 
 
-def figure_of(picture: Picture, columns: int) -> Figure:
-    """Return the matplotlib figure of a picture, 1 or 2 columns of a paper wide."""
+def figure_of(picture: Picture, width: str) -> Figure:
+    """Return the matplotlib figure of a picture, as wide as a column or a page of a paper."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTHS_IN[columns], 1))
+    figure = Figure(figsize=(WIDTHS_IN[width], 1))
     FigureCanvasAgg(figure)  # one renderer to measure texts by, instead of one for each text
-    heights = [_height_in(panel, columns) for panel in picture.panels]
+    heights = [_height_in(panel, width) for panel in picture.panels]
     stacked = [figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(number)) for number in range(len(picture.panels))]
     margin = (picture.stop - picture.start) * 0.01
     over_time = [axes for axes, panel in zip(stacked, picture.panels, strict=True) if not panel.across]
@@ -314,9 +315,9 @@ def wrapped(notes: Sequence[str], width_in: float) -> list[str]:
     return [line for note in notes for line in textwrap.wrap(note, room)]
 
 
-def draw(picture: Picture, path: Path, file_format: str, columns: int) -> None:
-    """Draw panels above each other, over one axis of time, into the file `path`; 1 or 2 columns of a paper wide."""
-    save(lambda: figure_of(picture, columns), path, file_format)
+def draw(picture: Picture, path: Path, file_format: str, width: str) -> None:
+    """Draw panels above each other, over one axis of time, into the file `path`, as wide as a column or a page."""
+    save(lambda: figure_of(picture, width), path, file_format)
 
 
 def save(make: Callable[[], Figure], target: Path | BinaryIO, file_format: str) -> None:
