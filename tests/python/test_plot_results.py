@@ -56,6 +56,15 @@ def values(chart: Chart, panel: int = 0) -> dict[tuple[str, str], list[float]]:
     return {(group.x, group.hue): list(group.values) for group in chart.panels[panel].groups}
 
 
+def test_the_caption_of_results_stands_apart(folder: Path, lasthop_main: Main) -> None:
+    assert lasthop_main("plot", folder, "--only", "control=cubic", "--out", "a.png") == 0
+    assert lasthop_main("plot", folder, "--only", "control=cubic", "--out", "b.png", "--caption", "b.txt") == 0
+    assert Path("a.png").read_bytes() != Path("b.png").read_bytes()
+    told = " ".join(Path("b.txt").read_text(encoding="utf-8").split())
+    assert told.startswith("Means of elapsed time (s) against iw, for each link. windows, control=cubic, seed 1, model")
+    assert told.endswith("Means of 4 replications with 95 % confidence intervals (Student's t).")
+
+
 def test_numeric_levels_are_a_line_in_their_order_with_a_panel_for_each_combination_left(
     folder: Path, flows: pl.DataFrame
 ) -> None:
@@ -163,7 +172,7 @@ def test_the_picture_is_called_after_scenario_and_metric_and_overwrites_nothing(
         (("--only", "iw=5"), ["has no level '5'", "Levels: 3, 4, 10"]),
         (("--role", "tpc"), ["--role tpc", "Roles: download"]),
         (("--kind", "boxes"), ["did you mean 'box'"]),
-        (("--kind", "queue"), ["one run", "scenario file"]),
+        (("--kind", "queue"), ["one run", "scenario file", "--over replications"]),
         (("--kind", "cdf", "--x", "link"), ["--x link", "--hue"]),
         (("--y", "jitter_p50_ms"), ["none of the chosen rows"]),
         (("--replication", "1"), ["--replication", "folder of results"]),

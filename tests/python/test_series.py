@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tarfile
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -256,6 +257,84 @@ def test_a_folder_of_results_has_the_series_of_its_runs(
     assert "has changed since" in refused()
     file.unlink()
     assert "is not there" in refused()
+
+
+UNEVEN = """
+replications = 6
+down.link = { rate = "1 Mbit/s", delay = "30 ms", loss = "1 %" }
+
+[[flow]]
+kind = "bulk-tcp"
+name = "one"
+bytes = "200 kB"
+start = { distribution = "uniform", min = "0 s", max = "2 s" }
+
+[[flow]]
+kind = "bulk-tcp"
+name = "two"
+bytes = "100 kB"
+start = { distribution = "uniform", min = "0 s", max = "2 s" }
+
+[factor.queue]
+short.down.queue.limit = "10 packets"
+long.down.queue.limit = "100 packets"
+"""
+
+
+def test_over_replications_the_median_and_the_band_are_those_of_all_of_them(tmp_path: Path, lasthop_main: Main) -> None:
+    """Each replication's series, read one by one: what has no row is 0, or missing if nobody knows it."""
+    file = tmp_path / "uneven.toml"
+    file.write_text(UNEVEN, encoding="utf-8")
+    asked = ("series", file, "--only", "queue=short", "--step", "200ms")
+    assert lasthop_main(*asked, "--over", "replications", "--out", "folded.parquet") == 0
+    singles = []
+    for number in range(1, 7):
+        assert lasthop_main(*asked, "--replication", number, "--out", f"{number}.parquet") == 0
+        singles.append(pl.read_parquet(f"{number}.parquet"))
+    folded = pl.read_parquet("folded.parquet")
+    assert folded.columns[:6] == ["queue", "set", "flow", "direction", "time_s", "metric"]
+    zeros = {"goodput_Bps", "lost_packets", "marks_ecn", "queue_mean_packets", "queue_max_packets"}
+    kinds = Counter[str]()
+    for row in folded.iter_rows(named=True):
+        same = pl.col("flow").is_null() if row["flow"] is None else pl.col("flow") == row["flow"]
+        found = [one.filter(same, time_s=row["time_s"], direction=row["direction"]) for one in singles]
+        values = [value for one in found if one.height and (value := one[row["metric"]][0]) is not None]
+        if row["metric"] == "fairness_jain":  # only where several had data to send
+            several = [one for one in found if one.height and one["sending_flows"][0] > 1]
+            values = [value for one in several if (value := one["fairness_jain"][0]) is not None]
+        if row["metric"] in zeros or row["metric"] == "sending_flows":
+            kinds["filled"] += len(values) < 6
+            values += [0] * (6 - len(values))
+        kinds[row["metric"]] += 1
+        assert row["replications"] == len(values)
+        bounds = np.percentile(values, [10, 50, 90])
+        assert [row["low"], row["median"], row["high"]] == pytest.approx(bounds.tolist()), row
+    assert kinds["filled"] > 10
+    assert {"cwnd", "srtt_s", "fairness_jain", "capacity_Bps", *zeros} <= set(kinds)
+    known = pyarrow.parquet.ParquetFile("folded.parquet").schema_arrow
+    assert all(
+        known.field(name).metadata[b"description"] for name in ("metric", "replications", "median", "low", "high")
+    )
+
+
+def test_what_cannot_be_taken_over_replications_is_said(
+    tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "uneven.toml"
+
+    def refused(*options: object) -> str:
+        assert lasthop_main("series", *options, "--over", "replications", "--out", "out.csv") == 2
+        assert not Path("out.csv").exists()
+        return capsys.readouterr().err
+
+    file.write_text(UNEVEN.replace("factor.queue", "factor.median"), encoding="utf-8")
+    assert "The factor median has the name of a column" in refused(file)
+    file.write_text(UNEVEN, encoding="utf-8")
+    assert "--replication chooses one run" in refused(file, "--replication", 2)
+    until = ("--until", "median(elapsed_s) of one within 50 %", "--replications", 12)
+    assert lasthop_main("run", file, "--only", "queue=short", *until, "--out", "precise", "--quiet") == 0
+    capsys.readouterr()
+    assert "has replications of its own number" in refused("precise")
 
 
 def test_a_guest_sends_a_series_in_parts_while_it_runs_and_runs_as_without(

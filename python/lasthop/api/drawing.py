@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lasthop.pictures.files import picture_file, write_picture
+from lasthop.pictures.files import check_caption, picture_file, write_captions, write_picture
 from lasthop.pictures.static import save, styled
 
 if TYPE_CHECKING:
@@ -18,28 +18,35 @@ if TYPE_CHECKING:
 class Drawing:
     """A figure of `Results.plot`. In a notebook it is shown; `save` writes it, `figure` is matplotlib's own."""
 
-    def __init__(self, make: Callable[[], Figure], notes: list[str]) -> None:
-        """Keep what makes the figure; `notes` say how to read it, and what it leaves out."""
+    def __init__(self, make: Callable[[bool], Figure], notes: list[str], caption: str) -> None:
+        """Keep what makes the figure, with or without its notes, which say how to read it and what it leaves out."""
         self._make = make
         self.notes = notes
         """How to read it, and what it leaves out."""
+        self.caption = caption
+        """What it shows, of which runs, and how to read it."""
 
     @property
     def figure(self) -> Figure:
         """A new matplotlib figure, to be changed at will."""
         with styled():
-            return self._make()
+            return self._make(True)
 
-    def save(self, file: str | PathLike[str]) -> Path:
-        """Write it into a new file that ends in .png, .svg or .pdf; return the file. Nothing is overwritten."""
-        path = Path(file)
+    def save(self, file: str | PathLike[str], *, caption: str | PathLike[str] | None = None) -> Path:
+        """Write it into a new file that ends in .png, .svg or .pdf; return the file. Nothing is overwritten.
+
+        With `caption`, a new text file, how to read it is written there instead of under the picture.
+        """
+        path, apart = Path(file), None if caption is None else Path(caption)
         suffix = picture_file(path, "save")
-        write_picture(path, lambda temporary: save(self._make, temporary, suffix))
+        check_caption(apart)
+        write_picture(path, lambda temporary: save(lambda: self._make(apart is None), temporary, suffix))
+        write_captions(apart, {path: self.caption})
         return path
 
     def _repr_png_(self) -> bytes:
         target = io.BytesIO()
-        save(self._make, target, "png")
+        save(lambda: self._make(True), target, "png")
         return target.getvalue()
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,6 +13,7 @@ from lasthop.pictures.results import BAND, BOX, CDF, HEATMAP, LINE, ResultReques
 
 if TYPE_CHECKING:
     from lasthop.campaign.plan import ChosenRun
+    from lasthop.pictures.files import Shown
 
 Filters = str | Sequence[str]
 
@@ -25,6 +27,9 @@ class HasRuns(Protocol):
 
     def one(self, replication: int, only: Filters, set_number: int) -> ChosenRun:
         """Return one replication, to be made again."""
+
+    def each(self, replication: int, only: Filters, set_number: int) -> list[ChosenRun]:
+        """Return one replication of each chosen cell, to be made again."""
 
 
 class Plots:
@@ -118,10 +123,10 @@ class Plots:
     ) -> Drawing:
         """Draw the differences that `Results.compare` returns, with their intervals; same arguments."""
         from lasthop.answer.paired import Request, compare_results
-        from lasthop.pictures.forest import forest_figure
+        from lasthop.pictures.forest import forest_caption, forest_figure
 
         compared = compare_results(self._results.folder, Request(reference, metric, texts(only), role, correction))
-        return Drawing(lambda: forest_figure(compared), [])
+        return Drawing(lambda noted: forest_figure(compared, noted=noted), [], forest_caption(compared))
 
     def over_time(
         self,
@@ -149,16 +154,50 @@ class Plots:
             width: `column` or `page` of a two-column paper.
         """
         from lasthop.pictures.files import PictureRequest, picture_run
-        from lasthop.pictures.static import figure_of
 
         asked = ",".join(texts(kinds)) or None
         request = PictureRequest(kinds=asked, flows=texts(flows), start=start, stop=stop)
-        found = picture_run(self._results.one(replication, only, set_number), request)
-        return Drawing(lambda: figure_of(found.of(found.panels), width), found.told())
+        return _over_time(picture_run(self._results.one(replication, only, set_number), request), width)
+
+    def over_replications(
+        self,
+        kinds: str | Sequence[str] = (),
+        *,
+        flows: str | Sequence[str] = (),
+        only: Filters = (),
+        set_number: int = 1,
+        start: float | None = None,
+        stop: float | None = None,
+        width: str = "page",
+    ) -> Drawing:
+        """Draw all replications over time: of each chosen cell a line through their medians, and a band around it.
+
+        Args:
+            kinds: Any of cwnd, rtt, queue, goodput and fairness; the last three if not given.
+            flows: Draw what these flows did, instead of the whole hop.
+            only: Draw only these cells.
+            set_number: The set.
+            start: First time to draw, seconds.
+            stop: Last time to draw, seconds.
+            width: `column` or `page` of a two-column paper.
+        """
+        from lasthop.pictures.over import picture_over
+
+        runs = self._results.each(1, only, set_number)
+        return _over_time(picture_over(runs, ",".join(texts(kinds)) or None, texts(flows), (start, stop)), width)
 
     def _chart(self, request: ResultRequest, width: str) -> Drawing:
         from lasthop.pictures.charts import chart_figure
         from lasthop.pictures.results import read_chart
 
         chart = read_chart(self._results.folder, request)
-        return Drawing(lambda: chart_figure(chart, width), chart.notes)
+        bare = replace(chart, notes=[])
+        return Drawing(lambda noted: chart_figure(chart if noted else bare, width), chart.notes, chart.caption)
+
+
+def _over_time(shown: Shown, width: str) -> Drawing:
+    from lasthop.pictures.static import figure_of
+
+    whole = shown.of(shown.panels)
+    bare = replace(whole, notes=())
+    return Drawing(lambda noted: figure_of(whole if noted else bare, width), shown.told(), shown.caption(shown.panels))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
@@ -132,15 +132,20 @@ class Results:
         step: str = "100ms",
         only: str | Sequence[str] = (),
         set_number: int = 1,
+        over: Literal["replications"] | None = None,
     ) -> pl.DataFrame:
         """Make one replication of each chosen cell again, and return what happened in each `step`.
 
         The columns are those of `lasthop series`: for each step a row per active flow, and two for the hop, in which
-        `flow` is missing.
+        `flow` is missing. With `over="replications"` all replications are made again, and each step has the median and
+        the band of each metric.
         """
+        from lasthop.campaign.folded import folds
         from lasthop.campaign.series import read_step, series_of
 
         step_ns = read_step(step)
+        if over is not None:
+            return folds(self.each(1, only, set_number), step_ns)
         return series_of(self.each(replication, only, set_number), step_ns)
 
     def explain(

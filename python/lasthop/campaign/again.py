@@ -45,6 +45,7 @@ def runs_of(folder: Path, only: Sequence[str], replication: int, set_number: int
         replications=identity["replications"],
         sets=identity["sets"],
         engine=engine.on_worker(identity),
+        until=identity.get("until", ()),
         file=file,
     )
     if not plan.repeatable:

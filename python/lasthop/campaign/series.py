@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
 
-from lasthop.campaign.plan import ChosenRun
+from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.errors import InputError
 from lasthop.metrics.dictionary import dictionary
 from lasthop.metrics.units import units_for
@@ -37,9 +37,9 @@ def write_series(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
             for number, run in enumerate(runs):
                 part = Path(folder) / f"{number}.csv"
                 run.series(part, step_ns)
-                parts.append(_labelled(run, pl.scan_csv(part, schema=_schema())))
+                parts.append(labelled(run, scan_steps(part)))
             frame = pl.concat(parts)
-            replace_atomically(out, lambda path: _write(frame, path, out.suffix, runs, step_ns))
+            replace_atomically(out, lambda path: write_steps(frame, path, out.suffix, (runs[0].plan, step_ns)))
             return height(frame)
     except OSError as error:
         raise InputError(f"Cannot write {out}: {error}.") from error
@@ -73,7 +73,12 @@ def _schema() -> dict[str, pl.DataType]:
     return {name: kind(name) for name in dictionary()[TABLE] if name not in _PLACE}
 
 
-def _labelled(run: ChosenRun, rows: pl.LazyFrame) -> pl.LazyFrame:
+def scan_steps(file: Path) -> pl.LazyFrame:
+    """Open the time series that a run has written."""
+    return pl.scan_csv(file, schema=_schema())
+
+
+def labelled(run: ChosenRun, rows: pl.LazyFrame) -> pl.LazyFrame:
     """Return the rows behind the levels of their cell, the set and the replication."""
     cells = run.plan.cells
     levels = [
@@ -86,9 +91,20 @@ def _labelled(run: ChosenRun, rows: pl.LazyFrame) -> pl.LazyFrame:
     return rows.select(*levels, *place, pl.all())
 
 
-def _write(frame: pl.LazyFrame, path: Path, suffix: str, runs: Sequence[ChosenRun], step_ns: int) -> None:
+def write_steps(
+    frame: pl.LazyFrame,
+    path: Path,
+    suffix: str,
+    made_by: tuple[Plan, int],
+    meanings: Mapping[str, dict[str, str]] | None = None,
+) -> None:
+    """Write a table of the steps of a plan's runs, so many nanoseconds long.
+
+    `meanings` are those of columns that the dictionary does not have.
+    """
     if suffix == ".csv":
         frame.sink_csv(path)
         return
-    plan = runs[0].plan
-    write_parquet(frame, path, {**plan.facts(), "lasthop.step_s": str(step_ns / 1e9)}, plan.meanings(TABLE))
+    plan, step_ns = made_by
+    facts = {**plan.facts(), "lasthop.step_s": str(step_ns / 1e9)}
+    write_parquet(frame, path, facts, {**plan.meanings(TABLE), **(meanings or {})})

@@ -37,7 +37,7 @@ def trace_command(context: click.Context, /, *, out: Path, snaplen: int | None, 
     run = OneRunOptions.of(context).choose()
     files = write_captures(run, out, snaplen or _core.SNAP_LENGTH)
     if not quiet:
-        list_files(run, files)
+        list_files(run.title, files)
 
 
 @click.command("explain")

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from lasthop import _core
 from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.commands.completion import complete_only, complete_scenarios
 from lasthop.engines.model.engine import ModelEngine
 from lasthop.engines.registry import ABOUT, ENGINES
+from lasthop.errors import InputError
 from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cell, select_cells
 from lasthop.studies.catalogue import find_scenario
@@ -56,6 +58,13 @@ table_out_option = click.option(
     help="Also write every column, unrounded, to this new file: .csv, .json or .parquet.",
 )
 quiet_option = click.option("--quiet", is_flag=True, help="Print only errors.")
+over_option = click.option(
+    "--over",
+    type=click.Choice(["replications"]),
+    metavar="replications",
+    help="Take all replications of each chosen cell: of each step their median, and the band from their 10th to their "
+    "90th percentile.",
+)
 snaplen_option = click.option(
     "--snaplen",
     type=click.IntRange(min=1, max=_core.SNAP_LENGTH),
@@ -166,8 +175,34 @@ def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F]
     return give
 
 
-def list_files(run: ChosenRun, files: Sequence[Path]) -> None:
-    """Print which files were made of a run."""
-    click.echo(f"{run.title}:")
-    for path in files:
-        click.echo(f"  {path}")
+def runs_of_source(context: click.Context) -> list[ChosenRun]:
+    """Return one run of each chosen cell, of a scenario or of a folder of results, which says itself how it was made.
+
+    With `--over replications` it stands for all replications of its cell and set.
+    """
+    from lasthop.results.folder import is_results
+
+    options = OneRunOptions.of(context)
+    if context.params["over"] is not None and is_given(context, "replication"):
+        raise InputError("--replication chooses one run, and --over replications takes all: leave one of them out.")
+    folder = Path(options.scenario)
+    if not is_results(folder):
+        return options.choose_all()
+    from lasthop.campaign.again import runs_of
+
+    for name in ("points", "replications", "seed", "engine", "kernel"):
+        if is_given(context, name):
+            raise InputError(f"--{name}: {folder} is a folder of results, which says that itself; leave it out.")
+    if options.key is not None:
+        raise InputError("--cell names a cell of a scenario file; choose among those of results with --only.")
+    return runs_of(folder, options.only, options.replication, options.set_number)
+
+
+def is_given(context: click.Context, name: str) -> bool:
+    """Tell whether the user gave an option, by the name of its parameter."""
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def list_files(title: str, files: Sequence[Path], notes: Sequence[str] = ()) -> None:
+    """Print which files were made of a run, and what there is to say of them."""
+    click.echo("\n".join([f"{title}:", *(f"  {path}" for path in files), *notes]))

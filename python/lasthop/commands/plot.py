@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from lasthop.commands.options import OneRunOptions, list_files, one_run_options, quiet_option
+from lasthop.commands.options import (
+    OneRunOptions,
+    is_given,
+    list_files,
+    one_run_options,
+    over_option,
+    quiet_option,
+    runs_of_source,
+)
 from lasthop.errors import InputError
 from lasthop.results.folder import is_results
+
+if TYPE_CHECKING:
+    from lasthop.pictures.files import PictureRequest
 
 _OF_ONE_RUN = {
     "key": "--cell",
@@ -82,6 +93,14 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
     show_default=True,
     help="Width of the picture: a column of a two-column paper (3.5 in, 89 mm), or a page (7.2 in, 183 mm).",
 )
+@over_option
+@click.option(
+    "--caption",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A new text file for what the picture shows, of which runs, and how to read it. None of that stands in the "
+    "picture then.",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -92,7 +111,7 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
 )
 @quiet_option
 @click.pass_context
-def plot_command(context: click.Context, /, *, scenario: str, quiet: bool, **_: object) -> None:
+def plot_command(context: click.Context, /, *, scenario: str, over: str | None, quiet: bool, **_: object) -> None:
     """Draw results, or one run over time, for a paper.
 
     SOURCE is a folder of finished results, a scenario file, or the name of a study.
@@ -119,17 +138,25 @@ def plot_command(context: click.Context, /, *, scenario: str, quiet: bool, **_: 
       fairness    Jain's index of the flows that had data to send
       delay       distribution of each flow's one-way delays
 
+    With --over replications each chosen cell has a line through the medians of its replications, and a band around it.
+    Kinds: cwnd, rtt, queue, goodput, fairness, by default the last three. SOURCE may be a folder of results, too.
+
     Bad periods of the link are shaded. With many flows, only those with the most losses and timeouts get colours and
     panels; the picture says how many it leaves out.
 
     Example: lasthop plot results/kulve2003 --y throughput_Bps --x variant --only link=r6
 
     Example: lasthop plot kulve2003 --only link=r6,workload=2tcp0udp,variant=frto --replication 12 --out frto.pdf
+
+    Example: lasthop plot examples/queue.toml --kind queue --over replications --width column --caption queue.txt
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
+    if over is not None:
+        _plot_over(context, quiet=quiet)
+        return
     folder = Path(scenario)
     if folder.is_dir() and (is_results(folder) or not _is_study(scenario)):
         _refuse(context, _OF_ONE_RUN, f"chooses within one run, and {folder} is a folder of results")
-        files, notes = _plot_results(folder, context.params)
+        files, notes = _plot_results(context)
         if not quiet:
             click.echo("\n".join([*map(str, files), *notes]))
         return
@@ -138,24 +165,47 @@ def plot_command(context: click.Context, /, *, scenario: str, quiet: bool, **_: 
 
 
 def _plot_run(context: click.Context, *, quiet: bool) -> None:
-    from lasthop.pictures.files import PictureRequest, write_pictures
+    from lasthop.pictures.files import picture_run, write_pictures
 
     run = OneRunOptions.of(context).choose()
-    request = PictureRequest(**{field.name: context.params[field.name] for field in fields(PictureRequest)})
-    files, notes = write_pictures(run, request)
+    request = _request(context)
+    files, notes = write_pictures(lambda: picture_run(run, request), request, run.plan.study.name)
     if not quiet:
-        list_files(run, files)
-        for note in notes:
-            click.echo(note)
+        list_files(run.title, files, notes)
 
 
-def _plot_results(folder: Path, options: dict[str, Any]) -> tuple[list[Path], list[str]]:
+def _plot_over(context: click.Context, *, quiet: bool) -> None:
+    """Draw the replications of a scenario or of results, which are made again."""
+    from lasthop.pictures.files import write_pictures
+    from lasthop.pictures.over import check_kinds, picture_over
+
+    _refuse(context, _OF_RESULTS, "is for the results of whole runs, and --over replications shows them over time")
+    request = _request(context)
+    check_kinds(request.kinds)
+    runs = runs_of_source(context)
+    name, span = runs[0].plan.study.name, (request.start, request.stop)
+    files, notes = write_pictures(lambda: picture_over(runs, request.kinds, request.flows, span), request, name)
+    if not quiet:
+        cells = runs[0].cell.key or "its only cell" if len(runs) == 1 else f"{len(runs)} cells"
+        list_files(
+            f"{name}, {cells}, {runs[0].plan.replications} replications of set {runs[0].set_number}", files, notes
+        )
+
+
+def _request(context: click.Context) -> PictureRequest:
+    from lasthop.pictures.files import PictureRequest
+
+    return PictureRequest(**{field.name: context.params[field.name] for field in fields(PictureRequest)})
+
+
+def _plot_results(context: click.Context) -> tuple[list[Path], list[str]]:
     from lasthop.pictures.files import write_chart
     from lasthop.pictures.results import ResultRequest, result_kind
 
+    options = context.params
     names = ("x", "y", "hue", "only", "role")
     request = ResultRequest(**{name: options[name] for name in names}, kind=result_kind(options["kinds"]))
-    return write_chart(folder, request, options["out"], options["file_format"], options["width"])
+    return write_chart(Path(options["scenario"]), request, _request(context))
 
 
 def _is_study(name: str) -> bool:
@@ -167,5 +217,5 @@ def _is_study(name: str) -> bool:
 def _refuse(context: click.Context, options: dict[str, str], why: str) -> None:
     """Refuse options that were given and are for the other sort of source."""
     for parameter, option in options.items():
-        if context.get_parameter_source(parameter) is click.core.ParameterSource.COMMANDLINE:
+        if is_given(context, parameter):
             raise InputError(f"{option} {why}.")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
-from lasthop.campaign.plan import ChosenRun
-from lasthop.commands.options import OneRunOptions, one_run_options, quiet_option
+from lasthop.commands.options import one_run_options, over_option, quiet_option, runs_of_source
 from lasthop.errors import InputError, nearest
 
 
@@ -47,9 +45,12 @@ class _Step(click.ParamType[int]):
     metavar="FILE",
     help="The new file: .parquet or .csv. Nothing is overwritten.",
 )
+@over_option
 @quiet_option
 @click.pass_context
-def series_command(context: click.Context, /, *, step_ns: int, out: Path, quiet: bool, **_: object) -> None:
+def series_command(
+    context: click.Context, /, *, step_ns: int, out: Path, over: str | None, quiet: bool, **_: object
+) -> None:
     """Write what happens over time as a table.
 
     SOURCE is a scenario file, the name of a study, or a folder of results, whose seed and engine are taken then. One
@@ -68,33 +69,21 @@ def series_command(context: click.Context, /, *, step_ns: int, out: Path, quiet:
     'lasthop metrics series' defines every column. Memory does not grow with the length of the run. 'lasthop plot' draws
     the same with '--kind stack,fairness'.
 
+    With '--over replications' the table has a row for each step and metric: the 'median' over the replications that
+    have a value, and the band from 'low' to 'high'.
+
     Example: lasthop series examples/two-flows.toml --step 100ms --out series.parquet
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
+    from lasthop.campaign.folded import write_folded
     from lasthop.campaign.series import FORMATS, write_series
-    from lasthop.results.folder import is_results
 
     if out.suffix not in FORMATS:
         meant = out.with_suffix(nearest(out.suffix, FORMATS)).name
         raise InputError(f"--out {out}: the suffix says the format, {' or '.join(FORMATS)}; did you mean '{meant}'?")
     if out.exists():
         raise InputError(f"{out} exists, and nothing is overwritten: name a file that does not.")
-    options = OneRunOptions.of(context)
-    runs = _of_results(context, options) if is_results(Path(options.scenario)) else options.choose_all()
-    rows = write_series(runs, step_ns, out)
+    runs = runs_of_source(context)
+    rows = (write_series if over is None else write_folded)(runs, step_ns, out)
     if not quiet:
         named = runs[0].title if len(runs) == 1 else f"{len(runs)} cells of {runs[0].plan.study.name}"
         click.echo(f"{named}:\n  {out}, {rows} rows")
-
-
-def _of_results(context: click.Context, options: OneRunOptions) -> list[ChosenRun]:
-    """Choose among the runs of a folder of results, which knows how they were made."""
-    from lasthop.campaign.again import runs_of
-
-    for name in ("points", "replications", "seed", "engine", "kernel"):
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise InputError(
-                f"--{name}: {options.scenario} is a folder of results, which says that itself; leave it out."
-            )
-    if options.key is not None:
-        raise InputError("--cell names a cell of a scenario file; choose among those of results with --only.")
-    return runs_of(Path(options.scenario), options.only, options.replication, options.set_number)

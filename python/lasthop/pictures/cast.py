@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from lasthop.errors import InputError, nearest
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.pictures.marks import FLOW_COLORS, FLOW_SYMBOLS, OTHERS_COLOR, Look
 from lasthop.pictures.shapes import Panel
@@ -17,6 +18,7 @@ MOST_COLOURS = len(FLOW_COLORS)
 MOST_PANELS = 4
 """So many flows have a sequence panel, and so many page loads a waterfall. Flows asked for by name have a few more."""
 
+_NAMED_AT_MOST = 12
 _TELLING = "those with most losses and timeouts, then the longest"
 
 
@@ -73,6 +75,16 @@ class Cast:
         """Say what panels leave out or show in grey."""
         kinds = dict.fromkeys(panel.kind if panel.kind in self.said else "" for panel in panels if panel.of_flows)
         return [self.said[kind] for kind in kinds if self.said[kind]]
+
+
+def check_flows(names: Sequence[str], known: Sequence[str]) -> None:
+    """Raise `InputError` if one of the names that `--flow` gives is none of a run's."""
+    for name in names:
+        if name not in known:
+            some = ", ".join(known[:_NAMED_AT_MOST]) + (", ..." if len(known) > _NAMED_AT_MOST else "")
+            raise InputError(
+                f"--flow {name}: there is no such flow; did you mean '{nearest(name, known)}'? Flows: {some}."
+            )
 
 
 def _in_order(flows: Sequence[FlowOf]) -> list[FlowOf]:

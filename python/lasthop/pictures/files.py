@@ -5,24 +5,26 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from lasthop.answer.paired import Compare
 from lasthop.campaign.plan import ChosenRun
 from lasthop.errors import InputError, nearest
-from lasthop.pictures.cast import Cast
+from lasthop.explain.words import plain
+from lasthop.pictures.captions import caption, made_by
+from lasthop.pictures.cast import Cast, check_flows
 from lasthop.pictures.charts import draw_chart
 from lasthop.pictures.forest import draw_forest
 from lasthop.pictures.panels import KINDS, USUAL_KINDS, panels
 from lasthop.pictures.results import RESULT_KINDS, ResultRequest, read_chart
-from lasthop.pictures.shapes import Panel, Picture
+from lasthop.pictures.shapes import Panel, Picture, check_span
 from lasthop.pictures.static import FORMATS, PAGE, draw
 from lasthop.pictures.tables import FlowOf, TraceTables
 from lasthop.results.atomic import replace_atomically
 
-_NAMED_AT_MOST = 12
 _NEEDS = {
     "waterfall": ("page loads", "is none"),
     "fairness": ("flows that share the link at a time", "is alone"),
@@ -45,6 +47,8 @@ class PictureRequest:
     stop: float | None = None
     file_format: str | None = None
     width: str = PAGE
+    caption: Path | None = None
+    """A new file for the captions, which then do not stand in the pictures."""
 
 
 def _kinds(text: str | None) -> list[str]:
@@ -96,12 +100,7 @@ def choose_out(out: Path | None, file_format: str | None, name: str, option: str
 def _named(names: Sequence[str], flows: Sequence[FlowOf]) -> list[FlowOf]:
     """Return the flows of these names; the name of a page load stands for all its connections."""
     known = list(dict.fromkeys(name for flow in flows for name in (flow.name, flow.application)))
-    for name in names:
-        if name not in known:
-            some = ", ".join(known[:_NAMED_AT_MOST]) + (", ..." if len(known) > _NAMED_AT_MOST else "")
-            raise InputError(
-                f"--flow {name}: there is no such flow; did you mean '{nearest(name, known)}'? Flows: {some}."
-            )
+    check_flows(names, known)
     return [flow for flow in flows if flow.name in names or flow.application in names]
 
 
@@ -124,11 +123,7 @@ def _span(request: PictureRequest, tables: TraceTables, named: Sequence[FlowOf])
     first, last = tables.span_s(named) if named else (0.0, end)
     start = first if request.start is None else request.start
     stop = max(last, start) if request.stop is None else request.stop
-    if start >= end:
-        raise InputError(f"--from {start:g}: the run ends at {end:.3f} s.")
-    if start >= stop:
-        raise InputError(f"--from {start:g} --to {stop:g}: the first must be the earlier time, in seconds.")
-    return start, min(stop, end)
+    return check_span(start, stop, end)
 
 
 def _name(panel: Panel) -> str:
@@ -136,15 +131,31 @@ def _name(panel: Panel) -> str:
     return "-".join(words)
 
 
-def write_chart(
-    folder: Path, request: ResultRequest, out: Path | None, file_format: str | None, width: str
-) -> tuple[list[Path], list[str]]:
+def write_chart(folder: Path, request: ResultRequest, drawn: PictureRequest) -> tuple[list[Path], list[str]]:
     """Draw the results in a folder as one new file; return it, and how to read it. Nothing is left of a failure."""
     chart = read_chart(folder, request)
-    path = choose_out(out, file_format, f"{chart.name}-{chart.y}")
+    path = choose_out(drawn.out, drawn.file_format, f"{chart.name}-{chart.y}")
     suffix = picture_file(path, "--out")
-    write_picture(path, lambda temporary: draw_chart(chart, temporary, suffix, width))
-    return [path], chart.notes
+    check_caption(drawn.caption)
+    shown = chart if drawn.caption is None else replace(chart, notes=[])
+    write_picture(path, lambda temporary: draw_chart(shown, temporary, suffix, drawn.width))
+    return [path, *write_captions(drawn.caption, {path: chart.caption})], chart.notes
+
+
+def check_caption(path: Path | None) -> None:
+    """Raise `InputError` if the file of the caption exists."""
+    if path is not None and path.exists():
+        raise InputError(f"{path} exists, and nothing is overwritten: choose another name for --caption.")
+
+
+def write_captions(path: Path | None, captions: Mapping[Path, str]) -> list[Path]:
+    """Write the captions of pictures into one new text file, behind their names if they are several; return it."""
+    if path is None:
+        return []
+    several = len(captions) > 1
+    texts = [plain(f"{file.name}: {text}" if several else text) for file, text in captions.items()]
+    write_picture(path, lambda temporary: temporary.write_text("\n\n".join(texts) + "\n", encoding="utf-8"))
+    return [path]
 
 
 def picture_file(path: Path, option: str = "--plot") -> str:
@@ -157,7 +168,7 @@ def picture_file(path: Path, option: str = "--plot") -> str:
 
 
 def write_picture(path: Path, make: Callable[[Path], object]) -> None:
-    """Write one new picture. Nothing is left of a failure."""
+    """Write one new picture, or its caption. Nothing is left of a failure."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_atomically(path, make)
@@ -171,10 +182,28 @@ def write_forest(compared: Compare, path: Path) -> None:
     write_picture(path, lambda temporary: draw_forest(compared, temporary, suffix))
 
 
+class Shown(Protocol):
+    """The panels of a picture, and what there is to say of them."""
+
+    @property
+    def panels(self) -> list[Panel]:
+        """All of them."""
+
+    def of(self, panels: Sequence[Panel]) -> Picture:
+        """Return a picture of some of the panels."""
+
+    def told(self) -> list[str]:
+        """Return what to say to who asked for it."""
+
+    def caption(self, panels: Sequence[Panel]) -> str:
+        """Return the caption of a picture of some of the panels."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunPicture:
     """The panels of a run between two times, and what there is to say of what they do not show."""
 
+    run: ChosenRun
     tables: TraceTables
     panels: list[Panel]
     span: tuple[float, float]
@@ -191,6 +220,10 @@ class RunPicture:
             told.append(f"{self.tables.left_out} Draw a part of the run with --from and --to to see more of it.")
         return told
 
+    def caption(self, panels: Sequence[Panel]) -> str:
+        """Return the caption of a picture of some of the panels."""
+        return caption(panels, f"{self.run.title}, {made_by(self.run.plan)}", self.of(panels).notes)
+
 
 def picture_run(run: ChosenRun, request: PictureRequest) -> RunPicture:
     """Run it, and return its picture."""
@@ -199,36 +232,39 @@ def picture_run(run: ChosenRun, request: PictureRequest) -> RunPicture:
     named = _named(request.flows, tables.flows)
     span = _span(request, tables, named)
     cast = Cast.of(tables, named)
-    return RunPicture(tables, _panels(request, tables, cast), span, cast)
+    return RunPicture(run, tables, _panels(request, tables, cast), span, cast)
 
 
-def write_pictures(run: ChosenRun, request: PictureRequest) -> tuple[list[Path], list[str]]:
-    """Run it and draw it: one file with all panels, or a new folder with a file for each.
+def write_pictures(make: Callable[[], Shown], request: PictureRequest, name: str) -> tuple[list[Path], list[str]]:
+    """Make panels and draw them: one file with all, `name` by default, or a new folder with a file for each.
 
     Return the files, and what there is to say of flows that are not shown or are grey.
     Nothing is left of a failure, and nothing is overwritten.
     """
-    out = choose_out(request.out, request.file_format, run.plan.study.name)
-    picture = picture_run(run, request)
+    out = choose_out(request.out, request.file_format, name)
+    check_caption(request.caption)
+    picture = make()
     suffix = file_suffix(out)
+    if suffix:
+        write_picture(out, lambda path: _draw(picture, picture.panels, path, suffix, request))
+        return [out, *write_captions(request.caption, {out: picture.caption(picture.panels)})], picture.told()
+    file_format = request.file_format or FORMATS[0]
+    captions = {out / f"{_name(panel)}.{file_format}": picture.caption([panel]) for panel in picture.panels}
     try:
-        if suffix:
-            whole = picture.of(picture.panels)
-            out.parent.mkdir(parents=True, exist_ok=True)
-            replace_atomically(out, lambda path: draw(whole, path, suffix, request.width))
-            return [out], picture.told()
         out.mkdir(parents=True)
     except OSError as error:
         raise InputError(f"Cannot write to {out}: {error}.") from error
-    file_format = request.file_format or FORMATS[0]
     try:
-        files = []
-        for panel in picture.panels:
-            files.append(out / f"{_name(panel)}.{file_format}")
-            draw(picture.of([panel]), files[-1], file_format, request.width)
+        for file, panel in zip(captions, picture.panels, strict=True):
+            _draw(picture, [panel], file, file_format, request)
     except BaseException as error:
         shutil.rmtree(out)
         if isinstance(error, OSError):
             raise InputError(f"Cannot write the pictures to {out}: {error}.") from error
         raise
-    return files, picture.told()
+    return [*captions, *write_captions(request.caption, captions)], picture.told()
+
+
+def _draw(picture: Shown, panels: Sequence[Panel], path: Path, file_format: str, request: PictureRequest) -> None:
+    whole = picture.of(panels)
+    draw(whole if request.caption is None else replace(whole, notes=()), path, file_format, request.width)

@@ -38,8 +38,18 @@ def draw_forest(compared: Compare, path: Path, file_format: str) -> None:
     save(lambda: forest_figure(compared), path, file_format)
 
 
-def forest_figure(compared: Compare) -> Figure:
-    """Return the figure: a row per comparison, levels told apart by colour, hollow marks where p is not below 0.05."""
+def forest_caption(compared: Compare) -> str:
+    """Return what the picture shows, and how to read it."""
+    return " ".join(
+        [f"Differences of {label(compared.metric)} from {compared.factor} = {compared.reference}.", *_notes(compared)]
+    )
+
+
+def forest_figure(compared: Compare, *, noted: bool = True) -> Figure:
+    """Return the figure: a row per comparison, levels told apart by colour, hollow marks where p is not below 0.05.
+
+    Below it stands how to read it, if it is to be `noted`.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -48,7 +58,7 @@ def forest_figure(compared: Compare) -> Figure:
     across = min(len(panels), 2)
     down = math.ceil(len(panels) / across)
     looks = _looks(shown)
-    notes = wrapped(_notes(compared), WIDTHS_IN[PAGE])
+    notes = wrapped(_notes(compared), WIDTHS_IN[PAGE]) if noted else []
     figure = Figure(figsize=(WIDTHS_IN[PAGE], 1), layout="constrained")
     FigureCanvasAgg(figure)
     bands = list(panels.values())

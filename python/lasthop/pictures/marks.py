@@ -68,6 +68,11 @@ class Mark:
         symbol = look.symbol if self.symbol in FLOW_SYMBOLS else self.symbol
         return replace(self.tinted(look), name=f"{self.name} of {look.name}", symbol=symbol)
 
+    def banded(self, look: Look) -> Mark:
+        """Return the mark of the band around it, through which others show. Legends only have its line."""
+        name = f"band of {look.name}".strip()
+        return replace(self, name=name, color=f"{look.color}33", shape=Shape.BANDS, quantity=self.name)
+
     def tinted(self, look: Look) -> Mark:
         """Return the mark under its own name in the colour of a flow or class."""
         return replace(self, color=look.color, owner=look.name, quantity=self.name)
@@ -131,6 +136,7 @@ GOODPUT = Mark("goodput", BLUE, Shape.STEPS, width=1.2)
 
 STACKED = Mark("goodput", BLUE, Shape.BANDS)
 CAPACITY = Mark("capacity of the link", BLACK, Shape.STEPS, width=1.4, dash="dash")
+MEDIAN = Mark("median", BLUE, Shape.STEPS, width=1.8)
 FAIRNESS = Mark("Jain's index", BLUE, Shape.STEPS, width=1.6)
 DELAY = Mark("one-way delay", BLUE, Shape.STEPS, width=1.6)
 

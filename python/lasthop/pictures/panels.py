@@ -35,7 +35,7 @@ def _bars(mark: Mark, rows: pl.DataFrame) -> Layer:
     return Layer(mark, rows["time_s"].to_list(), first, last, labels)
 
 
-def _scaled(panel: Panel) -> Panel:
+def scaled(panel: Panel) -> Panel:
     """Return a panel in `s`, `B` or `B/s` in the unit that suits its largest value."""
     by = scale(panel.unit, [panel.peak()])
     return replace(panel, unit=by.unit, layers=[layer.times(by.factor) for layer in panel.layers])
@@ -84,7 +84,7 @@ def sequence_panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
     for event, mark in _drops_in(outbound):
         layers.append(_bars(mark, outbound.filter(_event(event))))  # a lost ACK of the handshake as well
     layers.append(_layer(marks.TIMER.tinted(look), events.filter(_event("timeout")), "seq"))
-    return _scaled(Panel("sequence", "sequence number", "B", filled(layers), flow.name, of_flows=True))
+    return scaled(Panel("sequence", "sequence number", "B", filled(layers), flow.name, of_flows=True))
 
 
 def _drops_in(packets: pl.DataFrame) -> list[tuple[str, Mark]]:
@@ -123,7 +123,7 @@ def queue_panels(tables: TraceTables, direction: str, cast: Cast) -> list[Panel]
         layers += [_layer(length, _lengths(own), "queue_packets"), *_queue_events(own)]
     found = [Panel("queue", "router queue", "packets", filled(layers))]
     if apart:
-        found.append(_scaled(Panel("red-average", marks.RED_AVERAGE.name, "B", filled(apart))))
+        found.append(scaled(Panel("red-average", marks.RED_AVERAGE.name, "B", filled(apart))))
     return found
 
 
@@ -181,7 +181,7 @@ def rtt_panel(tables: TraceTables, cast: Cast, flows: Sequence[FlowOf]) -> Panel
         layers.append(_layer(marks.RTT.of(look), samples, "rtt_ns", _NANO, flow.name))
         expired = events.with_columns(pl.col("rto_ns").forward_fill()).filter(_event("timeout"))
         layers.append(_layer(marks.TIMER.tinted(look), expired.drop_nulls("rto_ns"), "rto_ns", _NANO, flow.name))
-    return _scaled(Panel("rtt", "round-trip time", "s", filled(layers), of_flows=True))
+    return scaled(Panel("rtt", "round-trip time", "s", filled(layers), of_flows=True))
 
 
 def sliding_rate(arrivals: Iterable[tuple[float, int]], window: float) -> tuple[list[float], list[float]]:
@@ -222,7 +222,7 @@ def goodput_panel(tables: TraceTables, cast: Cast, window: float) -> Panel:
     for (look, name), arrived in arrivals.items():
         x, y = sliding_rate(arrived, window)
         layers.append(Layer(marks.GOODPUT.of(look), x, y, flow=name))
-    return _scaled(Panel("goodput", f"goodput over {window:g} s", "B/s", filled(layers), of_flows=True))
+    return scaled(Panel("goodput", f"goodput over {window:g} s", "B/s", filled(layers), of_flows=True))
 
 
 def _new_payload(tables: TraceTables, flow: FlowOf) -> list[tuple[float, int]]:
@@ -264,7 +264,7 @@ def stack_panel(tables: TraceTables, cast: Cast, direction: str) -> Panel:
         layers.append(_to_end(Layer(marks.STACKED.of(look), times, low, high, flow=shown), tables))
         low = high
     layers.append(_to_end(_layer(marks.CAPACITY, hop, "capacity_Bps"), tables))
-    return _scaled(Panel("stack", f"goodput over {_step(tables)}", "B/s", filled(layers), of_flows=True, is_whole=True))
+    return scaled(Panel("stack", f"goodput over {_step(tables)}", "B/s", filled(layers), of_flows=True, is_whole=True))
 
 
 def fairness_panel(tables: TraceTables, direction: str) -> Panel:

@@ -16,6 +16,7 @@ from lasthop.metrics import units
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.pictures import levels
 from lasthop.pictures.marks import FLOW_COLORS
+from lasthop.pictures.over import OVER_KINDS
 from lasthop.pictures.panels import KINDS
 from lasthop.results.flows import with_computed
 from lasthop.results.folder import RUNS, scan_rows
@@ -26,6 +27,14 @@ from lasthop.scenario.selection import check_role, select_combinations
 
 BOX, CDF, LINE, BAND, HEATMAP = "box", "cdf", "line", "band", "heatmap"
 RESULT_KINDS = (BAND, BOX, CDF, HEATMAP, LINE)
+_SHOWN_AS = {
+    BAND: "Runs",
+    BOX: "Box plot",
+    CDF: "Distribution functions",
+    HEATMAP: "Heat map",
+    LINE: "Means",
+}
+"""How captions begin."""
 MOST_RESULT_PANELS = 12
 """So many combinations of the factors on neither axis have a panel."""
 MOST_HUES = 14
@@ -96,6 +105,16 @@ class Chart:
     over: Range | None = None
     looks: int = 1
     """How many looks the intervals hold over; see `lasthop.until`."""
+    source: str = ""
+    """Whose results they are, and how they were made."""
+
+    @property
+    def caption(self) -> str:
+        """What it shows, and how to read it."""
+        shows = f"{_SHOWN_AS[self.kind]} of {units.axis_title(self.y, self.scale)}"
+        shows += f" against {self.x}" if self.x else ""
+        shows += f", for each {self.hue}" if self.hue else ""
+        return " ".join([f"{shows}.", f"{self.source}.", *self.notes])
 
     @property
     def window(self) -> int:
@@ -129,6 +148,8 @@ def result_kind(text: str | None) -> str | None:
         why = f"did you mean '{nearest(text, RESULT_KINDS)}'?"
         if set(text.split(",")) <= set(KINDS):
             why = "that shows one run: give its scenario file instead of the folder."
+        if set(text.split(",")) <= set(OVER_KINDS):
+            why = "that shows one run: give its scenario file instead of the folder, or draw all with --over replications."
         raise InputError(f"--kind {text}: results are drawn as {', '.join(RESULT_KINDS[:-1])} or {LINE}; {why}")
     return text
 
@@ -141,10 +162,15 @@ def read_chart(folder: Path, request: ResultRequest) -> Chart:
     metric, rows = _choose_metric(_chosen(_all_rows(Tables.read(folder)), request), request.y)
     here = rows.frame.drop_nulls(metric)
     rows = replace(rows, frame=here, missing=rows.frame.height - here.height)
-    name = str(manifest["identity"]["scenario"])
+    identity = manifest["identity"]
+    name = str(identity["scenario"])
+    source = (
+        f"{name}, {', '.join([*request.only, f'role {request.role}' if request.role else ''])}".rstrip(", ")
+        + f", seed {identity['seed']}, {identity['engine']} engine, lasthop {identity['lasthop_version']}"
+    )
     if axis is None or places is None:
-        return replace(_chart(name, rows, metric, request), looks=looks_of(manifest))
-    return _band(name, rows, metric, request, (axis, places))
+        return replace(_chart(name, rows, metric, request), looks=looks_of(manifest), source=source)
+    return replace(_band(name, rows, metric, request, (axis, places)), source=source)
 
 
 def _range_axis(space: Space, request: ResultRequest) -> Range | None:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from lasthop.errors import InputError
 from lasthop.pictures.marks import Mark, Shape
 
 Value = float | None
@@ -112,6 +113,15 @@ class Picture:
     stop: float
     bad_periods: list[BadPeriod]
     notes: Sequence[str] = ()
+
+
+def check_span(start: float, stop: float, end: float) -> tuple[float, float]:
+    """Return the times to draw of what ends at `end`; raise `InputError` if `--from` and `--to` leave none."""
+    if start >= end:
+        raise InputError(f"--from {start:g}: the run ends at {end:.3f} s.")
+    if start >= stop:
+        raise InputError(f"--from {start:g} --to {stop:g}: the first must be the earlier time, in seconds.")
+    return start, min(stop, end)
 
 
 def joined(layers: Iterable[Layer]) -> list[Layer]:

@@ -1,0 +1,111 @@
+"""Time series over the replications of each cell: in every step the median, and a band around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars as pl
+
+from lasthop.campaign.plan import ChosenRun
+from lasthop.campaign.series import TABLE, labelled, scan_steps, write_steps
+from lasthop.errors import InputError
+from lasthop.metrics.dictionary import dictionary
+from lasthop.results.atomic import replace_atomically
+from lasthop.scenario.points import factors_of
+
+BAND_WORDS = "10th to 90th percentile"
+_QUANTILES = {"median": 0.5, "low": 0.1, "high": 0.9}
+_OF = ("flow", "direction", "time_s")
+_NOTHING_IS_ZERO = (
+    "goodput_Bps",
+    "lost_packets",
+    "marks_ecn",
+    "queue_mean_packets",
+    "queue_max_packets",
+    "sending_flows",
+)
+"""What is 0, not unknown, in a step in which there is no row: nothing was sent, and nothing waited."""
+_METRICS = tuple(name for name in dictionary()[TABLE] if name not in (*_OF, "set", "replication"))
+MEANINGS = {
+    "metric": {"unit": "", "description": "Which column of the time series the row is of; its name ends in the unit."},
+    "replications": {"unit": "", "description": "How many replications have a value in this step."},
+    "median": {"unit": "", "description": "Median over these replications, in the unit of the metric."},
+    "low": {"unit": "", "description": "10th percentile over these replications, interpolated between values."},
+    "high": {"unit": "", "description": "90th percentile over these replications, interpolated between values."},
+}
+"""Of the columns that a folded table has."""
+
+
+def _every_replication(run: ChosenRun) -> list[ChosenRun]:
+    """Return all replications of a run's cell and set; raise `InputError` if cells have some of their own number."""
+    if run.plan.until:
+        raise InputError(
+            f"Each cell of '{run.plan.study.name}' ran until it was precise, and has replications of its own number; "
+            "run it again with a given one."
+        )
+    return [replace(run, replication=number) for number in range(1, run.plan.replications + 1)]
+
+
+def fold(run: ChosenRun, step_ns: int) -> pl.DataFrame:
+    """Run all replications of a run's cell and set, one after the other, and fold their time series.
+
+    The table has a row for each step, flow or hop, and metric.
+    """
+    runs = _every_replication(run)
+    with TemporaryDirectory(prefix="lasthop-") as folder:
+        files = [Path(folder) / f"{number}.csv" for number in range(len(runs))]
+        for one, file in zip(runs, files, strict=True):
+            one.series(file, step_ns)
+        return labelled(run, _folded(pl.concat(map(scan_steps, files)), len(runs))).drop("replication").collect()
+
+
+def write_folded(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
+    """Fold the time series of each run's cell and write them into the new file `out`; return the number of rows."""
+    plan = runs[0].plan
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        frame = folds(runs, step_ns)
+        replace_atomically(out, lambda path: write_steps(frame.lazy(), path, out.suffix, (plan, step_ns), MEANINGS))
+    except OSError as error:
+        raise InputError(f"Cannot write {out}: {error}.") from error
+    return frame.height
+
+
+def folds(runs: Sequence[ChosenRun], step_ns: int) -> pl.DataFrame:
+    """Fold the time series of each run's cell; return them below each other."""
+    taken = [factor for factor in factors_of(runs[0].plan.cells) if factor in MEANINGS]
+    if taken:
+        raise InputError(f"The factor {taken[0]} has the name of a column of this table; give it another name.")
+    return pl.concat([fold(run, step_ns) for run in runs])
+
+
+def _folded(steps: pl.LazyFrame, replications: int) -> pl.LazyFrame:
+    """Fold the rows of so many replications: of each metric in each step the median and the band."""
+    # Alone, a flow is neither fair nor unfair.
+    shared = pl.when(pl.col("sending_flows") > 1).then("fairness_jain").alias("fairness_jain")
+    long = steps.with_columns(shared).unpivot(_METRICS, index=_OF, variable_name="metric").drop_nulls("value")
+    grouped = long.group_by(*_OF, "metric").agg(pl.col("value").sort().alias("values"))
+    known = pl.col("values").list.len().cast(pl.Int64)
+    zero = pl.col("metric").is_in(_NOTHING_IS_ZERO)
+    counted = grouped.with_columns(pl.when(zero).then(replications).otherwise(known).alias("replications"))
+    bounds = [_quantile(share, pl.col("replications") - known).alias(name) for name, share in _QUANTILES.items()]
+    order = pl.col("metric").cast(pl.Enum(_METRICS))
+    return counted.sort("time_s", "flow", "direction", order, nulls_last=True).select(
+        *_OF, "metric", "replications", *bounds
+    )
+
+
+def _quantile(share: float, zeros: pl.Expr) -> pl.Expr:
+    """Interpolate a quantile of `replications` values: so many zeros, and behind them the sorted `values`."""
+    last = pl.col("replications") - 1
+    rank = share * last
+    below = rank.floor().cast(pl.Int64)
+
+    def at(place: pl.Expr) -> pl.Expr:
+        known = pl.col("values").list.get((place - zeros).clip(lower_bound=0), null_on_oob=True)
+        return pl.when(place < zeros).then(0.0).otherwise(known)
+
+    return at(below) + (rank - below) * (at(pl.min_horizontal(below + 1, last)) - at(below))
