@@ -249,7 +249,14 @@ def results_of(folder: Path, runs: Sequence[Mapping[str, object]]) -> Path:
     names["sent_packets"] = pl.lit(1)
     flows = pl.concat([frame.with_columns(**names)] * 2)
     flows.write_parquet(folder / "flows.parquet")
-    identity = {"scenario": "made", "scenario_digest": "0", "engine": "model", "cells": []}
+    identity = {
+        "scenario": "made",
+        "scenario_digest": "0",
+        "engine": "model",
+        "cells": [],
+        "seed": 1,
+        "lasthop_version": "0",
+    }
     (folder / "manifest.json").write_text(json.dumps({"identity": identity}), encoding="utf-8")
     return folder
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -147,9 +148,8 @@ def result_kind(text: str | None) -> str | None:
     if text is not None and text not in RESULT_KINDS:
         why = f"did you mean '{nearest(text, RESULT_KINDS)}'?"
         if set(text.split(",")) <= set(KINDS):
-            why = "that shows one run: give its scenario file instead of the folder."
-        if set(text.split(",")) <= set(OVER_KINDS):
-            why = "that shows one run: give its scenario file instead of the folder, or draw all with --over replications."
+            all_of_them = ", or draw all with --over replications" if set(text.split(",")) <= set(OVER_KINDS) else ""
+            why = f"that shows one run: give its scenario file instead of the folder{all_of_them}."
         raise InputError(f"--kind {text}: results are drawn as {', '.join(RESULT_KINDS[:-1])} or {LINE}; {why}")
     return text
 
@@ -162,15 +162,18 @@ def read_chart(folder: Path, request: ResultRequest) -> Chart:
     metric, rows = _choose_metric(_chosen(_all_rows(Tables.read(folder)), request), request.y)
     here = rows.frame.drop_nulls(metric)
     rows = replace(rows, frame=here, missing=rows.frame.height - here.height)
-    identity = manifest["identity"]
-    name = str(identity["scenario"])
-    source = (
-        f"{name}, {', '.join([*request.only, f'role {request.role}' if request.role else ''])}".rstrip(", ")
-        + f", seed {identity['seed']}, {identity['engine']} engine, lasthop {identity['lasthop_version']}"
-    )
+    name = str(manifest["identity"]["scenario"])
+    source = _source(manifest["identity"], request)
     if axis is None or places is None:
         return replace(_chart(name, rows, metric, request), looks=looks_of(manifest), source=source)
     return replace(_band(name, rows, metric, request, (axis, places)), source=source)
+
+
+def _source(identity: Mapping[str, Any], request: ResultRequest) -> str:
+    """Say whose results they are, which of them, and how they were made."""
+    chosen = [*request.only, *([] if request.role is None else [f"role {request.role}"])]
+    made = [f"seed {identity['seed']}", f"{identity['engine']} engine", f"lasthop {identity['lasthop_version']}"]
+    return ", ".join([identity["scenario"], *chosen, *made])
 
 
 def _range_axis(space: Space, request: ResultRequest) -> Range | None:
