@@ -565,12 +565,17 @@ def test_what_is_heard_of_a_call_equals_the_record_to_the_digit(tmp_path: Path, 
 STREAM = ("--only", "queue=long", "--flow", "call")
 
 
-def stream(delays_ms: Sequence[int | None], every_ms: int = 20) -> tuple[UdpFacts, Story]:
-    """Return what is told of datagrams with these delays, 5 ms of them on the link; `None` of those that are lost."""
+def stream(
+    delays_ms: Sequence[int | None], every_ms: int = 20, *, silent_after: int = 10_000
+) -> tuple[UdpFacts, Story]:
+    """Return what is told of datagrams with these delays, 5 ms of them on the link; `None` of those that are lost.
+
+    A second of silence follows on one of them.
+    """
     tape = Tape()
     events: list[tuple[int, int, str]] = []
     for number, delay in enumerate(delays_ms):
-        at = number * every_ms
+        at = number * every_ms + 1000 * (number > silent_after)
         events += [(at, number, "sent"), (at, number, "enqueued" if delay is not None else "dropped-queue")]
         events += [] if delay is None else [(at + delay - 5, number, "dequeued"), (at + delay, number, "delivered")]
     for ms, number, event in sorted(events, key=lambda event: event[0]):
@@ -606,6 +611,14 @@ def test_the_delay_of_a_stream_rises_and_falls_and_gaps_are_told_in_order() -> N
     ]  # fmt: skip
     assert [rise.worst.number for rise in facts.rises] == [24]
     assert "Verdict" not in str(story)
+
+
+def test_silence_is_no_gap() -> None:
+    delays: list[int | None] = [10, 10, 10, None, 10, 10]
+    for silent_after in (2, 3, 10):
+        facts, story = stream(delays, silent_after=silent_after)
+        assert [gap.lasted_ns for (gap,) in facts.gaps] == [20 * MS]
+        assert "Gap of 20 ms: datagram 3, 1 lost" in str(story)
 
 
 def test_many_episodes_are_told_as_few() -> None:

@@ -133,8 +133,7 @@ def _missing(gaps: Sequence[Gap], heard: Heard | None, packets: Packets, thing: 
     fates = listed(list(_fates(missing, heard)))
     one_gap = f"{thing} {first.number}" if len(missing) == 1 else f"{thing}s {first.number}-{last.number}"
     if len(gaps) == 1:
-        what = f"Gap of {length(gaps[0].lasted_ns)}" if gaps[0].lasted_ns else "Gap to the end"
-        return Entry(first.sent_ns, f"{what}: {one_gap}, {fates}.{held}", times)
+        return Entry(first.sent_ns, f"Gap of {length(gaps[0].lasted_ns)}: {one_gap}, {fates}.{held}", times)
     longest = max(gaps, key=lambda gap: gap.lasted_ns)
     run = f"{count(len(longest.datagrams), thing)} from number {longest.datagrams[0].number} on"
     text = f"{len(gaps)} gaps, to {clock(last.sent_ns)}: {len(missing)} of {last.number - first.number + 1} {thing}s, "
@@ -247,11 +246,13 @@ def _audible(story: UdpFacts, fills_ns: int | None) -> str:
     lengths = [gap.lasted_ns for episode in story.gaps for gap in episode]
     if not lengths:
         return " The speech has no gap."
-    text = f" The speech has {count(len(lengths), 'gap')} of up to {length(max(lengths))}"
+    text = (
+        f" The speech has {count(len(lengths), 'gap')} of {'up to ' if len(lengths) > 1 else ''}{length(max(lengths))}"
+    )
     if fills_ns is None:
         return f"{text}."
     longer = sum(gap > fills_ns for gap in lengths)
-    return f"{text}; {longer} last longer than the {length(fills_ns)} that the codec can conceal."
+    return f"{text}, {longer or 'none'} longer than the {length(fills_ns)} that the codec can conceal."
 
 
 def _verdict(heard: Heard) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +21,8 @@ SENDER, LAN, QUEUE, LINK = "at its sender", "before the router", "in the router 
 MOST_EPISODES = 12
 """So many episodes of a kind are told; of more, those that are nearest to each other count as one."""
 _LEAST_RISE_NS = 1_000_000
-_RISEN = 0.25
-"""Of the greatest rise of the delay: from here on it counts as risen, and below half of this it has fallen again."""
+_RISEN, _RISEN_OF_LEAST = 0.25, 0.1
+"""Of the greatest rise, and of the least delay: from here on it counts as risen; below half of this it has fallen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class Gap:
 
     datagrams: tuple[Datagram, ...]
     end_ns: int
-    """When the next one behind it was sent, or would have been."""
+    """When the next one behind it was due."""
 
     @property
     def lasted_ns(self) -> int:
@@ -163,7 +164,7 @@ def gather_udp(
         tuple(_rises(arrived)),
         tuple(
             _episodes(
-                _gaps(known, missing, voice.frame_ns if voice else 0),
+                _gaps(known, missing),
                 lambda gap: (gap.datagrams[0].sent_ns, gap.end_ns),
             )
         ),
@@ -230,7 +231,8 @@ def _rises(arrived: Sequence[Datagram]) -> Iterator[Rise]:
     """Yield the times in which delays are risen, at most so many as are told."""
     delays = [one.delay_ns or 0 for one in arrived]
     least = min(delays, default=0)
-    slow_ns = least + max(round(_RISEN * (max(delays, default=0) - least)), _LEAST_RISE_NS)
+    greatest = max(delays, default=0) - least
+    slow_ns = least + round(max(_RISEN * greatest, _RISEN_OF_LEAST * least, _LEAST_RISE_NS))
     fast_ns = (least + slow_ns) / 2
     spans: list[tuple[int, int]] = []
     since: int | None = None
@@ -249,15 +251,14 @@ def _rises(arrived: Sequence[Datagram]) -> Iterator[Rise]:
         yield Rise(tuple(arrived[episode[0][0] : end]), next(fast, None), slow_ns)
 
 
-def _gaps(known: Sequence[Datagram], missing: Container[int], last_ns: int) -> list[Gap]:
-    """Return the runs of those that are missing; the last of all lasts `last_ns`."""
-    found = []
-    ends = [*(one.sent_ns for one in known[1:]), known[-1].sent_ns + last_ns if known else 0]
-    for absent, run in itertools.groupby(zip(known, ends, strict=True), lambda pair: pair[0].number in missing):
-        if absent:
-            own = list(run)
-            found.append(Gap(tuple(one for one, _ in own), own[-1][1]))
-    return found
+def _gaps(known: Sequence[Datagram], missing: Container[int]) -> list[Gap]:
+    """Return the runs of those that are missing. What is silent behind one, longer than usual, is not missing."""
+    usual = statistics.median_low([after.sent_ns - one.sent_ns for one, after in itertools.pairwise(known)] or [0])
+    ends = [min(one.sent_ns + usual, after.sent_ns) for one, after in itertools.pairwise(known)]
+    ends += [one.sent_ns + usual for one in known[-1:]]
+    runs = itertools.groupby(zip(known, ends, strict=True), lambda pair: pair[0].number in missing)
+    found = [list(run) for absent, run in runs if absent]
+    return [Gap(tuple(one for one, _ in run), run[-1][1]) for run in found]
 
 
 def _episodes(spans: Sequence[T], times: Callable[[T], tuple[int, int]]) -> list[tuple[T, ...]]:
