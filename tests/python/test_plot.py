@@ -707,6 +707,8 @@ def assert_nothing_is_cut_off(picture: Picture, width: str) -> None:
     with mpl.rc_context(STYLE):
         figure = figure_of(picture, width)
         drawn = figure.get_tightbbox()
+        for axes in figure.axes:
+            assert axes.yaxis.label.get_window_extent().height <= axes.get_window_extent().height
     right, top = figure.get_size_inches()
     assert min(drawn.x0, drawn.y0) >= 0
     assert (drawn.x1 <= right, drawn.y1 <= top) == (True, True)
@@ -733,7 +735,7 @@ def test_nothing_is_cut_off(file: str, number: int, width: str) -> None:
 
 def test_a_long_name_is_shortened_to_fit(by_hand: TraceTables) -> None:
     flow = replace(by_hand.flows[0], name="a-name-that-nobody-would-want-to-read-in-a-legend" * 3)
-    assert_nothing_is_cut_off(by_hand.picture(panels(replace(by_hand, flows=[flow]))), 1)
+    assert_nothing_is_cut_off(by_hand.picture(panels(replace(by_hand, flows=[flow]))), "column")
 
 
 def seen_by(matrix: Sequence[Sequence[float]], color: str) -> tuple[float, ...]:
@@ -925,6 +927,8 @@ def test_over_replications_each_level_has_its_median_above_the_bands(over: Path)
 
 
 def test_over_replications_pictures_are_drawn_on_paper_and_on_screen(over: Path) -> None:
+    crowded = picture_over(one_of_each(over), "cwnd,rtt", (), (None, None))
+    assert_nothing_is_cut_off(crowded.of(crowded.panels), "column")
     found = picture_over(one_of_each(over), None, ("two",), (0.5, 2.0))
     assert [panel.label.partition(" over")[0] for panel in found.panels] == [
         "two router queue (packets)",
@@ -954,6 +958,7 @@ def test_over_replications_pictures_are_drawn_on_paper_and_on_screen(over: Path)
         (("--flow", "tow"), ["did you mean 'two'"]),
         (("--from", 1000), ["--from 1000", "the run ends at"]),
         (("--caption", "there.txt"), ["there.txt exists", "--caption"]),
+        (("--caption", "a.png", "--out", "a.png"), ["a.png exists, or is the picture"]),
     ],
 )
 def test_what_cannot_be_drawn_over_replications_is_said(

@@ -39,7 +39,7 @@ class Drawing:
         """
         path, apart = Path(file), None if caption is None else Path(caption)
         suffix = picture_file(path, "save")
-        check_caption(apart)
+        check_caption(apart, path)
         write_picture(path, lambda temporary: save(lambda: self._make(apart is None), temporary, suffix))
         write_captions(apart, {path: self.caption})
         return path

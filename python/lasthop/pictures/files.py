@@ -136,16 +136,16 @@ def write_chart(folder: Path, request: ResultRequest, drawn: PictureRequest) -> 
     chart = read_chart(folder, request)
     path = choose_out(drawn.out, drawn.file_format, f"{chart.name}-{chart.y}")
     suffix = picture_file(path, "--out")
-    check_caption(drawn.caption)
+    check_caption(drawn.caption, path)
     shown = chart if drawn.caption is None else replace(chart, notes=[])
     write_picture(path, lambda temporary: draw_chart(shown, temporary, suffix, drawn.width))
     return [path, *write_captions(drawn.caption, {path: chart.caption})], chart.notes
 
 
-def check_caption(path: Path | None) -> None:
-    """Raise `InputError` if the file of the caption exists."""
-    if path is not None and path.exists():
-        raise InputError(f"{path} exists, and nothing is overwritten: choose another name for --caption.")
+def check_caption(path: Path | None, picture: Path) -> None:
+    """Raise `InputError` if the file of the caption exists, or is the picture."""
+    if path is not None and (path.exists() or path == picture):
+        raise InputError(f"{path} exists, or is the picture, and nothing is overwritten: choose another --caption.")
 
 
 def write_captions(path: Path | None, captions: Mapping[Path, str]) -> list[Path]:
@@ -242,7 +242,7 @@ def write_pictures(make: Callable[[], Shown], request: PictureRequest, name: str
     Nothing is left of a failure, and nothing is overwritten.
     """
     out = choose_out(request.out, request.file_format, name)
-    check_caption(request.caption)
+    check_caption(request.caption, out)
     picture = make()
     suffix = file_suffix(out)
     if suffix:

@@ -49,19 +49,20 @@ class OverPicture:
     span: tuple[float, float]
     source: str
     notes: list[str]
+    left_out: list[str]
 
     def of(self, panels: Sequence[Panel]) -> Picture:
         """Return a picture of some of the panels."""
         start, stop = self.span
-        return Picture([panel.within(start, stop) for panel in panels], start, stop, [], self.notes)
+        return Picture([panel.within(start, stop) for panel in panels], start, stop, [], [*self.notes, *self.left_out])
 
     def told(self) -> list[str]:
         """Return how to read it, and what it leaves out."""
-        return self.notes
+        return [*self.notes, *(f"{note} Choose others with --flow." for note in self.left_out)]
 
     def caption(self, panels: Sequence[Panel]) -> str:
         """Return the caption of some of the panels."""
-        return caption(panels, self.source, self.notes)
+        return caption(panels, self.source, [*self.notes, *self.left_out])
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +110,14 @@ def picture_over(
         )
     drawn = _fold(runs)
     check_flows(flows, [flow for flow, _ in drawn.flows("goodput_Bps")])
-    panels, notes = [], []
+    panels, left_out = [], []
     for kind in asked:
         found, said = _panels(drawn, kind, flows)
         if kinds is not None and not found:
             lack = "several flows that share the link at a time" if kind == "fairness" else "a flow that has it"
             raise InputError(f"--kind {kinds}: '{kind}' needs {lack}, and there is none; draw goodput or queue.")
         panels += found
-        notes += said
+        left_out += said
     plan = runs[0].plan
     cells = "; ".join(run.cell.key for run in runs if run.cell.key) or "its only cell"
     source = (
@@ -126,7 +127,7 @@ def picture_over(
         f"Lines: medians over {drawn.replications} replications, in steps of {_step(drawn)} in which at least half of "
         f"them have a value; bands: {BAND_WORDS}."
     )
-    return OverPicture(panels, _span(span, panels), source, [lines, *dict.fromkeys(notes)])
+    return OverPicture(panels, _span(span, panels), source, [lines], list(dict.fromkeys(left_out)))
 
 
 def _fold(runs: Sequence[ChosenRun]) -> _Folded:
@@ -159,7 +160,7 @@ def _panels(drawn: _Folded, name: str, flows: Sequence[str]) -> tuple[list[Panel
     having = [(flow, way) for flow, way in drawn.flows(kind.metric) if not flows or flow in flows]
     notes: list[str] = []
     if kind.of_flows and not flows and len(having) > MOST_PANELS:
-        notes.append(f"{MOST_PANELS} of {len(having)} flows have a panel of their own; choose others with --flow.")
+        notes.append(f"{MOST_PANELS} of {len(having)} flows have a panel of their own.")
         having = having[:MOST_PANELS]
     whole = not having if flows else not kind.of_flows
     ways = dict.fromkeys(way for flow, way in drawn.flows("goodput_Bps") if not flows or flow in flows)

@@ -88,6 +88,7 @@ _GAP_IN = 0.1  # above each panel and its legend
 _TIME_AXIS_IN = 0.36
 _NOTE_LINE_IN = 0.13
 _Y_LABEL_IN = 0.14
+_BESIDE_LABEL_IN = 0.03
 _LONGEST_NAME = 40  # characters
 _SWATCH_PT = 3.0
 _NOTE_PT = 7
@@ -263,6 +264,7 @@ def figure_of(picture: Picture, width: str) -> Figure:
             axes.tick_params(labelbottom=axes is over_time[-1])
     if over_time:
         over_time[-1].set_xlabel("time (s)")
+    _break_labels(stacked, heights)
     left = _left_in(figure, stacked, heights)
     room = figure.get_figwidth() - left - _MARGIN_IN
     rooms, named, above = [], set[str](), 0.0
@@ -281,6 +283,23 @@ def figure_of(picture: Picture, width: str) -> Figure:
     return figure
 
 
+def _break_labels(stacked: Sequence[Axes], heights: Sequence[float]) -> None:
+    """Break the labels of vertical axes that are longer than these, so that none covers that of a neighbour."""
+    for axes, height in zip(stacked, heights, strict=True):
+        label = axes.yaxis.label
+        long = label.get_window_extent().height / axes.figure.dpi
+        if long > height:
+            text = label.get_text()
+            label.set_text(textwrap.fill(text, int(len(text) * height / long)))
+
+
+def _labels_in(stacked: Sequence[Axes]) -> float:
+    """Return how much room the labels of the vertical axes need besides their ticks, in inches."""
+    broken = [axes.yaxis.label for axes in stacked if "\n" in axes.yaxis.label.get_text()]
+    widths = [label.get_window_extent().width / stacked[0].figure.dpi + _BESIDE_LABEL_IN for label in broken]
+    return max([_Y_LABEL_IN, *widths])
+
+
 def _left_in(figure: Figure, stacked: Sequence[Axes], heights: Sequence[float]) -> float:
     """Return how much room the labels of the vertical axes need, in inches."""
     guess = 0.6
@@ -289,7 +308,7 @@ def _left_in(figure: Figure, stacked: Sequence[Axes], heights: Sequence[float]) 
     for axes in stacked:
         ticks = [label.get_window_extent().x0 for label in axes.get_yticklabels() if label.get_text()]
         left = max(left, guess - min(ticks, default=guess * figure.dpi) / figure.dpi)
-    return left + _Y_LABEL_IN + _MARGIN_IN
+    return left + _labels_in(stacked) + _MARGIN_IN
 
 
 def _place(
@@ -306,7 +325,8 @@ def _place(
     for axes, (above, height) in zip(stacked, rooms, strict=True):
         top -= above + height
         axes.set_position((left / width, top / total, (width - left - _MARGIN_IN) / width, height / total))
-        axes.yaxis.set_label_coords(-(left - _MARGIN_IN - _Y_LABEL_IN / 2) / (width - left - _MARGIN_IN), 0.5)
+        to_labels = left - _MARGIN_IN - _labels_in(stacked) + _Y_LABEL_IN / 2
+        axes.yaxis.set_label_coords(-to_labels / (width - left - _MARGIN_IN), 0.5)
 
 
 def wrapped(notes: Sequence[str], width_in: float) -> list[str]:
