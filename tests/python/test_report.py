@@ -13,8 +13,9 @@ import pytest
 import fake_core
 from conftest import EXAMPLE
 from lasthop import _core
-from lasthop.answer.differences import differences, sentences
+from lasthop.answer.differences import differences
 from lasthop.answer.sections import sections
+from lasthop.answer.words import sentences
 from lasthop.report.levels import level_views
 from lasthop.results.tables import Tables
 

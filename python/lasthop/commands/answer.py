@@ -61,9 +61,9 @@ def summary_command(
     that there are too few replications to bound that end. After 'lasthop run --until', intervals hold over all looks,
     and a table shows how precise each cell is.
 
-    Below the tables, lasthop says which levels of a factor differ significantly from the first one. It compares
-    replications of the same number, because they met the same conditions: mean difference, Student's interval, paired
-    t test, p values corrected after Holm.
+    Below the tables, lasthop says which levels of a factor differ significantly from the first one: first what a call
+    is about, if there is one, then what differs most. It compares replications of the same number, because they met the
+    same conditions: mean difference, Student's interval, paired t test, p values corrected after Holm.
 
     Example: lasthop summary results/my --metric throughput_Bps --by variant --stat p95
     """

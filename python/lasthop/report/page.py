@@ -190,7 +190,7 @@ class _Sections:
             _, (view,), _ = self.boxes.pop(0)
             return replace(view, caption=_BOXES_CAPTION)
         factor = results.presentation.compare.factor
-        shown = [one for one in self.found if one.factor == factor]
+        shown = [one for one in self.found if one.factor == factor and one.headline]
         if not shown:
             return None
         from lasthop.report.changes import change_chart
