@@ -167,7 +167,8 @@ def _of_several(group: _Group) -> str:
     overall = _overall(group)
     more = f" {overall}" if overall else ""
     differ = _cases(len(cases), len(group.cases))
-    return f"{_capital(label(first.metric))} differs by {first.factor} in {differ}, most {_place(first)}: {text}.{more}"
+    against = f"Against {_reference(first)}, {label(first.metric)} differs in {differ}"
+    return f"{against}, most {_place(first)}: {text}.{more}"
 
 
 def _best_and_worst(own: Sequence[Difference]) -> str:
@@ -220,7 +221,7 @@ def _overall(group: _Group) -> str:
     sign = 1 if first.metric in _MORE_IS_BETTER else -1
     best = max(means, key=lambda level: sign * means[level])
     what = f"{_extremes(first.metric)[0]} {label(first.metric)}"
-    over = f"On the average over all {len(cases)} cases,"
+    over = f"On the average over {_cases(len(cases), len(cases))},"
     if sign * means[best] <= 0:
         return f"{over} {_reference(first)} has the {what}."
     by = _points(first.metric, means[best]) if first.metric in SCORES else f"{_percent(math.expm1(means[best]))} %"
