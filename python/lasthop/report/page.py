@@ -13,13 +13,14 @@ import polars as pl
 from lasthop.campaign.campaign import Campaign
 from lasthop.report.distributions import box_sections
 from lasthop.report.illustrations import illustrated
-from lasthop.report.levels import level_views
+from lasthop.report.levels import Flat, level_views, short
 from lasthop.report.overview import asked, badges, exceptions, first_curve, nothing_sent, spread
 from lasthop.report.packed import packed, plotly_js
 from lasthop.report.results import Results, times
 from lasthop.report.style import Figure
 from lasthop.report.tables import TableGroup, generic_table, unfinished_table
 from lasthop.report.trace import trace_figure
+from lasthop.scenario.recordings import Recorded, recordings_of
 from lasthop.studies.presentation.spec import HeatmapSpec
 
 if TYPE_CHECKING:
@@ -248,6 +249,8 @@ def _context(results: Results) -> dict[str, Any]:
     factors = list(results.factors)
     cells = campaign.plan.cells
     sections = _Sections.of(results)
+    recordings = recordings_of(campaign.plan.file)
+    first = short(json.loads(cells[0].scenario), recordings)
     single = _of_single_flows(results)
     chart = sections.chart(results)
     return {
@@ -259,7 +262,7 @@ def _context(results: Results) -> dict[str, Any]:
         "badges": list(badges(results)),
         "exceptions": exceptions(results.claims),
         "chart": chart,
-        "levels": level_views(cells, results.factors),
+        "levels": level_views(cells, results.factors, recordings),
         "unfinished": unfinished_table(results.tables.flows, results.tables.pages, factors)
         if single and results.tables.shorts is None
         else None,
@@ -271,7 +274,8 @@ def _context(results: Results) -> dict[str, Any]:
         "factorial": sections.factorial,
         "traces": list(trace_figures(results)) if single and results.tables.shorts is None else [],
         "cells": cells,
-        "first_scenario": json.dumps(json.loads(cells[0].scenario), indent=2),
+        "first_scenario": json.dumps(first, indent=2, default=str),
+        "recordings": [(key, value) for key, value in Flat.of(first).values.items() if isinstance(value, Recorded)],
         "facts": _facts(results),
         "sets": campaign.plan.sets,
         "replications": max(campaign.counts) * campaign.plan.sets,
