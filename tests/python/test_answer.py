@@ -414,7 +414,9 @@ def test_the_call_comes_first_and_what_hardly_matters_last() -> None:
             )
         )
     )
-    assert told[0].startswith("v=b has a speech quality of 1.92 MOS, v=a of 4.12 MOS (2.20 points worse; -2.2")
+    assert told[0].startswith(
+        "v=b has a speech quality of 1.92 MOS, v=a of 4.12 MOS (2.20 points worse, 95 % interval -2.2"
+    )
     assert told[0].endswith("6 pairs, p < 0.001).")
     assert "%" not in told[0].replace("95 % interval", "")
     assert [sentence.split(" than ")[0].split(" as ")[0] for sentence in told[1:]] == [

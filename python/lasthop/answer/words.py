@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from lasthop.answer.differences import Difference
-from lasthop.metrics.units import SCORES, human, label, scale_of, unit_of
+from lasthop.metrics.units import SCORES, Scale, human, label, scale_of, unit_of
 
 _FASTER = frozenset(
     {
@@ -153,7 +153,8 @@ def _of_two(own: Sequence[Difference], cases: int) -> str:
     if len(own) == 1:
         return f"{_start(largest)}{_against(largest)}."
     what = f"{_level(largest)} {_verb(largest)} {_comparative(largest)} than {_reference(largest)}"
-    return f"{what} in {_cases(len(own), cases)}{_by(own)}, most {_place(largest)}: {_values(largest)}."
+    where = f"in {_cases(len(own), cases)}{_by(own)}, most {_place(largest)}"
+    return f"{what} {where}: {_values(largest, label(largest.metric))}."
 
 
 def _of_several(group: _Group) -> str:
@@ -235,37 +236,49 @@ def _against(one: Difference) -> str:
         values = [human(one.metric, value) for value in (one.level_mean, one.reference_mean)]
         word = "better" if one.mean > 0 else "worse"
         points = f"{_points(one.metric, one.mean)} {word}"
-        return f"{level} has a {what} of {values[0]}, {reference} of {values[1]} ({points}; {_tested(one)})"
+        return f"{level} has a {what} of {values[0]}, {reference} of {values[1]} ({points}, {_surely(one)})"
     if (ratio := _multiple(one.level_mean, one.reference_mean)) is not None:
         more, less = (level, reference) if one.mean > 0 else (reference, level)
         takes = f"takes {ratio} times as long as {less}" if timed else f"has {ratio} times the {what} of {less}"
-        return f"{more} {takes}: {_values(one, named=timed)}"
+        return f"{more} {takes}: {_values(one, what if timed else '', larger_first=True)}"
     share = f"{_percent(one.relative)} % " if math.isfinite(one.relative) else ""
     if timed and one.mean > 0 and share:
-        return f"{level} takes {share}longer than {reference}: {_values(one)}"
-    return f"{level} {_verb(one)} {share}{_comparative(one)} than {reference}: {_values(one, named=timed)}"
+        return f"{level} takes {share}longer than {reference}: {_values(one, what)}"
+    return f"{level} {_verb(one)} {share}{_comparative(one)} than {reference}: {_values(one, what if timed else '')}"
 
 
-def _values(one: Difference, *, named: bool = True) -> str:
-    """Give both values, the larger first if it is said to be so many times the other, and the test."""
-    first, second = one.level_mean, one.reference_mean
-    if _multiple(first, second) is not None:
-        first, second = max(first, second), min(first, second)
-    name = f"{label(one.metric)} " if named else ""
-    return f"{name}{human(one.metric, first)} against {human(one.metric, second)} ({_tested(one)})"
+def _values(one: Difference, name: str, *, larger_first: bool = False) -> str:
+    """Give both values, the level's first unless the larger is to be, and the test; `name` says of what if need be."""
+    values = [one.level_mean, one.reference_mean]
+    if larger_first:
+        values.sort(reverse=True)
+    level, reference = (human(one.metric, value) for value in values)
+    return f"{name} {level} against {reference} ({_tested(one)})".lstrip()
 
 
 def _tested(one: Difference) -> str:
     """Give the difference with its interval and test: `-3.10 s, 95 % interval -3.30 to -2.90 s, 5 pairs, p < 0.001`."""
-    scale = scale_of(one.metric, [one.mean, one.low, one.high])
-    unit = "points" if scale.unit in ("%", "MOS") or one.metric in SCORES else scale.unit
-    decimals = scale.decimals_of(one.high - one.mean) if one.high > one.mean else None
-    mean, low, high = (scale.number(value, signed=True, decimals=decimals) for value in (one.mean, one.low, one.high))
-    what = f"{mean} {unit}".rstrip()
+    scale, unit, decimals = _scale(one)
+    mean = scale.number(one.mean, signed=True, decimals=decimals)
+    apart = " " if one.low == one.high else ", "
+    return f"{mean} {unit}".rstrip() + apart + _surely(one)
+
+
+def _surely(one: Difference) -> str:
+    """Give interval and test of a difference that is told already."""
     if one.low == one.high:
-        return f"{what} in each of {one.pairs} pairs"
+        return f"in each of {one.pairs} pairs"
+    scale, unit, decimals = _scale(one)
+    low, high = (scale.number(value, signed=True, decimals=decimals) for value in (one.low, one.high))
     p = "p < 0.001" if one.p < 0.001 else f"p = {one.p:.2g}"
-    return f"{what}, 95 % interval {low} to {high}{f' {unit}' if unit else ''}, {one.pairs} pairs, {p}"
+    return f"95 % interval {low} to {f'{high} {unit}'.rstrip()}, {one.pairs} pairs, {p}"
+
+
+def _scale(one: Difference) -> tuple[Scale, str, int | None]:
+    """Return how a difference and its interval are shown: scale, unit and decimals."""
+    scale = scale_of(one.metric, [one.mean, one.low, one.high])
+    unit = "points" if scale.unit == "%" or one.metric in SCORES else scale.unit
+    return scale, unit, scale.decimals_of(one.high - one.mean) if one.high > one.mean else None
 
 
 # ---- Nothing ---------------------------------------------------------------------------------------------
@@ -365,10 +378,14 @@ def _points(metric: str, difference: float) -> str:
 
 
 def _by(own: Sequence[Difference]) -> str:
-    """Give the range of the differences, in points of a score and in per cent of all else."""
+    """Give the range of the differences: in points of a score, of all else as factors or in per cent."""
     if own[0].metric in SCORES:
         ends = sorted((_points(one.metric, one.mean) for one in own), key=lambda text: float(text.split()[0]))
         return f" (by {ends[0].split()[0]} to {ends[-1]})"
+    multiples = [_multiple(one.level_mean, one.reference_mean) for one in own]
+    factors = sorted(filter(None, multiples), key=float)
+    if len(factors) == len(own):
+        return f" (by a factor of {factors[0]} to {factors[-1]})"
     known = sorted((one for one in own if math.isfinite(one.relative)), key=lambda one: abs(one.relative))
     if not known:
         return ""

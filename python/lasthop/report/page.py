@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lasthop.report.comparisons import Forest
 
 _ONE_PANEL_PX, _PANEL_PX = 420, 260
-_PLOTLY_HERE = "(plotly.js)"
+_PLOTLY_HERE = "<plotly.js>"
 
 
 @dataclass(frozen=True, slots=True)
