@@ -405,6 +405,16 @@ def test_the_report_of_a_whole_study_is_small_and_opens_at_once(
     assert requested(browser) == [address.as_uri()]
 
 
+def test_a_browser_that_cannot_unpack_says_so(browser: webdriver.Chrome, report: Path) -> None:
+    old = {"source": "delete window.DecompressionStream"}
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", old)
+    browser.get(report.as_uri())
+    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+    told = {plot.text for plot in browser.find_elements(By.CSS_SELECTOR, ".plot") if plot.is_displayed()}
+    assert told == {"This browser is too old to draw the figure."}
+    assert browser.get_log("browser") == []
+
+
 def test_seven_hundred_pixels_show_the_report_of_a_study_whole(
     browser: webdriver.Chrome, open_report: Callable[[Path], None], study_results: Callable[..., Path]
 ) -> None:

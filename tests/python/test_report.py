@@ -97,7 +97,8 @@ def test_a_report_needs_no_cache(
         reports.append((tmp_path / "out" / "report.html").stat().st_size)
         for file in tmp_path.glob("damaged/lasthop/templates/*"):
             file.write_bytes(file.read_bytes()[:1000])
-    assert len(list(tmp_path.glob("damaged/lasthop/templates/*"))) == (cache == "damaged")
+    for name in ("templates", "plotly"):
+        assert len(list(tmp_path.glob(f"damaged/lasthop/{name}/*"))) == (cache == "damaged")
     assert min(reports) > 1.9 * MEGABYTE
 
 

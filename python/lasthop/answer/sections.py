@@ -128,7 +128,7 @@ def sections(tables: Tables, metrics: Sequence[str] = ()) -> list[Section]:
         if kinds[0].topic is Topic.PROGRAMS:
             kinds.pop()
         chosen = [(kind, [m for m in metrics if m in _numeric(kind.rows, names)]) for kind in kinds]
-        found = [_section(kind, names, own, own) for kind, own in chosen if own]
+        found = [_section(kind, names, own, own, own) for kind, own in chosen if own]
         return [replace(section, looks=tables.looks) for section in found]
     # Runs as wholes have a table only where nothing else has.
     runs = kinds.pop()
@@ -218,11 +218,17 @@ def _present(rows: pl.LazyFrame, metrics: Sequence[str]) -> list[str]:
     return [metric for metric in metrics if counts[metric][0]]
 
 
-def _section(kind: _Kind, names: Mapping[str, str], metrics: Sequence[str], compared: Sequence[str]) -> Section:
+def _section(
+    kind: _Kind,
+    names: Mapping[str, str],
+    metrics: Sequence[str],
+    compared: Sequence[str],
+    headlines: Sequence[str],
+) -> Section:
     told = [name for name in _TOLD if name in kind.rows.collect_schema()]
     columns = dict.fromkeys((*metrics, *compared))
     rows = kind.rows.with_columns(kind.who.alias(WHO)).select(*names, *REPLICATION, WHO, *told, *columns).collect()
-    by = [Compared(metric, rows, kind.topic, metric in metrics[:1]) for metric in compared]
+    by = [Compared(metric, rows, kind.topic, metric in headlines) for metric in compared]
     return Section(kind.title, rows, names, metrics, by)
 
 
@@ -231,10 +237,10 @@ def _headlines(kind: _Kind, names: Mapping[str, str]) -> Section:
     known = kind.rows.collect_schema().names()
     shown = [metric for metric in kind.headline if metric in known]
     if kind.title != "Flows":
-        return _section(kind, names, shown, [metric for metric in kind.compared if metric in known])
+        return _section(kind, names, shown, [metric for metric in kind.compared if metric in known], shown[:1])
     shown += _present(kind.rows, [metric for of_kind in OF_KINDS for metric in of_kind if metric in known])
     more = [metric for metrics in _OF_FLOWS.values() for metric in metrics if metric in known]
-    section = _section(kind, names, shown, more)
+    section = _section(kind, names, shown, more, ())
     # A stream lasts as long as its sender is told to.
     is_transfer = pl.col("protocol").is_in(TRANSFER_PROTOCOLS)
     rows = section.rows.with_columns(pl.when(is_transfer).then(pl.col("elapsed_s")).alias("elapsed_s"))

@@ -293,7 +293,8 @@ def _nothing(groups: Sequence[_Group]) -> list[str]:
 
 
 def _of_factor(members: Sequence[Difference]) -> str:
-    nearest = min(members, key=lambda one: one.p)
+    """Say that no level of a factor differs."""
+    nearest = min((one for one in members if one.pairs > 1), key=lambda one: one.p, default=members[0])
     metrics = list(dict.fromkeys(label(one.metric) for one in members))
     levels = list(dict.fromkeys(one.level for one in members))
     who = _level(nearest) if len(levels) == 1 else f"None of the {len(levels)} other levels of {nearest.factor}"
@@ -301,11 +302,12 @@ def _of_factor(members: Sequence[Difference]) -> str:
     compared = f" in {_listed(metrics)}" if len(metrics) > 1 else ""
     cases = len({one.where for one in members})
     many = "" if cases == 1 else f" in any of {cases} cases"
-    own = "" if len(levels) == 1 else f"{_level(nearest)}, "
-    place = "" if len(members) == 1 else f"nearest {own}{_place(nearest)}: ".replace(" :", ":").replace(", :", ":")
+    where = [*([_level(nearest)] if len(levels) > 1 else []), *([_place(nearest)] if nearest.where else [])]
+    place = ("nearest " if len(members) > 1 else "") + (f"{' '.join(where)}: " if where else "")
+    shown = f"{_tested(nearest)}{_shown(nearest)}{_needed(nearest)}"
     return (
         f"{who} {verb} significantly from {_reference(nearest)}{compared}{many} "
-        f"({place}{label(nearest.metric)} {_tested(nearest)}{_shown(nearest)}{_needed(nearest)})."
+        f"({place}{label(nearest.metric)} {shown})."
     )
 
 

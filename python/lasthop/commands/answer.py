@@ -135,7 +135,7 @@ def compare_command(
 
     \b
       difference  mean of the pairs, level less reference, with Student's 95 % interval
-      change      the difference as a share of the reference's mean
+      change      the difference as a share of the reference's mean; none of scores such as MOS
       median      of the pairs, with a 95 % interval by percentile bootstrap (2000 resamples)
       d_z         Cohen's effect size for pairs: mean over standard deviation
       p           of the paired t test, for the mean
