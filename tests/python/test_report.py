@@ -5,6 +5,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,9 +16,10 @@ import pytest
 import fake_core
 from conftest import EXAMPLE
 from lasthop import _core
-from lasthop.answer.differences import differences
+from lasthop.answer.differences import Difference, differences
 from lasthop.answer.sections import sections
 from lasthop.answer.words import sentences
+from lasthop.report.changes import change_chart
 from lasthop.report.levels import level_views
 from lasthop.results.tables import Tables
 from lasthop.scenario.recordings import recorded
@@ -272,3 +274,14 @@ def test_a_recording_is_read_as_its_link_and_its_flow_read_it() -> None:
     assert str(packets) == "a recording (2.00 s, 1.00 kbit/s in the mean)"
     assert recorded("two lines\nof a text") is None
     assert recorded("1500 B") is None
+
+
+def test_scores_change_by_points_on_an_axis_of_their_own() -> None:
+    one = Difference("queue", "short", "long", "elapsed_s", (), 9, -1.0, -1.1, -0.9, 10.0, 0.001)
+    mos, rate = replace(one, metric="mos", mean=2.2, reference_mean=1.9), replace(one, metric="throughput_Bps")
+    figure = change_chart([mos, one, rate])
+    assert [trace["y"] for trace in figure["data"]] == [[2.2], [-10.0], [-10.0]]
+    axes = [figure["layout"][name] for name in ("yaxis", "yaxis2", "yaxis3")]
+    assert [axis.get("title", {}).get("text") for axis in axes] == ["change (points)", "change (%)", None]
+    assert [axis.get("matches") for axis in axes] == [None, None, "y2"]
+    assert go.Figure(figure).data[0].hovertemplate.endswith("points<extra></extra>")
