@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +16,12 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from lasthop.answer import show
-from lasthop.answer.differences import Difference, differences, holm, sentences
+from lasthop.answer.differences import Difference, corrected, differences, holm
 from lasthop.answer.folder import read_sections
-from lasthop.answer.sections import Compared, Section
+from lasthop.answer.sections import Compared, Section, Topic, sections
+from lasthop.answer.words import sentences, size
 from lasthop.cli import main
+from lasthop.results.tables import Tables
 
 Main = Callable[..., int]
 
@@ -48,7 +52,7 @@ def test_a_run_prints_its_answer_before_the_report(lasthop_main: Main, capsys: p
     out = capsys.readouterr().out
     assert "Flows: median of 6 replications, [95 % interval]" in out
     assert out.index("elapsed time") < out.index("Differences between levels") < out.index("report: ")
-    assert "With flow=tcp-first, memory=cbi is" in out
+    assert "- With flow=tcp-first, memory=cbi takes" in out
     capsys.readouterr()
     assert lasthop_main("run", EXAMPLES / "two-flows.toml", "--replications", "6", "--out", "out", "--quiet") == 0
     assert capsys.readouterr().out == ""
@@ -59,7 +63,9 @@ def test_a_comparison_of_one_of_several_flows_names_it(
 ) -> None:
     assert lasthop_main("run", EXAMPLES / "queue.toml", "--out", tmp_path / "out") == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "With flow=call, queue=long has 10.1 times the p95 of queueing delay of queue=short" in text
+    # The largest difference comes first, not behind "... and 2 more".
+    first = text.split("p corrected after Holm): - ")[1]
+    assert first.startswith("With flow=call, queue=long has 10.1 times the p95 of queueing delay of queue=short: 815")
 
 
 def test_the_table_has_the_medians_in_the_units_of_people(
@@ -108,8 +114,9 @@ def test_few_replications_show_their_range_and_how_many_an_interval_takes(
 
 
 def test_page_loads_count_what_their_connections_lost(results: dict[str, Path]) -> None:
-    (section,) = read_sections(results["web-page"])
+    section, link = read_sections(results["web-page"])
     assert section.title == "Page loads"
+    assert not link.metrics
     flows = pl.read_parquet(results["web-page"] / "flows.parquet")
     assert section.rows["retransmitted_packets"].sum() == flows["retransmitted_packets"].sum()
     assert section.rows.height == flows.select("factor_protocol", "window", "replication").n_unique()
@@ -283,22 +290,22 @@ def test_a_sentence_says_by_how_much_and_how_surely() -> None:
     faster = [value - step for value, step in zip(base, [3.0, 3.2, 3.1, 2.9, 3.3], strict=True)]
     (sentence,) = told({("e0", "off"): base, ("e0", "on"): faster})
     assert sentence == (
-        "variant=on is 10 % faster than variant=off (elapsed time -3.10 s, 95 % interval -3.30 to -2.90 s, 5 pairs, "
-        "p < 0.001)."
+        "variant=on is 10 % faster than variant=off: elapsed time 27.9 s against 31.0 s (-3.10 s, 95 % interval -3.30 "
+        "to -2.90 s, 5 pairs, p < 0.001)."
     )
 
 
 def test_more_than_twice_as_long_is_said_in_times() -> None:
     (sentence,) = told({("e0", "a"): [10.0, 11.0, 12.0], ("e0", "b"): [30.0, 33.1, 36.0]})
-    assert sentence.startswith("variant=b takes 3.0 times as long as variant=a (")
+    assert sentence.startswith("variant=b takes 3.0 times as long as variant=a: elapsed time 33.0 s against 11.0 s (")
 
 
 @pytest.mark.parametrize(
     ("metric", "words"),
     [
-        ("throughput_Bps", "has a 50 % lower throughput than variant=a (throughput -"),
-        ("timeouts", "has 50 % fewer timeouts than variant=a (timeouts -"),
-        ("lost_per_packet", "has a 50 % lower loss rate than variant=a (loss rate -10.00 points"),
+        ("throughput_Bps", "has a 50 % lower throughput than variant=a: 80.0 kbit/s against 160.0 kbit/s (-80.0 kbit"),
+        ("timeouts", "has 50 % fewer timeouts than variant=a: 100 against 200 (-100"),
+        ("lost_per_packet", "has a 50 % lower loss rate than variant=a: 10.0 % against 20.0 % (-10.00 points"),
     ],
 )
 def test_what_is_no_time_is_higher_or_lower(metric: str, words: str) -> None:
@@ -311,7 +318,10 @@ def test_what_is_no_time_is_higher_or_lower(metric: str, words: str) -> None:
 
 def test_equal_differences_are_told_without_a_test() -> None:
     (sentence,) = told({("e0", "a"): [10.0, 11.0, 12.0], ("e0", "b"): [9.0, 10.0, 11.0]})
-    assert sentence == "variant=b is 9.1 % faster than variant=a (elapsed time -1.00 s in each of 3 pairs)."
+    assert (
+        sentence
+        == "variant=b is 9.1 % faster than variant=a: elapsed time 10.0 s against 11.0 s (-1.00 s in each of 3 pairs)."
+    )
 
 
 def test_equal_differences_of_few_counts_may_be_chance() -> None:
@@ -319,7 +329,7 @@ def test_equal_differences_of_few_counts_may_be_chance() -> None:
     (sentence,) = told(few, "timeouts")
     assert sentence.startswith("variant=b does not differ significantly from variant=a (timeouts +1 in each of 5 pairs")
     (sentence,) = told(more, "timeouts")
-    assert sentence == "variant=b has more timeouts than variant=a (timeouts +1 in each of 6 pairs)."
+    assert sentence == "variant=b has more timeouts than variant=a: 1 against 0 (+1 in each of 6 pairs)."
 
 
 def test_without_significance_it_says_how_many_pairs_would_show_it() -> None:
@@ -344,8 +354,9 @@ def test_cases_that_agree_are_told_together() -> None:
     random = np.random.default_rng(7)
     times = {key: list(30 + shift + random.normal(0, 0.1, size=6)) for key, shift in shifts.items()}
     first, second = told(times)
-    assert first.startswith("variant=b is faster than variant=a in both cases (by 5.2 to 10 %), most with link=e0 (")
-    assert second.startswith("link=r1 is slower than link=e0 in both cases (by ")
+    assert first.startswith("link=r1 is slower than link=e0 in both cases (by ")
+    start = "variant=b is faster than variant=a in both cases (by 5.2 to 10 %), most with link=e0: elapsed time 27.0 s "
+    assert second.startswith(start)
 
 
 def test_a_missing_value_is_no_pair() -> None:
@@ -355,3 +366,193 @@ def test_a_missing_value_is_no_pair() -> None:
     (one,) = differences([Section("Flows", rows, own.factors, own.metrics, [Compared("elapsed_s", rows)])])
     assert isinstance(one, Difference)
     assert one.pairs == 3
+
+
+# ---- What comes first ------------------------------------------------------------------------------------
+
+FIRST, SECOND = "a", "b"
+NOISE = [0.00, 0.02, -0.02, 0.01, -0.01, 0.03]
+
+
+def several(*parts: tuple[str, str, Topic, float, float]) -> list[Section]:
+    """Make sections of a factor with the levels `a` and `b`: flow, metric, topic, and the mean at each level."""
+    found = []
+    for flow, metric, topic, *means in parts:
+        rows = pl.DataFrame(
+            [
+                {"v": level, "set": 1, "replication": number, "flow": flow, metric: mean * (1 + noise * (1 + place))}
+                for place, (level, mean) in enumerate(zip((FIRST, SECOND), means, strict=True))
+                for number, noise in enumerate(NOISE, 1)
+            ]
+        )
+        found.append(Section(flow, rows, {"v": "v"}, [metric], [Compared(metric, rows, topic)]))
+    return found
+
+
+def starts(*parts: tuple[str, str, Topic, float, float]) -> list[str]:
+    return [sentence.split(":")[0] for sentence in sentences(differences(several(*parts)))]
+
+
+def test_the_largest_difference_comes_first_whatever_the_order_of_the_tables() -> None:
+    told = starts(
+        ("tcp-1", "elapsed_s", Topic.TRANSFERS, 10.0, 11.5),
+        ("tcp-2", "throughput_Bps", Topic.TRANSFERS, 2e6, 1.7e6),
+        ("tcp-3", "queue_delay_p95_s", Topic.TRANSFERS, 0.08, 0.8),
+    )
+    # What counts most of transfers stands before; the largest of all is never further down than second.
+    assert told[:2] == ["v=b takes 16 % longer than v=a", "v=b has 10.0 times the p95 of queueing delay of v=a"]
+
+
+def test_the_call_comes_first_and_what_hardly_matters_last() -> None:
+    told = sentences(
+        differences(
+            several(
+                ("download", "elapsed_s", Topic.TRANSFERS, 10.0, 2.0),
+                ("page", "response_time_s", Topic.PAGES, 3.0, 3.1),
+                ("voip", "mos", Topic.CALL, 4.1, 1.9),
+                ("voip", "queue_delay_p95_s", Topic.CALL, 0.1, 0.13),
+            )
+        )
+    )
+    assert told[0].startswith(
+        "v=b has a speech quality of 1.92 MOS, v=a of 4.12 MOS (2.20 points worse, 95 % interval -2.2"
+    )
+    assert told[0].endswith("6 pairs, p < 0.001).")
+    assert "%" not in told[0].replace("95 % interval", "")
+    assert [sentence.split(" than ")[0].split(" as ")[0] for sentence in told[1:]] == [
+        "v=a takes 5.0 times",
+        "v=b has a 31 % higher p95 of queueing delay",
+        "v=b takes 3.8 % longer",
+    ]
+
+
+def test_a_difference_that_is_certain_but_small_is_smaller_than_one_that_is_large() -> None:
+    steady = Difference("v", "b", "a", "elapsed_s", (), 9, 0.01, 0.01, 0.01, 10.0, 0.0)
+    noisy = replace(steady, mean=5.0, low=2.0, high=8.0, p=0.01)
+    chance = replace(steady, mean=50.0, low=-10.0, high=110.0, p=0.3)
+    assert size(chance) == 0 < size(steady) < size(noisy) == pytest.approx(math.log(12.12 / 10.12))
+    # A tenth of a millisecond more is no tenfold delay, and a loss may come from nothing.
+    assert size(replace(steady, reference_mean=1e-5, mean=1e-4, low=1e-4, high=1e-4)) < 0.1
+    loss = replace(steady, metric="lost_per_packet", reference_mean=0.0, mean=0.05, low=0.04, high=0.06)
+    assert 2 < size(loss) < 5
+
+
+def test_of_several_levels_the_best_and_the_worst_are_named() -> None:
+    levels = {"a": 10.0, "b": 8.0, "c": 14.0, "d": 9.0}
+    times = {("e0", level): [mean * (1 + noise) for noise in NOISE] for level, mean in levels.items()}
+    (sentence,) = told(times)
+    assert sentence.startswith(
+        "variant=b has the shortest elapsed time, 8.04 s, variant=c the longest, 14.1 s (75 % more; against "
+        "variant=a: b -2.0"
+    )
+    (rates,) = told({key: [1000 * value for value in own] for key, own in times.items()}, "throughput_Bps")
+    assert rates.startswith(
+        "variant=c has the best throughput, 112.6 kbit/s, variant=b the worst, 64.3 kbit/s (43 % less"
+    )
+    (printed,) = told(times, "printed_n")
+    assert printed.startswith("variant=b has the lowest n, 8.0, variant=c the highest, 14.1")
+
+
+def test_a_level_that_may_equal_the_reference_is_not_called_the_best() -> None:
+    wild = [5.0, 15.0, 2.0, 18.0, 9.0, 10.0]
+    times = {("e0", "a"): [10 + noise for noise in NOISE], ("e0", "b"): wild, ("e0", "c"): [20 + n for n in NOISE]}
+    times["e0", "c"][0] += 0.1
+    (sentence,) = told(times)
+    assert sentence.startswith("variant=a has the shortest elapsed time, 10.0 s, variant=c the longest, 20.0 s (")
+
+
+def test_over_several_cases_the_winner_on_the_average_is_named() -> None:
+    means = {
+        ("e0", "a"): 10.0,
+        ("e0", "b"): 8.0,
+        ("e0", "c"): 11.0,
+        ("r1", "a"): 20.0,
+        ("r1", "b"): 18.0,
+        ("r1", "c"): 30.0,
+    }
+    times = {key: [mean * (1 + noise) for noise in NOISE] for key, mean in means.items()}
+    found = [one for one in differences([section(times)]) if one.factor == "variant"]
+    (sentence,) = sentences(found)
+    assert sentence.startswith(
+        "Against variant=a, elapsed time differs in both cases, most with link=r1: variant=b has the "
+    )
+    share = 100 * (1 - math.sqrt(0.8 * 0.9))
+    assert sentence.endswith(
+        f"On the average over both cases, variant=b has the shortest elapsed time, {share:.0f} % less than variant=a."
+    )
+
+
+def test_what_counts_most_is_hardly_less_certain_for_all_else_that_is_compared() -> None:
+    p_values = [0.02, 0.001, 0.2, 0.5]
+    found = [
+        Difference("v", "b", "a", "elapsed_s", (), 9, 1.0, 0.5, 1.5, 10.0, p, headline=not place)
+        for place, p in enumerate(p_values)
+    ]
+    assert [one.p for one in corrected(found)] == pytest.approx([0.02 * 12 / 10, 0.001 * 13, 0.4, 0.5])
+
+
+def test_nothing_significant_says_what_was_compared_and_what_would_have_shown() -> None:
+    random = np.random.default_rng(4)
+    base = list(random.normal(10, 1, size=8))
+    other = list(random.normal(10.2, 1, size=8))
+    (sentence,) = told({("e0", "a"): base, ("e0", "b"): other})
+    deviation = np.std(np.subtract(other, base), ddof=1)
+    least = (stats.t.ppf(0.975, 7) + stats.norm.ppf(0.8)) * deviation / math.sqrt(8)
+    assert f"; one of {least:.2f} s would have shown" in sentence
+    two = several(("tcp-1", "elapsed_s", Topic.TRANSFERS, 10.0, 10.0), ("all", "utilisation", Topic.LINK, 0.9, 0.9))
+    (sentence,) = sentences(differences(two))
+    assert sentence.startswith("v=b does not differ significantly from v=a in elapsed time and link utilisation")
+
+
+def test_a_stream_that_carries_more_is_told_before_transfers_that_carry_less() -> None:
+    parts = {"call": ("udp", 25e3, 312.5e3), "tcp-1": ("tcp", 400e3, 300e3), "tcp-2": ("tcp", 420e3, 310e3)}
+    rows = pl.DataFrame(
+        [
+            {"queue": queue, "set": 1, "replication": number, "flow": role, "application": role, "role": role}
+            | {"protocol": parts[role][0], "outcome": "cut", "elapsed_s": None, "sent_packets": 100}
+            | {"throughput_Bps": parts[role][place] * (1 + noise * place), "queue_delay_p95_s": 0.2, "timeouts": 0}
+            for place, queue in enumerate(("long", "short"), 1)
+            for number, noise in enumerate(NOISE, 1)
+            for role in parts
+        ],
+        schema_overrides={"elapsed_s": pl.Float64},
+    )
+    runs = rows.filter(role="call").select("queue", "set", "replication", duration_s=60.0)
+    found = sections(Tables(rows.lazy(), runs.lazy(), None, None))
+    first, *_ = told = sentences(differences(found))
+    assert first.startswith("With flow=call, queue=short has 12.6 times the throughput of queue=long: 2.52 Mbit/s")
+    assert (
+        "queue=short has a lower throughput than queue=long in both cases (by 25 to 26 %), most with flow=tcp-2"
+        in told[1]
+    )
+
+
+def test_commands_pair_whatever_they_are_called(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    runs = pl.DataFrame(
+        [
+            {
+                "command": name,
+                "set": 1,
+                "replication": number,
+                "duration_s": 20.0,
+                "program": name,
+                "program_s": 10.0 * slower * (1 + noise),
+                "printed_end_sum_bits_per_second": 8e6 / slower**3 * (1 - noise),
+                "printed_pid": 40 + number,
+            }
+            for name, slower in (("old", 1.0), ("new", 1.41))
+            for number, noise in enumerate(NOISE, 1)
+        ]
+    )
+    runs.write_parquet(folder / "runs.parquet")
+    pl.DataFrame().write_parquet(folder / "flows.parquet")
+    identity = {"scenario": "made", "scenario_digest": "0", "engine": "kernel", "cells": [], "seed": 7}
+    (folder / "manifest.json").write_text(json.dumps({"identity": identity}), encoding="utf-8")
+    out = " ".join(shown(capsys, folder).split())
+    assert "- command=new takes 41 % longer than command=old: program time 14.2 s against 10.0 s (" in out
+    assert "- command=old has 2.8 times the end sum rate of command=new: 7.96 Mbit/s against 2.84 Mbit/s" in out
+    assert "end sum rate (Mbit/s)" in out
+    assert main(["compare", str(folder), "--reference", "command=old", "--metric", "program_s"]) == 0
+    assert "command=new takes 41 % longer" in capsys.readouterr().out

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,10 +16,13 @@ import pytest
 import fake_core
 from conftest import EXAMPLE
 from lasthop import _core
-from lasthop.answer.differences import differences, sentences
+from lasthop.answer.differences import Difference, differences
 from lasthop.answer.sections import sections
+from lasthop.answer.words import sentences
+from lasthop.report.changes import change_chart
 from lasthop.report.levels import level_views
 from lasthop.results.tables import Tables
+from lasthop.scenario.recordings import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,7 +43,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
         self.addresses += [v for k, v in attrs if k in ("src", "href", "action", "data") and v is not None]
-        self._tag = "json" if values.get("type") == "application/json" else tag
+        self._tag = "json" if values.get("class") == "figure" else tag
         if values.get("http-equiv") == "Content-Security-Policy":
             self.policy = values["content"] or ""
 
@@ -46,7 +52,7 @@ class Page(HTMLParser):
 
     @property
     def figures(self) -> list[dict[str, object]]:
-        return [json.loads(text) for text in self._json]
+        return [json.loads(zlib.decompress(base64.b64decode(text))) for text in self._json]
 
     def handle_endtag(self, tag: str) -> None:
         del tag
@@ -77,7 +83,7 @@ def test_report_asks_for_nothing_from_outside(study_report: Path) -> None:
     assert page.addresses
     assert all(re.match(r"#|data:", address) for address in page.addresses)
     assert "default-src 'none'" in page.policy
-    assert study_report.stat().st_size < 15 * MEGABYTE
+    assert study_report.stat().st_size < 3 * MEGABYTE
 
 
 @pytest.mark.parametrize("cache", ["/dev/null", "damaged"])
@@ -93,8 +99,9 @@ def test_a_report_needs_no_cache(
         reports.append((tmp_path / "out" / "report.html").stat().st_size)
         for file in tmp_path.glob("damaged/lasthop/templates/*"):
             file.write_bytes(file.read_bytes()[:1000])
-    assert len(list(tmp_path.glob("damaged/lasthop/templates/*"))) == (cache == "damaged")
-    assert min(reports) > 4_000_000
+    for name in ("templates", "plotly"):
+        assert len(list(tmp_path.glob(f"damaged/lasthop/{name}/*"))) == (cache == "damaged")
+    assert min(reports) > 1.9 * MEGABYTE
 
 
 def test_every_figure_is_valid_plotly(study_report: Path) -> None:
@@ -206,3 +213,75 @@ def test_the_median_replication_is_drawn_packet_by_packet(tmp_path: Path, lastho
         f"Of 5 replications this is the median one: its elapsed time (mean over its flows) is {elapsed:.1f} s." in text
     )
     assert f"Cell memory=cbi, replication {number}." in text
+
+
+RADIO = """
+down.link.delay = "30 ms"
+up.link = { trace = "slow.trace", delay = "30 ms" }
+[[flow]]
+kind = "bulk-tcp"
+bytes = "40 kB"
+[factor.radio]
+steady.down.link.rate = "2 Mbit/s"
+trace.down.link.trace = "radio.trace"
+course.down.link.course = "tunnel.csv"
+"""
+
+
+def test_a_recording_is_shown_by_its_name_length_and_rate_not_by_its_text(
+    tmp_path: Path, lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    # 50 000 opportunities in 30 s: 20 Mbit/s, at first and at last twice as many as in between.
+    fast, slow = [n for n in range(10_000) for _ in range(2)], list(range(10_000, 20_000))
+    lines = [str(time) for time in (*fast, *slow, *(20_000 + time for time in fast[:-1]), 30_000)]
+    (tmp_path / "radio.trace").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "slow.trace").write_text("10\n20\n", encoding="utf-8")
+    (tmp_path / "tunnel.csv").write_text("time_s,rate_bps\n0,8000000\n12.5,0\n25,4000000\n", encoding="utf-8")
+    # The names are found in what a scenario extends, too.
+    (tmp_path / "base.toml").write_text(RADIO, encoding="utf-8")
+    (tmp_path / "own.toml").write_text('extends = "base.toml"\n', encoding="utf-8")
+    assert lasthop_main("run", tmp_path / "own.toml", "--out", tmp_path / "out") == 0
+    for command in (["summary", tmp_path / "out"], ["results", tmp_path / "out"], ["validate", tmp_path / "own.toml"]):
+        assert lasthop_main(*command) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) < 200
+    source = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    text = " ".join("".join(read(tmp_path / "out" / "report.html").text).split())
+    assert "down.link.trace = radio.trace (30.0 s, 20.0 Mbit/s in the mean)" in text
+    assert "down.link.course = tunnel.csv (25.0 s, 4.00 Mbit/s in the mean)" in text
+    # What all levels have stands behind, and in the resolved scenario.
+    assert "up.link.traceslow.trace (20.0 ms, 1.20 Mbit/s in the mean)" in text
+    assert '"trace": "slow.trace (20.0 ms' in text
+    assert source.count('<svg class="spark"') == 3
+    assert "10000 10001" not in text
+    assert len(text) < 40_000
+
+
+def test_a_recording_is_read_as_its_link_and_its_flow_read_it() -> None:
+    trace = recorded("0\n0\n0\n10\n40\n")
+    assert trace is not None
+    assert (trace.seconds, trace.rate) == (0.04, pytest.approx(5 * 12_000 / 0.04))
+    assert [round(rate) for rate in trace.curve if rate] == [54_000_000, 18_000_000, 18_000_000]
+    course = recorded("time_s,rate_bps,delay_s\n0,1000,0.1\n30,3000,0.2\n60,500,0.1\n")
+    assert course is not None
+    assert (course.seconds, course.rate) == (60.0, 2000.0)
+    assert (course.curve[0], course.curve[31], course.curve[-1]) == (1000.0, 3000.0, 500.0)
+    steady = recorded("time_s,rate_bps\n0,1000\n")
+    assert steady is not None
+    assert (steady.seconds, steady.rate, set(steady.curve)) == (0.0, 1000.0, {1000.0})
+    packets = recorded("time_s,bytes\n0,100\n2,150\n")
+    assert packets is not None
+    assert (packets.seconds, packets.rate) == (2.0, 1000.0)
+    assert str(packets) == "a recording (2.00 s, 1.00 kbit/s in the mean)"
+    assert recorded("two lines\nof a text") is None
+    assert recorded("1500 B") is None
+
+
+def test_scores_change_by_points_on_an_axis_of_their_own() -> None:
+    one = Difference("queue", "short", "long", "elapsed_s", (), 9, -1.0, -1.1, -0.9, 10.0, 0.001)
+    mos, rate = replace(one, metric="mos", mean=2.2, reference_mean=1.9), replace(one, metric="throughput_Bps")
+    figure = change_chart([mos, one, rate])
+    assert [trace["y"] for trace in figure["data"]] == [[2.2], [-10.0], [-10.0]]
+    axes = [figure["layout"][name] for name in ("yaxis", "yaxis2", "yaxis3")]
+    assert [axis.get("title", {}).get("text") for axis in axes] == ["change (points)", "change (%)", None]
+    assert [axis.get("matches") for axis in axes] == [None, None, "y2"]
+    assert go.Figure(figure).data[0].hovertemplate.endswith("points<extra></extra>")

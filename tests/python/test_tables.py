@@ -279,6 +279,13 @@ def test_page_loads_stand_in_the_summary_and_the_table_of_a_plain_scenario() -> 
     ]
 
 
+def test_what_is_zero_throughout_has_no_column_in_the_table_of_a_plain_scenario() -> None:
+    rows = flows({("e0", "a"): [1.0, 2.0, 4.0]}).with_columns(timeouts=pl.lit(0), retransmitted_packets=pl.lit(3))
+    (view,) = generic_table(generic_summary(rows.lazy(), None, FACTORS), FACTORS).tables
+    assert view.head == ["link", "variant", "flow", "elapsed time (s)", "retransmissions"]
+    assert view.title == "Medians; zero throughout: timeouts"
+
+
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [

@@ -82,3 +82,26 @@ def test_the_largest_number_of_a_column_is_short(unit: str, value: float) -> Non
     chosen = scale(unit, [value, value / 2])
     assert len(chosen.number(value)) <= 6 or value * chosen.factor >= 1e4
     assert float(chosen.number(value)) == pytest.approx(value * chosen.factor, rel=0.01, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("metric", "title"),
+    [
+        ("printed_end_sum_received_bits_per_second", "end sum received rate (Mbit/s)"),
+        ("printed_end_sum_sent_bytes", "end sum sent size (MB)"),
+        ("printed_end_sum_sent_seconds", "end sum sent time (s)"),
+        ("printed_rtt_ms", "rtt (s)"),
+        ("printed_took_all_s", "took all (s)"),
+        ("printed_bytes", "size (MB)"),
+        ("printed_bytes_per_second", "rate (Mbit/s)"),
+        ("printed_cpu_busy_percent", "cpu busy share (%)"),
+        # No unit is made up.
+        ("printed_requests_per_second", "requests per second"),
+        ("printed_speed_bits_s", "speed bits s"),
+        ("printed_start_timesecs", "start timesecs"),
+        ("printed_s", "s (s)"),
+    ],
+)
+def test_a_printed_number_is_called_by_its_keys_and_has_the_unit_that_they_name(metric: str, title: str) -> None:
+    values = [3e6, 1e6]
+    assert axis_title(metric, scale_of(metric, values)) == title

@@ -3,8 +3,9 @@
 Replications of the same number meet the same link states and starting times in every cell, so we compare them in pairs.
 The difference of a level from its factor's first level is the mean over the pairs, with Student's 95 % interval and the
 p value of the paired t test (Jain, The Art of Computer Systems Performance Analysis, section 13.4.1). The p values of
-all comparisons in an answer are corrected together after Holm (1979). So the probability that any difference called
-significant is due to chance is at most 5 %.
+all comparisons in an answer are corrected together after Holm (1979), with weights: what counts most of a kind of
+traffic has ten times that of all else. So the probability that any difference called significant is due to chance is at
+most 5 %.
 """
 
 from __future__ import annotations
@@ -17,30 +18,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from lasthop.answer.sections import REPLICATION, WHO, Compared, Section
-from lasthop.metrics.units import label, scale_of
+from lasthop.answer.sections import REPLICATION, WHO, Compared, Section, Topic
+from lasthop.metrics.units import SCORES, scale_of
 from lasthop.statistics.estimates import ROUNDING, Interval, PairedDifference, paired_difference, student
 from lasthop.statistics.quantiles import CONFIDENCE, shared
 
 SIGNIFICANT = 1 - CONFIDENCE
-_TIMES = frozenset(
-    {
-        "response_time_s",
-        "elapsed_s",
-        "fct_mean_s",
-        "fct_median_s",
-        "fct_p95_s",
-        "duration_s",
-        "completion_mean_s",
-        "completion_p50_s",
-        "completion_p95_s",
-        "completion_p99_s",
-    }
-)
-"""Metrics of which less is faster."""
-_MOST_PAIRS = 1000
+_OFTEN = 0.84
+"""The normal distribution's quantile of 80 %."""
 _POWER = 7.85
 """(1.96 + 0.84)^2: pairs that show a difference of one standard deviation with a probability of 80 %."""
+_WEIGHT = 10.0
+"""What counts most of a kind of traffic against all else that is compared: more metrics hardly make it less certain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +52,26 @@ class Difference:
     high: float
     reference_mean: float
     p: float
+    topic: Topic = Topic.TRANSFERS
+    headline: bool = True
+    share: float = 1.0
+    """The part of the probability of error that this comparison may use up by itself."""
     values: Sequence[float] = field(default=(), repr=False, compare=False)
     """The differences of the pairs, replication by replication."""
     looks: int = 1
     """How many looks interval and p hold over; see `lasthop.until`."""
 
     @property
+    def level_mean(self) -> float:
+        """The level's mean over the pairs."""
+        return self.reference_mean + self.mean
+
+    @property
     def relative(self) -> float:
-        """Difference as a share of the reference; NaN if that is 0."""
-        return self.mean / abs(self.reference_mean) if self.reference_mean else math.nan
+        """Difference as a share of the reference; NaN if that is 0, and of scores, which differ by points."""
+        if self.metric in SCORES or not self.reference_mean:
+            return math.nan
+        return self.mean / abs(self.reference_mean)
 
     @property
     def significant(self) -> bool:
@@ -98,30 +98,56 @@ class Difference:
             return math.inf
         return max(_POWER * (self.deviation / self.mean) ** 2, self.pairs + 1.0)
 
+    @property
+    def detectable(self) -> float:
+        """The least difference that so many pairs show with a probability of 80 %; NaN of a single pair."""
+        if self.pairs < 2:
+            return math.nan
+        reach = student(1 - SIGNIFICANT * self.share / self.looks, self.pairs - 1)
+        return (reach + _OFTEN) * self.deviation / math.sqrt(self.pairs)
 
-def holm(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Correct p values for their number (Holm, Scandinavian Journal of Statistics 6, 1979); NaN is none of them."""
+
+def holm(p_values: ArrayLike, weights: ArrayLike | None = None) -> NDArray[np.float64]:
+    """Correct p values for their number (Holm, Scandinavian Journal of Statistics 6, 1979); NaN is none of them.
+
+    With weights, those of more weight are corrected less.
+    """
     values = np.asarray(p_values, dtype=np.float64)
+    heavy = np.ones_like(values) if weights is None else np.asarray(weights, dtype=np.float64)
     corrected = values.copy()
-    order = [place for place in np.argsort(values, kind="stable") if not math.isnan(values[place])]
-    reached = 0.0
-    for rank, place in enumerate(order):
-        reached = max(reached, min(1.0, (len(order) - rank) * float(values[place])))
+    order = [place for place in np.argsort(values / heavy, kind="stable") if not math.isnan(values[place])]
+    left, reached = float(heavy[order].sum()), 0.0
+    for place in order:
+        reached = max(reached, min(1.0, left / float(heavy[place]) * float(values[place])))
         corrected[place] = reached
+        left -= float(heavy[place])
     return corrected
 
 
+def corrected(found: Sequence[Difference]) -> list[Difference]:
+    """Correct the p values of differences for their number; what counts most weighs more."""
+    weights = [_WEIGHT if one.headline else 1.0 for one in found]
+    p_values = holm([one.p for one in found], weights)
+    return [
+        replace(one, p=float(p), share=weight / sum(weights))
+        for one, p, weight in zip(found, p_values, weights, strict=True)
+    ]
+
+
 def differences(sections: Sequence[Section]) -> list[Difference]:
-    """Compare every level of every factor with the factor's first level, in each case; the last factor first."""
+    """Compare every level of every factor with the factor's first level, in each case; the last factor first.
+
+    What is the same everywhere and is no headline is left out.
+    """
     found = [
         one
         for section in sections
         for factor in reversed(section.varied)
         for compared in section.compared
+        if compared.headline or compared.rows[compared.metric].n_unique() > 1
         for one in against(section, pairs_of(section, factor, compared, compared.rows[factor][0]))
     ]
-    corrected = holm([one.p for one in found])
-    return [replace(one, p=float(p)) for one, p in zip(found, corrected, strict=True)]
+    return corrected(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +163,14 @@ class Pairs:
     metric: str
     others: Sequence[str]
     frame: pl.DataFrame
+    compared: Compared
 
 
 def pairs_of(section: Section, factor: str, compared: Compared, reference: str) -> Pairs:
     """Pair each replication of the other levels with that of the reference of the same set and number, in each case."""
     others = [name for name in section.varied if name != factor]
-    # Where a run has several flows, a comparison says which it is of.
-    if section.rows[WHO].n_unique() > 1:
+    # Of several flows, a comparison says which it is of. If every level has one, these are pairs, whatever their names.
+    if _several(section.rows, factor):
         others.append(WHO)
     metric = compared.metric
     value = pl.col(metric).cast(pl.Float64)
@@ -160,7 +187,12 @@ def pairs_of(section: Section, factor: str, compared: Compared, reference: str) 
     frame = pl.concat([paired, lonely], how="diagonal").with_columns(
         difference=pl.col(metric) - pl.col("base"), partners=pl.col("partners").fill_null(value=False)
     )
-    return Pairs(factor, str(reference), metric, others, frame)
+    return Pairs(factor, str(reference), metric, others, frame, compared)
+
+
+def _several(rows: pl.DataFrame, factor: str) -> bool:
+    """Tell whether a level of a factor has several flows."""
+    return bool(rows.group_by(factor).agg(pl.col(WHO).n_unique())[WHO].max() != 1)
 
 
 def against(section: Section, pairs: Pairs) -> Iterator[Difference]:
@@ -188,8 +220,10 @@ def against(section: Section, pairs: Pairs) -> Iterator[Difference]:
             mean + half,
             case["base"],
             p,
-            case["difference"],
-            section.looks,
+            pairs.compared.topic,
+            pairs.compared.headline,
+            values=case["difference"],
+            looks=section.looks,
         )
 
 
@@ -225,131 +259,3 @@ def signed_ranks(one: Difference, seed: int) -> PairedDifference:
     if values.size > 1:
         return found
     return replace(found, median=Interval(found.median.estimate, math.nan, math.nan), p_value=math.nan)
-
-
-# ---- In words --------------------------------------------------------------------------------------------
-
-
-def sentences(found: Sequence[Difference]) -> list[str]:
-    """Say which levels differ significantly from their reference, and last which do not."""
-    if not found:
-        return []
-    if max(one.pairs for one in found) < 2:
-        return ["One replication cannot show whether levels differ: run at least 5, with --replications 5."]
-    groups: dict[tuple[str, str, str], list[Difference]] = {}
-    for one in found:
-        groups.setdefault((one.factor, one.level, one.metric), []).append(one)
-    told = [sentence for group in groups.values() for sentence in _significant(group)]
-    alike = [group for group in groups.values() if not any(one.significant for one in group)]
-    if not told:
-        return [_not_significant(group) for group in alike]
-    return [*told, _alike(alike)] if alike else told
-
-
-def _significant(group: Sequence[Difference]) -> Iterator[str]:
-    """Yield a sentence for each direction in which a level differs."""
-    for sign in (-1, 1):
-        own = [one for one in group if one.significant and np.sign(one.mean) == sign]
-        if not own:
-            continue
-        largest = max(own, key=lambda one: abs(one.relative) if math.isfinite(one.relative) else math.inf)
-        if len(own) == 1:
-            place = _place(largest)
-            start = f"{place[0].upper()}{place[1:]}, " if place else ""
-            yield f"{start}{_level(largest)} {_against(largest)} ({_numbers(largest)})."
-            continue
-        compared = f"{_level(largest)} {_verb(largest)} {_comparative(largest)} than {_reference(largest)}"
-        cases = (
-            f"{len(own)} of {len(group)}" if len(own) < len(group) else "both" if len(own) == 2 else f"all {len(own)}"
-        )
-        yield f"{compared} in {cases} cases{_by(own)}, most {_place(largest)} ({_numbers(largest)})."
-
-
-def _not_significant(group: Sequence[Difference]) -> str:
-    """Say that a level does not differ, with the case that comes nearest to it."""
-    clearest = min(group, key=lambda one: one.p)
-    cases = "" if len(group) == 1 else f" in any of {len(group)} cases"
-    place = "" if len(group) == 1 else f"nearest {_place(clearest)}: "
-    return (
-        f"{_level(clearest)} does not differ significantly from {_reference(clearest)}{cases} "
-        f"({place}{_numbers(clearest)}{_needed(clearest)})."
-    )
-
-
-def _alike(groups: Sequence[Sequence[Difference]]) -> str:
-    metrics: dict[str, list[str]] = {}
-    for first, *_ in groups:
-        metrics.setdefault(f"{_level(first)} and {_reference(first)}", []).append(label(first.metric))
-    pairs = [f"{two} ({', '.join(own)})" for two, own in metrics.items()]
-    return f"No significant difference: {'; '.join(pairs)}."
-
-
-def _level(one: Difference) -> str:
-    return f"{one.factor}={one.level}"
-
-
-def _reference(one: Difference) -> str:
-    return f"{one.factor}={one.reference}"
-
-
-def _verb(one: Difference) -> str:
-    """Begin a comparison: `is` of what is faster, `has a` of a lower rate, `has` of fewer packets."""
-    if one.metric in _TIMES:
-        return "is"
-    return "has" if scale_of(one.metric, [one.mean]).whole else "has a"
-
-
-def _comparative(one: Difference) -> str:
-    more = one.mean > 0
-    if one.metric in _TIMES:
-        return "slower" if more else "faster"
-    if scale_of(one.metric, [one.mean]).whole:
-        return f"{'more' if more else 'fewer'} {label(one.metric)}"
-    return f"{'higher' if more else 'lower'} {label(one.metric)}"
-
-
-def _against(one: Difference) -> str:
-    """Compare one level with its reference: `is 12 % faster than ...`."""
-    if one.relative >= 1:
-        times = f"{1 + one.relative:.1f} times"
-        if one.metric in _TIMES:
-            return f"takes {times} as long as {_reference(one)}"
-        return f"has {times} the {label(one.metric)} of {_reference(one)}"
-    share = f"{_percent(one)} % " if math.isfinite(one.relative) else ""
-    return f"{_verb(one)} {share}{_comparative(one)} than {_reference(one)}"
-
-
-def _percent(one: Difference) -> str:
-    share = 100 * abs(one.relative)
-    return f"{share:.0f}" if share >= 9.5 else f"{share:.2g}"
-
-
-def _by(own: Sequence[Difference]) -> str:
-    known = sorted((one for one in own if math.isfinite(one.relative)), key=lambda one: abs(one.relative))
-    if not known:
-        return ""
-    low, high = _percent(known[0]), _percent(known[-1])
-    return f" (by {low} %)" if low == high else f" (by {low} to {high} %)"
-
-
-def _place(one: Difference) -> str:
-    return "with " + ", ".join(f"{name}={level}" for name, level in one.where) if one.where else ""
-
-
-def _numbers(one: Difference) -> str:
-    """Give the difference with its interval and test: `elapsed time -3.10 s, 95 % interval ..., 5 pairs, p < 0.001`."""
-    scale = scale_of(one.metric, [one.mean, one.low, one.high])
-    unit = "points" if scale.unit == "%" else scale.unit
-    decimals = scale.decimals_of(one.high - one.mean) if one.high > one.mean else None
-    mean, low, high = (scale.number(value, signed=True, decimals=decimals) for value in (one.mean, one.low, one.high))
-    what = f"{label(one.metric)} {mean} {unit}".rstrip()
-    if one.low == one.high:
-        return f"{what} in each of {one.pairs} pairs"
-    p = "p < 0.001" if one.p < 0.001 else f"p = {one.p:.2g}"
-    return f"{what}, 95 % interval {low} to {high}{f' {unit}' if unit else ''}, {one.pairs} pairs, {p}"
-
-
-def _needed(one: Difference) -> str:
-    """Say how many pairs a difference of this size takes, if that is a number one may run."""
-    needed = one.pairs_needed
-    return f"; a difference of this size takes about {needed:.0f} pairs to show" if needed <= _MOST_PAIRS else ""

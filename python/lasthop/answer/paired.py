@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from lasthop.answer.differences import Difference, Pairs, against, holm, pairs_of, signed_ranks
+from lasthop.answer.differences import Difference, Pairs, against, corrected, holm, pairs_of, signed_ranks
 from lasthop.answer.folder import read_sections
 from lasthop.answer.sections import WHO, Compared, Section
 from lasthop.errors import InputError
@@ -255,7 +255,7 @@ def _comparisons(section: Section, pairs: Pairs, seed: int) -> list[Comparison]:
         place = tuple(level for _, level in one.where)
         without_partner, without_value = left_out[one.level, *place]
         known = dict(one.where)
-        flow = known.pop(WHO, None) or str(section.rows[WHO][0])
+        flow = known.pop(WHO, None) or " / ".join(map(str, section.rows[WHO].unique(maintain_order=True)))
         levels = {name: known.get(name) or str(section.rows[column][0]) for column, name in section.factors.items()}
         del levels[one.factor]
         ranks = signed_ranks(one, seed)
@@ -295,10 +295,10 @@ def _corrected(found: Sequence[Comparison], correction: str) -> list[Comparison]
     """Correct both tests' p values, each for the number of comparisons."""
     if correction == NONE:
         return list(found)
-    t, ranks = holm([one.t_p for one in found]), holm([one.ranks.p_value for one in found])
+    differences, ranks = corrected([one.difference for one in found]), holm([one.ranks.p_value for one in found])
     return [
-        replace(one, difference=replace(one.difference, p=float(p)), ranks_p=float(ranks_p))
-        for one, p, ranks_p in zip(found, t, ranks, strict=True)
+        replace(one, difference=difference, ranks_p=float(ranks_p))
+        for one, difference, ranks_p in zip(found, differences, ranks, strict=True)
     ]
 
 

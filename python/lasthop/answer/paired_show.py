@@ -7,9 +7,9 @@ import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
-from lasthop.answer.differences import sentences
 from lasthop.answer.paired import Compare, Comparison, method, remarks
 from lasthop.answer.show import bulleted, laid_out, table_width, unfinished, width
+from lasthop.answer.words import sentences
 from lasthop.metrics.units import Scale, axis_title, scale_of
 
 _DROPPED_FIRST = ("median [95 %]", "rank p", "d_z", "pairs")

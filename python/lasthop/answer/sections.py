@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 
 import polars as pl
 
-from lasthop.engines.programs import PRINTED
 from lasthop.errors import InputError, nearest
+from lasthop.metrics.dictionary import PRINTED
 from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.results.flows import LOST, with_computed
 from lasthop.results.tables import Tables, factor_column, is_empty
@@ -39,25 +40,52 @@ _FLOWS = [
     "queue_delay_p95_s",
 ]
 OF_KINDS = (("mos",), ("completion_p50_s", "completion_p95_s"), ("bitrate_mean_bps", "stalls", "stalled_s"))
-"""What counts most of some kinds of traffic, shown where a flow has it. Levels are compared by the first of each."""
+"""What counts most of some kinds of traffic, shown where a flow has it."""
 _RUNS = ["duration_s", "efficiency", "fairness_jain", "utilisation", "queue_mean_packets"]
+_LINK = ["utilisation", "fairness_jain"]
+"""What runs as wholes tell where flows are shown."""
 _MOST_PRINTED = 4
 """So many of the numbers that programs print are shown unless more are asked for."""
 _SUMMED = [LOST, "retransmitted_packets", "timeouts"]
 """Counts of a page load's connections that are added up."""
 
 
+class Topic(IntEnum):
+    """What a comparison is about; an answer tells of the first ones first."""
+
+    CALL = 0
+    VIDEO = 1
+    PAGES = 2
+    REQUESTS = 3
+    PROGRAMS = 4
+    STREAMS = 5
+    TRANSFERS = 6
+    LINK = 7
+
+
+_OF_FLOWS = {
+    Topic.CALL: ("mos", "queue_delay_p95_s", "lost_per_packet"),
+    Topic.REQUESTS: ("completion_p50_s", "completion_p95_s"),
+    Topic.VIDEO: ("bitrate_mean_bps", "stalled_s", "startup_delay_s"),
+}
+"""What flows that have the first of these metrics are compared by."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A metric by which levels are compared, and the rows that have it."""
+    """A metric by which levels are compared, and the rows that have it; a `headline` is drawn, too."""
 
     metric: str
     rows: pl.DataFrame
+    topic: Topic = Topic.TRANSFERS
+    headline: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
     """One table of an answer: its rows, one per replication and `flow`, and the metrics that it shows.
+
+    A section without metrics is compared but not shown.
 
     `rows` has a column per factor, then `set`, `replication`, `flow`, of flows and page loads their `protocol` and
     `outcome`, and the metrics. `factors` names the factor of each such column.
@@ -81,8 +109,11 @@ class Section:
 class _Kind:
     title: str
     rows: pl.LazyFrame
-    who: str | None
+    who: pl.Expr
     headline: Sequence[str]
+    topic: Topic
+    compared: Sequence[str] = ()
+    """What levels are compared by, the headline first."""
 
 
 def sections(tables: Tables, metrics: Sequence[str] = ()) -> list[Section]:
@@ -93,18 +124,17 @@ def sections(tables: Tables, metrics: Sequence[str] = ()) -> list[Section]:
     names, kinds = _factors(tables), _kinds(tables)
     if metrics:
         _check(metrics, tables)
+        # What programs and runs say stands in the same rows.
+        if kinds[0].topic is Topic.PROGRAMS:
+            kinds.pop()
         chosen = [(kind, [m for m in metrics if m in _numeric(kind.rows, names)]) for kind in kinds]
-        found = [_section(kind, names, own, compared=own) for kind, own in chosen if own]
+        found = [_section(kind, names, own, own, own) for kind, own in chosen if own]
         return [replace(section, looks=tables.looks) for section in found]
-    # Runs as wholes are told of only where nothing else is.
-    shown = [kind for kind in kinds[:-1] if not is_empty(kind.rows)] or kinds[-1:]
-    found = []
-    for kind in shown:
-        columns = kind.rows.collect_schema()
-        own = [metric for metric in kind.headline if metric in columns]
-        if kind.title == "Flows":
-            own += _present(kind.rows, [metric for of_kind in OF_KINDS for metric in of_kind if metric in columns])
-        found.append(_section(kind, names, own))
+    # Runs as wholes have a table only where nothing else has.
+    runs = kinds.pop()
+    shown = [kind for kind in kinds if not is_empty(kind.rows)]
+    link = replace(runs, title="Link", headline=(), compared=_LINK)
+    found = [_headlines(kind, names) for kind in ([*shown, link] if shown else [runs])]
     return [replace(section, looks=tables.looks) for section in found]
 
 
@@ -143,17 +173,20 @@ def _kinds(tables: Tables) -> list[_Kind]:
     flows = with_computed(tables.flows)
     kinds = []
     if tables.pages is not None:
-        kinds.append(_Kind("Page loads", with_counts(tables.pages, flows), "page", _PAGES))
+        pages = with_counts(tables.pages, flows)
+        kinds.append(_Kind("Page loads", pages, pl.col("page"), _PAGES, Topic.PAGES, _PAGES[:1]))
         # The connections of a page load are parts of it.
         flows = flows.filter(pl.col("application") == pl.col("flow"))
     if tables.shorts is not None:
-        kinds.append(_Kind("Short flows", tables.shorts, "application", _SHORTS))
+        shorts, who = tables.shorts, pl.col("application")
+        kinds.append(_Kind("Short flows", shorts, who, _SHORTS, Topic.TRANSFERS, _SHORTS[:2]))
     if not is_empty(flows):
-        kinds.append(_Kind("Flows", flows, "role", _FLOWS))
+        kinds.append(_Kind("Flows", flows, pl.col("role"), _FLOWS, Topic.TRANSFERS))
     if PROGRAM in (columns := tables.runs.collect_schema().names()):
-        printed = [name for name in columns if name.startswith(PRINTED)]
-        kinds.insert(0, _Kind("Programs", tables.runs, PROGRAM, ["program_s", *printed[:_MOST_PRINTED]]))
-    return [*kinds, _Kind("Runs", tables.runs, None, _RUNS)]
+        own = ["program_s", *(name for name in columns if name.startswith(PRINTED))]
+        shown = own[: 1 + _MOST_PRINTED]
+        kinds.insert(0, _Kind("Programs", tables.runs, pl.col(PROGRAM), shown, Topic.PROGRAMS, own))
+    return [*kinds, _Kind("Runs", tables.runs, pl.lit("all"), _RUNS, Topic.LINK, _RUNS[:1])]
 
 
 def with_counts(pages: pl.LazyFrame, flows: pl.LazyFrame) -> pl.LazyFrame:
@@ -186,33 +219,53 @@ def _present(rows: pl.LazyFrame, metrics: Sequence[str]) -> list[str]:
 
 
 def _section(
-    kind: _Kind, names: Mapping[str, str], metrics: Sequence[str], compared: Sequence[str] | None = None
+    kind: _Kind,
+    names: Mapping[str, str],
+    metrics: Sequence[str],
+    compared: Sequence[str],
+    headlines: Sequence[str],
 ) -> Section:
-    who = pl.lit("all").alias(WHO) if kind.who is None else pl.col(kind.who).alias(WHO)
     told = [name for name in _TOLD if name in kind.rows.collect_schema()]
-    rows = kind.rows.with_columns(who).select(*names, *REPLICATION, WHO, *told, *metrics).collect()
-    if compared is not None:
-        return Section(kind.title, rows, names, metrics, [Compared(metric, rows) for metric in compared])
-    if kind.title == "Flows":
-        # A stream lasts as long as its sender is told to.
-        is_transfer = pl.col("protocol").is_in(TRANSFER_PROTOCOLS)
-        rows = rows.with_columns(pl.when(is_transfer).then(pl.col("elapsed_s")).alias("elapsed_s"))
-        return Section(kind.title, rows, names, metrics, _of_flows(rows))
-    return Section(kind.title, rows, names, metrics, [Compared(metrics[0], rows)])
+    columns = dict.fromkeys((*metrics, *compared))
+    rows = kind.rows.with_columns(kind.who.alias(WHO)).select(*names, *REPLICATION, WHO, *told, *columns).collect()
+    by = [Compared(metric, rows, kind.topic, metric in headlines) for metric in compared]
+    return Section(kind.title, rows, names, metrics, by)
+
+
+def _headlines(kind: _Kind, names: Mapping[str, str]) -> Section:
+    """Return the section of what matters most of a kind."""
+    known = kind.rows.collect_schema().names()
+    shown = [metric for metric in kind.headline if metric in known]
+    if kind.title != "Flows":
+        return _section(kind, names, shown, [metric for metric in kind.compared if metric in known], shown[:1])
+    shown += _present(kind.rows, [metric for of_kind in OF_KINDS for metric in of_kind if metric in known])
+    more = [metric for metrics in _OF_FLOWS.values() for metric in metrics if metric in known]
+    section = _section(kind, names, shown, more, ())
+    # A stream lasts as long as its sender is told to.
+    is_transfer = pl.col("protocol").is_in(TRANSFER_PROTOCOLS)
+    rows = section.rows.with_columns(pl.when(is_transfer).then(pl.col("elapsed_s")).alias("elapsed_s"))
+    return replace(section, rows=rows, compared=_of_flows(rows))
 
 
 def _of_flows(rows: pl.DataFrame) -> list[Compared]:
-    """Compare transfers by their time, or by throughput where the time limit ends some; streams by loss and delay.
+    """Compare flows by what counts of their kind of traffic.
 
-    What counts most of a kind of traffic stands in place of these.
+    Transfers are compared by their time, or by throughput where the time limit ends some; what they wait tells of the
+    link. Streams are compared by delay, loss and rate.
     """
     found = []
-    for metric in (metric for metric, *_ in OF_KINDS if metric in rows.columns):
-        found.append(Compared(metric, rows.filter(pl.col(metric).is_not_null())))
-        rows = rows.filter(pl.col(metric).is_null())
+    for topic, metrics in _OF_FLOWS.items():
+        if metrics[0] in rows.columns:
+            own = rows.filter(pl.col(metrics[0]).is_not_null())
+            rows = rows.filter(pl.col(metrics[0]).is_null())
+            found += [Compared(metric, own, topic, metric == metrics[0]) for metric in metrics]
     is_transfer = rows["protocol"].is_in(TRANSFER_PROTOCOLS)
     transfers, streams = (rows if held.all() else rows.filter(held) for held in (is_transfer, ~is_transfer))
     whole = transfers["elapsed_s"].null_count() == 0 and bool((transfers["outcome"] == COMPLETED).all())
-    found += [Compared("elapsed_s" if whole else "throughput_Bps", transfers)]
-    found += [Compared(metric, streams) for metric in ("lost_per_packet", "queue_delay_p95_s")]
-    return [one for one in found if not one.rows.is_empty()]
+    found += [Compared(metric, streams, Topic.STREAMS) for metric in ("queue_delay_p95_s", "lost_per_packet")]
+    found += [
+        Compared("throughput_Bps", streams, Topic.STREAMS, headline=False),
+        Compared("elapsed_s" if whole else "throughput_Bps", transfers, Topic.TRANSFERS),
+        Compared("queue_delay_p95_s", transfers, Topic.LINK, headline=False),
+    ]
+    return [one for one in found if not one.rows.is_empty() and one.metric in one.rows.columns]

@@ -59,7 +59,7 @@ def statistics(section: Section, by: Sequence[str] | None = None) -> pl.DataFram
 def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
     """Lay out the answer: of each section a table and what did not finish, then what differs."""
     lines: list[str] = []
-    for section in sections:
+    for section in (section for section in sections if section.metrics):
         lines += [*_table(section, shown), *unfinished(section), *_unequal(section, shown.by), ""]
     told = _differences(sections) if shown.by is None else []
     kept = told[: shown.sentences]
@@ -74,7 +74,8 @@ def _differences(sections: Sequence[Section]) -> list[str]:
     """Say how levels differ; of a single cell, which need not load what compares, nothing."""
     if not any(section.varied for section in sections):
         return []
-    from lasthop.answer.differences import differences, sentences
+    from lasthop.answer.differences import differences
+    from lasthop.answer.words import sentences
 
     return sentences(differences(sections))
 

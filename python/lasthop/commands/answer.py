@@ -61,9 +61,9 @@ def summary_command(
     that there are too few replications to bound that end. After 'lasthop run --until', intervals hold over all looks,
     and a table shows how precise each cell is.
 
-    Below the tables, lasthop says which levels of a factor differ significantly from the first one. It compares
-    replications of the same number, because they met the same conditions: mean difference, Student's interval, paired
-    t test, p values corrected after Holm.
+    Below the tables, lasthop says which levels of a factor differ significantly from the first one: first what a call
+    is about, if there is one, then what differs most. It compares replications of the same number, because they met the
+    same conditions: mean difference, Student's interval, paired t test, p values corrected after Holm.
 
     Example: lasthop summary results/my --metric throughput_Bps --by variant --stat p95
     """
@@ -135,7 +135,7 @@ def compare_command(
 
     \b
       difference  mean of the pairs, level less reference, with Student's 95 % interval
-      change      the difference as a share of the reference's mean
+      change      the difference as a share of the reference's mean; none of scores such as MOS
       median      of the pairs, with a 95 % interval by percentile bootstrap (2000 resamples)
       d_z         Cohen's effect size for pairs: mean over standard deviation
       p           of the paired t test, for the mean

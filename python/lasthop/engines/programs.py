@@ -11,9 +11,8 @@ from typing import Any
 
 from lasthop import _core
 from lasthop.errors import InputError
+from lasthop.metrics.dictionary import PRINTED
 
-PRINTED = "printed_"
-"""Leads the columns of what programs print."""
 _SHOWN = 60
 _CANNOT_RUN = (126, 127)
 """Exit codes of shells for a command that cannot be run, and one that is not there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ from lasthop import _core
 from lasthop.engines.live.presets import presets
 from lasthop.errors import InputError
 from lasthop.scenario.points import parse_in_place, read_study
+from lasthop.scenario.recordings import named_files
 from lasthop.studies.catalogue import find_scenario
 
-_FILE_KEYS = ("extends", "trace", "course", "file")
 _PLAIN = "scenario"
 FIRST_SCENARIO = """\
 # A download over a mobile network. Move a knob, or change this text.
@@ -72,15 +72,4 @@ def _files(text: str) -> Iterator[str]:
         keys = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"The lab cannot read this file as TOML 1.0: {error}.") from error
-    yield from dict.fromkeys(_named(keys))
-
-
-def _named(node: object) -> Iterator[str]:
-    if isinstance(node, Mapping):
-        for key, value in node.items():
-            if key in _FILE_KEYS and isinstance(value, str):
-                yield value
-            yield from _named(value)
-    elif isinstance(node, list):
-        for item in node:
-            yield from _named(item)
+    yield from dict.fromkeys(named_files(keys))

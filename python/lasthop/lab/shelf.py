@@ -41,7 +41,8 @@ class Shelf:
         if plan.engine.name != "model":
             raise InputError(f"{folder} is of the {plan.engine.name} engine, and the lab runs the model engine.")
         chains = {number: plan.first(number) for number in range(1, plan.sets + 1)}
-        return cls(folder, Opened.named(str(plan.file)), plan.seed, chains, read_sections(folder))
+        sections = [section for section in read_sections(folder) if section.metrics]
+        return cls(folder, Opened.named(str(plan.file)), plan.seed, chains, sections)
 
     def choices(self) -> list[dict[str, Any]]:
         """Return what can be drawn: tables, of each its rows' names and its metrics."""

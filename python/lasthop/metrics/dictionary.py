@@ -7,6 +7,7 @@ The engines describe the columns that they measure (`_core.MEANINGS`, written wh
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -133,7 +134,35 @@ def dictionary() -> Mapping[str, Mapping[str, Metric]]:
     return {table: {row[0]: Metric(table, *row) for row in rows} for table, rows in tables.items()}
 
 
+PRINTED = "printed_"
+"""Leads the columns of what programs print."""
+_PRINTED_UNITS = (
+    (r"bits?_per_second|bps", "rate", "bit/s"),
+    (r"bytes_per_second", "rate", "B/s"),
+    (r"bytes", "size", "B"),
+    (r"(?<!per_)seconds", "time", "s"),
+    (r"milliseconds", "time", "ms"),
+    (r"percent", "share", "percent"),
+    (r"(?<!bits_)(?<!bytes_)(?<!per_)s", "", "s"),
+    (r"ms", "", "ms"),
+    (r"us", "", "µs"),
+)
+"""How names of printed numbers end, the quantity that this names, and the unit. A short unit follows its quantity."""
+
+
 @functools.cache
 def find(name: str) -> Metric | None:
     """Return the metric of that name. Columns that tables share mean the same there."""
+    if name.startswith(PRINTED):
+        return _printed(name)
     return next((metrics[name] for metrics in dictionary().values() if name in metrics), None)
+
+
+def _printed(name: str) -> Metric:
+    """Read what a program printed off its keys: `printed_end_sum_bits_per_second` is `end sum rate` in bit/s."""
+    path, definition = name.removeprefix(PRINTED), "Number that the program printed (`lasthop repeat --json`)."
+    for ending, quantity, unit in _PRINTED_UNITS:
+        if match := re.search(rf"(?:^|_)(?:{ending})$", path):
+            words = [*path[: match.start()].split("_"), quantity]
+            return Metric("runs", name, " ".join(filter(None, words)) or path, unit, definition)
+    return Metric("runs", name, path.replace("_", " "), "", definition)

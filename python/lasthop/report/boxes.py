@@ -13,7 +13,6 @@ from lasthop.statistics.quantiles import FIVE_NUMBERS, PercentileMethod
 _OFFSET_MEASURED = -0.14
 _OFFSET_PUBLISHED = 0.26
 _MOST_DOTS = 1000
-_FITS_CHARACTERS = 140
 _IN_A_ROW = 3
 _ROW_PX = 246
 _ROOM = 0.05
@@ -139,7 +138,6 @@ def box_figure(panels: Sequence[BoxPanel], shown: BoxAxes, method: PercentileMet
     domains = style.grid_of(len(panels), _IN_A_ROW, gap_x=0.03, gap_y=0.24)
     in_a_row = len({tuple(x) for x, _ in domains})
     rows = len({tuple(y) for _, y in domains})
-    fits = max(map(len, levels), default=0) * len(levels) * in_a_row <= _FITS_CHARACTERS
     for index, (panel, (x_domain, y_domain)) in enumerate(zip(panels, domains, strict=True)):
         data += _measured(panel, shown, method, index) + _published(panel, shown, index)
         ref = style.axis_number(index)
@@ -149,7 +147,6 @@ def box_figure(panels: Sequence[BoxPanel], shown: BoxAxes, method: PercentileMet
             anchor=f"y{ref}",
             tickvals=list(range(len(levels))),
             ticktext=list(levels),
-            tickangle=0 if fits else -30,
             tickfont={"size": 12},
             range=[-0.6, len(levels) - 0.4],
             showgrid=False,

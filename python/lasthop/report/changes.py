@@ -3,66 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 
-from lasthop.answer.differences import Difference, sentences
+from lasthop.answer.differences import Difference
+from lasthop.answer.words import sentences
 from lasthop.metrics import units
 from lasthop.report import style
 from lasthop.report.comparisons import first_place, place
-from lasthop.report.intervals import minus
-from lasthop.report.overview import joined
 from lasthop.report.style import Figure
 
-_SENTENCES = 3
+_SENTENCES = 4
 _CHART_PX = 330
 _JITTER = 0.5
 
 
 def in_sentences(found: Sequence[Difference]) -> list[str]:
-    """Tell each difference, or if there are many, how many of which there are."""
+    """Tell the differences that matter most, and how many more there are below."""
     each = sentences(found)
-    if len(each) <= _SENTENCES:
-        return each
-    groups: dict[tuple[str, str], list[Difference]] = {}
-    for one in found:
-        groups.setdefault((one.metric, one.factor), []).append(one)
-    # The sort is stable: what changes by the same share stays in the order of the scenario.
-    ranked = sorted(groups.values(), key=lambda members: -max(map(_weight, members)))
-    return [_counts(members) for members in ranked[:_SENTENCES]]
-
-
-def _weight(one: Difference) -> float:
-    return abs(one.relative) if one.significant and math.isfinite(one.relative) else 0.0
-
-
-def _counts(members: Sequence[Difference]) -> str:
-    metric, factor = members[0].metric, members[0].factor
-    count = Counter((one.mean > 0) - (one.mean < 0) if one.significant else 0 for one in members)
-    references = joined(list(dict.fromkeys(one.reference for one in members)), "or")
-    directions = [f"{word} in {count[sign]}" for sign, word in ((-1, "lower"), (1, "higher")) if count[sign]]
-    changed = f"is significantly {' and '.join(directions)}" if directions else "differs significantly in none"
-    text = f"Against {factor} = {references}, the {units.label(metric)} {changed} of {len(members)} comparisons."
-    most = max(members, key=_weight)
-    if not _weight(most):
-        return text
-    share = minus(f"{100 * most.relative:+.0f} %")
-    return (
-        f"{text} The largest change is {share}, with {factor} = {most.level} ({place(most)}), "
-        f"from a mean of {units.human(metric, most.reference_mean)}."
-    )
+    more = len(each) - _SENTENCES
+    return each if more <= 0 else [*each[:_SENTENCES], f"{more} more: see the paired differences below."]
 
 
 def change_chart(found: Sequence[Difference]) -> Figure:
-    """Draw all comparisons as changes in per cent: a panel per metric over the levels, coloured by the first factor."""
+    """Draw all comparisons as changes in per cent: a panel per metric over the levels, coloured by the first factor.
+
+    Scores change by points, on axes of their own.
+    """
     metrics = list(dict.fromkeys(one.metric for one in found))
     groups = list(dict.fromkeys(first_place(one) for one in found))
     data: list[Figure] = []
     axes: Figure = {}
     titles = []
-    for index, (metric, domain) in enumerate(zip(metrics, style.columns_of(len(metrics), 0.03), strict=True)):
+    in_percent = [metric for metric in metrics if metric not in units.SCORES]
+    gap = 0.03 if len(in_percent) == len(metrics) else 0.1
+    for index, (metric, domain) in enumerate(zip(metrics, style.columns_of(len(metrics), gap), strict=True)):
         ref = style.axis_number(index)
-        shown = [one for one in found if one.metric == metric and math.isfinite(one.relative)]
+        shown = [one for one in found if one.metric == metric and math.isfinite(_change(one))]
         levels = list(dict.fromkeys(one.level for one in shown))
         for number, group in enumerate(groups):
             own = [one for one in shown if first_place(one) == group]
@@ -78,8 +54,11 @@ def change_chart(found: Sequence[Difference]) -> Figure:
             range=[-0.6, len(levels) - 0.4],
             showgrid=False,
         )
-        shared = {"matches": "y", "showticklabels": False} if index else {}
-        title = None if index else "change (%)"
+        shared: Figure = {}
+        title: str | None = "change (points)" if metric in units.SCORES else "change (%)"
+        if metric in in_percent[1:]:
+            first = style.axis_number(metrics.index(in_percent[0]))
+            title, shared = None, {"matches": f"y{first}", "showticklabels": False}
         axes[f"yaxis{ref}"] = style.axis(title, anchor=f"x{ref}", zeroline=True, zerolinecolor=style.MUTED, **shared)
         titles.append(style.panel_title(units.label(metric), sum(domain) / 2))
     legend = style.legend_above(_CHART_PX, 26)
@@ -88,7 +67,15 @@ def change_chart(found: Sequence[Difference]) -> Figure:
     return {"data": data, "layout": settings}
 
 
+def _change(one: Difference) -> float:
+    """Return a change as it is drawn: of scores in points, of all else in per cent."""
+    if one.metric in units.SCORES:
+        return one.mean * units.scale_of(one.metric, [one.mean]).factor
+    return 100 * one.relative
+
+
 def _changes(own: Sequence[Difference], levels: Sequence[str], group: str, lane: float, look: int) -> Figure:
+    unit = "points" if own and own[0].metric in units.SCORES else "%"
     color, symbol = (kinds[look % len(kinds)] for kinds in (style.CONTRASTING, style.SYMBOLS))
     return {
         "type": "scatter",
@@ -96,8 +83,8 @@ def _changes(own: Sequence[Difference], levels: Sequence[str], group: str, lane:
         "name": group,
         "legendgroup": group,
         "x": [round(levels.index(one.level) + lane, 3) for one in own],
-        "y": style.rounded((100 * one.relative for one in own), 2),
+        "y": style.rounded(map(_change, own), 2),
         "text": [f"{one.factor} = {one.level}<br>{place(one)}" for one in own],
-        "hovertemplate": "%{text}<br>%{y:+.1f} %<extra></extra>",
+        "hovertemplate": f"%{{text}}<br>%{{y:+.3~g}} {unit}<extra></extra>",
         "marker": {"color": color, "symbol": symbol, "size": 8, "opacity": 0.8},
     }

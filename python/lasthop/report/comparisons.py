@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from lasthop.answer.differences import Difference, against, differences, holm, pairs_of, signed_ranks
+from lasthop.answer.differences import Difference, against, corrected, differences, pairs_of, signed_ranks
 from lasthop.answer.sections import REPLICATION, WHO, Compared, Section
 from lasthop.metrics import units
 from lasthop.report.intervals import Axis, IntervalView, minus
@@ -47,8 +47,7 @@ def against_references(
     others = telling(cells, (name for name in names if name != column), [column])
     factors_told = {column: factor, **{other: names[other] for other in others}}
     found = [one for thing in things for one in _of_thing(thing, factors_told, presentation.compare.references, looks)]
-    corrected = holm([one.p for one in found])
-    return [replace(one, p=float(p)) for one, p in zip(found, corrected, strict=True)]
+    return corrected(found)
 
 
 def _of_thing(thing: Timed, factors: Mapping[str, str], references: Sequence[str], looks: int) -> list[Difference]:

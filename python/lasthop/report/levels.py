@@ -7,12 +7,16 @@ factor's first level and equal levels of all other factors.
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from lasthop.scenario.recordings import Recorded, recorded
 
 _MOST_KEYS = 3
 _MOST_PARTS = 4
+_MOST_LETTERS = 80
 
 Changes = Mapping[str, tuple[Any, Any]]
 """Values before and after by their keys; a value may be a whole table."""
@@ -29,9 +33,9 @@ class Flat:
     tables: Mapping[str, Mapping[str, Any]]
 
     @classmethod
-    def of(cls, scenario: str) -> Flat:
-        """Take a resolved scenario, as JSON."""
-        values = dict(_flat("", json.loads(scenario)))
+    def of(cls, scenario: Mapping[str, Any]) -> Flat:
+        """Take a resolved scenario."""
+        values = dict(_flat("", scenario))
         tables: dict[str, dict[str, Any]] = {}
         for key, value in values.items():
             for dot in (place for place, letter in enumerate(key) if letter == "."):
@@ -61,34 +65,60 @@ class LevelView:
 
     name: str
     meaning: str
+    recordings: Sequence[Recorded] = field(default=(), compare=False)
+    """Those that it sets, to be drawn."""
 
 
-def level_views(cells: Sequence[CellLike], factors: Mapping[str, Sequence[str]]) -> dict[str, list[LevelView]]:
-    """Explain the levels that were run of every factor."""
+def level_views(
+    cells: Sequence[CellLike], factors: Mapping[str, Sequence[str]], known: Sequence[Recorded] = ()
+) -> dict[str, list[LevelView]]:
+    """Explain the levels that were run of every factor; `known` recordings have names."""
     run = {
         factor: [name for name in levels if any(cell.levels.get(factor) == name for cell in cells)]
         for factor, levels in factors.items()
     }
-    return {factor: _views(cells, factor, levels) for factor, levels in run.items() if levels}
+    return {factor: _views(cells, factor, levels, known) for factor, levels in run.items() if levels}
 
 
-def _views(cells: Sequence[CellLike], factor: str, levels: Sequence[str]) -> list[LevelView]:
+def short(value: Any, known: Sequence[Recorded]) -> Any:  # noqa: ANN401  JSON
+    """Return a value of a resolved scenario with recordings in place of their texts, which may be long."""
+    if isinstance(value, dict):
+        return {key: short(item, known) for key, item in value.items()}
+    if isinstance(value, list):
+        return [short(item, known) for item in value]
+    found = recorded(value)
+    return value if found is None else next((one for one in known if one == found), found)
+
+
+def recordings_in(value: object) -> Iterator[Recorded]:
+    """Yield the recordings in a value as `short` returns it."""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, Recorded):
+        yield value
+    for item in items:
+        yield from recordings_in(item)
+
+
+def _views(cells: Sequence[CellLike], factor: str, levels: Sequence[str], known: Sequence[Recorded]) -> list[LevelView]:
     found: dict[str, tuple[str, Changes]] = {}
     for place, name in enumerate(levels[1:], start=1):
         # Not every level has cells that are otherwise like cells of the first.
         for base in levels[:place]:
             if (pair := _pair(cells, factor, base, name)) is not None:
-                found[name] = base, _changes(*pair)
+                changed = _changes(*pair)
+                found[name] = base, {key: (short(a, known), short(b, known)) for key, (a, b) in changed.items()}
                 break
     first = {
         key: before for base, changes in found.values() if base == levels[0] for key, (before, _) in changes.items()
     }
     telling = _telling([{key: after for key, (_, after) in changes.items()} for _, changes in found.values()])
-    views = [LevelView(levels[0], _text(first, telling))]
+    views = [LevelView(levels[0], _text(first, telling), list(recordings_in(first)))]
     for name in levels[1:]:
         base, changes = found.get(name, (levels[0], {}))
-        text = _text({key: after for key, (_, after) in changes.items()}, telling)
-        views.append(LevelView(name, text if base == levels[0] or not text else f"as {base}, but {text}"))
+        own = {key: after for key, (_, after) in changes.items()}
+        text = _text(own, telling)
+        meaning = text if base == levels[0] or not text else f"as {base}, but {text}"
+        views.append(LevelView(name, meaning, list(recordings_in(own))))
     return views
 
 
@@ -107,7 +137,7 @@ def _pair(cells: Sequence[CellLike], factor: str, base: str, name: str) -> tuple
     others = {_others(cell, factor): cell for cell in cells if cell.levels.get(factor) == base}
     for cell in cells:
         if cell.levels.get(factor) == name and (like := others.get(_others(cell, factor))):
-            return Flat.of(like.scenario), Flat.of(cell.scenario)
+            return Flat.of(json.loads(like.scenario)), Flat.of(json.loads(cell.scenario))
     return None
 
 
@@ -174,4 +204,4 @@ def _plain(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, list):
         return f"{len(value)} entries" if any(isinstance(item, (dict, list)) for item in value) else str(value)
-    return str(value)
+    return textwrap.shorten(value, _MOST_LETTERS) if isinstance(value, str) else str(value)

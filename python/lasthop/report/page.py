@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +13,14 @@ import polars as pl
 from lasthop.campaign.campaign import Campaign
 from lasthop.report.distributions import box_sections
 from lasthop.report.illustrations import illustrated
-from lasthop.report.levels import level_views
+from lasthop.report.levels import Flat, level_views, short
 from lasthop.report.overview import asked, badges, exceptions, first_curve, nothing_sent, spread
+from lasthop.report.packed import packed, plotly_js
 from lasthop.report.results import Results, times
 from lasthop.report.style import Figure
 from lasthop.report.tables import TableGroup, generic_table, unfinished_table
 from lasthop.report.trace import trace_figure
+from lasthop.scenario.recordings import Recorded, recordings_of
 from lasthop.studies.presentation.spec import HeatmapSpec
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from lasthop.report.comparisons import Forest
 
 _ONE_PANEL_PX, _PANEL_PX = 420, 260
-_PLOTLY_HERE = "/* plotly.js */"
+_PLOTLY_HERE = "<plotly.js>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,9 @@ class FigureView:
         return flows
 
     @property
-    def json(self) -> str:
-        """The figure as JSON that may stand inside a script element."""
-        return json.dumps(self.figure, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    def packed(self) -> str:
+        """The figure as JSON, packed."""
+        return packed(json.dumps(self.figure, separators=(",", ":"), ensure_ascii=False).encode()).decode()
 
 
 def trace_figures(results: Results) -> Iterator[FigureView]:
@@ -106,15 +107,6 @@ def _engine(campaign: Campaign) -> str:
     late = campaign.late_runs()
     punctual = "all runs were punctual" if not late else f"{late} of {campaign.runs} runs are invalid"
     return f"{engine.title}; {punctual}: 99.9 % of the packets at most 1 ms late"
-
-
-def _plotly_js() -> bytes:
-    # Found without an import: none of plotly's Python is needed.
-    package = find_spec("plotly")
-    assert package is not None
-    assert package.origin is not None
-    source = Path(package.origin).with_name("package_data") / "plotly.min.js"
-    return source.read_bytes().replace(b"</script", b"<\\/script")
 
 
 def _groups(results: Results) -> list[TableGroup]:
@@ -190,7 +182,7 @@ class _Sections:
             _, (view,), _ = self.boxes.pop(0)
             return replace(view, caption=_BOXES_CAPTION)
         factor = results.presentation.compare.factor
-        shown = [one for one in self.found if one.factor == factor]
+        shown = [one for one in self.found if one.factor == factor and one.headline]
         if not shown:
             return None
         from lasthop.report.changes import change_chart
@@ -257,6 +249,8 @@ def _context(results: Results) -> dict[str, Any]:
     factors = list(results.factors)
     cells = campaign.plan.cells
     sections = _Sections.of(results)
+    recordings = recordings_of(campaign.plan.file)
+    first = short(json.loads(cells[0].scenario), recordings)
     single = _of_single_flows(results)
     chart = sections.chart(results)
     return {
@@ -268,7 +262,7 @@ def _context(results: Results) -> dict[str, Any]:
         "badges": list(badges(results)),
         "exceptions": exceptions(results.claims),
         "chart": chart,
-        "levels": level_views(cells, results.factors),
+        "levels": level_views(cells, results.factors, recordings),
         "unfinished": unfinished_table(results.tables.flows, results.tables.pages, factors)
         if single and results.tables.shorts is None
         else None,
@@ -280,7 +274,8 @@ def _context(results: Results) -> dict[str, Any]:
         "factorial": sections.factorial,
         "traces": list(trace_figures(results)) if single and results.tables.shorts is None else [],
         "cells": cells,
-        "first_scenario": json.dumps(json.loads(cells[0].scenario), indent=2),
+        "first_scenario": json.dumps(first, indent=2, default=str),
+        "recordings": [(key, value) for key, value in Flat.of(first).values.items() if isinstance(value, Recorded)],
         "facts": _facts(results),
         "sets": campaign.plan.sets,
         "replications": max(campaign.counts) * campaign.plan.sets,
@@ -326,7 +321,7 @@ def write_report(results: Results, path: Path) -> None:
 
     parts = {"css": template.text("report.css"), "script": template.text("report.js"), "plotly": _PLOTLY_HERE}
     page = template.page(_context(results) | parts).encode()
-    # Five megabytes of plotly.js are put in as bytes: as text they would cost ten times as much memory.
+    # Two megabytes are put in as bytes: as text they would cost ten times as much memory.
     before, _, after = page.partition(_PLOTLY_HERE.encode())
     with path.open("wb") as file:
-        file.writelines((before, _plotly_js(), after))
+        file.writelines((before, plotly_js(), after))

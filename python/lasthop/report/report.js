@@ -1,8 +1,10 @@
 "use strict";
-// Figures are drawn when they come near the window, so that a report with many of them opens at once.
+// Figures are drawn when they come near the window, so that a report with many of them opens at once. They and plotly.js are packed
+// (packed.py): once they are unpacked, the page's root has the attribute data-ready.
 (function () {
   const PAPER_PX = 680; // what fits on the narrower of A4 and Letter, upright, between their margins
   const config = { responsive: true, displaylogo: false, modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]] };
+  const NARROW_PX = 600, LETTER_PX = 7; // less has no room for buttons beside a legend; a letter's width in a level's name
   const figures = document.querySelectorAll(".plot");
   // In a narrow window the panels of a single row stand below each other. Other figures scroll.
   const stack = function (layout) {
@@ -30,6 +32,15 @@
     });
     layout.height = total + layout.margin.t + layout.margin.b;
     return true;
+  };
+  // Names of levels that are too long for their room lean to the left, all of them: plotly would leave some out.
+  const lean = function (layout, width) {
+    const room = width - layout.margin.l - layout.margin.r;
+    Object.keys(layout).filter(function (key) { return /^xaxis/.test(key) && layout[key].ticktext; }).forEach(function (key) {
+      const axis = layout[key], names = axis.ticktext, [start, end] = axis.domain || [0, 1];
+      const longest = Math.max.apply(null, names.map(function (name) { return name.length; }));
+      axis.tickangle = longest * names.length * LETTER_PX > room * (end - start) ? -30 : 0;
+    });
   };
   // More flows than colours: the one that the reader points at, or has chosen, is black in all panels, and the others are faint.
   const highlight = function (element) {
@@ -76,11 +87,13 @@
   const draw = function (element) {
     if (element.dataset.drawn) { return; }
     element.dataset.drawn = "yes";
-    const figure = JSON.parse(element.nextElementSibling.textContent);
+    const figure = JSON.parse(unpacked.get(element));
     if (element.parentElement.clientWidth < parseFloat(element.style.minWidth) && stack(figure.layout)) {
       element.style.minWidth = "0";
     }
-    Plotly.newPlot(element, figure.data, figure.layout, config);
+    lean(figure.layout, element.clientWidth);
+    const buttons = { displayModeBar: element.clientWidth < NARROW_PX ? false : "hover" };
+    Plotly.newPlot(element, figure.data, figure.layout, Object.assign(buttons, config));
     if (figure.layout.meta) { highlight(element); }
   };
   // One figure per turn: the page stays responsive while a screenful of them is drawn.
@@ -98,7 +111,26 @@
       if (entry.isIntersecting) { watcher.unobserve(entry.target); enqueue(entry.target); }
     });
   }, { rootMargin: "900px" });
-  figures.forEach(function (element) { watcher.observe(element); });
+  const unpacked = new Map();
+  const unpack = async function (element) {
+    const text = atob(element.textContent), bytes = new Uint8Array(text.length);
+    for (let place = 0; place < text.length; place += 1) { bytes[place] = text.charCodeAt(place); }
+    element.remove();
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+  };
+  const start = async function () {
+    if (!window.DecompressionStream) {
+      figures.forEach(function (element) { element.textContent = "This browser is too old to draw the figure."; });
+      return;
+    }
+    const script = document.createElement("script");
+    script.textContent = await unpack(document.getElementById("plotly"));
+    document.head.append(script);
+    for (const element of figures) { unpacked.set(element, await unpack(element.nextElementSibling)); }
+    figures.forEach(function (element) { watcher.observe(element); });
+    document.documentElement.dataset.ready = "yes";
+  };
+  start();
 
   // On paper everything is open, and figures and tables have its width at most.
   const laid = document.querySelectorAll(".scroll > table");
@@ -112,7 +144,7 @@
       table.style.width = "";
       if (least > PAPER_PX) { table.style.zoom = PAPER_PX / least; }
     });
-    figures.forEach(function (element) {
+    unpacked.forEach(function (_, element) {
       draw(element);
       element.style.width = PAPER_PX + "px";
       element.dataset.least = element.style.minWidth;
@@ -123,7 +155,7 @@
   window.addEventListener("afterprint", function () {
     folded.forEach(function (element) { element.open = false; });
     laid.forEach(function (table) { table.style.zoom = ""; });
-    figures.forEach(function (element) {
+    unpacked.forEach(function (_, element) {
       element.style.width = "";
       element.style.minWidth = element.dataset.least;
       Plotly.relayout(element, { width: null, autosize: true });

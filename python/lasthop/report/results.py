@@ -58,6 +58,7 @@ def headlines(found: Sequence[Section]) -> list[Timed]:
         )
         for section in found
         for one in section.compared
+        if one.headline
     ]
     return _with_values(things)
 

@@ -13,6 +13,7 @@ from lasthop.metrics import units
 from lasthop.results.tables import factor_column
 
 HEADLINE = [
+    "program_s",
     "response_time_s",
     "elapsed_s",
     "fct_mean_s",
@@ -113,13 +114,17 @@ def metric_label(metric: str, unit: str) -> str:
 def generic_table(
     summary: pl.DataFrame, factors: Sequence[str], title: str = "Medians over replications"
 ) -> TableGroup:
-    """Lay out the medians of the headline metrics: one row per cell and role or page load."""
+    """Lay out the medians of the headline metrics: one row per cell and role or page load.
+
+    What is 0 throughout is named, and has no column.
+    """
     medians = summary.filter(pl.col("statistic") == "median", pl.col("metric").is_in(HEADLINE))
     scales = {
         metric: units.scale_of(metric, part["value"])
         for (metric,), part in medians.partition_by("metric", as_dict=True).items()
     }
-    shown = [metric for metric in HEADLINE if metric in scales]
+    zero = [metric for metric in scales if not medians.filter(pl.col("value") != 0, metric=metric).height]
+    shown = [metric for metric in HEADLINE if metric in scales and metric not in zero]
     rows: dict[tuple[str, ...], dict[str, CellView]] = {}
     for record in medians.iter_rows(named=True):
         labels = tuple(str(record[column]) for column in (*factors, "flow"))
@@ -127,7 +132,8 @@ def generic_table(
         rows.setdefault(labels, {})[record["metric"]] = CellView(text.replace("-", "−") if text != "-" else "–")
     head = [*factors, "flow", *(units.axis_title(metric, scales[metric]) for metric in shown)]
     fields = [(labels, [cells.get(metric, CellView("–")) for metric in shown]) for labels, cells in rows.items()]
-    return TableGroup(title, [TableView("Medians", head, len(factors) + 1, fields)])
+    name = f"Medians; zero throughout: {', '.join(map(units.label, zero))}" if zero else "Medians"
+    return TableGroup(title, [TableView(name, head, len(factors) + 1, fields)])
 
 
 def unfinished_table(flows: pl.LazyFrame, pages: pl.LazyFrame | None, factors: Sequence[str]) -> TableView | None:

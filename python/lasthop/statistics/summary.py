@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import polars as pl
 
-from lasthop.engines.programs import PRINTED
+from lasthop.metrics.dictionary import PRINTED
 from lasthop.results.tables import Tables, factor_column
 from lasthop.statistics.description import Statistic, describe, describe_one
 from lasthop.statistics.quantiles import PercentileMethod

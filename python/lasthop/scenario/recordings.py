@@ -1,0 +1,103 @@
+"""Recordings in a scenario: traces and courses of links, packets of flows.
+
+A resolved scenario holds the whole text of each. People read what stands for it: the file's name, how long it is, and
+its rate in the mean and over time.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from lasthop.metrics.units import scale
+
+FILE_KEYS = ("extends", "trace", "course", "file")
+"""Keys whose values are names of files."""
+_OPPORTUNITY_BITS = 1500 * 8
+_PARTS = 60
+"""So many rates are a recording's curve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A recording: its length, its mean rate (bit/s), its rates in equal parts of the time, and its file's name."""
+
+    seconds: float
+    rate: float
+    curve: tuple[float, ...]
+    name: str = field(default="a recording", compare=False)
+
+    def __str__(self) -> str:
+        length, rate = scale("s", [self.seconds]).text(self.seconds), scale("bit/s", [self.rate]).text(self.rate)
+        return f"{self.name} ({length}, {rate} in the mean)"
+
+
+def recorded(value: object) -> Recorded | None:
+    """Return what a value of a resolved scenario has recorded; `None` if it is no recording."""
+    if not isinstance(value, str) or "\n" not in value:
+        return None
+    head, *lines = value.lstrip("\ufeff").splitlines()
+    with suppress(ValueError, IndexError):
+        if head.startswith("time_s,"):
+            rows = [[float(word) for word in line.split(",")] for line in lines]
+            return _course(rows) if head.startswith("time_s,rate_bps") else _packets(rows)
+        times = [float(line) / 1000 for line in (head, *lines)]
+        return _carried([(time, _OPPORTUNITY_BITS) for time in times], times[-1])
+    return None
+
+
+def _carried(bits: Sequence[tuple[float, float]], end: float) -> Recorded:
+    """Return what was carried at which times, until `end`."""
+    parts = [0.0] * _PARTS
+    for time, size in bits:
+        parts[min(int(time / end * _PARTS), _PARTS - 1)] += size
+    return Recorded(end, sum(parts) / end, tuple(part / (end / _PARTS) for part in parts))
+
+
+def _packets(rows: Sequence[Sequence[float]]) -> Recorded:
+    return _carried([(time, 8 * size) for time, size, *_ in rows], max(rows[-1][0], 1e-9))
+
+
+def _course(rows: Sequence[Sequence[float]]) -> Recorded:
+    """Return the rates of a table until its last line, whose rate counts alone if there is no other."""
+    end, last = rows[-1][0], rows[-1][1]
+    if end == 0:
+        return Recorded(0.0, last, (last,) * _PARTS)
+    bits = sum(row[1] * (after[0] - row[0]) for row, after in pairwise(rows))
+    held = [next(row[1] for row in reversed(rows) if row[0] <= end * part / (_PARTS - 1)) for part in range(_PARTS)]
+    return Recorded(end, bits / end, tuple(held))
+
+
+# ---- Names -----------------------------------------------------------------------------------------------
+
+
+def named_files(node: object) -> Iterator[str]:
+    """Yield the names of files in a scenario's tables."""
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            if key in FILE_KEYS and isinstance(value, str):
+                yield value
+            yield from named_files(value)
+    elif isinstance(node, list):
+        for item in node:
+            yield from named_files(item)
+
+
+def recordings_of(file: Path | None) -> list[Recorded]:
+    """Return the recordings that a scenario file and those it extends name, each with its name; none of a text."""
+    found: list[Recorded] = []
+    waiting = [file] if file is not None else []
+    for path in waiting:
+        with suppress(OSError, ValueError):  # gone by now, or a capture
+            text = path.read_text(encoding="utf-8")
+            if (own := recorded(text)) is not None:
+                found.append(Recorded(own.seconds, own.rate, own.curve, path.name))
+                continue
+            waiting += [
+                other for name in named_files(tomllib.loads(text)) if (other := path.parent / name) not in waiting
+            ]
+    return found
