@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -166,6 +167,45 @@ def test_programs_over_the_levels_of_factors_are_results_as_all_others(
     assert "a real program needs real hosts" in capsys.readouterr().err
 
 
+SAYS = r"""
+echo out
+echo start >&2
+head -c 5000 /dev/zero | tr '\0' x >&2
+printf '\n\033[1mno \303such page\n' >&2
+exit 7
+"""
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("engine", ["live", "kernel"])
+def test_a_program_that_fails_has_its_own_words_and_may_give_an_exit_code(
+    link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    out = tmp_path / "out"
+    repeat = ["repeat", "--engine", engine, "--link", link, "--replications", 2, "--out", out]
+    repeat += ["--server", "echo of the server; echo of the server >&2"]
+    command = [*repeat, "--", "sh", "-c", SAYS]
+    assert lasthop_main(*command) in (0, 3)
+    said = capsys.readouterr().out
+    assert "The program failed in 4 of 4 runs (exit code 7). The end of its standard error in the first, " in said
+    assert "in the first, rate=slow, replication 1:\n  xxx" in said
+    assert "\n  no \N{REPLACEMENT CHARACTER}such page\n" in said
+    assert said.count("such page") == 1
+    query = re.search(r"^All of them: lasthop (query .*)", said, re.MULTILINE)
+    assert query is not None
+    assert lasthop_main(*shlex.split(query[1])) == 0
+    assert capsys.readouterr().out.count("such page") == 4
+    for own in pl.read_parquet(out / "runs.parquet")["stderr_end"]:
+        assert own.endswith("x\n\033[1mno \N{REPLACEMENT CHARACTER}such page")
+        assert len(own) == 4095
+    assert lasthop_main(*command[:-4], "--fail", *command[-4:]) in (3, 4)
+    assert lasthop_main(*command[:-4], "--fail", "--quiet", *command[-4:]) in (3, 4)
+    told = capsys.readouterr().err
+    assert "INVALID" in told or "The program failed in 4 of 4 runs" in told
+    assert lasthop_main(*repeat, "--fail", "--", "sh", "-c", "echo well >&2") in (0, 3)
+    assert pl.read_parquet(out / "runs.parquet")["stderr_end"].to_list() == ["well"] * 4
+
+
 def test_uploads_and_datagrams_are_flows_and_a_limit_ends_the_program(
     link: Path, tmp_path: Path, lasthop_main: Main
 ) -> None:
@@ -225,6 +265,8 @@ def test_several_servers_have_names_and_what_they_say_to_each_other_is_no_flow(
         (["--write", "nowhere", "--", "true"], "'nowhere' does not exist"),
         (["--server", "true", "--json", "--", "echo", "no"], "the program printed no JSON: 'no'"),
         (["--", "no-such-program"], "no-such-program cannot be run (exit code 127)"),
+        (["--", "sh", "-c", "no-such"], "sh cannot be run (exit code 127): sh: 1: no-such: not found"),
+        (["--json", "--", "sh", "-c", "yes [ | head -c 100000"], "the program printed JSON that is nested too deep"),
     ],
 )
 def test_what_cannot_be_repeated_is_told(
@@ -286,6 +328,12 @@ def test_numbers_are_found_by_their_paths() -> None:
     assert printed_numbers("no", 7) == {}
     with pytest.raises(InputError, match="printed no JSON: 'no'"):
         printed_numbers("no", 0)
+    assert printed_numbers("[1" + "0" * 5000 + "]", 0) == {}
+    assert printed_numbers('{"n": 1' + "0" * 5000 + "}", 0) == {"printed_n": float("inf")}
+    deep = '{"a":' * 100_000
+    assert printed_numbers(deep, 1) == {}
+    with pytest.raises(InputError, match=r"printed JSON that is nested too deep: '\{\"a\":"):
+        printed_numbers(deep, 0)
 
 
 @pytest.mark.usefixtures("kernel")
@@ -351,3 +399,16 @@ def test_what_programs_write_stays_if_asked_for_and_computing_may_take_time_whic
     kept.rename(tmp_path / "elsewhere")
     assert lasthop_main("run", f"{out}.toml", "--only", "rate=slow", "--engine", "kernel") == 2
     assert f"Programs are to write to {kept}, which is no folder" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_program_without_memory_is_the_programs_failure_in_its_own_words(
+    link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    repeat = ["repeat", "--link", link, "--only", "rate=fast", "--out", out]
+    assert lasthop_main(*repeat, "--", "python3", "-c", "bytearray(10**11)") == 0
+    said = capsys.readouterr()
+    assert "The program failed in 1 of 1 runs (exit code 1)." in said.out
+    assert "\n  MemoryError\n" in said.out
+    assert "Error" not in said.err

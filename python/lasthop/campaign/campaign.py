@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +27,7 @@ from lasthop.campaign.plan import FORMAT, ChosenRun, Plan, Unit
 from lasthop.campaign.provenance import host_facts
 from lasthop.campaign.runner import Assignment, Ledger, Place, Work
 from lasthop.engines.engine import CaptureTarget, Outcome, Stop, Trace
+from lasthop.engines.programs import ERRORS, last_lines
 from lasthop.errors import InputError, InterruptedCampaignError, PlaceLostError
 from lasthop.results.atomic import replace_atomically
 from lasthop.results.folder import (
@@ -527,13 +529,27 @@ class Campaign:
         return f"No packet was sent in {count}. Do the flows start before time_limit?"
 
     def failed(self) -> str | None:
-        """Say in how many runs a real program failed; `None` if none did."""
+        """Say in how many runs a real program failed, and what it said in the first; `None` if none did."""
         rows = scan_rows(self.out / RUNS)
         if "exit_code" not in rows.collect_schema():
             return None
-        codes = rows.filter(pl.col("exit_code") != 0).select("exit_code").collect()["exit_code"]
-        told = ", ".join(map(str, codes.unique().sort()[:5]))
-        return f"The program failed in {len(codes)} of {self.runs} runs (exit code {told})." if len(codes) else None
+        factors = [factor_column(factor) for factor in factors_of(self.plan.cells)]
+        failures = rows.filter(pl.col("exit_code") != 0).select(*factors, "replication", "exit_code", ERRORS).collect()
+        if failures.is_empty():
+            return None
+        told = ", ".join(map(str, failures["exit_code"].unique().sort()[:5]))
+        first = failures.row(0, named=True)
+        which = ", ".join([*(f"{name}={first[name]}" for name in factors), f"replication {first['replication']}"])
+        levels = "".join(f'"{name}", ' for name in factors)
+        query = f"SELECT {levels}replication, exit_code, {ERRORS} FROM runs WHERE exit_code <> 0"
+        return "\n".join(
+            [
+                f"The program failed in {len(failures)} of {self.runs} runs (exit code {told}). "
+                f"The end of its standard error in the first, {which}:",
+                *(f"  {line}" for line in last_lines(first[ERRORS])),
+                f"All of them: lasthop query {shlex.quote(str(self.out))} {shlex.quote(query)}",
+            ]
+        )
 
     def run_rows(self) -> pl.DataFrame:
         """Return one row per replication."""

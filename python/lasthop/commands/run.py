@@ -166,8 +166,8 @@ def run_command(context: click.Context, /, file: Path, **_: object) -> None:
     run(file_to_run(file), RunOptions.of(context))
 
 
-def run(file: Path, options: RunOptions) -> None:
-    """Run a scenario file, print the answer and write the report."""
+def run(file: Path, options: RunOptions) -> Campaign | None:
+    """Run a scenario file, print the answer and write the report; return what is finished, if anything was to run."""
     loaded = load(file, options.points)
     study = loaded.study
     plan, stopping = options.plan(study, file)
@@ -175,7 +175,7 @@ def run(file: Path, options: RunOptions) -> None:
         check_cluster(options.cluster, engine=plan.engine, jobs=options.jobs, captures=options.pcap, code=plan.code)
     if options.dry_run:
         click.echo(job_script(options.cluster), nl=False)
-        return
+        return None
     beside = _beside(options.beside, plan)
     say = (lambda _: None) if options.quiet else click.echo
     for note in study.notes:
@@ -195,6 +195,7 @@ def run(file: Path, options: RunOptions) -> None:
             simulate(campaign, jobs=options.jobs, cluster=options.cluster, quiet=options.quiet, say=say)
             _conclude(campaign, loaded, beside, None if options.quiet else click.echo)
         _judge_lateness(campaign)
+        return campaign
     except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
         raise
     except OSError as error:
