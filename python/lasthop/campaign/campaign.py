@@ -23,7 +23,7 @@ from urllib.parse import quote
 import polars as pl
 
 from lasthop import _core
-from lasthop.campaign.plan import FORMAT, ChosenRun, Plan, Unit
+from lasthop.campaign.plan import FORMAT, INPUTS, ChosenRun, Plan, Unit
 from lasthop.campaign.provenance import host_facts
 from lasthop.campaign.runner import Assignment, Ledger, Place, Work
 from lasthop.engines.engine import CaptureTarget, Outcome, Stop, Trace
@@ -201,6 +201,12 @@ class Campaign:
                 f"{traces} holds captures of runs that this command does not ask for; nothing was changed. Give "
                 "--pcap to replace them by captures of its runs, or remove that folder."
             )
+
+    def changed_inputs(self) -> list[str]:
+        """Return the files that the programs name and that are no longer those of the results that are there."""
+        digests = self.plan.input_digests
+        before = self._found.get("identity", {}).get(INPUTS, {})
+        return [path for path, known in before.items() if digests.get(path, known) != known]
 
     @property
     def counts(self) -> Sequence[int]:

@@ -54,6 +54,15 @@ _engine_option = click.option(
 @click.option(
     "--json", "prints_json", is_flag=True, help="The command prints JSON: its numbers become columns of runs.parquet."
 )
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FILE|DIR",
+    help="A file or folder that decides the results, beside the programs and files that the command lines name: when it"
+    " changes, all runs are made anew. Repeat the option for more.",
+)
 @write_option
 @cpu_cost_option
 @click.option("--fail", is_flag=True, help=f"Return exit code {EXIT_FAILED} if the program failed in any run.")
@@ -68,6 +77,7 @@ def repeat_command(
     servers: tuple[str, ...],
     commands: tuple[str, ...],
     prints_json: bool,
+    inputs: tuple[Path, ...],
     write: tuple[Path, ...],
     cpu_cost: float,
     fail: bool,
@@ -100,6 +110,7 @@ def repeat_command(
     common = {
         "servers": [{"name": server, "command": line} for server, line in named_servers(servers).items()],
         "json": prints_json,
+        "input": [str(path.resolve()) for path in inputs],
         "write": [str(folder.resolve()) for folder in write],
         "cpu_cost": cpu_cost,
     }
