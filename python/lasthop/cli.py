@@ -104,6 +104,7 @@ class _Commands(click.Group):
       1    standard output cannot be written
       2    the request is wrong; the error says how to mend it
       3    the live engine left runs that are too late to be valid
+      4    the program failed in some run of 'lasthop repeat --fail'
       130  stopped by Ctrl-C
 
     'lasthop shell' returns the exit code of its program.

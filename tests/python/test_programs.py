@@ -225,6 +225,16 @@ def test_a_program_that_takes_all_memory_is_named() -> None:
 
 
 @pytest.mark.usefixtures("kernel")
+def test_a_fork_bomb_is_ended_and_named_and_many_processes_are_none() -> None:
+    run = ("--link", "lte", "--quiet", "--", "sh", "-c")
+    many = run_guest(*run, "for i in $(seq 200); do sleep 9 & done; wait; echo end")
+    assert (many.returncode, many.stdout) == (0, "end\n"), many.stderr
+    bomb = run_guest(*run, "b() { b | b & }; b; sleep 600")
+    assert bomb.returncode == 2
+    assert "started so many others that over 1000 of them run at once" in bomb.stderr
+
+
+@pytest.mark.usefixtures("kernel")
 def test_packets_leave_the_hop_at_its_rate_exactly(tmp_path: Path) -> None:
     """A hundred datagrams at once; each takes 1028 bytes of the link's, and the clock looks at 256 ns."""
     link = tmp_path / "link.toml"

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from forked import Forked
 from lasthop import _core
 from lasthop.engines.programs import printed_numbers
 from lasthop.errors import InputError
+from lasthop.results.store import STORE, Store
+from test_live import wait_until
 
 Main = Callable[..., int]
 
@@ -166,6 +172,111 @@ def test_programs_over_the_levels_of_factors_are_results_as_all_others(
     assert "a real program needs real hosts" in capsys.readouterr().err
 
 
+def test_an_edited_program_or_file_runs_anew_and_alone(
+    link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, data, kept = tmp_path / "out", tmp_path / "data", tmp_path / "kept"
+    data.mkdir()
+    kept.mkdir()
+    (data / "number").write_text("1", encoding="utf-8")
+    edited, other = tmp_path / "edited.py", tmp_path / "other.py"
+    # Their imports are not seen, but for the folder that is named.
+    edited.write_text(f"print(open({str(data / 'number')!r}).read(), 1)", encoding="utf-8")
+    other.write_text("print('other')", encoding="utf-8")
+    repeat = ["repeat", "--engine", "live", "--link", link, "--only", "rate=fast", "--replications", 2, "--out", out]
+    repeat += ["--input", data, "--write", kept]
+    for file in (edited, other):
+        repeat += ["--command", f"{file.stem}=python3 {file} >> {kept}/{file.stem}; cat {kept}/{file.stem} >/dev/null"]
+
+    def ran() -> tuple[int, int]:
+        return tuple(len((kept / file.stem).read_text(encoding="utf-8").splitlines()) for file in (edited, other))
+
+    def repeated() -> str:
+        assert lasthop_main(*repeat) in (0, 3)
+        return capsys.readouterr().out
+
+    repeated()
+    assert ran() == (2, 2)
+    assert "is complete: 4 runs" in repeated()
+    before = pl.read_parquet(out / "runs.parquet")
+    first = edited.read_text(encoding="utf-8")
+    edited.write_text(first.replace("1)", "2)"), encoding="utf-8")
+    said = repeated()
+    assert f"Changed since the results in {out}: {edited}. What needs them runs anew." in said
+    assert "2 of 4 runs are there" in said
+    assert ran() == (4, 2)
+    after = pl.read_parquet(out / "runs.parquet")
+    assert after.filter(command="other").equals(before.filter(command="other"))
+    assert not after.filter(command="edited").equals(before.filter(command="edited"))
+    # Results are found by their content.
+    edited.write_text(first, encoding="utf-8")
+    said = repeated()
+    assert "Resuming" in said
+    assert "4 of 4 runs are there" in said
+    assert pl.read_parquet(out / "runs.parquet").equals(before)
+    (data / "number").write_text("2", encoding="utf-8")
+    assert f"{data}. What needs them runs anew" in repeated()
+    assert ran() == (6, 4)
+    known = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["identity"]["inputs"]
+    assert known[str(edited)] == hashlib.sha256(edited.read_bytes()).hexdigest()
+    assert {str(other), str(data), shutil.which("python3"), "/bin/sh"} < known.keys()
+    assert not any(path.startswith(str(kept)) for path in known)
+
+
+def test_what_else_decides_results_is_said(
+    link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repeat = ["repeat", "--engine", "live", "--link", link, "--only", "rate=fast", "--out", tmp_path / "out"]
+    command = [*repeat, "--server", f"python3 -m http.server $PORT -d {tmp_path / 'www'}", "--", "true"]
+    assert lasthop_main(*command) in (0, 3)
+    assert (
+        f"Note: these results are of true and python3 as they are now. lasthop does not see what else they read, what "
+        f"$PORT stands for and what is in {tmp_path / 'www'}: name it with --input ('input' in a scenario), or run all "
+        "anew with --overwrite.\n"
+    ) in capsys.readouterr().out
+    assert lasthop_main(*repeat, "--input", link, "--", "true") in (0, 3)
+    assert "lasthop does not see" not in capsys.readouterr().out
+
+
+SAYS = r"""
+echo out
+echo start >&2
+head -c 5000 /dev/zero | tr '\0' x >&2
+printf '\n\033[1mno \303such page\n' >&2
+exit 7
+"""
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("engine", ["live", "kernel"])
+def test_a_program_that_fails_has_its_own_words_and_may_give_an_exit_code(
+    link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    out = tmp_path / "out"
+    repeat = ["repeat", "--engine", engine, "--link", link, "--replications", 2, "--out", out]
+    repeat += ["--server", "echo of the server; echo of the server >&2"]
+    command = [*repeat, "--", "sh", "-c", SAYS]
+    assert lasthop_main(*command) in (0, 3)
+    said = capsys.readouterr().out
+    assert "The program failed in 4 of 4 runs (exit code 7). The end of its standard error in the first, " in said
+    assert "in the first, rate=slow, replication 1:\n  xxx" in said
+    assert "\n  no \N{REPLACEMENT CHARACTER}such page\n" in said
+    assert said.count("such page") == 1
+    query = re.search(r"^All of them: lasthop (query .*)", said, re.MULTILINE)
+    assert query is not None
+    assert lasthop_main(*shlex.split(query[1])) == 0
+    assert capsys.readouterr().out.count("such page") == 4
+    for own in pl.read_parquet(out / "runs.parquet")["stderr_end"]:
+        assert own.endswith("x\n\033[1mno \N{REPLACEMENT CHARACTER}such page")
+        assert len(own) == 4095
+    assert lasthop_main(*command[:-4], "--fail", *command[-4:]) in (3, 4)
+    assert lasthop_main(*command[:-4], "--fail", "--quiet", *command[-4:]) in (3, 4)
+    told = capsys.readouterr().err
+    assert "INVALID" in told or "The program failed in 4 of 4 runs" in told
+    assert lasthop_main(*repeat, "--fail", "--", "sh", "-c", "echo well >&2") in (0, 3)
+    assert pl.read_parquet(out / "runs.parquet")["stderr_end"].to_list() == ["well"] * 4
+
+
 def test_uploads_and_datagrams_are_flows_and_a_limit_ends_the_program(
     link: Path, tmp_path: Path, lasthop_main: Main
 ) -> None:
@@ -225,6 +336,9 @@ def test_several_servers_have_names_and_what_they_say_to_each_other_is_no_flow(
         (["--write", "nowhere", "--", "true"], "'nowhere' does not exist"),
         (["--server", "true", "--json", "--", "echo", "no"], "the program printed no JSON: 'no'"),
         (["--", "no-such-program"], "no-such-program cannot be run (exit code 127)"),
+        (["--", "sh", "-c", "no-such"], "sh cannot be run (exit code 127): sh: 1: no-such: not found"),
+        (["--json", "--", "sh", "-c", "yes [ | head -c 100000"], "the program printed JSON that is nested too deep"),
+        (["--input", "nowhere", "--", "true"], "'nowhere' does not exist"),
     ],
 )
 def test_what_cannot_be_repeated_is_told(
@@ -270,6 +384,7 @@ def test_a_program_has_the_last_hop_for_itself(link: Path) -> None:
         ),
         (PROGRAM + 'servers = [{ command = " " }]', r"servers\[0\].command`: names no program"),
         (PROGRAM + 'write = ["here"]', r'write\[0\]`: "here" is no absolute path'),
+        (PROGRAM + 'input = ["here"]', r'input\[0\]`: "here" is no absolute path'),
         (PROGRAM + 'cpu_cost = "much"', 'cpu_cost`: found the text "much"; write a number'),
         (PROGRAM + "cpu_cost = -1", "cpu_cost`: -1 is out of range; write from 0 to 1000"),
     ],
@@ -286,6 +401,12 @@ def test_numbers_are_found_by_their_paths() -> None:
     assert printed_numbers("no", 7) == {}
     with pytest.raises(InputError, match="printed no JSON: 'no'"):
         printed_numbers("no", 0)
+    assert printed_numbers("[1" + "0" * 5000 + "]", 0) == {}
+    assert printed_numbers('{"n": 1' + "0" * 5000 + "}", 0) == {"printed_n": float("inf")}
+    deep = '{"a":' * 100_000
+    assert printed_numbers(deep, 1) == {}
+    with pytest.raises(InputError, match=r"printed JSON that is nested too deep: '\{\"a\":"):
+        printed_numbers(deep, 0)
 
 
 @pytest.mark.usefixtures("kernel")
@@ -351,3 +472,53 @@ def test_what_programs_write_stays_if_asked_for_and_computing_may_take_time_whic
     kept.rename(tmp_path / "elsewhere")
     assert lasthop_main("run", f"{out}.toml", "--only", "rate=slow", "--engine", "kernel") == 2
     assert f"Programs are to write to {kept}, which is no folder" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_program_without_memory_is_the_programs_failure_in_its_own_words(
+    link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    repeat = ["repeat", "--link", link, "--only", "rate=fast", "--out", out]
+    assert lasthop_main(*repeat, "--", "python3", "-c", "bytearray(10**11)") == 0
+    said = capsys.readouterr()
+    assert "The program failed in 1 of 1 runs (exit code 1)." in said.out
+    assert "\n  MemoryError\n" in said.out
+    assert "Error" not in said.err
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_repeat_that_is_killed_goes_on_to_the_same_rows_and_its_runs_are_made_again_until_the_program_changes(
+    link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "send.sh"
+    send = "for i in 1 2 3; do head -c $(od -An -N1 -tu1 /dev/urandom) /dev/zero >/dev/udp/server/7; done\n"
+    script.write_text(send, encoding="utf-8")
+    options = ["--link", link, "--only", "rate=fast", "--replications", 9, "--jobs", 1, "--quiet"]
+    command = ["--", "bash", script]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert lasthop_main("repeat", *options, "--out", whole, *command) == 0
+    with Forked("lasthop", "repeat", *map(str, (*options, "--out", killed, *command))) as process:
+        wait_until(lambda: _stored(killed) > 0, "no run is kept")
+        process.kill()
+    assert 0 < _stored(killed) < 9
+    assert lasthop_main("repeat", *options, "--out", killed, *command) == 0
+    for table in ("flows", "runs"):
+        ours, theirs = (pl.read_parquet(folder / f"{table}.parquet") for folder in (killed, whole))
+        assert ours.drop("wall_s", strict=False).equals(theirs.drop("wall_s", strict=False))
+    assert pl.read_parquet(whole / "flows.parquet")["sent_bytes"].n_unique() > 9
+
+    series = ["series", killed, "--replication", 2, "--step", "100ms", "--out"]
+    assert lasthop_main(*series, "made.csv") == 0
+    capsys.readouterr()
+    script.write_text(send * 2, encoding="utf-8")
+    assert lasthop_main(*series, "refused.csv") == 2
+    assert f"{script} has changed since it made {killed}: repeat its command" in capsys.readouterr().err
+
+
+def _stored(folder: Path) -> int:
+    """Return how many runs are kept in a folder."""
+    if not (folder / STORE).exists():
+        return 0
+    with Store(folder) as store:
+        return sum(piece.count for piece in store.pieces())

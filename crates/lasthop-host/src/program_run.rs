@@ -15,15 +15,15 @@ use lasthop_trace::CaptureTarget;
 use lasthop_traffic::{ProgramConfig, SERVER};
 use nix::sys::epoll::EpollFlags;
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::unistd::{dup, dup2_stdout};
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{self, Read, Seek, SeekFrom};
 
 /// Exit code of timeout(1) for a command that it had to end.
 const TIMED_OUT: i32 = 124;
-/// Most of what the program prints that is kept.
+/// Most of what the program prints that is kept: the start of its output, and the end of its errors.
 const PRINTED_BYTES: u64 = 1 << 24;
+const ERRORS_BYTES: u64 = 1 << 12;
 const SIGNALS: u64 = 0;
 const CLIENT_TUN: u64 = 1;
 /// One for each server.
@@ -38,6 +38,8 @@ pub struct ProgramFacts {
     pub program_s: f64,
     /// What it printed.
     pub printed: String,
+    /// The end of what it wrote to its standard error.
+    pub errors: String,
 }
 
 /// What a run of a program is told beside its scenario.
@@ -68,13 +70,19 @@ pub fn run<O: Observer>(
     let servers = servers.collect::<Result<Vec<_>, _>>()?;
     let client = host(Host::Client, 0)?;
     let flows = Servers::new(&servers, Connections::between(&servers, &client)?);
-    let printing = File::from(
-        memfd_create("printed", MFdFlags::MFD_CLOEXEC).context("cannot keep what a program prints")?,
-    );
+    let kept = || memfd_create("printed", MFdFlags::MFD_CLOEXEC).map(File::from);
+    let [output, errors] = [kept(), kept()].map(|file| file.context("cannot keep what a program prints"));
+    let (mut output, mut errors) = (output?, errors?);
     let user = setting.guest.map(|guest| guest.user);
     let with_hosts: Vec<_> = named.iter().zip(&servers).collect();
-    let commands = Commands { client: &program.command, servers: &with_hosts, user, has_terminal: false };
-    let (mut programs, clock) = printing_to(&printing, || shell::start(&client, &commands, seed))?;
+    let commands = Commands {
+        client: &program.command,
+        servers: &with_hosts,
+        user,
+        has_terminal: false,
+        kept: Some([&output, &errors]),
+    };
+    let (mut programs, clock) = shell::start(&client, &commands, seed)?;
     let capture = setting.capture.map(CaptureTarget::open_for_real_packets);
     let capture = capture.transpose().context("cannot write a capture")?;
     let hop = Hop::new(scenario, seed, flows, (Tape::default(), capture));
@@ -92,18 +100,19 @@ pub fn run<O: Observer>(
     if let Some(capture) = capture {
         capture.finish().context("cannot write a capture")?;
     }
-    let printed = read(printing).context("cannot read what a program printed")?;
-    let of_program = ProgramFacts { exit_code, program_s: ended.as_secs_f64(), printed };
+    let cannot = "cannot read what a program printed";
+    let printed = read(&mut output, 0).context(cannot)?;
+    let length = errors.metadata().context(cannot)?.len();
+    let errors = read(&mut errors, length.saturating_sub(ERRORS_BYTES)).context(cannot)?;
+    let of_program = ProgramFacts { exit_code, program_s: ended.as_secs_f64(), printed, errors };
     Ok((end, observer, facts, of_program))
 }
 
 /// The servers of a program; one at least.
 fn servers_of(program: &ProgramConfig) -> Vec<Server> {
-    // What a server prints is not the program's.
-    let quiet = |line: &str| format!("exec >&2\n{line}");
     let servers = program.servers.iter();
     let named: Vec<_> = servers
-        .map(|server| Server { name: server.name.clone(), command: Some(quiet(&server.command)) })
+        .map(|server| Server { name: server.name.clone(), command: Some(server.command.clone()) })
         .collect();
     if named.is_empty() { vec![Server { name: SERVER.into(), command: None }] } else { named }
 }
@@ -148,18 +157,9 @@ fn forward<O: Observer>(
     }
 }
 
-/// Lets what is started have this file as its standard output.
-fn printing_to<T>(file: &File, start: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    let cannot = "cannot redirect what a program prints";
-    let own = dup(io::stdout()).context(cannot)?;
-    dup2_stdout(file).context(cannot)?;
-    let started = start();
-    dup2_stdout(own).context(cannot)?;
-    started
-}
-
-fn read(mut file: File) -> io::Result<String> {
-    file.rewind()?;
+/// The text in a file from there on, as much of it as is kept.
+fn read(file: &mut File, start: u64) -> io::Result<String> {
+    file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
     file.take(PRINTED_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -17,8 +17,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, geteuid, pipe2};
 use serde::Deserialize;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -54,6 +54,9 @@ pub struct Commands<'a> {
     pub user: Option<&'a User>,
     /// Whether the standard streams are a terminal of the client's program alone.
     pub has_terminal: bool,
+    /// Where the client's program writes its output and its errors; what servers print are errors then. Without it, all
+    /// have the standard streams.
+    pub kept: Option<[&'a File; 2]>,
 }
 
 /// The running programs.
@@ -203,6 +206,9 @@ impl Init {
             host.enter()?;
             let mut shell = program("/bin/sh");
             shell.args(["-c", line]).stdin(Stdio::null());
+            if commands.kept.is_some() {
+                shell.stdout(io::stderr());
+            }
             deaf_no_more(&mut shell).spawn().context("cannot start the server's command")?;
         }
         client.enter()?;
@@ -212,6 +218,10 @@ impl Init {
         let mut command = program(name);
         if commands.has_terminal {
             with_session(&mut command);
+        }
+        if let Some([output, errors]) = commands.kept {
+            let copy = |file: &File| file.try_clone().context("cannot keep what a program prints");
+            command.stdout(copy(output)?).stderr(copy(errors)?);
         }
         match deaf_no_more(command.args(arguments)).spawn() {
             Ok(child) => self.supervise(Pid::from_raw(child.id().cast_signed())),

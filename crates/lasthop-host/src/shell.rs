@@ -95,8 +95,8 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
     let named: Vec<_> = spec.servers.iter().zip(&servers).collect();
     let user = guest.map(|guest| guest.user);
     let terminal = guest.and_then(|guest| guest.terminal.as_ref());
-    let commands =
-        Commands { client: &spec.command, servers: &named, user, has_terminal: terminal.is_some() };
+    let has_terminal = terminal.is_some();
+    let commands = Commands { client: &spec.command, servers: &named, user, has_terminal, kept: None };
     let seed = Seed { study: spec.seed, replication: 1 };
     let (mut programs, clock) = start(&client, &commands, seed)?;
     let capture = spec.capture.as_ref().map(CaptureTarget::open_for_real_packets);

@@ -27,6 +27,10 @@ pub struct ProgramConfig {
     /// after the run; on the live engine they write wherever their user may.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub write: Vec<String>,
+    /// Files and folders, by their absolute paths, that decide the results beside those that the command lines name: when
+    /// their contents change, all is run anew.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub input: Vec<String>,
     /// On the kernel engine: virtual time that passes while a program computes, per processor time. Above 0, no two runs
     /// are the same. On the live engine, computing takes the time it takes.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -102,10 +106,12 @@ impl Traffic for ProgramConfig {
             faults.below(&format!("servers[{index}]"), |faults| server.check(others, faults));
         }
         faults.at_most(self.servers.len(), SERVERS_MAX, "servers");
-        for (index, folder) in self.write.iter().enumerate() {
-            faults.require(Path::new(folder).is_absolute(), &format!("write[{index}]"), || {
-                format!("{folder:?} is no absolute path; write \"/home/me/results\", say")
-            });
+        for (key, paths) in [("write", &self.write), ("input", &self.input)] {
+            for (index, path) in paths.iter().enumerate() {
+                faults.require(Path::new(path).is_absolute(), &format!("{key}[{index}]"), || {
+                    format!("{path:?} is no absolute path; write \"/home/me/results\", say")
+                });
+            }
         }
         faults.require((0.0..=CPU_COST_MAX).contains(&self.cpu_cost), "cpu_cost", || {
             format!("{} is out of range; write from 0 to {CPU_COST_MAX}", self.cpu_cost)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lasthop.campaign.plan import ChosenRun, Plan
+from lasthop.campaign.plan import INPUTS, ChosenRun, Plan
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
 from lasthop.results.manifest import SCENARIO_FILE, finished
@@ -52,4 +52,7 @@ def runs_of(folder: Path, only: Sequence[str], replication: int, set_number: int
         raise InputError(f"The programs of {folder} ran with cpu_cost, so their runs cannot be made again.")
     if any(identity[key] != value for key, value in plan.version().items()):
         raise InputError(f"{folder} was made by another version of lasthop: run {file} again, or give the file itself.")
+    known = identity.get(INPUTS, {})
+    if changed := [path for path, digest in plan.input_digests.items() if known.get(path) != digest]:
+        raise InputError(f"{changed[0]} has changed since it made {folder}: repeat its command, or give {file} itself.")
     return [ChosenRun(plan, cell, set_number, replication) for cell in cells]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,10 +23,11 @@ from urllib.parse import quote
 import polars as pl
 
 from lasthop import _core
-from lasthop.campaign.plan import FORMAT, ChosenRun, Plan, Unit
+from lasthop.campaign.plan import FORMAT, INPUTS, ChosenRun, Plan, Unit
 from lasthop.campaign.provenance import host_facts
 from lasthop.campaign.runner import Assignment, Ledger, Place, Work
 from lasthop.engines.engine import CaptureTarget, Outcome, Stop, Trace
+from lasthop.engines.programs import ERRORS, last_lines
 from lasthop.errors import InputError, InterruptedCampaignError, PlaceLostError
 from lasthop.results.atomic import replace_atomically
 from lasthop.results.folder import (
@@ -199,6 +201,12 @@ class Campaign:
                 f"{traces} holds captures of runs that this command does not ask for; nothing was changed. Give "
                 "--pcap to replace them by captures of its runs, or remove that folder."
             )
+
+    def changed_inputs(self) -> list[str]:
+        """Return the files that the programs name and that are no longer those of the results that are there."""
+        digests = self.plan.input_digests
+        before = self._found.get("identity", {}).get(INPUTS, {})
+        return [path for path, known in before.items() if digests.get(path, known) != known]
 
     @property
     def counts(self) -> Sequence[int]:
@@ -527,13 +535,27 @@ class Campaign:
         return f"No packet was sent in {count}. Do the flows start before time_limit?"
 
     def failed(self) -> str | None:
-        """Say in how many runs a real program failed; `None` if none did."""
+        """Say in how many runs a real program failed, and what it said in the first; `None` if none did."""
         rows = scan_rows(self.out / RUNS)
         if "exit_code" not in rows.collect_schema():
             return None
-        codes = rows.filter(pl.col("exit_code") != 0).select("exit_code").collect()["exit_code"]
-        told = ", ".join(map(str, codes.unique().sort()[:5]))
-        return f"The program failed in {len(codes)} of {self.runs} runs (exit code {told})." if len(codes) else None
+        factors = [factor_column(factor) for factor in factors_of(self.plan.cells)]
+        failures = rows.filter(pl.col("exit_code") != 0).select(*factors, "replication", "exit_code", ERRORS).collect()
+        if failures.is_empty():
+            return None
+        told = ", ".join(map(str, failures["exit_code"].unique().sort()[:5]))
+        first = failures.row(0, named=True)
+        which = ", ".join([*(f"{name}={first[name]}" for name in factors), f"replication {first['replication']}"])
+        levels = "".join(f'"{name}", ' for name in factors)
+        query = f"SELECT {levels}replication, exit_code, {ERRORS} FROM runs WHERE exit_code <> 0"
+        return "\n".join(
+            [
+                f"The program failed in {len(failures)} of {self.runs} runs (exit code {told}). "
+                f"The end of its standard error in the first, {which}:",
+                *(f"  {line}" for line in last_lines(first[ERRORS])),
+                f"All of them: lasthop query {shlex.quote(str(self.out))} {shlex.quote(query)}",
+            ]
+        )
 
     def run_rows(self) -> pl.DataFrame:
         """Return one row per replication."""

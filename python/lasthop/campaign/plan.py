@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lasthop import _core
 from lasthop.engines.engine import CaptureTarget, Engine, SeriesTarget, Trace
 from lasthop.engines.model.engine import ModelEngine
+from lasthop.engines.programs import program_of
 from lasthop.errors import InputError
 from lasthop.metrics.dictionary import dictionary
 from lasthop.results.tables import factor_column
 from lasthop.scenario.points import factors_of
 
+if TYPE_CHECKING:
+    from lasthop.engines.inputs import Inputs
+
 FORMAT = 3
+INPUTS = "inputs"
+"""The key of the files that real programs name."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +70,29 @@ class Plan:
 
         return {name: code_digest(name) for name in dict.fromkeys(name for cell in self.cells for _, name in cell.code)}
 
+    @cached_property
+    def inputs(self) -> Mapping[str, Inputs]:
+        """What the real programs of cells are made of, by the cells' keys."""
+        if not self.engine.real_tcp:
+            return {}
+        programs = {cell.key: program for cell in self.cells if (program := program_of(cell)) is not None}
+        if not programs:
+            return {}
+        from lasthop.engines.inputs import inputs_of
+
+        read = functools.cache(lambda text: inputs_of(json.loads(text)))
+        return {key: read(json.dumps(program)) for key, program in programs.items()}
+
+    @property
+    def input_digests(self) -> dict[str, str]:
+        """The SHA-256 of each file that the programs name, by its path."""
+        return {path: digest for inputs in self.inputs.values() for path, digest in inputs.digests.items()}
+
     def digest(self, cell: _core.Cell) -> str:
-        """Return what a cell is known by, with the code that it names."""
+        """Return what a cell is known by, with the code and the files that it names."""
         named = [self.code[name] for _, name in cell.code] if self.code else []
+        if (inputs := self.inputs.get(cell.key)) is not None:
+            named += inputs.digests.values()
         return hashlib.sha256("".join([cell.digest, *named]).encode()).hexdigest() if named else cell.digest
 
     def source(self, digest: str, start: int | None) -> str:
@@ -91,6 +118,7 @@ class Plan:
             "sets": self.sets,
             **({} if not self.until else {"until": list(self.until)}),
             **({} if not self.code else {"code": self.code}),
+            **({} if not self.inputs else {INPUTS: self.input_digests}),
             "cells": [cell.key for cell in self.cells],
         }
 

@@ -21,6 +21,7 @@ from lasthop.results.folder import check_folder
 from lasthop.scenario.points import read_study
 from lasthop.scenario.toml import to_toml
 
+EXIT_FAILED = 4
 _MADE_BY = "# Written by 'lasthop repeat'. 'lasthop run' takes it, too."
 _FACTOR = "command"
 _TITLE_MAX = 80
@@ -53,8 +54,18 @@ _engine_option = click.option(
 @click.option(
     "--json", "prints_json", is_flag=True, help="The command prints JSON: its numbers become columns of runs.parquet."
 )
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FILE|DIR",
+    help="A file or folder that decides the results, beside the programs and files that the command lines name: when it"
+    " changes, all runs are made anew. Repeat the option for more.",
+)
 @write_option
 @cpu_cost_option
+@click.option("--fail", is_flag=True, help=f"Return exit code {EXIT_FAILED} if the program failed in any run.")
 @run_options(_engine_option)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -66,8 +77,10 @@ def repeat_command(
     servers: tuple[str, ...],
     commands: tuple[str, ...],
     prints_json: bool,
+    inputs: tuple[Path, ...],
     write: tuple[Path, ...],
     cpu_cost: float,
+    fail: bool,
     command: tuple[str, ...],
     **_: object,
 ) -> None:
@@ -97,6 +110,7 @@ def repeat_command(
     common = {
         "servers": [{"name": server, "command": line} for server, line in named_servers(servers).items()],
         "json": prints_json,
+        "input": [str(path.resolve()) for path in inputs],
         "write": [str(folder.resolve()) for folder in write],
         "cpu_cost": cpu_cost,
     }
@@ -104,7 +118,11 @@ def repeat_command(
     head = {"extends": str(file.resolve()), "name": name, "title": f"{what} behind {study.title}"}
     scenario = out.with_name(f"{out.name}.toml")
     _write(scenario, head | _flows(levels, {key: value for key, value in common.items() if value}))
-    run(scenario, options)
+    campaign = run(scenario, options)
+    if fail and campaign is not None and (failed := campaign.failed()) is not None:
+        if options.quiet:  # else it has been said
+            click.echo(failed, err=True)
+        raise click.exceptions.Exit(EXIT_FAILED)
 
 
 def _levels(command: Sequence[str], commands: Sequence[str]) -> dict[str, list[str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from lasthop.studies.beside import Side
 
 EXIT_INVALID = 3
+_LISTED = 6
+"""How much is listed in a line."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -166,8 +169,8 @@ def run_command(context: click.Context, /, file: Path, **_: object) -> None:
     run(file_to_run(file), RunOptions.of(context))
 
 
-def run(file: Path, options: RunOptions) -> None:
-    """Run a scenario file, print the answer and write the report."""
+def run(file: Path, options: RunOptions) -> Campaign | None:
+    """Run a scenario file, print the answer and write the report; return what is finished, if anything was to run."""
     loaded = load(file, options.points)
     study = loaded.study
     plan, stopping = options.plan(study, file)
@@ -175,13 +178,15 @@ def run(file: Path, options: RunOptions) -> None:
         check_cluster(options.cluster, engine=plan.engine, jobs=options.jobs, captures=options.pcap, code=plan.code)
     if options.dry_run:
         click.echo(job_script(options.cluster), nl=False)
-        return
+        return None
     beside = _beside(options.beside, plan)
     say = (lambda _: None) if options.quiet else click.echo
     for note in study.notes:
         say(f"Note: {note}")
     if plan.engine.repeatable and not plan.repeatable:
         say("Note: computing takes time in these runs (cpu_cost), so no two of them are the same.")
+    for note in _notes_on_inputs(plan):
+        say(f"Note: {note}")
     if options.snaplen is not None and not options.pcap:
         raise InputError("--snaplen says how much of each packet a capture keeps: give --pcap too, or leave it out.")
     snap_length = (options.snaplen or _core.SNAP_LENGTH) if options.pcap else None
@@ -195,10 +200,28 @@ def run(file: Path, options: RunOptions) -> None:
             simulate(campaign, jobs=options.jobs, cluster=options.cluster, quiet=options.quiet, say=say)
             _conclude(campaign, loaded, beside, None if options.quiet else click.echo)
         _judge_lateness(campaign)
+        return campaign
     except BrokenPipeError:  # whoever read our output has seen enough; click ends quietly
         raise
     except OSError as error:
         raise InputError(f"Cannot write results to {out}: {error}.") from error
+
+
+def _notes_on_inputs(plan: Plan) -> Iterator[str]:
+    """Say of real programs what the results belong to, and what lasthop does not see of it."""
+    unseen = list(dict.fromkeys(chain.from_iterable(inputs.unseen for inputs in plan.inputs.values())))
+    names = list(dict.fromkeys(Path(path).name for path in plan.input_digests))
+    if names and unseen:
+        yield (
+            f"these results are of {_listed(names)} as they are now. lasthop does not see {_listed(unseen)}: name it "
+            "with --input ('input' in a scenario), or run all anew with --overwrite."
+        )
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """List some texts in a line."""
+    shown = [*texts[:_LISTED], *([f"{len(texts) - _LISTED} more"] if len(texts) > _LISTED else [])]
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
 
 def _beside(folders: Sequence[Path], plan: Plan) -> list[Side]:

@@ -13,7 +13,12 @@ from lasthop import _core
 from lasthop.errors import InputError
 from lasthop.metrics.dictionary import PRINTED
 
+ERRORS = "stderr_end"
+"""The column of the end of what programs write to their standard error."""
 _SHOWN = 60
+_LINES = 10
+_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Colours and the like."""
 _CANNOT_RUN = (126, 127)
 """Exit codes of shells for a command that cannot be run, and one that is not there."""
 _SNAP_LENGTH = 65_535
@@ -69,10 +74,12 @@ def program_of(cell: _core.Cell) -> Mapping[str, Any] | None:
 def columns_of(program: Mapping[str, Any], facts: Mapping[str, Any], wall_s: float) -> dict[str, list[Any]]:
     """Return the columns that a run of a program adds to those of `runs.parquet`, a row each."""
     if facts["exit_code"] in _CANNOT_RUN:
-        raise InputError(f"The program {program['name']} cannot be run (exit code {facts['exit_code']}).")
+        said = last_lines(facts["errors"])[-1]
+        raise InputError(f"The program {program['name']} cannot be run (exit code {facts['exit_code']}): {said}")
     own = {
         "program": program["name"],
         "exit_code": facts["exit_code"],
+        ERRORS: facts["errors"].rstrip(),
         "program_s": facts["program_s"],
         "wall_s": round(wall_s, 6),
     }
@@ -87,13 +94,21 @@ def printed_numbers(text: str, exit_code: int) -> dict[str, float]:
     Raises `InputError` for a program that says it did its work and printed something else.
     """
     try:
-        printed = json.loads(text)
+        # An integer that no float can hold is infinite, as a number with an exponent is.
+        return dict(_numbers(json.loads(text, parse_int=float), ()))
+    except RecursionError:
+        wrong = "JSON that is nested too deep"
     except ValueError:
-        if exit_code:
-            return {}
-        shown = text.strip()[:_SHOWN]
-        raise InputError(f"--json: the program printed no JSON: {shown!r}") from None
-    return dict(_numbers(printed, ()))
+        wrong = "no JSON"
+    if exit_code:
+        return {}
+    raise InputError(f"--json: the program printed {wrong}: {text.strip()[:_SHOWN]!r}")
+
+
+def last_lines(text: str) -> list[str]:
+    """Return the last lines of what a program said, fit for a terminal."""
+    lines = [_CONTROL.sub("", line) for line in text.splitlines() if line.strip()]
+    return lines[-_LINES:] or ["(nothing)"]
 
 
 def _numbers(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, float]]:
@@ -101,8 +116,8 @@ def _numbers(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, float]
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _numbers(item, (*path, re.sub(r"\W+", "_", str(key))))
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield PRINTED + "_".join(path), float(value)
+    elif isinstance(value, float):
+        yield PRINTED + "_".join(path), value
 
 
 def joined(tables: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:

@@ -49,6 +49,12 @@ _ADDED = {
             "Exit code of the program: 128 and the number of a signal, 124 after the time limit.",
         ),
         (
+            "stderr_end",
+            "end of standard error",
+            "",
+            "The last 4096 bytes that the program wrote to its standard error.",
+        ),
+        (
             "program_s",
             "program time",
             "s",

@@ -170,7 +170,7 @@ class KernelEngine(HostEngine):
         seed = run["seed"] ^ run["first"] << 32
         program = program_of(cell)
         assert program is not None
-        from lasthop.engines.kernel.programs import Request, start_guest
+        from lasthop.engines.kernel.programs import MEMORY, Request, start_guest
 
         request = Request(
             cell=cell,
@@ -200,7 +200,9 @@ class KernelEngine(HostEngine):
         if answer["overlay_full"]:
             raise InputError(f"The programs of {what} wrote more than the guest has room for.")
         if killed:
-            raise InputError(f"The guest ran out of memory at {what} and ended {', '.join(killed)}.")
+            raise InputError(
+                f"The programs of {what} need more memory than the guest has ({MEMORY}): it ended {', '.join(killed)}."
+            )
         return {name: answer[name] for name in (*TABLES, "facts", "trace")}
 
     def _boot(self, spec: str, seed: int, first: int, count: int, sent: BinaryIO) -> None:

@@ -45,6 +45,8 @@ _SERIES = _CAPTURE + len(CAPTURE_FILES)
 _ELSEWHERE = 64
 # How often to look whether somebody has killed a process of a guest, and after how many looks it is certain.
 _LOOK_S, _LOOKS = 1.0, 3
+# Chromium has 20, a busy web server less. In a second, a fork bomb makes some hundred.
+_MOST_PROCESSES = 1000
 # How a guest ends whose program computes without end (programs.h).
 _SPUN = 77
 _FOREVER = "going to sleep forever"
@@ -118,16 +120,23 @@ class Guest:
         return told
 
     def _watch(self) -> None:
-        """Wait for the end of the guest; raise `InputError` if somebody kills one of its processes.
+        """Wait for the end of the guest; raise `InputError` if it never comes.
 
-        The guest does not notice before that process is to run again, which may be never: the first one waits for the
-        command.
+        If somebody kills one of its processes, the guest does not notice before that process is to run again, which may
+        be never: the first one waits for the command. If its programs start one another without end, no virtual time
+        passes.
         """
         end = os.pidfd_open(self._pid)
         try:
             looks: Counter[int] = Counter()
             while not select.select([end], [], [], _LOOK_S)[0]:
-                dead = _dead_children(self._pid)
+                children = _children(self._pid)
+                if len(children) > _MOST_PROCESSES:
+                    raise InputError(
+                        f"The programs have started so many others that over {_MOST_PROCESSES} of them run at once, "
+                        "which no program behind a last hop needs (a fork bomb?): they were ended."
+                    )
+                dead = filter(_is_dead, children)
                 looks = Counter({child: looks[child] + 1 for child in dead})
                 # The guest collects those that it ends itself at once, but for a busy machine.
                 if any(count > _LOOKS for count in looks.values()):
@@ -172,17 +181,19 @@ class Guest:
             self._code = -signal.SIGKILL
 
 
-def _dead_children(pid: int) -> list[int]:
-    """Return the children of a process that have ended and that it has not collected."""
-    dead = []
+def _children(pid: int) -> list[int]:
+    """Return the children of a process: of a guest, its programs' processes."""
     with suppress(OSError):
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split():
-            with suppress(OSError):
-                # The state follows the name, which stands in parentheses.
-                state = Path(f"/proc/{child}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-                if state == "Z":
-                    dead.append(int(child))
-    return dead
+        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()))
+    return []
+
+
+def _is_dead(pid: int) -> bool:
+    """Whether a process has ended and its parent has not collected it."""
+    with suppress(OSError):
+        # The state follows the name, which stands in parentheses.
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
+    return False
 
 
 def _failure(code: int, console: int) -> str:
