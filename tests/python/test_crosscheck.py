@@ -251,6 +251,28 @@ def test_the_model_of_bbr_follows_the_kernel_over_its_random_phases(
     assert rows["same_acks"].min() > 5  # type: ignore[operator]
 
 
+def _drops(file: Path) -> pl.DataFrame:
+    """Return what all flows of each replication have lost in the queue."""
+    return pl.read_parquet(file).group_by("link", "replication").agg(pl.col("data_drops_queue").sum().alias("drops"))
+
+
+@pytest.mark.parametrize("link", ["constant", "bursts"])
+def test_three_flows_of_bbr_lose_as_much_in_the_kernel_as_in_the_model_over_their_draws(
+    kernel: Kernel, tmp_path: Path, lasthop_main: Main, link: str
+) -> None:
+    """Single runs of one engine differ several times over: only their distributions can be compared."""
+    run = ("run", ROOT / "docs" / "kernel-bbr.toml", "--only", f"count=3,control=bbr,link={link}")
+    assert lasthop_main(*run, "--out", tmp_path / "model") == 0
+    options = ("--engine", "kernel", "--kernel", kernel.name, "--replications", 4)
+    assert lasthop_main(*run, *options, "--out", tmp_path / "kernel") == 0
+    model, guest = (_drops(tmp_path / name / "flows.parquet")["drops"] for name in ("model", "kernel"))
+    assert (model.len(), guest.len()) == (40, 4)
+    low, high = (model.quantile(share) for share in (0.05, 0.95))
+    assert low < guest.median() < high  # type: ignore[operator]
+    assert (0.7 * model.min() < guest).all()  # type: ignore[operator]
+    assert (guest < 1.3 * model.max()).all()  # type: ignore[operator]
+
+
 @pytest.mark.parametrize("options", [(), ("--errors",)], ids=["clean", "errors"])
 @pytest.mark.parametrize("count", [4, pytest.param(100, marks=pytest.mark.long)])
 def test_quic_takes_as_long_over_real_sockets_of_the_guest_as_in_the_model(
