@@ -335,8 +335,9 @@ def test_a_call_is_datagrams_in_captures_and_in_its_story(
     capsys.readouterr()
     assert lasthop_main("explain", scenario) == 0
     told = capsys.readouterr().out
-    assert "call: QUIC (RFC 9221), server to client, 200 datagrams of 172 bytes, numbered from 0." in told
-    assert told.count("lost on the link") == call["data_drops_error"]
+    assert "call: QUIC (RFC 9221), server to client, 200 frames of 172 bytes, numbered from 0." in told
+    assert f"5 lost ({call['voice_loss'] * 100:.2f} %), 0 late" in told
+    assert f"0 router queue full, 0 RED, {call['data_drops_error']} link." in told
     assert f"{call['received_packets']} of 200 packets arrived" in told
 
 
