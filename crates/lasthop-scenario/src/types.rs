@@ -183,13 +183,16 @@ impl Scenario {
         bottleneck_bps: f64,
         seed: Seed,
     ) -> Surroundings<'a> {
+        let tcp = self.tcp_of(instance);
+        let segment_bytes = self.segment_bytes_with(tcp);
         Surroundings {
             name: &instance.name,
             sender: instance.sender,
             protocol: instance.protocol,
             http: self.http.as_ref(),
             mtu: self.mtu,
-            segment_bytes: self.segment_bytes_with(self.tcp_of(instance)),
+            segment_bytes,
+            write_bytes: tcp.write_bytes(segment_bytes),
             bottleneck_bps,
             propagation_up: self.propagation_up(),
             seed,

@@ -21,7 +21,8 @@ pub struct BulkConfig {
     /// How long the sender writes as fast as it can, in place of `bytes`. What it has not sent by then it leaves out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Duration>,
-    /// Size of each write; segments do not span writes. One maximum segment if absent.
+    /// Size of each write. Under `linux-6` what waits to be sent is joined, as Linux does; 128 KiB if absent, as iperf3 writes.
+    /// Under the older profiles segments do not span writes; one maximum segment if absent.
     pub write: Option<Bytes>,
     /// When the sender connects.
     #[schemars(default = "crate::at_once")]
@@ -85,7 +86,7 @@ impl Traffic for BulkConfig {
     }
 
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
-        let write_bytes = self.write.map_or(u64::from(around.segment_bytes), |write| write.0);
+        let write_bytes = self.write.map_or(around.write_bytes, |write| write.0);
         let bytes = self.bytes.unwrap_or(TRANSFER_MAX).0;
         let end = self.duration.map(|duration| start + duration);
         Program::BulkTcp(Bulk::new(start, around.sender, (bytes, write_bytes), end))

@@ -107,7 +107,7 @@ impl Traffic for RequestResponseConfig {
 
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
         let stream = around.seed.stream(&format!("request-response.{}", around.name));
-        Program::RequestResponse(Exchanges::new(self, start, around.sender, around.segment_bytes, stream))
+        Program::RequestResponse(Exchanges::new(self, start, around.sender, around.write_bytes, stream))
     }
 }
 
@@ -125,13 +125,13 @@ pub struct Exchanges {
 }
 
 impl Exchanges {
-    /// Exchanges that begin at `start`, with the responses of `server` in segments of `segment_bytes`. Sizes and pauses
+    /// Exchanges that begin at `start`, with the responses of `server` in writes of `write_bytes`. Sizes and pauses
     /// are drawn from `stream`.
     pub fn new(
         config: &RequestResponseConfig,
         start: Instant,
         server: Host,
-        segment_bytes: u32,
+        write_bytes: u64,
         stream: RandomStream,
     ) -> Self {
         Self {
@@ -139,7 +139,7 @@ impl Exchanges {
             response: config.response.sampler(),
             think: config.think.sampler(),
             stream,
-            dialogue: Dialogue::new(server, segment_bytes),
+            dialogue: Dialogue::new(server, write_bytes),
             next: Some(start),
             requests_left: config.requests,
         }

@@ -100,7 +100,9 @@ impl Traffic for ShortFlowsConfig {
         let bits = f64::from(self.packets) * around.mtu.0 as f64 * 8.0;
         let response_time = Duration::from_nanos((bits / around.bottleneck_bps * 1e9) as u64);
         let stream = around.seed.stream(&format!("short.{}", around.name));
-        Program::ShortFlows(ShortFlows::new(self, start, response_time, around.segment_bytes, stream))
+        let response = u64::from(self.packets) * u64::from(around.segment_bytes);
+        let writes = (response, around.write_bytes);
+        Program::ShortFlows(ShortFlows::new(self, start, response_time, writes, stream))
     }
 }
 
@@ -112,7 +114,7 @@ pub struct ShortFlows {
     hosts: u32,
     request: u64,
     response: u64,
-    segment_bytes: u64,
+    write_bytes: u64,
     stream: RandomStream,
     next: Option<Instant>,
     /// How many have been started.
@@ -124,12 +126,12 @@ pub struct ShortFlows {
 
 impl ShortFlows {
     /// Transfers of which the first starts at `start`, or in a Poisson process the mean interval later on average;
-    /// `response_time` is how long the bottleneck takes for one response, in segments of `segment_bytes`.
+    /// `response_time` is how long the bottleneck takes for one response, of `response` bytes in writes of `write_bytes`.
     pub fn new(
         config: &ShortFlowsConfig,
         start: Instant,
         response_time: Duration,
-        segment_bytes: u32,
+        (response, write_bytes): (u64, u64),
         mut stream: RandomStream,
     ) -> Self {
         let (mut arrivals, sequential) = match &config.arrivals {
@@ -137,14 +139,13 @@ impl ShortFlows {
             Arrivals::Poisson { load } => (poisson_interval(response_time, *load).sampler(), false),
         };
         let first = if sequential { start } else { start + arrivals.sample(&mut stream) };
-        let segment_bytes = u64::from(segment_bytes);
         Self {
             arrivals,
             sequential,
             hosts: config.hosts.len() as u32,
             request: config.request.0,
-            response: u64::from(config.packets) * segment_bytes,
-            segment_bytes,
+            response,
+            write_bytes,
             stream,
             next: Some(first),
             started: 0,
@@ -190,7 +191,7 @@ impl Application for ShortFlows {
     fn handle_news(&mut self, now: Instant, flow: u32, host: Host, news: News) {
         match host {
             Host::Server if news.received == Some(self.request) => {
-                self.write(flow, host, self.response, self.segment_bytes);
+                self.write(flow, host, self.response, self.write_bytes);
                 self.actions.push_back(Action::Close { flow, host });
             }
             Host::Client if news.received == Some(self.response) => {

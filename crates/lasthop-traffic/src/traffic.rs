@@ -62,6 +62,8 @@ pub struct Surroundings<'a> {
     pub mtu: Bytes,
     /// Payload of a full TCP segment.
     pub segment_bytes: u32,
+    /// What an application writes to a TCP connection at a time, unless its configuration says.
+    pub write_bytes: u64,
     /// What the last hop carries at first in the direction of the application's data, in bit/s of full IP packets.
     pub bottleneck_bps: f64,
     /// Propagation delay from the mobile host to the fixed host.

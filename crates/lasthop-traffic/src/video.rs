@@ -211,7 +211,7 @@ impl Traffic for VideoConfig {
     }
 
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
-        Program::Video(Video::new(self, start, around.sender, around.segment_bytes))
+        Program::Video(Video::new(self, start, around.sender, around.write_bytes))
     }
 }
 
@@ -234,10 +234,10 @@ pub struct Video {
 }
 
 impl Video {
-    /// A client that asks `server` for its first segment at `start`; TCP segments have `segment_bytes`.
-    pub fn new(config: &VideoConfig, start: Instant, server: Host, segment_bytes: u32) -> Self {
+    /// A client that asks `server` for its first segment at `start`, and gets answers in writes of `write_bytes`.
+    pub fn new(config: &VideoConfig, start: Instant, server: Host, write_bytes: u64) -> Self {
         Self {
-            dialogue: Dialogue::new(server, segment_bytes),
+            dialogue: Dialogue::new(server, write_bytes),
             next: Some(start),
             segments_left: config.segments(),
             is_awaiting: false,

@@ -45,6 +45,11 @@ impl Pacer {
         }
     }
 
+    /// When what has left is through at the pacing rate.
+    pub fn release(&self) -> Instant {
+        self.release
+    }
+
     /// When what comes next may leave.
     pub fn next(&self, now: Instant) -> Instant {
         self.release.max(now)

@@ -68,7 +68,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    pub fn new(config: &TcpConfig, clock: TickClock) -> Self {
+    pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
         Self {
             nxt: 0,
             acked: 0,
@@ -81,7 +81,7 @@ impl Receiver {
             delayed: None,
             data_seen: false,
             quick: 0,
-            adaptive: config.delayed_ack_adapts.then(|| DelayedAck::new(config, clock)),
+            adaptive: config.delayed_ack_adapts.then(|| DelayedAck::new(config, clock, mss)),
             ecn_flags: Flags::default(),
             marks: 0,
             was_marked: false,
@@ -117,7 +117,7 @@ impl Receiver {
         }
         let (start, end) = (segment.seq, segment.end());
         if end <= self.nxt || start > self.nxt {
-            self.adapt_to_out_of_order(config, mss, end <= self.nxt);
+            self.adapt_to_out_of_order(config, mss, segment);
             self.on_out_of_order(config, SackBlock { start, end });
             return true;
         }
@@ -160,10 +160,8 @@ impl Receiver {
         if segment.payload_bytes > 0 {
             adaptive.on_data(tick, segment, window, rto);
         }
-        if segment.payload_bytes >= GROWTH_BYTES_MIN && self.window_segments < config.receive_window_max {
-            self.window_segments =
-                (self.window_segments + config.receive_window_growth).min(config.receive_window_max);
-            adaptive.on_window_growth();
+        if segment.payload_bytes >= GROWTH_BYTES_MIN {
+            grow(&mut self.window_segments, config, adaptive);
         }
         if filled {
             adaptive.hurry_once();
@@ -174,16 +172,18 @@ impl Receiver {
         adaptive.is_due(tick, unacknowledged, still_open, rtt)
     }
 
-    fn adapt_to_out_of_order(&mut self, config: &TcpConfig, mss: u32, duplicate: bool) {
+    fn adapt_to_out_of_order(&mut self, config: &TcpConfig, mss: u32, segment: &Segment) {
         let window = self.window_bytes(mss);
+        let end = segment.end();
         let Some(adaptive) = &mut self.adaptive else { return };
-        if duplicate {
-            adaptive.on_duplicate(window);
-        } else if config.sack {
+        if end <= self.nxt {
+            adaptive.on_duplicate(window, end >= self.acked);
+            return;
+        }
+        adaptive.on_gap(segment);
+        if config.sack {
             // Without SACK a window that grows would make the ACK no duplicate.
-            self.window_segments =
-                (self.window_segments + config.receive_window_growth).min(config.receive_window_max);
-            adaptive.on_window_growth();
+            grow(&mut self.window_segments, config, adaptive);
         }
     }
 
@@ -362,6 +362,14 @@ impl Receiver {
         let room = SackList::CAPACITY - usize::from(config.timestamps);
         let duplicate = self.duplicate.take();
         duplicate.iter().chain(&self.told).take(room).for_each(|&block| list.push(block));
+    }
+}
+
+/// Lets the window grow up to its maximum (`tcp_grow_window`).
+fn grow(window_segments: &mut u32, config: &TcpConfig, adaptive: &mut DelayedAck) {
+    if *window_segments < config.receive_window_max {
+        *window_segments = (*window_segments + config.receive_window_growth).min(config.receive_window_max);
+        adaptive.on_window_growth();
     }
 }
 
