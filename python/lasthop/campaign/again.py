@@ -27,7 +27,9 @@ def runs_of(folder: Path, only: Sequence[str], replication: int, set_number: int
             f"{folder} holds no events, and {file}, from which they could be made again, is not there: give the "
             "scenario file or the study that was run."
         )
-    engine = ENGINES[identity["engine"]]
+    engine = ENGINES.get(identity["engine"])
+    if engine is None:
+        raise InputError(f"{folder} was made by the engine {identity['engine']}, and lasthop has {', '.join(ENGINES)}.")
     if not engine.repeatable:
         raise InputError(f"{folder} was made by the {engine.name} engine, whose runs cannot be made again.")
     study = read_study(file, manifest.get(SPACE, {}).get("points"))
