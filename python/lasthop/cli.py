@@ -166,6 +166,12 @@ def _invoke(arguments: Sequence[str] | None) -> int:
     except OutputError as error:
         click.echo(f"Error: {error}", err=True)
         return EXIT_OUTPUT
+    except OSError as error:
+        # A place that the user named, or one below it: too long, not to be read or written, a loop of links.
+        if error.filename is None:
+            raise
+        click.echo(f"Error: Cannot use {os.fsdecode(error.filename)}: {error.strerror}.", err=True)
+        return EXIT_INPUT
     return code if isinstance(code, int) else EXIT_OK
 
 

@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 from lasthop.campaign.plan import ChosenRun
 from lasthop.commands.options import OneRunOptions, one_run_options, quiet_option
-from lasthop.errors import InputError, nearest
+from lasthop.errors import InputError
 
 
 class _Step(click.ParamType[int]):
@@ -71,13 +71,10 @@ def series_command(context: click.Context, /, *, step_ns: int, out: Path, quiet:
     Example: lasthop series examples/two-flows.toml --step 100ms --out series.parquet
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     from lasthop.campaign.series import FORMATS, write_series
+    from lasthop.commands.table_file import check_output
     from lasthop.results.folder import is_results
 
-    if out.suffix not in FORMATS:
-        meant = out.with_suffix(nearest(out.suffix, FORMATS)).name
-        raise InputError(f"--out {out}: the suffix says the format, {' or '.join(FORMATS)}; did you mean '{meant}'?")
-    if out.exists():
-        raise InputError(f"{out} exists, and nothing is overwritten: name a file that does not.")
+    check_output(out, FORMATS)
     options = OneRunOptions.of(context)
     runs = _of_results(context, options) if is_results(Path(options.scenario)) else options.choose_all()
     rows = write_series(runs, step_ns, out)
