@@ -55,7 +55,12 @@ def _question(file: Path) -> str:
     paragraph = " ".join(lines[: lines.index("")] if "" in lines else lines)
     sentences = re.split(r"(?<=[.?])\)? (?=[A-Z`])", paragraph)
     question = next((sentence for sentence in sentences if sentence.endswith("?")), sentences[0])
-    return question.strip().rstrip(".")
+    return _literal(question.strip().rstrip("."))
+
+
+def _literal(text: str) -> str:
+    """Return text, with code in backquotes, as Markdown that shows it as it is."""
+    return re.sub(r"`[^`]*`|[\\<&|\[\]*_]", lambda found: found[0] if found[0][0] == "`" else f"\\{found[0]}", text)
 
 
 def _commands(file: Path) -> Iterator[list[str]]:
@@ -88,7 +93,7 @@ def _included(file: Path) -> Iterator[str]:
 def _title(notebook: Path) -> str:
     """Return the heading that a notebook begins with."""
     first = json.loads(notebook.read_text(encoding="utf-8"))["cells"][0]["source"]
-    return str(first[0]).removeprefix("#").strip()
+    return _literal(str(first[0]).removeprefix("#").strip())
 
 
 def _gallery() -> Iterator[str]:

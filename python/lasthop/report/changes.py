@@ -97,7 +97,7 @@ def _changes(own: Sequence[Difference], levels: Sequence[str], group: str, lane:
         "legendgroup": group,
         "x": [round(levels.index(one.level) + lane, 3) for one in own],
         "y": style.rounded((100 * one.relative for one in own), 2),
-        "text": [f"{one.factor} = {one.level}<br>{place(one)}" for one in own],
-        "hovertemplate": "%{text}<br>%{y:+.1f} %<extra></extra>",
+        "text": [f"{one.factor} = {one.level}\n{place(one)}" for one in own],
+        "hovertemplate": "%{text}\n%{y:+.1f} %<extra></extra>",
         "marker": {"color": color, "symbol": symbol, "size": 8, "opacity": 0.8},
     }

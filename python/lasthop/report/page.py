@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lasthop.campaign.campaign import Campaign
+from lasthop.report import style
 from lasthop.report.distributions import box_sections
 from lasthop.report.illustrations import illustrated
 from lasthop.report.levels import level_views
@@ -55,8 +56,9 @@ class FigureView:
 
     @property
     def json(self) -> str:
-        """The figure as JSON that may stand inside a script element."""
-        return json.dumps(self.figure, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+        """The figure as JSON that may stand inside a script element, whatever its texts hold."""
+        data = json.dumps(style.literal(self.figure), separators=(",", ":"), ensure_ascii=False)
+        return data.replace("<", "\\u003c")
 
 
 def trace_figures(results: Results) -> Iterator[FigureView]:
