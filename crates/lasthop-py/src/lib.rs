@@ -12,6 +12,7 @@ mod run;
 mod trace;
 mod user;
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
@@ -27,12 +28,12 @@ use lasthop_trace::{
     Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, SNAP_LENGTH, SeriesRow,
     SeriesTarget, Span, StreamRecord, bad_periods,
 };
-use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use sha2::{Digest, Sha256};
 
-use interrupt::checkpoint;
+use interrupt::{Interrupt, checkpoint};
 use lasthop_sim::RunFailure;
 use results::Results;
 use run::RunError;
@@ -89,14 +90,14 @@ impl Cell {
         match error {
             RunError::Io(error) => error.into(),
             RunError::User(replication, RunFailure { failure, at }) => {
+                let Failure { message, cause } = failure;
+                let cause = match cause.map(<Box<dyn Any + Send>>::downcast::<Interrupt>) {
+                    Some(Ok(interrupt)) => return interrupt.0,
+                    Some(Err(cause)) => cause.downcast::<PyErr>().ok().map(|cause| *cause),
+                    None => None,
+                };
                 let key = self.cell.key();
                 let cell = if key.is_empty() { String::new() } else { format!("cell {key}, ") };
-                let Failure { message, cause } = failure;
-                let cause = cause.and_then(|cause| cause.downcast::<PyErr>().ok()).map(|cause| *cause);
-                // Ctrl-C and exits are no faults of the code that happened to run.
-                if let Some(exit) = cause.as_ref().filter(|cause| !cause.is_instance_of::<PyException>(py)) {
-                    return exit.clone_ref(py);
-                }
                 let error =
                     UserCodeError::new_err(format!("{cell}replication {replication}, at {at}: {message}"));
                 error.set_cause(py, cause);
