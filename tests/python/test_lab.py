@@ -41,6 +41,7 @@ from lasthop.lab.keeper import Keeper, Lost
 from lasthop.lab.lessons import Lesson, lessons
 from lasthop.lab.opened import FIRST_SCENARIO, Opened
 from lasthop.lab.picture import split
+from lasthop.scenario.toml import to_toml
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCENARIO = """\
@@ -184,6 +185,34 @@ def test_a_story_knows_the_times_of_its_drops_and_the_lives_of_the_packets() -> 
         spoken = [entry for entry in story["entries"] if any(abs(at - drop["at"]) < 1e-9 for at in entry[2])]
         assert any("loss" in entry[1].lower() for entry in spoken), drop
         assert drop["life"]["steps"][-1][2].startswith("dropped")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "flow"),
+    [
+        (["bulk-tcp", "request-response", "http-page", "video", "voip"], "own-5"),
+        (["bulk-tcp", "video", "http-page"], "own-2"),
+        (["bulk-tcp", "request-response", "http-page"], "own-3/main"),
+        (["bulk-tcp", "request-response"], "own-2"),
+        (["constant-udp", "bulk-tcp", "bulk-tcp"], "own-2"),
+        (["constant-udp"], "own-1"),
+    ],
+)
+def test_the_flow_that_the_question_is_about_is_chosen_first(kinds: list[str], flow: str) -> None:
+    more: dict[str, dict[str, object]] = {
+        "bulk-tcp": {"bytes": "10 kB"},
+        "constant-udp": {"rate": "10 kbit/s", "payload": "100 B", "duration": "1 s"},
+        "http-page": {"main": "1 kB", "inline": "1 kB", "inline_count": 1},
+        "request-response": {"response": "1 kB", "requests": 2},
+        "video": {"bitrates": ["100 kbit/s"], "duration": "4 s"},
+        "voip": {"duration": "1 s"},
+    }
+    own = [{"kind": kind, "name": f"own-{number}", **more[kind]} for number, kind in enumerate(kinds, 1)]
+    link = {"rate": "4 Mbit/s", "delay": "10 ms"}
+    http = {"protocol": "http1.0", "connections": 1, "request": "300 B", "response_header": "200 B"}
+    pages = {"http": http} if "http-page" in kinds else {}
+    text = to_toml({"down": {"link": link}, "up": {"link": link}, "flow": own, **pages})
+    assert look(text)["flow"] == flow
 
 
 def test_a_change_of_factor_finds_a_cell_that_has_it() -> None:
@@ -646,6 +675,21 @@ def test_nothing_overflows_and_everything_has_a_name(page: webdriver.Chrome, wid
     page.find_element(By.ID, "pin").click()
     assert wider(page) == [0, []]
     assert page.execute_script(NAMELESS) == []
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_the_metrics_of_the_chosen_flow_are_seen_without_scrolling(page: webdriver.Chrome, *, pinned: bool) -> None:
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", window(1400) | {"height": 900})
+    if pinned:
+        page.find_element(By.ID, "pin").click()
+    caption, bottom, end, right, width = page.execute_script("""
+        const box = document.querySelector("#measures"), table = box.querySelector("table");
+        const [own, frame] = [table.getBoundingClientRect(), box.getBoundingClientRect()];
+        return [table.caption.textContent, own.bottom, Math.min(frame.bottom, innerHeight), own.right, frame.right];
+    """)
+    assert caption == page.execute_script("return lab.state.flow")
+    assert bottom < end
+    assert right < width
 
 
 def test_an_exported_page_works_without_a_server(

@@ -12,7 +12,7 @@ from lasthop import _core
 from lasthop.errors import InputError
 from lasthop.lab.controls import controls
 from lasthop.lab.editing import edited
-from lasthop.lab.measures import measures
+from lasthop.lab.measures import asked_about, measures
 from lasthop.lab.opened import Opened
 from lasthop.lab.picture import Numbers, picture
 from lasthop.lab.tale import check_length, tale
@@ -73,6 +73,7 @@ class Desk:
             "controls": controls(scenario),
             "resolved": dict(_flat(scenario)),
             "measures": measures(results),
+            "flow": asked_about(tables.flows, scenario),
             **picture(tables, numbers),
             "computed_s": time.perf_counter() - started,
         }

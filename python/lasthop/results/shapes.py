@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 Shape = type | list[Any] | tuple[Any, ...] | Mapping[str, Any]
-"""What a value should be: text, whole number, number, truth value; a list of such; a list of exactly these; a table.
+"""What a value should be: text, whole number, number, truth value, anything; a list of such; exactly these; a table.
 
 A table may lack keys that end in a question mark, and may have others. The key `*` stands for any.
 """
@@ -37,7 +37,7 @@ _IDENTITY: Shape = {
 }
 _SIMULATION: Shape = {"runs": int, "wall_s": float}
 _DIFFERENCES = [{"what": str, "effect": str}]
-NOTES: Shape = {"priority": str, "differences": _DIFFERENCES}
+NOTES: Shape = {"priority": object, "differences": _DIFFERENCES}
 """What an engine says of the runs of a cell."""
 _RANGE = {
     "column": str,
@@ -58,7 +58,7 @@ _MANIFEST: Shape = {
     "simulation": _SIMULATION,
     "snap_length?": int,
     "until?": {"conditions": [str], "looks": [int], "shares": int, "replications": [int], "short": [int]},
-    "live?": {"priority": str, "differences": {"*": _DIFFERENCES}},
+    "live?": {"priority": object, "differences": {"*": _DIFFERENCES}},
     "tables": {"flows.parquet": str, "runs.parquet": str, "pages.parquet?": str, "shorts.parquet?": str},
 }
 _STORE: Shape = {
@@ -121,7 +121,7 @@ def check(value: object, shape: Shape, place: str = "") -> None:
             raise ValueError(f"{_named(place)} has not {len(shape)} entries")
         for number, each in enumerate(value):
             check(each, shape[number] if isinstance(shape, tuple) else shape[0], f"{place}[{number}]")
-    elif not _fits(value, shape):
+    elif shape is not object and not _fits(value, shape):
         raise ValueError(f"{_named(place)} is not {_WORDS[shape]}")
 
 

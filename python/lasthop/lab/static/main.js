@@ -87,7 +87,7 @@
     lab.byId("status").textContent = run.errors ? "The picture is that of the last good run." : "";
     if (run.errors) return;
     Object.assign(state, { run, levels: run.levels, replication: run.replication });
-    if (!run.flows.some((flow) => flow.name === state.flow)) state.flow = firstFlow(run);
+    if (!run.flows.some((flow) => flow.name === state.flow)) state.flow = run.flow;
     if (!changes.size) controls.follow(run.controls);
     draw();
     story.wait();
@@ -95,16 +95,11 @@
     saved();
   };
 
-  const firstFlow = (run) => {
-    const sequence = run.panels.find((panel) => panel.kind === "sequence");
-    return sequence ? sequence.subject : run.flows.length ? run.flows[0].name : "";
-  };
-
   const draw = () => {
     const { run, pinned } = state;
     lab.byId("title").textContent = run.title;
     chart.show(run, pinned, state.flow);
-    lab.compare(lab.byId("measures"), run, pinned);
+    lab.compare(lab.byId("measures"), run, pinned, state.flow);
     lab.byId("notes").replaceChildren(...[...run.notices, ...run.notes].map((text) => lab.make("li", { text })));
     showFlows(run);
     showLevels(run);
