@@ -138,6 +138,52 @@ def test_a_place_that_cannot_be_used_is_an_error_in_a_line(
             assert [line for line in error.splitlines() if line.startswith("Error: ")], shown
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        *(
+            (["plot", option, number], "is no time of a run")
+            for option in ("--from", "--to")
+            for number in ("nan", "inf")
+        ),
+        (["plot", "--from", "1e30"], "is no time of a run"),
+        (["plot", "--set", "9" * 30], "take a lower set"),
+        (["explain", "--set", "9" * 30], "take a lower set"),
+        (["series", "--set", "9" * 30, "--out", "new.csv"], "take a lower set"),
+        (["series", "--step", "1e400 s", "--out", "new.csv"], "Invalid value for '--step'"),
+        (["run", "--seed", "9" * 5000], "Invalid value for '--seed'"),
+        (["run", "--jobs", "nan"], "Invalid value for '--jobs'"),
+        (["run", "--only", "memory=none=1"], "--only"),
+        (["run", "--only", "=" * 100], "--only"),
+        (["run", "--until", "median(elapsed_s) within nan %"], "--until"),
+    ],
+    ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else None,
+)
+def test_a_number_or_a_name_out_of_range_is_an_error_in_a_line(
+    command: list[str], said: str, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, *options = command
+    only = [] if name == "run" else ["--only", "memory=none"]
+    assert lasthop_main(name, EXAMPLE, *only, *options) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\xfe", b"a=" + b"[" * 50_000, b'extends = "\\u0000"\n', bytes(range(256))]
+)
+@pytest.mark.parametrize("command", [["validate"], ["run", "--quiet"], ["explain"], ["lab", "--export", "x.html"]])
+def test_a_file_that_is_no_scenario_is_an_error(
+    command: list[str], content: bytes, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("odd.toml").write_bytes(content)
+    assert lasthop_main(*command, "odd.toml") == 2
+    error = capsys.readouterr().err
+    assert "odd.toml" in error
+    assert "Traceback" not in error
+
+
 def test_a_name_that_is_no_text_is_an_error(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
     Path(os.fsdecode(b"\xff")).mkdir()
     for command in (["run", EXAMPLE, "--out", os.fsdecode(b"\xff")], ["metrics", "--out", os.fsdecode(b"\xff.csv")]):

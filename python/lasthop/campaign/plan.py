@@ -19,6 +19,8 @@ from lasthop.results.tables import factor_column
 from lasthop.scenario.points import factors_of
 
 FORMAT = 3
+_MOST = 2**64
+"""The engine counts nanoseconds and replications below this."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,8 @@ class ChosenRun:
                 f"--replication {self.replication}: a set of '{self.plan.study.name}' has {self.plan.replications} "
                 "replications; choose another set with --set, or give the --replications it was run with."
             )
+        if self.number >= _MOST:
+            raise InputError(f"--set {self.set_number}: replications are numbered up to {_MOST - 1}; take a lower set.")
 
     @property
     def first(self) -> int:
@@ -152,7 +156,7 @@ class ChosenRun:
 
     def overview(self, start_s: float | None = None, stop_s: float | None = None) -> Trace:
         """Run it and keep what pictures show, in bounded memory; the most detail lies between two times, if given."""
-        span_ns = (round((start_s or 0.0) * 1e9), 2**64 - 1 if stop_s is None else round(stop_s * 1e9))
+        span_ns = (_nanoseconds(start_s or 0.0), _MOST - 1 if stop_s is None else _nanoseconds(stop_s))
         return self.plan.engine.overview(self.cell, self.plan.seed, self._start, self.number, span_ns)
 
     def capture(self, folder: Path, snap_length: int) -> None:
@@ -177,6 +181,12 @@ class ChosenRun:
             f"set {self.set_number}, replication {self.replication} (number {self.number}); time 0 of the run is "
             "2000-01-01T00:00:00Z"
         )
+
+
+def _nanoseconds(seconds: float) -> int:
+    if not 0 <= seconds * 1e9 < _MOST:
+        raise InputError(f"{seconds:g} s is no time of a run: choose one from 0 to {_MOST / 1e9:.3g} s.")
+    return round(seconds * 1e9)
 
 
 @dataclass(frozen=True, order=True, slots=True)
