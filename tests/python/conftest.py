@@ -40,6 +40,7 @@ LONGEST_FIRST = (
     "test_counts_verdicts_and_times_equal_the_records",
     "test_capture",
     "test_lab",
+    "test_markup",
     "test_sigkill_of_any_process_leaves_nothing",
     "test_a_program_that_computes_without_end_is_named_unless_computing_takes_time",
     "test_local_processes_run_it_and_leave_nothing_behind",
