@@ -107,12 +107,16 @@ def live_shell(spec: str) -> int:
     """
 
 def load(
-    path: str, points: int | None = None, draw: Callable[[str, int, int, int], list[list[float]]] | None = None
+    path: str,
+    points: int | None = None,
+    draw: Callable[[str, int, int, int], list[list[float]]] | None = None,
+    for_link: bool = False,
 ) -> Study:
     """Read, validate and expand a scenario file. Raises `ScenarioError`.
 
     `draw` is called as `lasthop.scenario.points.draw` if a factor is a range; `points` is the number of points if the
-    file's does not hold. Use `lasthop.scenario.points.read_study`, which gives both.
+    file's does not hold. Use `lasthop.scenario.points.read_study`, which gives both. With `for_link`, a scenario
+    without flows is assumed to have a download.
     """
 
 def to_toml(json: str) -> str:
@@ -126,7 +130,7 @@ def parse(
 ) -> Study:
     """Read, validate and expand the text of a scenario, which errors call `name`; as `load`.
 
-    It extends no other file, and the files of traces and courses are found by absolute paths only. With `files`, the
+    It extends presets only, and the files of traces and courses are found by absolute paths only. With `files`, the
     text stands in place of that of the file `name`. It may name these files and no others, exactly so; they are found
     from where `name` lies.
     """

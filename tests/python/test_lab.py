@@ -225,6 +225,15 @@ def test_the_files_and_code_of_the_opened_scenario_may_be_named() -> None:
     assert "errors" not in look(opened.text, opened)
 
 
+def test_a_link_without_flows_is_opened_with_a_download_and_may_extend_a_preset(tmp_path: Path) -> None:
+    file = tmp_path / "link.toml"
+    file.write_text("[down.link]\nrate = '1 Mbit/s'\ndelay = '10 ms'\n", encoding="utf-8")
+    opened = Opened.named(str(file))
+    assert [flow["name"] for flow in look(opened.text, opened)["flows"]] == ["download"]
+    assert "errors" not in look(opened.text + '\n[tcp]\necn = true', opened)
+    assert "errors" not in look('extends = "lte"\n', opened)
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [

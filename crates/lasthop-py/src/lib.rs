@@ -409,10 +409,16 @@ fn digest(text: &str) -> String {
 }
 
 #[pyfunction]
-#[pyo3(signature = (path, points = None, draw = None))]
+#[pyo3(signature = (path, points = None, draw = None, for_link = false))]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
-fn load(path: PathBuf, points: Option<u32>, draw: Option<Bound<'_, PyAny>>) -> PyResult<Study> {
-    sampled(draw.as_ref(), points, |sampler| lasthop_scenario::Study::sampled(&path, sampler))
+fn load(
+    path: PathBuf,
+    points: Option<u32>,
+    draw: Option<Bound<'_, PyAny>>,
+    for_link: bool,
+) -> PyResult<Study> {
+    let read = if for_link { lasthop_scenario::Study::of_link } else { lasthop_scenario::Study::sampled };
+    sampled(draw.as_ref(), points, |sampler| read(&path, sampler))
 }
 
 #[pyfunction]

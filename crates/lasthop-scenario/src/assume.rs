@@ -51,6 +51,9 @@ const TIME_LIMIT_MAX_S: f64 = 1e6;
 /// What an `[up]` that is stated in part takes from `[down]`. What else a link or queue may have, it does without.
 const LINK_KEYS: [&str; 4] = ["rate", "delay", "release", "send_buffer"];
 
+/// The flow of a scenario that is read for its link alone.
+const DOWNLOAD: &str = r#"[{ kind = "bulk-tcp", name = "download", bytes = "1 MB" }]"#;
+
 /// Names the flows that have none, in every list of a file: after their kind, with a number if there are several.
 pub fn flow_names(file: &mut Node) {
     name_flows(file);
@@ -89,11 +92,14 @@ fn name_flows(part: &mut Node) {
     }
 }
 
-/// Completes the scenario of a cell; says what was assumed.
-pub fn complete(tree: &mut Node) -> Vec<Assumption> {
+/// Completes the scenario of a cell; says what was assumed. One that is read for its link alone may lack flows.
+pub fn complete(tree: &mut Node, for_link: bool) -> Vec<Assumption> {
     let mut assume = Assume { tree, list: Vec::new() };
     assume.text("mtu", types::default_mtu(), "the packets of an Ethernet");
     assume.text("tcp.profile", Profile::default(), "today's Linux, with CUBIC");
+    if for_link {
+        assume.download();
+    }
     assume.flows();
     if assume.has("down") && !assume.has("atm") {
         assume.last_hop();
@@ -161,6 +167,15 @@ impl Assume<'_> {
 
     fn text(&mut self, path: &str, value: impl Display, why: impl Into<String>) {
         self.node(path, Node::from_text(&value.to_string()), why);
+    }
+
+    /// Programs come in place of it.
+    fn download(&mut self) {
+        if !self.has("flow")
+            && let Some(flows) = Node::literal(DOWNLOAD)
+        {
+            self.node("flow", flows, "a link alone sends nothing");
+        }
     }
 
     fn flows(&mut self) {

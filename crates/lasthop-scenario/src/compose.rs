@@ -36,8 +36,15 @@ pub struct Composed {
     pub unmodelled: Option<Problem>,
 }
 
-/// Composes a cell. What stands at `guessed` is a guess: what may only come of that is left out.
-pub fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources, guessed: &[String]) -> Composed {
+/// Composes a cell. What stands at `guessed` is a guess: what may only come of that is left out. `for_link` is
+/// [`Loaded::for_link`](crate::extends::Loaded).
+pub fn compose(
+    base: &Node,
+    chosen: &[Chosen<'_>],
+    sources: &Sources,
+    guessed: &[String],
+    for_link: bool,
+) -> Composed {
     let mut composed = Composed { problems: contradictions(chosen, sources), ..Composed::default() };
     let mut merged = base.clone();
     for Chosen { node, .. } in chosen {
@@ -45,7 +52,7 @@ pub fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources, guessed: &
     }
     // What none of them says is missing in the file, not in the last level.
     merged.span = base.span;
-    composed.assumed = assume::complete(&mut merged);
+    composed.assumed = assume::complete(&mut merged, for_link);
     if let Err(problem) = fill_in_profiles(&mut merged) {
         composed.problems.push(problem);
         return composed;

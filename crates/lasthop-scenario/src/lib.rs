@@ -4,7 +4,7 @@
 //!
 //! 1. `source`: bytes to text, with lines;
 //! 2. `tree`: text to a tree of values that know where they stand; merging of trees; `extends`: a file laid
-//!    over another;
+//!    over another, or over one of the `presets`;
 //! 3. `schema` and `check`: the tree against the JSON Schema derived from the types;
 //! 4. `matrix`: which combinations of levels are cells; `range`: factors between two ends, and their points; `when`:
 //!    what levels say beside other levels; `study`: the whole;
@@ -24,6 +24,7 @@ mod flow;
 mod lan;
 mod matrix;
 mod notes;
+mod presets;
 mod range;
 mod schema;
 mod source;

@@ -136,11 +136,11 @@ const STUDY_KEYS: [&str; 9] =
 impl Study {
     /// Reads and checks a file, and those it extends.
     ///
-    /// `extends = "study.toml"` names another file, from the folder of the one that says so. The extending
-    /// file is laid over it: tables are merged key by key, so a level of a factor gets further keys and
-    /// a factor further levels; other values, lists (such as `flow` and `matrix`) and distributions are
-    /// replaced. Its own factors come after those of the extended file, and their levels may change what the
-    /// levels there set.
+    /// `extends = "study.toml"` names another file, from the folder of the one that says so, and `extends =
+    /// "lte"` a preset if that folder has no file `lte`. The extending file is laid over it: tables are merged
+    /// key by key, so a level of a factor gets further keys and a factor further levels; other values, lists
+    /// (such as `flow` and `matrix`) and distributions are replaced. Its own factors come after those of the
+    /// extended file, and their levels may change what the levels there set.
     ///
     /// Everything that is wrong is told at once, an error in many cells once.
     pub fn from_path(path: &Path) -> Result<Self, ScenarioErrors> {
@@ -152,8 +152,13 @@ impl Study {
         Self::from_loaded(Loaded::read(path)?, path, sampler)
     }
 
-    /// Reads and checks the bytes of a file; `file_name` is for error messages. `extends` is an error: bytes
-    /// have no folder.
+    /// Reads and checks a file as [`Study::sampled`] does, for its last hop alone: it may lack flows, and then gets one.
+    pub fn of_link(path: &Path, sampler: &Sampler<'_>) -> Result<Self, ScenarioErrors> {
+        Self::from_loaded(Loaded { for_link: true, ..Loaded::read(path)? }, path, sampler)
+    }
+
+    /// Reads and checks the bytes of a file; `file_name` is for error messages. Bytes have no folder, so they
+    /// extend presets only.
     pub fn from_bytes(bytes: &[u8], file_name: &str, sampler: &Sampler<'_>) -> Result<Self, ScenarioErrors> {
         Self::from_loaded(Loaded::read_alone(file_name, bytes)?, Path::new(file_name), sampler)
     }
@@ -175,7 +180,7 @@ impl Study {
 
     /// `file_name` is that of the file, which gives the study its name if it states none.
     fn from_loaded(loaded: Loaded, file_name: &Path, sampler: &Sampler<'_>) -> Result<Self, ScenarioErrors> {
-        let Loaded { tree, sources, mut found, guessed } = loaded;
+        let Loaded { tree, sources, mut found, guessed, for_link } = loaded;
         let mut assumed = Vec::new();
         let header = Header::read(&tree, file_name, &mut found, &mut assumed);
         let (factors, ranges) = factors(&tree, &mut found);
@@ -196,6 +201,7 @@ impl Study {
             ranges: &ranges,
             sources: &sources,
             guessed,
+            for_link,
             found,
             notes: Findings::default(),
         };
@@ -241,6 +247,7 @@ struct Reading<'a> {
     ranges: &'a [RangeFactor<'a>],
     sources: &'a Sources,
     guessed: Vec<String>,
+    for_link: bool,
     found: Findings,
     notes: Findings,
 }
@@ -264,7 +271,7 @@ impl Reading<'_> {
         let levels: Vec<_> =
             chosen.iter().map(|chosen| (chosen.factor.into(), chosen.level.into())).collect();
         let name = key(&levels);
-        let composed = compose(&self.base, &chosen, self.sources, &self.guessed);
+        let composed = compose(&self.base, &chosen, self.sources, &self.guessed, self.for_link);
         for problem in composed.problems {
             self.found.add_in(&name, problem);
         }
