@@ -230,7 +230,7 @@ def test_a_link_without_flows_is_opened_with_a_download_and_may_extend_a_preset(
     file.write_text("[down.link]\nrate = '1 Mbit/s'\ndelay = '10 ms'\n", encoding="utf-8")
     opened = Opened.named(str(file))
     assert [flow["name"] for flow in look(opened.text, opened)["flows"]] == ["download"]
-    assert "errors" not in look(opened.text + '\n[tcp]\necn = true', opened)
+    assert "errors" not in look(opened.text + "\n[tcp]\necn = true", opened)
     assert "errors" not in look('extends = "lte"\n', opened)
 
 
