@@ -35,6 +35,7 @@ _SECTIONS = {
     "Run experiments": {
         "run": ("run:run_command", "Run a scenario file, then print the answer and write a report."),
         "study": ("study:study_group", "List, show and run published studies."),
+        "example": ("example:example_group", "List, show and copy the examples that come with lasthop."),
         "validate": ("validate:validate_command", "Check scenario files without running them."),
         "schema": ("schema:schema_command", "Print the JSON Schema of scenario files."),
     },
@@ -123,9 +124,10 @@ def cli() -> None:
     Start with these:
 
     \b
-      lasthop run examples/two-flows.toml     # a first experiment and its answer
-      lasthop summary results/two-flows       # the answer again, with more options
-      lasthop study run kulve2003             # a published study beside its printed numbers
+      lasthop example copy two-flows     # an example: two-flows.toml
+      lasthop run two-flows.toml         # a first experiment and its answer
+      lasthop summary results/two-flows  # the answer again, with more options
+      lasthop study run kulve2003        # a published study beside its printed numbers
 
     Each command explains itself and has an example, as in 'lasthop run --help'.
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace

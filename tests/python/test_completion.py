@@ -26,6 +26,7 @@ def offered(arguments: Sequence[str], incomplete: str) -> list[str]:
     [
         (["study", "run"], "ku", ["kulve2003"]),
         (["study", "show"], "ii", ["iip2004"]),
+        (["example", "copy"], "queue-", ["queue-length"]),
         (["plot"], "ku", ["kulve2003"]),
         (["explain"], "atm", ["atmf1998"]),
         (["crosscheck"], "ku", ["kulve2003"]),

@@ -89,7 +89,7 @@ def crosscheck_command(
     difference with both histories and its cause, and the difference in every metric. To model that kernel's TCP, set
     [tcp] profile = "linux-6".
 
-    Example: lasthop crosscheck examples/two-flows.toml --live
+    Example: lasthop crosscheck two-flows.toml --live
     """
     import polars as pl
 

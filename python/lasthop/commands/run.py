@@ -159,9 +159,11 @@ def run_command(context: click.Context, /, file: Path, **_: object) -> None:
 
     Run the same command again to continue after a stop, to extend the results or to run what you edited.
 
-    Example: lasthop run my.toml --only link=e0 --replications 5 --out /tmp/first
+    Example: lasthop example copy queue
 
-    Example: lasthop run my.toml --until "median(elapsed_s) within 2 %"
+    Example: lasthop run queue.toml --only queue=long --replications 5 --out /tmp/first
+
+    Example: lasthop run queue.toml --until "median(elapsed_s) of download within 2 %"
     """
     run(file_to_run(file), RunOptions.of(context))
 

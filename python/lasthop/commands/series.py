@@ -68,7 +68,7 @@ def series_command(context: click.Context, /, *, step_ns: int, out: Path, quiet:
     'lasthop metrics series' defines every column. Memory does not grow with the length of the run. 'lasthop plot' draws
     the same with '--kind stack,fairness'.
 
-    Example: lasthop series examples/two-flows.toml --step 100ms --out series.parquet
+    Example: lasthop series two-flows.toml --step 100ms --out series.parquet
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     from lasthop.campaign.series import FORMATS, write_series
     from lasthop.results.folder import is_results

@@ -34,7 +34,7 @@ def validate_command(*, names: Sequence[str], points: int | None, engine: str) -
     leaves out, and why. It reports all errors at once, with file, line and remedy, and refuses what --engine cannot
     run, as 'lasthop run' does. The exit code is 2 if anything is wrong.
 
-    Example: lasthop validate kulve2003 examples/two-flows.toml
+    Example: lasthop validate kulve2003 two-flows.toml
     """
     wrong = False
     for name in names:
