@@ -8,7 +8,7 @@ use lasthop_tcp::{Profile, RULES, TcpConfig};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::flow::{self, Flow};
+use crate::flow::{self, Delays, Flow};
 use crate::tree::{Entry, NAME, Node, Value};
 use crate::types;
 use crate::when;
@@ -231,13 +231,20 @@ impl Assume<'_> {
         }
     }
 
-    /// Round-trip time without any queue.
-    fn round_trip(&self) -> Duration {
+    /// The longest round-trip time of a flow, without any queue; and whose it is, in words, if flows differ.
+    fn round_trip(&self) -> (Duration, String) {
         let delay = |path: &str| self.read::<Duration>(path);
         let down = delay("down.link.delay").unwrap_or_default();
         let up = delay("up.link.delay").unwrap_or(down);
-        let lan = delay("lan.delay").unwrap_or_default();
-        lan + lan + down + up
+        let delays = Delays { lan: delay("lan.delay").unwrap_or_default(), down, up };
+        let access = |flow: &Node| Duration::deserialize(flow.at("access.delay")?.to_toml()).ok();
+        let flows = self.tree.get("flow").and_then(Node::items).unwrap_or_default();
+        let of = |flow: &Node| (delays.round_trip(access(flow)), flow.get(NAME).map(Node::shown));
+        // Of equals, the first.
+        let longest = flows.iter().map(of).rev().max_by_key(|(round_trip, _)| *round_trip);
+        let (round_trip, name) = longest.unwrap_or((delays.round_trip(None), None));
+        let name = name.filter(|_| flows.iter().any(|flow| access(flow).is_some()));
+        (round_trip, name.map_or_else(String::new, |name| format!(" of {name} (the longest)")))
     }
 
     fn queue_limit(&mut self, direction: &str) {
@@ -245,14 +252,14 @@ impl Assume<'_> {
         let mtu = self.read::<Bytes>("mtu").unwrap_or_else(types::default_mtu).0.max(1);
         let framing: Option<Framing> = self.read(&format!("{direction}.link.framing"));
         let on_link = framing.map_or(mtu, |framing| u64::from(framing.bytes(mtu as u32)));
-        let round_trip = self.round_trip();
+        let (round_trip, whose) = self.round_trip();
         let bits = u128::from(rate.map_or(0, Rate::bits_per_second)) * u128::from(round_trip.as_nanos());
         let product = bits.div_ceil(u128::from(on_link) * 8_000_000_000);
         let most = QUEUE_BYTES_MAX / mtu;
         let packets = u64::try_from(product).unwrap_or(most).max(QUEUE_PACKETS_MIN).min(most);
         let rate = rate.map_or_else(String::new, |rate| rate.to_string());
         let why = format!(
-            "a bandwidth-delay product, {rate} x {round_trip}, is {product} packets; at least {QUEUE_PACKETS_MIN}"
+            "a bandwidth-delay product, {rate} x {round_trip}{whose}, is {product} packets; at least {QUEUE_PACKETS_MIN}"
         );
         self.text(&format!("{direction}.queue.limit"), format!("{packets} packets"), why);
     }
@@ -273,14 +280,15 @@ impl Assume<'_> {
         // Each request waits for the response to the last one.
         let requests = flows.iter().filter_map(|flow| flow.traffic().requests()).max().unwrap_or(1);
         let round_trips = TIME_LIMIT_ROUND_TRIPS * f64::from(requests);
+        let (round_trip, whose) = self.round_trip();
         let seconds = begun.as_secs_f64()
             + courses.max().unwrap_or_default().as_secs_f64()
             + TIME_LIMIT_S
-            + round_trips * self.round_trip().as_secs_f64()
+            + round_trips * round_trip.as_secs_f64()
             + TIME_LIMIT_TRANSFERS * bits / slowest;
         let limit = Duration::from_secs(seconds.min(TIME_LIMIT_MAX_S).ceil() as u64);
         let why = format!(
-            "from the last start and every stream: {TIME_LIMIT_S} s, {round_trips} round trips and \
+            "from the last start and every stream: {TIME_LIMIT_S} s, {round_trips} round trips{whose} and \
              {TIME_LIMIT_TRANSFERS} times the time that all bytes take at the slowest rate"
         );
         self.text("time_limit", limit, why);

@@ -103,6 +103,31 @@ pub struct AccessConfig {
     pub rate: Rate,
 }
 
+/// Propagation delays between the hosts of a last hop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delays {
+    /// Between a host and the router.
+    pub lan: Duration,
+    /// Of each link.
+    pub down: Duration,
+    pub up: Duration,
+}
+
+impl Delays {
+    /// From one host to the other, for a flow whose server has this access delay in place of the LAN.
+    pub fn one_way(self, direction: Direction, access: Option<Duration>) -> Duration {
+        match direction {
+            Direction::Down => access.unwrap_or(self.lan) + self.down,
+            Direction::Up => self.lan + self.up + access.unwrap_or_default(),
+        }
+    }
+
+    /// There and back, without any queue.
+    pub fn round_trip(self, access: Option<Duration>) -> Duration {
+        self.one_way(Direction::Down, access) + self.one_way(Direction::Up, access)
+    }
+}
+
 impl From<FlowConfig> for Flow {
     fn from(kind: FlowConfig) -> Self {
         Self {
