@@ -1,5 +1,6 @@
 //! What a scenario need not say, and what is assumed then. Nothing that is stated is touched.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use lasthop_core::{Bytes, Duration, Rate};
@@ -73,19 +74,28 @@ fn name_flows(part: &mut Node) {
     let Some(Node { value: Value::Array(flows), .. }) = part.child("flow") else { return };
     let kind = |flow: &Node| flow.get("kind").and_then(Node::text).unwrap_or_default().to_owned();
     let nameless = |flow: &Node| flow.get(NAME).is_none();
-    let kinds: Vec<String> = flows.iter().filter(|flow| nameless(flow)).map(kind).collect();
-    let mut taken: Vec<String> =
+    let mut taken: BTreeSet<String> =
         flows.iter().filter_map(|flow| flow.get(NAME)?.text()).map(str::to_owned).collect();
+    // Of each kind, how many have no name, and the number of the latest one that got one.
+    let mut kinds: BTreeMap<String, (usize, u64)> = BTreeMap::new();
+    for flow in flows.iter().filter(|flow| nameless(flow)) {
+        kinds.entry(kind(flow)).or_default().0 += 1;
+    }
     for flow in flows.iter_mut().filter(|flow| nameless(flow)) {
         let kind = kind(flow);
-        let alone = kinds.iter().filter(|other| **other == kind).count() == 1;
-        let numbered = (1..).map(|number| format!("{kind}-{number}"));
-        let names = alone.then(|| kind.clone()).into_iter().chain(numbered);
-        let name = names.into_iter().find(|name| !taken.contains(name)).unwrap_or_default();
+        let (many, number) = kinds.entry(kind.clone()).or_default();
+        let mut numbered = || {
+            *number += 1;
+            format!("{kind}-{number}")
+        };
+        let mut name = if *many == 1 { kind.clone() } else { numbered() };
+        while taken.contains(&name) {
+            name = numbered();
+        }
+        taken.insert(name.clone());
         if let Value::Table(entries) = &mut flow.value {
             entries.push(Entry { key: NAME.into(), span: None, node: Node::from_text(&name) });
         }
-        taken.push(name);
     }
 }
 

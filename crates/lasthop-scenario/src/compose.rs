@@ -1,12 +1,14 @@
 //! The scenario of a cell: profile, then base, then the levels.
 
+use std::collections::BTreeSet;
+
 use lasthop_core::Fault;
 use lasthop_tcp::Profile;
 use serde::Deserialize;
 
 use crate::assume::{self, Assumption};
 use crate::check::{self, join, mend};
-use crate::error::Problem;
+use crate::error::{FAULTS_MAX, Problem};
 use crate::notes::notes;
 use crate::schema;
 use crate::source::Sources;
@@ -55,9 +57,9 @@ pub fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources, guessed: &
     let is_copy = |path: &str| copied && begins_with(path, "up");
     let mut guessed = guessed.to_vec();
     let faults = mend(&mut merged, &schema::SCENARIO);
-    let paths: Vec<String> = faults.iter().map(check::Fault::path).collect();
-    for (fault, path) in faults.iter().zip(&paths) {
-        let path = path.clone();
+    let paths: BTreeSet<String> = faults.iter().map(check::Fault::path).collect();
+    for fault in &faults {
+        let path = fault.path();
         if !is_copy(&path)
             && !is_of_all(&path, &paths)
             && !guessed.iter().any(|earlier| begins_with(&path, earlier))
@@ -65,6 +67,9 @@ pub fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources, guessed: &
             composed.problems.push(fault.problem.clone());
         }
         guessed.extend(fault.is_guess().then_some(path));
+    }
+    if faults.len() == FAULTS_MAX {
+        return composed;
     }
     composed.assumed.extend(assume::switches(&mut merged));
     let problem_at =
@@ -79,11 +84,12 @@ pub fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources, guessed: &
         Err(_) => return composed,
     };
     let faults = validate(&scenario);
-    let paths: Vec<String> = faults.iter().map(|fault| fault.key.clone()).collect();
+    let paths: BTreeSet<String> = faults.iter().map(|fault| fault.key.clone()).collect();
     let own = |path: &str| {
         !is_copy(path) && !is_of_all(path, &paths) && !guessed.iter().any(|faulty| may_come_of(path, faulty))
     };
-    composed.problems.extend(faults.into_iter().filter(|fault| own(&fault.key)).map(problem_at));
+    let faults = faults.into_iter().filter(|fault| own(&fault.key)).take(FAULTS_MAX);
+    composed.problems.extend(faults.map(problem_at));
     if composed.problems.is_empty() && guessed.is_empty() {
         composed.notes = notes(&scenario).into_iter().map(problem_at).collect();
         composed.unmodelled = scenario.unmodelled().map(problem_at);
@@ -136,7 +142,7 @@ fn contradictions(chosen: &[Chosen<'_>], sources: &Sources) -> Vec<Problem> {
 }
 
 /// True if what is wrong at `path`, in the TCP of a flow, is wrong in that of all flows already: it is laid over that.
-fn is_of_all(path: &str, wrong: &[String]) -> bool {
+fn is_of_all(path: &str, wrong: &BTreeSet<String>) -> bool {
     let own = path.strip_prefix("flow[").and_then(|rest| rest.split_once("].tcp"));
     own.is_some_and(|(_, key)| wrong.contains(&format!("tcp{key}")))
 }

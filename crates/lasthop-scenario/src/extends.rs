@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::assume;
 use crate::check::mend;
-use crate::error::{Problem, ScenarioErrors};
+use crate::error::{FAULTS_MAX, Problem, ScenarioErrors};
 use crate::findings::Findings;
 use crate::schema;
 use crate::source::{self, Sources};
@@ -91,9 +91,16 @@ impl Loaded {
             }
             self.failed()
         })?;
-        for fault in mend(&mut tree, &schema::FILE) {
+        let faults = mend(&mut tree, &schema::FILE);
+        let gives_up = faults.len() == FAULTS_MAX;
+        for fault in faults {
             self.guessed.extend(fault.is_guess().then(|| fault.path()));
             self.found.add(fault.problem);
+        }
+        if gives_up {
+            let message = format!("there are {FAULTS_MAX} things wrong or more; only these are told");
+            self.found.add(Problem::new(None, message));
+            return Err(self.failed());
         }
         let found = &mut self.found;
         traces::read(&mut tree, path.parent(), files, &mut |problem| found.add(problem));

@@ -54,7 +54,7 @@ pub enum FlowStack {
 }
 
 /// Which way the data of an entry go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Ways {
     /// From the fixed host to the mobile host.

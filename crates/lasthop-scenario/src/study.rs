@@ -11,13 +11,16 @@ use crate::compose::{Chosen, Composed, compose};
 use crate::error::{Problem, ScenarioError, ScenarioErrors};
 use crate::extends::{self, Loaded};
 use crate::findings::Findings;
-use crate::matrix::{CELLS_MAX, Factor, expand, too_many};
+use crate::matrix::{CELLS_MAX, FACTORS_MAX, Factor, expand, too_many};
 use crate::range::{self, Method, RangeFactor, Sample, Sampler};
 use crate::schema::{REPLICATIONS, SEED};
 use crate::source::Sources;
 use crate::tree::{Entry, Node, Value};
 use crate::types::Scenario;
 use crate::when;
+
+/// Most values of all cells together; the greatest study has a twentieth of them.
+const VALUES_MAX: usize = 4_000_000;
 
 /// A scenario file, read and checked whole.
 #[derive(Clone, Debug, PartialEq)]
@@ -179,6 +182,10 @@ impl Study {
         let mut assumed = Vec::new();
         let header = Header::read(&tree, file_name, &mut found, &mut assumed);
         let (factors, ranges) = factors(&tree, &mut found);
+        if let Some(problem) = too_wide(&factors, ranges.len(), &tree) {
+            found.add(problem);
+            return Err(found.all(&sources, 0));
+        }
         when::check(&factors, &mut found);
         let names: Vec<_> = ranges.iter().map(|range| range.name).collect();
         let combinations = expand(&factors, &names, tree.get("matrix"), &mut found);
@@ -248,7 +255,11 @@ struct Reading<'a> {
 impl Reading<'_> {
     /// Composes every combination of named levels at every point. What is wrong is found, and the cell left out.
     fn cells(&mut self, combinations: &[Vec<usize>], points: &[Point]) -> Vec<Cell> {
-        let mut cells = Vec::with_capacity(combinations.len() * points.len());
+        let mut cells = Vec::new();
+        if let Some(problem) = too_long(&self.base, self.factors, combinations.len() * points.len()) {
+            self.found.add(problem);
+            return cells;
+        }
         for point in points {
             cells.extend(combinations.iter().filter_map(|combination| self.cell(combination, point)));
         }
@@ -441,6 +452,33 @@ fn factors<'a>(file: &'a Node, found: &mut Findings) -> (Vec<Factor<'a>>, Vec<Ra
     }
     let factors = named.map(|factor| Factor { name: &factor.key, levels: entries_of(&factor.node) });
     (factors.collect(), range::read(entries, found))
+}
+
+/// What is wrong with more factors or levels than cells can be made of, and compared in.
+fn too_wide(factors: &[Factor<'_>], ranges: usize, tree: &Node) -> Option<Problem> {
+    let many = factors.len() + ranges;
+    let message =
+        || format!("there are {many} factors, and at most {FACTORS_MAX} can be combined; leave out some");
+    let problem = (many > FACTORS_MAX).then(|| Problem::new(tree.span_of("factor"), message()));
+    problem.or_else(|| {
+        let large = factors.iter().find(|factor| factor.levels.len() > CELLS_MAX)?;
+        Some(too_many(tree.span_of(&format!("factor.{}", large.name))))
+    })
+}
+
+/// What is wrong with cells that say more than can be read: each says all of `base`, and a level of each factor.
+fn too_long(base: &Node, factors: &[Factor<'_>], cells: usize) -> Option<Problem> {
+    let largest =
+        |factor: &Factor<'_>| factor.levels.iter().map(|level| level.node.size()).max().unwrap_or(0);
+    let each = base.size() + factors.iter().map(largest).sum::<usize>();
+    let total = each.saturating_mul(cells);
+    (total > VALUES_MAX).then(|| {
+        let message = format!(
+            "{cells} cells of up to {each} values each make {total} values, more than {VALUES_MAX}; write one entry \
+             with a count for flows that are alike, or list fewer levels"
+        );
+        Problem::new(None, message)
+    })
 }
 
 /// The file without what belongs to the study.
