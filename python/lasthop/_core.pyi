@@ -131,6 +131,9 @@ def parse(
     from where `name` lies.
     """
 
+def read_file(path: str) -> bytes:
+    """Read a regular file of some MB at most, such as scenarios are; raise `ScenarioError` for any other."""
+
 def schema() -> str:
     """JSON Schema of scenario files."""
 
@@ -196,6 +199,12 @@ class Cell:
     @property
     def flows(self) -> int:
         """How many flows are known before a run."""
+    @property
+    def time_limit_s(self) -> float:
+        """When a run ends at the latest."""
+    @property
+    def estimate(self) -> tuple[float, float]:
+        """Packets that one replication sends and bytes of memory that it takes, at most, by and large."""
     @property
     def assumed(self) -> list[tuple[str, str, str]]:
         """What the file does not say of the cell: key, value that is assumed, why."""

@@ -78,6 +78,7 @@ class Cell:
     assumed: Sequence[tuple[str, str, str]] = ()
     code: Sequence[tuple[str, str]] = ()
     point: dict[str, float] = field(default_factory=dict)
+    estimate: tuple[float, float] = (100.0, 1e6)
 
     @property
     def digest(self) -> str:

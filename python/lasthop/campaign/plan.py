@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lasthop import _core
+from lasthop.campaign.limits import Limits
 from lasthop.engines.engine import CaptureTarget, Engine, SeriesTarget, Trace
 from lasthop.engines.model.engine import ModelEngine
 from lasthop.errors import InputError
@@ -35,6 +36,12 @@ class Plan:
     """Conditions that end a cell; then `replications` is the most that it gets."""
     file: Path | None = None
     """The scenario file, by which one of its runs can be made once more."""
+    limits: Limits = field(default_factory=Limits)
+    """What its runs may take."""
+
+    def __post_init__(self) -> None:
+        """Refuse runs that would take more; raise `InputError`."""
+        self.limits.check(self.study.name, self.cells)
 
     @property
     def runs(self) -> int:
@@ -129,6 +136,7 @@ class ChosenRun:
                 f"--replication {self.replication}: a set of '{self.plan.study.name}' has {self.plan.replications} "
                 "replications; choose another set with --set, or give the --replications it was run with."
             )
+        self.plan.limits.check(self.plan.study.name, [self.cell], runs=self.number - self._start + 1)
 
     @property
     def first(self) -> int:
@@ -148,6 +156,7 @@ class ChosenRun:
 
     def trace(self) -> Trace:
         """Run it and record every event."""
+        self.plan.limits.check(self.plan.study.name, [self.cell], recorded=True)
         return self.plan.engine.trace(self.cell, self.plan.seed, self._start, self.number)
 
     def overview(self, start_s: float | None = None, stop_s: float | None = None) -> Trace:

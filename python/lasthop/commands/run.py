@@ -15,8 +15,11 @@ from lasthop.campaign.campaign import Campaign
 from lasthop.cluster import check_cluster, job_script
 from lasthop.commands.completion import complete_files, complete_only
 from lasthop.commands.options import (
+    COUNT,
+    anyway_option,
     engine_option,
     kernel_option,
+    limit_memory_option,
     points_option,
     quiet_option,
     seed_option,
@@ -71,7 +74,7 @@ def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
         points_option,
         click.option(
             "--replications",
-            type=click.IntRange(min=1),
+            type=COUNT,
             metavar="N",
             help="Replications per cell and set; with --until the most per cell.  [default: the scenario's, or 1000 "
             "with --until]",
@@ -88,7 +91,7 @@ def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
         ),
         click.option(
             "--sets",
-            type=click.IntRange(min=1),
+            type=COUNT,
             default=1,
             show_default=True,
             metavar="N",
@@ -136,6 +139,8 @@ def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
             help="Compare with finished results in DIR, of the same scenario on another engine: in the report and in "
             "engines.csv. Repeat the option for more.",
         ),
+        anyway_option,
+        limit_memory_option,
         quiet_option,
     ]
 

@@ -97,4 +97,4 @@ def _of_results(context: click.Context, options: OneRunOptions) -> list[ChosenRu
             )
     if options.key is not None:
         raise InputError("--cell names a cell of a scenario file; choose among those of results with --only.")
-    return runs_of(Path(options.scenario), options.only, options.replication, options.set_number)
+    return runs_of(Path(options.scenario), options.only, options.replication, options.set_number, options.limits)

@@ -79,7 +79,8 @@ fn an_access_link_without_a_rate_is_as_fast_as_a_lan_that_is_never_felt() {
 }
 
 /// A flow called "far", 200 ms from the router; without them, it is as near as any other.
-const FAR: [&str; 2] = ["[[flow]]\nkind = \"bulk-tcp\"\nname = \"far\"\nbytes = \"1 kB\"\n", "access.delay = \"200 ms\"\n"];
+const FAR: [&str; 2] =
+    ["[[flow]]\nkind = \"bulk-tcp\"\nname = \"far\"\nbytes = \"1 kB\"\n", "access.delay = \"200 ms\"\n"];
 
 #[test]
 fn the_longest_round_trip_decides_what_is_assumed_of_queues_and_of_the_time_limit() {
@@ -92,7 +93,10 @@ fn the_longest_round_trip_decides_what_is_assumed_of_queues_and_of_the_time_limi
     let (limits, queue, time) = assumed(&format!("{LINK}{BULK}{}", FAR[0]));
     // 20 round trips of 100 ms, and ten times 2 kB at 1 Mbit/s.
     assert_eq!(limits, (QueueSize::Packets(10), 63.0));
-    assert!(queue.contains("1 Mbit/s x 100 ms, is") && time.contains("20 round trips and"), "{queue}; {time}");
+    assert!(
+        queue.contains("1 Mbit/s x 100 ms, is") && time.contains("20 round trips and"),
+        "{queue}; {time}"
+    );
     // Twice the access link more: 500 ms are 41.7 packets.
     let (limits, queue, time) = assumed(&format!("{LINK}{BULK}{}{}", FAR[0], FAR[1]));
     assert_eq!(limits, (QueueSize::Packets(42), 71.0));
@@ -102,7 +106,8 @@ fn the_longest_round_trip_decides_what_is_assumed_of_queues_and_of_the_time_limi
 
 #[test]
 fn a_flow_whose_own_round_trip_lasts_longer_than_the_run_is_noted() {
-    let noted = |access: &str| read(&format!("time_limit = \"400 ms\"\n{LINK}{BULK}{}{access}", FAR[0])).notes;
+    let noted =
+        |access: &str| read(&format!("time_limit = \"400 ms\"\n{LINK}{BULK}{}{access}", FAR[0])).notes;
     assert_eq!(noted(""), []);
     let notes = noted(FAR[1]);
     assert!(notes.len() == 1 && notes[0].message.contains("far transfers nothing"), "{notes:?}");

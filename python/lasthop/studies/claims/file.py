@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lasthop import _core
 from lasthop.errors import InputError, nearest
 from lasthop.studies.claims.design import Design, Laid, Scenario, lay_out
 from lasthop.studies.claims.language import FLOW, WEAK, ClaimError, Comparison, Levels, Parser, Vocabulary, parse_metric
@@ -65,8 +66,10 @@ def claims_file(scenario_file: Path) -> Path:
 def load_claims(file: Path, study: Scenario) -> Claims:
     """Read claims on a scenario. Raises InputError with file, line, claim, reason and the nearest valid thing."""
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = _core.read_file(str(file)).decode("utf-8")
+    except _core.ScenarioError as error:
+        raise InputError(f"Cannot read {error}.") from error
+    except UnicodeDecodeError as error:
         raise InputError(f"Cannot read {file}: {error}.") from error
     try:
         data = tomllib.loads(text)
