@@ -106,10 +106,10 @@ fn the_longest_round_trip_decides_what_is_assumed_of_queues_and_of_the_time_limi
 
 #[test]
 fn a_flow_whose_own_round_trip_lasts_longer_than_the_run_is_noted() {
-    let noted =
+    let notes_with =
         |access: &str| read(&format!("time_limit = \"400 ms\"\n{LINK}{BULK}{}{access}", FAR[0])).notes;
-    assert_eq!(noted(""), []);
-    let notes = noted(FAR[1]);
+    assert_eq!(notes_with(""), []);
+    let notes = notes_with(FAR[1]);
     assert!(notes.len() == 1 && notes[0].message.contains("far transfers nothing"), "{notes:?}");
     assert!(notes[0].message.contains("round trip of \"500 ms\""), "{notes:?}");
 }

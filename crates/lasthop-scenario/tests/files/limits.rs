@@ -1,6 +1,6 @@
 //! Files that are too large, too many things wrong, and what a run may take.
 
-use std::fmt::Write as _;
+use std::ops::Range;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,6 +19,11 @@ fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("lasthop-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     folder
+}
+
+/// A line for each number.
+fn lines(numbers: Range<u32>, line: impl Fn(u32) -> String) -> String {
+    numbers.map(|number| line(number) + "\n").collect()
 }
 
 #[test]
@@ -65,10 +70,7 @@ fn many_flows_written_one_by_one_are_read_in_a_time_that_grows_as_their_number()
 #[test]
 fn of_very_many_wrong_keys_a_thousand_are_told() {
     let began = Instant::now();
-    let keys: String = (0..50_000).fold(String::new(), |mut keys, key| {
-        writeln!(keys, "key-{key} = 1").unwrap();
-        keys
-    });
+    let keys = lines(0..50_000, |key| format!("key-{key} = 1"));
     let found = errors(&format!("{keys}{SHORT}"));
     assert_eq!(found.len(), 1001);
     assert!(found[0].message.contains("1000 things wrong or more"), "{}", found[0]);
@@ -80,11 +82,12 @@ fn of_very_many_wrong_keys_a_thousand_are_told() {
 #[test]
 fn more_factors_levels_combinations_or_values_than_can_be_read_are_refused() {
     let wrong = |text: &str| errors(text)[0].message.clone();
-    let factors: String = (0..101).map(|number| format!("[factor.f{number}.only]\n")).collect();
+    let factors = lines(0..101, |number| format!("[factor.f{number}.only]"));
     assert!(wrong(&format!("{SHORT}{factors}")).contains("there are 101 factors, and at most 100"));
-    let levels: String = (0..10_001).map(|number| format!("[factor.f.l{number}]\n")).collect();
+    let level = |number| format!("[factor.f.l{number}]");
+    let levels = lines(0..10_001, level);
     assert!(wrong(&format!("{SHORT}{levels}")).contains("more than 10000 cells"));
-    let levels: String = (0..5_000).map(|number| format!("[factor.f.l{number}]\n")).collect();
+    let levels = lines(0..5_000, level);
     let blocks = "[[matrix]]\n".repeat(201);
     assert!(wrong(&format!("{SHORT}{levels}{blocks}")).contains("more than 10000 cells"));
     let flows = "[[flow]]\nkind = \"bulk-tcp\"\nbytes = \"1 B\"\n".repeat(300);
