@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from lasthop.answer.differences import Difference
-from lasthop.metrics.units import SCORES, Scale, human, label, scale_of, unit_of
+from lasthop.metrics.units import SCORES, Scale, human, label, listed, scale_of, unit_of
 
 _FASTER = frozenset(
     {
@@ -299,7 +299,7 @@ def _of_factor(members: Sequence[Difference]) -> str:
     levels = list(dict.fromkeys(one.level for one in members))
     who = _level(nearest) if len(levels) == 1 else f"None of the {len(levels)} other levels of {nearest.factor}"
     verb = "does not differ" if len(levels) == 1 else "differs"
-    compared = f" in {_listed(metrics)}" if len(metrics) > 1 else ""
+    compared = f" in {listed(metrics)}" if len(metrics) > 1 else ""
     cases = len({one.where for one in members})
     many = "" if cases == 1 else f" in any of {cases} cases"
     where = [*([_level(nearest)] if len(levels) > 1 else []), *([_place(nearest)] if nearest.where else [])]
@@ -327,7 +327,7 @@ def _alike(groups: Sequence[_Group]) -> str:
     for group in groups:
         own = metrics.setdefault(group.members[0].factor, [])
         own += [name for name in [label(group.members[0].metric)] if name not in own]
-    by = [f"by {factor} in {_listed(own, 'or')}" for factor, own in metrics.items()]
+    by = [f"by {factor} in {listed(own, 'or')}" for factor, own in metrics.items()]
     return f"No significant difference {'; '.join(by)}."
 
 
@@ -410,7 +410,3 @@ def _capital(text: str) -> str:
 
 def _cases(count: int, of: int) -> str:
     return f"{count} of {of} cases" if count < of else "both cases" if count == 2 else f"all {count} cases"
-
-
-def _listed(texts: Sequence[str], word: str = "and") -> str:
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {word} {texts[-1]}"

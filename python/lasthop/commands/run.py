@@ -24,6 +24,7 @@ from lasthop.commands.options import (
     snaplen_option,
 )
 from lasthop.errors import InputError
+from lasthop.metrics.units import listed
 from lasthop.results.folder import check_folder, empty, locked
 from lasthop.studies.loading import Loaded, file_to_run, load
 
@@ -221,7 +222,7 @@ def _notes_on_inputs(plan: Plan) -> Iterator[str]:
 def _listed(texts: Sequence[str]) -> str:
     """List some texts in a line."""
     shown = [*texts[:_LISTED], *([f"{len(texts) - _LISTED} more"] if len(texts) > _LISTED else [])]
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+    return listed(shown)
 
 
 def _beside(folders: Sequence[Path], plan: Plan) -> list[Side]:

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from lasthop.explain import facts
 from lasthop.explain.facts import BadPeriod, Burst, Episode, Phase, Probe, Recovery, TcpFacts, Timeout, Window
 from lasthop.explain.packets import SYN, Moment, Packet, Packets, Place, Queued
-from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, length, listed, rate, tries
+from lasthop.explain.words import Entry, Story, byte_ranges, clock, count, length, rate, tries
 from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS, EVENTS
+from lasthop.metrics.units import listed
 
 _UNDO_CAUSES = {kind.reason: kind.words for kind in EVENTS.values() if kind.role == "undo"}
 # After whatever happened at the same instant.

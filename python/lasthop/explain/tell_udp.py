@@ -9,8 +9,9 @@ from lasthop.explain.call import DEFAULT_RATING, Heard
 from lasthop.explain.facts import BadPeriod
 from lasthop.explain.packets import Packets
 from lasthop.explain.udp import LINK, QUEUE, Datagram, Gap, Rise, UdpFacts
-from lasthop.explain.words import Entry, Story, clock, count, length, listed, rate, tries
+from lasthop.explain.words import Entry, Story, clock, count, length, rate, tries
 from lasthop.metrics.labels import DROP_CAUSES, DROP_COUNTS
+from lasthop.metrics.units import listed
 
 _ALWAYS_TOLD = ("drops_queue", "drops_red", "drops_error")
 _LENGTHS_SHOWN = _FLOWS_SHOWN = 6

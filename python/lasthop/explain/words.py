@@ -1,4 +1,4 @@
-"""Numbers in words: times, byte ranges, lists. All exact; nothing depends on the locale."""
+"""Numbers in words: times, byte ranges. All exact; nothing depends on the locale."""
 
 from __future__ import annotations
 
@@ -60,11 +60,6 @@ def count(number: int, thing: str) -> str:
 def tries(number: int) -> str:
     """Return `1 try`, `2 tries`."""
     return f"{number} {'try' if number == 1 else 'tries'}"
-
-
-def listed(parts: Sequence[str]) -> str:
-    """Return `a, b and c`."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ axis or sentence has one scale:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lasthop.metrics.dictionary import find
@@ -139,3 +139,8 @@ def units_for(metric: str) -> dict[str, float]:
 def axis_title(metric: str, scale: Scale) -> str:
     """Return quantity and unit: `throughput (kbit/s)`; no unit where the words say it, as of `queue drops`."""
     return label(metric) if scale.unit in ("", "packets", "ACKs", "blocks") else f"{label(metric)} ({scale.unit})"
+
+
+def listed(texts: Sequence[str], word: str = "and") -> str:
+    """Return `a, b and c`, as a sentence lists it."""
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {word} {texts[-1]}"

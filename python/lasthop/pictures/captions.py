@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lasthop import _core
 from lasthop.campaign.plan import Plan
-from lasthop.explain.words import listed
+from lasthop.metrics.units import listed
 from lasthop.pictures.shapes import Panel
 
 

@@ -46,8 +46,8 @@ def asked(results: Results) -> str:
     metrics = [spec.metric for spec in results.drawn.heatmaps] or [thing.metric for thing in things]
     what = list(dict.fromkeys(map(units.label, metrics)))
     verb = "does" if len(varied) == 1 else "do"
-    on = f" change {joined([f'the {name}' for name in what])}" if what else " act"
-    return f"How {verb} {joined(varied)}{on}? {len(plan.cells)} combinations, each run {often}."
+    on = f" change {units.listed([f'the {name}' for name in what])}" if what else " act"
+    return f"How {verb} {units.listed(varied)}{on}? {len(plan.cells)} combinations, each run {often}."
 
 
 def spread(results: Results) -> list[str]:
@@ -133,8 +133,3 @@ def first_curve(results: Results) -> tuple[str, Figure] | None:
         for title, figure in curve_figures(shorts, one, results.factors, results.tables.looks):
             return title, figure
     return None
-
-
-def joined(texts: Sequence[str], word: str = "and") -> str:
-    """Return the texts as a list in a sentence."""
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {word} {texts[-1]}"
