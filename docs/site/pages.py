@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
+from keys import Reference, prose
+from PIL import Image, ImageOps
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 
 from lasthop import _core
 from lasthop.metrics.dictionary import dictionary
+from lasthop.scenario.examples import comment, list_examples, title
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "docs" / "generated"
-EXAMPLES = sorted((ROOT / "examples").glob("*.toml")) + sorted((ROOT / "examples" / "algorithms").glob("*.toml"))
-NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+EXAMPLES = [file.resolve() for file in list_examples().values() if file.suffix == ".toml"]
+NOTEBOOKS = [file.resolve() for file in list_examples().values() if file.suffix == ".ipynb"]
+THUMBNAIL = (240, 125)
+"""Width and height. The files have twice as many pixels, for fine screens."""
 # What the gallery runs. Other commands need real time.
 RUN = ("run", "plot", "explain", "sensitivity", "validate")
 
@@ -28,7 +35,7 @@ def _generate(app: Sphinx) -> None:
         "gallery/index.md": _gallery(),
         **{f"gallery/{file.stem}.md": _example(file) for file in EXAMPLES},
         **{f"gallery/{file.name}": file.read_text(encoding="utf-8").splitlines() for file in NOTEBOOKS},
-        "keys.md": _keys(json.loads(_core.schema())),
+        "keys.md": Reference(json.loads(_core.schema())).page(),
         "metrics.md": _metrics(),
     }
     for name, lines in pages.items():
@@ -42,25 +49,14 @@ def _generate(app: Sphinx) -> None:
 # --- Gallery
 
 
-def _comment(file: Path) -> list[str]:
-    """Return the lines of the comment that the file begins with, without their marks."""
-    lines = file.read_text(encoding="utf-8").splitlines()
-    end = next(number for number, line in enumerate(lines) if not line.startswith("#"))
-    return [line.removeprefix("#").removeprefix(" ") for line in lines[:end]]
-
-
-def _question(file: Path) -> str:
-    """Return the first question of the comment's first paragraph, or its first sentence."""
-    lines = _comment(file)
-    paragraph = " ".join(lines[: lines.index("")] if "" in lines else lines)
-    sentences = re.split(r"(?<=[.?])\)? (?=[A-Z`])", paragraph)
-    question = next((sentence for sentence in sentences if sentence.endswith("?")), sentences[0])
-    return question.strip().rstrip(".")
+def _literal(text: str) -> str:
+    """Return text, with code in backquotes, as Markdown that shows it as it is."""
+    return re.sub(r"`[^`]*`|[\\<&|\[\]*_]", lambda found: found[0] if found[0][0] == "`" else f"\\{found[0]}", text)
 
 
 def _commands(file: Path) -> Iterator[list[str]]:
     """Yield the commands of the comment that the gallery runs; a picture of the results, if they draw nothing."""
-    found = [match[1] for line in _comment(file) if (match := re.match(r"(?:.*:)?\s+(lasthop .*)", line))]
+    found = [match[1] for line in comment(file) if (match := re.match(r"(?:.*:)?\s+(lasthop .*)", line))]
     commands = [shlex.split(command) for command in found]
     commands = [words for words in commands if words[1] in RUN and "live" not in words]
     yield from commands
@@ -71,8 +67,7 @@ def _commands(file: Path) -> Iterator[list[str]]:
 
 
 def _example(file: Path) -> Iterator[str]:
-    question = _question(file)
-    yield from (f"# {question}", "", "## Scenario", "", *_included(file))
+    yield from (f"# {_literal(title(file))}", "", "## Scenario", "", *_included(file))
     for module in sorted(file.parent.glob("*.py")):
         yield from ("", f"`{module.name}` beside it:", "", *_included(module))
     yield from ("", "## Answer", "", "```{lasthop}", f":alt: A picture of the runs of {file.name}", ":lines: 60")
@@ -85,101 +80,47 @@ def _included(file: Path) -> Iterator[str]:
     yield from (f":::{{literalinclude}} ../../../{file.relative_to(ROOT)}", f":language: {language}", ":::")
 
 
-def _title(notebook: Path) -> str:
-    """Return the heading that a notebook begins with."""
-    first = json.loads(notebook.read_text(encoding="utf-8"))["cells"][0]["source"]
-    return str(first[0]).removeprefix("#").strip()
-
-
 def _gallery() -> Iterator[str]:
     yield from (
         "# Gallery",
         "",
         "Each example is a question, a scenario, and what came out when this site was built.",
+        "`lasthop example copy queue` writes the file of one, `queue`.",
         "",
     )
-    yield from ("| question | example |", "| --- | --- |")
-    yield from (f"| [{_question(file)}]({file.stem}.md) | `{file.name}` |" for file in EXAMPLES)
-    yield from (f"| [{_title(file)}]({file.name}) | `{file.name}`, a notebook |" for file in NOTEBOOKS)
+    yield from ("```{raw} html", '<div class="gallery">')
+    yield from map(_card, (*EXAMPLES, *NOTEBOOKS))
+    yield from ("</div>", "```")
     files = (f"{file.stem} <{file.stem}>" for file in (*EXAMPLES, *NOTEBOOKS))
     yield from ("", "```{toctree}", ":hidden:", "", *files, "```")
 
 
-# --- Keys of scenarios
-
-
-def _keys(schema: Mapping[str, Any]) -> Iterator[str]:
-    """A table of keys for each table of a scenario; `Partial...` repeats what stands elsewhere."""
-    yield from ("# Keys of scenarios", "")
-    yield "Made of the JSON Schema that `lasthop schema` prints. A name in the column *value* leads to its table below."
-    yield from ("", "## The file", "", *_table(schema))
-    for name, part in sorted(schema["$defs"].items()):
-        if not name.startswith("Partial"):
-            yield from (
-                "",
-                f"({_anchor(name)})=",
-                f"## {name}",
-                "",
-                _prose(part.get("description", "")),
-                "",
-                *_variants(part),
-            )
-
-
-def _anchor(name: str) -> str:
-    return f"key-{name.lower()}"
-
-
-def _variants(part: Mapping[str, Any]) -> Iterator[str]:
-    yield from _table(part)
-    for variant in part.get("oneOf", part.get("anyOf", ())):
-        values = [variant["const"]] if "const" in variant else variant.get("enum", ())
-        said = _prose(variant.get("description", ""))
-        if values:
-            yield f"- {', '.join(f'`{value}`' for value in values)}{': ' if said else ''}{said}"
-        elif "properties" in variant:
-            yield from ("", said, "", *_table(variant), "")
-        else:
-            yield f"- {_value(variant)}{': ' if said else ''}{said}"
-    if "enum" in part:
-        yield " | ".join(f"`{value}`" for value in part["enum"])
-    if "pattern" in part and "examples" in part:
-        yield f'Example: `"{part["examples"][0]}"`'
-
-
-def _table(part: Mapping[str, Any]) -> Iterator[str]:
-    if "properties" not in part:
-        return
-    yield from ("| key | value | default | meaning |", "| --- | --- | --- | --- |")
-    needed = part.get("required", ())
-    for key, value in part["properties"].items():
-        default = "*needed*" if key in needed else f"`{json.dumps(value['default'])}`" if "default" in value else ""
-        yield f"| `{key}` | {_value(value)} | {default} | {_prose(value.get('description', ''))} |"
-
-
-def _prose(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
-
-
-def _value(value: Mapping[str, Any]) -> str:
-    """Return what a key takes: links to other tables, values, types."""
-    if "$ref" in value:
-        name = value["$ref"].rsplit("/", 1)[-1]
-        return f"[{name.removeprefix('Partial')}](#{_anchor(name.removeprefix('Partial'))})"
-    if "const" in value:
-        return f"`{json.dumps(value['const'])}`"
-    if "enum" in value:
-        return ", ".join(f"`{json.dumps(choice)}`" for choice in value["enum"])
-    for several in ("anyOf", "oneOf"):
-        if several in value:
-            return " or ".join(_value(choice) for choice in value[several] if choice.get("type") != "null")
-    if value.get("type") == "array":
-        return f"list of {_value(value.get('items', {}))}"
-    kinds = value.get("type", "any")
-    named = {"object": "table", "integer": "whole number"}
-    return " or ".join(
-        named.get(kind, kind) for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind != "null"
+def _card(file: Path) -> str:
+    """Return a link to an example's page, with a picture."""
+    width, height = THUMBNAIL
+    return (
+        f'<a href="{file.stem}.html">'
+        f'<img src="../../{_thumbnail(file)}" alt="" loading="lazy" width="{width}" height="{height}">'
+        f"<span>{escape(title(file))}</span><code>{file.name}</code></a>"
     )
+
+
+def _thumbnail(file: Path) -> str:
+    return f"_images/thumbnail-{file.stem}.webp"
+
+
+def _draw_thumbnails(app: Sphinx, exception: Exception | None) -> None:
+    """Make a small copy of the first picture of each page of the gallery."""
+    for file in (*EXAMPLES, *NOTEBOOKS) if exception is None and app.builder.format == "html" else ():
+        page = app.outdir / "generated" / "gallery" / f"{file.stem}.html"
+        found = re.search(r'src="([^"]*/_images/[^"]+\.png)"', page.read_text(encoding="utf-8"))
+        if found is None:
+            raise ExtensionError(f"{page} has no picture for the gallery")
+        with Image.open(page.parent / found[1]) as picture:
+            height = picture.width * THUMBNAIL[1] // THUMBNAIL[0]  # of several panels, the first
+            top = picture.convert("RGB").crop((0, 0, picture.width, min(height, picture.height)))
+            small = ImageOps.pad(top, (2 * THUMBNAIL[0], 2 * THUMBNAIL[1]), color="white")
+        small.save(app.outdir / _thumbnail(file))
 
 
 # --- Metrics
@@ -189,10 +130,11 @@ def _metrics() -> Iterator[str]:
     yield from ("# Metrics", "", "Every column of every table of results, as `lasthop metrics` tells them.")
     for table, metrics in dictionary().items():
         yield from ("", f"## {table}", "", "| column | unit | meaning |", "| --- | --- | --- |")
-        yield from (f"| `{metric.name}` | {metric.unit} | {_prose(metric.definition)} |" for metric in metrics.values())
+        yield from (f"| `{metric.name}` | {metric.unit} | {prose(metric.definition)} |" for metric in metrics.values())
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Make it known to Sphinx."""
     app.connect("builder-inited", _generate)
+    app.connect("build-finished", _draw_thumbnails)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -107,12 +107,16 @@ def live_shell(spec: str) -> int:
     """
 
 def load(
-    path: str, points: int | None = None, draw: Callable[[str, int, int, int], list[list[float]]] | None = None
+    path: str,
+    points: int | None = None,
+    draw: Callable[[str, int, int, int], list[list[float]]] | None = None,
+    for_link: bool = False,
 ) -> Study:
     """Read, validate and expand a scenario file. Raises `ScenarioError`.
 
     `draw` is called as `lasthop.scenario.points.draw` if a factor is a range; `points` is the number of points if the
-    file's does not hold. Use `lasthop.scenario.points.read_study`, which gives both.
+    file's does not hold. Use `lasthop.scenario.points.read_study`, which gives both. With `for_link`, a scenario
+    without flows is assumed to have a download.
     """
 
 def to_toml(json: str) -> str:
@@ -126,10 +130,13 @@ def parse(
 ) -> Study:
     """Read, validate and expand the text of a scenario, which errors call `name`; as `load`.
 
-    It extends no other file, and the files of traces and courses are found by absolute paths only. With `files`, the
+    It extends presets only, and the files of traces and courses are found by absolute paths only. With `files`, the
     text stands in place of that of the file `name`. It may name these files and no others, exactly so; they are found
     from where `name` lies.
     """
+
+def read_file(path: str) -> bytes:
+    """Read a regular file of some MB at most, such as scenarios are; raise `ScenarioError` for any other."""
 
 def schema() -> str:
     """JSON Schema of scenario files."""
@@ -196,6 +203,12 @@ class Cell:
     @property
     def flows(self) -> int:
         """How many flows are known before a run."""
+    @property
+    def time_limit_s(self) -> float:
+        """When a run ends at the latest."""
+    @property
+    def estimate(self) -> tuple[float, float]:
+        """Packets that one replication sends and bytes of memory that it takes, at most, by and large."""
     @property
     def assumed(self) -> list[tuple[str, str, str]]:
         """What the file does not say of the cell: key, value that is assumed, why."""

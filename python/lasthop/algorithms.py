@@ -17,6 +17,7 @@ gives the same results. What a class does not override, it does as its base clas
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import importlib
 import inspect
@@ -249,7 +250,9 @@ def check(key: str, name: str) -> str | None:
 def _module(place: str, name: str) -> ModuleType:
     try:
         return importlib.import_module(place)
-    except Exception as error:  # whatever a user's module does when it is imported
+    except BaseException as error:  # whatever a user's module does when it is imported, exits included
+        if is_interrupt(error, error.__traceback__):
+            raise
         missing = isinstance(error, ModuleNotFoundError) and place.startswith(error.name or " ")
         reason = f"there is no module {place}" if missing else f"{place} raised {type(error).__name__}: {error}"
         help_ = "; put it beside the scenario, or where Python finds it" if missing else place_of(error.__traceback__)
@@ -299,6 +302,16 @@ def _source(kind: type) -> str:
         return inspect.getsource(kind)  # of a notebook's cell
     except OSError:
         return secrets.token_hex()  # typed in: nobody can tell whether it is the same again
+
+
+def is_interrupt(error: BaseException, trace: TracebackType | None) -> bool:
+    """Whether an exception is a Ctrl-C, and no fault of the code that happened to run."""
+    if not isinstance(error, KeyboardInterrupt):
+        return False
+    # Python raises it between other instructions. Code that raises it itself has come to the one that raises.
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is None or dis.opname[trace.tb_frame.f_code.co_code[trace.tb_lasti]] != "RAISE_VARARGS"
 
 
 def place_of(trace: TracebackType | None) -> str:

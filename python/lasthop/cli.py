@@ -35,6 +35,7 @@ _SECTIONS = {
     "Run experiments": {
         "run": ("run:run_command", "Run a scenario file, then print the answer and write a report."),
         "study": ("study:study_group", "List, show and run published studies."),
+        "example": ("example:example_group", "List, show and copy the examples that come with lasthop."),
         "validate": ("validate:validate_command", "Check scenario files without running them."),
         "schema": ("schema:schema_command", "Print the JSON Schema of scenario files."),
     },
@@ -124,9 +125,10 @@ def cli() -> None:
     Start with these:
 
     \b
-      lasthop run examples/two-flows.toml     # a first experiment and its answer
-      lasthop summary results/two-flows       # the answer again, with more options
-      lasthop study run kulve2003             # a published study beside its printed numbers
+      lasthop example copy two-flows     # an example: two-flows.toml
+      lasthop run two-flows.toml         # a first experiment and its answer
+      lasthop summary results/two-flows  # the answer again, with more options
+      lasthop study run kulve2003        # a published study beside its printed numbers
 
     Each command explains itself and has an example, as in 'lasthop run --help'.
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
@@ -167,6 +169,12 @@ def _invoke(arguments: Sequence[str] | None) -> int:
     except OutputError as error:
         click.echo(f"Error: {error}", err=True)
         return EXIT_OUTPUT
+    except OSError as error:
+        # A place that the user named, or one below it: too long, not to be read or written, a loop of links.
+        if error.filename is None:
+            raise
+        click.echo(f"Error: Cannot use {os.fsdecode(error.filename)}: {error.strerror}.", err=True)
+        return EXIT_INPUT
     return code if isinstance(code, int) else EXIT_OK
 
 

@@ -78,6 +78,7 @@ class Cell:
     assumed: Sequence[tuple[str, str, str]] = ()
     code: Sequence[tuple[str, str]] = ()
     point: dict[str, float] = field(default_factory=dict)
+    estimate: tuple[float, float] = (100.0, 1e6)
 
     @property
     def digest(self) -> str:
@@ -274,9 +275,9 @@ class Engine:
             number = len(self.ran)
         self.before_run(number)
 
-    def load(self, path: str, points: int | None = None, draw: object = None) -> Study:
+    def load(self, path: str, points: int | None = None, draw: object = None, for_link: bool = False) -> Study:
         """Load by the word that the file consists of."""
-        del points, draw
+        del points, draw, for_link
         file = Path(path)
         if not file.is_file():
             raise ScenarioError(f"{path}: no such file; give a scenario file (TOML).")

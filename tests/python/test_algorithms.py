@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -175,9 +176,45 @@ def test_an_exception_names_cell_replication_time_and_line() -> None:
     assert isinstance(error.value.__cause__, ValueError)
 
 
-def test_ctrl_c_is_no_fault_of_the_code_that_happens_to_run() -> None:
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (user_algorithms.Quits, "SystemExit: no more"),
+        (user_algorithms.Cancels, "GeneratorExit: no more"),
+        (user_algorithms.Odd, "OddError: no more"),
+        (user_algorithms.ActsAsCtrlC, "KeyboardInterrupt: no more"),
+    ],
+)
+def test_whatever_an_algorithm_raises_is_its_fault(
+    kind: type, said: str, lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = lasthop.Scenario(keys(tcp={"congestion_control": kind}))
+    file = Path("own.toml")
+    file.write_text(scenario.text, encoding="utf-8")
+    for command in (["run", file, "--jobs", "2"], ["explain", file]):  # in threads, and in the main one
+        assert lasthop_main(*command) == 2
+        error = capsys.readouterr().err
+        assert f"user_algorithms.{kind.__name__}.on_congestion raised " in error
+        assert f"{said} (user_algorithms.py, line " in error
+        assert " s: " in error
+
+
+def test_a_module_that_exits_is_told_before_the_run(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:
+    (tmp_path / "exits.py").write_text("import sys\nsys.exit(5)\n", encoding="utf-8")
+    file = tmp_path / "mine.toml"
+    text = lasthop.Scenario(keys()).text
+    file.write_text(f'tcp.congestion_control = "python:exits.Mine"\n{text}', encoding="utf-8")
+    assert lasthop_main("run", file) == 2
+
+
+def test_ctrl_c_is_no_fault_of_the_code_that_happens_to_run(lasthop_main: Callable[..., int]) -> None:
+    scenario = lasthop.Scenario(keys(tcp={"congestion_control": user_algorithms.Interrupted}))
     with pytest.raises(KeyboardInterrupt):
-        records(keys(tcp={"congestion_control": user_algorithms.Interrupted}))
+        lasthop.run(scenario, progress=False)
+    file = Path("own.toml")
+    file.write_text(scenario.text, encoding="utf-8")
+    assert lasthop_main("run", file) == 130
+    assert lasthop_main("explain", file) == 130
 
 
 def test_a_class_that_cannot_be_made_says_why() -> None:

@@ -232,7 +232,7 @@ def test_a_damaged_file_ends_with_2_and_gives_nothing(
 
 def test_bad_requests_end_with_2(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, expected in (
-        (("missing.pcap",), "missing.pcap: cannot be read"),
+        (("missing.pcap",), "missing.pcap: there is no such file"),
         ((LOOPBACK, "--out", "flows.cvs"), "did you mean 'flows.csv'"),
         ((), "Missing argument 'FILE...'"),
     ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +14,7 @@ from click import unstyle
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from conftest import write_manifest
 from lasthop.answer import show
 from lasthop.answer.differences import Difference, corrected, differences, holm
 from lasthop.answer.folder import read_sections
@@ -65,7 +65,7 @@ def test_a_comparison_of_one_of_several_flows_names_it(
     text = " ".join(capsys.readouterr().out.split())
     # The largest difference comes first, not behind "... and 2 more".
     first = text.split("p corrected after Holm): - ")[1]
-    assert first.startswith("With flow=call, queue=long has 10.1 times the p95 of queueing delay of queue=short: 815")
+    assert first.startswith("With flow=call, queue=long has 10.2 times the p95 of queueing delay of queue=short: 815")
 
 
 def test_the_table_has_the_medians_in_the_units_of_people(
@@ -548,8 +548,7 @@ def test_commands_pair_whatever_they_are_called(tmp_path: Path, capsys: pytest.C
     )
     runs.write_parquet(folder / "runs.parquet")
     pl.DataFrame().write_parquet(folder / "flows.parquet")
-    identity = {"scenario": "made", "scenario_digest": "0", "engine": "kernel", "cells": [], "seed": 7}
-    (folder / "manifest.json").write_text(json.dumps({"identity": identity}), encoding="utf-8")
+    write_manifest(folder)
     out = " ".join(shown(capsys, folder).split())
     assert "- command=new takes 41 % longer than command=old: program time 14.2 s against 10.0 s (" in out
     assert "- command=old has 2.8 times the end sum rate of command=new: 7.96 Mbit/s against 2.84 Mbit/s" in out

@@ -237,6 +237,7 @@ def test_a_failure_leaves_nothing(
         key = levels = ""
         sequential = False
         digest = ""
+        estimate = (0.0, 0.0)
 
         def capture(self, _seed: int, _first: int, _number: int, target: tuple[str, str], _snap_length: int) -> None:
             (Path(target[0]) / "server.pcapng").write_bytes(b"half")

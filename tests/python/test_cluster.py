@@ -435,7 +435,7 @@ def test_a_dry_run_shows_the_job_script(system: str, directive: str, tmp_path: P
         ("jobs = 1\n", r"You must specify how much cores and memory"),
         ("jobs: 1\n", r"jobs.toml is no TOML: .* or YAML if its name ends in"),
         ("[jobqueue.pbs]\njobs = 1\n", r"jobs.toml has no section jobqueue.slurm; it has pbs\."),
-        (None, r"jobs.toml cannot be read: No such file or directory\."),
+        (None, r"Cannot read .*jobs.toml: there is no such file\."),
     ],
 )
 def test_a_file_of_options_that_is_wrong_is_refused(text: str | None, reason: str, tmp_path: Path) -> None:

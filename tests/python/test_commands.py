@@ -15,6 +15,7 @@ import pytest
 
 from commands import ROOT, Command, commands_of, documents
 from lasthop.cli import cli
+from lasthop.scenario.examples import find_example
 
 Main = Callable[..., int]
 
@@ -49,6 +50,8 @@ OF_THE_READER = {
     "linux.toml": MY_FILE,
     "cellular.trace": "1\n",
     "server.pcapng": "",
+    # Of `lasthop example copy`, which stands in each document but is run once.
+    **{f"{name}.toml": find_example(name).read_text(encoding="utf-8") for name in ("queue", "two-flows")},
 }
 """Files that a document supposes its reader to have."""
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from conftest import write_manifest
 from lasthop.answer import paired_show
 from lasthop.answer.paired import NONE, Compare, Request, compare_results
 from lasthop.answer.paired_show import compare_lines
@@ -80,8 +81,7 @@ def made(folder: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     rate = pl.lit(None, dtype=pl.Float64)
     flows = frame.with_columns(outcome=ended, sent_packets=pl.lit(1), throughput_Bps=rate, **named)
     flows.with_columns(pl.col("elapsed_s").cast(pl.Float64)).write_parquet(folder / "flows.parquet")
-    identity = {"scenario": "made", "scenario_digest": "0", "engine": "model", "cells": [], "seed": 7}
-    (folder / "manifest.json").write_text(json.dumps({"identity": identity}), encoding="utf-8")
+    write_manifest(folder)
     return folder
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
+from conftest import write_manifest
 from lasthop.cli import cli
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "two-flows.toml"
@@ -26,6 +26,7 @@ def offered(arguments: Sequence[str], incomplete: str) -> list[str]:
     [
         (["study", "run"], "ku", ["kulve2003"]),
         (["study", "show"], "ii", ["iip2004"]),
+        (["example", "copy"], "queue-", ["queue-length"]),
         (["plot"], "ku", ["kulve2003"]),
         (["explain"], "atm", ["atmf1998"]),
         (["crosscheck"], "ku", ["kulve2003"]),
@@ -56,8 +57,7 @@ def test_scenario_files_of_the_folder_are_offered(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("command", ["plot", "compare", "anova"])
 def test_a_results_folder_offers_its_own_factors_and_levels(tmp_path: Path, command: str) -> None:
-    identity = {"cells": ["link=r1,variant=frto", "link=r1,variant=eifel+red", "link=r3,variant=frto"]}
-    (tmp_path / "manifest.json").write_text(json.dumps({"identity": identity}), encoding="utf-8")
+    write_manifest(tmp_path, ["link=r1,variant=frto", "link=r1,variant=eifel+red", "link=r3,variant=frto"])
     assert offered([command, str(tmp_path), "--only"], "") == ["link=", "variant="]
     assert offered([command, str(tmp_path), "--only"], "link=r1,variant=") == [
         "link=r1,variant=frto",

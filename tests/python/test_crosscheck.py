@@ -360,6 +360,19 @@ def test_timeouts_come_at_the_same_time_through_all_their_backoffs(tmp_path: Pat
     assert seen[0] != pytest.approx(seen[1], rel=0, abs=100_000)
 
 
+def test_a_receiver_of_the_model_acknowledges_as_seldom_as_one_of_the_kernel(kernel: Kernel) -> None:
+    """Senders write long stretches, so every second segment is acknowledged, but for those behind a gap."""
+    (cell,) = _core.load(str(ROOT / "docs" / "kernel-acks.toml")).cells
+    acks = []
+    for trace in (cell.trace(1, 1, 1), KernelEngine(kernel).trace(cell, 1, 1, 1)):
+        sent = pl.DataFrame(trace.packets).filter(pl.col("event") == "sent")
+        up, down = (sent.filter(pl.col("direction") == way).height for way in ("up", "down"))
+        assert 13_000 < down < 15_000
+        assert up < 0.6 * down
+        acks.append(up)
+    assert acks[0] == pytest.approx(acks[1], rel=0.02)
+
+
 def test_a_connection_that_never_opens_is_given_up_after_as_many_syns(tmp_path: Path, kernel: Kernel) -> None:
     file = tmp_path / "deaf.toml"
     file.write_text(

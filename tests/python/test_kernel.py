@@ -23,7 +23,7 @@ from forked import Forked
 from lasthop import _core
 from lasthop.engines.kernel import boot, source
 from lasthop.engines.kernel import engine as kernel_engine
-from lasthop.engines.kernel.build import build
+from lasthop.engines.kernel.build import _replace, build
 from lasthop.engines.kernel.engine import KernelEngine
 from lasthop.engines.kernel.source import find_source
 from lasthop.engines.kernel.store import Info, Kernel, find_kernel, kernels, store
@@ -388,6 +388,11 @@ def test_missing_build_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(InputError, match=r"apt-get install make gcc binutils flex bison"):
         build("6.12", 1, lambda _stage, _files: None)
+
+
+def test_a_source_that_cannot_be_changed_names_the_releases_that_can(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"Build one of these, 6\.1 or 6\.12, with --source 6\.12"):
+        _replace(tmp_path / "util.c", "getrandom", "seeded_random")
 
 
 def test_a_release_that_apt_does_not_know_names_the_nearest(tmp_path: Path) -> None:

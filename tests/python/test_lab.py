@@ -34,6 +34,7 @@ from lasthop import _core
 from lasthop.cli import main
 from lasthop.errors import InputError
 from lasthop.lab import desk as desk_module
+from lasthop.lab import tale as tale_module
 from lasthop.lab.controls import controls
 from lasthop.lab.desk import Desk
 from lasthop.lab.editing import edited
@@ -41,6 +42,7 @@ from lasthop.lab.keeper import Keeper, Lost
 from lasthop.lab.lessons import Lesson, lessons
 from lasthop.lab.opened import FIRST_SCENARIO, Opened
 from lasthop.lab.picture import split
+from lasthop.scenario.toml import to_toml
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCENARIO = """\
@@ -186,6 +188,111 @@ def test_a_story_knows_the_times_of_its_drops_and_the_lives_of_the_packets() -> 
         assert drop["life"]["steps"][-1][2].startswith("dropped")
 
 
+def told(desk: Desk, span: object = None, text: str = SCENARIO) -> dict[str, Any]:
+    """Return what the desk tells, of a part between two times if given."""
+    return split(desk.answer({"ask": "story", "text": text, **({} if span is None else {"span": span})}))[0]
+
+
+MIXED = (
+    SCENARIO.partition("[factor")[0]
+    + """
+[[flow]]
+kind = "bulk-tcp"
+name = "third"
+stack = "quic"
+bytes = "200 kB"
+
+[[flow]]
+kind = "voip"
+name = "call"
+duration = "5 s"
+"""
+)
+
+
+def test_the_parts_of_a_story_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = told(Desk(Opened(MIXED), lambda: False), text=MIXED)
+    assert set(whole) == {"text", "stories", "lives"}
+    monkeypatch.setattr(tale_module, "MOST_PACKETS", 400)
+    desk = Desk(Opened(MIXED), lambda: False)
+    parts, start, end = [], 0.0, 1e9
+    while start < end:
+        parts.append(told(desk, (start, 1e9), MIXED))
+        part = parts[-1]["part"]
+        assert part["start"] == start
+        assert part["is_cut"] == (part["stop"] < part["end"])
+        start, end = part["stop"], part["end"]
+    assert len(parts) > 4
+    for number, story in enumerate(whole["stories"]):
+        mine = [part["stories"][number] for part in parts]
+        assert [entry for each in mine for entry in each["entries"]] == story["entries"]
+        for place, each in enumerate(mine):
+            known = [entry for earlier in mine[:place] for entry in earlier["entries"]]
+            assert each.pop("before", []) == known[-1:]
+            assert each | {"entries": []} == story | {"entries": []}
+    lives = [life for part in parts for life in part["lives"]]
+    assert sorted(lives, key=lambda life: life["at"]) == sorted(whole["lives"], key=lambda life: life["at"])
+
+
+def test_a_long_run_is_told_from_its_start_and_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tale_module, "MOST_PACKETS", 400)
+    runs: list[object] = []
+    run = Desk._run
+    monkeypatch.setattr(Desk, "_run", lambda *given: runs.append(given) or run(*given))
+    desk = Desk(Opened(SCENARIO), lambda: False)
+    first = told(desk)
+    assert first["part"]["start"] == 0
+    assert first["part"]["is_cut"]
+    assert first == told(desk, (0.0, first["part"]["end"] * 1.01))
+    inside = told(desk, (2.0, 2.5))
+    assert inside["part"] == {"start": 2.0, "stop": 2.5, "end": first["part"]["end"], "is_cut": False}
+    assert all(2 <= entry[0] < 2.5 for story in inside["stories"] for entry in story["entries"])
+    assert len(runs) == 1
+    again = told(desk, text=SCENARIO.replace("400 kB", "500 kB"))
+    assert len(runs) == 2
+    assert again["part"]["end"] > first["part"]["end"]
+
+
+@pytest.mark.parametrize("span", [(float("nan"), 1.0), (1.0,), "ab", ("1", "2"), (-1e300, float("inf"))])
+def test_no_span_harms_the_desk(span: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tale_module, "MOST_PACKETS", 400)
+    header = told(Desk(Opened(SCENARIO), lambda: False), span)
+    assert "does not understand" in errors(header) if "errors" in header else header["part"]["start"] == 0
+
+
+def test_a_run_that_nobody_can_follow_in_time_has_no_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tale_module, "MOST_FOLLOWED", 1_000)
+    assert "the lab tells stories of runs of up to 1,000" in errors(told(Desk(Opened(SCENARIO), lambda: False)))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "flow"),
+    [
+        (["bulk-tcp", "request-response", "http-page", "video", "voip"], "own-5"),
+        (["bulk-tcp", "video", "http-page"], "own-2"),
+        (["bulk-tcp", "request-response", "http-page"], "own-3/main"),
+        (["bulk-tcp", "request-response"], "own-2"),
+        (["constant-udp", "bulk-tcp", "bulk-tcp"], "own-2"),
+        (["constant-udp"], "own-1"),
+    ],
+)
+def test_the_flow_that_the_question_is_about_is_chosen_first(kinds: list[str], flow: str) -> None:
+    more: dict[str, dict[str, object]] = {
+        "bulk-tcp": {"bytes": "10 kB"},
+        "constant-udp": {"rate": "10 kbit/s", "payload": "100 B", "duration": "1 s"},
+        "http-page": {"main": "1 kB", "inline": "1 kB", "inline_count": 1},
+        "request-response": {"response": "1 kB", "requests": 2},
+        "video": {"bitrates": ["100 kbit/s"], "duration": "4 s"},
+        "voip": {"duration": "1 s"},
+    }
+    own = [{"kind": kind, "name": f"own-{number}", **more[kind]} for number, kind in enumerate(kinds, 1)]
+    link = {"rate": "4 Mbit/s", "delay": "10 ms"}
+    http = {"protocol": "http1.0", "connections": 1, "request": "300 B", "response_header": "200 B"}
+    pages = {"http": http} if "http-page" in kinds else {}
+    text = to_toml({"down": {"link": link}, "up": {"link": link}, "flow": own, **pages})
+    assert look(text)["flow"] == flow
+
+
 def test_a_change_of_factor_finds_a_cell_that_has_it() -> None:
     text = SCENARIO + '[factor.cc]\nreno.tcp.congestion_control = "reno"\ncubic = {}\n[[matrix]]\nqueue = ["short"]\n'
     text += 'cc = ["reno"]\n[[matrix]]\nqueue = ["long"]\ncc = ["cubic"]\n'
@@ -223,6 +330,15 @@ def test_the_files_and_code_of_the_opened_scenario_may_be_named() -> None:
     assert len(look(opened.text, opened)["flows"]) == 4
     opened = Opened.named(str(EXAMPLES / "algorithms" / "own.toml"))
     assert "errors" not in look(opened.text, opened)
+
+
+def test_a_link_without_flows_is_opened_with_a_download_and_may_extend_a_preset(tmp_path: Path) -> None:
+    file = tmp_path / "link.toml"
+    file.write_text("[down.link]\nrate = '1 Mbit/s'\ndelay = '10 ms'\n", encoding="utf-8")
+    opened = Opened.named(str(file))
+    assert [flow["name"] for flow in look(opened.text, opened)["flows"]] == ["download"]
+    assert "errors" not in look(opened.text + "\n[tcp]\necn = true", opened)
+    assert "errors" not in look('extends = "lte"\n', opened)
 
 
 @pytest.mark.parametrize(
@@ -554,11 +670,11 @@ def test_a_pinned_run_is_drawn_and_named_beside_the_next(page: webdriver.Chrome)
 
 
 def drop_of(page: webdriver.Chrome) -> dict[str, Any]:
-    """Return where on the screen the first drop of the queue's panel is, and when it happened."""
+    """Return where on the screen the first drop in view is in the queue's panel, and when it happened."""
     found: dict[str, Any] = page.execute_script(
         "const panel = lab.chart.panels.find(each => each.panel.kind === 'queue');"
         "const box = panel.canvas.getBoundingClientRect();"
-        "const hit = panel.hits.find(each => each.mark.about === 'drop');"
+        "const hit = panel.hits.find(each => each.mark.about === 'drop' && each.time >= lab.chart.view[0]);"
         "return {x: Math.round(box.x + hit.x), y: Math.round(box.y + hit.y), time: hit.time}"
     )
     return found
@@ -588,6 +704,40 @@ def test_sentences_move_the_cursor_and_drops_open_sentence_and_packet(page: webd
     page.find_element(By.CSS_SELECTOR, "[aria-label='Show the whole run']").click()
     page.find_element(By.CSS_SELECTOR, "#flows button:nth-child(2)").click()
     assert page.find_element(By.CSS_SELECTOR, "#story h2").text == "The story of second"
+
+
+def part_of(page: webdriver.Chrome) -> str:
+    return str(page.execute_script("return document.querySelector('#story .part').textContent"))
+
+
+def times_of(page: webdriver.Chrome) -> list[float]:
+    return [float(each.text.split()[0]) for each in page.find_elements(By.CSS_SELECTOR, "#story ol time")]
+
+
+def test_the_story_of_a_long_run_follows_the_pictures(page: webdriver.Chrome) -> None:
+    assert not page.find_elements(By.CSS_SELECTOR, "#story .part")
+    page.execute_script(RETYPE, "400 kB", "80 MB")
+    after(page, lambda: page.execute_script(RETYPE, "1 Mbit/s", "20 Mbit/s"))
+    first = re.fullmatch(
+        r"From 0 to ([\d.]+) s of ([\d.]+) s; zoom in to about \1 s to hear of another part\.", part_of(page)
+    )
+    assert first
+    stretch, end = map(float, first.groups())
+    assert max(times_of(page)) <= stretch < end
+    late = end - stretch / 2
+    page.execute_script("lab.chart.zoom(arguments[0], arguments[1])", late, end + 1)
+    wait(page, lambda: "zoom to hear of another part" in part_of(page))
+    assert min(times_of(page)) >= late
+    assert "Last before that, at " in page.find_element(By.ID, "story").text
+    assert page.find_element(By.CSS_SELECTOR, "#story summary").text == "Summary of the whole run"
+    page.execute_script(
+        "lab.chart.panels.find(each => each.panel.kind === 'queue').canvas.scrollIntoView({block: 'center'})"
+    )
+    click_at(page, drop_of(page))
+    wait(page, lambda: "dropped: router queue full" in page.find_element(By.ID, "packet").text)
+    page.find_element(By.CSS_SELECTOR, "[aria-label='Show the whole run']").click()
+    wait(page, lambda: part_of(page) == first.group())
+    assert page.get_log("browser") == []
 
 
 def test_from_the_results_to_the_packet_in_two_clicks(page: webdriver.Chrome) -> None:
@@ -648,6 +798,21 @@ def test_nothing_overflows_and_everything_has_a_name(page: webdriver.Chrome, wid
     assert page.execute_script(NAMELESS) == []
 
 
+@pytest.mark.parametrize("pinned", [False, True])
+def test_the_metrics_of_the_chosen_flow_are_seen_without_scrolling(page: webdriver.Chrome, *, pinned: bool) -> None:
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", window(1400) | {"height": 900})
+    if pinned:
+        page.find_element(By.ID, "pin").click()
+    caption, bottom, end, right, width = page.execute_script("""
+        const box = document.querySelector("#measures"), table = box.querySelector("table");
+        const [own, frame] = [table.getBoundingClientRect(), box.getBoundingClientRect()];
+        return [table.caption.textContent, own.bottom, Math.min(frame.bottom, innerHeight), own.right, frame.right];
+    """)
+    assert caption == page.execute_script("return lab.state.flow")
+    assert bottom < end
+    assert right < width
+
+
 def test_an_exported_page_works_without_a_server(
     chrome: webdriver.Chrome, lasthop_main: Callable[..., int], tmp_path: Path
 ) -> None:
@@ -662,6 +827,25 @@ def test_an_exported_page_works_without_a_server(
     assert 'limit = "400000 B"' in text_of(chrome)
     assert chrome.find_elements(By.CSS_SELECTOR, "#story li")
     assert requested(chrome) == [file.as_uri()]
+    assert chrome.get_log("browser") == []
+
+
+def test_an_exported_page_has_the_first_part_of_a_long_story_and_says_so(
+    chrome: webdriver.Chrome,
+    lasthop_main: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(tale_module, "MOST_PACKETS", 400)
+    scenario, file = tmp_path / "long.toml", tmp_path / "lab.html"
+    scenario.write_text(FIRST_SCENARIO.replace('"60 s"', '"5 s"'), encoding="utf-8")
+    assert lasthop_main("lab", scenario, "--export", file) == 0
+    opened(chrome, file.as_uri())
+    said = part_of(chrome)
+    assert re.fullmatch(r"From 0 to [\d.]+ s of [\d.]+ s: this page has no more of the story\.", said)
+    chrome.find_element(By.CSS_SELECTOR, "[aria-label='Zoom in']").click()
+    time.sleep(1)
+    assert part_of(chrome) == said
     assert chrome.get_log("browser") == []
 
 

@@ -174,12 +174,23 @@ def test_what_is_wrong_is_said_in_a_paragraph(tmp_path: Path) -> None:
 
 def test_every_preset_is_a_scenario_with_its_source() -> None:
     expected = {"gprs", "edge", "umts", "lte", "5g", "leo", "geo", "dsl", "congested-64k", "wifi-lossy"}
-    assert expected <= presets().keys()
+    assert expected | {"starlink"} <= presets().keys()
     listed = run_shell("--list").stdout.splitlines()
     assert [line.split()[0] for line in listed] == list(presets())
     for file in presets().values():
         assert len(_core.load(str(file)).cells) == 1
         assert file.read_text().startswith("# "), f"{file.name} does not say where its numbers come from"
+
+
+def test_a_link_needs_no_flow_and_starlink_leads_to_leo(tmp_path: Path) -> None:
+    link = tmp_path / "link.toml"
+    link.write_text("extends = 'starlink'\n", encoding="utf-8")
+    alone = tmp_path / "alone.toml"
+    alone.write_text("down.link = { rate = '1 Mbit/s', delay = '5 ms' }\n", encoding="utf-8")
+    for named in (str(link), str(alone), "starlink"):
+        done = run_shell("--link", named, "--quiet", "--", "true")
+        assert (done.returncode, done.stderr) == (0, "")
+    assert "Starlink, which is the preset leo" in run_shell("--list").stdout
 
 
 def test_two_emulations_at_once_do_not_meet() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from conftest import STUDY
+from conftest import STUDY, write_manifest
 from lasthop.cli import main
 from lasthop.pictures import levels
 from lasthop.pictures.charts import chart_figure
@@ -249,15 +248,7 @@ def results_of(folder: Path, runs: Sequence[Mapping[str, object]]) -> Path:
     names["sent_packets"] = pl.lit(1)
     flows = pl.concat([frame.with_columns(**names)] * 2)
     flows.write_parquet(folder / "flows.parquet")
-    identity = {
-        "scenario": "made",
-        "scenario_digest": "0",
-        "engine": "model",
-        "cells": [],
-        "seed": 1,
-        "lasthop_version": "0",
-    }
-    (folder / "manifest.json").write_text(json.dumps({"identity": identity}), encoding="utf-8")
+    write_manifest(folder)
     return folder
 
 

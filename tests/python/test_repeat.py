@@ -358,6 +358,13 @@ def test_commands_are_no_factor_where_the_scenario_has_one_of_that_name(
     assert "has a factor 'command' itself" in capsys.readouterr().err
 
 
+def test_a_link_needs_no_flow(link: Path, tmp_path: Path, lasthop_main: Main) -> None:
+    link.write_text("down.link = { rate = '4 Mbit/s', delay = '1 ms' }\n", encoding="utf-8")
+    out = tmp_path / "out"
+    assert lasthop_main("repeat", "--engine", "live", "--link", link, "--out", out, "--quiet", "--", "true") == 0
+    assert pl.read_parquet(out / "runs.parquet")["exit_code"].to_list() == [0]
+
+
 def test_a_file_of_somebody_else_is_not_written_over(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,6 +14,17 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from browser import PATIENCE_S, requested, start_chrome, window
+from lasthop.scenario.examples import list_examples, title
+from lasthop.scenario.points import parse_study
+
+SHORT = """
+down.link = { rate = "1 Mbit/s", delay = "50 ms" }
+down.queue.red = { min = "2 packets", max = "7 packets", max_probability = 0.1, weight = 0.002, avpkt = "1000 B" }
+errors = { good = "1 s", bad = "1 s", packet_error_probability = 0.5, arq = { retransmissions = 1, delay = "1 s" } }
+[[flow]]
+kind = "bulk-tcp"
+bytes = "1 MB"
+"""
 
 pytestmark = pytest.mark.site
 
@@ -21,6 +33,7 @@ PAGES = (
     "index",
     "tutorial",
     "concepts/pacing",
+    "generated/gallery/index",
     "generated/gallery/bufferbloat",
     "generated/gallery/queue-length",
     "generated/keys",
@@ -86,6 +99,70 @@ def test_a_page_fits_the_window_and_asks_for_nothing_elsewhere(chrome: webdriver
         assert chrome.execute_script(unseen) == 0
     assert chrome.get_log("browser") == []
     assert [address for address in requested(chrome) if not address.startswith(SITE.as_uri())] == []
+
+
+def test_the_gallery_has_a_picture_of_every_example(chrome: webdriver.Chrome) -> None:
+    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", window(1400))
+    chrome.get((SITE / "generated/gallery/index.html").as_uri())
+    cards = chrome.find_elements(By.CSS_SELECTOR, ".gallery a")
+    assert [card.find_element(By.TAG_NAME, "span").text for card in cards] == list(map(title, list_examples().values()))
+    for card in cards:
+        picture = card.find_element(By.TAG_NAME, "img")
+        assert picture.get_attribute("loading") == "lazy"
+        chrome.execute_script("arguments[0].scrollIntoView()", picture)
+        WebDriverWait(chrome, PATIENCE_S).until(lambda _, picture=picture: picture.get_property("naturalWidth"))
+    pictures = list((SITE / "_images").glob("thumbnail-*"))
+    assert len(pictures) == len(cards)
+    assert max(picture.stat().st_size for picture in pictures) < 40_000
+
+
+def test_the_landing_page_says_how_to_install(chrome: webdriver.Chrome) -> None:
+    chrome.get((SITE / "index.html").as_uri())
+    said = chrome.find_element(By.CSS_SELECTOR, ".highlight-console").text
+    assert "pip install" in said
+    assert "lasthop example copy queue" in said
+
+
+def test_the_reference_of_keys_goes_through_a_file_by_its_names(chrome: webdriver.Chrome) -> None:
+    chrome.get((SITE / "generated/keys.html").as_uri())
+    headings = [heading.text.rstrip("#¶") for heading in chrome.find_elements(By.TAG_NAME, "h2")]
+    wanted = [
+        "The file",
+        "lan",
+        "down, up",
+        "down.queue",
+        "down.link, up.link",
+        "tcp, flow[].tcp",
+        "flow[bulk-tcp]",
+        "sample",
+    ]
+    assert [heading for heading in headings if heading in wanted] == wanted
+    takes = {
+        term.text: term.find_element(By.XPATH, "following-sibling::dd").text
+        for term in chrome.find_elements(By.TAG_NAME, "dt")
+    }
+    assert takes["down.link.rate"] == 'rate, such as "64 kbit/s"; needed'
+    assert takes["down.queue.limit"] == 'queue size, such as "20 packets"; assumed'
+    assert takes["seed"] == "whole number; default 1"
+    assert takes["tcp.sack"] == "true, false; default true"
+    assert "fq_codel" in takes["down.queue.discipline"]
+    assert takes["flow[bulk-tcp].bytes"].startswith("bytes")
+    (cell,) = parse_study(SHORT).cells
+    unknown = [path for path in _paths(json.loads(cell.scenario)) if path not in takes]
+    assert unknown == []
+    assert "Config" not in chrome.find_element(By.TAG_NAME, "article").text
+
+
+def _paths(scenario: object, before: str = "") -> Iterator[str]:
+    """Yield the paths of a scenario's keys, those of `up` by those of `down`, and of flows by their kind."""
+    if isinstance(scenario, list):
+        for flow in scenario:
+            yield from (f"{before}[{flow['kind']}].{key}" for key in flow)
+    elif isinstance(scenario, dict):
+        for key, value in scenario.items():
+            if key != "up":
+                yield f"{before}.{key}".lstrip(".")
+                yield from _paths(value, f"{before}.{key}".lstrip("."))
 
 
 def test_the_notebook_has_run_and_shows_progress_pictures_and_tables(chrome: webdriver.Chrome) -> None:

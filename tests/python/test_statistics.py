@@ -12,7 +12,6 @@ from scipy import stats
 from lasthop.statistics import estimates
 from lasthop.statistics.description import describe, describe_one, summarise
 from lasthop.statistics.estimates import (
-    Jackknife,
     mean_intervals,
     median_interval,
     paired_difference,
@@ -20,6 +19,7 @@ from lasthop.statistics.estimates import (
     quantile_intervals,
 )
 from lasthop.statistics.quantiles import QUANTILES, PercentileMethod
+from lasthop.statistics.resampling import Jackknife
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40)
 methods = st.sampled_from(["linear", "lower"])
@@ -136,7 +136,7 @@ def leave_one_out(values: list[float]) -> NDArray[np.float64]:
 
 def test_the_jackknife_of_a_mean_is_its_t_interval() -> None:
     data = [2.0, 3.0, 1.0, 7.0]
-    found = Jackknife.of(leave_one_out(data))
+    found = Jackknife(4).of(leave_one_out(data))
     known = stats.ttest_1samp(data, 0.0)
     for confidence in (0.9, 0.99):
         interval, expected = found.interval(confidence), known.confidence_interval(confidence)
@@ -145,14 +145,14 @@ def test_the_jackknife_of_a_mean_is_its_t_interval() -> None:
 
 
 def test_what_rounding_makes_of_nothing_is_nothing() -> None:
-    found = Jackknife.of(leave_one_out([0.1 + 0.2 - 0.3] * 3), scale=0.3)
+    found = Jackknife(3).of(leave_one_out([0.1 + 0.2 - 0.3] * 3), scale=0.3)
     assert (found.estimate, found.error) == (0.0, 0.0)
     assert found.distance > 0
 
 
 def test_one_replication_has_no_interval() -> None:
-    assert not Jackknife.of(np.array([3.0])).defined
-    assert not Jackknife.of(np.array([np.nan, 1.0, 2.0])).defined
+    assert not Jackknife(1).of(np.array([3.0])).defined
+    assert not Jackknife(2).of(np.array([np.nan, 1.0, 2.0])).defined
 
 
 # ---- Intervals of percentiles and means ------------------------------------------------------------------

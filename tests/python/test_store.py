@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import polars as pl
 import pytest
@@ -143,6 +147,48 @@ def test_a_store_that_was_cut_short_is_an_error_and_stays_as_it_is(
     with pytest.raises(InputError, match=r"store\.sqlite is damaged, .* nothing was changed\. .*--overwrite"):
         Campaign(make_plan(engine, study_file, replications=5), out)
     assert (out / STORE).read_bytes() == cut
+    assert records(out) == before
+
+
+def test_of_a_store_with_a_flipped_bit_the_rows_are_right_or_it_is_said_to_be_damaged(
+    make: Make, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    make(out)
+    before, content = records(out), (out / STORE).read_bytes()
+    random = Random(1)
+    used = [place for place, byte in enumerate(content) if byte]
+    kept, refused = 0, []
+    # The first 100 bytes are SQLite's header. Those at 18 and 19 say which versions of SQLite may write and read it.
+    for place in {*range(100), *random.sample(used, 150)} - {18}:
+        (out / "manifest.json").unlink(missing_ok=True)
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << random.randrange(8)
+        (out / STORE).write_bytes(flipped)
+        code = lasthop_main("results", out)
+        told = capsys.readouterr().err
+        assert (code, told) == (0, "") or (code == 2 and "store.sqlite is damaged" in told), place
+        try:
+            make(out)
+        except InputError as error:
+            refused.append((place, str(error)))
+            assert bytes(flipped) == (out / STORE).read_bytes()
+        else:
+            assert records(out) == before, place
+            kept += 1
+    said = r"(store\.sqlite is damaged, |holds results of ).* nothing was changed\. .*--overwrite"
+    assert [place for place, error in refused if not re.search(said, error)] == []
+    assert len(refused) > 30 < kept
+
+
+def test_a_piece_that_claims_runs_of_another_is_run_again(make: Make, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    runs = make(out)
+    before = records(out)
+    (out / "manifest.json").unlink()
+    with closing(sqlite3.connect(out / STORE)) as database, database:
+        database.execute("UPDATE piece SET first = first + 1 WHERE position = 0")
+    assert 0 < make(out) <= runs
     assert records(out) == before
 
 

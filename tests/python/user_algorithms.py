@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections import deque
 from typing import Literal
 
@@ -143,7 +145,30 @@ class Interrupted(lasthop.CongestionControl):
     """Ctrl-C comes while it works."""
 
     def on_start(self, now_s: float) -> None:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+
+class Quits(lasthop.CongestionControl):
+    def on_congestion(self, sign: str, in_use: int) -> None:
+        sys.exit("no more")
+
+
+class Cancels(lasthop.CongestionControl):
+    def on_congestion(self, sign: str, in_use: int) -> None:
+        raise GeneratorExit("no more")
+
+
+class Odd(lasthop.CongestionControl):
+    def on_congestion(self, sign: str, in_use: int) -> None:
+        class OddError(BaseException):
+            pass
+
+        raise OddError("no more")
+
+
+class ActsAsCtrlC(lasthop.CongestionControl):
+    def on_congestion(self, sign: str, in_use: int) -> None:
+        raise KeyboardInterrupt("no more")
 
 
 class Unmade(lasthop.CongestionControl):

@@ -15,7 +15,7 @@ pub struct Headers<'a> {
     pub addresses: (IpAddr, IpAddr),
     /// Code point in the DS field.
     pub dscp: Dscp,
-    /// ECN field; ECT(1) counts as ECT(0).
+    /// ECN field.
     pub ecn: Ecn,
     /// What the IP packet carries.
     pub transport: Transport<'a>,

@@ -212,7 +212,7 @@ impl AtmSwitch {
     /// [`AtmConfig::check`].
     pub fn new(config: &AtmConfig, connections: usize) -> Self {
         let owners = matches!(config.discard, Discard::Selective { .. }).then(|| Owners {
-            order: VecDeque::with_capacity(config.buffer_cells as usize),
+            order: VecDeque::new(),
             counts: vec![0; connections],
             active: 0,
         });

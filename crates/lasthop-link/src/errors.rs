@@ -61,7 +61,15 @@ impl Periods {
         match config.start {
             Start::Good => periods,
             Start::RandomPhase => periods.begin_within(stream("phase").unit()),
+            Start::InsideGood => periods.begin_inside(stream("phase").unit()),
         }
+    }
+
+    /// The same stays, from the point at which the share `phase` of the first one has passed.
+    fn begin_inside(mut self, phase: f64) -> Self {
+        let first = self.good.0.sample(&mut self.good.1).as_nanos();
+        self.rest = Some(Duration::from_nanos(first - (phase * first as f64) as u64));
+        self
     }
 
     /// The same stays, from the point at which the share `phase` of the first [`PHASE_STAYS`] has passed.

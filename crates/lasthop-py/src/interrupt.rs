@@ -9,7 +9,17 @@ use pyo3::prelude::*;
 /// How often Python is asked: each time takes its lock, for which other threads may have to wait.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a run calls now and then, without Python's lock. It ends the run by a failure whose cause is what Ctrl-C has
+/// What Ctrl-C has raised, as the cause of a failure: no fault of the code that happened to run.
+pub struct Interrupt(pub PyErr);
+
+impl Interrupt {
+    /// Ends the run.
+    pub fn raise(self) -> ! {
+        Failure { message: "interrupted".to_owned(), cause: Some(Box::new(self)) }.raise()
+    }
+}
+
+/// What a run calls now and then, without Python's lock. It ends the run by an [`Interrupt`]: what Ctrl-C has
 /// raised, or `KeyboardInterrupt` once `stop` says so; only the main thread hears of Ctrl-C.
 pub fn checkpoint(stop: Option<Py<PyAny>>) -> impl FnMut() {
     let mut asked = Instant::now();
@@ -19,7 +29,7 @@ pub fn checkpoint(stop: Option<Py<PyAny>>) -> impl FnMut() {
         }
         asked = Instant::now();
         if let Err(error) = Python::attach(|py| ask(py, stop.as_ref())) {
-            Failure { message: "interrupted".to_owned(), cause: Some(Box::new(error)) }.raise()
+            Interrupt(error).raise()
         }
     }
 }

@@ -12,9 +12,9 @@ mod run;
 mod trace;
 mod user;
 
+use std::any::Any;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -22,17 +22,17 @@ use std::sync::OnceLock;
 use lasthop_core::amount::Scale;
 use lasthop_core::{DropCause, DropLabels, EventLabels, Failure, Fault, PacketStep, Protocol, TransportKind};
 use lasthop_host::run::needs_real_hosts;
-use lasthop_scenario::{Assumption, Sample, Sampler, Scenario, ScenarioErrors};
+use lasthop_scenario::{Assumption, Estimate, Sample, Sampler, Scenario, ScenarioErrors, open_file};
 use lasthop_trace::{
     Batch, CapturePoint, CaptureRecord, CaptureTarget, Column, Columnar, DROPS_FILE, SNAP_LENGTH, SeriesRow,
     SeriesTarget, Span, StreamRecord, bad_periods,
 };
-use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use sha2::{Digest, Sha256};
 
-use interrupt::checkpoint;
+use interrupt::{Interrupt, checkpoint};
 use lasthop_sim::RunFailure;
 use results::Results;
 use run::RunError;
@@ -89,14 +89,14 @@ impl Cell {
         match error {
             RunError::Io(error) => error.into(),
             RunError::User(replication, RunFailure { failure, at }) => {
+                let Failure { message, cause } = failure;
+                let cause = match cause.map(<Box<dyn Any + Send>>::downcast::<Interrupt>) {
+                    Some(Ok(interrupt)) => return interrupt.0,
+                    Some(Err(cause)) => cause.downcast::<PyErr>().ok().map(|cause| *cause),
+                    None => None,
+                };
                 let key = self.cell.key();
                 let cell = if key.is_empty() { String::new() } else { format!("cell {key}, ") };
-                let Failure { message, cause } = failure;
-                let cause = cause.and_then(|cause| cause.downcast::<PyErr>().ok()).map(|cause| *cause);
-                // Ctrl-C and exits are no faults of the code that happened to run.
-                if let Some(exit) = cause.as_ref().filter(|cause| !cause.is_instance_of::<PyException>(py)) {
-                    return exit.clone_ref(py);
-                }
                 let error =
                     UserCodeError::new_err(format!("{cell}replication {replication}, at {at}: {message}"));
                 error.set_cause(py, cause);
@@ -258,6 +258,17 @@ impl Cell {
     }
 
     #[getter]
+    fn time_limit_s(&self) -> f64 {
+        self.cell.scenario.time_limit.as_secs_f64()
+    }
+
+    #[getter]
+    fn estimate(&self) -> (f64, f64) {
+        let Estimate { packets, memory } = self.cell.scenario.estimate();
+        (packets, memory)
+    }
+
+    #[getter]
     fn assumed(&self) -> Vec<(String, String, String)> {
         assumptions(&self.cell.assumed)
     }
@@ -409,10 +420,16 @@ fn digest(text: &str) -> String {
 }
 
 #[pyfunction]
-#[pyo3(signature = (path, points = None, draw = None))]
+#[pyo3(signature = (path, points = None, draw = None, for_link = false))]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
-fn load(path: PathBuf, points: Option<u32>, draw: Option<Bound<'_, PyAny>>) -> PyResult<Study> {
-    sampled(draw.as_ref(), points, |sampler| lasthop_scenario::Study::sampled(&path, sampler))
+fn load(
+    path: PathBuf,
+    points: Option<u32>,
+    draw: Option<Bound<'_, PyAny>>,
+    for_link: bool,
+) -> PyResult<Study> {
+    let read = if for_link { lasthop_scenario::Study::of_link } else { lasthop_scenario::Study::sampled };
+    sampled(draw.as_ref(), points, |sampler| read(&path, sampler))
 }
 
 #[pyfunction]
@@ -451,14 +468,19 @@ fn sampled(
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 fn analyze(py: Python<'_>, path: PathBuf) -> PyResult<(Py<PyDict>, Py<PyDict>)> {
+    // Of any length: it is not kept.
+    let file = open_file(&path, u64::MAX).map_err(CaptureError::new_err)?;
     let (streams, capture) = py
-        .detach(|| lasthop_trace::analyze(File::open(&path).map_err(unreadable)?))
+        .detach(|| lasthop_trace::analyze(file))
         .map_err(|error| CaptureError::new_err(error.to_string()))?;
     Ok((dict(py, StreamRecord::columns(&streams))?, dict(py, CaptureRecord::columns(&[capture]))?))
 }
 
-fn unreadable(error: io::Error) -> lasthop_trace::CaptureError {
-    lasthop_trace::CaptureError::Io { error, offset: 0 }
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+fn read_file(path: PathBuf) -> PyResult<Cow<'static, [u8]>> {
+    let read = lasthop_scenario::read_file(&path);
+    read.map(Cow::Owned).map_err(|error| ScenarioError::new_err(error.to_string()))
 }
 
 fn drop_causes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
@@ -555,6 +577,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Trace>()?;
     module.add_function(wrap_pyfunction!(load, module)?)?;
     module.add_function(wrap_pyfunction!(parse, module)?)?;
+    module.add_function(wrap_pyfunction!(read_file, module)?)?;
     module.add_function(wrap_pyfunction!(results::gather, module)?)?;
     module.add_function(wrap_pyfunction!(analyze, module)?)?;
     module.add_function(wrap_pyfunction!(kernel::initial_file_system, module)?)?;

@@ -12,6 +12,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
+use crate::interrupt::Interrupt;
+
 /// Finds classes by importing their modules.
 pub struct Classes;
 
@@ -62,8 +64,7 @@ impl Instance {
     }
 
     fn fail(&self, did: &str, error: PyErr) -> ! {
-        let message = format!("{}.{did} raised {}", self.name, Python::attach(|py| said(py, &error)));
-        Failure { message, cause: Some(Box::new(error)) }.raise()
+        fail(&format!("{}.{did} raised", self.name), error)
     }
 
     fn does(&self, hook: &str) -> bool {
@@ -71,20 +72,25 @@ impl Instance {
     }
 }
 
-/// Type, text and place of an exception.
-fn said(py: Python<'_>, error: &PyErr) -> String {
-    let place = py
-        .import("lasthop.algorithms")
-        .and_then(|module| module.call_method1("place_of", (error.traceback(py),)))
-        .and_then(|place| place.extract::<String>());
-    format!("{error}{}", place.unwrap_or_default())
+/// Ends the run: by what the code of a user's has raised, or by the Ctrl-C that came while it worked.
+fn fail(what: &str, error: PyErr) -> ! {
+    let (is_interrupt, place) = Python::attach(|py| {
+        let asked = py.import("lasthop.algorithms").and_then(|module| {
+            let trace = error.traceback(py);
+            let is_interrupt = module.call_method1("is_interrupt", (error.value(py), &trace))?.extract()?;
+            let place: String = module.call_method1("place_of", (trace,))?.extract()?;
+            Ok((is_interrupt, place))
+        });
+        asked.unwrap_or_default()
+    });
+    if is_interrupt {
+        Interrupt(error).raise()
+    }
+    Failure { message: format!("{what} {error}{place}"), cause: Some(Box::new(error)) }.raise()
 }
 
 fn made<T>(name: &str, instance: PyResult<T>) -> T {
-    instance.unwrap_or_else(|error| {
-        let message = format!("{name} cannot be made: {}", Python::attach(|py| said(py, &error)));
-        Failure { message, cause: Some(Box::new(error)) }.raise()
-    })
+    instance.unwrap_or_else(|error| fail(&format!("{name} cannot be made:"), error))
 }
 
 fn seconds(at: Instant) -> f64 {

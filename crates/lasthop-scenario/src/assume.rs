@@ -1,5 +1,6 @@
 //! What a scenario need not say, and what is assumed then. Nothing that is stated is touched.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use lasthop_core::{Bytes, Duration, Rate};
@@ -8,7 +9,7 @@ use lasthop_tcp::{Profile, RULES, TcpConfig};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::flow::{self, Flow};
+use crate::flow::{self, Delays, Flow};
 use crate::tree::{Entry, NAME, Node, Value};
 use crate::types;
 use crate::when;
@@ -51,6 +52,9 @@ const TIME_LIMIT_MAX_S: f64 = 1e6;
 /// What an `[up]` that is stated in part takes from `[down]`. What else a link or queue may have, it does without.
 const LINK_KEYS: [&str; 4] = ["rate", "delay", "release", "send_buffer"];
 
+/// The flow of a scenario that is read for its link alone.
+const DOWNLOAD: &str = r#"[{ kind = "bulk-tcp", name = "download", bytes = "1 MB" }]"#;
+
 /// Names the flows that have none, in every list of a file: after their kind, with a number if there are several.
 pub fn flow_names(file: &mut Node) {
     name_flows(file);
@@ -73,27 +77,39 @@ fn name_flows(part: &mut Node) {
     let Some(Node { value: Value::Array(flows), .. }) = part.child("flow") else { return };
     let kind = |flow: &Node| flow.get("kind").and_then(Node::text).unwrap_or_default().to_owned();
     let nameless = |flow: &Node| flow.get(NAME).is_none();
-    let kinds: Vec<String> = flows.iter().filter(|flow| nameless(flow)).map(kind).collect();
-    let mut taken: Vec<String> =
+    let mut taken: BTreeSet<String> =
         flows.iter().filter_map(|flow| flow.get(NAME)?.text()).map(str::to_owned).collect();
+    // Of each kind, how many have no name, and the number of the latest one that got one.
+    let mut kinds: BTreeMap<String, (usize, u64)> = BTreeMap::new();
+    for flow in flows.iter().filter(|flow| nameless(flow)) {
+        kinds.entry(kind(flow)).or_default().0 += 1;
+    }
     for flow in flows.iter_mut().filter(|flow| nameless(flow)) {
         let kind = kind(flow);
-        let alone = kinds.iter().filter(|other| **other == kind).count() == 1;
-        let numbered = (1..).map(|number| format!("{kind}-{number}"));
-        let names = alone.then(|| kind.clone()).into_iter().chain(numbered);
-        let name = names.into_iter().find(|name| !taken.contains(name)).unwrap_or_default();
+        let (many, number) = kinds.entry(kind.clone()).or_default();
+        let mut numbered = || {
+            *number += 1;
+            format!("{kind}-{number}")
+        };
+        let mut name = if *many == 1 { kind.clone() } else { numbered() };
+        while taken.contains(&name) {
+            name = numbered();
+        }
+        taken.insert(name.clone());
         if let Value::Table(entries) = &mut flow.value {
             entries.push(Entry { key: NAME.into(), span: None, node: Node::from_text(&name) });
         }
-        taken.push(name);
     }
 }
 
-/// Completes the scenario of a cell; says what was assumed.
-pub fn complete(tree: &mut Node) -> Vec<Assumption> {
+/// Completes the scenario of a cell; says what was assumed. One that is read for its link alone may lack flows.
+pub fn complete(tree: &mut Node, for_link: bool) -> Vec<Assumption> {
     let mut assume = Assume { tree, list: Vec::new() };
     assume.text("mtu", types::default_mtu(), "the packets of an Ethernet");
     assume.text("tcp.profile", Profile::default(), "today's Linux, with CUBIC");
+    if for_link {
+        assume.download();
+    }
     assume.flows();
     if assume.has("down") && !assume.has("atm") {
         assume.last_hop();
@@ -161,6 +177,15 @@ impl Assume<'_> {
 
     fn text(&mut self, path: &str, value: impl Display, why: impl Into<String>) {
         self.node(path, Node::from_text(&value.to_string()), why);
+    }
+
+    /// Programs come in place of it.
+    fn download(&mut self) {
+        if !self.has("flow")
+            && let Some(flows) = Node::literal(DOWNLOAD)
+        {
+            self.node("flow", flows, "a link alone sends nothing");
+        }
     }
 
     fn flows(&mut self) {
@@ -231,13 +256,20 @@ impl Assume<'_> {
         }
     }
 
-    /// Round-trip time without any queue.
-    fn round_trip(&self) -> Duration {
+    /// The longest round-trip time of a flow, without any queue; and whose it is, in words, if flows differ.
+    fn round_trip(&self) -> (Duration, String) {
         let delay = |path: &str| self.read::<Duration>(path);
         let down = delay("down.link.delay").unwrap_or_default();
         let up = delay("up.link.delay").unwrap_or(down);
-        let lan = delay("lan.delay").unwrap_or_default();
-        lan + lan + down + up
+        let delays = Delays { lan: delay("lan.delay").unwrap_or_default(), down, up };
+        let access = |flow: &Node| Duration::deserialize(flow.at("access.delay")?.to_toml()).ok();
+        let flows = self.tree.get("flow").and_then(Node::items).unwrap_or_default();
+        let of = |flow: &Node| (delays.round_trip(access(flow)), flow.get(NAME).map(Node::shown));
+        // Of equals, the first.
+        let longest = flows.iter().map(of).rev().max_by_key(|(round_trip, _)| *round_trip);
+        let (round_trip, name) = longest.unwrap_or((delays.round_trip(None), None));
+        let name = name.filter(|_| flows.iter().any(|flow| access(flow).is_some()));
+        (round_trip, name.map_or_else(String::new, |name| format!(" of {name} (the longest)")))
     }
 
     fn queue_limit(&mut self, direction: &str) {
@@ -245,14 +277,14 @@ impl Assume<'_> {
         let mtu = self.read::<Bytes>("mtu").unwrap_or_else(types::default_mtu).0.max(1);
         let framing: Option<Framing> = self.read(&format!("{direction}.link.framing"));
         let on_link = framing.map_or(mtu, |framing| u64::from(framing.bytes(mtu as u32)));
-        let round_trip = self.round_trip();
+        let (round_trip, whose) = self.round_trip();
         let bits = u128::from(rate.map_or(0, Rate::bits_per_second)) * u128::from(round_trip.as_nanos());
         let product = bits.div_ceil(u128::from(on_link) * 8_000_000_000);
         let most = QUEUE_BYTES_MAX / mtu;
         let packets = u64::try_from(product).unwrap_or(most).max(QUEUE_PACKETS_MIN).min(most);
         let rate = rate.map_or_else(String::new, |rate| rate.to_string());
         let why = format!(
-            "a bandwidth-delay product, {rate} x {round_trip}, is {product} packets; at least {QUEUE_PACKETS_MIN}"
+            "a bandwidth-delay product, {rate} x {round_trip}{whose}, is {product} packets; at least {QUEUE_PACKETS_MIN}"
         );
         self.text(&format!("{direction}.queue.limit"), format!("{packets} packets"), why);
     }
@@ -273,14 +305,15 @@ impl Assume<'_> {
         // Each request waits for the response to the last one.
         let requests = flows.iter().filter_map(|flow| flow.traffic().requests()).max().unwrap_or(1);
         let round_trips = TIME_LIMIT_ROUND_TRIPS * f64::from(requests);
+        let (round_trip, whose) = self.round_trip();
         let seconds = begun.as_secs_f64()
             + courses.max().unwrap_or_default().as_secs_f64()
             + TIME_LIMIT_S
-            + round_trips * self.round_trip().as_secs_f64()
+            + round_trips * round_trip.as_secs_f64()
             + TIME_LIMIT_TRANSFERS * bits / slowest;
         let limit = Duration::from_secs(seconds.min(TIME_LIMIT_MAX_S).ceil() as u64);
         let why = format!(
-            "from the last start and every stream: {TIME_LIMIT_S} s, {round_trips} round trips and \
+            "from the last start and every stream: {TIME_LIMIT_S} s, {round_trips} round trips{whose} and \
              {TIME_LIMIT_TRANSFERS} times the time that all bytes take at the slowest rate"
         );
         self.text("time_limit", limit, why);

@@ -10,7 +10,7 @@ use lasthop_tcp::InitialSsthresh;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Schema;
 
-use crate::error::{Problem, Span, close, suggest};
+use crate::error::{FAULTS_MAX, Problem, Span, close, suggest};
 use crate::range::End;
 use crate::tree::{Entry, Node, Value, quote};
 
@@ -46,7 +46,7 @@ impl Fault {
 }
 
 /// Checks `tree`, the top of a file or cell, against the root of `schema`, and repairs what is wrong. What the repair of
-/// one thing brings to light is found, too.
+/// one thing brings to light is found, too. With [`FAULTS_MAX`] faults the tree is left as it is then.
 pub fn mend(tree: &mut Node, schema: &Schema) -> Vec<Fault> {
     let mut found: Vec<Fault> = Vec::new();
     loop {
@@ -64,7 +64,8 @@ pub fn mend(tree: &mut Node, schema: &Schema) -> Vec<Fault> {
                 found.push(fault);
             }
         }
-        if found.len() == known {
+        found.truncate(FAULTS_MAX);
+        if found.len() == known || found.len() == FAULTS_MAX {
             return found;
         }
     }
@@ -277,6 +278,9 @@ impl<'a> Checker<'a> {
         let known: Vec<&str> = known.map(|(key, _)| key.as_str()).collect();
         let mut meant = Vec::new();
         for Entry { key, span, node: value } in entries {
+            if self.faults.len() >= FAULTS_MAX {
+                return Ok(());
+            }
             let property = schema["properties"].get(key);
             let others = schema.get("additionalProperties").filter(|others| others.is_object());
             self.path.push(key.clone());
@@ -336,6 +340,9 @@ impl<'a> Checker<'a> {
             );
         }
         for (index, item) in items.iter().enumerate() {
+            if self.faults.len() >= FAULTS_MAX {
+                return Ok(());
+            }
             self.path.push(format!("[{index}]"));
             self.any(item, &schema["items"]);
             self.path.pop();

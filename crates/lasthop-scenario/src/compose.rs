@@ -1,12 +1,14 @@
 //! The scenario of a cell: profile, then base, then the levels.
 
+use std::collections::BTreeSet;
+
 use lasthop_core::Fault;
 use lasthop_tcp::Profile;
 use serde::Deserialize;
 
 use crate::assume::{self, Assumption};
 use crate::check::{self, join, mend};
-use crate::error::Problem;
+use crate::error::{FAULTS_MAX, Problem};
 use crate::notes::notes;
 use crate::schema;
 use crate::source::Sources;
@@ -36,8 +38,15 @@ pub struct Composed {
     pub unmodelled: Option<Problem>,
 }
 
-/// Composes a cell. What stands at `guessed` is a guess: what may only come of that is left out.
-pub fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources, guessed: &[String]) -> Composed {
+/// Composes a cell. What stands at `guessed` is a guess: what may only come of that is left out. `for_link` is
+/// [`Loaded::for_link`](crate::extends::Loaded).
+pub fn compose(
+    base: &Node,
+    chosen: &[Chosen<'_>],
+    sources: &Sources,
+    guessed: &[String],
+    for_link: bool,
+) -> Composed {
     let mut composed = Composed { problems: contradictions(chosen, sources), ..Composed::default() };
     let mut merged = base.clone();
     for Chosen { node, .. } in chosen {
@@ -45,7 +54,7 @@ pub fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources, guessed: &
     }
     // What none of them says is missing in the file, not in the last level.
     merged.span = base.span;
-    composed.assumed = assume::complete(&mut merged);
+    composed.assumed = assume::complete(&mut merged, for_link);
     if let Err(problem) = fill_in_profiles(&mut merged) {
         composed.problems.push(problem);
         return composed;
@@ -55,9 +64,9 @@ pub fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources, guessed: &
     let is_copy = |path: &str| copied && begins_with(path, "up");
     let mut guessed = guessed.to_vec();
     let faults = mend(&mut merged, &schema::SCENARIO);
-    let paths: Vec<String> = faults.iter().map(check::Fault::path).collect();
-    for (fault, path) in faults.iter().zip(&paths) {
-        let path = path.clone();
+    let paths: BTreeSet<String> = faults.iter().map(check::Fault::path).collect();
+    for fault in &faults {
+        let path = fault.path();
         if !is_copy(&path)
             && !is_of_all(&path, &paths)
             && !guessed.iter().any(|earlier| begins_with(&path, earlier))
@@ -65,6 +74,9 @@ pub fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources, guessed: &
             composed.problems.push(fault.problem.clone());
         }
         guessed.extend(fault.is_guess().then_some(path));
+    }
+    if faults.len() == FAULTS_MAX {
+        return composed;
     }
     composed.assumed.extend(assume::switches(&mut merged));
     let problem_at =
@@ -79,11 +91,12 @@ pub fn compose(base: &Node, chosen: &[Chosen<'_>], sources: &Sources, guessed: &
         Err(_) => return composed,
     };
     let faults = validate(&scenario);
-    let paths: Vec<String> = faults.iter().map(|fault| fault.key.clone()).collect();
+    let paths: BTreeSet<String> = faults.iter().map(|fault| fault.key.clone()).collect();
     let own = |path: &str| {
         !is_copy(path) && !is_of_all(path, &paths) && !guessed.iter().any(|faulty| may_come_of(path, faulty))
     };
-    composed.problems.extend(faults.into_iter().filter(|fault| own(&fault.key)).map(problem_at));
+    let faults = faults.into_iter().filter(|fault| own(&fault.key)).take(FAULTS_MAX);
+    composed.problems.extend(faults.map(problem_at));
     if composed.problems.is_empty() && guessed.is_empty() {
         composed.notes = notes(&scenario).into_iter().map(problem_at).collect();
         composed.unmodelled = scenario.unmodelled().map(problem_at);
@@ -136,7 +149,7 @@ fn contradictions(chosen: &[Chosen<'_>], sources: &Sources) -> Vec<Problem> {
 }
 
 /// True if what is wrong at `path`, in the TCP of a flow, is wrong in that of all flows already: it is laid over that.
-fn is_of_all(path: &str, wrong: &[String]) -> bool {
+fn is_of_all(path: &str, wrong: &BTreeSet<String>) -> bool {
     let own = path.strip_prefix("flow[").and_then(|rest| rest.split_once("].tcp"));
     own.is_some_and(|(_, key)| wrong.contains(&format!("tcp{key}")))
 }

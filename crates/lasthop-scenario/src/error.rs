@@ -4,6 +4,9 @@ use std::fmt;
 
 use lasthop_core::units::nearest;
 
+/// Most faults that are told of a file or cell: nobody reads more at once.
+pub const FAULTS_MAX: usize = 1000;
+
 /// Why a scenario file cannot be used. Displays as one paragraph: `file:line: reason; suggestion`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {

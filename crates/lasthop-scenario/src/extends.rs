@@ -1,17 +1,19 @@
 //! A scenario file laid over the one it extends, that one over the next, and so on.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use crate::assume;
 use crate::check::mend;
-use crate::error::{Problem, ScenarioErrors};
+use crate::error::{FAULTS_MAX, Problem, ScenarioErrors, suggest};
 use crate::findings::Findings;
+use crate::presets;
 use crate::schema;
 use crate::source::{self, Sources};
 use crate::traces;
 use crate::tree::Node;
 
-/// Key by which a file names the one it extends.
+/// Key by which a file names the file or the preset that it extends.
 pub const KEY: &str = "extends";
 
 /// A file with all that it extends, as far as it can be read.
@@ -25,6 +27,8 @@ pub struct Loaded {
     pub found: Findings,
     /// Where the repair is a guess.
     pub guessed: Vec<String>,
+    /// Whether it is read for its last hop alone, and may lack flows.
+    pub for_link: bool,
 }
 
 impl Loaded {
@@ -36,49 +40,41 @@ impl Loaded {
     /// Reads bytes in place of those of a file, and what they name from where it lies: any file, or only those of `files`,
     /// as the bytes must have them.
     pub fn read_as(path: &Path, bytes: &[u8], files: Option<&[String]>) -> Result<Self, ScenarioErrors> {
+        Self::chain(path, Some(path), bytes, files)
+    }
+
+    /// Reads a text without a place among files, which therefore extends presets only.
+    pub fn read_alone(file_name: &str, bytes: &[u8]) -> Result<Self, ScenarioErrors> {
+        Self::chain(Path::new(file_name), None, bytes, None)
+    }
+
+    fn chain(
+        name: &Path,
+        place: Option<&Path>,
+        bytes: &[u8],
+        files: Option<&[String]>,
+    ) -> Result<Self, ScenarioErrors> {
         let mut loaded = Self::default();
-        let mut paths = vec![path.to_owned()];
-        let mut layers = vec![loaded.layer(path, bytes, files)?];
-        if let Some(extends) = layers[0].get(KEY)
-            && let Err(reason) = traces::allowed(extends.text().unwrap_or_default(), files)
-        {
-            loaded.found.add(Problem::new(extends.span, format!("`{KEY}`: {reason}")));
-            return Err(loaded.failed());
-        }
+        let mut layers = vec![loaded.layer(name, bytes, files)?];
+        let mut places: Vec<PathBuf> = place.into_iter().map(Path::to_owned).collect();
+        let mut place = place.map(Path::to_owned);
         while let Some(extends) = layers.last().and_then(|file: &Node| file.get(KEY)) {
-            let extended = beside(paths.last().map_or(path, PathBuf::as_path), extends);
-            let bytes = if paths.iter().any(|earlier| same_file(earlier, &extended)) {
-                Err(circle(&paths, &extended))
-            } else {
-                source::read(&extended).map_err(|error| error.to_string())
-            };
-            match bytes {
-                Ok(bytes) => layers.push(loaded.layer(&extended, &bytes, None)?),
-                Err(reason) => {
-                    loaded.found.add(Problem::new(extends.span, format!("`{KEY}`: {reason}")));
-                    return Err(loaded.failed());
-                }
-            }
-            paths.push(extended);
+            let named = extends.text().unwrap_or_default();
+            let files = files.filter(|_| layers.len() == 1);
+            let extended = Extended::find(named, place.as_deref(), &places, files);
+            let Extended { name, place: found, bytes } = extended.map_err(|reason| {
+                loaded.found.add(Problem::new(extends.span, format!("`{KEY}`: {reason}")));
+                loaded.failed()
+            })?;
+            layers.push(loaded.layer(&name, &bytes, None)?);
+            places.extend(found.clone());
+            place = found;
         }
         let merged = layers.into_iter().rev().reduce(|mut under, over| {
             under.merge(&over);
             under
         });
         loaded.tree = merged.unwrap_or_default();
-        Ok(loaded)
-    }
-
-    /// Reads a text without a place among files, which therefore extends none.
-    pub fn read_alone(file_name: &str, bytes: &[u8]) -> Result<Self, ScenarioErrors> {
-        let mut loaded = Self::default();
-        loaded.tree = loaded.layer(Path::new(file_name), bytes, None)?;
-        if let Some(extends) = loaded.tree.get(KEY) {
-            let message = format!(
-                "`{KEY}`: this text is not read from a folder in which to look for another file; save it as a file"
-            );
-            loaded.found.add(Problem::new(extends.span, message));
-        }
         Ok(loaded)
     }
 
@@ -91,9 +87,16 @@ impl Loaded {
             }
             self.failed()
         })?;
-        for fault in mend(&mut tree, &schema::FILE) {
+        let faults = mend(&mut tree, &schema::FILE);
+        let gives_up = faults.len() == FAULTS_MAX;
+        for fault in faults {
             self.guessed.extend(fault.is_guess().then(|| fault.path()));
             self.found.add(fault.problem);
+        }
+        if gives_up {
+            let message = format!("there are {FAULTS_MAX} things wrong or more; only these are told");
+            self.found.add(Problem::new(None, message));
+            return Err(self.failed());
         }
         let found = &mut self.found;
         traces::read(&mut tree, path.parent(), files, &mut |problem| found.add(problem));
@@ -107,14 +110,59 @@ impl Loaded {
     }
 }
 
-fn circle(paths: &[PathBuf], extended: &PathBuf) -> String {
-    let chain: Vec<_> = paths.iter().chain([extended]).map(|path| path.display().to_string()).collect();
+fn circle(paths: &[PathBuf], extended: &Path) -> String {
+    let chain: Vec<_> =
+        paths.iter().map(PathBuf::as_path).chain([extended]).map(|path| path.display().to_string()).collect();
     format!("the files extend each other in a circle ({}); break it here", chain.join(" -> "))
 }
 
-fn beside(path: &Path, extends: &Node) -> PathBuf {
-    let folder = path.parent().unwrap_or(Path::new(""));
-    folder.join(extends.text().unwrap_or_default())
+/// What a file extends.
+struct Extended {
+    /// What errors call it.
+    name: PathBuf,
+    /// Where it lies; presets lie nowhere.
+    place: Option<PathBuf>,
+    bytes: Cow<'static, [u8]>,
+}
+
+impl Extended {
+    /// A file named from where the extending one lies, or a preset if no file has its name. `earlier` are the files of the
+    /// chain so far, `files` those that may be named, if not all may.
+    fn find(
+        named: &str,
+        from: Option<&Path>,
+        earlier: &[PathBuf],
+        files: Option<&[String]>,
+    ) -> Result<Self, String> {
+        let path = from.map(|from| from.parent().unwrap_or(Path::new("")).join(named));
+        if let Some(text) = presets::text(named)
+            && !path.as_deref().is_some_and(Path::is_file)
+        {
+            let name = format!("preset {named}").into();
+            return Ok(Self { name, place: None, bytes: text.as_bytes().into() });
+        }
+        traces::allowed(named, files)?;
+        let is_name = Path::new(named).extension().is_none() && !named.contains('/');
+        let Some(path) = path.filter(|path| !is_name || path.exists()) else {
+            return Err(if is_name {
+                format!("there is no preset or file {named:?}{}", suggest(named, &presets::names()))
+            } else {
+                "this text is not read from a folder in which to look for another file; save it as a file"
+                    .into()
+            });
+        };
+        if earlier.iter().any(|earlier| same_file(earlier, &path)) {
+            return Err(circle(earlier, &path));
+        }
+        if let Some(name) = named.strip_suffix(".toml")
+            && presets::text(name).is_some()
+            && !path.exists()
+        {
+            return Err(format!("{}: there is no such file; the preset is called {name:?}", path.display()));
+        }
+        let bytes = source::read(&path).map_err(|error| error.to_string())?;
+        Ok(Self { name: path.clone(), place: Some(path), bytes: bytes.into() })
+    }
 }
 
 fn same_file(one: &Path, other: &Path) -> bool {

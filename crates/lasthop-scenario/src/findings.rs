@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{Cells, Problem, ScenarioError, ScenarioErrors, Span};
+use crate::error::{Cells, FAULTS_MAX, Problem, ScenarioError, ScenarioErrors, Span};
 use crate::source::Sources;
 
 /// What has been found so far, each thing once, in the order of places.
@@ -33,6 +33,11 @@ impl Findings {
     /// Everything as errors, of which there is one at least.
     pub fn all(self, sources: &Sources, total: usize) -> ScenarioErrors {
         ScenarioErrors::new(self.located(sources, total))
+    }
+
+    /// True if nobody reads more: a search may end.
+    pub fn is_full(&self) -> bool {
+        self.0.len() >= FAULTS_MAX
     }
 
     pub fn is_empty(&self) -> bool {

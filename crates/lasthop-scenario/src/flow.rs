@@ -54,7 +54,7 @@ pub enum FlowStack {
 }
 
 /// Which way the data of an entry go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Ways {
     /// From the fixed host to the mobile host.
@@ -101,6 +101,31 @@ pub struct AccessConfig {
     /// Bit rate.
     #[serde(default = "default_lan_rate")]
     pub rate: Rate,
+}
+
+/// Propagation delays between the hosts of a last hop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delays {
+    /// Between a host and the router.
+    pub lan: Duration,
+    /// Of each link.
+    pub down: Duration,
+    pub up: Duration,
+}
+
+impl Delays {
+    /// From one host to the other, for a flow whose server has this access delay in place of the LAN.
+    pub fn one_way(self, direction: Direction, access: Option<Duration>) -> Duration {
+        match direction {
+            Direction::Down => access.unwrap_or(self.lan) + self.down,
+            Direction::Up => self.lan + self.up + access.unwrap_or_default(),
+        }
+    }
+
+    /// There and back, without any queue.
+    pub fn round_trip(self, access: Option<Duration>) -> Duration {
+        self.one_way(Direction::Down, access) + self.one_way(Direction::Up, access)
+    }
 }
 
 impl From<FlowConfig> for Flow {

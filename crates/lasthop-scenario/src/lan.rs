@@ -1,6 +1,8 @@
 //! Streams of datagrams that a host offers its network: more than it can carry would wait there without end.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use lasthop_core::packet::Datagram;
 use lasthop_core::{Distribution, Duration, Faults, Rate};
@@ -17,35 +19,69 @@ pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
     };
     let streams: Vec<Stream> =
         (0..).zip(&scenario.flow).filter_map(|(index, flow)| Stream::of(index, flow)).collect();
+    let together = if of_all.2 { at_once(&streams, of_all.0) } else { BTreeMap::new() };
     for stream in &streams {
-        let (rate, key, shared) = stream.access.map_or(of_all, |rate| (rate, "its access.rate", false));
-        // The greatest load is met when some stream starts.
-        let at_once = streams.iter().filter(|other| {
-            other.index == stream.index
-                || shared
-                    && other.access.is_none()
-                    && other.ways.meet(stream.ways)
-                    && other.first <= stream.first
-                    && stream.first < other.last
-        });
-        let at_once: Vec<_> = at_once.collect();
-        let load = |one: &&Stream| one.load(rate) * if shared { f64::from(one.many) } else { 1.0 };
-        let load: f64 = at_once.iter().copied().map(|one| load(&one)).sum();
+        let (rate, key, _) = stream.access.map_or(of_all, |rate| (rate, "its access.rate", false));
+        let alone = Load { streams: 1, share: stream.share(rate) };
+        let load = *together.get(&stream.index).unwrap_or(&alone);
         let place = format!("flow[{}].{}", stream.index, stream.key);
-        faults.require(load <= 1.0, &place, || {
-            let others =
-                if at_once.len() > 1 { " with the streams that may send at the same time" } else { "" };
+        faults.require(load.share <= WHOLE, &place, || {
+            let others = if load.streams > 1 { " with the streams that may send at the same time" } else { "" };
             format!(
                 "\"{}\" of payload and its headers would take {:.0} % of {key} = \"{rate}\"{others}, and datagrams \
                  would pile up in the host; lower it, or raise {key}",
                 stream.config.rate,
-                100.0 * load
+                100.0 * load.share as f64 / WHOLE as f64
             )
         });
-        if load > 1.0 {
+        if load.share > WHOLE {
             return;
         }
     }
+}
+
+/// All of a network, in the parts that loads count in: whole ones, so that no order of adding up decides.
+const WHOLE: u128 = 1 << 40;
+
+/// What some streams fill of a network.
+#[derive(Clone, Copy, Default)]
+struct Load {
+    streams: usize,
+    share: u128,
+}
+
+/// The streams that share the LAN, by their index, and the load that each meets as it starts: the greatest load is met
+/// when some stream starts.
+fn at_once(streams: &[Stream<'_>], rate: Rate) -> BTreeMap<usize, Load> {
+    let mut sharing: Vec<&Stream<'_>> = streams.iter().filter(|stream| stream.access.is_none()).collect();
+    sharing.sort_by_key(|stream| stream.first);
+    let mut met = BTreeMap::new();
+    let mut sending: BTreeMap<Ways, Load> = BTreeMap::new();
+    let mut ends = BinaryHeap::new();
+    for starting in sharing.chunk_by(|one, next| one.first == next.first) {
+        while let Some(&Reverse((last, ways, share))) = ends.peek()
+            && last <= starting[0].first
+        {
+            ends.pop();
+            let load = sending.entry(ways).or_default();
+            *load = Load { streams: load.streams - 1, share: load.share - share };
+        }
+        for stream in starting {
+            let share = u128::from(stream.many) * stream.share(rate);
+            let load = sending.entry(stream.ways).or_default();
+            *load = Load { streams: load.streams + 1, share: load.share + share };
+            ends.push(Reverse((stream.last, stream.ways, share)));
+        }
+        for stream in starting {
+            let meeting = sending.iter().filter(|(ways, _)| ways.meet(stream.ways));
+            let sum = meeting.fold(Load::default(), |sum, (_, load)| Load {
+                streams: sum.streams + load.streams,
+                share: sum.share + load.share,
+            });
+            met.insert(stream.index, sum);
+        }
+    }
+    met
 }
 
 struct Stream<'a> {
@@ -88,8 +124,8 @@ impl<'a> Stream<'a> {
     }
 
     /// The part of a network of this rate that each flow of its entry fills while it sends.
-    fn load(&self, rate: Rate) -> f64 {
+    fn share(&self, rate: Rate) -> u128 {
         let datagram = rate.transmission_time(self.config.payload.0 as u32 + Datagram::HEADER_BYTES);
-        datagram.as_nanos() as f64 / self.config.interval().as_nanos() as f64
+        u128::from(datagram.as_nanos()) * WHOLE / u128::from(self.config.interval().as_nanos())
     }
 }

@@ -1,6 +1,6 @@
 //! Which combinations of levels are cells.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Problem, Span, suggest};
 use crate::findings::Findings;
@@ -8,6 +8,12 @@ use crate::tree::{Entry, Node};
 
 /// Most cells of a study, and so most points; a larger matrix is a mistake in one of its blocks.
 pub const CELLS_MAX: usize = 10_000;
+
+/// Most combinations that the blocks of a matrix list, each as often as it is listed.
+const LISTED_MAX: usize = 100 * CELLS_MAX;
+
+/// Most factors of a study: each is compared with each in every cell.
+pub const FACTORS_MAX: usize = 100;
 
 /// A factor and its levels, in the order of the file.
 pub struct Factor<'a> {
@@ -35,6 +41,7 @@ pub fn expand(
     };
     let mut cells = Vec::new();
     let mut seen = BTreeSet::new();
+    let mut listed = 0;
     for block in blocks {
         let mut choice = all.clone();
         for entry in block.table().into_iter().flatten() {
@@ -46,12 +53,14 @@ pub fn expand(
                 choice[factor] = levels;
             }
         }
-        for cell in product(&choice, block.span, found) {
+        let combinations = product(&choice, block.span, found);
+        listed += combinations.len();
+        for cell in combinations {
             if seen.insert(cell.clone()) {
                 cells.push(cell);
             }
         }
-        if cells.len() > CELLS_MAX {
+        if cells.len() > CELLS_MAX || listed > LISTED_MAX {
             found.add(too_many(block.span));
             return Vec::new();
         }
@@ -68,10 +77,11 @@ fn listed_levels(factors: &[Factor<'_>], entry: &Entry, found: &mut Findings) ->
         return None;
     };
     let names = factors[index].level_names();
+    let places: BTreeMap<&str, usize> = names.iter().copied().zip(0..).collect();
     let level = |item: &Node| {
         let written = item.text().unwrap_or_default();
-        let index = names.iter().position(|name| *name == written);
-        if index.is_none() {
+        let index = places.get(written).copied();
+        if index.is_none() && !found.is_full() {
             let factor = &entry.key;
             let message = format!(
                 "`matrix.{factor}`: unknown level {written:?} of factor `{factor}`{}",

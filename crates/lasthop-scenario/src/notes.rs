@@ -3,7 +3,7 @@
 use lasthop_core::Fault;
 
 use crate::flow::Flow;
-use crate::types::{Scenario, Topology};
+use crate::types::Scenario;
 
 /// Flows of which nothing will be seen, and why.
 pub fn notes(scenario: &Scenario) -> Vec<Fault> {
@@ -20,8 +20,7 @@ fn note(scenario: &Scenario, flow: &Flow) -> Option<String> {
              \"{limit}\"; raise that, or start earlier"
         ));
     }
-    let Topology::LastHop { lan, down, up } = scenario.topology() else { return None };
-    let round_trip = lan.delay + lan.delay + down.link.delay + up.link.delay;
+    let round_trip = scenario.round_trip(flow);
     let opens = flow.traffic().stream_bytes().is_none();
     (opens && start + round_trip >= limit).then(|| {
         format!(

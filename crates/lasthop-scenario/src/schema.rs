@@ -134,10 +134,11 @@ fn study_properties() -> Map<String, Value> {
     let properties = json!({
         "extends": {
             "type": "string",
-            "examples": ["study.toml"],
-            "description": "Scenario file that this one is laid over, from this file's folder: tables are merged, \
-                            other values, lists and distributions replaced; factors of this file come last, and \
-                            their levels may change what levels of the extended file set",
+            "examples": ["study.toml", "lte"],
+            "description": "Scenario file that this one is laid over, from this file's folder, or a preset of \
+                            `lasthop shell --list`: tables are merged, other values, lists and distributions \
+                            replaced; factors of this file come last, and their levels may change what levels of \
+                            the extended file set",
         },
         "name": { "type": "string", "pattern": name, "description": "Short name, also of output folders; that of the file if absent" },
         "title": { "type": "string", "description": "Title of the report; the name if absent" },

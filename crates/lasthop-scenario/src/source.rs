@@ -16,6 +16,8 @@ pub struct Sources(Vec<Source>);
 struct Source {
     file: String,
     text: String,
+    /// Where in the text each line begins.
+    lines: Vec<usize>,
 }
 
 impl Sources {
@@ -30,11 +32,13 @@ impl Sources {
         }
         match std::str::from_utf8(bytes) {
             Ok(text) => {
-                self.0.push(Source { file: file.into(), text: text.into() });
+                let ends = text.match_indices('\n').map(|(end, _)| end + 1);
+                let lines = std::iter::once(0).chain(ends).collect();
+                self.0.push(Source { file: file.into(), text: text.into(), lines });
                 Ok(self.0.len() - 1)
             }
             Err(invalid) => {
-                let line = 1 + count_newlines(&bytes[..invalid.valid_up_to()]);
+                let line = bytes[..invalid.valid_up_to()].split(|byte| *byte == b'\n').count();
                 Err(error(
                     Some(line),
                     "the file is not UTF-8: this line has an invalid byte; save the file as UTF-8",
@@ -52,42 +56,52 @@ impl Sources {
     pub fn locate(&self, problem: Problem) -> ScenarioError {
         let Problem { span, message } = problem;
         let source = &self.0[span.map_or(0, |span| span.file)];
-        let line = span.map(|span| {
-            let end = span.start.min(source.text.len());
-            1 + count_newlines(&source.text.as_bytes()[..end])
-        });
+        let line = span.map(|span| source.lines.partition_point(|begin| *begin <= span.start));
         let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
         ScenarioError { file: source.file.clone(), line, message }
     }
 }
 
-fn count_newlines(bytes: &[u8]) -> usize {
-    bytes.split(|byte| *byte == b'\n').count() - 1
-}
-
-/// Reads a file whole, or says in words why that is not possible.
+/// Reads a text file whole, or says in words why that is not possible.
 pub fn read(path: &Path) -> Result<Vec<u8>, ScenarioError> {
     let error = |message: String| ScenarioError { file: path.display().to_string(), line: None, message };
-    if path.is_dir() {
-        return Err(error("this is a directory; name a scenario file (TOML) in it".into()));
-    }
-    let file = File::open(path).map_err(|cause| {
-        error(match cause.kind() {
-            ErrorKind::NotFound => format!("there is no such file{}", similar_file(path)),
-            ErrorKind::PermissionDenied => {
-                "no permission to read the file; change its mode, or copy it".into()
-            }
-            _ => format!("cannot open the file: {cause}"),
-        })
-    })?;
     let mut bytes = Vec::new();
+    let file = open(path, FILE_BYTES_MAX).map_err(error)?;
+    // Some files of the system's do not say how large they are.
     file.take(FILE_BYTES_MAX + 1)
         .read_to_end(&mut bytes)
         .map_err(|cause| error(format!("cannot read the file: {cause}")))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(error(format!("the file is larger than {FILE_BYTES_MAX} bytes; is it a scenario?")));
+        return Err(error(too_large(FILE_BYTES_MAX)));
     }
     Ok(bytes)
+}
+
+/// Opens a file that somebody names: a regular one, or a link to one, of at most `most` bytes. Otherwise says why not.
+pub fn open(path: &Path, most: u64) -> Result<File, String> {
+    let told = |cause: std::io::Error| match cause.kind() {
+        ErrorKind::NotFound => format!("there is no such file{}", similar_file(path)),
+        ErrorKind::PermissionDenied => "no permission to read the file; change its mode, or copy it".into(),
+        _ => format!("cannot open the file: {cause}"),
+    };
+    // Asked first: who opens a pipe waits until somebody writes into it.
+    let facts = path.metadata().map_err(told)?;
+    if facts.is_dir() {
+        return Err("this is a directory; name a file in it".into());
+    }
+    if !facts.is_file() {
+        return Err(
+            "this is no regular file, but a pipe or a device; save what it gives, and name that file".into(),
+        );
+    }
+    if facts.len() > most {
+        return Err(too_large(most));
+    }
+    File::open(path).map_err(told)
+}
+
+fn too_large(most: u64) -> String {
+    format!("the file is larger than the {most} bytes that are read; name a smaller one")
 }
 
 /// A file beside `path` with nearly its name.

@@ -11,13 +11,16 @@ use crate::compose::{Chosen, Composed, compose};
 use crate::error::{Problem, ScenarioError, ScenarioErrors};
 use crate::extends::{self, Loaded};
 use crate::findings::Findings;
-use crate::matrix::{CELLS_MAX, Factor, expand, too_many};
+use crate::matrix::{CELLS_MAX, FACTORS_MAX, Factor, expand, too_many};
 use crate::range::{self, Method, RangeFactor, Sample, Sampler};
 use crate::schema::{REPLICATIONS, SEED};
 use crate::source::Sources;
 use crate::tree::{Entry, Node, Value};
 use crate::types::Scenario;
 use crate::when;
+
+/// Most values of all cells together; the greatest study has a twentieth of them.
+const VALUES_MAX: usize = 4_000_000;
 
 /// A scenario file, read and checked whole.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,11 +139,11 @@ const STUDY_KEYS: [&str; 9] =
 impl Study {
     /// Reads and checks a file, and those it extends.
     ///
-    /// `extends = "study.toml"` names another file, from the folder of the one that says so. The extending
-    /// file is laid over it: tables are merged key by key, so a level of a factor gets further keys and
-    /// a factor further levels; other values, lists (such as `flow` and `matrix`) and distributions are
-    /// replaced. Its own factors come after those of the extended file, and their levels may change what the
-    /// levels there set.
+    /// `extends = "study.toml"` names another file, from the folder of the one that says so, and `extends =
+    /// "lte"` a preset if that folder has no file `lte`. The extending file is laid over it: tables are merged
+    /// key by key, so a level of a factor gets further keys and a factor further levels; other values, lists
+    /// (such as `flow` and `matrix`) and distributions are replaced. Its own factors come after those of the
+    /// extended file, and their levels may change what the levels there set.
     ///
     /// Everything that is wrong is told at once, an error in many cells once.
     pub fn from_path(path: &Path) -> Result<Self, ScenarioErrors> {
@@ -152,8 +155,13 @@ impl Study {
         Self::from_loaded(Loaded::read(path)?, path, sampler)
     }
 
-    /// Reads and checks the bytes of a file; `file_name` is for error messages. `extends` is an error: bytes
-    /// have no folder.
+    /// Reads and checks a file as [`Study::sampled`] does, for its last hop alone: it may lack flows, and then gets one.
+    pub fn of_link(path: &Path, sampler: &Sampler<'_>) -> Result<Self, ScenarioErrors> {
+        Self::from_loaded(Loaded { for_link: true, ..Loaded::read(path)? }, path, sampler)
+    }
+
+    /// Reads and checks the bytes of a file; `file_name` is for error messages. Bytes have no folder, so they
+    /// extend presets only.
     pub fn from_bytes(bytes: &[u8], file_name: &str, sampler: &Sampler<'_>) -> Result<Self, ScenarioErrors> {
         Self::from_loaded(Loaded::read_alone(file_name, bytes)?, Path::new(file_name), sampler)
     }
@@ -175,10 +183,14 @@ impl Study {
 
     /// `file_name` is that of the file, which gives the study its name if it states none.
     fn from_loaded(loaded: Loaded, file_name: &Path, sampler: &Sampler<'_>) -> Result<Self, ScenarioErrors> {
-        let Loaded { tree, sources, mut found, guessed } = loaded;
+        let Loaded { tree, sources, mut found, guessed, for_link } = loaded;
         let mut assumed = Vec::new();
         let header = Header::read(&tree, file_name, &mut found, &mut assumed);
         let (factors, ranges) = factors(&tree, &mut found);
+        if let Some(problem) = too_wide(&factors, ranges.len(), &tree) {
+            found.add(problem);
+            return Err(found.all(&sources, 0));
+        }
         when::check(&factors, &mut found);
         let names: Vec<_> = ranges.iter().map(|range| range.name).collect();
         let combinations = expand(&factors, &names, tree.get("matrix"), &mut found);
@@ -196,6 +208,7 @@ impl Study {
             ranges: &ranges,
             sources: &sources,
             guessed,
+            for_link,
             found,
             notes: Findings::default(),
         };
@@ -241,6 +254,7 @@ struct Reading<'a> {
     ranges: &'a [RangeFactor<'a>],
     sources: &'a Sources,
     guessed: Vec<String>,
+    for_link: bool,
     found: Findings,
     notes: Findings,
 }
@@ -248,7 +262,11 @@ struct Reading<'a> {
 impl Reading<'_> {
     /// Composes every combination of named levels at every point. What is wrong is found, and the cell left out.
     fn cells(&mut self, combinations: &[Vec<usize>], points: &[Point]) -> Vec<Cell> {
-        let mut cells = Vec::with_capacity(combinations.len() * points.len());
+        let mut cells = Vec::new();
+        if let Some(problem) = too_long(&self.base, self.factors, combinations.len() * points.len()) {
+            self.found.add(problem);
+            return cells;
+        }
         for point in points {
             cells.extend(combinations.iter().filter_map(|combination| self.cell(combination, point)));
         }
@@ -264,7 +282,7 @@ impl Reading<'_> {
         let levels: Vec<_> =
             chosen.iter().map(|chosen| (chosen.factor.into(), chosen.level.into())).collect();
         let name = key(&levels);
-        let composed = compose(&self.base, &chosen, self.sources, &self.guessed);
+        let composed = compose(&self.base, &chosen, self.sources, &self.guessed, self.for_link);
         for problem in composed.problems {
             self.found.add_in(&name, problem);
         }
@@ -441,6 +459,33 @@ fn factors<'a>(file: &'a Node, found: &mut Findings) -> (Vec<Factor<'a>>, Vec<Ra
     }
     let factors = named.map(|factor| Factor { name: &factor.key, levels: entries_of(&factor.node) });
     (factors.collect(), range::read(entries, found))
+}
+
+/// What is wrong with more factors or levels than cells can be made of, and compared in.
+fn too_wide(factors: &[Factor<'_>], ranges: usize, tree: &Node) -> Option<Problem> {
+    let many = factors.len() + ranges;
+    let message =
+        || format!("there are {many} factors, and at most {FACTORS_MAX} can be combined; leave out some");
+    let problem = (many > FACTORS_MAX).then(|| Problem::new(tree.span_of("factor"), message()));
+    problem.or_else(|| {
+        let large = factors.iter().find(|factor| factor.levels.len() > CELLS_MAX)?;
+        Some(too_many(tree.span_of(&format!("factor.{}", large.name))))
+    })
+}
+
+/// What is wrong with cells that say more than can be read: each says all of `base`, and a level of each factor.
+fn too_long(base: &Node, factors: &[Factor<'_>], cells: usize) -> Option<Problem> {
+    let largest =
+        |factor: &Factor<'_>| factor.levels.iter().map(|level| level.node.size()).max().unwrap_or(0);
+    let each = base.size() + factors.iter().map(largest).sum::<usize>();
+    let total = each.saturating_mul(cells);
+    (total > VALUES_MAX).then(|| {
+        let message = format!(
+            "{cells} cells of up to {each} values each make {total} values, more than {VALUES_MAX}; write one entry \
+             with a count for flows that are alike, or list fewer levels"
+        );
+        Problem::new(None, message)
+    })
 }
 
 /// The file without what belongs to the study.

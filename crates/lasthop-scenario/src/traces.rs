@@ -1,6 +1,5 @@
 //! Recordings, of links and of traffic, from the files that a scenario names.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -35,6 +34,9 @@ const CAPTURES: [[u8; 4]; 5] = [
     [0x4d, 0x3c, 0xb2, 0xa1],
     [0x0a, 0x0d, 0x0d, 0x0a],
 ];
+
+/// Largest capture that is read; its packets become part of the scenario.
+const CAPTURE_BYTES_MAX: u64 = 1 << 30;
 
 /// Puts the text of every file in place of its name. The files lie in `folder`, and are among `files` if these are given.
 pub fn read(
@@ -99,19 +101,19 @@ fn of_text<T: ToString>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) 
 
 /// Packets of a capture or of a CSV file.
 fn recording(path: &Path) -> Result<String, String> {
+    let named = |reason: String| format!("{}: {reason}", path.display());
     let mut magic = [0; 4];
-    let is_capture = File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok();
-    if !(is_capture && CAPTURES.contains(&magic)) {
+    let is_whole = source::open(path, CAPTURE_BYTES_MAX).map_err(named)?.read_exact(&mut magic).is_ok();
+    if !(is_whole && CAPTURES.contains(&magic)) {
         return of_text(path, Recording::parse);
     }
-    let packets = captured(path).and_then(Recording::new);
-    packets.map(|packets| packets.to_string()).map_err(|reason| format!("{}: {reason}", path.display()))
+    captured(path).and_then(Recording::new).map(|packets| packets.to_string()).map_err(named)
 }
 
 /// The IP packets of a capture as datagrams of the same length, counted from the first one. Other frames are left out,
 /// and so is a last one that was cut off.
 fn captured(path: &Path) -> Result<Vec<Packet>, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
+    let file = source::open(path, CAPTURE_BYTES_MAX)?;
     let mut packets: Vec<(u64, u32)> = Vec::new();
     lasthop_capture::read(file, |frame| {
         let length = carried(&frame)?.ip_length() as u32;

@@ -1,5 +1,7 @@
 //! A tree of TOML values that know where in the text they stand, and merging of such trees.
 
+use std::collections::BTreeMap;
+
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Problem, Span};
@@ -173,6 +175,15 @@ impl Node {
         }
     }
 
+    /// How many values it is, itself and all within.
+    pub fn size(&self) -> usize {
+        1 + match &self.value {
+            Value::Array(items) => items.iter().map(Self::size).sum(),
+            Value::Table(entries) => entries.iter().map(|entry| entry.node.size()).sum::<usize>(),
+            _ => 0,
+        }
+    }
+
     /// Place of the deepest value on a path such as `flow[1].payload` that stands in the file.
     pub fn span_of(&self, path: &str) -> Option<Span> {
         let mut node = self;
@@ -205,9 +216,10 @@ impl Node {
     pub fn merge(&mut self, over: &Self) {
         match (&mut self.value, &over.value) {
             (Value::Array(items), Value::Table(entries)) if all_named(items) => {
-                for Entry { key, span, node } in entries {
-                    if let Some(item) = items.iter_mut().find(|item| item.name() == Some(key)) {
-                        item.merge(node);
+                let places = places(entries, items.iter().filter_map(Self::name));
+                for (Entry { key, span, node }, place) in entries.iter().zip(places) {
+                    if let Some(place) = place {
+                        items[place].merge(node);
                     } else {
                         let name = Self { span: *span, value: Value::Text(key.clone()) };
                         let mut item = node.clone();
@@ -220,11 +232,12 @@ impl Node {
             }
             (Value::Table(under), Value::Table(entries)) if over.get(DISTRIBUTION_TAG).is_none() => {
                 self.span = over.span.or(self.span);
-                for entry in entries {
-                    match under.iter_mut().find(|existing| existing.key == entry.key) {
-                        Some(existing) => {
-                            existing.span = entry.span;
-                            existing.node.merge(&entry.node);
+                let places = places(entries, under.iter().map(|existing| existing.key.as_str()));
+                for (entry, place) in entries.iter().zip(places) {
+                    match place {
+                        Some(place) => {
+                            under[place].span = entry.span;
+                            under[place].node.merge(&entry.node);
                         }
                         None => under.push(entry.clone()),
                     }
@@ -248,8 +261,10 @@ impl Node {
             let differ = !laid_over && self.to_toml() != other.to_toml();
             return differ.then(|| Conflict { path: Vec::new(), spans });
         }
-        other.table()?.iter().find_map(|entry| {
-            let mut conflict = self.get(&entry.key)?.conflict(&entry.node)?;
+        let (own, entries) = (self.table()?, other.table()?);
+        let places = places(entries, own.iter().map(|entry| entry.key.as_str()));
+        entries.iter().zip(places).find_map(|(entry, place)| {
+            let mut conflict = own[place?].node.conflict(&entry.node)?;
             conflict.path.insert(0, entry.key.clone());
             Some(conflict)
         })
@@ -267,6 +282,15 @@ impl Node {
             Value::Table(_) => "a table".into(),
         }
     }
+}
+
+/// For each entry, which of these names its key is: the first one. Looked up one by one, many keys would take for ever.
+fn places<'a>(entries: &[Entry], names: impl Iterator<Item = &'a str>) -> Vec<Option<usize>> {
+    let mut known = BTreeMap::new();
+    for (place, name) in names.enumerate() {
+        known.entry(name).or_insert(place);
+    }
+    entries.iter().map(|entry| known.get(entry.key.as_str()).copied()).collect()
 }
 
 /// Two trees that contradict each other.

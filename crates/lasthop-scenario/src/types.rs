@@ -9,7 +9,7 @@ use lasthop_traffic::{FlowConfig, HttpConfig, Instance, Program, ProgramConfig, 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::flow::{Flow, default_lan_rate};
+use crate::flow::{Delays, Flow, default_lan_rate};
 
 /// One complete scenario: what a cell of the factor matrix runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -145,12 +145,20 @@ impl Scenario {
         seed.stream(stream).unit()
     }
 
-    /// Propagation delay from the mobile host to the fixed host.
-    fn propagation_up(&self) -> Duration {
+    /// Propagation delay of a flow's packets from one host to the other.
+    fn one_way(&self, flow: &Flow, direction: Direction) -> Duration {
         match self.topology() {
-            Topology::LastHop { lan, up, .. } => lan.delay + up.link.delay,
+            Topology::LastHop { lan, down, up } => {
+                let delays = Delays { lan: lan.delay, down: down.link.delay, up: up.link.delay };
+                delays.one_way(direction, flow.access.as_ref().map(|access| access.delay))
+            }
             Topology::Atm(atm) => atm.one_way_delay(),
         }
+    }
+
+    /// Round-trip time of a flow without any queue.
+    pub fn round_trip(&self, flow: &Flow) -> Duration {
+        self.one_way(flow, Direction::Down) + self.one_way(flow, Direction::Up)
     }
 
     /// The applications of a run, in the order of the scenario: as many of each entry as it stands for.
@@ -183,15 +191,18 @@ impl Scenario {
         bottleneck_bps: f64,
         seed: Seed,
     ) -> Surroundings<'a> {
+        let tcp = self.tcp_of(instance);
+        let segment_bytes = self.segment_bytes_with(tcp);
         Surroundings {
             name: &instance.name,
             sender: instance.sender,
             protocol: instance.protocol,
             http: self.http.as_ref(),
             mtu: self.mtu,
-            segment_bytes: self.segment_bytes_with(self.tcp_of(instance)),
+            segment_bytes,
+            write_bytes: tcp.write_bytes(segment_bytes),
             bottleneck_bps,
-            propagation_up: self.propagation_up(),
+            propagation_up: self.one_way(&self.flow[instance.entry], Direction::Up),
             seed,
         }
     }

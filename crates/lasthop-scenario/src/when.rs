@@ -6,7 +6,9 @@
 //! geo.atm.buffer_cells = 116760
 //! ```
 
-use crate::error::{Problem, suggest};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::{FAULTS_MAX, Problem, suggest};
 use crate::findings::Findings;
 use crate::matrix::Factor;
 use crate::tree::{Node, Table, Value};
@@ -16,23 +18,30 @@ pub const KEY: &str = "when";
 
 /// Checks that every `when` names levels of other factors.
 pub fn check(factors: &[Factor<'_>], found: &mut Findings) {
+    let known: BTreeMap<&str, BTreeSet<&str>> =
+        factors.iter().map(|factor| (factor.name, factor.level_names().into_iter().collect())).collect();
     for factor in factors {
-        for level in factor.levels {
+        for level in factor.levels.iter().filter(|level| level.node.get(KEY).is_some()) {
+            if found.is_full() {
+                return;
+            }
             let place = format!("factor.{}.{}.{KEY}", factor.name, level.key);
             for named in entries(level.node.get(KEY)) {
-                let others: Vec<&str> =
-                    factors.iter().map(|other| other.name).filter(|name| *name != factor.name).collect();
-                let Some(other) =
-                    factors.iter().find(|other| other.name == named.key && other.name != factor.name)
-                else {
+                let Some(levels) = known.get(named.key.as_str()).filter(|_| named.key != factor.name) else {
+                    let others: Vec<&str> =
+                        factors.iter().map(|other| other.name).filter(|name| *name != factor.name).collect();
                     let message =
                         format!("`{place}`: no other factor `{}`{}", named.key, suggest(&named.key, &others));
                     found.add(Problem::new(named.span, message));
                     continue;
                 };
-                let levels = other.level_names();
                 let strays = entries(Some(&named.node)).iter();
-                for stray in strays.filter(|entry| !levels.contains(&entry.key.as_str())) {
+                for stray in strays.filter(|entry| !levels.contains(entry.key.as_str())).take(FAULTS_MAX) {
+                    let levels: Vec<&str> = factors
+                        .iter()
+                        .filter(|other| other.name == named.key)
+                        .flat_map(Factor::level_names)
+                        .collect();
                     let message = format!(
                         "`{place}.{}`: unknown level {:?}{}",
                         named.key,

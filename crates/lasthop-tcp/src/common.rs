@@ -1,5 +1,6 @@
 //! What the stacks share.
 
+mod buffers;
 mod context;
 mod episode;
 mod handshake;
@@ -22,4 +23,4 @@ pub(crate) use retransmission_queue::{RetransmissionQueue, SentSegment};
 pub(crate) use sack::is_dsack;
 pub(crate) use send_queue::{SendQueue, ride_on_last};
 pub(crate) use state::State;
-pub(crate) use stream::NewSegment;
+pub(crate) use stream::{Cut, NewSegment};

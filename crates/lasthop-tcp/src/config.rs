@@ -20,6 +20,9 @@ pub use pacing::Pacing;
 pub use rules::{RULES, Rule};
 pub use user::UserControl;
 
+/// Bytes of a write of iperf3 (`DEFAULT_TCP_BLKSIZE`).
+const WRITE_BYTES: u64 = 128 << 10;
+
 /// Every switch of a TCP endpoint. In a scenario only `profile` is needed; the profile supplies the
 /// rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -275,6 +278,17 @@ impl TcpConfig {
     pub fn clock_period(&self) -> Duration {
         let wheel = self.stack == Stack::Linux6;
         self.tick * if wheel { WHEEL_TURN } else { 1 }
+    }
+
+    /// What waits to be sent is joined, whatever writes it came in.
+    pub fn joins_writes(&self) -> bool {
+        self.stack == Stack::Linux6
+    }
+
+    /// What an application writes at a time unless it is told otherwise, with full segments of `segment_bytes`: as much as
+    /// iperf3; the tools of older studies wrote segment by segment.
+    pub fn write_bytes(&self, segment_bytes: u32) -> u64 {
+        if self.joins_writes() { WRITE_BYTES } else { u64::from(segment_bytes) }
     }
 
     /// How often a segment is sent again, a SYN or another, before the connection is given up.

@@ -225,11 +225,6 @@ pub(crate) trait Controller {
         false
     }
 
-    /// It may set a pacing rate.
-    fn paces(&self) -> bool {
-        false
-    }
-
     /// The rate at which data leaves at most; none if ACKs alone clock it.
     fn pacing_rate(&self) -> Option<Rate> {
         None
@@ -378,9 +373,6 @@ macro_rules! algorithms {
             }
             fn is_rate_based(&self) -> bool {
                 match self { $($(#[$when])? Self::$name(algorithm) => algorithm.is_rate_based(),)* }
-            }
-            fn paces(&self) -> bool {
-                match self { $($(#[$when])? Self::$name(algorithm) => algorithm.paces(),)* }
             }
             fn pacing_rate(&self) -> Option<Rate> {
                 match self { $($(#[$when])? Self::$name(algorithm) => algorithm.pacing_rate(),)* }

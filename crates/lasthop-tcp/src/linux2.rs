@@ -15,7 +15,7 @@ use lasthop_core::{Observer, RetransmissionKind, TransportEvent};
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::{CachedMetrics, Knowledge};
 use crate::common::rtt::signed;
-use crate::common::{Context, Episode, NewSegment, SendQueue, State, WindowReport};
+use crate::common::{Context, Cut, Episode, SendQueue, State, WindowReport};
 use crate::config::{CachedInitialWindow, TcpConfig};
 use crate::control::{Congestion, Controller, Counting, Moment, Reno, Segments};
 use frto::{FRto, Progress};
@@ -46,7 +46,7 @@ impl Sender {
         let [least, initial, most] =
             [config.rto_min, config.rto_initial, config.rto_max].map(|t| clock.ticks(t));
         Self {
-            queue: SendQueue::new(mss),
+            queue: SendQueue::new(mss, Cut::ByWrites),
             clock,
             board: Scoreboard::default(),
             control: Reno(Segments::new(config, mss, Counting::Acks)),
@@ -160,8 +160,6 @@ impl Sender {
     pub fn send_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         while self.may_send_new() {
             let Some(new) = self.queue.next() else { break };
-            // This Linux tells no ends of writes.
-            let new = NewSegment { push: false, ..new };
             let segment = self.queue.send_new(new, first_transmission(cx.tick));
             self.push(cx.tick, segment);
         }

@@ -26,13 +26,14 @@ use lasthop_core::{Duration, Observer, Rate, RetransmissionKind, TransportEvent}
 
 use crate::clock::{Tick, TickClock};
 use crate::common::metrics::{CachedMetrics, Knowledge};
-use crate::common::{Context, Episode, Handshake, NewSegment, SendQueue, State, WindowReport};
+use crate::common::{Context, Cut, Episode, Handshake, NewSegment, SendQueue, State, WindowReport};
 use crate::config::{Pacing, TcpConfig};
 use crate::control::{
     Control, Controller, Counting, Fq, Moment, Pacer, Progress, RateSampler, Segments, Setup,
 };
 use frto::FRto;
 use marks::Marks;
+use pace::Deferral;
 use probe::Probe;
 use prr::Reduction;
 use rack::Rack;
@@ -70,10 +71,9 @@ pub(crate) struct Sender {
     rtt: RttEstimator,
     rack: Rack,
     control: Control,
-    /// Data leaves at a rate: that of the algorithm, or else this one.
-    is_paced: bool,
     /// This end has opened the connection.
     connects: bool,
+    /// What window and round-trip time make of the pacing rate, unless the algorithm sets one. It measures bursts, too.
     rate: Option<Rate>,
     pacer: Pacer,
     /// The queue discipline that holds what pacing lets go later, if TCP itself does not.
@@ -105,7 +105,7 @@ impl Sender {
         let window = Segments::new(config, mss, Counting::Segments);
         let ticks_per_second = (1_000_000 / tick_us).max(1);
         let control = Control::new(config, Setup::new(config, window, ticks_per_second, mss));
-        let mut queue = SendQueue::new(mss);
+        let mut queue = SendQueue::new(mss, Cut::Joined);
         queue.is_all_ect = config.is_all_ect();
         Self {
             queue,
@@ -113,7 +113,6 @@ impl Sender {
             board: Scoreboard::default(),
             rtt: RttEstimator::new(tick_us, least, initial, most),
             rack: Rack::default(),
-            is_paced: config.pacing.is_on() || control.paces(),
             connects: false,
             rate: None,
             pacer: Pacer::default(),
@@ -239,6 +238,7 @@ impl Sender {
     /// Sends what the application has just written, if the windows allow.
     pub fn send_written<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         self.send_new(cx);
+        self.queue.end_writing();
         if self.rates.is_on() {
             // What pacing holds was written, too.
             self.note_write();
@@ -247,26 +247,25 @@ impl Sender {
         self.report_window(cx);
     }
 
-    /// Sends new data as long as in-flight < cwnd and the receiver's window allow it, and sets the timer then. Returns
-    /// true if anything was sent.
+    /// Sends new data as long as in-flight < cwnd and the receiver's window allow it, unless a larger burst will soon be
+    /// possible, and sets the timer then. Returns true if anything was sent (`tcp_write_xmit`).
     fn send_new<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> bool {
         let mut sent = 0_u64;
+        let mut is_full = false;
         let idle = self.board.queue.outstanding() == 0;
         if idle && self.queue.next().is_some_and(|new| new.payload_bytes > 0) {
             self.restart_after_idle(cx.tick);
         }
-        while self.board.in_flight() < self.control.window()
-            && let Some(new) = self.queue.next_fitting()
-            && self.may_send(cx.now)
-        {
-            if self.is_paced {
-                sent += self.send_burst(cx);
-            } else {
-                self.send_next(cx, new);
-                sent += 1;
+        while self.board.in_flight() < self.control.window() && self.queue.fits() && self.may_send(cx.now) {
+            let segments = self.burst_segments();
+            let buffer_bytes = self.queue.pack(segments);
+            if let Some(reason) = self.defers(cx, buffer_bytes) {
+                is_full = reason == Deferral::Window;
+                break;
             }
+            sent += self.send_burst(cx, segments);
         }
-        let is_full = self.board.in_flight() >= self.control.window();
+        is_full |= self.board.in_flight() >= self.control.window();
         if sent > 0 || is_full {
             self.validate_window(cx.tick, is_full);
         }
@@ -331,7 +330,11 @@ impl Sender {
             self.control.on_sent(&crate::control::Sent { at, idle_since, is_app_limited });
             self.usage.last_sent = cx.tick;
         }
+        if self.rates.is_on() {
+            self.note_write();
+        }
         self.push(segment);
+        self.rates.set_write_end(new.ends_write);
     }
 
     fn transmission<O: Observer>(&self, cx: &Context<'_, O>) -> Sent {
@@ -346,10 +349,8 @@ impl Sender {
     fn push(&mut self, segment: SentSegment) {
         if self.rates.is_on() {
             let first = self.board.queue.outstanding() == 0;
-            self.note_write();
             let progress = self.progress(1);
             self.rates.on_sent(segment.sent.us, progress, first);
-            self.rates.set_write_end(segment.push || segment.syn);
         }
         self.board.push(segment);
     }
@@ -476,6 +477,7 @@ impl Sender {
     fn send_probe<O: Observer>(&mut self, cx: &mut Context<'_, O>) {
         if !self.probe.is_out() {
             let mut again = false;
+            self.queue.pack(1);
             if let Some(new) = self.queue.next_fitting() {
                 cx.emit(TransportEvent::TailLossProbe { seq: self.queue.nxt });
                 self.send_next(cx, new);

@@ -281,6 +281,7 @@ fn proportional_rate_reduction() {
         let expected = example.get("prr").or(example.get("prr_crb")).unwrap()["sent"].as_array().unwrap();
         let mut wire = twenty_in_flight();
         for (ack, expected) in acks.iter().zip(expected).take(16) {
+            wire.wait(2);
             let sent = wire.sack(0, &[(lost, ack + 1)]);
             let again = sent.iter().filter(|&&number| number < 20).count();
             let word = match (again, sent.len() - again) {

@@ -10,7 +10,7 @@ use crate::{Action, Content};
 #[derive(Clone, Debug)]
 pub(crate) struct Dialogue {
     server: Host,
-    segment_bytes: u64,
+    write_bytes: u64,
     connected: bool,
     over: bool,
     /// Bytes of all requests so far, and of all responses to them.
@@ -22,11 +22,11 @@ pub(crate) struct Dialogue {
 }
 
 impl Dialogue {
-    /// A connection that the client will open, to a server that writes in segments of `segment_bytes`.
-    pub fn new(server: Host, segment_bytes: u32) -> Self {
+    /// A connection that the client will open, between hosts that write `write_bytes` at a time.
+    pub fn new(server: Host, write_bytes: u64) -> Self {
         Self {
             server,
-            segment_bytes: u64::from(segment_bytes),
+            write_bytes,
             connected: false,
             over: false,
             asked: 0,
@@ -88,7 +88,7 @@ impl Dialogue {
     }
 
     fn write(&mut self, host: Host, bytes: u64) {
-        let (flow, write_bytes, content) = (0, self.segment_bytes, Content::Filler);
+        let (flow, write_bytes, content) = (0, self.write_bytes, Content::Filler);
         self.actions.push_back(Action::Write { flow, host, bytes, write_bytes, content });
     }
 }

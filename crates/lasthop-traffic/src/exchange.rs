@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::dialogue::Dialogue;
-use crate::{Action, Application, OBJECT_MAX, Program, Surroundings, TRANSFER_MAX, Traffic};
+use crate::{Action, Application, OBJECT_MAX, Offer, Outlook, Program, Surroundings, TRANSFER_MAX, Traffic};
 
 #[cfg(test)]
 mod tests;
@@ -105,9 +105,17 @@ impl Traffic for RequestResponseConfig {
         Some(self.requests)
     }
 
+    fn offer(&self, around: &Outlook<'_>) -> Offer {
+        // Each waits for a round trip.
+        let requests = f64::from(self.requests).min(1.0 + around.limit / around.round_trip.max(1e-9));
+        let [request, response] =
+            [&self.request, &self.response].map(|size| around.segments(size.most().0 as f64));
+        around.waiting(requests * (request + response))
+    }
+
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
         let stream = around.seed.stream(&format!("request-response.{}", around.name));
-        Program::RequestResponse(Exchanges::new(self, start, around.sender, around.segment_bytes, stream))
+        Program::RequestResponse(Exchanges::new(self, start, around.sender, around.write_bytes, stream))
     }
 }
 
@@ -125,13 +133,13 @@ pub struct Exchanges {
 }
 
 impl Exchanges {
-    /// Exchanges that begin at `start`, with the responses of `server` in segments of `segment_bytes`. Sizes and pauses
+    /// Exchanges that begin at `start`, with the responses of `server` in writes of `write_bytes`. Sizes and pauses
     /// are drawn from `stream`.
     pub fn new(
         config: &RequestResponseConfig,
         start: Instant,
         server: Host,
-        segment_bytes: u32,
+        write_bytes: u64,
         stream: RandomStream,
     ) -> Self {
         Self {
@@ -139,7 +147,7 @@ impl Exchanges {
             response: config.response.sampler(),
             think: config.think.sampler(),
             stream,
-            dialogue: Dialogue::new(server, segment_bytes),
+            dialogue: Dialogue::new(server, write_bytes),
             next: Some(start),
             requests_left: config.requests,
         }

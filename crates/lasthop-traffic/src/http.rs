@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Action, Application, COUNT_MAX, Content, HttpConfig, HttpProtocol, OBJECT_MAX, Program, Surroundings,
-    Traffic,
+    Action, Application, COUNT_MAX, Content, HttpConfig, HttpProtocol, OBJECT_MAX, Offer, Outlook, Program,
+    Surroundings, Traffic,
 };
 
 #[cfg(test)]
@@ -118,6 +118,14 @@ impl Traffic for HttpPageConfig {
 
     fn objects(&self) -> Option<u32> {
         Some(HttpPageConfig::objects(self))
+    }
+
+    fn offer(&self, around: &Outlook<'_>) -> Offer {
+        let request = around.http.map_or(0.0, |http| http.request.0 as f64);
+        let each = 4.0 + around.segments(request) + around.segments(self.inline.0 as f64);
+        let flows = self.flow_names("", around.http).len() as f64;
+        let main = around.segments(self.main.0 as f64);
+        Offer { flows, ..around.waiting(main + f64::from(self.objects()) * each) }
     }
 
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {

@@ -9,7 +9,8 @@ use lasthop_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Action, Application, ConstantUdpConfig, Program, Surroundings, Traffic};
+use crate::offer::period;
+use crate::{Action, Application, ConstantUdpConfig, Offer, Outlook, Program, Surroundings, Traffic};
 
 #[cfg(test)]
 mod tests;
@@ -91,6 +92,13 @@ impl Traffic for OnOffConfig {
 
     fn port(&self) -> Option<NonZeroU16> {
         self.port
+    }
+
+    fn offer(&self, around: &Outlook<'_>) -> Offer {
+        let mut offer = self.stream().offer(around);
+        // Each burst begins with a datagram.
+        offer.streaming += 2.0 * around.lasts(self.duration) / period(&self.on, &self.off);
+        offer
     }
 
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {

@@ -11,7 +11,7 @@ use lasthop_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Action, Application, Content, Program, Surroundings, Traffic};
+use crate::{Action, Application, Content, Offer, Outlook, Program, Surroundings, Traffic};
 
 #[cfg(test)]
 mod tests;
@@ -45,7 +45,7 @@ struct Facts {
     sender: Host,
     protocol: Protocol,
     /// Of a write of TCP, or at most of a datagram.
-    segment_bytes: u64,
+    write_bytes: u64,
 }
 
 impl Wanted {
@@ -77,17 +77,15 @@ impl Wanted {
     }
 
     fn write(&mut self, host: Host, bytes: u64, did: &str) {
-        let Facts { protocol, segment_bytes, .. } = self.config;
+        let Facts { protocol, write_bytes, .. } = self.config;
         if bytes == 0 {
             self.fail(&format!("{did} was given 0 bytes; give it 1 or more"));
         }
         let is_datagram = protocol == Protocol::Udp;
-        if is_datagram && bytes > segment_bytes {
-            self.fail(&format!(
-                "{did} was given {bytes} bytes, and a datagram takes {segment_bytes} at most"
-            ));
+        if is_datagram && bytes > write_bytes {
+            self.fail(&format!("{did} was given {bytes} bytes, and a datagram takes {write_bytes} at most"));
         }
-        let write_bytes = if is_datagram { bytes } else { segment_bytes };
+        let write_bytes = if is_datagram { bytes } else { write_bytes };
         self.actions.push_back(Action::Write { flow: 0, host, bytes, write_bytes, content: Content::Filler });
     }
 
@@ -181,18 +179,23 @@ impl Traffic for OwnConfig {
         self.port
     }
 
+    fn offer(&self, around: &Outlook<'_>) -> Offer {
+        around.waiting(f64::INFINITY)
+    }
+
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
         let datagram = around.mtu.0 - u64::from(Datagram::HEADER_BYTES);
         let protocol = self.protocol();
-        let segment_bytes =
-            if protocol == Protocol::Udp { datagram } else { u64::from(around.segment_bytes) };
+        let (segment_bytes, write_bytes) = match protocol {
+            Protocol::Udp => (datagram as u32, datagram),
+            _ => (around.segment_bytes, around.write_bytes),
+        };
         let setup = TrafficSetup {
             stream: around.seed.stream(&format!("own.{}", around.name)),
             flow: around.name.to_owned(),
-            segment_bytes: segment_bytes as u32,
+            segment_bytes,
         };
-        let facts =
-            Facts { name: self.code.name().to_owned(), sender: around.sender, protocol, segment_bytes };
+        let facts = Facts { name: self.code.name().to_owned(), sender: around.sender, protocol, write_bytes };
         Program::Own(OwnTraffic::new(self.code.make(setup), start, self.duration, facts))
     }
 }

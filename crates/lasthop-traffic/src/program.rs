@@ -7,7 +7,7 @@ use lasthop_core::{Bytes, Distribution, Duration, Faults, Host, Instant, News};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Action, Application, HttpConfig, Program, Surroundings, Traffic};
+use crate::{Action, Application, HttpConfig, Offer, Outlook, Program, Surroundings, Traffic};
 
 /// Programs that talk over the last hop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -137,6 +137,10 @@ impl Traffic for ProgramConfig {
 
     fn caller(&self, _sender: Host) -> Host {
         Host::Client
+    }
+
+    fn offer(&self, around: &Outlook<'_>) -> Offer {
+        around.flow()
     }
 
     fn begin(&self, _start: Instant, _around: &Surroundings<'_>) -> Program {

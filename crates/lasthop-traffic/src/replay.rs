@@ -3,12 +3,14 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use lasthop_core::{Bytes, Datagram, Distribution, Dscp, Duration, Faults, Host, Instant, News, Protocol};
+use lasthop_core::{
+    Bytes, Datagram, Distribution, Dscp, Duration, Faults, Host, Instant, News, Protocol, Segment,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::recording::{Packet, Recording};
-use crate::{Action, Application, Program, Surroundings, Traffic};
+use crate::{Action, Application, Offer, Outlook, Program, Surroundings, Traffic};
 
 #[cfg(test)]
 mod tests;
@@ -69,6 +71,14 @@ impl Traffic for ReplayConfig {
 
     fn port(&self) -> Option<NonZeroU16> {
         self.port
+    }
+
+    fn offer(&self, around: &Outlook<'_>) -> Offer {
+        Offer {
+            streaming: self.file.packets().len() as f64,
+            ip_bytes: f64::from(Segment::BASE_HEADER_BYTES),
+            ..around.flow()
+        }
     }
 
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {

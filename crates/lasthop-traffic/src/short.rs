@@ -9,13 +9,19 @@ use lasthop_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::offer::cautious_mean;
 use crate::{
-    Action, Application, COUNT_MAX, Content, HttpConfig, OBJECT_MAX, Program, ShortHosts, Surroundings,
-    Traffic,
+    Action, Application, COUNT_MAX, Content, HttpConfig, OBJECT_MAX, Offer, Outlook, Program, ShortHosts,
+    Surroundings, Traffic,
 };
 
 #[cfg(test)]
 mod tests;
+
+/// So many seconds, and round trips, does a transfer last whose packets get through.
+const LASTS: (f64, f64) = (5.0, 20.0);
+/// Packets of a handshake, and what is sent again and again before a transfer is given up.
+const HANDSHAKE: f64 = 20.0;
 
 /// Short transfers, each over a connection of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -96,11 +102,31 @@ impl Traffic for ShortFlowsConfig {
         &self.hosts
     }
 
+    fn offer(&self, around: &Outlook<'_>) -> Offer {
+        let bits = f64::from(self.packets) * around.mtu.0 as f64 * 8.0;
+        let on_link = bits / if around.down_bps > 0.0 { around.down_bps } else { 1.0 };
+        let (passing, passing_at_once, load) = match &self.arrivals {
+            Arrivals::Sequential { gap } => {
+                let each = cautious_mean(gap) / 1e9 + around.round_trip.max(on_link);
+                (around.limit / each.max(1e-9), 1.0, 0.0)
+            }
+            Arrivals::Poisson { load } => {
+                let per_second = load.get() / on_link.max(1e-9);
+                let lasts = LASTS.0 + LASTS.1 * around.round_trip;
+                (1.1 * per_second * around.limit, per_second * lasts, load.get())
+            }
+        };
+        let streaming = passing * (2.0 * f64::from(self.packets) + HANDSHAKE);
+        Offer { streaming, flows: 0.0, passing, passing_at_once, load, ..around.flow() }
+    }
+
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
         let bits = f64::from(self.packets) * around.mtu.0 as f64 * 8.0;
         let response_time = Duration::from_nanos((bits / around.bottleneck_bps * 1e9) as u64);
         let stream = around.seed.stream(&format!("short.{}", around.name));
-        Program::ShortFlows(ShortFlows::new(self, start, response_time, around.segment_bytes, stream))
+        let response = u64::from(self.packets) * u64::from(around.segment_bytes);
+        let writes = (response, around.write_bytes);
+        Program::ShortFlows(ShortFlows::new(self, start, response_time, writes, stream))
     }
 }
 
@@ -112,7 +138,7 @@ pub struct ShortFlows {
     hosts: u32,
     request: u64,
     response: u64,
-    segment_bytes: u64,
+    write_bytes: u64,
     stream: RandomStream,
     next: Option<Instant>,
     /// How many have been started.
@@ -124,12 +150,12 @@ pub struct ShortFlows {
 
 impl ShortFlows {
     /// Transfers of which the first starts at `start`, or in a Poisson process the mean interval later on average;
-    /// `response_time` is how long the bottleneck takes for one response, in segments of `segment_bytes`.
+    /// `response_time` is how long the bottleneck takes for one response, of `response` bytes in writes of `write_bytes`.
     pub fn new(
         config: &ShortFlowsConfig,
         start: Instant,
         response_time: Duration,
-        segment_bytes: u32,
+        (response, write_bytes): (u64, u64),
         mut stream: RandomStream,
     ) -> Self {
         let (mut arrivals, sequential) = match &config.arrivals {
@@ -137,14 +163,13 @@ impl ShortFlows {
             Arrivals::Poisson { load } => (poisson_interval(response_time, *load).sampler(), false),
         };
         let first = if sequential { start } else { start + arrivals.sample(&mut stream) };
-        let segment_bytes = u64::from(segment_bytes);
         Self {
             arrivals,
             sequential,
             hosts: config.hosts.len() as u32,
             request: config.request.0,
-            response: u64::from(config.packets) * segment_bytes,
-            segment_bytes,
+            response,
+            write_bytes,
             stream,
             next: Some(first),
             started: 0,
@@ -190,7 +215,7 @@ impl Application for ShortFlows {
     fn handle_news(&mut self, now: Instant, flow: u32, host: Host, news: News) {
         match host {
             Host::Server if news.received == Some(self.request) => {
-                self.write(flow, host, self.response, self.segment_bytes);
+                self.write(flow, host, self.response, self.write_bytes);
                 self.actions.push_back(Action::Close { flow, host });
             }
             Host::Client if news.received == Some(self.response) => {

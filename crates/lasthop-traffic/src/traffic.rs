@@ -8,7 +8,7 @@ use lasthop_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{HttpConfig, Program};
+use crate::{HttpConfig, Offer, Outlook, Program};
 
 /// What the hosts of some of the short transfers do other than `[tcp]` says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -62,6 +62,8 @@ pub struct Surroundings<'a> {
     pub mtu: Bytes,
     /// Payload of a full TCP segment.
     pub segment_bytes: u32,
+    /// What an application writes to a TCP connection at a time, unless its configuration says.
+    pub write_bytes: u64,
     /// What the last hop carries at first in the direction of the application's data, in bit/s of full IP packets.
     pub bottleneck_bps: f64,
     /// Propagation delay from the mobile host to the fixed host.
@@ -170,6 +172,9 @@ pub trait Traffic {
     fn objects(&self) -> Option<u32> {
         None
     }
+
+    /// What it may send at most, by and large.
+    fn offer(&self, around: &Outlook<'_>) -> Offer;
 
     /// The application at work, from `start` on.
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program;

@@ -8,7 +8,7 @@ use lasthop_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Action, Application, Program, Surroundings, TRANSFER_MAX, Traffic};
+use crate::{Action, Application, Offer, Outlook, Program, Surroundings, TRANSFER_MAX, Traffic};
 
 #[cfg(test)]
 mod tests;
@@ -133,6 +133,14 @@ impl Traffic for ConstantUdpConfig {
 
     fn port(&self) -> Option<NonZeroU16> {
         self.port
+    }
+
+    fn offer(&self, around: &Outlook<'_>) -> Offer {
+        Offer {
+            streaming: (around.lasts(self.duration) / self.interval().as_secs_f64()).ceil(),
+            ip_bytes: self.payload.0 as f64 + f64::from(Datagram::HEADER_BYTES),
+            ..around.flow()
+        }
     }
 
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::dialogue::Dialogue;
-use crate::{Action, Application, COUNT_MAX, OBJECT_MAX, Program, Surroundings, Traffic};
+use crate::{Action, Application, COUNT_MAX, OBJECT_MAX, Offer, Outlook, Program, Surroundings, Traffic};
 
 #[cfg(test)]
 mod tests;
@@ -210,8 +210,15 @@ impl Traffic for VideoConfig {
         true
     }
 
+    fn offer(&self, around: &Outlook<'_>) -> Offer {
+        let segments = 4.0 * (self.duration.as_secs_f64() / self.segment.as_secs_f64().max(1e-9)).ceil();
+        let best = self.bitrates.last().map_or(0.0, |rate| rate.bits_per_second() as f64);
+        let bytes = best / 8.0 * (self.duration + self.segment).as_secs_f64();
+        around.waiting(segments + around.segments(bytes))
+    }
+
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {
-        Program::Video(Video::new(self, start, around.sender, around.segment_bytes))
+        Program::Video(Video::new(self, start, around.sender, around.write_bytes))
     }
 }
 
@@ -234,10 +241,10 @@ pub struct Video {
 }
 
 impl Video {
-    /// A client that asks `server` for its first segment at `start`; TCP segments have `segment_bytes`.
-    pub fn new(config: &VideoConfig, start: Instant, server: Host, segment_bytes: u32) -> Self {
+    /// A client that asks `server` for its first segment at `start`, and gets answers in writes of `write_bytes`.
+    pub fn new(config: &VideoConfig, start: Instant, server: Host, write_bytes: u64) -> Self {
         Self {
-            dialogue: Dialogue::new(server, segment_bytes),
+            dialogue: Dialogue::new(server, write_bytes),
             next: Some(start),
             segments_left: config.segments(),
             is_awaiting: false,

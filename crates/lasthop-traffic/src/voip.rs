@@ -11,7 +11,10 @@ use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Host, Instant, N
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Action, Application, ConstantUdp, ConstantUdpConfig, Program, Surroundings, Traffic, Voice};
+use crate::{
+    Action, Application, ConstantUdp, ConstantUdpConfig, Offer, Outlook, Program, Surroundings, Traffic,
+    Voice,
+};
 
 #[cfg(test)]
 mod tests;
@@ -159,6 +162,10 @@ impl Traffic for VoipConfig {
             impairment: self.codec.impairment(),
             loss_robustness: self.codec.loss_robustness(),
         })
+    }
+
+    fn offer(&self, around: &Outlook<'_>) -> Offer {
+        self.stream().offer(around)
     }
 
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {

@@ -14,7 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Action, Application, COUNT_MAX, Content, HttpConfig, OBJECT_MAX, Program, Surroundings, Traffic,
+    Action, Application, COUNT_MAX, Content, HttpConfig, OBJECT_MAX, Offer, Outlook, Program, Surroundings,
+    Traffic,
 };
 
 #[cfg(test)]
@@ -241,6 +242,15 @@ impl Traffic for WebClientsConfig {
 
     fn is_open_at_first(&self) -> bool {
         true
+    }
+
+    fn offer(&self, around: &Outlook<'_>) -> Offer {
+        let batches = f64::from(self.batches).min(1.0 + around.limit / self.interval.as_secs_f64());
+        let largest =
+            self.others.iter().map(|class| class.unit).chain([self.first_unit]).max().unwrap_or_default();
+        let response = around.segments(f64::from(self.multiple.max) * largest.0 as f64);
+        let one = around.waiting(batches * f64::from(self.requests.max) * response);
+        one.times(f64::from(self.clients))
     }
 
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {

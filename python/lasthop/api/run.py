@@ -15,6 +15,7 @@ from lasthop.api.scenario import Scenario
 from lasthop.api.simulate import Asked, lateness, simulate, warnings_of
 from lasthop.api.texts import texts
 from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.limits import COUNT_MAX, read_size
 from lasthop.cluster import check_cluster
 from lasthop.errors import InputError, InterruptedCampaignError
 from lasthop.results.folder import check_folder, locked
@@ -32,6 +33,8 @@ def run(
     seed: int | None = None,
     jobs: int | None = None,
     kernel: str | None = None,
+    anyway: bool = False,
+    limit_memory: str | None = None,
     out: str | PathLike[str] | None = None,
     progress: bool = True,
 ) -> Results:
@@ -48,6 +51,8 @@ def run(
         seed: Seed of all random streams, in place of the scenario's.
         jobs: Threads; one per core if not given. They do not change the results.
         kernel: The guest kernel of the kernel engine; the newest release if not given.
+        anyway: Run also what may send more than 1000 million packets a run.
+        limit_memory: Most memory that a run may take, such as `"8 GB"`; half of the machine's if not given.
         out: Folder for the results, which keeps the runs it holds. Without it, a temporary folder that goes with the
             results.
         progress: Show the progress: a bar in a terminal or notebook, lines on standard error elsewhere.
@@ -58,10 +63,11 @@ def run(
         KeyboardInterrupt: Ctrl-C; what was done by then is kept in `out`.
     """
     chosen = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
-    asked = Asked(texts(only), replications, texts(until), sets, seed, engine, kernel)
+    memory = None if limit_memory is None else read_size(limit_memory)
+    asked = Asked(texts(only), replications, texts(until), sets, seed, engine, kernel, anyway, memory)
     for name, number in (("replications", replications), ("sets", sets), ("jobs", jobs)):
-        if number is not None and number < 1:
-            raise InputError(f"{name}={number}: write 1 or more.")
+        if number is not None and not 1 <= number <= COUNT_MAX:
+            raise InputError(f"{name}={number}: write 1 or more, and {COUNT_MAX} at most.")
     plan, stopping = asked.plan(chosen.study, chosen.file)
     if cluster is not None:
         check_cluster(cluster, engine=plan.engine, jobs=jobs, captures=False, code=plan.code)

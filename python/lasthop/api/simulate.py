@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lasthop import _core
 from lasthop.api.progress import progress
 from lasthop.campaign.campaign import Campaign
+from lasthop.campaign.limits import Limits
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.provenance import usable_cores
 from lasthop.campaign.runner import Threads
@@ -35,6 +36,8 @@ class Asked:
     seed: int | None
     engine: str
     kernel: str | None
+    anyway: bool
+    limit_memory: float | None
 
     def plan(self, study: _core.Study, file: Path | None) -> tuple[Plan, Stopping | None]:
         """Return what to run, and what ends cells if anything but a number does; raise if it cannot be run."""
@@ -54,6 +57,7 @@ class Asked:
             engine=ENGINES[self.engine].choose(self.kernel),
             until=() if stopping is None else [condition.text for condition in stopping.conditions],
             file=file,
+            limits=Limits(self.anyway, self.limit_memory),
         )
         study.needs_engine(plan.engine.name, [cell.key for cell in plan.cells])
         return plan, stopping

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from lasthop.campaign.limits import Limits
 from lasthop.campaign.plan import INPUTS, ChosenRun, Plan
 from lasthop.engines.registry import ENGINES
 from lasthop.errors import InputError
@@ -14,7 +15,9 @@ from lasthop.scenario.points import read_study
 from lasthop.scenario.selection import all_levels, select_cells
 
 
-def runs_of(folder: Path, only: Sequence[str], replication: int, set_number: int) -> list[ChosenRun]:
+def runs_of(
+    folder: Path, only: Sequence[str], replication: int, set_number: int, limits: Limits | None = None
+) -> list[ChosenRun]:
     """Return one run of each cell that is in the folder's results, or of those that `only` chooses.
 
     Raise `InputError` if they cannot be made again: if the scenario file has gone or changed, or lasthop has.
@@ -27,7 +30,9 @@ def runs_of(folder: Path, only: Sequence[str], replication: int, set_number: int
             f"{folder} holds no events, and {file}, from which they could be made again, is not there: give the "
             "scenario file or the study that was run."
         )
-    engine = ENGINES[identity["engine"]]
+    engine = ENGINES.get(identity["engine"])
+    if engine is None:
+        raise InputError(f"{folder} was made by the engine {identity['engine']}, and lasthop has {', '.join(ENGINES)}.")
     if not engine.repeatable:
         raise InputError(f"{folder} was made by the {engine.name} engine, whose runs cannot be made again.")
     study = read_study(file, manifest.get(SPACE, {}).get("points"))
@@ -47,6 +52,7 @@ def runs_of(folder: Path, only: Sequence[str], replication: int, set_number: int
         engine=engine.on_worker(identity),
         until=identity.get("until", ()),
         file=file,
+        limits=limits or Limits(),
     )
     if not plan.repeatable:
         raise InputError(f"The programs of {folder} ran with cpu_cost, so their runs cannot be made again.")

@@ -23,6 +23,7 @@ from urllib.parse import quote
 import polars as pl
 
 from lasthop import _core
+from lasthop.campaign.limits import RUNS_MAX
 from lasthop.campaign.plan import FORMAT, INPUTS, ChosenRun, Plan, Unit
 from lasthop.campaign.provenance import host_facts
 from lasthop.campaign.runner import Assignment, Ledger, Place, Work
@@ -114,6 +115,11 @@ class Campaign:
         With `snap_length` every run is captured too, that many bytes of each packet. Captures are no part of the
         records: a folder may get them later, from the same runs made once more, or do without.
         """
+        if plan.runs > RUNS_MAX:
+            raise InputError(
+                f"{len(plan.cells)} cells, {plan.sets} sets and {plan.replications} replications are {plan.runs} runs; "
+                f"ask for {RUNS_MAX} at most."
+            )
         self.plan = plan
         self.out = out
         self.snap_length = snap_length

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import polars as pl
 
 from lasthop.campaign.plan import ChosenRun
-from lasthop.campaign.series import TABLE, labelled, scan_steps, write_steps
+from lasthop.campaign.series import TABLE, check_steps, labelled, scan_steps, write_steps
 from lasthop.errors import InputError
 from lasthop.metrics.dictionary import dictionary
 from lasthop.results.atomic import replace_atomically
@@ -55,6 +55,7 @@ def fold(run: ChosenRun, step_ns: int) -> pl.DataFrame:
     The table has a row for each step, flow or hop, and metric.
     """
     runs = _every_replication(run)
+    check_steps([run], step_ns)
     with TemporaryDirectory(prefix="lasthop-") as folder:
         files = [Path(folder) / f"{number}.csv" for number in range(len(runs))]
         for one, file in zip(runs, files, strict=True):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lasthop import _core
+from lasthop.campaign.limits import Limits
 from lasthop.engines.engine import CaptureTarget, Engine, SeriesTarget, Trace
 from lasthop.engines.model.engine import ModelEngine
 from lasthop.engines.programs import program_of
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 FORMAT = 3
 INPUTS = "inputs"
 """The key of the files that real programs name."""
+_MOST = 2**64
+"""The engine counts nanoseconds below this."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,12 @@ class Plan:
     """Conditions that end a cell; then `replications` is the most that it gets."""
     file: Path | None = None
     """The scenario file, by which one of its runs can be made once more."""
+    limits: Limits = field(default_factory=Limits)
+    """What its runs may take."""
+
+    def __post_init__(self) -> None:
+        """Refuse runs that would take more; raise `InputError`."""
+        self.limits.check(self.study.name, self.cells)
 
     @property
     def runs(self) -> int:
@@ -157,6 +166,7 @@ class ChosenRun:
                 f"--replication {self.replication}: a set of '{self.plan.study.name}' has {self.plan.replications} "
                 "replications; choose another set with --set, or give the --replications it was run with."
             )
+        self.plan.limits.check(self.plan.study.name, [self.cell], runs=self.number - self._start + 1)
 
     @property
     def first(self) -> int:
@@ -176,11 +186,12 @@ class ChosenRun:
 
     def trace(self) -> Trace:
         """Run it and record every event."""
+        self.plan.limits.check(self.plan.study.name, [self.cell], recorded=True)
         return self.plan.engine.trace(self.cell, self.plan.seed, self._start, self.number)
 
     def overview(self, start_s: float | None = None, stop_s: float | None = None) -> Trace:
         """Run it and keep what pictures show, in bounded memory; the most detail lies between two times, if given."""
-        span_ns = (round((start_s or 0.0) * 1e9), 2**64 - 1 if stop_s is None else round(stop_s * 1e9))
+        span_ns = (_nanoseconds(start_s or 0.0), _MOST - 1 if stop_s is None else _nanoseconds(stop_s))
         return self.plan.engine.overview(self.cell, self.plan.seed, self._start, self.number, span_ns)
 
     def capture(self, folder: Path, snap_length: int) -> None:
@@ -205,6 +216,12 @@ class ChosenRun:
             f"set {self.set_number}, replication {self.replication} (number {self.number}); time 0 of the run is "
             "2000-01-01T00:00:00Z"
         )
+
+
+def _nanoseconds(seconds: float) -> int:
+    if not 0 <= seconds * 1e9 < _MOST:
+        raise InputError(f"{seconds:g} s is no time of a run: choose one from 0 to {_MOST / 1e9:.3g} s.")
+    return round(seconds * 1e9)
 
 
 @dataclass(frozen=True, order=True, slots=True)

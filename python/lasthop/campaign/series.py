@@ -20,6 +20,7 @@ from lasthop.scenario.points import factors_of, level_column
 
 FORMATS = (".parquet", ".csv")
 TABLE = "series"
+_STEPS_MAX = 10_000_000
 _PLACE = ("set", "replication")
 _TEXT = ("flow", "direction")
 _COUNTS = ("lost_packets", "marks_ecn", "queue_max_packets", "cwnd", "sending_flows")
@@ -30,6 +31,7 @@ def write_series(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
 
     The runs pass through files, so memory does not grow with their length. Nothing is left of a failure.
     """
+    check_steps(runs, step_ns)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
@@ -64,6 +66,21 @@ def read_step(text: str) -> int:
     if nanoseconds < 1 or not math.isfinite(nanoseconds):
         raise InputError(f"{text!r} is too short; a step has at least 1 µs.")
     return nanoseconds
+
+
+def check_steps(runs: Sequence[ChosenRun], step_ns: int) -> None:
+    """Refuse steps that are too many to be written."""
+    longest_s = sum(run.cell.time_limit_s for run in runs)
+    steps = longest_s / step_ns * 1e9
+    if steps > _STEPS_MAX:
+        least_s = longest_s / _STEPS_MAX
+        digits = 10.0 ** math.floor(math.log10(least_s))
+        nearest_s = next(each * digits for each in (1, 2, 5, 10) if each * digits >= least_s)
+        unit = next((unit for unit in ("s", "ms") if nearest_s >= units_for("time_s")[unit]), "us")
+        raise InputError(
+            f"--step: up to the time limit, steps of {step_ns / 1e3:g} us may be {steps:.3g}, and {_STEPS_MAX} are the "
+            f"most that are written; take {nearest_s / units_for('time_s')[unit]:g}{unit}, or lower time_limit."
+        )
 
 
 def _schema() -> dict[str, pl.DataType]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from dask.config import collect_yaml
 
+from lasthop import _core
 from lasthop.errors import InputError, nearest
 
 SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}
@@ -119,14 +120,15 @@ def _options(system: str, file: Path) -> dict[str, Any]:
 
 def _content(file: Path) -> dict[str, Any]:
     try:
+        text = _core.read_file(str(file))
+    except _core.ScenarioError as error:
+        raise InputError(f"Cannot read {error}.") from error
+    try:
         content: object
         if file.suffix in (".yaml", ".yml"):
-            file.read_bytes()  # dask passes over a file that cannot be read
             content = next(iter(collect_yaml([str(file)])), {})
         else:
-            content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror}.") from error
+            content = tomllib.loads(text.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(
             f"{file} is no TOML: {error}. A file of options is TOML, or YAML if its name ends in .yaml or .yml."

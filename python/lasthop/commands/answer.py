@@ -65,7 +65,7 @@ def summary_command(
     is about, if there is one, then what differs most. It compares replications of the same number, because they met the
     same conditions: mean difference, Student's interval, paired t test, p values corrected after Holm.
 
-    Example: lasthop summary results/my --metric throughput_Bps --by variant --stat p95
+    Example: lasthop summary results/queue --metric throughput_Bps --by queue --stat p95
     """
     from lasthop.answer.folder import check_statistic, columns_of, read_sections, whole_table
     from lasthop.answer.show import Shown, answer_lines

@@ -42,10 +42,11 @@ def claims_command(
     """Check the claims of a study on finished results.
 
     DIR is a results folder. The claims are in claims.toml next to the study's scenario. 'study run' checks them too,
-    and writes claims.csv and, for each cell, claims_cells.csv.
+    and writes claims.csv, for each cell claims_cells.csv, and for the statements of the source statements.csv.
 
-    A claim compares means of metrics, such as fct(iw10) > fct(iw3). lasthop compares the sides in replications of the
-    same number, because they met the same conditions, and averages over the cells that the claim is about. Verdicts:
+    A claim compares means or other statistics of metrics, such as fct(iw10) > fct(iw3). lasthop compares the sides in
+    replications of the same number, because they met the same conditions, and averages over the cells that the claim is
+    about. Verdicts:
 
     \b
       upheld         the 95 % interval of the difference is on the right side of 0
@@ -55,7 +56,8 @@ def claims_command(
       not run        cells are missing
 
     For a claim with several parts, the line shows the part nearest to failing. "cells upheld" counts the cells that
-    uphold their part on their own. docs/claims.md describes the language.
+    uphold their part on their own. A statement of the source holds if all claims that name it do. docs/claims.md
+    describes the language.
 
     Example: lasthop claims results/balekaki2012 --verdict 'not upheld' --out failed.csv
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
@@ -63,11 +65,11 @@ def claims_command(
 
     if out is not None:
         check_output(out)
-    outcomes = check.check(folder, scenario)
+    outcomes, answers = check.check(folder, scenario)
     chosen = check.choose(outcomes, only, verdicts)
     if out is not None:
         write_output(tables.claims_frame(chosen), out)
     if not quiet:
         check.show(chosen)
-        for line in tables.verdict_lines(outcomes):
+        for line in tables.verdict_lines(outcomes, answers):
             click.echo(line)

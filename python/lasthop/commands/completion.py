@@ -1,4 +1,4 @@
-"""Shell completion of studies, presets, scenario files, factors and their levels.
+"""Shell completion of studies, examples, presets, scenario files, factors and their levels.
 
 Every command imports this, so it loads what it needs when it completes.
 """
@@ -23,6 +23,14 @@ def complete_studies(context: click.Context, parameter: click.Parameter, incompl
 
     del context, parameter
     return [CompletionItem(name) for name in list_studies() if name.startswith(incomplete)]
+
+
+def complete_examples(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of an example."""
+    from lasthop.scenario.examples import list_examples
+
+    del context, parameter
+    return [CompletionItem(name) for name in list_examples() if name.startswith(incomplete)]
 
 
 def complete_files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -68,7 +76,7 @@ def _factors(context: click.Context) -> dict[str, list[str]]:
 
     try:
         if (link := context.params.get("link")) is not None:
-            return read_study(find_link(link)).factors
+            return read_study(find_link(link), for_link=True).factors
         # The command line ends in an option without its value, so click has not given the arguments their names.
         if context.args:
             source = Path(context.args[0])

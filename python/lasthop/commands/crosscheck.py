@@ -10,9 +10,11 @@ from typing import TypeAlias
 import click
 
 from lasthop import _core
+from lasthop.campaign.limits import Limits
 from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.campaign.provenance import usable_cores
 from lasthop.commands.completion import complete_only, complete_scenarios
+from lasthop.commands.options import COUNT, anyway_option, limit_memory_option
 from lasthop.commands.table_file import check_output, write_output
 from lasthop.crosscheck.compare import FlowComparison
 from lasthop.engines.engine import Engine
@@ -37,9 +39,7 @@ Cells: TypeAlias = Mapping[tuple[str, str], _core.Cell]
     shell_complete=complete_only,
     help="Compare only these cells, as in 'lasthop run'.",
 )
-@click.option(
-    "--replications", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Runs per cell."
-)
+@click.option("--replications", type=COUNT, default=1, show_default=True, metavar="N", help="Runs per cell.")
 @click.option(
     "--seed",
     type=click.IntRange(min=0, max=2**64 - 1),
@@ -67,6 +67,8 @@ Cells: TypeAlias = Mapping[tuple[str, str], _core.Cell]
     metavar="FILE",
     help="Also write a row per flow to this new file: .csv, .json or .parquet.",
 )
+@anyway_option
+@limit_memory_option
 @click.option("--quiet", is_flag=True, help="Print only the totals, not each flow.")
 def crosscheck_command(
     *,
@@ -80,6 +82,8 @@ def crosscheck_command(
     no_model: bool,
     jobs: int | None,
     out: Path | None,
+    anyway: bool,
+    limit_memory: float | None,
     quiet: bool,
 ) -> None:
     """Compare engines on a scenario, ACK by ACK.
@@ -89,7 +93,7 @@ def crosscheck_command(
     difference with both histories and its cause, and the difference in every metric. To model that kernel's TCP, set
     [tcp] profile = "linux-6".
 
-    Example: lasthop crosscheck examples/two-flows.toml --live
+    Example: lasthop crosscheck two-flows.toml --live
     """
     import polars as pl
 
@@ -109,6 +113,7 @@ def crosscheck_command(
         cells=select_cells(study.cells, all_levels(study), only),
         seed=study.seed if seed is None else seed,
         replications=replications,
+        limits=Limits(anyway, limit_memory),
     )
     guest = KernelEngine.choose(kernel)
     other_cells = {} if router is None else _with_router(path, router)

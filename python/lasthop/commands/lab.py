@@ -33,7 +33,7 @@ def lab_command(source: str | None, *, file: Path | None, no_browser: bool) -> N
 
     The address holds a token. Whoever does not have it gets no answer.
 
-    Example: lasthop lab examples/bufferbloat.toml
+    Example: lasthop lab bufferbloat.toml
 
     Example: lasthop lab umts --export umts.html
     """

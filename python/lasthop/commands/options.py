@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from lasthop import _core
+from lasthop.campaign.limits import COUNT_MAX, Limits, read_size
 from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.commands.completion import complete_only, complete_scenarios
 from lasthop.engines.model.engine import ModelEngine
@@ -22,6 +23,34 @@ from lasthop.studies.catalogue import find_scenario
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+COUNT = click.IntRange(min=1, max=COUNT_MAX)
+
+
+class _Size(click.ParamType[float]):
+    """A size with its unit, in bytes."""
+
+    name = "size"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read `8 GB`."""
+        try:
+            return read_size(str(value))
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+
+
+anyway_option = click.option(
+    "--anyway",
+    is_flag=True,
+    help="Run also what may send more than 1000 million packets a run. That many take some ten minutes.",
+)
+limit_memory_option = click.option(
+    "--limit-memory",
+    type=_Size(),
+    metavar="SIZE",
+    help="Most memory that a run may take, with its unit: MB or GB. lasthop estimates it beforehand, rather too high.  "
+    "[default: half of the machine's]",
+)
 seed_option = click.option(
     "--seed",
     type=click.IntRange(min=0, max=2**64 - 1),
@@ -30,7 +59,7 @@ seed_option = click.option(
 )
 points_option = click.option(
     "--points",
-    type=click.IntRange(min=1),
+    type=COUNT,
     metavar="N",
     help="Number of points at which factors with a range are sampled.  [default: the scenario's, or 64]",
 )
@@ -87,6 +116,8 @@ class OneRunOptions:
     seed: int | None
     engine: str
     kernel: str | None
+    anyway: bool
+    limit_memory: float | None
 
     @classmethod
     def of(cls, context: click.Context) -> OneRunOptions:
@@ -105,6 +136,11 @@ class OneRunOptions:
             return self._runs(study, [select_cell(study.cells, all_levels(study), self.key, self.only)])
         return self._runs(study, select_cells(study.cells, all_levels(study), self.only))
 
+    @property
+    def limits(self) -> Limits:
+        """What the run may take."""
+        return Limits(self.anyway, self.limit_memory)
+
     def _runs(self, study: _core.Study, cells: Sequence[_core.Cell]) -> list[ChosenRun]:
         plan = Plan(
             study=study,
@@ -113,6 +149,7 @@ class OneRunOptions:
             replications=self.replications or study.replications,
             sets=self.set_number,
             engine=ENGINES[self.engine].choose(self.kernel),
+            limits=self.limits,
         )
         return [ChosenRun(plan, cell, self.set_number, self.replication) for cell in cells]
 
@@ -141,7 +178,7 @@ def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F]
         points_option,
         click.option(
             "--replication",
-            type=click.IntRange(min=1),
+            type=COUNT,
             default=1,
             show_default=True,
             metavar="N",
@@ -150,7 +187,7 @@ def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F]
         click.option(
             "--set",
             "set_number",
-            type=click.IntRange(min=1),
+            type=COUNT,
             default=1,
             show_default=True,
             metavar="S",
@@ -158,13 +195,15 @@ def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F]
         ),
         click.option(
             "--replications",
-            type=click.IntRange(min=1),
+            type=COUNT,
             metavar="N",
             help="Replications per set, if you ran it with this option.  [default: the scenario's]",
         ),
         seed_option,
         engine_option,
         kernel_option,
+        anyway_option,
+        limit_memory_option,
     ]
 
     def give(command: F) -> F:
@@ -195,7 +234,7 @@ def runs_of_source(context: click.Context) -> list[ChosenRun]:
             raise InputError(f"--{name}: {folder} is a folder of results, which says that itself; leave it out.")
     if options.key is not None:
         raise InputError("--cell names a cell of a scenario file; choose among those of results with --only.")
-    return runs_of(folder, options.only, options.replication, options.set_number)
+    return runs_of(folder, options.only, options.replication, options.set_number, options.limits)
 
 
 def is_given(context: click.Context, name: str) -> bool:

@@ -61,7 +61,7 @@ def query_command(*, folder: Path, others: tuple[str, ...], out: Path | None, qu
     and no network. Numbers keep the units that their column names state, such as _s and _Bps. The terminal shows six
     digits and up to 100 rows; --out writes everything.
 
-    Example: lasthop query results/my "SELECT variant, median(elapsed_s) FROM flows GROUP BY variant ORDER BY variant"
+    Example: lasthop query results/queue "SELECT queue, median(elapsed_s) FROM flows GROUP BY queue ORDER BY queue"
     """
     if out is not None:
         check_output(out)

@@ -100,7 +100,7 @@ def repeat_command(
     if options.cluster is not None:
         raise InputError("--cluster: programs run on this machine; leave it out.")
     file = find_link(link)
-    study = read_study(file)
+    study = read_study(file, for_link=True)
     levels = _levels(command, commands)
     if len(levels) > 1 and _FACTOR in study.factors:
         raise InputError(f"{file} has a factor '{_FACTOR}' itself: rename it, or repeat one command at a time.")

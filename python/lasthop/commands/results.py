@@ -53,8 +53,7 @@ def look(store: Store) -> Holding:
         by_source.setdefault(piece.source, []).append(piece)
     used: set[Piece] = set()
     there, missing = 0, dict.fromkeys(cells, 0)
-    asked = facts.get("asked", [])
-    counts = facts.get("counts", [identity.get("replications")] * len(asked))  # older stores: all the same
+    asked, counts = facts.get("asked", []), facts.get("counts", [])
     for unit, ((source, first), count) in enumerate(zip(asked, counts, strict=True)):
         owners: dict[int, Piece] = {}
         for piece in by_source.get(source, ()):

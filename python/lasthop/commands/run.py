@@ -16,8 +16,11 @@ from lasthop.campaign.campaign import Campaign
 from lasthop.cluster import check_cluster, job_script
 from lasthop.commands.completion import complete_files, complete_only
 from lasthop.commands.options import (
+    COUNT,
+    anyway_option,
     engine_option,
     kernel_option,
+    limit_memory_option,
     points_option,
     quiet_option,
     seed_option,
@@ -75,7 +78,7 @@ def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
         points_option,
         click.option(
             "--replications",
-            type=click.IntRange(min=1),
+            type=COUNT,
             metavar="N",
             help="Replications per cell and set; with --until the most per cell.  [default: the scenario's, or 1000 "
             "with --until]",
@@ -92,7 +95,7 @@ def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
         ),
         click.option(
             "--sets",
-            type=click.IntRange(min=1),
+            type=COUNT,
             default=1,
             show_default=True,
             metavar="N",
@@ -140,6 +143,8 @@ def run_options(engine: Callable[..., Any] = engine_option) -> Callable[[F], F]:
             help="Compare with finished results in DIR, of the same scenario on another engine: in the report and in "
             "engines.csv. Repeat the option for more.",
         ),
+        anyway_option,
+        limit_memory_option,
         quiet_option,
     ]
 
@@ -163,9 +168,11 @@ def run_command(context: click.Context, /, file: Path, **_: object) -> None:
 
     Run the same command again to continue after a stop, to extend the results or to run what you edited.
 
-    Example: lasthop run my.toml --only link=e0 --replications 5 --out /tmp/first
+    Example: lasthop example copy queue
 
-    Example: lasthop run my.toml --until "median(elapsed_s) within 2 %"
+    Example: lasthop run queue.toml --only queue=long --replications 5 --out /tmp/first
+
+    Example: lasthop run queue.toml --until "median(elapsed_s) of download within 2 %"
     """
     run(file_to_run(file), RunOptions.of(context))
 
@@ -265,7 +272,7 @@ def _tell(results: Results, say: Callable[[str], object]) -> None:
     if results.claims:
         from lasthop.studies.claims.tables import verdict_lines
 
-        for line in verdict_lines(results.claims):
+        for line in verdict_lines(results.claims, results.answers):
             say(line)
     for line in short_answer(results.campaign.out, None if results.assets or results.claims else results.sections):
         say(line)

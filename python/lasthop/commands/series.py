@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from lasthop.commands.options import one_run_options, over_option, quiet_option, runs_of_source
-from lasthop.errors import InputError, nearest
+from lasthop.errors import InputError
 
 
 class _Step(click.ParamType[int]):
@@ -72,16 +72,13 @@ def series_command(
     With '--over replications' the table has a row for each step and metric: the 'median' over the replications that
     have a value, and the band from 'low' to 'high'.
 
-    Example: lasthop series examples/two-flows.toml --step 100ms --out series.parquet
+    Example: lasthop series two-flows.toml --step 100ms --out series.parquet
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     from lasthop.campaign.folded import write_folded
     from lasthop.campaign.series import FORMATS, write_series
+    from lasthop.commands.table_file import check_output
 
-    if out.suffix not in FORMATS:
-        meant = out.with_suffix(nearest(out.suffix, FORMATS)).name
-        raise InputError(f"--out {out}: the suffix says the format, {' or '.join(FORMATS)}; did you mean '{meant}'?")
-    if out.exists():
-        raise InputError(f"{out} exists, and nothing is overwritten: name a file that does not.")
+    check_output(out, FORMATS)
     runs = runs_of_source(context)
     rows = (write_series if over is None else write_folded)(runs, step_ns, out)
     if not quiet:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from lasthop import _core
 from lasthop.commands.completion import complete_links, complete_only
 from lasthop.commands.programs import SERVER, cpu_cost_option, named_servers, servers_option, write_option
 from lasthop.engines.live.presets import find_link, presets
@@ -47,7 +48,7 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     "--link",
     metavar="PRESET|FILE",
     shell_complete=complete_links,
-    help="The last hop: a preset (see --list) or a scenario file.",
+    help="The last hop: a preset (see --list) or a scenario file, which needs no flows.",
 )
 @click.option(
     "--cell", "key", metavar="KEY", help="Choose the cell of FILE by its full key. A preset has only one cell."
@@ -164,7 +165,9 @@ def shell_command(
     _refuse_given(of_kernel if engine == "live" else {"--spin": spin_us}, engine)
     if pcap is not None and pcap.exists():
         raise InputError(f"--pcap {pcap}: this is there already; name a new folder.")
-    study = read_study(find_link(link))
+    for trace in filter(None, (down, up)):
+        _core.read_file(str(trace))  # refuses a pipe or a device, for which the emulator would wait
+    study = read_study(find_link(link), for_link=True)
     cell = select_cell(study.cells, all_levels(study), key, only)
     if not (quiet or command):
         click.echo(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import polars as pl
 
 from lasthop.errors import InputError, nearest
-from lasthop.results.atomic import replace_atomically, write_parquet
+from lasthop.results.atomic import check_name, replace_atomically, write_parquet
 
 WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
     ".csv": lambda frame, path: frame.write_csv(path),
@@ -17,11 +17,12 @@ WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
 }
 
 
-def check_output(out: Path) -> None:
+def check_output(out: Path, formats: Collection[str] = WRITERS.keys()) -> None:
     """Refuse a file that cannot be written, before the work is done."""
-    if out.suffix not in WRITERS:
-        meant = out.with_suffix(nearest(out.suffix, WRITERS)).name
-        raise InputError(f"--out {out}: the suffix says the format, {', '.join(WRITERS)}; did you mean '{meant}'?")
+    check_name(out)
+    if out.suffix not in formats:
+        meant = f"{out.stem or 'table'}{nearest(out.suffix, formats)}"
+        raise InputError(f"--out {out}: the suffix says the format, {', '.join(formats)}; did you mean '{meant}'?")
     if out.exists():
         raise InputError(f"{out} exists, and nothing is overwritten: name a file that does not.")
 

@@ -12,8 +12,9 @@ from typing import Any
 import click
 
 from lasthop import _core
+from lasthop.campaign.limits import Limits, count, size
 from lasthop.commands.completion import complete_scenarios
-from lasthop.commands.options import engine_option, points_option
+from lasthop.commands.options import anyway_option, engine_option, limit_memory_option, points_option
 from lasthop.errors import InputError
 from lasthop.metrics.units import scale
 from lasthop.scenario.assumptions import Assumption, assumptions
@@ -21,20 +22,26 @@ from lasthop.studies.catalogue import find_scenario
 from lasthop.studies.loading import load
 
 _VALUES_AT_MOST = 4
+_ASSUMED_AT_MOST = 200
 
 
 @click.command("validate")
 @click.argument("names", metavar="FILE|STUDY...", nargs=-1, required=True, shell_complete=complete_scenarios)
 @points_option
 @engine_option
-def validate_command(*, names: Sequence[str], points: int | None, engine: str) -> None:
+@anyway_option
+@limit_memory_option
+def validate_command(
+    *, names: Sequence[str], points: int | None, engine: str, anyway: bool, limit_memory: float | None
+) -> None:
     """Check scenario files without running them.
 
     For each FILE or STUDY, lasthop says what it would run. It also says which values it assumes for what the file
-    leaves out, and why. It reports all errors at once, with file, line and remedy, and refuses what --engine cannot
-    run, as 'lasthop run' does. The exit code is 2 if anything is wrong.
+    leaves out, and why. It estimates what a run takes, rather too high. It reports all errors at once, with file, line
+    and remedy, and refuses what --engine cannot run and what takes too much, as 'lasthop run' does. The exit code is 2
+    if anything is wrong.
 
-    Example: lasthop validate kulve2003 examples/two-flows.toml
+    Example: lasthop validate kulve2003 two-flows.toml
     """
     wrong = False
     for name in names:
@@ -42,6 +49,7 @@ def validate_command(*, names: Sequence[str], points: int | None, engine: str) -
             file = find_scenario(name)
             study = load(file, points).study
             study.needs_engine(engine, [cell.key for cell in study.cells])
+            Limits(anyway, limit_memory).check(study.name, study.cells)
         except (InputError, _core.ScenarioError) as error:
             wrong = True
             for line in str(error).splitlines():
@@ -72,7 +80,13 @@ def _lines(file: Path, study: _core.Study, engine: str) -> Iterator[str]:
     ):
         if told := _distinct(values):
             yield f"  {title:<11}{told}"
-    for title, told in zip(itertools.chain(["assumed"], itertools.repeat("")), _assumed(study), strict=False):
+    packets, memory = (max(values) for values in zip(*(cell.estimate for cell in study.cells), strict=True))
+    yield f"  {'estimate':<11}a run sends {count(packets)} packets and takes {size(memory)} of memory at most"
+    assumed = list(_assumed(study))
+    if len(assumed) > _ASSUMED_AT_MOST:
+        more = len(assumed) - _ASSUMED_AT_MOST
+        assumed[_ASSUMED_AT_MOST:] = [f"and {more} values more, which the manifest of a run lists"]
+    for title, told in zip(itertools.chain(["assumed"], itertools.repeat("")), assumed, strict=False):
         yield f"  {title:<11}{told}"
     for note in study.notes:
         yield f"  {'note':<11}{note}"

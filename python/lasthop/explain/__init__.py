@@ -59,7 +59,7 @@ def stories(
     Whoever has `followed` its packets already may hand them in.
     """
     packets = packets or followed(trace, scenario)
-    states = trace.link_states
+    states, tcp = trace.link_states, trace.tcp  # each call makes the table anew
     names = [str(name) for name in trace.flows["flow"]]
     told = set()
     for number, record in enumerate(rows(trace.flows)):
@@ -72,13 +72,13 @@ def stories(
         if not packets.of_flow(number):
             yield Story(record["flow"], f"{record['flow']}: the run ended before its first packet.")
         elif record["protocol"] == "quic":
-            yield tell_quic(packets, trace.tcp, record, number, states)
+            yield tell_quic(packets, tcp, record, number, states)
         elif record["protocol"] not in TRANSFER_PROTOCOLS:
             voice = voice_of(scenario, record["application"])
-            yield tell_udp(gather_udp(packets, trace.tcp, record, number, states, voice=voice), packets, names)
+            yield tell_udp(gather_udp(packets, tcp, record, number, states, voice=voice), packets, names)
         else:
             switches = _tcp_of(scenario, record["application"])
-            yield tell_tcp(gather(packets, trace.tcp, record, number, states), packets, switches)
+            yield tell_tcp(gather(packets, tcp, record, number, states), packets, switches)
 
 
 def _tcp_of(scenario: Mapping[str, Any], application: str) -> Mapping[str, Any]:

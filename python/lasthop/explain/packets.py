@@ -87,6 +87,8 @@ class Queued(NamedTuple):
 
 
 def _blocks(text: str) -> tuple[tuple[int, int], ...]:
+    if not text:
+        return ()
     pairs = (block.partition("-") for block in text.split())
     return tuple((int(start), int(end)) for start, _, end in pairs)
 
@@ -104,6 +106,7 @@ class Packets:
         """Follow every packet through `table`; `arq_delay_ns` after a failed try in a direction follows the next."""
         self.by_serial: dict[int, Packet] = {}
         self.queue_at_drop: dict[int, Queued] = {}
+        self._of_flow: dict[int, list[Packet]] = defaultdict(list)
         self._average: dict[str, float] = {}
         self.end = Moment(0, 0)
         self._arq_delay_ns = arq_delay_ns
@@ -114,7 +117,8 @@ class Packets:
         for place, (order, time_ns, event, serial, way, average) in enumerate(zip(*columns, strict=True)):
             self.end = Moment(order, time_ns)
             if event == "sent":
-                self.by_serial[serial] = _packet(table, place, self.end)
+                packet = self.by_serial[serial] = _packet(table, place, self.end)
+                self._of_flow[packet.flow].append(packet)
             else:
                 if average is not None:
                     self._average[way] = average
@@ -146,7 +150,7 @@ class Packets:
 
     def of_flow(self, flow: int) -> list[Packet]:
         """Return a flow's packets, both directions."""
-        return [packet for packet in self.by_serial.values() if packet.flow == flow]
+        return self._of_flow.get(flow, [])
 
     def served_while_waiting(self, packet: Packet) -> Counter[int]:
         """Count, by their flow, the packets that left the router queue while one waited in it."""

@@ -8,6 +8,7 @@ from typing import Any
 from lasthop import _core
 from lasthop.metrics.dictionary import find
 from lasthop.metrics.units import human, label
+from lasthop.pictures.tables import FlowOf
 
 _MOST_FLOWS = 20
 _FLOWS = (
@@ -30,6 +31,8 @@ _FLOWS = (
 )
 _RUN = ("duration_s", "utilisation", "fairness_jain", "queue_mean_packets", "queue_max_packets", "packets_dropped")
 _PAGES = ("response_time_s",)
+_ASKED_ABOUT = ("voip", "video", "http-page", "request-response", "bulk-tcp")
+"""Kinds of traffic, those first whose users suffer most from the others: questions are about them."""
 
 
 def measures(results: _core.Results) -> list[dict[str, Any]]:
@@ -44,6 +47,18 @@ def measures(results: _core.Results) -> list[dict[str, Any]]:
     shares = [gone / all_of_it if all_of_it else None for gone, all_of_it in zip(lost, sent, strict=True)]
     table = {**flows, "lost_per_packet": shares}
     return told + [_of(str(name), table, row, _FLOWS) for row, name in enumerate(flows["flow"][:_MOST_FLOWS])]
+
+
+def asked_about(flows: Sequence[FlowOf], scenario: Mapping[str, Any]) -> str:
+    """Return the flow that a scenario is most likely about: of the first kind that it has, the first listed."""
+    kinds = {entry["name"]: entry["kind"] for entry in scenario["flow"]}
+
+    def rank(flow: FlowOf) -> int:
+        # Each page load of a `count` is an application.
+        kind = kinds.get(flow.application) or kinds.get(flow.application.rpartition("-")[0])
+        return _ASKED_ABOUT.index(kind) if kind in _ASKED_ABOUT else len(_ASKED_ABOUT)
+
+    return min(flows, key=rank).name if flows else ""
 
 
 def _of(whom: str, table: Mapping[str, Sequence[Any]], row: int, metrics: Sequence[str]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 from lasthop import _core
 from lasthop.engines.live.presets import presets
 from lasthop.errors import InputError
+from lasthop.scenario.named import named_files
 from lasthop.scenario.points import parse_in_place, read_study
-from lasthop.scenario.recordings import named_files
 from lasthop.studies.catalogue import find_scenario
 
 _PLAIN = "scenario"
@@ -37,6 +36,13 @@ name = "download"
 duration = "60 s"
 """
 """What the lab shows unless it is told otherwise: the link of the preset `umts`."""
+_DOWNLOAD = """
+# The file has a link and no flow, so the lab sends one.
+[[flow]]
+kind = "bulk-tcp"
+name = "download"
+bytes = "1 MB"
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +60,10 @@ class Opened:
         if source is None:
             return cls(FIRST_SCENARIO)
         file = presets().get(source) or find_scenario(source)
-        study = read_study(file)
+        study = read_study(file, for_link=True)
         text = file.read_text(encoding="utf-8")
+        if any(key == "flow" for cell in study.cells for key, *_ in cell.assumed):
+            text += _DOWNLOAD
         return cls(text, str(file), tuple(_files(text)), tuple(dict.fromkeys(name for _, name in study.code)))
 
     def parse(self, text: str) -> _core.Study:
@@ -67,9 +75,8 @@ class Opened:
         return asdict(self)
 
 
-def _files(text: str) -> Iterator[str]:
+def _files(text: str) -> list[str]:
     try:
-        keys = tomllib.loads(text)
+        return named_files(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"The lab cannot read this file as TOML 1.0: {error}.") from error
-    yield from dict.fromkeys(named_files(keys))

@@ -3,65 +3,111 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lasthop.engines.engine import Trace
 from lasthop.errors import InputError
 from lasthop.explain import followed, stories
 from lasthop.explain.packets import Packet, Packets
-from lasthop.explain.words import clock, count
+from lasthop.explain.words import Entry, Story, clock, count
 from lasthop.metrics.labels import DROP_CAUSES
 
 MOST_PACKETS = 60_000
-"""A story takes some twenty times as long as its run: that of more packets would keep the reader waiting."""
+"""The story of more packets is told of a part of the run that has as many."""
+MOST_FOLLOWED = 400_000
+"""A packet takes some 20 microseconds and 3 kB to follow: more of them would come near to what an answer may take."""
 _MOST_LIVES = 2000
+_FOREVER = 2**63
 
 
-def tale(trace: Trace, scenario: str) -> dict[str, Any]:
-    """Return the stories of a trace, and the packets that were dropped or timed out."""
-    resolved = json.loads(scenario)
-    packets = followed(trace, resolved)
-    told = [
-        {
-            "of": story.of,
-            "head": story.head,
-            "entries": [[entry.ns / 1e9, entry.text, [ns / 1e9 for ns in entry.times]] for entry in story.entries],
-            "summary": list(story.summary),
-        }
-        for story in stories(trace, resolved, packets=packets)
-    ]
-    names = [str(name) for name in trace.flows["flow"]]
-    lives = [
-        {"at": packet.dropped.ns / 1e9, "flow": names[packet.flow], "about": "drop", "life": _life(packet, packets)}
-        for packet in packets.by_serial.values()
-        if packet.dropped is not None
-    ]
-    lives += list(_expired(trace, packets, names))
-    return {"stories": told, "lives": lives[:_MOST_LIVES]}
+@dataclass(frozen=True, slots=True)
+class Tale:
+    """The stories of a whole run, and the packets that were dropped or timed out. Any part of it is told from here.
+
+    What a sentence says often depends on what came long before or comes long after. So no part is told by itself.
+    """
+
+    stories: Sequence[Story]
+    lives: Sequence[tuple[int, Mapping[str, Any]]]
+    """Each with the time of what happened to the packet, in nanoseconds."""
+    sent_ns: Sequence[int]
+    """When each packet was sent, in order."""
+    end_ns: int
+
+    @classmethod
+    def of(cls, trace: Trace, scenario: str) -> Tale:
+        """Follow the packets of a trace, and tell what happened."""
+        resolved = json.loads(scenario)
+        packets = followed(trace, resolved)
+        told = list(stories(trace, resolved, packets=packets))
+        names = [str(name) for name in trace.flows["flow"]]
+        lives = [
+            _about("drop", packet.dropped.ns, packet, packets, names)
+            for packet in packets.by_serial.values()
+            if packet.dropped is not None
+        ]
+        lives += _expired(trace, packets, names)
+        return cls(told, lives, array("q", (each.sent.ns for each in packets.by_serial.values())), packets.end.ns)
+
+    def within(self, span_s: Sequence[float] | None) -> dict[str, Any]:
+        """Return what the page shows: of a long run a part from the first of two times on, to the second at most."""
+        if len(self.sent_ns) <= MOST_PACKETS:
+            return self._told(0, _FOREVER)
+        end_s = self.end_ns / 1e9
+        start, stop = (round(min(max(time, 0.0), end_s) * 1e9) for time in span_s or (0.0, end_s))
+        after = bisect_left(self.sent_ns, start) + MOST_PACKETS
+        is_cut = after < len(self.sent_ns) and self.sent_ns[after] < stop
+        stop = self.sent_ns[after] if is_cut else stop
+        # What happens as the run ends belongs to the part that ends with it.
+        told = self._told(start, _FOREVER if stop == self.end_ns else stop)
+        return {**told, "part": {"start": start / 1e9, "stop": stop / 1e9, "end": end_s, "is_cut": is_cut}}
+
+    def _told(self, start: int, stop: int) -> dict[str, Any]:
+        told = [
+            {
+                "of": story.of,
+                "head": story.head,
+                "entries": [_shown(entry) for entry in story.entries if start <= entry.ns < stop],
+                **({"before": [_shown(entry) for entry in story.entries if entry.ns < start][-1:]} if start else {}),
+                "summary": list(story.summary),
+            }
+            for story in self.stories
+        ]
+        lives = [life for ns, life in self.lives if start <= ns < stop]
+        return {"stories": told, "lives": lives[:_MOST_LIVES]}
+
+
+def _shown(entry: Entry) -> list[Any]:
+    return [entry.ns / 1e9, entry.text, [ns / 1e9 for ns in entry.times]]
 
 
 def check_length(packets: int) -> None:
-    """Raise `InputError` if the story of so many packets would be too long."""
-    if packets > MOST_PACKETS:
+    """Raise `InputError` if the story of so many packets would take too long."""
+    if packets > MOST_FOLLOWED:
         raise InputError(
-            f"The run has {packets:,} packets, and the lab tells stories of up to {MOST_PACKETS:,}: shorten the flows, "
-            "or use 'lasthop explain'."
+            f"The run has {packets:,} packets, and the lab tells stories of runs of up to {MOST_FOLLOWED:,}: shorten "
+            "the flows, or use 'lasthop explain'."
         )
 
 
-def _expired(trace: Trace, packets: Packets, names: list[str]) -> Iterator[dict[str, Any]]:
+def _expired(trace: Trace, packets: Packets, names: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield, of every timeout, the life of the segment that was waited for, as it was sent last before."""
     tcp = trace.tcp
-    copies: dict[int, list[Packet]] = {}
-    for packet in packets.by_serial.values():
-        copies.setdefault(packet.flow, []).append(packet)
     for event, flow, ns, seq in zip(tcp["event"], tcp["flow"], tcp["time_ns"], tcp["seq"], strict=True):
         if event != "timeout" or seq is None:
             continue
-        held = [p for p in copies.get(flow, ()) if p.seq <= seq < p.end and p.sent.ns < ns]
+        held = [p for p in packets.of_flow(flow) if p.seq <= seq < p.end and p.sent.ns < ns]
         if held:
-            yield {"at": ns / 1e9, "flow": names[flow], "about": "timeout", "life": _life(held[-1], packets)}
+            yield _about("timeout", ns, held[-1], packets, names)
+
+
+def _about(what: str, ns: int, packet: Packet, packets: Packets, names: list[str]) -> tuple[int, dict[str, Any]]:
+    """Return when something happened to a packet, and what the page shows of that."""
+    return ns, {"at": ns / 1e9, "flow": names[packet.flow], "about": what, "life": _life(packet, packets)}
 
 
 def _life(packet: Packet, packets: Packets) -> dict[str, Any]:

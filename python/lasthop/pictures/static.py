@@ -54,7 +54,7 @@ _SYMBOLS: dict[str, Any] = {
 _DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (4, 2)), "dot": (0, (1.2, 1.4))}
 STYLE: dict[Any, Any] = {
     "font.family": "STIXGeneral",  # shipped with matplotlib: the same letters everywhere
-    "mathtext.fontset": "stix",
+    "text.parse_math": False,  # a dollar sign in a name is one
     "font.size": 8,
     "axes.labelsize": 8,
     "xtick.labelsize": 7.5,

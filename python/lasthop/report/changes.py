@@ -84,7 +84,7 @@ def _changes(own: Sequence[Difference], levels: Sequence[str], group: str, lane:
         "legendgroup": group,
         "x": [round(levels.index(one.level) + lane, 3) for one in own],
         "y": style.rounded(map(_change, own), 2),
-        "text": [f"{one.factor} = {one.level}<br>{place(one)}" for one in own],
-        "hovertemplate": f"%{{text}}<br>%{{y:+.3~g}} {unit}<extra></extra>",
+        "text": [f"{one.factor} = {one.level}\n{place(one)}" for one in own],
+        "hovertemplate": f"%{{text}}\n%{{y:+.3~g}} {unit}<extra></extra>",
         "marker": {"color": color, "symbol": symbol, "size": 8, "opacity": 0.8},
     }

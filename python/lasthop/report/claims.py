@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lasthop.report.intervals import Axis, IntervalView, minus
 from lasthop.statistics.estimates import Interval
 from lasthop.studies.claims import NOT_UPHELD, UNDECIDED, UPHELD
+from lasthop.studies.claims.answers import Answer, failing_first
 from lasthop.studies.claims.evaluate import Outcome, Part
 from lasthop.studies.claims.tables import contradictions, place_text, summary_lines
 
@@ -41,23 +42,74 @@ class ClaimView:
     interval: str
     cells: str
     remarks: Sequence[str]
+    story: str
     bar: ClaimBar | None
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerView:
+    """A statement of the source, the claims that answer it, and what explains the verdict."""
+
+    id: str
+    section: str
+    text: str
+    verdict: str
+    css: str
+    claims: Sequence[str]
+    remarks: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimsView:
-    """All claims, in the study's order, and those that cannot both hold, side by side."""
+    """All claims, in the study's order, and those that cannot both hold, side by side.
+
+    Before them what the source says: `open` what is not upheld, or not for certain, and `upheld` the rest.
+    """
 
     summary: Sequence[str]
+    open: Sequence[AnswerView]
+    upheld: Sequence[AnswerView]
     claims: Sequence[ClaimView]
     contradictory: Sequence[tuple[ClaimView, ClaimView]]
 
 
-def claims_view(outcomes: Sequence[Outcome]) -> ClaimsView:
-    """Lay the claims out."""
+def claims_view(outcomes: Sequence[Outcome], found: Sequence[Answer]) -> ClaimsView:
+    """Lay the statements and the claims out."""
     views = {outcome.claim.id: _view(outcome) for outcome in outcomes}
     pairs = [(views[a], views[b]) for a, b in contradictions(outcomes) if a in views and b in views]
-    return ClaimsView(summary_lines(outcomes), list(views.values()), pairs)
+    said = [_answer(answer) for answer in failing_first(found)]
+    return ClaimsView(
+        summary_lines(outcomes, found),
+        [one for one in said if one.verdict != UPHELD],
+        [one for one in said if one.verdict == UPHELD],
+        list(views.values()),
+        pairs,
+    )
+
+
+def _answer(answer: Answer) -> AnswerView:
+    said = answer.sentence
+    remarks = {
+        remark: None
+        for outcome in answer.claims
+        if outcome.verdict == answer.verdict
+        for remark in (outcome.reason, *_explained(outcome))
+    }
+    return AnswerView(
+        id=said.id,
+        section=said.section,
+        text=said.text,
+        verdict=answer.verdict,
+        css=_CSS.get(answer.verdict, "none"),
+        claims=[outcome.claim.id for outcome in answer.claims],
+        remarks=[remark for remark in remarks if remark],
+    )
+
+
+def _explained(outcome: Outcome) -> list[str]:
+    claim = outcome.claim
+    contradicted = f"The source contradicts itself: {claim.contradicts_source}" if claim.contradicts_source else ""
+    return [remark for remark in (claim.explanation, contradicted) if remark]
 
 
 def _view(outcome: Outcome) -> ClaimView:
@@ -77,7 +129,8 @@ def _view(outcome: Outcome) -> ClaimView:
         difference=_figure(interval.estimate) if interval else "",
         interval=f"{_figure(interval.low)} … {_figure(interval.high)}" if interval else "",
         cells=f"{upheld} of {len(outcome.cells)}" if outcome.cells else "",
-        remarks=[remark for remark in (claim.reading, outcome.reason, claim.explanation) if remark],
+        remarks=[remark for remark in (claim.reading, outcome.reason, *_explained(outcome)) if remark],
+        story=claim.story,
         bar=_bar(part, claim.within) if part else None,
     )
 

@@ -154,7 +154,7 @@ def _traces(
             "line": {"color": color, "width": 1.5},
             "error_y": {"array": style.rounded(half), "thickness": 1.2, "width": 2, "color": color},
             "cliponaxis": False,
-            "hovertemplate": f"{name}<br>%{{y:.4g}}<extra></extra>",
+            "hovertemplate": f"{name}\n%{{y:.4g}}<extra></extra>",
         }
 
 

@@ -132,11 +132,11 @@ def _lines(part: pl.DataFrame, spec: FactorialSpec, *, hollow: bool) -> Iterator
             "y": style.rounded(values["value"]),
             "marker": {"symbol": symbol, "size": 7, "color": color},
             "line": {"color": color, "width": 1.5},
-            "hovertemplate": f"{word}<br>%{{y:.4f}}<extra></extra>",
+            "hovertemplate": f"{word}\n%{{y:.4f}}<extra></extra>",
         }
         if hollow:
             trace["marker"] = {"symbol": f"{symbol}-open", "size": 11, "color": color, "line": {"width": 1.5}}
-            trace["hovertemplate"] = f"{word}, published<br>%{{y:.4f}}<extra></extra>"
+            trace["hovertemplate"] = f"{word}, published\n%{{y:.4f}}<extra></extra>"
         ends = [own.filter(statistic=end)["value"] for end in ("ci_low", "ci_high")]
         if ends[0].len():
             below, above = values["value"] - ends[0], ends[1] - values["value"]
@@ -168,7 +168,7 @@ def _bars(bars: Sequence[tuple[str, pl.DataFrame]], spec: FactorialSpec) -> Figu
                     "y": names,
                     "x": style.rounded((own[0] if own.len() else None for own in found), 2),
                     "marker": {"color": style.CONTRASTING[number % len(style.CONTRASTING)]},
-                    "hovertemplate": f"{flow}<br>%{{x:.1f}} %<extra>%{{y}}</extra>",
+                    "hovertemplate": f"{flow}\n%{{x:.1f}} %<extra>%{{y}}</extra>",
                     "xaxis": f"x{ref}",
                     "yaxis": f"y{ref}",
                 }

@@ -28,6 +28,7 @@ ENGINES = "engines.csv"
 PRECISION = "precision.csv"
 CLAIMS = "claims.csv"
 CLAIMS_BY_CELL = "claims_cells.csv"
+STATEMENTS = "statements.csv"
 REPORT = "report.html"
 
 
@@ -58,10 +59,12 @@ def analyse(
         results = replace(results, beside=lay_beside([own, *beside], campaign.plan.study, assets))
     if claims is None:
         return results
+    from lasthop.studies.claims.answers import answers
     from lasthop.studies.claims.evaluate import evaluate
     from lasthop.studies.claims.records import Records
 
-    return replace(results, claims=evaluate(claims, Records.read(campaign.out, claims.factors)))
+    outcomes = evaluate(claims, Records.read(campaign.out, claims.factors))
+    return replace(results, claims=outcomes, answers=answers(claims.sentences, outcomes))
 
 
 def _statistics(campaign: Campaign, tables: Tables, assets: Assets | None) -> Results:
@@ -98,9 +101,11 @@ def write_outputs(results: Results) -> Path:
     if results.precision is not None:
         replace_atomically(out / PRECISION, results.precision.write_csv)
     if results.claims:
-        from lasthop.studies.claims.tables import cells_frame, claims_frame
+        from lasthop.studies.claims.tables import cells_frame, claims_frame, statements_frame
 
         replace_atomically(out / CLAIMS, claims_frame(results.claims).write_csv)
         replace_atomically(out / CLAIMS_BY_CELL, cells_frame(results.claims).write_csv)
+        if results.answers:
+            replace_atomically(out / STATEMENTS, statements_frame(results.answers).write_csv)
     replace_atomically(out / REPORT, lambda path: write_report(results, path))
     return out / REPORT

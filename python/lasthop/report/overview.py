@@ -13,14 +13,16 @@ from lasthop.metrics import units
 from lasthop.report.results import Results, times
 from lasthop.report.style import Figure
 from lasthop.results.tables import factor_column
-from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD
+from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNANSWERED, UNCOMPUTABLE, UNDECIDED, UPHELD
+from lasthop.studies.claims.answers import failing_first
 
 if TYPE_CHECKING:
-    from lasthop.studies.claims.evaluate import Outcome
     from lasthop.studies.comparison import Agreement
 
 _MOST, _HALF = 0.8, 0.5
-_CLASSES = {UPHELD: "good", NOT_UPHELD: "bad", UNDECIDED: "open", UNCOMPUTABLE: "none", NOT_RUN: "none"}
+_CLASSES = {UPHELD: "good", NOT_UPHELD: "bad", UNDECIDED: "open"} | dict.fromkeys(
+    (UNCOMPUTABLE, NOT_RUN, UNANSWERED), "none"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +96,20 @@ def badges(results: Results) -> Iterator[Badge]:
         short, cells = len(until["short"]), len(until["replications"])
         yield Badge(f"{cells - short} of {cells} cells precise", "bad" if short else "good", "precision")
     if results.claims:
-        yield _claims_badge(results.claims)
+        yield _claims_badge(results)
     for row in _widest(results.agreement):
         css = "good" if row.share >= _MOST else "open" if row.share >= _HALF else "bad"
         words = f"{row.what}: {row.hits} of {row.total} within {row.tolerance}"
         yield Badge(words[:1].upper() + words[1:], css, "agreement")
 
 
-def _claims_badge(claims: Sequence[Outcome]) -> Badge:
-    count = Counter(one.verdict for one in claims)
+def _claims_badge(results: Results) -> Badge:
+    what = "statements" if results.answers else "claims"
+    verdicts = [one.verdict for one in results.answers or results.claims]
+    count = Counter(verdicts)
     others = "".join(f", {count[verdict]} {verdict}" for verdict in (NOT_UPHELD, UNDECIDED) if count[verdict])
-    text = f"{count[UPHELD]} of {len(claims)} claims upheld{others}"
-    css = "bad" if count[NOT_UPHELD] else "good" if count[UPHELD] == len(claims) else "open"
+    text = f"{count[UPHELD]} of {len(verdicts)} {what} upheld{others}"
+    css = "bad" if count[NOT_UPHELD] else "good" if count[UPHELD] == len(verdicts) else "open"
     return Badge(text, css, "claims")
 
 
@@ -115,9 +119,13 @@ def _widest(agreement: Sequence[Agreement]) -> list[Agreement]:
     return list(lines.values())[:3]
 
 
-def exceptions(claims: Sequence[Outcome]) -> list[tuple[str, str, str]]:
-    """Return verdict, its class and the words of every claim that is not upheld."""
-    return [(one.verdict, _CLASSES[one.verdict], one.claim.text) for one in claims if one.verdict != UPHELD]
+def exceptions(results: Results) -> list[tuple[str, str, str]]:
+    """Return verdict, its class and the words of every statement, or else claim, that is not upheld."""
+    if results.answers:
+        words = [(one.verdict, one.sentence.text) for one in failing_first(results.answers)]
+    else:
+        words = [(one.verdict, one.claim.text) for one in results.claims]
+    return [(verdict, _CLASSES[verdict], text) for verdict, text in words if verdict != UPHELD]
 
 
 def first_curve(results: Results) -> tuple[str, Figure] | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lasthop.campaign.campaign import Campaign
+from lasthop.report import style
 from lasthop.report.distributions import box_sections
 from lasthop.report.illustrations import illustrated
 from lasthop.report.levels import Flat, level_views, short
@@ -57,7 +58,8 @@ class FigureView:
     @property
     def packed(self) -> str:
         """The figure as JSON, packed."""
-        return packed(json.dumps(self.figure, separators=(",", ":"), ensure_ascii=False).encode()).decode()
+        data = json.dumps(style.literal(self.figure), separators=(",", ":"), ensure_ascii=False)
+        return packed(data.encode()).decode()
 
 
 def trace_figures(results: Results) -> Iterator[FigureView]:
@@ -260,7 +262,7 @@ def _context(results: Results) -> dict[str, Any]:
         "outcome": _outcome(results, sections.found),
         "nothing_sent": nothing_sent(results),
         "badges": list(badges(results)),
-        "exceptions": exceptions(results.claims),
+        "exceptions": exceptions(results),
         "chart": chart,
         "levels": level_views(cells, results.factors, recordings),
         "unfinished": unfinished_table(results.tables.flows, results.tables.pages, factors)
@@ -296,7 +298,7 @@ def _seldom(results: Results) -> dict[str, Any]:
     if results.claims:
         from lasthop.report.claims import claims_view
 
-        found["claims"] = claims_view(results.claims)
+        found["claims"] = claims_view(results.claims, results.answers)
     if results.precision is not None:
         from lasthop.report.precision import precision_view
 

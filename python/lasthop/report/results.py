@@ -18,6 +18,7 @@ from lasthop.studies.presentation.spec import CompareSpec, Drawn, Presentation
 
 if TYPE_CHECKING:
     from lasthop.studies.beside import Beside
+    from lasthop.studies.claims.answers import Answer
     from lasthop.studies.claims.evaluate import Outcome
     from lasthop.studies.comparison import Agreement
     from lasthop.until.looks import Condition
@@ -88,6 +89,8 @@ class Results:
     comparison: pl.DataFrame | None = None
     agreement: Sequence[Agreement] = field(default_factory=list)
     claims: Sequence[Outcome] = field(default_factory=list)
+    answers: Sequence[Answer] = ()
+    """What the claims say of the statements of a source, if its study lists them."""
     drawn: Drawn = field(default_factory=Drawn)
     beside: Beside | None = None
     conditions: Sequence[Condition] = ()

@@ -165,7 +165,7 @@ def _points(part: pl.DataFrame, panel: _Panel, keys: Sequence[str], ref: str) ->
                 "x": style.rounded(points["published"]),
                 "y": style.rounded(points["measured"]),
                 "text": text,
-                "hovertemplate": "%{text}<br>published %{x:.4g}, measured %{y:.4g}<extra></extra>",
+                "hovertemplate": "%{text}\npublished %{x:.4g}, measured %{y:.4g}<extra></extra>",
                 "marker": {
                     "size": 7,
                     "opacity": 0.75,

@@ -6,7 +6,9 @@ Figures are plain plotly JSON (`data` and `layout`): plotly.js draws them, and a
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
+from html import escape
 from typing import Any
 
 Figure = dict[str, Any]
@@ -24,6 +26,8 @@ CONTRASTING = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
 SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x"]
 FONT = "'Source Sans 3', 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 
+_TEXTS = frozenset({"text", "name", "ticktext", "hovertemplate", "x", "y", "categoryarray"})
+"""The keys of plotly under which texts stand that it shows."""
 _AXIS: dict[str, Any] = {
     "gridcolor": GRID,
     "linecolor": "#c5cad1",
@@ -34,6 +38,21 @@ _AXIS: dict[str, Any] = {
     "zeroline": False,
     "automargin": True,
 }
+
+
+def literal(value: Any, key: str = "") -> Any:  # noqa: ANN401  JSON of any shape
+    """Return a part of a figure, for plotly, which reads texts as HTML, to show them as they are.
+
+    A line ends at a newline, and the box of a hover text stands in <extra>.
+    """
+    if isinstance(value, dict):
+        return {name: literal(part, name) for name, part in value.items()}
+    if isinstance(value, list) and not (value and isinstance(value[0], float | int)):
+        return [literal(part, key) for part in value]
+    if not isinstance(value, str) or key not in _TEXTS:
+        return value
+    text = escape(value, quote=False).replace("\n", "<br>")
+    return re.sub("&lt;(/?extra)&gt;", r"<\1>", text) if key == "hovertemplate" else text
 
 
 def axis(title: str | None = None, **settings: object) -> dict[str, Any]:

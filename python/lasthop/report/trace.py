@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,7 +40,7 @@ def _bars(layer: Layer) -> dict[str, Any]:
     bars: dict[str, Any] = {
         "y": style.rounded((a + b) / 2 for a, b in pairs),
         "customdata": list(layer.labels or ()),
-        "hovertemplate": "%{x:.3f} s<br>bytes %{customdata}",
+        "hovertemplate": "%{x:.3f} s\nbytes %{customdata}",
     }
     if layer.mark.width:
         half = style.rounded((b - a) / 2 for a, b in pairs)
@@ -77,7 +76,7 @@ def _trace(layer: Layer, axis: str, unit: str) -> Figure:
         "x": style.rounded(layer.x, 3),
         "yaxis": axis,
         "legend": axis.replace("y", "legend"),
-        "hovertemplate": f"%{{x:.3f}} s<br>%{{y:.4~r}} {unit}",
+        "hovertemplate": f"%{{x:.3f}} s\n%{{y:.4~r}} {unit}",
         **({} if mark.shape is Shape.BANDS else _look(mark)),
     }
     if mark.shape is Shape.SPANS:  # plotly's horizontal bars: a base, and lengths as x
@@ -93,7 +92,7 @@ def _trace(layer: Layer, axis: str, unit: str) -> Figure:
     else:
         drawn["y"] = style.rounded(layer.y)
     if layer.flow:
-        whose = f"{mark.quantity} of {html.escape(layer.flow)}"
+        whose = f"{mark.quantity} of {layer.flow}"
         template = {"hovertemplate": f"{drawn['hovertemplate']}<extra>{whose}</extra>"}
         drawn |= {"meta": layer.flow, **({"text": whose} if mark.shape is Shape.BANDS else template)}
     return drawn | ({"visible": "legendonly"} if mark.optional else {})

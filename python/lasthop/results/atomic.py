@@ -9,6 +9,8 @@ from typing import IO, TYPE_CHECKING, cast
 
 import polars as pl
 
+from lasthop.errors import InputError
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
@@ -25,6 +27,14 @@ def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def check_name(path: Path) -> None:
+    """Refuse a name with bytes that are no text: polars cannot open such files."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"The name {str(path)!a} is no UTF-8, as tables need: choose another name.") from None
 
 
 def write_parquet(

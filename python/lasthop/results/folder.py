@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import shutil
 import socket
@@ -17,6 +16,8 @@ from typing import Any
 import polars as pl
 
 from lasthop.errors import InputError, InUseError
+from lasthop.results import shapes
+from lasthop.results.atomic import check_name
 from lasthop.results.store import STORE, UNBORN, Store, was_left_open
 
 MANIFEST = "manifest.json"
@@ -36,6 +37,7 @@ _OTHERS = (
     "precision.csv",
     "claims.csv",
     "claims_cells.csv",
+    "statements.csv",
     "report.html",
 )
 """What a campaign leaves besides its records, see `lasthop.report.outputs`."""
@@ -44,6 +46,7 @@ _OWN = (MANIFEST, STORE, f"{STORE}-wal", f"{STORE}-shm", FLOWS, RUNS, PAGES, SHO
 
 def check_folder(folder: Path) -> None:
     """Refuse a place that is no folder, or that holds something other than results of lasthop."""
+    check_name(folder)
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -66,16 +69,13 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     """Return the manifest of a folder's merged tables; `None` if there is none that can be read beside a store."""
     file = folder / MANIFEST
     try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-        if isinstance(manifest["identity"], dict):
-            return dict(manifest)
+        return shapes.manifest(file)
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError):
-        pass
-    if (folder / STORE).is_file():
-        return None  # all that it says can be made again
-    raise InputError(f"{file} cannot be read as a manifest of lasthop; nothing was changed.")
+    except ValueError as error:
+        if (folder / STORE).is_file():
+            return None  # all that it says can be made again
+        raise InputError(f"{file} cannot be read as a manifest of lasthop ({error}); nothing was changed.") from error
 
 
 def empty(folder: Path) -> None:
@@ -98,6 +98,7 @@ def empty(folder: Path) -> None:
 
 def scan_rows(file: Path) -> pl.LazyFrame:
     """Return a table of a results folder, to read parts of it; raise `InputError` if it is not as it was written."""
+    check_name(file)
     check_table(file)
     with _failures_told(file):
         rows = pl.scan_parquet(file, glob=False)
@@ -113,9 +114,9 @@ def read_rows(file: Path) -> pl.DataFrame:
 
 def check_table(file: Path) -> None:
     """Raise `InputError` if a table is not what the manifest beside it says."""
-    known = (read_manifest(file.parent) or {}).get("tables", {}).get(file.name)
+    manifest = read_manifest(file.parent)
     with _failures_told(file):
-        if known not in (None, digest(file)):
+        if manifest is not None and manifest["tables"].get(file.name) != digest(file):
             raise _damaged(file, "its SHA-256 is not that in the manifest")
 
 
@@ -143,10 +144,8 @@ def digest(file: Path) -> str:
 
 def tables_are_whole(folder: Path, manifest: Mapping[str, Any]) -> bool:
     """Whether all tables that a manifest names are there as they were written."""
-    tables = manifest.get("tables", {})
-    return bool(tables) and all(
-        (folder / name).is_file() and digest(folder / name) == known for name, known in tables.items()
-    )
+    files = {folder / name: manifest["tables"].get(name) for name in (FLOWS, RUNS, PAGES, SHORTS)}
+    return all(file.is_file() and digest(file) == known for file, known in files.items() if known is not None)
 
 
 def forget_tables(folder: Path) -> None:

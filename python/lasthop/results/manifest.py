@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lasthop.errors import InputError
+from lasthop.results import shapes
 from lasthop.results.folder import FLOWS, MANIFEST, RUNS
+from lasthop.results.store import STORE
 
 NOTES = "live"
 """The key of what an engine says of its runs."""
@@ -36,13 +37,14 @@ def finished(folder: Path) -> dict[str, Any]:
             f"{folder} holds no {' and no '.join(absent)}: give a folder that 'lasthop run' or 'lasthop study "
             "run' made. To finish a run that was stopped, repeat its command."
         )
+    file = folder / MANIFEST
     try:
-        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if {"scenario", "scenario_digest", "engine", "cells"} <= manifest["identity"].keys():
-            return manifest
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass
-    raise InputError(f"{folder / MANIFEST} cannot be read as a manifest of lasthop.")
+        return shapes.manifest(file)
+    except ValueError as error:
+        raise InputError(
+            f"{file} cannot be read as a manifest of lasthop ({error}). Repeat the command that made it: what is in "
+            f"{STORE} is not run again."
+        ) from error
 
 
 def looks_of(manifest: Mapping[str, Any] | None) -> int:

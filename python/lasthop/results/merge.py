@@ -96,6 +96,8 @@ def _parts(store: Store, runs: Runs) -> Iterator[dict[str, pl.DataFrame]]:
             frames = {batch: stored[batch][table] for batch in batches}
             if table not in seen or any(frame.height for frame in frames.values()):
                 labelled[table] = _labelled(part, _below_each_other(frames), runs.levels)
+        if labelled["runs"].height != part.height:
+            raise DamagedBatchesError(_incomplete(part, stored))
         seen.update(labelled)
         yield labelled
 
@@ -119,6 +121,13 @@ def _damaged(store: Store, places: pl.DataFrame) -> list[int]:
         except DamagedBatchError:
             damaged.append(batch)
     return damaged
+
+
+def _incomplete(part: pl.DataFrame, stored: Mapping[int, Mapping[str, pl.DataFrame]]) -> list[int]:
+    """Return the batches that lack runs of their pieces: a number of a piece in the store is not what was written."""
+    rows = _below_each_other({batch: tables["runs"] for batch, tables in stored.items()})
+    lacking = part.join(rows.with_columns(pl.col(*_KEYS).cast(pl.Int64)), on=_KEYS, how="anti")
+    return lacking[BATCH].unique().sort().to_list()
 
 
 def _below_each_other(frames: Mapping[int, pl.DataFrame]) -> pl.DataFrame:

@@ -27,6 +27,7 @@ import polars as pl
 
 from lasthop import _core
 from lasthop.errors import InputError
+from lasthop.results import shapes
 from lasthop.results.columns import Gathered, Number, gathered_frame
 
 STORE = "store.sqlite"
@@ -48,6 +49,11 @@ CREATE TABLE capture (
     folder TEXT PRIMARY KEY, source TEXT NOT NULL, number INTEGER NOT NULL
 ) WITHOUT ROWID;
 """
+_STATEMENTS = [statement.strip() for statement in _SCHEMA.split(";") if statement.strip()]
+_OF_DAMAGE = (None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT)
+"""What SQLite calls its failures at a file that is not as it was written; text that is no UTF-8 has no number."""
+_KINDS = (str, int, int, int, int)
+"""What a piece is, up to its facts."""
 _BUSY_S = 10.0
 _CHECK_BYTES = 4
 
@@ -153,11 +159,13 @@ class Store:
                 isolation_level=None,
             )
         with self._failures_told(close=True):
-            self._database.execute("SELECT count(*) FROM meta")
+            made = [sql for (sql,) in self._database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
+            if made != _STATEMENTS:
+                raise sqlite3.DatabaseError("its tables are others")
             # Of a file that was cut short, SQLite reads the missing pages as if they were empty.
             [(verdict,)] = self._database.execute("PRAGMA quick_check(1)").fetchall()
             if verdict != "ok":
-                raise sqlite3.DatabaseError(" ".join(verdict.split()))
+                raise sqlite3.DatabaseError(verdict)
             if not read_only:
                 # A kill or a power cut leaves whole transactions, and the disk is waited for only now and then.
                 self._database.execute("PRAGMA journal_mode = WAL")
@@ -191,18 +199,23 @@ class Store:
     def _failures_told(self, *, close: bool = False) -> Iterator[None]:
         try:
             yield
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             if close:
                 self._database.close()
-            if isinstance(error, sqlite3.OperationalError) and not str(error).startswith("no such table"):
-                raise InputError(
-                    f"Cannot use the store of the results, {self.file}: {error}. Its contents are safe. When you have "
-                    "solved this, repeat the command to continue."
-                ) from error
+            number = getattr(error, "sqlite_errorcode", None)
+            if (number if number is None else number & 0xFF) in _OF_DAMAGE:
+                raise self._damaged(error) from error
             raise InputError(
-                f"{self.file} is damaged, or is not a store of lasthop ({error}); nothing was changed. Start afresh "
-                "in this folder with --overwrite, or choose another place with --out DIR."
+                f"Cannot use the store of the results, {self.file}: {error}. Its contents are safe. When you have "
+                "solved this, repeat the command to continue."
             ) from error
+
+    def _damaged(self, reason: Exception) -> InputError:
+        told = " ".join(str(reason).split())
+        return InputError(
+            f"{self.file} is damaged, or is not a store of lasthop ({told}); nothing was changed. Start afresh "
+            "in this folder with --overwrite, or choose another place with --out DIR."
+        )
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -222,7 +235,11 @@ class Store:
 
     def facts(self) -> dict[str, Any]:
         """Return the facts about the store."""
-        return {key: json.loads(value) for key, value in self._rows("SELECT key, value FROM meta")}
+        rows = self._rows("SELECT key, value FROM meta")
+        try:
+            return shapes.store_facts(rows)
+        except ValueError as error:
+            raise self._damaged(error) from error
 
     def note(self, **facts: object) -> None:
         """Write down facts about the store, whatever JSON can hold."""
@@ -243,6 +260,15 @@ class Store:
     def pieces(self) -> list[Piece]:
         """Return what is there, in the order in which it came."""
         rows = self._rows("SELECT source, first, count, batch, position, facts FROM piece ORDER BY batch, position")
+        try:
+            if any(tuple(map(type, row[:5])) != _KINDS for row in rows):
+                raise ValueError("the place of a piece is no number")
+            for facts in {row[5] for row in rows} - {None}:
+                shapes.parsed(facts, shapes.NOTES)
+            if len({row[3:5] for row in rows}) < len(rows):
+                raise ValueError("two pieces have the same place")
+        except ValueError as error:
+            raise self._damaged(error) from error
         return [Piece(*row) for row in rows]
 
     def tables(self, batch: int) -> dict[str, pl.DataFrame]:
@@ -276,7 +302,8 @@ class Store:
 
     def captures(self) -> dict[str, tuple[str, int]]:
         """Return of each folder of captures, below `traces`, the source and the number of its replication."""
-        return {folder: (source, number) for folder, source, number in self._rows("SELECT * FROM capture")}
+        rows = self._rows("SELECT folder, source, number FROM capture")
+        return {folder: (source, number) for folder, source, number in rows}
 
     def add_capture(self, folder: str, source: str, number: int) -> None:
         """Note what is captured in a folder."""

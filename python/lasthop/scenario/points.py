@@ -37,12 +37,15 @@ def draw(method: str, points: int, dimensions: int, seed: int) -> list[list[floa
     return rows
 
 
-def read_study(file: Path, points: int | None = None) -> _core.Study:
+def read_study(file: Path, points: int | None = None, *, for_link: bool = False) -> _core.Study:
     """Read a scenario file and draw the points of its ranges; `points` if the file's number does not hold.
 
+    With `for_link` it need not have flows: if none are stated, cells assume a download.
     The file's seed decides the points. Raises `ScenarioError`, or `InputError` for points without a range.
     """
-    study = _core.load(str(file), points, draw)
+    if not file.exists():
+        _check_no_example(file)
+    study = _core.load(str(file), points, draw, for_link)
     _check_code(study, str(file), file.parent)
     if points is not None and study.space is None:
         raise InputError(f"--points {points}: no factor of {file} is a range; give one from, to and sets.")
@@ -65,6 +68,14 @@ def parse_in_place(text: str, file: Path, files: list[str], code: Sequence[str])
         raise InputError("\n".join(lines))
     _check_code(study, str(file), file.parent)
     return study
+
+
+def _check_no_example(file: Path) -> None:
+    """Raise `InputError` if a file that is not there has the name of an example."""
+    from lasthop.scenario.examples import list_examples
+
+    if file.stem in list_examples():
+        raise InputError(f"There is no file {file}: 'lasthop example copy {file.stem}' writes the example.")
 
 
 def _check_code(study: _core.Study, name: str, folder: Path) -> None:

@@ -6,17 +6,15 @@ its rate in the mean and over time.
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 from lasthop.metrics.units import scale
+from lasthop.scenario.named import named_files
 
-FILE_KEYS = ("extends", "trace", "course", "file")
-"""Keys whose values are names of files."""
 _OPPORTUNITY_BITS = 1500 * 8
 _PARTS = 60
 """So many rates are a recording's curve."""
@@ -72,21 +70,6 @@ def _course(rows: Sequence[Sequence[float]]) -> Recorded:
     return Recorded(end, bits / end, tuple(held))
 
 
-# ---- Names -----------------------------------------------------------------------------------------------
-
-
-def named_files(node: object) -> Iterator[str]:
-    """Yield the names of files in a scenario's tables."""
-    if isinstance(node, Mapping):
-        for key, value in node.items():
-            if key in FILE_KEYS and isinstance(value, str):
-                yield value
-            yield from named_files(value)
-    elif isinstance(node, list):
-        for item in node:
-            yield from named_files(item)
-
-
 def recordings_of(file: Path | None) -> list[Recorded]:
     """Return the recordings that a scenario file and those it extends name, each with its name; none of a text."""
     found: list[Recorded] = []
@@ -97,7 +80,5 @@ def recordings_of(file: Path | None) -> list[Recorded]:
             if (own := recorded(text)) is not None:
                 found.append(Recorded(own.seconds, own.rate, own.curve, path.name))
                 continue
-            waiting += [
-                other for name in named_files(tomllib.loads(text)) if (other := path.parent / name) not in waiting
-            ]
+            waiting += [other for name in named_files(text) if (other := path.parent / name) not in waiting]
     return found

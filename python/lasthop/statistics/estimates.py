@@ -193,45 +193,6 @@ def _signed_rank_p(ranks: NDArray[np.float64], pairs: int) -> float:
     return min(1.0, 2 * float(min(ways[: found + 1].sum(), ways[found:].sum()) / ways.sum()))
 
 
-@dataclass(frozen=True, slots=True)
-class Jackknife:
-    """A statistic of replications with its jackknife standard error; both in the statistic's unit.
-
-    For the mean of paired differences its interval is that of the paired t test.
-    """
-
-    estimate: float
-    error: float
-    replications: int
-
-    @classmethod
-    def of(cls, values: NDArray[np.float64], scale: float = 0.0) -> Jackknife:
-        """Take the statistic of all replications, followed by those without each one of them.
-
-        `scale` is the size of what it is the difference of: what rounding errors alone may explain counts as 0.
-        """
-        count = values.size - 1
-        tiny = ROUNDING * max(scale, abs(float(values[0])))
-        error = float(np.std(values[1:]) * np.sqrt(count - 1)) if count > 1 else float("nan")
-        estimate = float(values[0])
-        return cls(0.0 if abs(estimate) <= tiny else estimate, 0.0 if error <= tiny else error, count)
-
-    @property
-    def defined(self) -> bool:
-        """Whether there is an interval."""
-        return bool(np.isfinite(self.estimate) and np.isfinite(self.error))
-
-    @property
-    def distance(self) -> float:
-        """Distance of the estimate to 0 in standard errors; infinite if the error is 0."""
-        return self.estimate / self.error if self.error else float(np.copysign(np.inf, self.estimate))
-
-    def interval(self, confidence: float = 0.95) -> Interval:
-        """Student's interval about the estimate."""
-        half = self.error * student(confidence, self.replications - 1)
-        return Interval(self.estimate, self.estimate - half, self.estimate + half)
-
-
 @cache
 def student(confidence: float, freedom: int) -> float:
     """Return how many standard errors Student's interval reaches to either side of its estimate."""

@@ -73,6 +73,8 @@ struct Application {
     /// Which pair of hosts it has, and the largest window that these advertise, in bytes.
     pair: usize,
     receive_window_max: u32,
+    /// Segments of its flows may span writes.
+    joins_writes: bool,
     later: Later,
     /// What is asked for in a page load.
     site: Option<Rc<Site>>,
@@ -508,13 +510,14 @@ impl Workload {
         content: Content,
     ) -> Result<(), Error> {
         let Flow { application, ends, .. } = &mut self.flows[flow.0 as usize];
-        match (ends, content, &self.applications[*application].site) {
+        let Application { site, joins_writes, .. } = &self.applications[*application];
+        match (ends, content, site) {
             (Ends::Tcp(connection), Content::Request(object), Some(site)) => {
                 let answer = site.answers[object as usize].clone();
                 connection.peer(host).write_text(answer.request.clone());
                 connection.answers.get_or_insert_default().expect(answer);
             }
-            (Ends::Tcp(connection), ..) => connection.peer(host).write(bytes, write_bytes),
+            (Ends::Tcp(connection), ..) => connection.peer(host).write(bytes, write_bytes, *joins_writes),
             (Ends::Udp(_, sent), ..) => {
                 let first = *sent;
                 *sent += bytes.div_ceil(write_bytes);
@@ -641,8 +644,11 @@ fn applications(scenario: &Scenario, seed: Seed, pairs: &[usize]) -> Result<Vec<
         };
         let later = Later::new(config.traffic().later_flows(), first);
         first += config.traffic().later_flows().len() as u16;
-        let receive_window_max = receive_window_max(scenario, scenario.tcp_of(&instance));
-        Ok(Application { program, flows: Vec::new(), pair: *pair, receive_window_max, later, site, quic })
+        let tcp = scenario.tcp_of(&instance);
+        let (receive_window_max, joins_writes) = (receive_window_max(scenario, tcp), tcp.joins_writes());
+        let flows = Vec::new();
+        let pair = *pair;
+        Ok(Application { program, flows, pair, receive_window_max, joins_writes, later, site, quic })
     };
     scenario.applications().into_iter().zip(scenario.programs(seed)).zip(pairs).map(application).collect()
 }

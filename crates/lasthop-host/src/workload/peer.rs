@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 use std::rc::Rc;
 
 /// Bytes written at once at most.
-const WRITE_BYTES: usize = 1 << 16;
+const WRITE_BYTES: usize = 1 << 17;
 /// Writes made together at most.
 const WRITES: usize = 64;
 /// Bytes that wait in the socket of an application that will stop, unsent, at most.
@@ -29,11 +29,13 @@ const HARMLESS: [ErrorKind; 4] =
 /// What applications send.
 static ZEROS: [u8; WRITE_BYTES] = [0; WRITE_BYTES];
 
-/// Bytes to be written, in writes of one size.
+/// Bytes to be written, in writes of one size. No segment goes beyond their end.
 #[derive(Clone, Debug)]
 struct Order {
     left: u64,
     write: u64,
+    /// Segments may span its writes.
+    joined: bool,
     /// Bytes of the write under way that are still to be written.
     current: u64,
     /// What is written; zeros if absent.
@@ -43,7 +45,7 @@ struct Order {
 impl Order {
     /// What is written from here on, and how.
     fn writes(&self) -> impl Iterator<Item = Write<'_>> {
-        let Self { mut left, write, mut current, ref text } = *self;
+        let Self { mut left, write, joined, mut current, ref text } = *self;
         std::iter::from_fn(move || {
             if left == 0 {
                 return None;
@@ -52,8 +54,8 @@ impl Order {
                 current = left.min(write);
             }
             let length = current.min(WRITE_BYTES as u64) as usize;
-            // Segments do not span writes.
-            let last = if length as u64 == current { libc::MSG_EOR } else { 0 };
+            let ends = if joined { left } else { current };
+            let last = if length as u64 == ends { libc::MSG_EOR } else { 0 };
             let bytes = match text {
                 Some(text) => &text[text.len() - left as usize..][..length],
                 None => &ZEROS[..length],
@@ -181,10 +183,10 @@ impl Peer {
         }
     }
 
-    /// The application writes `bytes`, in writes of `write` bytes.
-    pub fn write(&mut self, bytes: u64, write: u64) {
+    /// The application writes `bytes`, in writes of `write` bytes, which segments may span if they are `joined`.
+    pub fn write(&mut self, bytes: u64, write: u64, joined: bool) {
         if bytes > 0 {
-            self.orders.push_back(Order { left: bytes, write, current: 0, text: None });
+            self.orders.push_back(Order { left: bytes, write, joined, current: 0, text: None });
         }
         self.flush();
     }
@@ -192,7 +194,13 @@ impl Peer {
     /// The application writes this, in one write.
     pub fn write_text(&mut self, text: Vec<u8>) {
         let bytes = text.len() as u64;
-        self.orders.push_back(Order { left: bytes, write: bytes, current: 0, text: Some(text) });
+        self.orders.push_back(Order {
+            left: bytes,
+            write: bytes,
+            joined: false,
+            current: 0,
+            text: Some(text),
+        });
         self.flush();
     }
 

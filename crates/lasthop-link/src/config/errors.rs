@@ -34,6 +34,8 @@ pub enum Start {
     /// At an instant that is equally likely to be any of the first 64 good and 64 bad states, so that long
     /// states are met in proportion to their length and the first one is what is left of it.
     RandomPhase,
+    /// At an instant that is equally likely to be any of the first good state.
+    InsideGood,
 }
 
 /// Link-layer retransmission by iterated delay: a hit packet is tried again `delay` later. The serialiser

@@ -89,6 +89,29 @@ fn a_random_phase_meets_long_stays_more_often() {
 }
 
 #[test]
+fn a_run_inside_the_first_good_state_has_what_is_left_of_it() {
+    let length =
+        |min, max| Distribution::Uniform { min: Duration::from_millis(min), max: Duration::from_millis(max) };
+    let config = ErrorConfig {
+        start: Start::InsideGood,
+        good: length(10_000, 25_000),
+        bad: length(1_800, 4_000),
+        ..errors(0, 0, None)
+    };
+    let stays = first_stays(&config);
+    assert!(stays.iter().all(|stay| stay.state == LinkState::Good && stay.end <= at_us(25_000_000)));
+    // Half of the mean length, however long it is: 8.75 s, standard error 0.09 s.
+    let mean = stays.iter().map(|stay| stay.end.as_secs_f64()).sum::<f64>() / stays.len() as f64;
+    assert!((8.4..9.1).contains(&mean), "{mean}");
+    // The stays that follow are those of a run that begins with the good state.
+    let follow = |config: &ErrorConfig| {
+        let stays = Periods::new(config, None, SEED).skip(1).take(20);
+        stays.map(|stay| (stay.state, stay.end - stay.start)).collect::<Vec<_>>()
+    };
+    assert_eq!(follow(&config), follow(&ErrorConfig { start: Start::Good, ..config.clone() }));
+}
+
+#[test]
 fn a_random_phase_goes_on_with_the_same_sequence() {
     let config = random_lengths();
     let all: Vec<_> = Periods::new(&config, None, SEED).take(140).collect();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{BASE, FACTORS, error};
 use lasthop_core::{QueueSize, Rate};
-use lasthop_scenario::{Cell, ScenarioError, Study};
+use lasthop_scenario::{Cell, Sampler, ScenarioError, Study};
 
 /// A folder of scenario files that is gone after the test.
 pub struct Folder(PathBuf);
@@ -166,10 +166,66 @@ fn what_cannot_be_extended_is_an_error_at_the_key_and_names_both_files() {
 }
 
 #[test]
-fn a_text_without_a_folder_cannot_extend() {
+fn a_text_without_a_folder_cannot_extend_a_file() {
     let error = error(&format!("extends = \"study.toml\"\n{BASE}"));
     assert_eq!(error.line, Some(1));
     assert!(error.message.contains("save it as a file"), "{error}");
+}
+
+#[test]
+fn a_preset_is_extended_from_any_folder_and_by_a_text() {
+    let over = "extends = \"lte\"\nseed = 9\n";
+    let folder = Folder::with("preset", &[("deep/down/my.toml", over)]);
+    let read = folder.read("deep/down/my.toml");
+    assert_eq!((read.name.as_str(), read.seed), ("my", 9), "the name is the file's own");
+    assert!(read.title.starts_with("LTE"), "{}", read.title);
+    for study in [&read, &Study::from_str(over, "text").unwrap()] {
+        let down = study.cells[0].scenario.down.as_ref().unwrap();
+        assert_eq!(down.link.rate, Rate::from_bits_per_second(12_000_000));
+        assert_eq!(study.cells[0].scenario.mtu.0, 1500, "of what the presets have in common");
+    }
+}
+
+#[test]
+fn a_file_beside_the_scenario_wins_over_the_preset_of_its_name() {
+    let over = "extends = \"lte\"\n";
+    let folder = Folder::with("wins", &[("my.toml", over), ("lte", &study())]);
+    assert_eq!(folder.read("my.toml").title, "Small");
+    let folder = Folder::with("suffix", &[("lte.toml", over), ("lte/other", "")]);
+    assert!(folder.read("lte.toml").title.starts_with("LTE"), "a file of another name, and a folder, do not");
+}
+
+#[test]
+fn starlink_leads_to_leo() {
+    let read = |name: &str| Study::from_str(&format!("extends = \"{name}\"\n"), "text").unwrap();
+    let (starlink, leo) = (read("starlink"), read("leo"));
+    assert_eq!(starlink.cells, leo.cells);
+    assert!(starlink.title.contains("the preset leo"), "{}", starlink.title);
+}
+
+#[test]
+fn an_error_in_a_preset_names_it() {
+    let folder = Folder::with("named-preset", &[("my.toml", "extends = \"lte\"\nmtu = \"9000 B\"\n")]);
+    let errors = Study::from_path(&folder.0.join("my.toml")).expect_err("accepted");
+    assert!(errors.as_slice().iter().any(|error| error.file == "preset lte"), "{errors}");
+}
+
+#[test]
+fn an_unknown_preset_is_an_error_that_names_the_nearest() {
+    for (over, part) in [
+        (
+            "ltee",
+            "there is no preset or file \"ltee\"; did you mean `lte`? (accepted: 5g, congested-64k, dsl",
+        ),
+        ("star-link", "did you mean `starlink`?"),
+        ("lte.toml", "there is no such file; the preset is called \"lte\""),
+    ] {
+        let over = format!("seed = 1\nextends = \"{over}\"\n");
+        let folder = Folder::with("unknown", &[("my.toml", &over)]);
+        let error = folder.error("my.toml");
+        assert_eq!((&error.file, error.line), (&folder.path("my.toml"), Some(2)), "{error}");
+        assert!(error.message.contains(part), "{error}");
+    }
 }
 
 #[test]
@@ -177,4 +233,21 @@ fn the_sensitivity_study_reads() {
     let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/kulve2003");
     let study = Study::from_path(&studies.join("sensitivity.toml")).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(study.factors.last().unwrap().1[0], "default");
+}
+
+#[test]
+fn a_link_needs_no_flow_where_none_runs() {
+    let link = "[down.link]\nrate = \"1 Mbit/s\"\ndelay = \"10 ms\"\n";
+    let levels = "[factor.load.none]\n[factor.load.call]\nflow = [{ kind = \"constant-udp\", rate = \"64 kbit/s\", \
+                  payload = \"160 B\", duration = \"1 s\" }]\n";
+    let folder = Folder::with("link", &[("link.toml", link), ("levels.toml", &format!("{link}{levels}"))]);
+    let error = folder.error("link.toml");
+    assert!(error.message.contains("lasthop shell") && error.message.contains("[[flow]]"), "{error}");
+    let read = |name: &str| Study::of_link(&folder.0.join(name), &Sampler::NONE).unwrap();
+    let kinds = |study: Study| -> Vec<(usize, bool)> {
+        let assumed = |cell: &Cell| cell.assumed.iter().any(|assumption| assumption.key == "flow");
+        study.cells.iter().map(|cell| (cell.scenario.flow.len(), assumed(cell))).collect()
+    };
+    assert_eq!(kinds(read("link.toml")), [(1, true)]);
+    assert_eq!(kinds(read("levels.toml")), [(1, true), (1, false)], "flows of a level stay");
 }

@@ -1,6 +1,8 @@
 //! What all kinds of flows have in common.
 
-use lasthop_core::Direction;
+use lasthop_core::{Direction, Duration, Instant, QueueSize, Seed};
+use lasthop_scenario::Cell;
+use lasthop_traffic::Application;
 
 use crate::support::{error, read};
 
@@ -74,6 +76,55 @@ fn an_access_link_without_a_rate_is_as_fast_as_a_lan_that_is_never_felt() {
     let rate = study.cells[0].scenario.flow[0].access.as_ref().unwrap().rate;
     assert_eq!(rate, study.cells[0].scenario.lan.as_ref().unwrap().rate);
     assert!(study.cells[0].assumed.iter().any(|one| one.key == "flow[0].access.rate"));
+}
+
+/// A flow called "far", 200 ms from the router; without them, it is as near as any other.
+const FAR: [&str; 2] =
+    ["[[flow]]\nkind = \"bulk-tcp\"\nname = \"far\"\nbytes = \"1 kB\"\n", "access.delay = \"200 ms\"\n"];
+
+#[test]
+fn the_longest_round_trip_decides_what_is_assumed_of_queues_and_of_the_time_limit() {
+    let assumed = |text: &str| {
+        let Cell { scenario, assumed, .. } = read(text).cells.remove(0);
+        let why = |key: &str| assumed.iter().find(|one| one.key == key).unwrap().why.clone();
+        let limits = (scenario.down.unwrap().queue.limit, scenario.time_limit.as_secs_f64());
+        (limits, why("down.queue.limit"), why("time_limit"))
+    };
+    let (limits, queue, time) = assumed(&format!("{LINK}{BULK}{}", FAR[0]));
+    // 20 round trips of 100 ms, and ten times 2 kB at 1 Mbit/s.
+    assert_eq!(limits, (QueueSize::Packets(10), 63.0));
+    assert!(
+        queue.contains("1 Mbit/s x 100 ms, is") && time.contains("20 round trips and"),
+        "{queue}; {time}"
+    );
+    // Twice the access link more: 500 ms are 41.7 packets.
+    let (limits, queue, time) = assumed(&format!("{LINK}{BULK}{}{}", FAR[0], FAR[1]));
+    assert_eq!(limits, (QueueSize::Packets(42), 71.0));
+    assert!(queue.contains("x 500 ms of far (the longest), is 42 packets"), "{queue}");
+    assert!(time.contains("20 round trips of far (the longest) and"), "{time}");
+}
+
+#[test]
+fn a_flow_whose_own_round_trip_lasts_longer_than_the_run_is_noted() {
+    let notes_with =
+        |access: &str| read(&format!("time_limit = \"400 ms\"\n{LINK}{BULK}{}{access}", FAR[0])).notes;
+    assert_eq!(notes_with(""), []);
+    let notes = notes_with(FAR[1]);
+    assert!(notes.len() == 1 && notes[0].message.contains("far transfers nothing"), "{notes:?}");
+    assert!(notes[0].message.contains("round trip of \"500 ms\""), "{notes:?}");
+}
+
+#[test]
+fn a_request_of_web_clients_takes_the_access_link_too() {
+    let web = "[[flow]]\nkind = \"web-clients\"\nname = \"web\"\nclients = 1\nbatches = 1\ninterval = \"10 s\"\n\
+               requests = { mean = 1, min = 1, max = 1 }\ngap = \"0 s\"\nmultiple = { mean = 1, min = 1, max = 1 }\n\
+               first_unit = \"1 kB\"\nothers = [{ unit = \"1 kB\", share = 1 }]\n";
+    let arrives = |access: &str| {
+        let study = read(&format!("lan.delay = \"3 ms\"\n{LINK}{web}{access}"));
+        study.cells[0].scenario.programs(Seed { study: 1, replication: 1 })[0].next_wakeup()
+    };
+    assert_eq!(arrives(""), Some(Instant::ZERO + Duration::from_millis(53)));
+    assert_eq!(arrives("access.delay = \"200 ms\"\n"), Some(Instant::ZERO + Duration::from_millis(253)));
 }
 
 #[test]

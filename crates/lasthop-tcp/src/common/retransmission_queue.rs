@@ -249,7 +249,7 @@ mod tests {
     fn queue() -> RetransmissionQueue<()> {
         let mut queue = RetransmissionQueue::default();
         for number in 0..SEGMENTS {
-            let new = NewSegment { payload_bytes: 10, fin: false, push: false };
+            let new = NewSegment { payload_bytes: 10, fin: false, push: false, ends_write: false };
             queue.push(SentSegment::new(number * 10..number * 10 + 10, new, false, ()));
         }
         queue

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use lasthop_core::Ecn;
 
+use super::buffers::Packing;
 use super::context::Transmission;
 use super::retransmission_queue::SentSegment;
-use super::stream::{NewSegment, Stream};
+use super::stream::{Cut, NewSegment, Stream};
 
 /// The stream, the receiver's window over it, and the segments on their way to the wire.
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ pub(crate) struct SendQueue {
 
 impl SendQueue {
     /// An empty queue; the SYN comes first.
-    pub fn new(mss: u32) -> Self {
+    pub fn new(mss: u32, cut: Cut) -> Self {
         Self {
             mss,
             una: 0,
@@ -46,7 +47,7 @@ impl SendQueue {
             is_all_ect: false,
             cwr_pending: false,
             out: VecDeque::new(),
-            stream: Stream::new(),
+            stream: Stream::new(cut),
         }
     }
 
@@ -58,6 +59,21 @@ impl SendQueue {
     /// Queues `bytes` of application data, written `write_bytes` at a time.
     pub fn write(&mut self, bytes: u64, write_bytes: u64) {
         self.stream.write(bytes, write_bytes);
+    }
+
+    /// The windows hold back what has not left by now.
+    pub fn end_writing(&mut self) {
+        self.stream.end_writing(self.nxt, &self.packing());
+    }
+
+    fn packing(&self) -> Packing {
+        Packing { mss: self.mss, window_bytes: self.window_bytes }
+    }
+
+    /// Packs new data so that up to so many segments may leave together. Returns how many bytes the first buffer holds.
+    pub fn pack(&mut self, segments: u32) -> u64 {
+        let bytes = u64::from(self.mss) * u64::from(segments);
+        self.stream.pack(self.nxt, bytes, &self.packing())
     }
 
     /// Forgets what was written and not sent yet.
@@ -100,10 +116,12 @@ impl SendQueue {
 
     /// The next new segment, if the receiver's window has room for it.
     pub fn next_fitting(&self) -> Option<NewSegment> {
-        self.next().filter(|new| {
-            let end = self.nxt + u64::from(new.payload_bytes) + u64::from(new.fin);
-            end <= self.una.saturating_add(self.window_bytes)
-        })
+        self.next().filter(|new| u64::from(new.payload_bytes) + u64::from(new.fin) <= self.receiver_room())
+    }
+
+    /// Bytes for which the receiver's window has room.
+    pub fn receiver_room(&self) -> u64 {
+        self.una.saturating_add(self.window_bytes).saturating_sub(self.nxt)
     }
 
     /// True if there is something new to send and the receiver's window has room for it.
@@ -113,7 +131,7 @@ impl SendQueue {
 
     /// Hands out the SYN, or the SYN of a SYN-ACK.
     pub fn send_syn<T>(&mut self, sent: T) -> SentSegment<T> {
-        self.send(NewSegment { payload_bytes: 0, fin: false, push: false }, true, sent)
+        self.send(NewSegment { payload_bytes: 0, fin: false, push: false, ends_write: true }, true, sent)
     }
 
     /// Hands out a new segment.
@@ -126,7 +144,7 @@ impl SendQueue {
 
     #[inline]
     fn send<T>(&mut self, new: NewSegment, syn: bool, sent: T) -> SentSegment<T> {
-        let NewSegment { payload_bytes, fin, push } = new;
+        let NewSegment { payload_bytes, fin, push, .. } = new;
         let seq = self.nxt;
         let end = seq + u64::from(payload_bytes) + u64::from(syn) + u64::from(fin);
         let is_data = self.ecn && payload_bytes > 0;
@@ -136,6 +154,13 @@ impl SendQueue {
         self.nxt = end;
         self.fin_sent |= fin;
         SentSegment::new(seq..end, new, syn, sent)
+    }
+
+    /// The segment that was handed out last carries PSH.
+    pub fn push_last(&mut self) {
+        if let Some(last) = self.out.back_mut() {
+            last.push = true;
+        }
     }
 
     /// Hands out a segment again. Retransmissions are not ECN-capable (RFC 3168, section 6.1.5), unless all segments are.
@@ -163,7 +188,7 @@ mod tests {
 
     /// The handshake is over, and the peer's window is open.
     fn open() -> SendQueue {
-        let mut queue = SendQueue::new(100);
+        let mut queue = SendQueue::new(100, Cut::ByWrites);
         queue.skip_handshake(1_000);
         queue
     }
@@ -214,7 +239,7 @@ mod tests {
         queue.close();
         assert_eq!((send(&mut queue), queue.fin_sent), (Some((101, 102)), true));
         // Before the handshake is over nothing was sent but the SYN.
-        let mut queue = SendQueue::new(100);
+        let mut queue = SendQueue::new(100, Cut::ByWrites);
         queue.write(100, 100);
         queue.forget_unsent();
         queue.send_syn(());
@@ -234,7 +259,7 @@ mod tests {
 
     #[test]
     fn only_new_data_is_ecn_capable_and_tells_of_the_reduction_once() {
-        let mut queue = SendQueue::new(100);
+        let mut queue = SendQueue::new(100, Cut::ByWrites);
         queue.send_syn(());
         (queue.ecn, queue.cwr_pending) = (true, true);
         queue.write(200, 200);

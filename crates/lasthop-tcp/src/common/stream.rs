@@ -1,15 +1,28 @@
-//! What the application has written and is still to be sent, under the rules of Linux: segments end with their write
-//! at the latest.
+//! What the application has written and is still to be sent, and where segments end.
 
 use std::collections::VecDeque;
 
-/// A run of application data that is cut into writes of one size.
+use super::buffers::{Buffers, Packing};
+
+/// How a stack makes segments of writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// They end with their write at the latest.
+    ByWrites,
+    /// What waits is joined in buffers, as Linux does.
+    Joined,
+}
+
+/// Something that the application says at once: bytes, in writes of one size. No segment goes beyond its end.
 #[derive(Clone, Copy, Debug)]
-struct Writes {
+struct Order {
     end: u64,
     write_bytes: u64,
-    /// End of the write that is being sent, as far as the run goes.
+    /// End of the write that is being sent, as far as the order goes.
     boundary: u64,
+    buffers: Buffers,
+    /// The application is at it: what leaves now leaves write by write.
+    writing: bool,
 }
 
 /// The next new segment.
@@ -17,22 +30,25 @@ struct Writes {
 pub(crate) struct NewSegment {
     pub payload_bytes: u32,
     pub fin: bool,
-    /// The last of a write, or a FIN.
+    /// It tells the receiver not to wait for more (PSH).
     pub push: bool,
+    /// A write ends with it.
+    pub ends_write: bool,
 }
 
 /// The stream from the first byte that was never sent on.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
-    writes: VecDeque<Writes>,
+    cut: Cut,
+    orders: VecDeque<Order>,
     end: u64,
     closing: bool,
 }
 
 impl Stream {
     /// An empty stream; it begins behind the SYN.
-    pub fn new() -> Self {
-        Self { writes: VecDeque::new(), end: 1, closing: false }
+    pub fn new(cut: Cut) -> Self {
+        Self { cut, orders: VecDeque::new(), end: 1, closing: false }
     }
 
     /// Queues `bytes` of application data, written `write_bytes` at a time.
@@ -41,13 +57,22 @@ impl Stream {
             return;
         }
         let boundary = self.end.saturating_add(write_bytes);
+        let buffers = Buffers::new(self.end);
         self.end += bytes;
-        self.writes.push_back(Writes { end: self.end, write_bytes, boundary });
+        self.orders.push_back(Order { end: self.end, write_bytes, boundary, buffers, writing: true });
+    }
+
+    /// The windows hold back what has not left by now.
+    pub fn end_writing(&mut self, nxt: u64, packing: &Packing) {
+        for order in self.orders.iter_mut().filter(|order| order.writing) {
+            order.writing = false;
+            order.buffers.settle(nxt, order.end, order.write_bytes, packing);
+        }
     }
 
     /// Forgets what was written behind `nxt`, up to which the stream is sent.
     pub fn cut(&mut self, nxt: u64) {
-        self.writes.clear();
+        self.orders.clear();
         self.end = nxt.max(1);
     }
 
@@ -61,6 +86,14 @@ impl Stream {
         self.closing = true;
     }
 
+    /// Packs what follows `nxt` so that up to `bytes` of it may leave together. Returns how much the first buffer holds.
+    pub fn pack(&mut self, nxt: u64, bytes: u64, packing: &Packing) -> u64 {
+        let Some(order) = self.orders.front_mut().filter(|_| nxt > 0) else { return 0 };
+        let limit = if order.writing { order.boundary.min(order.end) } else { order.end };
+        order.buffers.pack(nxt, (nxt + bytes).min(limit), order.end, order.write_bytes, packing);
+        order.buffers.head_end().min(limit) - nxt
+    }
+
     /// The next new segment if the stream is sent up to `nxt`, not the FIN.
     pub fn next(&self, nxt: u64, mss: u32) -> Option<NewSegment> {
         if nxt == 0 {
@@ -68,26 +101,34 @@ impl Stream {
         }
         let left = self.end - nxt;
         if left == 0 {
-            return self.closing.then_some(NewSegment { payload_bytes: 0, fin: true, push: false });
+            let fin = NewSegment { payload_bytes: 0, fin: true, push: false, ends_write: false };
+            return self.closing.then_some(fin);
         }
-        let writes = self.writes.front()?;
-        let rest = writes.boundary.min(writes.end) - nxt;
-        let payload = u64::from(mss).min(rest);
+        let order = self.orders.front()?;
+        let write_end = order.boundary.min(order.end);
+        let limit = if self.cut == Cut::ByWrites || order.writing { write_end } else { order.end };
+        let payload = u64::from(mss).min(limit - nxt);
+        let end = nxt + payload;
         Some(NewSegment {
             payload_bytes: payload as u32,
             fin: self.closing && payload == left,
-            push: payload == rest,
+            push: self.cut == Cut::Joined && (end == limit || order.buffers.pushes(end)),
+            ends_write: end == write_end,
         })
     }
 
     /// Everything below `nxt` has been sent.
     pub fn advance(&mut self, nxt: u64) {
-        let Some(writes) = self.writes.front_mut() else { return };
-        if nxt >= writes.end {
-            self.writes.pop_front();
-        } else if nxt >= writes.boundary {
-            // No segment goes beyond it.
-            writes.boundary = writes.boundary.saturating_add(writes.write_bytes);
+        let Some(order) = self.orders.front_mut() else { return };
+        if nxt >= order.end {
+            self.orders.pop_front();
+        } else if nxt >= order.boundary {
+            if order.writing && nxt == order.boundary {
+                // The next write finds nothing to join.
+                order.buffers = Buffers::new(nxt);
+            }
+            let writes = (nxt - order.boundary) / order.write_bytes + 1;
+            order.boundary = order.boundary.saturating_add(writes * order.write_bytes);
         }
     }
 }

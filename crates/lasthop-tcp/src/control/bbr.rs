@@ -491,10 +491,6 @@ impl Controller for Bbr {
         true
     }
 
-    fn paces(&self) -> bool {
-        true
-    }
-
     fn pacing_rate(&self) -> Option<Rate> {
         (self.pacing_rate > 0).then(|| Rate::from_bits_per_second(8 * self.pacing_rate))
     }

@@ -35,10 +35,6 @@ impl Controller for Paced {
         true
     }
 
-    fn paces(&self) -> bool {
-        true
-    }
-
     /// A segment of 1000 bytes every 8 ms.
     fn pacing_rate(&self) -> Option<Rate> {
         Some(Rate::from_bits_per_second(1_000_000))

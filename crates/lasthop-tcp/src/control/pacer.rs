@@ -16,7 +16,7 @@ const NEAR_LOG: u32 = 9;
 /// When the next segment may leave.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pacer {
-    /// The segments before it are through at the pacing rate.
+    /// The segments before it have left, and are through at the pacing rate.
     release: Instant,
     /// Something waits for that.
     waits: bool,
@@ -33,9 +33,9 @@ impl Pacer {
 
     /// A burst of `segments` leaves; without a rate the next may follow at once.
     pub fn on_sent(&mut self, now: Instant, segments: u32, bytes: u32, rate: Option<Rate>) {
-        let Some(rate) = rate else { return };
         let due = self.release;
         self.release = due.max(now);
+        let Some(rate) = rate else { return };
         self.left = (self.left + segments).min(UNPACED);
         if self.left == UNPACED {
             let length = u64::from(bytes) * 8 * 1_000_000_000 / rate.bits_per_second();
@@ -43,6 +43,11 @@ impl Pacer {
             let late = (self.release - due).as_nanos();
             self.release += Duration::from_nanos(length - late.min(length / 2));
         }
+    }
+
+    /// When what left last did, or is through at the pacing rate.
+    pub fn release(&self) -> Instant {
+        self.release
     }
 
     /// When what comes next may leave.

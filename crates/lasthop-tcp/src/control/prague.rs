@@ -219,10 +219,6 @@ impl Controller for Prague {
         true
     }
 
-    fn paces(&self) -> bool {
-        true
-    }
-
     /// A window per round-trip time, twice that in slow start.
     fn pacing_rate(&self) -> Option<Rate> {
         let is_early = self.window.window() < self.window.ssthresh() / 2;

@@ -109,10 +109,6 @@ impl Controller for User {
         self.algorithm.is_rate_based()
     }
 
-    fn paces(&self) -> bool {
-        true
-    }
-
     fn pacing_rate(&self) -> Option<Rate> {
         self.pacing_rate
     }

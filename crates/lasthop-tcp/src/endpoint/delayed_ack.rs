@@ -40,7 +40,8 @@ pub(crate) struct DelayedAck {
 }
 
 impl DelayedAck {
-    pub fn new(config: &TcpConfig, clock: TickClock) -> Self {
+    /// `mss`: of its own segments; the peer's are hardly longer at first (`tcp_initialize_rcv_mss`).
+    pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
         Self {
             least: clock.ticks(config.delayed_ack),
             most: clock.ticks(DELAY_MAX),
@@ -48,7 +49,7 @@ impl DelayedAck {
             last_data: 0,
             quick: 0,
             interactive: false,
-            segment_bytes: SEGMENT_BYTES_DEFAULT,
+            segment_bytes: SEGMENT_BYTES_DEFAULT.min(mss),
             pending: false,
             pushed: false,
             pushed_twice: false,
@@ -101,8 +102,16 @@ impl DelayedAck {
         self.quick = self.quick.max(count.min(most));
     }
 
-    /// A duplicate has arrived.
-    pub fn on_duplicate(&mut self, window_bytes: u64) {
+    /// Data has arrived behind a gap (`tcp_data_queue_ofo`).
+    pub fn on_gap(&mut self, segment: &Segment) {
+        self.pending = true;
+        self.measure(segment);
+    }
+
+    /// A duplicate has arrived. What was acknowledged before is answered without counting as one of the quick ACKs
+    /// (`tcp_send_dupack`); `fresh` says that it was not.
+    pub fn on_duplicate(&mut self, window_bytes: u64, fresh: bool) {
+        self.pending |= fresh;
         self.hurry(QUICK_ACKS_MAX, window_bytes);
     }
 

@@ -52,6 +52,8 @@ pub(crate) struct Receiver {
     duplicate: Option<SackBlock>,
     fin: Option<u64>,
     window_segments: u32,
+    /// Bytes that the window holds beside whole segments, until it grows.
+    window_rest: u32,
     echo: u32,
     delayed: Option<Tick>,
     data_seen: bool,
@@ -68,7 +70,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    pub fn new(config: &TcpConfig, clock: TickClock) -> Self {
+    pub fn new(config: &TcpConfig, clock: TickClock, mss: u32) -> Self {
         Self {
             nxt: 0,
             acked: 0,
@@ -77,16 +79,24 @@ impl Receiver {
             duplicate: None,
             fin: None,
             window_segments: config.receive_window_initial,
+            window_rest: 0,
             echo: 0,
             delayed: None,
             data_seen: false,
             quick: 0,
-            adaptive: config.delayed_ack_adapts.then(|| DelayedAck::new(config, clock)),
+            adaptive: config.delayed_ack_adapts.then(|| DelayedAck::new(config, clock, mss)),
             ecn_flags: Flags::default(),
             marks: 0,
             was_marked: false,
             earlier: None,
         }
+    }
+
+    /// This end connects: it counts its first window in segments of `offered_mss`, as it does not know yet whether
+    /// timestamps will take their part of each (Linux 2.4 and 2.6: `tcp_connect_init`). The other end does know
+    /// (`tcp_make_synack`).
+    pub fn on_connect(&mut self, offered_mss: u32, mss: u32) {
+        self.window_rest = self.window_segments * (offered_mss - mss);
     }
 
     /// The peer's SYN arrived.
@@ -117,7 +127,7 @@ impl Receiver {
         }
         let (start, end) = (segment.seq, segment.end());
         if end <= self.nxt || start > self.nxt {
-            self.adapt_to_out_of_order(config, mss, end <= self.nxt);
+            self.adapt_to_out_of_order(config, mss, segment);
             self.on_out_of_order(config, SackBlock { start, end });
             return true;
         }
@@ -133,8 +143,10 @@ impl Receiver {
         if first && config.quick_acks {
             self.quick = (self.window_segments / 2).clamp(2, QUICK_ACKS_MAX);
         }
-        self.window_segments =
-            (self.window_segments + config.receive_window_growth).min(config.receive_window_max);
+        let grown = (self.window_segments + config.receive_window_growth).min(config.receive_window_max);
+        if grown > self.window_segments {
+            (self.window_segments, self.window_rest) = (grown, 0);
+        }
         // RFC 5681, section 4.2: at least every second full-sized segment, and while a gap is open.
         let may_be_held = u64::from(config.ack_every.saturating_sub(1)) * u64::from(mss);
         let at_once = self.nxt - self.acked > may_be_held
@@ -160,10 +172,8 @@ impl Receiver {
         if segment.payload_bytes > 0 {
             adaptive.on_data(tick, segment, window, rto);
         }
-        if segment.payload_bytes >= GROWTH_BYTES_MIN && self.window_segments < config.receive_window_max {
-            self.window_segments =
-                (self.window_segments + config.receive_window_growth).min(config.receive_window_max);
-            adaptive.on_window_growth();
+        if segment.payload_bytes >= GROWTH_BYTES_MIN {
+            grow(&mut self.window_segments, config, adaptive);
         }
         if filled {
             adaptive.hurry_once();
@@ -174,16 +184,18 @@ impl Receiver {
         adaptive.is_due(tick, unacknowledged, still_open, rtt)
     }
 
-    fn adapt_to_out_of_order(&mut self, config: &TcpConfig, mss: u32, duplicate: bool) {
+    fn adapt_to_out_of_order(&mut self, config: &TcpConfig, mss: u32, segment: &Segment) {
         let window = self.window_bytes(mss);
+        let end = segment.end();
         let Some(adaptive) = &mut self.adaptive else { return };
-        if duplicate {
-            adaptive.on_duplicate(window);
-        } else if config.sack {
+        if end <= self.nxt {
+            adaptive.on_duplicate(window, end >= self.acked);
+            return;
+        }
+        adaptive.on_gap(segment);
+        if config.sack {
             // Without SACK a window that grows would make the ACK no duplicate.
-            self.window_segments =
-                (self.window_segments + config.receive_window_growth).min(config.receive_window_max);
-            adaptive.on_window_growth();
+            grow(&mut self.window_segments, config, adaptive);
         }
     }
 
@@ -333,7 +345,7 @@ impl Receiver {
 
     /// Advertised window in bytes.
     pub fn window_bytes(&self, mss: u32) -> u64 {
-        u64::from(self.window_segments) * u64::from(mss)
+        u64::from(self.window_segments) * u64::from(mss) + u64::from(self.window_rest)
     }
 
     /// Timestamp to echo.
@@ -362,6 +374,14 @@ impl Receiver {
         let room = SackList::CAPACITY - usize::from(config.timestamps);
         let duplicate = self.duplicate.take();
         duplicate.iter().chain(&self.told).take(room).for_each(|&block| list.push(block));
+    }
+}
+
+/// Lets the window grow up to its maximum (`tcp_grow_window`).
+fn grow(window_segments: &mut u32, config: &TcpConfig, adaptive: &mut DelayedAck) {
+    if *window_segments < config.receive_window_max {
+        *window_segments = (*window_segments + config.receive_window_growth).min(config.receive_window_max);
+        adaptive.on_window_growth();
     }
 }
 

@@ -111,9 +111,7 @@ impl Sender {
         } else {
             self.control_window(cx, &facts, progress);
         }
-        if self.is_paced {
-            self.update_rate();
-        }
+        self.update_rate();
         self.repair(cx, repair);
         probe_is_due
     }

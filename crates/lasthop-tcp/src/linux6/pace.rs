@@ -1,11 +1,11 @@
-//! Data that leaves at a rate, and what the application leaves unsaid: has it too little to send?
+//! Data that leaves in bursts and at a rate, and what the application leaves unsaid: has it too little to send?
 
 use lasthop_core::{Instant, Observer, Rate};
 
 use super::Sender;
 use super::timer::Alarm;
 use crate::clock::Tick;
-use crate::common::Context;
+use crate::common::{Context, State};
 use crate::control::{self, Controller};
 
 /// Share of the window per round-trip time that makes the pacing rate, in per cent, in slow start and after it
@@ -14,6 +14,18 @@ const SLOW_START_RATIO: u64 = 200;
 const AVOIDANCE_RATIO: u64 = 120;
 /// The window of a connection that is not established yet (`TCP_INIT_CWND`).
 const WINDOW_OF_SYN: u32 = 10;
+
+/// A burst waits only if the last one left so recently, and for an ACK that is so near.
+const DEFERRED_US: u64 = 1_000;
+/// One that takes such a part of the window does not wait (`tcp_tso_win_divisor`).
+const DEFERRED_SHARE: u64 = 3;
+
+/// Which window keeps a burst waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deferral {
+    Window,
+    Receiver,
+}
 
 impl Sender {
     /// The first pacing rate. Who connects sets it with the answer to the SYN, before the window is that of the
@@ -28,7 +40,7 @@ impl Sender {
     }
 
     fn set_rate(&mut self, window: u32) {
-        if !self.config.pacing.is_on() || self.control.is_rate_based() {
+        if self.control.is_rate_based() {
             return;
         }
         let ssthresh = self.control.ssthresh();
@@ -67,12 +79,10 @@ impl Sender {
 
     /// A burst leaves, or waits for its time in `fq`.
     pub(super) fn pace(&mut self, now: Instant, segments: u32, bytes: u32) {
-        if !self.is_paced {
-            return;
-        }
         let departs = self.pacer.next(now);
         if bytes > 0 {
-            let rate = self.pacing_rate();
+            let own = self.rate.filter(|_| self.config.pacing.is_on());
+            let rate = self.control.pacing_rate().or(own);
             self.pacer.on_sent(now, segments, bytes, rate);
         }
         if let Some(fq) = &mut self.fq {
@@ -97,9 +107,8 @@ impl Sender {
         self.timer.set(alarm, cx.tick, wait + held);
     }
 
-    /// Sends new segments of one write that leave together (`tcp_write_xmit`). Returns how many.
-    pub(super) fn send_burst<O: Observer>(&mut self, cx: &mut Context<'_, O>) -> u64 {
-        let most = self.burst_segments();
+    /// Sends up to `most` segments of the first buffer together. Returns how many.
+    pub(super) fn send_burst<O: Observer>(&mut self, cx: &mut Context<'_, O>, most: u32) -> u64 {
         let (mut segments, mut bytes) = (0, 0);
         while segments < most
             && let Some(new) = self.queue.next_fitting()
@@ -111,20 +120,64 @@ impl Sender {
                 break;
             }
         }
+        if segments > 1 {
+            // What leaves as one buffer says so, but not when it is sent again (`__tcp_transmit_skb`).
+            self.queue.push_last();
+        }
         self.pace(cx.now, segments, bytes);
         u64::from(segments)
     }
 
-    /// Most new segments that may leave together now.
-    fn burst_segments(&self) -> u32 {
-        let window = self.control.window();
-        // Two bursts are in flight.
-        let room = (window / 2).max(1).min(window - self.board.in_flight());
+    /// Most new segments that may leave together, whatever the window says (`tcp_tso_segs`).
+    fn burst_segments_max(&self) -> u32 {
         let least = self.control.burst_min();
         self.pacing_rate()
             .map_or(u32::MAX, |rate| control::burst(rate, self.rtt.least_us(), self.queue.mss, least))
             .min(self.control.burst_max())
-            .min(room)
+    }
+
+    /// Those for which the window has room. Two bursts are in flight (`tcp_cwnd_test`).
+    pub(super) fn burst_segments(&self) -> u32 {
+        let window = self.control.window();
+        let room = (window / 2).max(1).min(window - self.board.in_flight());
+        // One may leave at any rate.
+        if room == 1 { 1 } else { room.min(self.burst_segments_max()) }
+    }
+
+    /// Whether a burst from a buffer of more than one segment waits for the next ACK, because that is near and will allow a
+    /// larger one (`tcp_tso_should_defer`).
+    pub(super) fn defers<O: Observer>(&self, cx: &Context<'_, O>, buffer_bytes: u64) -> Option<Deferral> {
+        let mss = u64::from(self.queue.mss);
+        if buffer_bytes <= mss || matches!(self.recovery.state, State::Recovery | State::Loss) {
+            return None;
+        }
+        let now = cx.micros();
+        if now > self.pacer.release().as_nanos() / 1_000 + DEFERRED_US {
+            return None;
+        }
+        let window = self.control.window();
+        let by_window = u64::from(window - self.board.in_flight()) * mss;
+        let by_receiver = self.queue.receiver_room();
+        let limit = by_window.min(by_receiver);
+        let is_last = buffer_bytes >= self.queue.unsent();
+        let share = self.queue.window_bytes.min(u64::from(window) * mss) / DEFERRED_SHARE;
+        if limit >= u64::from(self.burst_segments_max()) * mss
+            || (!is_last && limit >= buffer_bytes)
+            || limit >= share
+        {
+            return None;
+        }
+        let srtt_us = self.rtt.srtt_us();
+        let expected_us = self.board.queue.head()?.sent.us + srtt_us;
+        if expected_us > now + DEFERRED_US.min(srtt_us / 2) {
+            return None;
+        }
+        // Nothing can join the last buffer of what an application writes at once.
+        match (by_window < by_receiver, limit <= buffer_bytes) {
+            (true, true) => Some(Deferral::Window),
+            (false, true) => Some(Deferral::Receiver),
+            _ => None,
+        }
     }
 
     /// As a write begins: too little to send, while the window has room and all that is lost has been sent again

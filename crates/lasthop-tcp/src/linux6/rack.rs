@@ -122,7 +122,7 @@ mod tests {
 
     /// Segment `number` of 10 bytes, sent at `number` ms.
     fn segment(number: u64) -> SentSegment {
-        let new = NewSegment { payload_bytes: 10, fin: false, push: false };
+        let new = NewSegment { payload_bytes: 10, fin: false, push: false, ends_write: false };
         let sent = Sent { us: number * 1_000, delivered_before: 0, number: 1 };
         SentSegment::new(number * 10..number * 10 + 10, new, false, sent)
     }

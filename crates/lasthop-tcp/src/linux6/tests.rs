@@ -51,15 +51,15 @@ fn rates(sender: &Sender) -> Vec<(u64, u64)> {
 
 #[test]
 fn segments_leave_at_the_pacing_rate_and_not_on_ticks() {
-    let mut sender = sender_with(CongestionControl::Paced, 15);
+    let mut sender = sender_with(CongestionControl::Paced, 16);
     sender.send_written(&mut cx(&mut (), 500));
     assert_eq!(leave(&mut sender), (10, Some(8_500)), "the first ten leave at once");
     sender.on_release(&mut cx(&mut (), 8_499));
     assert_eq!(leave(&mut sender), (0, Some(8_500)), "too early");
-    for number in 1..=5 {
-        sender.on_release(&mut cx(&mut (), 500 + 8_000 * number));
-        let next = (number < 5).then_some(8_500 + 8_000 * number);
-        assert_eq!(leave(&mut sender), (1, next), "the window holds fifteen");
+    // What waits leaves two by two; the window holds sixteen.
+    for (at, left) in [(8_500, (2, Some(24_500))), (24_500, (2, Some(40_500))), (40_500, (2, None))] {
+        sender.on_release(&mut cx(&mut (), at));
+        assert_eq!(leave(&mut sender), left, "{at}");
     }
 }
 
@@ -99,11 +99,11 @@ fn with_pacing_a_window_leaves_over_a_part_of_the_round_trip_time() {
         assert_eq!(leave(&mut sender).0, 10);
         ack(&mut sender, 100_000, 1_001);
         assert_eq!(sender.control.window(), window);
-        let (left, next) = leave(&mut sender);
         let rate = f64::from(window) * 1_000.0 * ratio / 0.1;
-        // Half of a segment's time is credit for the pause.
-        let gap_us = (0.5e9 / rate) as u64;
-        assert_eq!((left, next), (1, Some(100_000 + gap_us)), "{ratio}");
+        // Two leave together; half of their time is credit for the pause.
+        let gap_us = (1e9 / rate) as u64;
+        let wait = sender.pacer.wait(cx(&mut (), 100_000).now);
+        assert_eq!((leave(&mut sender).0, wait.as_nanos() / 1_000), (2, gap_us), "{ratio}");
     }
 }
 
@@ -139,17 +139,22 @@ fn the_sender_has_too_little_to_send_when_it_writes_into_an_empty_queue() {
 /// Two segments of 1000 bytes are what a small queue takes; a buffer counts 896 bytes more.
 #[test]
 fn fq_holds_two_segments_that_count_as_sent() {
-    let mut sender = sender_paced(CongestionControl::Paced, 15, Pacing::Fq);
+    let mut sender = sender_paced(CongestionControl::Paced, 16, Pacing::Fq);
     sender.send_written(&mut cx(&mut (), 500));
     assert_eq!(leave(&mut sender), (10, Some(8_500)), "the first ten leave at once");
     assert_eq!(sender.board.in_flight(), 12);
     sender.on_release(&mut cx(&mut (), 8_499));
     assert_eq!(leave(&mut sender), (0, Some(8_500)), "too early");
-    for number in 1..=5 {
-        sender.on_release(&mut cx(&mut (), 500 + 8_000 * number));
-        let next = (number < 5).then_some(8_500 + 8_000 * number);
-        assert_eq!(leave(&mut sender), (1, next), "the window holds fifteen");
-        assert_eq!(u64::from(sender.board.in_flight()), (12 + number).min(15));
+    // The next buffer holds two, and the window sixteen.
+    let later = [
+        (8_500, 16, (1, Some(16_500))),
+        (16_500, 16, (1, Some(24_500))),
+        (24_500, 16, (2, Some(40_500))),
+        (40_500, 16, (2, None)),
+    ];
+    for (at, in_flight, left) in later {
+        sender.on_release(&mut cx(&mut (), at));
+        assert_eq!((sender.board.in_flight(), leave(&mut sender)), (in_flight, left), "{at}");
     }
 }
 

@@ -46,20 +46,24 @@ fn client(ace: u8, ecn: Ecn) -> Vec<(Segment, Ecn)> {
     std::iter::from_fn(|| poll(&mut tcp, Instant::ZERO)).collect()
 }
 
+fn after_round_trip() -> Instant {
+    Instant::ZERO + Duration::from_millis(100)
+}
+
 /// A server whose SYN-ACK was acknowledged with this in the ACE field: what it sends then.
 fn server(ace: u8) -> (Endpoint, Vec<(Segment, Ecn)>) {
     let mut tcp = endpoint(true);
     take(&mut tcp, &syn(0b111), Ecn::NotEct).expect("the SYN-ACK");
-    tcp.write(Instant::ZERO, 50_000, 50_000, &mut ());
+    tcp.write(after_round_trip(), 50_000, 50_000, &mut ());
     deliver(&mut tcp, 1, ace);
-    let sent = std::iter::from_fn(|| poll(&mut tcp, Instant::ZERO)).collect();
+    let sent = std::iter::from_fn(|| poll(&mut tcp, after_round_trip())).collect();
     (tcp, sent)
 }
 
 fn deliver(tcp: &mut Endpoint, ack: u64, ace: u8) {
     let flags = Flags::ACK.with(Flags::from_ace(ace));
     let segment = Segment { seq: 1, ack, flags, window_bytes: 64 * 536, ..Segment::default() };
-    tcp.handle_segment(Instant::ZERO, &segment, Ecn::NotEct, None, &mut ());
+    tcp.handle_segment(after_round_trip(), &segment, Ecn::NotEct, None, &mut ());
 }
 
 /// Table 2, blocks 1, 2 and 3, and section 3.1.3.
@@ -133,7 +137,7 @@ fn a_server_learns_how_its_syn_ack_arrived() {
             let mut log = crate::wire::Log::default();
             let flags = Flags::ACK.with(Flags::from_ace(next));
             let ack = Segment { seq: 1, ack: 1 + 536, flags, window_bytes: 64 * 536, ..Segment::default() };
-            tcp.handle_segment(Instant::ZERO, &ack, Ecn::NotEct, None, &mut log);
+            tcp.handle_segment(after_round_trip(), &ack, Ecn::NotEct, None, &mut log);
             log.0.iter().filter(|event| **event == TransportEvent::EcnReduction).count()
         };
         if let Some(counter) = counter {
@@ -170,9 +174,9 @@ fn a_server_that_gets_a_syn_without_flags_sends_nothing_ecn_capable() {
     take(&mut tcp, &syn(0b111), Ecn::NotEct);
     let (again, _) = take(&mut tcp, &syn(0), Ecn::NotEct).expect("the SYN-ACK again");
     assert_eq!(again.flags.ace(), 0b010, "it does not switch");
-    tcp.write(Instant::ZERO, 5_000, 5_000, &mut ());
+    tcp.write(after_round_trip(), 5_000, 5_000, &mut ());
     deliver(&mut tcp, 1, 0b010);
-    let sent: Vec<_> = std::iter::from_fn(|| poll(&mut tcp, Instant::ZERO)).collect();
+    let sent: Vec<_> = std::iter::from_fn(|| poll(&mut tcp, after_round_trip())).collect();
     assert!(sent.len() > 1 && sent.iter().all(|(_, ecn)| *ecn == Ecn::NotEct));
 }
 
@@ -209,8 +213,8 @@ fn marks_cut_the_window_once_per_window_of_data_and_cwr_is_a_part_of_the_counter
         let flags = Flags::ACK.with(Flags::from_ace(ace));
         let segment =
             Segment { seq: 1, ack: 1 + ack * 536, flags, window_bytes: 64 * 536, ..Segment::default() };
-        tcp.handle_segment(Instant::ZERO, &segment, Ecn::NotEct, None, &mut log);
-        while let Some((segment, _)) = poll(&mut tcp, Instant::ZERO) {
+        tcp.handle_segment(after_round_trip(), &segment, Ecn::NotEct, None, &mut log);
+        while let Some((segment, _)) = poll(&mut tcp, after_round_trip()) {
             assert_eq!(segment.flags.ace(), 5, "the own counter, for nothing marked has come");
         }
     }

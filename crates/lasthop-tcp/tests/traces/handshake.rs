@@ -1,8 +1,8 @@
 //! Opening, closing, giving up.
 
 use crate::support::poll;
-use lasthop_core::{Duration, Ecn, Flags, Segment, Timestamps, TransportEvent};
-use lasthop_tcp::Phase;
+use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment, Timestamps, TransportEvent};
+use lasthop_tcp::{Endpoint, Phase, TickClock};
 use std::num::NonZeroU16;
 
 use crate::wire::{Log, Wire, config, numbers};
@@ -96,6 +96,35 @@ fn a_window_beyond_64_kib_needs_scaling_by_both_ends() {
         assert_eq!(wire.last().window_bytes, window, "peer scales: {peer}");
     }
     assert_eq!(Wire::connect(&large(false), 0).last().window_scale, None);
+}
+
+/// `tcp_connect_init` counts whole segments, as timestamps are not agreed on yet; `tcp_make_synack` knows.
+#[test]
+fn who_connects_offers_its_first_window_in_segments_without_options() {
+    let config = config(|c| {
+        c.timestamps = true;
+        c.receive_window_initial = 4;
+        c.receive_window_growth = 2;
+    });
+    let mut wire = Wire::connect(&config, 0);
+    assert_eq!(wire.last().window_bytes, 4 * 536);
+    wire.wait(600);
+    wire.syn_ack(&config, None);
+    assert_eq!(wire.last().window_bytes, 4 * 536, "four segments of 524 bytes and a FIN fit");
+    let timestamps = wire.pure_ack(0, &[]).timestamps;
+    wire.deliver(&Segment { seq: 1, payload_bytes: 524, timestamps, ..Segment::default() });
+    assert_eq!((wire.last().ack, wire.last().window_bytes), (525, 6 * 524), "it is rounded as it grows");
+    let mut server = Endpoint::listen(
+        config,
+        576,
+        TickClock::new(Duration::from_millis(10), Duration::ZERO),
+        FlowId(0),
+        Host::Server,
+    );
+    let syn = Segment { flags: Flags::SYN, timestamps, ..Segment::default() };
+    server.handle_segment(Instant::ZERO, &syn, Ecn::NotEct, None, &mut ());
+    let (answer, _) = poll(&mut server, Instant::ZERO).unwrap();
+    assert_eq!(answer.window_bytes, 4 * 524);
 }
 
 #[test]

@@ -2,13 +2,15 @@
 
 use crate::support::poll;
 use lasthop_core::{
-    Duration, Ecn, Flags, FlowId, Host, Instant, RetransmissionKind, Segment, Timestamps, TransportEvent,
-    UndoCause,
+    Bytes, Duration, Ecn, Flags, FlowId, Host, Instant, RetransmissionKind, Segment, Timestamps,
+    TransportEvent, UndoCause,
 };
-use lasthop_tcp::{CachedMetrics, CongestionControl, Endpoint, Phase, Profile, TcpConfig, TickClock};
+use lasthop_tcp::{
+    CachedMetrics, CongestionControl, Endpoint, InitialSsthresh, Phase, Profile, TcpConfig, TickClock,
+};
 use std::num::NonZeroU16;
 
-use crate::wire::{INFINITE, Wire, numbers};
+use crate::wire::{INFINITE, MTU, Wire, numbers};
 
 fn config(change: impl FnOnce(&mut TcpConfig)) -> TcpConfig {
     let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("the profile is complete");
@@ -35,11 +37,49 @@ fn the_first_flight_has_ten_segments_and_every_acked_segment_lets_two_go() {
     assert_eq!(wire.window(), (14, INFINITE, 14));
 }
 
+/// `tcp_tso_should_defer`: room for one segment is left until the next ACK makes it two, if that ACK is due.
+#[test]
+fn a_single_segment_waits_for_an_ack_that_is_near() {
+    let begin = || {
+        let mut wire =
+            ten_in_flight(|c| c.initial_ssthresh = InitialSsthresh::Bytes(Bytes(10 * u64::from(MTU))));
+        assert_eq!(wire.ack(1), [10], "nothing has left for a round trip");
+        wire
+    };
+    let mut wire = begin();
+    assert_eq!(wire.ack(2), [0_u64; 0]);
+    assert_eq!(wire.ack(3), [11, 12]);
+    let mut wire = begin();
+    wire.wait(2);
+    assert_eq!(wire.ack(2), [11], "the last one left more than a millisecond ago");
+}
+
+/// PSH stands where Linux sets it: on the last segment of a burst (`__tcp_transmit_skb`), at the end of a write that leaves
+/// at once, and of all data. What waits is joined.
+#[test]
+fn bursts_and_ends_carry_psh() {
+    let config = config(|_| ());
+    for (write, first) in [(1_000, vec![2, 4, 6, 8, 10, 12, 14]), (3, vec![2, 3, 5, 6, 8, 9, 12, 14])] {
+        let mut wire = Wire::connect(&config, 0);
+        wire.tcp.write(wire.now, 101 * wire.mss, write * wire.mss, &mut wire.log);
+        wire.tcp.close(wire.now, &mut wire.log);
+        wire.wait(600);
+        wire.syn_ack(&config, None);
+        (1..101).for_each(|end| drop(wire.ack(end)));
+        let marked = wire.sent.iter().filter(|(segment, _)| segment.flags.contains(Flags::PSH));
+        let end = |segment: &Segment| (segment.seq - 1 + u64::from(segment.payload_bytes)) / wire.mss;
+        let marks: Vec<u64> = marked.map(|(segment, _)| end(segment)).collect();
+        assert_eq!(marks[..first.len()], first, "{write}");
+        assert_eq!(marks[marks.len() - 2..], [100, 101], "{write}");
+    }
+}
+
 #[test]
 fn three_sacked_segments_prove_the_loss_and_the_window_falls_with_what_is_delivered() {
     let mut wire = ten_in_flight(|_| ());
     // Limited transmit by in-flight accounting.
     assert_eq!(wire.sack(0, &[(1, 2)]), [10]);
+    wire.wait(2);
     assert_eq!(wire.sack(0, &[(1, 3)]), [11]);
     // RFC 6937: of 10 in flight and ssthresh 5 every second delivered segment lets one go; the first is the
     // retransmission.
@@ -84,6 +124,7 @@ fn rack_measures_the_newest_segment_of_an_ack() {
 fn without_rack_segments_are_counted() {
     let mut wire = ten_in_flight(|c| c.rack = false);
     assert_eq!(wire.sack(0, &[(2, 3)]), [10]);
+    wire.wait(2);
     assert_eq!(wire.sack(0, &[(2, 4)]), [11]);
     // RFC 6675: both 0 and 1 have three SACKed segments above them.
     assert_eq!(wire.sack(0, &[(2, 5)]), [0]);
@@ -325,6 +366,7 @@ fn the_end_of_a_write_is_acknowledged_at_once() {
 fn cached_metrics_set_the_threshold_of_the_next_connection() {
     let mut wire = ten_in_flight(|_| ());
     for end in 2..=4 {
+        wire.wait(2);
         wire.sack(0, &[(1, end)]);
     }
     wire.wait(100);

@@ -38,7 +38,7 @@ fn traffic(code: fn() -> Box<dyn TrafficAlgorithm>, duration: u64, protocol: Pro
     let code: UserTraffic = UserCode::new(name, Arc::new(move |_| code()));
     let stream = Seed { study: 1, replication: 1 }.stream("own.flow");
     let setup = TrafficSetup { stream, flow: "flow".into(), segment_bytes: 1_000 };
-    let facts = Facts { name: code.name().to_owned(), sender: Host::Server, protocol, segment_bytes: 1_000 };
+    let facts = Facts { name: code.name().to_owned(), sender: Host::Server, protocol, write_bytes: 1_000 };
     OwnTraffic::new(code.make(setup), Instant::ZERO, Duration::from_millis(duration), facts)
 }
 

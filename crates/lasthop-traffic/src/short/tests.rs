@@ -22,7 +22,7 @@ const SEGMENT: u64 = 1_000;
 
 fn flows(arrivals: Arrivals) -> ShortFlows {
     let stream = Seed { study: 1, replication: 1 }.stream("short");
-    ShortFlows::new(&config(arrivals), Instant::ZERO, Duration::from_secs(2), SEGMENT as u32, stream)
+    ShortFlows::new(&config(arrivals), Instant::ZERO, Duration::from_secs(2), (9 * SEGMENT, SEGMENT), stream)
 }
 
 fn sequential() -> ShortFlows {

@@ -46,6 +46,8 @@ STEPS = 1120
 # As Debian's kernels tick; User-Mode Linux has 100.
 _HZ = 250
 _TIMEOUT_S = 1800
+# What is changed in the source has been tried with these releases.
+_BUILT = ("6.1", "6.12")
 
 
 def build(wanted: str | None, jobs: int, advance: Callable[[str, int], None]) -> Kernel:
@@ -170,8 +172,8 @@ def _replace(file: Path, pattern: str, text: str) -> None:
     after, count = re.subn(pattern, text, before)
     if count != 1:
         raise InputError(
-            f"This kernel's {file.name} differs from those that lasthop knows (6.1 to 7.2): it has '{pattern}' {count} "
-            "times."
+            f"This kernel's {file.name} differs from those of the releases that lasthop builds: it has '{pattern}' "
+            f"{count} times. Build one of these, {' or '.join(_BUILT)}, with --source {_BUILT[-1]}, say."
         )
     file.write_text(after, encoding="utf-8")
 

@@ -332,12 +332,14 @@
       if (this.whole) this.showAll();
       else this.view = [Math.max(from, 0), to];
       this.draw();
+      this.told.viewed();
     }
 
     zoomBy(factor) {
       if (!factor) {
         this.showAll();
         this.draw();
+        this.told.viewed();
         return;
       }
       const half = ((this.view[1] - this.view[0]) * factor) / 2;

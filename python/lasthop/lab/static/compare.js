@@ -33,9 +33,10 @@
     return lab.make("table", {}, lab.make("caption", { text: part.of }), ...(pinned ? [head] : []), lab.make("tbody", {}, ...rows));
   };
 
-  /** Show the metrics of a run, and how they differ from those of the pinned one. */
-  lab.compare = (host, run, pinned) => {
-    const parts = run.measures.map((part) => table(part, pinned));
+  /** Show the metrics of a run, first those of one flow, and how they differ from those of the pinned one. */
+  lab.compare = (host, run, pinned, flow) => {
+    const own = run.measures.filter((part) => part.of === flow);
+    const parts = [...own, ...run.measures.filter((part) => part.of !== flow)].map((part) => table(part, pinned));
     const said = [];
     if (pinned) {
       const changed = changes(pinned.resolved, run.resolved);

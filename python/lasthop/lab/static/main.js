@@ -5,7 +5,7 @@
   const state = { text: lab.config.text, levels: {}, chosen: null, replication: 1, seed: null, first: null, run: null, pinned: null, flow: "" };
   const changes = new Map();
   const { exported } = lab.config;
-  let asked = null, wanted = false, version = 0;
+  let asked = null, wanted = false;
 
   const chart = new lab.Chart(lab.byId("panels"), {
     picked: (hit) => {
@@ -15,6 +15,9 @@
     moved: (time) => {
       showTime(time);
       story.follow(time);
+    },
+    viewed: () => {
+      if (!story.isWhole && !exported) told();
     },
   });
   const goTo = (time) => {
@@ -55,7 +58,6 @@
 
   /** Ask for the run as it is wanted now. While one is under way, only the newest question waits. */
   const look = async () => {
-    version += 1;
     wanted = true;
     if (asked && performance.now() - asked.since < PATIENCE_MS) {
       clearTimeout(asked.again);
@@ -87,7 +89,7 @@
     lab.byId("status").textContent = run.errors ? "The picture is that of the last good run." : "";
     if (run.errors) return;
     Object.assign(state, { run, levels: run.levels, replication: run.replication });
-    if (!run.flows.some((flow) => flow.name === state.flow)) state.flow = firstFlow(run);
+    if (!run.flows.some((flow) => flow.name === state.flow)) state.flow = run.flow;
     if (!changes.size) controls.follow(run.controls);
     draw();
     story.wait();
@@ -95,16 +97,11 @@
     saved();
   };
 
-  const firstFlow = (run) => {
-    const sequence = run.panels.find((panel) => panel.kind === "sequence");
-    return sequence ? sequence.subject : run.flows.length ? run.flows[0].name : "";
-  };
-
   const draw = () => {
     const { run, pinned } = state;
     lab.byId("title").textContent = run.title;
     chart.show(run, pinned, state.flow);
-    lab.compare(lab.byId("measures"), run, pinned);
+    lab.compare(lab.byId("measures"), run, pinned, state.flow);
     lab.byId("notes").replaceChildren(...[...run.notices, ...run.notes].map((text) => lab.make("li", { text })));
     showFlows(run);
     showLevels(run);
@@ -146,9 +143,9 @@
   };
 
   const told = lab.later(350, async () => {
-    const mine = version;
-    const answer = await lab.ask(question("story", []));
-    if (mine !== version || !answer) return;
+    const { run } = state;
+    const answer = await lab.ask({ ...question("story", []), span: chart.view });
+    if (run !== state.run || !answer) return;
     const { asked: hit } = story;
     story.show(answer, state.flow);
     if (!hit) story.follow(chart.time);

@@ -14,6 +14,20 @@
       this.host.classList.add("old");
     }
 
+    /** Whether it is here for every time of the run. */
+    get isWhole() {
+      return Boolean(this.told) && !this.told.part;
+    }
+
+    /** What part of a long run the story is of, and how to hear of another. */
+    partOf({ start, stop, end, is_cut: isCut }) {
+      const digits = Math.min(Math.max(1 - Math.floor(Math.log10(stop - start)), 0), 6);
+      const [from, to, whole, stretch] = [start, stop, end, stop - start].map((time) => Number(time.toFixed(digits)));
+      const where = `From ${from} to ${to} s of ${whole} s`;
+      if (lab.config.exported) return `${where}: this page has no more of the story.`;
+      return `${where}; zoom${isCut ? ` in to about ${stretch} s` : ""} to hear of another part.`;
+    }
+
     show(told, flow) {
       Object.assign(this, { told, flow });
       this.host.classList.remove("old");
@@ -33,11 +47,15 @@
         const more = details.length ? [lab.make("ul", {}, ...details.map((detail) => lab.make("li", { text: detail })))] : [];
         return lab.make("li", {}, button, ...more);
       });
+      const { part } = told;
+      const parts = part ? [lab.make("p", { class: "part", text: this.partOf(part) })] : [];
+      for (const [time, text] of story.before || []) parts.push(lab.make("p", { class: "quiet", text: `Last before that, at ${time.toFixed(3)} s: ${text.split("\n")[0]}` }));
+      if (part && !entries.length) parts.push(lab.make("p", { class: "quiet", text: "Nothing begins in this time that the story tells of." }));
       const summary = story.summary.map((text) => lab.make("p", { text }));
       this.story = story;
       this.list = lab.make("ol", {}, ...entries);
-      this.host.replaceChildren(lab.make("h2", { text: `The story of ${story.of}` }), lab.make("p", { class: "quiet", text: story.head }), this.list,
-        ...(summary.length ? [lab.make("details", { open: true }, lab.make("summary", { text: "Summary" }), ...summary)] : []));
+      this.host.replaceChildren(lab.make("h2", { text: `The story of ${story.of}` }), lab.make("p", { class: "quiet", text: story.head }), ...parts, this.list,
+        ...(summary.length ? [lab.make("details", { open: true }, lab.make("summary", { text: part ? "Summary of the whole run" : "Summary" }), ...summary)] : []));
       if (this.asked) this.open(this.asked);
     }
 

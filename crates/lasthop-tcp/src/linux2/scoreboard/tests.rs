@@ -11,7 +11,7 @@ fn sent(count: u64) -> Scoreboard {
 }
 
 fn segment(number: u64) -> SentSegment {
-    let new = NewSegment { payload_bytes: 10, fin: false, push: false };
+    let new = NewSegment { payload_bytes: 10, fin: false, push: false, ends_write: false };
     SentSegment::new(number * 10..number * 10 + 10, new, false, Sent { tick: number, before: 0 })
 }
 

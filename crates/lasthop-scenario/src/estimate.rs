@@ -1,0 +1,200 @@
+//! What a run may take, told before it begins: arithmetic over a scenario, so that nothing absurd is started unseen.
+//!
+//! The numbers are meant to be too large rather than too small, by up to some ten times. They know nothing of what code
+//! of users and real programs do.
+
+use lasthop_core::{Direction, QueueSize, Segment};
+use lasthop_link::PathConfig;
+use lasthop_traffic::{Offer, Outlook, period};
+
+use crate::flow::Flow;
+use crate::types::{Scenario, Topology};
+
+/// A flow that is known before the run: both its ends, and its record.
+const FLOW_BYTES: f64 = 16e3;
+/// The same with QUIC, TLS and its streams.
+const QUIC_FLOW_BYTES: f64 = 300e3;
+/// What is noted of each packet of a flow, for its quantiles, and the most of it.
+const NOTED_BYTES: (f64, f64) = (48.0, 800e3);
+/// A packet on its way.
+const PACKET_BYTES: f64 = 400.0;
+/// What a sender keeps of it until it is acknowledged.
+const KEPT_BYTES: f64 = 200.0;
+/// A short flow while it lasts, with its packets.
+const PASSING_BYTES: f64 = 12e3;
+/// A short flow that has ended.
+const ENDED_BYTES: f64 = 300.0;
+/// A state of a link that comes and goes.
+const STATE_BYTES: f64 = 48.0;
+/// Packets of a handshake, and what is sent again and again before a flow is given up.
+const HANDSHAKE: f64 = 40.0;
+/// Data packets sent for one that is offered, or that the link carries: half of them lost.
+const SENT_AGAIN: f64 = 2.0;
+/// A packet of QUIC takes as long as so many of TCP: it is encrypted.
+const QUIC_PACKETS: f64 = 4.0;
+/// Access links that one looks through in the time that a packet takes.
+const ACCESS_LINKS: f64 = 64.0;
+/// Applications that offer more of the link than this together may outgrow it; their flows stay then.
+const CROWDED: f64 = 0.9;
+
+/// What one replication may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// Packets that hosts send. What else takes time counts as the packets that take as long.
+    pub packets: f64,
+    /// Bytes of memory.
+    pub memory: f64,
+}
+
+impl Scenario {
+    /// What one replication takes at most, by and large.
+    pub fn estimate(&self) -> Estimate {
+        let offers: Vec<(&Flow, Offer)> = self.flow.iter().map(|flow| (flow, self.offer(flow))).collect();
+        let mut packets = 0.0;
+        for direction in [Direction::Down, Direction::Up] {
+            let ours: Vec<&Offer> = offers
+                .iter()
+                .filter(|(flow, _)| flow.direction.directions().contains(&direction))
+                .map(|(_, offer)| offer)
+                .collect();
+            let least = ours.iter().filter(|offer| offer.waiting > 0.0).map(|offer| offer.ip_bytes);
+            let carried = self.carried(direction, least.fold(f64::INFINITY, f64::min));
+            let waiting = ours.iter().map(|offer| offer.waiting).sum::<f64>().min(carried);
+            packets += SENT_AGAIN * waiting + ours.iter().map(|offer| offer.streaming).sum::<f64>();
+        }
+        let known: f64 = offers.iter().map(|(_, offer)| offer.flows).sum();
+        packets += HANDSHAKE * known;
+        // Each may be acknowledged.
+        packets *= 2.0;
+        let is_quic = self.flow.iter().any(|flow| flow.quic().is_some());
+        let (kept, inside) = self.places(&offers);
+        let states = self.states();
+        let links =
+            self.flow.iter().filter(|flow| flow.access.is_some()).map(Flow::applications).sum::<usize>();
+        let cells = self.atm.as_ref().map_or(0.0, |atm| f64::from(atm.cells(self.mtu.0 as u32)));
+        let effort =
+            (1.0 + cells) * (1.0 + links as f64 / ACCESS_LINKS) * if is_quic { QUIC_PACKETS } else { 1.0 };
+        // QUIC keeps what its packets carry.
+        let content = if is_quic { 3.0 * self.mtu.0 as f64 } else { 0.0 };
+        Estimate {
+            packets: packets * effort + states,
+            memory: flow_bytes(&offers)
+                + kept * (KEPT_BYTES + content)
+                + inside * (PACKET_BYTES + content)
+                + states * STATE_BYTES,
+        }
+    }
+
+    /// What the flows of an entry offer.
+    fn offer(&self, flow: &Flow) -> Offer {
+        let tcp = flow.tcp.as_deref().unwrap_or(&self.tcp);
+        let around = Outlook {
+            http: self.http.as_ref(),
+            mtu: self.mtu,
+            segment_bytes: self.segment_bytes_with(tcp),
+            limit: self.time_limit.as_secs_f64(),
+            round_trip: self.round_trip(flow).as_secs_f64(),
+            fastest_bps: self.fastest(flow),
+            down_bps: self
+                .rates(Direction::Down)
+                .iter()
+                .map(|(_, rate)| *rate)
+                .find(|rate| *rate > 0.0)
+                .unwrap_or(0.0),
+        };
+        flow.kind.traffic().offer(&around).times(f64::from(flow.many()))
+    }
+
+    /// Packets of so many bytes that the last hop carries in a direction until the run ends.
+    fn carried(&self, direction: Direction, ip_bytes: f64) -> f64 {
+        let limit = self.time_limit.as_secs_f64();
+        let rates = self.rates(direction);
+        let begins = rates.iter().map(|(since, _)| since.as_secs_f64().min(limit));
+        let ends = begins.clone().skip(1).chain([limit]);
+        let pieces = rates.iter().zip(begins.zip(ends));
+        let bits: f64 = pieces.map(|((_, rate), (begin, end))| (end - begin).max(0.0) * rate).sum();
+        bits.max(self.recorded(direction) * limit) / 8.0 / ip_bytes
+    }
+
+    /// Most that the last hop carries for a flow's data, in bit/s.
+    fn fastest(&self, flow: &Flow) -> f64 {
+        let of = |direction: &Direction| {
+            let rates = self.rates(*direction).into_iter().map(|(_, rate)| rate);
+            rates.fold(self.recorded(*direction), f64::max)
+        };
+        flow.direction.directions().iter().map(of).fold(0.0, f64::max)
+    }
+
+    /// Rate of a recorded schedule. That of its link is only what it is said to carry.
+    fn recorded(&self, direction: Direction) -> f64 {
+        let path = match direction {
+            Direction::Down => &self.down,
+            Direction::Up => &self.up,
+        };
+        let trace = path.as_ref().and_then(|path| path.link.trace.as_ref());
+        trace.map_or(0.0, |trace| trace.mean_rate().bits_per_second() as f64)
+    }
+
+    /// Packets that senders keep at a time, and those that find room between the hosts.
+    fn places(&self, offers: &[(&Flow, Offer)]) -> (f64, f64) {
+        let window = |(flow, offer): &(&Flow, Offer)| {
+            let tcp = flow.tcp.as_deref().unwrap_or(&self.tcp);
+            let window = if flow.quic().is_some() { QUIC_WINDOW } else { f64::from(tcp.receive_window_max) };
+            (offer.flows * window).min(offer.waiting)
+        };
+        let kept: f64 = offers.iter().map(window).sum();
+        let streaming: f64 = offers.iter().map(|(_, offer)| offer.streaming).sum();
+        let least = offers.iter().map(|(_, offer)| offer.ip_bytes).fold(f64::INFINITY, f64::min);
+        let room = match self.topology() {
+            Topology::LastHop { lan, down, up } => {
+                let lan = 2.0 * lan.delay.as_secs_f64() * lan.rate.bits_per_second() as f64 / 8.0 / least;
+                lan + path_places(down, least) + path_places(up, least)
+            }
+            Topology::Atm(_) => f64::INFINITY,
+        };
+        (kept, room.min(2.0 * kept + streaming))
+    }
+
+    /// How often links change between good and bad.
+    fn states(&self) -> f64 {
+        let paths = [&self.down, &self.up].into_iter().flatten();
+        let errors = paths.filter_map(|path| path.link.errors.as_ref()).chain(&self.errors);
+        errors.map(|errors| 2.0 * self.time_limit.as_secs_f64() / period(&errors.good, &errors.bad)).sum()
+    }
+}
+
+/// The least packet.
+const SMALL: f64 = Segment::BASE_HEADER_BYTES as f64;
+/// Packets that a connection of QUIC has under way at most.
+const QUIC_WINDOW: f64 = 10_000.0;
+
+fn flow_bytes(offers: &[(&Flow, Offer)]) -> f64 {
+    let is_crowded = offers.iter().map(|(_, offer)| offer.load).sum::<f64>() > CROWDED;
+    let bytes = |(flow, offer): &(&Flow, Offer)| {
+        let each = if flow.quic().is_some() { QUIC_FLOW_BYTES } else { FLOW_BYTES };
+        let (per_packet, most) = NOTED_BYTES;
+        let noted = (per_packet * (offer.waiting + offer.streaming)).min(most * offer.flows);
+        let at_once = if is_crowded { offer.passing } else { offer.passing.min(offer.passing_at_once) };
+        offer.flows * each + noted + offer.passing * ENDED_BYTES + at_once * PASSING_BYTES
+    };
+    offers.iter().map(bytes).sum()
+}
+
+/// Packets that find room in a direction of the last hop.
+fn path_places(path: &PathConfig, ip_bytes: f64) -> f64 {
+    let queue = |limit: QueueSize| match limit {
+        QueueSize::Packets(packets) => f64::from(packets),
+        QueueSize::Bytes(bytes) => f64::from(bytes) / SMALL,
+    };
+    let classes = path.htb.iter().flat_map(|htb| &htb.class);
+    let own: f64 = classes.map(|class| queue(class.queue.as_ref().unwrap_or(&path.queue).limit)).sum();
+    let link = &path.link;
+    let fastest = link.change.iter().filter_map(|change| change.rate).chain([link.rate]).max();
+    let longest = link.change.iter().filter_map(|change| change.delay).chain([link.delay]).max();
+    let held_back = link.jitter.as_ref().map_or(0.0, |jitter| jitter.most().as_secs_f64());
+    let under_way = fastest.map_or(0.0, |rate| rate.bits_per_second() as f64 / 8.0 / ip_bytes)
+        * (longest.unwrap_or_default().as_secs_f64() + held_back);
+    let recorded = link.trace.is_some() || link.course.is_some();
+    let under_way = if recorded { f64::INFINITY } else { under_way };
+    queue(path.queue.limit).max(own) + link.send_buffer.0 as f64 / SMALL + under_way
+}

@@ -1,0 +1,102 @@
+//! What an application may send at most, told before it runs.
+
+use lasthop_core::{Bytes, Distribution, Duration, Quantity};
+
+use crate::HttpConfig;
+
+/// What an estimate knows of the scenario around an application.
+#[derive(Clone, Copy, Debug)]
+pub struct Outlook<'a> {
+    /// How web pages are loaded, if the scenario says.
+    pub http: Option<&'a HttpConfig>,
+    /// Largest IP packet.
+    pub mtu: Bytes,
+    /// Payload of a full TCP segment.
+    pub segment_bytes: u32,
+    /// Seconds until the run ends at the latest.
+    pub limit: f64,
+    /// Seconds that a packet and its answer take on an empty path.
+    pub round_trip: f64,
+    /// Most that the last hop carries in the direction of its data, in bit/s.
+    pub fastest_bps: f64,
+    /// What the last hop carries at first towards the mobile host, in bit/s.
+    pub down_bps: f64,
+}
+
+impl Outlook<'_> {
+    /// Segments of a message.
+    pub(crate) fn segments(&self, bytes: f64) -> f64 {
+        (bytes / f64::from(self.segment_bytes)).ceil() + 1.0
+    }
+
+    /// Seconds that are left of a duration when the run ends.
+    pub(crate) fn lasts(&self, duration: Duration) -> f64 {
+        duration.as_secs_f64().min(self.limit)
+    }
+
+    /// One flow that has not offered anything yet, in full packets.
+    pub(crate) fn flow(&self) -> Offer {
+        Offer { ip_bytes: self.mtu.0 as f64, flows: 1.0, ..Offer::default() }
+    }
+
+    /// One flow of data that wait for what the network can carry.
+    pub(crate) fn waiting(&self, packets: f64) -> Offer {
+        Offer { waiting: packets, ..self.flow() }
+    }
+}
+
+/// What the flows of an application may send.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Offer {
+    /// Data packets that wait for what the network can carry.
+    pub waiting: f64,
+    /// Data packets that are sent whatever becomes of them.
+    pub streaming: f64,
+    /// Size of a data packet, in bytes.
+    pub ip_bytes: f64,
+    /// Flows that are known before the run.
+    pub flows: f64,
+    /// Flows that come and go.
+    pub passing: f64,
+    /// The most of them at a time, if the link carries what all applications offer.
+    pub passing_at_once: f64,
+    /// Share of the link that they offer.
+    pub load: f64,
+}
+
+impl Offer {
+    /// That of so many such applications.
+    #[must_use]
+    pub fn times(self, many: f64) -> Self {
+        Self {
+            waiting: many * self.waiting,
+            streaming: many * self.streaming,
+            ip_bytes: self.ip_bytes,
+            flows: many * self.flows,
+            passing: many * self.passing,
+            passing_at_once: many * self.passing_at_once,
+            load: many * self.load,
+        }
+    }
+}
+
+/// A mean that draws are not much below: of an exponential distribution, about half of it.
+pub(crate) fn cautious_mean<T: Quantity>(distribution: &Distribution<T>) -> f64 {
+    let units = |value: T| value.base_units() as f64;
+    match distribution {
+        Distribution::Static(value) => units(*value),
+        Distribution::Uniform { min, max } => f64::midpoint(units(*min), units(*max)),
+        Distribution::Exponential { mean, min, max, .. } => {
+            let (least, mean) = (min.map_or(0.0, units), units(*mean));
+            f64::midpoint(least, max.map_or(mean, |max| units(max).min(mean))).max(least)
+        }
+        Distribution::Sequence(values) => {
+            values.iter().copied().map(units).sum::<f64>() / values.len().max(1) as f64
+        }
+    }
+}
+
+/// Seconds from one stay in a state to the next one.
+pub fn period(one: &Distribution<Duration>, other: &Distribution<Duration>) -> f64 {
+    ((cautious_mean(one) + cautious_mean(other)) / 1e9).max(1e-9)
+}

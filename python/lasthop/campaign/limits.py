@@ -1,0 +1,89 @@
+"""What runs may take: bounds that nobody passes unasked, and how to pass them.
+
+A scenario says beforehand what one of its runs takes at most, by and large (`crates/lasthop-scenario`, `estimate`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from lasthop import _core
+from lasthop.errors import InputError
+
+PACKETS_MAX = 1e9
+"""Most packets that a run sends unasked: some ten minutes of one processor. An hour of 1 Gbit/s has half of them."""
+MEMORY_SHARE = 0.5
+"""Share of the machine's memory that a run takes unasked."""
+RUNS_MAX = 10_000_000
+"""Most runs of a campaign, which keeps a list of them."""
+COUNT_MAX = 2**32 - 1
+"""Most replications, sets or points that are counted."""
+_KEPT_BYTES = 400
+"""What is kept of a packet whose every event is recorded."""
+_UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much work and memory a run may take; `memory` in bytes, if not a share of the machine's."""
+
+    anyway: bool = False
+    memory: float | None = None
+
+    def check(self, name: str, cells: Iterable[_core.Cell], *, runs: int = 1, recorded: bool = False) -> None:
+        """Refuse cells that may take more; raise `InputError`.
+
+        `runs` is how many are run as one chain, and `recorded` whether all events of a run are kept.
+        """
+        for cell in cells:
+            packets, memory = cell.estimate
+            run = f"{name}: {'a run' if runs == 1 else f'a chain of {runs} runs'}"
+            run += f" of {cell.key}" if cell.key else ""
+            if packets * runs > PACKETS_MAX and not self.anyway:
+                raise InputError(
+                    f"{run} may send {count(packets * runs)} packets, and {count(PACKETS_MAX)} are the most that is "
+                    "begun unasked. Shorten it, offer less or slow its links down; --anyway runs it."
+                )
+            needed = memory + (packets * _KEPT_BYTES if recorded else 0)
+            most = _machine_memory() * MEMORY_SHARE if self.memory is None else self.memory
+            if needed > most:
+                whose = "half of this machine's" if self.memory is None else "the most that you allow"
+                raise InputError(
+                    f"{run} may take {size(needed)} of memory, and {size(most)} are {whose}. Shorten it, or have fewer "
+                    f"flows or shorter queues; --limit-memory '{size(needed * 1.1)}' allows it."
+                )
+
+
+def read_size(text: str) -> float:
+    """Read a size with its unit, such as `8 GB`; raise `InputError`."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([A-Za-z]+)\s*", text)
+    if found is None or found[2] not in _UNITS:
+        raise InputError(f"{text!r} is no size; write a number and a unit, '8 GB' say ({', '.join(_UNITS)}).")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def count(number: float) -> str:
+    """Return a large number for people."""
+    if number < 1e6:
+        return f"{number:,.0f}".replace(",", " ")
+    return f"{number / 1e6:.3g} million" if number < 1e9 else f"{number / 1e6:,.0f} million".replace(",", " ")
+
+
+def size(number: float) -> str:
+    """Return a size in bytes for people, as `read_size` reads it."""
+    unit = next((unit for unit in ("TB", "GB", "MB") if number >= _UNITS[unit]), "kB")
+    value = number / _UNITS[unit]
+    return f"{value:.0f} {unit}" if value >= 10 else f"{value:.2g} {unit}"
+
+
+def _machine_memory() -> float:
+    """Return the bytes that this machine, or what this process is confined to, has."""
+    has = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    with suppress(OSError, ValueError):
+        has = min(has, float(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return has

@@ -1,0 +1,72 @@
+"""The commands `lasthop example`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lasthop.commands.completion import complete_examples
+from lasthop.errors import InputError
+from lasthop.scenario.examples import cells, find_example, list_examples, needed_files, title
+
+
+@click.group("example")
+def example_group() -> None:
+    """List, show and copy the examples that come with lasthop.
+
+    Most are scenario files, one is a notebook. Each asks a question.
+
+    Example: lasthop example list
+    """
+
+
+@example_group.command("list")
+def example_list() -> None:
+    """List the examples: name, question.
+
+    Example: lasthop example list
+    """
+    examples = list_examples()
+    width = max(map(len, examples))
+    for name, file in examples.items():
+        click.echo(f"{name:<{width}}  {title(file)}")
+
+
+@example_group.command("show")
+@click.argument("name", shell_complete=complete_examples)
+def example_show(name: str) -> None:
+    """Print example NAME; of a notebook, the text of its cells.
+
+    Example: lasthop example show queue
+    """
+    file = find_example(name)
+    text = file.read_text(encoding="utf-8") if file.suffix == ".toml" else "\n\n".join(cells(file)) + "\n"
+    click.echo(text, nl=False)
+
+
+@example_group.command("copy")
+@click.argument("name", shell_complete=complete_examples)
+@click.argument("folder", metavar="[DIR]", default=".", type=click.Path(file_okay=False, path_type=Path))
+def example_copy(name: str, folder: Path) -> None:
+    """Copy example NAME, and the files that it needs, into the folder DIR.
+
+    Without DIR, that is the current one. No file is overwritten.
+
+    Example: lasthop example copy queue
+    """
+    files = {file: folder / file.name for file in needed_files(find_example(name))}
+    contents = {target: file.read_bytes() for file, target in files.items()}
+    taken = next((target for target, new in contents.items() if target.exists() and target.read_bytes() != new), None)
+    if taken is not None:
+        raise InputError(f"{taken} is there already, and differs; name another folder: lasthop example copy {name} DIR")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for target, content in contents.items():
+            target.write_bytes(content)
+            click.echo(target)
+    except OSError as error:
+        raise InputError(f"Cannot write to {folder}: {error}.") from error
+    first = next(iter(contents))
+    if first.suffix == ".toml":
+        click.echo(f"\nRun it with: lasthop run {first}")

@@ -1,0 +1,151 @@
+"""What lasthop writes down of a campaign as JSON, in the manifest and in the store. It is checked when it is read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Shape = type | list[Any] | tuple[Any, ...] | Mapping[str, Any]
+"""What a value should be: text, whole number, number, truth value, anything; a list of such; exactly these; a table.
+
+A table may lack keys that end in a question mark, and may have others. The key `*` stands for any.
+"""
+_WORDS = {str: "a text", int: "a whole number from 0", float: "a number", bool: "true or false"}
+_HALF_LETTERS = re.compile("[\ud800-\udfff]")
+"""What JSON can escape and nobody can print."""
+_MOST = 2**64
+"""More than any seed; what is larger would not fit where it goes."""
+
+_IDENTITY: Shape = {
+    "format": int,
+    "lasthop_version": str,
+    "lasthop_rules": str,
+    "lasthop_commit": str,
+    "scenario": str,
+    "scenario_digest": str,
+    "engine": str,
+    "kernel?": str,
+    "seed": int,
+    "replications": int,
+    "sets": int,
+    "until?": [str],
+    "code?": {"*": str},
+    "inputs?": {"*": str},
+    "cells": [str],
+}
+_SIMULATION: Shape = {"runs": int, "wall_s": float}
+_DIFFERENCES = [{"what": str, "effect": str}]
+NOTES: Shape = {"priority": object, "differences": _DIFFERENCES}
+"""What an engine says of the runs of a cell."""
+_RANGE = {
+    "column": str,
+    "unit": str,
+    "from": float,
+    "to": float,
+    "counts": bool,
+    "scale": str,
+    "levels": {"*": float},
+}
+_MANIFEST: Shape = {
+    "identity": _IDENTITY,
+    "scenario_file?": str,
+    "repeatable": bool,
+    "assumed": [{"key": str, "value": str, "why": str, "cells": int}],
+    "space?": {"method": str, "points": int, "ranges": {"*": _RANGE}},
+    "host": {"system": str, "processor": str, "cores": int, "python": str, "guest?": str},
+    "simulation": _SIMULATION,
+    "snap_length?": int,
+    "until?": {"conditions": [str], "looks": [int], "shares": int, "replications": [int], "short": [int]},
+    "live?": {"priority": object, "differences": {"*": _DIFFERENCES}},
+    "tables": {"flows.parquet": str, "runs.parquet": str, "pages.parquet?": str, "shorts.parquet?": str},
+}
+_STORE: Shape = {
+    "identity?": _IDENTITY,
+    "asked?": [(str, int)],
+    "counts?": [int],
+    "simulation?": _SIMULATION,
+    "snap_length?": int,
+}
+
+
+def manifest(file: Path) -> dict[str, Any]:
+    """Read a manifest; raise `ValueError` with the key and the reason if it is none."""
+    found: dict[str, Any] = parsed(file.read_text(encoding="utf-8"), _MANIFEST)
+    cells, until = len(found["identity"]["cells"]), found.get("until")
+    if until and (len(until["replications"]) != cells or not until["looks"] or max(until["short"], default=0) >= cells):
+        raise ValueError("`until` is not about its cells")
+    return found
+
+
+def store_facts(rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Read the facts about a store by their keys; raise `ValueError` with the key and the reason if they are none."""
+    found = {key: _json(value) for key, value in rows}
+    check(found, _STORE)
+    together = ("identity", "asked", "counts")
+    if any(key in found for key in together):
+        for key in together:
+            if key not in found:
+                raise ValueError(f"`{key}` is missing")
+        asked, cells = len(found["asked"]), len(found["identity"]["cells"])
+        if len(found["counts"]) != asked or not cells or asked % cells:
+            raise ValueError("`asked` is not about its cells")
+    return found
+
+
+def parsed(text: str, shape: Shape) -> Any:  # noqa: ANN401  JSON of any shape
+    """Read JSON; raise `ValueError` with the key and the reason if it has another shape."""
+    value = _json(text)
+    check(value, shape)
+    return value
+
+
+def _json(text: str) -> Any:  # noqa: ANN401
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except TypeError as error:
+        raise ValueError("it is no text") from error
+
+
+def check(value: object, shape: Shape, place: str = "") -> None:
+    """Raise `ValueError` with the key and the reason if a value of JSON has another shape."""
+    if isinstance(shape, Mapping):
+        _check_table(value, shape, place)
+    elif isinstance(shape, list | tuple):
+        if not isinstance(value, list):
+            raise ValueError(f"{_named(place)} is not a list")
+        if isinstance(shape, tuple) and len(value) != len(shape):
+            raise ValueError(f"{_named(place)} has not {len(shape)} entries")
+        for number, each in enumerate(value):
+            check(each, shape[number] if isinstance(shape, tuple) else shape[0], f"{place}[{number}]")
+    elif shape is not object and not _fits(value, shape):
+        raise ValueError(f"{_named(place)} is not {_WORDS[shape]}")
+
+
+def _check_table(value: object, shape: Mapping[str, Any], place: str) -> None:
+    if not isinstance(value, dict):
+        raise ValueError(f"{_named(place)} is not a table")
+    for key, own in shape.items():
+        name = key.removesuffix("?")
+        for each in value if key == "*" else [name]:
+            at = f"{place}.{each}" if place else each
+            if each in value:
+                check(value[each], own, at)
+            elif key == name:
+                raise ValueError(f"{_named(at)} is missing")
+
+
+def _fits(value: object, kind: type) -> bool:
+    if isinstance(value, str):
+        return kind is str and "\0" not in value and (value.isascii() or not _HALF_LETTERS.search(value))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return isinstance(value, kind)
+    return kind in (float, type(value)) and (0 if kind is int else -_MOST) <= value < _MOST
+
+
+def _named(place: str) -> str:
+    return f"`{place}`" if place else "the whole"

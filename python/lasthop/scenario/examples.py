@@ -1,0 +1,64 @@
+"""The examples that come with lasthop: what each asks, and the files that it needs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from lasthop.errors import InputError, nearest
+from lasthop.scenario.named import named_files
+
+_FOLDER = Path(__file__).with_name("examples")
+"""In a checkout a link."""
+_PATTERNS = ("*.toml", "algorithms/*.toml", "*.ipynb")
+
+
+def list_examples() -> dict[str, Path]:
+    """Return the scenario files and notebooks by name."""
+    files = [file for pattern in _PATTERNS for file in sorted(_FOLDER.glob(pattern))]
+    return {file.stem: file for file in files}
+
+
+def find_example(name: str) -> Path:
+    """Return the file of an example; raise `InputError` if there is none of this name."""
+    known = list_examples()
+    if name not in known:
+        raise InputError(
+            f"There is no example '{name}'; did you mean '{nearest(name, known)}'? 'lasthop example list' lists them."
+        )
+    return known[name]
+
+
+def needed_files(file: Path) -> list[Path]:
+    """Return an example and all that it needs beside it."""
+    if file.suffix != ".toml":
+        return [file]
+    beside = [file.with_name(name) for name in named_files(file.read_text(encoding="utf-8"))]
+    named = [needed for other in beside if other.is_file() for needed in needed_files(other)]
+    return [file, *named, *sorted(file.parent.glob("*.py"))]
+
+
+def comment(file: Path) -> list[str]:
+    """Return the lines of the comment that a scenario file begins with, without their marks."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    end = next(number for number, line in enumerate(lines) if not line.startswith("#"))
+    return [line.removeprefix("#").removeprefix(" ") for line in lines[:end]]
+
+
+def title(file: Path) -> str:
+    """Return what an example asks, in a line: a notebook's heading; a scenario's first question or first sentence."""
+    if file.suffix == ".ipynb":
+        return cells(file)[0].splitlines()[0].removeprefix("#").strip()
+    lines = comment(file)
+    paragraph = " ".join(lines[: lines.index("")] if "" in lines else lines)
+    sentences = re.split(r"(?<=[.?])\)? (?=[A-Z`])", paragraph)
+    question = next((sentence for sentence in sentences if sentence.endswith("?")), sentences[0])
+    return question.strip().rstrip(".")
+
+
+def cells(notebook: Path) -> list[str]:
+    """Return the text of each cell of a notebook."""
+    found: list[dict[str, Any]] = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in found]

@@ -1,0 +1,66 @@
+"""The examples that come with lasthop: `lasthop example`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from commands import ROOT
+from lasthop.scenario.examples import list_examples, title
+from lasthop.scenario.points import read_study
+
+Main = Callable[..., int]
+EXAMPLES = ROOT / "examples"
+
+
+def test_every_example_is_listed_with_what_it_asks(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lasthop_main("example", "list") == 0
+    listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    files = [*EXAMPLES.glob("*.toml"), *EXAMPLES.glob("*.ipynb"), EXAMPLES / "algorithms" / "own.toml"]
+    assert listed.keys() == {file.stem for file in files}
+    assert listed["queue"] == "What does a longer queue at the router do to a call beside a download?"
+    assert listed["queue-length"] == "How long should a router's queue be?"
+
+
+def test_an_example_is_shown(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lasthop_main("example", "show", "queue") == 0
+    assert capsys.readouterr().out == (EXAMPLES / "queue.toml").read_text(encoding="utf-8")
+    assert lasthop_main("example", "show", "queue-length") == 0
+    assert "results = lasthop.run(scenario)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", list_examples())
+def test_a_copied_example_has_all_that_it_needs(name: str, tmp_path: Path, lasthop_main: Main) -> None:
+    folder = tmp_path / "new"
+    assert lasthop_main("example", "copy", name, folder) == 0
+    file = folder / list_examples()[name].name
+    assert title(file)
+    if file.suffix == ".toml":
+        assert read_study(file).cells
+
+
+def test_a_copy_goes_here_says_how_to_run_it_and_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert lasthop_main("example", "copy", "trace") == 0
+    assert capsys.readouterr().out == "trace.toml\nradio.trace\n\nRun it with: lasthop run trace.toml\n"
+    assert lasthop_main("example", "copy", "cellular") == 0, "radio.trace is the same"
+    Path("radio.trace").write_text("1\n", encoding="utf-8")
+    Path("trace.toml").unlink()
+    assert lasthop_main("example", "copy", "trace") == 2
+    assert "radio.trace is there already, and differs; name another folder" in capsys.readouterr().err
+    assert not Path("trace.toml").exists()
+
+
+def test_unknown_names_lead_to_the_nearest_and_missing_files_to_the_example(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert lasthop_main("example", "copy", "quueue") == 2
+    assert "There is no example 'quueue'; did you mean 'queue'?" in capsys.readouterr().err
+    for named in ("queue", "queue.toml", "examples/queue.toml"):
+        assert lasthop_main("run", named) == 2
+        assert f"There is no file {named}: 'lasthop example copy queue' writes the example." in capsys.readouterr().err
