@@ -26,6 +26,10 @@ COMPARED_WITH = {"SV33": {"9"}, "HV09": {"9", "10"}, "HV12": {"9", "10"}}
 """Sizes that a claim is not about, but names."""
 
 
+NO_NUMBER = {"B042", "B074"}
+"""Claims that say why no number in the records answers them."""
+
+
 def has(levels: dict[str, str]) -> bool:
     """A long TCP flow sets its own level of congestion."""
     return (levels["pattern"] == "varying") == (levels["congestion"] == "tcp")
@@ -43,6 +47,13 @@ def encoded() -> Claims:
 @pytest.fixture(scope="module")
 def published() -> list[dict[str, str]]:
     return pl.read_csv(STUDY / "published_claims.csv", infer_schema=False).fill_null("").rows(named=True)
+
+
+@pytest.fixture(scope="module")
+def listed(encoded: Claims, published: list[dict[str, str]]) -> list[Claim]:
+    """Return the claims of the list; the others answer sentences that none of these does."""
+    ids = {row["id"] for row in published}
+    return [claim for claim in encoded.claims if claim.id in ids]
 
 
 def short_flows(levels: dict[str, str], replication: int) -> list[dict[str, object]]:
@@ -66,40 +77,55 @@ def short_flows(levels: dict[str, str], replication: int) -> list[dict[str, obje
 def outcomes(encoded: Claims) -> dict[str, Outcome]:
     cells = [(cell.levels, replication) for cell in SCENARIO.cells for replication in (1, 2, 3)]
     shorts = [row for levels, replication in cells for row in short_flows(levels, replication)]
-    runs = [
-        levels | {"set": 1, "replication": replication, "utilisation": 0.95, "background_share": 0.68}
+    whole = {"utilisation": 0.95, "background_share": 0.68, "queue_mean_packets": 30.0, "queue_max_packets": 40}
+    runs = [levels | {"set": 1, "replication": replication} | whole for levels, replication in cells]
+    flows = [
+        levels | {"set": 1, "replication": replication, "role": role, "throughput_Bps": share * 8000}
         for levels, replication in cells
+        for role, share in {"udp": 0.89, "long": 0.0579}.items()
     ]
-    records = Records({"runs": pl.DataFrame(runs), "shorts": pl.DataFrame(shorts)}, encoded.factors)
+    tables = {"runs": pl.DataFrame(runs), "shorts": pl.DataFrame(shorts), "flows": pl.DataFrame(flows)}
+    records = Records(tables, encoded.factors)
     return {outcome.claim.id: outcome for outcome in evaluate(encoded, records)}
 
 
 def test_every_claim_is_encoded_under_its_id_section_and_words(
-    encoded: Claims, published: list[dict[str, str]]
+    listed: list[Claim], published: list[dict[str, str]]
 ) -> None:
     assert len(published) == 131
-    assert [(claim.id, claim.section, claim.text) for claim in encoded.claims] == [
+    assert [(claim.id, claim.section, claim.text) for claim in listed] == [
         (row["id"], row["section"], row["claim"]) for row in published
     ]
 
 
-def test_contradictions_are_those_of_the_list(encoded: Claims, published: list[dict[str, str]]) -> None:
-    listed = {row["id"]: tuple(filter(None, row["contradicts"].split(";"))) for row in published}
-    assert {claim.id: claim.contradicts for claim in encoded.claims} == listed
-    assert set(encoded.elsewhere) == {other for others in listed.values() for other in others} - set(listed)
+def test_other_claims_are_sentences_of_the_study(encoded: Claims, listed: list[Claim]) -> None:
+    others = [claim for claim in encoded.claims if claim not in listed]
+    assert len(others) == 66
+    sentences = {sentence.id: sentence for sentence in encoded.sentences}
+    for claim in others:
+        assert claim.statements == (claim.id,)
+        assert (claim.section, claim.text) == (sentences[claim.id].section, sentences[claim.id].text), claim.id
+
+
+def test_contradictions_are_those_of_the_list(
+    encoded: Claims, listed: list[Claim], published: list[dict[str, str]]
+) -> None:
+    said = {row["id"]: tuple(filter(None, row["contradicts"].split(";"))) for row in published}
+    assert {claim.id: claim.contradicts for claim in listed} == said
+    assert set(encoded.elsewhere) == {other for others in said.values() for other in others} - set(said)
 
 
 def places(claim: Claim, factor: str) -> set[str]:
     """Return the levels of a factor over all cells that take part in a claim."""
     index = list(FACTORS).index(factor)
-    return {key[index] for laid in claim.statements for key in laid.needed}
+    return {key[index] for laid in claim.holds for key in laid.needed}
 
 
 def test_claims_are_about_the_slow_link_the_patterns_and_the_sizes_of_the_list(
-    encoded: Claims, published: list[dict[str, str]]
+    listed: list[Claim], published: list[dict[str, str]]
 ) -> None:
-    for claim, row in zip(encoded.claims, published, strict=True):
-        assert claim.statements, claim.id
+    for claim, row in zip(listed, published, strict=True):
+        assert claim.holds, claim.id
         assert places(claim, "link") == {"64k"}, claim.id
         patterns = set(FACTORS["pattern"]) if row["pattern"] == "all" else set(row["pattern"].split(";"))
         # A level of congestion in per cent is none of the varying pattern.
@@ -112,20 +138,21 @@ def test_claims_are_about_the_slow_link_the_patterns_and_the_sizes_of_the_list(
 
 @pytest.mark.parametrize(("text", "low", "high"), [("60-90 %", 60, 90), ("60-80 %", 60, 80), (">80 %", 85, 95)])
 def test_ranges_of_congestion_are_those_of_the_list(
-    encoded: Claims, published: list[dict[str, str]], text: str, low: int, high: int
+    listed: list[Claim], published: list[dict[str, str]], text: str, low: int, high: int
 ) -> None:
     ids = {row["id"] for row in published if row["congestion_range"] == text}
     assert ids
-    for claim in encoded.claims:
+    for claim in listed:
         # A slope from 80 % on starts there.
         if claim.id in ids - {"HC08"}:
             assert places(claim, "congestion") == {str(level) for level in range(low, high + 1, 5)}, claim.id
 
 
 def test_every_claim_can_be_computed(outcomes: dict[str, Outcome]) -> None:
-    assert {outcome.verdict for outcome in outcomes.values()} <= {"upheld", "not upheld", "undecided"}
+    computed = {"upheld", "not upheld", "undecided"}
+    assert {name for name, outcome in outcomes.items() if outcome.verdict not in computed} == NO_NUMBER
     without = [name for name, outcome in outcomes.items() if outcome.decisive is None or not outcome.decisive.bounds]
-    assert without == []
+    assert set(without) == NO_NUMBER
 
 
 @pytest.mark.parametrize(
@@ -143,6 +170,9 @@ def test_every_claim_can_be_computed(outcomes: dict[str, Outcome]) -> None:
         # The background has 68 %.
         ("SV01 SV16", "upheld"),
         ("SV02 SV15 SV03", "not upheld"),
+        # Under mixed congestion as well; the stream has 90 % and the long transfer 6 % of the link, the queue is full.
+        ("B005 B095 B096 B098 B099 B190 B219 B221", "upheld"),
+        ("B007 B033 B097 B108 B129 B130 B214 B218 B226", "not upheld"),
     ],
 )
 def test_what_is_made_up_decides(outcomes: dict[str, Outcome], ids: str, verdict: str) -> None:

@@ -215,4 +215,4 @@ def test_the_scenario_is_by_default_that_of_the_study(tmp_path: Path, capsys: py
     assert main(["study", "run", "kulve2003", "--only", only, "--replications", "3", "--quiet", "--out", str(out)]) == 0
     assert main(["claims", str(out), "--verdict", "upheld"]) == 0
     shown = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert shown == ["claim", "lock-out", "claims:"]
+    assert shown == ["claim", "lock-out", "K060", "statements:"]

@@ -52,17 +52,23 @@ def verdict(body: str, records: Records) -> Outcome:
 
 
 SIDES = ("time_s(variant=a)", "time_s(variant=b)")
+MEDIANS = tuple(f"median({side})" for side in SIDES)
 QUANTIFIERS = ("", 'every = ["load"]', 'some = ["load"]')
 
 
-@given(st.sampled_from([0, 1, 2]), st.sampled_from([(">", "<="), ("<", ">="), (">", "<")]), RECORDS)
+@given(
+    st.sampled_from([SIDES, MEDIANS]),
+    st.sampled_from([0, 1, 2]),
+    st.sampled_from([(">", "<="), ("<", ">="), (">", "<")]),
+    RECORDS,
+)
 @settings(max_examples=300)
 def test_a_claim_and_its_negation_are_never_both_upheld(
-    quantifier: int, relations: tuple[str, str], records: Records
+    sides: tuple[str, str], quantifier: int, relations: tuple[str, str], records: Records
 ) -> None:
     """What holds at every level is denied by its negation at some level."""
     relation, negation = relations
-    left, right = SIDES
+    left, right = sides
     claim = verdict(f'holds = "{left} {relation} {right}"\n{QUANTIFIERS[quantifier]}', records)
     denied = QUANTIFIERS[{0: 0, 1: 2, 2: 1}[quantifier]]
     other = verdict(f'holds = "{left} {negation} {right}"\n{denied}', records)
@@ -80,6 +86,9 @@ STATEMENTS = (
     "abs(time_s(variant=a) - time_s(variant=b)) < abs(time_s(variant=a) - time_s(variant=c))",
     "increases(time_s(variant=a), load='60..90')",
     "slope(time_s(variant=a), load='60..80') < greatest(time_s(load=60), variant=[b, c])",
+    "iqr(time_s(variant=a)) < iqr(time_s(), variant=[b, c])",
+    "fraction(time_s(variant=a) > time_s(variant=b)) > 0.5",
+    "time_s(variant=a, replication=1) > time_s(variant=a, replication='2..')",
 )
 
 
@@ -99,6 +108,20 @@ def test_the_sides_may_change_places(records: Records) -> None:
     left, right = SIDES
     one, other = (verdict(f'holds = "{text}"', records) for text in (f"{left} > {right}", f"{right} < {left}"))
     assert one.verdict == other.verdict
+
+
+@given(records=RECORDS)
+def test_shares_of_opposites_add_up_to_one(records: Records) -> None:
+    left, right = SIDES
+    body = f'holds = "fraction({left} > {right}) + fraction({left} <= {right}) == 1"\nwithin = 0.001'
+    assert verdict(body, records).verdict == "upheld"
+
+
+@given(records=RECORDS)
+def test_quantiles_go_up(records: Records) -> None:
+    term = "time_s(variant=a)"
+    outcome = verdict(f'holds = "quantile({term}, 0.25) <= median({term}) <= quantile({term}, 0.75)"', records)
+    assert outcome.verdict != "not upheld"
 
 
 @given(records=RECORDS)

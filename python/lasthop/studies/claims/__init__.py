@@ -6,3 +6,5 @@ UNDECIDED = "undecided"
 UNCOMPUTABLE = "uncomputable"
 NOT_RUN = "not run"
 VERDICTS = (UPHELD, NOT_UPHELD, UNDECIDED, UNCOMPUTABLE, NOT_RUN)
+UNANSWERED = "unanswered"
+"""Of a statement that no claim is about."""

@@ -10,6 +10,7 @@ from lasthop.results.manifest import finished
 from lasthop.scenario.points import read_study
 from lasthop.studies.catalogue import SCENARIO_FILE, find_study
 from lasthop.studies.claims import NOT_UPHELD, UPHELD
+from lasthop.studies.claims.answers import Answer, answers
 from lasthop.studies.claims.evaluate import Outcome, evaluate
 from lasthop.studies.claims.file import CLAIMS_FILE, claims_file, load_claims
 from lasthop.studies.claims.records import Records
@@ -18,8 +19,10 @@ from lasthop.studies.claims.tables import place_text
 _STYLES = {UPHELD: "green", NOT_UPHELD: "red"}
 
 
-def check(folder: Path, scenario: Path | None) -> list[Outcome]:
+def check(folder: Path, scenario: Path | None) -> tuple[list[Outcome], list[Answer]]:
     """Evaluate the claims that stand beside a scenario file, by default that of the study that was run.
+
+    Return their outcomes, and what they say of the source's statements.
 
     Raises InputError if the folder is none of finished results, or of another scenario.
     """
@@ -34,7 +37,8 @@ def check(folder: Path, scenario: Path | None) -> list[Outcome]:
     if not claims_file(file).is_file():
         raise InputError(f"There are no claims on {file}: its folder has no {CLAIMS_FILE}.")
     claims = load_claims(claims_file(file), study)
-    return evaluate(claims, Records.read(folder, claims.factors))
+    outcomes = evaluate(claims, Records.read(folder, claims.factors))
+    return outcomes, answers(claims.sentences, outcomes)
 
 
 def choose(outcomes: Sequence[Outcome], only: Sequence[str], verdicts: Sequence[str]) -> list[Outcome]:

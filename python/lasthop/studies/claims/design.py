@@ -9,6 +9,7 @@ from typing import Protocol
 
 from lasthop.studies.claims.language import (
     FLOW,
+    REPLICATION,
     ClaimError,
     Comparison,
     Expression,
@@ -48,6 +49,12 @@ class HasLevels(Protocol):
 def combinations(factors: Iterable[str], levels: Levels) -> Iterator[Key]:
     """Yield every combination of levels of the factors, in their order."""
     yield from itertools.product(*(levels[factor] for factor in factors))
+
+
+def single_levels(levels: Levels) -> Iterator[Levels]:
+    """Yield every combination of single levels."""
+    for key in combinations(levels, levels):
+        yield {factor: (level,) for factor, level in zip(levels, key, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -98,10 +105,10 @@ def lay_out(statement: Statement, where: Levels, design: Design) -> Laid:
         twice = sorted(set(term.levels) & set(bound))
         if twice:
             raise ClaimError(f"'{term.text}' names {twice[0]}, which the function around it goes through.")
-        missing = sorted(chosen - set(term.levels) - set(bound) - set(where) - {FLOW})
+        missing = sorted(chosen - set(term.levels) - set(bound) - set(where) - {FLOW, REPLICATION})
         if missing:
             raise ClaimError(f"'{term.text}' does not say which {missing[0]}; another term does. Name it in both.")
-    statement = _completed(statement, chosen, where)
+    statement = _completed(statement, chosen | {REPLICATION}, where)
     dimensions = tuple(factor for factor in design.factors if factor not in chosen)
     position = [list(design.factors).index(factor) for factor in dimensions]
     candidates = [

@@ -8,14 +8,15 @@ without replication i of n, the jackknife's standard error is
 
 and the interval d +- t[(1 + confidence) / 2; n - 1] s (Tukey 1958; Efron and Tibshirani, An Introduction to the
 Bootstrap, ch. 11). For differences of means it is the paired t interval; ratios, slopes and absolute values get one by
-the same rule. `a > b` is upheld if the interval of a - b lies above 0, not upheld if it lies at or below 0, and
-undecided otherwise. A tolerance w moves the bound: `a >= b` asks for a >= b - w |b|, and `a == b` for a <= b + w |b|
-as well.
+the same rule. Quantiles over replications have the bootstrap's standard error instead. `a > b` is upheld if the
+interval of a - b lies above 0, not upheld if it lies at or below 0, and undecided otherwise. A tolerance w moves the
+bound: `a >= b` asks for a >= b - w |b|, and `a == b` for a <= b + w |b| as well.
 
 A claim of several parts (statements, levels of `every`) is upheld if each part is, and not upheld if one part is not.
 The latter is a search for one among k parts, so the interval's confidence is then 1 - (1 - confidence) / k, after
-Bonferroni. Where m of k levels must uphold it (one of `some`, four fifths of `most`), it is 1 - (1 - confidence) /
-(k - m + 1) for them, and 1 - (1 - confidence) / m for the k - m + 1 levels that refute it (Benjamini and Heller 2008).
+Bonferroni. Where m of k levels must uphold it (one of `some`, or `at_least` so many, four fifths of `most`), it is
+1 - (1 - confidence) / (k - m + 1) for them, and 1 - (1 - confidence) / m for the k - m + 1 levels that refute it
+(Benjamini and Heller 2008).
 """
 
 from __future__ import annotations
@@ -26,26 +27,32 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lasthop.errors import InputError
-from lasthop.statistics.estimates import Interval, Jackknife
+from lasthop.statistics.estimates import Interval
 from lasthop.statistics.quantiles import CONFIDENCE
+from lasthop.statistics.resampling import Bootstrap, Jackknife, Resampled
 from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD
-from lasthop.studies.claims.design import Laid, Place, combinations
+from lasthop.studies.claims.design import Laid, Place, combinations, single_levels
 from lasthop.studies.claims.file import Claim, Claims
 from lasthop.studies.claims.language import (
     FLOW,
+    REPLICATION,
     WEAK,
     Absolute,
+    Among,
     ClaimError,
     Comparison,
     Expression,
+    Levels,
     Number,
     Operation,
     Over,
     Term,
     Trend,
     bound_terms,
+    has_quantile,
     sides,
 )
 from lasthop.studies.claims.records import Records, Values
@@ -58,7 +65,7 @@ _MOST = 0.8
 class Bound:
     """What must be above 0, or at least 0 if `weak`. A `step` of a trend must only not be seen to be below."""
 
-    value: Jackknife
+    value: Resampled
     weak: bool = False
     step: str = ""
 
@@ -73,6 +80,13 @@ class Bound:
         """Whether the interval says the opposite."""
         high = self.value.interval(confidence).high
         return high < 0 if self.weak or self.step else high <= 0
+
+    @property
+    def distance(self) -> float:
+        """How far it is from failing, in standard errors. What is 0 for certain fails for certain, unless 0 will do."""
+        if self.value.estimate == self.value.error == 0:
+            return math.inf if self.weak or self.step else -math.inf
+        return self.value.distance
 
 
 @dataclass(frozen=True)
@@ -119,7 +133,7 @@ class Part:
     def strength(self) -> float:
         """How clearly it holds: the least distance of a bound to 0 in standard errors."""
         telling = [bound for bound in self.bounds if not bound.step] + self.backward
-        return min((bound.value.distance for bound in telling), default=-math.inf)
+        return min((bound.distance for bound in telling), default=-math.inf)
 
     @property
     def remark(self) -> str:
@@ -158,15 +172,15 @@ def evaluate(claims: Claims, records: Records) -> list[Outcome]:
 
 
 def _outcome(claim: Claim, records: Records) -> Outcome:
-    if not claim.statements:
+    if not claim.holds:
         return Outcome(claim, UNCOMPUTABLE, reason=claim.uncomputable)
-    needed = frozenset[tuple[str, ...]]().union(*(laid.needed for laid in claim.statements))
+    needed = frozenset[tuple[str, ...]]().union(*(laid.needed for laid in claim.holds))
     absent = needed - records.cells
     if absent:
         return Outcome(claim, NOT_RUN, reason=f"{len(absent)} of its {len(needed)} cells were not run")
     whole: list[list[Part]] = []
     cells: list[Part] = []
-    for laid in claim.statements:
+    for laid in claim.holds:
         cells += [_part(laid, place, [place], claim.within, records) for place in laid.places]
         for place, members in laid.groups(claim.every):
             several = laid.groups(claim.most or claim.some, members)
@@ -181,7 +195,7 @@ def _conclude(claim: Claim, whole: Sequence[Sequence[Part]], cells: Sequence[Par
     """
     holds, fails, decisive = True, False, []
     for parts in whole:
-        needed = math.ceil(_MOST * len(parts)) if claim.most else 1
+        needed = math.ceil(_MOST * len(parts)) if claim.most else claim.at_least
         spare = len(parts) - needed
         holds &= sum(part.holds(1 - chance / (spare + 1)) for part in parts) >= needed
         fails |= sum(part.fails(1 - chance / needed / len(whole)) for part in parts) > spare
@@ -197,7 +211,7 @@ def _part(laid: Laid, place: Place, places: Sequence[Place], within: float, reco
 class _Evaluation:
     """One statement over some of its cells.
 
-    Values are arrays: first that of all replications, then those without each one of them.
+    Values are arrays: first that of all replications, then those of the resamples.
     """
 
     def __init__(self, laid: Laid, places: Sequence[Place], within: float, records: Records) -> None:
@@ -205,23 +219,36 @@ class _Evaluation:
         self._places = places
         self._within = within
         self._records = records
+        terms = [
+            (term, {**bound, **chosen})
+            for side in sides(laid.statement)
+            for term, bound in bound_terms(side)
+            for chosen in single_levels({f: levels for f, levels in bound.items() if f == REPLICATION})
+        ]
+        # Terms of the same replications are paired by replication, others by set.
+        choices = {{**bound, **term.levels}.get(REPLICATION) for term, bound in terms}
+        self._by_set = len(choices) > 1
         raw = [
             values
             for place in places
-            for side in sides(laid.statement)
-            for term, bound in bound_terms(side)
+            for term, bound in terms
             for values in self._raw(term, {**{f: (level,) for f, level in place.items()}, **bound})
         ]
         self._kept = np.isfinite(np.stack(raw)).all(axis=0)
         self._pairs = int(np.count_nonzero(self._kept))
+        sets = np.unique(records.sets) if self._by_set else records.sets[records.chosen(next(iter(choices)))]
+        quantiles = any(map(has_quantile, sides(laid.statement)))
+        self._plan = Bootstrap(sets[self._kept]) if quantiles and self._pairs else Jackknife(self._pairs)
 
     def _raw(self, term: Term, here: Mapping[str, tuple[str, ...]]) -> Iterator[Values]:
         """Yield a term's values in each of its cells."""
         levels = {**here, **term.levels}
-        flows = levels.get(FLOW)
-        yield from (
-            self._records.values(term.column, flows, key) for key in combinations(self._records.factors, levels)
-        )
+        chosen, sets = self._records.chosen(levels.get(REPLICATION)), self._records.sets
+        parts = [chosen & (sets == number) for number in np.unique(sets)] if self._by_set else []
+        for key in combinations(self._records.factors, levels):
+            values = self._records.values(term.column, levels.get(FLOW), key, term.rows)
+            means = [values[part].mean() if part.any() else np.nan for part in parts]
+            yield np.array(means) if self._by_set else values[chosen]
 
     def part(self, place: Place) -> Part:
         """Compute the sides and what must be above 0."""
@@ -232,8 +259,8 @@ class _Evaluation:
         with np.errstate(divide="ignore", invalid="ignore"):
             left, right, checks = self._sides()
             scale = float(max(abs(left[0]), abs(right[0])))
-            shown = Jackknife.of(left - right, scale)
-            bounds = tuple(Bound(Jackknife.of(values, scale), weak, step) for values, weak, step in checks)
+            shown = self._plan.of(left - right, scale)
+            bounds = tuple(Bound(self._plan.of(values, scale), weak, step) for values, weak, step in checks)
         interval = shown.interval(confidence) if shown.defined else None
         defined = all(bound.value.defined for bound in bounds)
         return Part(
@@ -283,21 +310,25 @@ class _Evaluation:
         total = sum(self._value(node, {f: (level,) for f, level in place.items()}) for place in self._places)
         return np.asarray(total / len(self._places))
 
-    def _value(self, node: Expression, here: Mapping[str, tuple[str, ...]]) -> Values:
-        """Compute an expression in one cell."""
+    def _value(self, node: Expression, here: Levels, *, each: bool = False) -> Values:
+        """Compute an expression in one cell, from means over replications, or with `each` in each replication."""
         match node:
             case Number(value):
-                return np.float64(value) * np.ones(self._pairs + 1 if self._pairs > 1 else 1)
+                return np.full(self._pairs if each else self._plan.size, value)
             case Term():
                 raw = np.mean(np.stack(list(self._raw(node, here))), axis=0)[self._kept]
-                without = (raw.sum() - raw) / (raw.size - 1) if raw.size > 1 else raw[:0]
-                return np.concatenate(([raw.mean()], without))
+                return raw if each else self._plan.mean(raw)
             case Operation(operator, left, right):
-                return _OPERATORS[operator](self._value(left, here), self._value(right, here))
+                return _OPERATORS[operator](self._value(left, here, each=each), self._value(right, here, each=each))
             case Absolute(inner):
-                return np.abs(self._value(inner, here))
+                return np.abs(self._value(inner, here, each=each))
+            case Among(inner, share, through):
+                values = np.stack([self._value(inner, {**here, **one}, each=True) for one in single_levels(through)])
+                if share is not None and isinstance(self._plan, Bootstrap):
+                    return self._plan.quantile(values, share)
+                return self._plan.mean(values.mean(axis=0))
             case Over(function, inner, factor, levels):
-                values = np.stack([self._value(inner, {**here, factor: (level,)}) for level in levels])
+                values = np.stack([self._value(inner, {**here, factor: (level,)}, each=each) for level in levels])
                 if function == "slope":
                     at = np.array([float(level) for level in levels])
                     at -= at.mean()
@@ -305,11 +336,21 @@ class _Evaluation:
                 return np.asarray(values.min(axis=0) if function == "least" else values.max(axis=0))
 
 
+def _relation(holds: Callable[[Values, Values], NDArray[np.bool_]]) -> Callable[[Values, Values], Values]:
+    """Return a function that is 1 where a relation holds and 0 where it does not; NaN where a side is."""
+    return lambda left, right: np.where(np.isnan(left) | np.isnan(right), np.nan, holds(left, right))
+
+
 _OPERATORS: Mapping[str, Callable[[Values, Values], Values]] = {
     "+": np.add,
     "-": np.subtract,
     "*": np.multiply,
     "/": np.divide,
+    ">": _relation(np.greater),
+    "<": _relation(np.less),
+    ">=": _relation(np.greater_equal),
+    "<=": _relation(np.less_equal),
+    "==": _relation(np.isclose),
 }
 
 

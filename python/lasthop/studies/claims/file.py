@@ -10,51 +10,63 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lasthop import _core
 from lasthop.errors import InputError, nearest
 from lasthop.studies.claims.design import Design, Laid, Scenario, lay_out
 from lasthop.studies.claims.language import FLOW, WEAK, ClaimError, Comparison, Levels, Parser, Vocabulary, parse_metric
+from lasthop.studies.claims.sentences import STATEMENTS_FILE, Sentence, read_sentences
 
 CLAIMS_FILE = "claims.toml"
 _TOP = ("where", "select", "metrics", "elsewhere", "claim")
-_TEXTS = ("id", "text", "section", "reading", "explanation", "uncomputable")
+_TEXTS = ("id", "text", "section", "reading", "explanation", "uncomputable", "story", "contradicts_source")
 _QUANTIFIERS = ("every", "most", "some")
-_KEYS = (*_TEXTS, *_QUANTIFIERS, "holds", "where", "within", "contradicts")
+_KEYS = (*_TEXTS, *_QUANTIFIERS, "at_least", "holds", "where", "within", "contradicts", "statements")
+_STORY = "lasthop explain "
 
 
 @dataclass(frozen=True)
 class Claim:
     """One statement of a study.
 
-    `statements` must all hold, on the mean over their cells, but for each level of the factors `every`, and there for
-    four fifths of the levels of the factors `most`, or for one of the factors `some`. `where` names the levels that it
-    is about. `within` is the tolerance of `==`, `<=` and `>=`, a share of the right side. `reading` says how the words
-    were understood, `explanation` why the records do not bear them out. Without statements `uncomputable` says why
-    there are none.
+    What `holds` must all hold, on the mean over its cells, but for each level of the factors `every`, and there for
+    four fifths of the levels of the factors `most`, or for `at_least` so many of the factors `some`. `where` names the
+    levels that it is about. `within` is the tolerance of `==`, `<=` and `>=`, a share of the right side. `reading` says
+    how the words were understood, `explanation` why the records do not bear them out, and `contradicts_source` what of
+    its own source they contradict. `story` is the command that tells of one run. `statements` are the ids of the
+    sentences that it answers. If nothing must hold, `uncomputable` says why.
     """
 
     id: str
     text: str
     section: str = ""
-    statements: tuple[Laid, ...] = ()
+    holds: tuple[Laid, ...] = ()
     every: tuple[str, ...] = ()
     most: tuple[str, ...] = ()
     some: tuple[str, ...] = ()
+    at_least: int = 1
     within: float = 0.0
     contradicts: tuple[str, ...] = ()
+    statements: tuple[str, ...] = ()
     where: str = ""
     reading: str = ""
     explanation: str = ""
     uncomputable: str = ""
+    story: str = ""
+    contradicts_source: str = ""
 
 
 @dataclass(frozen=True)
 class Claims:
-    """All claims of a study, in the order of the file. `elsewhere` are ids that the source has and the file has not."""
+    """All claims of a study, in the order of the file. `elsewhere` are ids that the source has and the file has not.
+
+    `sentences` are what the source says, if a file beside it lists that.
+    """
 
     file: Path
     claims: tuple[Claim, ...]
     elsewhere: tuple[str, ...] = ()
     factors: Sequence[str] = field(default_factory=list)
+    sentences: tuple[Sentence, ...] = ()
 
 
 def claims_file(scenario_file: Path) -> Path:
@@ -65,21 +77,24 @@ def claims_file(scenario_file: Path) -> Path:
 def load_claims(file: Path, study: Scenario) -> Claims:
     """Read claims on a scenario. Raises InputError with file, line, claim, reason and the nearest valid thing."""
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = _core.read_file(str(file)).decode("utf-8")
+    except _core.ScenarioError as error:
+        raise InputError(f"Cannot read {error}.") from error
+    except UnicodeDecodeError as error:
         raise InputError(f"Cannot read {file}: {error}.") from error
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{file}: {error}.") from error
-    return _Reader(file, text, Design.of(study)).read(data)
+    return _Reader(file, text, Design.of(study), read_sentences(file.parent)).read(data)
 
 
 class _Reader:
-    def __init__(self, file: Path, text: str, design: Design) -> None:
+    def __init__(self, file: Path, text: str, design: Design, sentences: tuple[Sentence, ...]) -> None:
         self._file = file
         self._lines = text.splitlines()
         self._design = design
+        self._sentences = sentences
         self._where: Levels = {}
         self._words = Vocabulary(design.factors)
 
@@ -102,7 +117,7 @@ class _Reader:
         claims = tuple(self._claim(number, entry) for number, entry in enumerate(entries, 1))
         elsewhere = self._list("", "elsewhere", data.get("elsewhere", []))
         self._check_ids(claims, elsewhere)
-        return Claims(self._file, claims, elsewhere, list(self._design.factors))
+        return Claims(self._file, claims, elsewhere, list(self._design.factors), self._sentences)
 
     def _error(self, place: str, reason: str) -> InputError:
         """Say where: a table, or the id of a claim, whose line is looked for."""
@@ -156,30 +171,46 @@ class _Reader:
         if ("holds" in entry) == bool(entry.get("uncomputable")):
             raise self._error(name, "give either holds, what must hold, or uncomputable, why nothing can be computed.")
         texts = {key: entry[key] for key in _TEXTS if key in entry}
+        if not texts.get("story", _STORY).startswith(_STORY):
+            raise self._error(name, f"story is no command that begins with '{_STORY}'.")
         contradicts = self._list(name, "contradicts", entry.get("contradicts", []))
+        answered = self._answered(name, entry)
         if "holds" not in entry:
-            return Claim(**texts, contradicts=contradicts)
-        statements = self._statements(name, entry)
-        quantified = {key: self._quantified(name, key, entry, statements) for key in _QUANTIFIERS}
+            return Claim(**texts, contradicts=contradicts, statements=answered)
+        holds = self._holds(name, entry)
+        quantified = {key: self._quantified(name, key, entry, holds) for key in _QUANTIFIERS}
         factors = [factor for chosen in quantified.values() for factor in chosen]
         twice = next((factor for factor in factors if factors.count(factor) > 1), None)
         if twice is not None:
             raise self._error(name, f"{twice} is named twice in {', '.join(_QUANTIFIERS)}.")
         if quantified["most"] and quantified["some"]:
             raise self._error(name, "give either most or some.")
-        within = self._within(name, entry, statements)
+        within = self._within(name, entry, holds)
         return Claim(
             **texts,
-            statements=statements,
+            holds=holds,
             every=quantified["every"],
             most=quantified["most"],
             some=quantified["some"],
+            at_least=self._at_least(name, entry, quantified, holds),
             within=within,
             contradicts=contradicts,
+            statements=answered,
             where=_levels_text(entry.get("where", {})),
         )
 
-    def _statements(self, name: str, entry: Mapping[str, Any]) -> tuple[Laid, ...]:
+    def _answered(self, name: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
+        named = self._list(name, "statements", entry.get("statements", []))
+        known = [sentence.id for sentence in self._sentences]
+        for one in named:
+            if not known:
+                raise self._error(name, f"statements: there is no {STATEMENTS_FILE} beside {self._file.name}.")
+            if one not in known:
+                reason = f"there is no '{one}' in {STATEMENTS_FILE}; did you mean '{nearest(one, known)}'?"
+                raise self._error(name, f"statements: {reason}")
+        return named
+
+    def _holds(self, name: str, entry: Mapping[str, Any]) -> tuple[Laid, ...]:
         where = {**self._where, **self._levels(name, "where", entry.get("where", {}))}
         holds = entry["holds"]
         parser = Parser(self._words)
@@ -204,6 +235,23 @@ class _Reader:
                 reason = "where does not name it" if factor == FLOW else "its terms choose it themselves"
                 raise self._error(name, f"{key}: '{fixed.statement.text}' does not vary {factor}: {reason}.")
         return factors
+
+    def _at_least(
+        self, name: str, entry: Mapping[str, Any], quantified: Mapping[str, tuple[str, ...]], holds: Sequence[Laid]
+    ) -> int:
+        if "at_least" not in entry:
+            return 1
+        least = entry["at_least"]
+        if not quantified["some"]:
+            raise self._error(name, "at_least says how many levels of some must hold; name some.")
+        most = min(
+            len(laid.groups(quantified["some"], members))
+            for laid in holds
+            for _, members in laid.groups(quantified["every"])
+        )
+        if isinstance(least, bool) or not isinstance(least, int) or not 1 <= least <= most:
+            raise self._error(name, f"at_least is '{least}'; it is a number from 1 to {most}, the levels of some.")
+        return least
 
     def _within(self, name: str, entry: Mapping[str, Any], statements: Sequence[Laid]) -> float:
         relations = {laid.statement.relation for laid in statements if isinstance(laid.statement, Comparison)}

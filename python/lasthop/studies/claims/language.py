@@ -5,6 +5,8 @@
     abs(fct(iw10, packets=9) - fct(iw3, packets=9)) > abs(fct(iw10, packets=10) - fct(iw3, packets=10))
     slope(fct(), congestion="80..90") > slope(fct(), congestion="60..80")
     increases(fct(), congestion="60..90")
+    iqr(sum(timeouts(iw10, flow="*"))) < 2
+    fraction(fct(iw10) > fct(iw3)) > 0.5
 
 The text is Python's expression syntax, of which only this is accepted: numbers, `+ - * /`, comparisons, and calls of
 metrics and of the functions below. Nothing is executed.
@@ -13,6 +15,7 @@ metrics and of the functions below. Nothing is executed.
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,14 +25,21 @@ from lasthop.errors import nearest
 
 FLOW = "flow"
 """What a term chooses flows, page loads or applications by, as if it were a factor."""
+REPLICATION = "replication"
+"""What a term chooses replications by, by their numbers within a set."""
 FUNCTIONS = ("slope", "least", "greatest")
 """Of an expression over levels of a factor: least-squares slope per unit of the levels, least value, greatest value."""
+ROWS = ("sum", "min", "max")
+"""Of a column over the rows of a replication."""
+QUANTILES: dict[str, tuple[float, ...]] = {"median": (0.5,), "iqr": (0.75, 0.25), "quantile": ()}
+"""Over replications: one quantile, or the difference of two; `quantile` says itself which."""
+FRACTION = "fraction"
 TRENDS = {"increases": 1, "decreases": -1}
 RELATIONS: dict[type[ast.cmpop], str] = {ast.Gt: ">", ast.Lt: "<", ast.GtE: ">=", ast.LtE: "<=", ast.Eq: "=="}
 WEAK = ("==", "<=", ">=")
 """Relations that have a tolerance."""
 _OPERATORS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
-_RESERVED = ("abs", *FUNCTIONS, *TRENDS)
+_RESERVED = ("abs", *ROWS, *QUANTILES, FRACTION, *FUNCTIONS, *TRENDS)
 
 Levels = Mapping[str, tuple[str, ...]]
 """Chosen levels of each factor that is named."""
@@ -48,16 +58,20 @@ class Number:
 
 @dataclass(frozen=True)
 class Term:
-    """The mean of a column of the records at the named levels; of several levels the mean of their means."""
+    """The mean of a column of the records at the named levels; of several levels the mean of their means.
+
+    `rows` is what a replication's value is of its rows: their mean, or one of `ROWS`.
+    """
 
     text: str
     column: str
     levels: Levels = field(default_factory=dict)
+    rows: str = "mean"
 
 
 @dataclass(frozen=True)
 class Operation:
-    """Two expressions with an operator between them: `+`, `-`, `*` or `/`."""
+    """Two expressions with an operator between them: `+`, `-`, `*`, `/`, or a relation, which is 1 if it holds or 0."""
 
     operator: str
     left: Expression
@@ -81,7 +95,19 @@ class Over:
     levels: tuple[str, ...]
 
 
-Expression = Number | Term | Operation | Absolute | Over
+@dataclass(frozen=True)
+class Among:
+    """A statistic over replications of an expression that is computed in each: the quantile `at`, or else the mean.
+
+    Replications are pooled over the levels `through`.
+    """
+
+    inner: Expression
+    at: float | None
+    through: Levels
+
+
+Expression = Number | Term | Operation | Absolute | Over | Among
 
 
 @dataclass(frozen=True)
@@ -126,12 +152,15 @@ class Vocabulary:
 
     def levels(self, factor: str, chosen: object) -> tuple[str, ...]:
         """Return levels of a factor as chosen: a level, a list of levels, or a range such as `60..90` or `80..`."""
-        if factor != FLOW and factor not in self.factors:
+        if factor not in (FLOW, REPLICATION, *self.factors):
             raise _unknown("factor", factor, [*self.factors, FLOW])
         words = chosen if isinstance(chosen, list) else [chosen]
         if not words or not all(isinstance(w, str | int | float) and not isinstance(w, bool) for w in words):
             raise ClaimError(f"{factor} is '{chosen}': give a level, a list of levels or a range such as '60..90'.")
-        if factor == FLOW:
+        if factor == REPLICATION:
+            for word in words:
+                ends(factor, str(word))
+        if factor in (FLOW, REPLICATION):
             return tuple(map(str, words))
         picked = {level for word in words for level in self._picked(factor, str(word))}
         levels = [level for level in self.factors[factor] if level in picked]
@@ -145,11 +174,7 @@ class Vocabulary:
             return [word]
         if ".." not in word:
             raise _unknown(f"level of {factor}", word, known)
-        ends = [end.strip() for end in word.split("..", 1)]
-        try:
-            low, high = float(ends[0] or "-inf"), float(ends[1] or "inf")
-        except ValueError:
-            raise ClaimError(f"{factor} is '{word}': a range goes from number to number, as in '60..90'.") from None
+        low, high = ends(factor, word)
         inside = [level for level in known if (value := number(level)) is not None and low <= value <= high]
         if not inside:
             raise ClaimError(f"no level of {factor} is within '{word}'. Known: {', '.join(known)}.")
@@ -158,6 +183,15 @@ class Vocabulary:
     def selection(self, chosen: Mapping[str, object]) -> Levels:
         """Return levels of several factors as chosen."""
         return {factor: self.levels(factor, levels) for factor, levels in chosen.items()}
+
+
+def ends(factor: str, word: str) -> tuple[float, float]:
+    """Return the ends of a range such as `60..90` or `80..`; a number is a range of its own."""
+    low, dots, high = (part.strip() for part in word.partition(".."))
+    try:
+        return float(low or "-inf"), float(high or "inf") if dots else float(low)
+    except ValueError:
+        raise ClaimError(f"{factor} is '{word}': a range goes from number to number, as in '60..90'.") from None
 
 
 def number(level: str) -> float | None:
@@ -257,6 +291,10 @@ class Parser:
                 if name == "slope" and (len(levels) < 2 or any(number(level) is None for level in levels)):
                     raise ClaimError(f"'{ast.unparse(node)}' needs two levels of {factor} or more that are numbers.")
                 return Over(name, gone, factor, levels)
+            case ast.Call(func=ast.Name(id=name)) if name in ROWS:
+                return self._of_rows(name, node)
+            case ast.Call(func=ast.Name(id=name)) if name in (*QUANTILES, FRACTION):
+                return self._among(name, node)
             case ast.Call(func=ast.Name(id=name)) if name in TRENDS:
                 raise ClaimError(f"'{name}' is a statement of its own; it has no value to calculate with.")
             case ast.Call(func=ast.Name(id=name)):
@@ -270,6 +308,44 @@ class Parser:
             raise ClaimError(f"'{ast.unparse(node)}' needs one expression, and one factor with its levels.")
         factor = node.keywords[0].arg
         return self._expression(node.args[0]), factor, self._words.levels(factor, _literal(node.keywords[0].value))
+
+    def _of_rows(self, name: str, node: ast.Call) -> Expression:
+        inner = self._expression(node.args[0]) if len(node.args) == 1 and not node.keywords else None
+        if not isinstance(inner, Term) or inner.rows != "mean":
+            raise ClaimError(f"'{ast.unparse(node)}': {name} is over the rows of one column, as in {name}(timeouts()).")
+        return replace(inner, text=ast.unparse(node), rows=name)
+
+    def _among(self, name: str, node: ast.Call) -> Expression:
+        text = ast.unparse(node)
+        at = QUANTILES.get(name, ())
+        match (name, node.args):
+            case ("quantile", [inner, ast.Constant(value=int() | float() as value)]) if 0 <= value <= 1:
+                at = (float(value),)
+            case ("quantile", _):
+                raise ClaimError(f"'{text}' needs one expression, and a share from 0 to 1, as in quantile(fct(), 0.9).")
+            case (_, [inner]):
+                pass
+            case _:
+                raise ClaimError(f"'{text}' needs one expression.")
+        nested = (n.func.id for n in ast.walk(inner) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name))
+        if any(function in (*QUANTILES, FRACTION) for function in nested):
+            raise ClaimError(f"'{text}' is a statistic over replications of another one.")
+        if any(keyword.arg is None for keyword in node.keywords):
+            raise ClaimError(f"'{text}': write factor=level.")
+        through = self._words.selection({str(k.arg): _literal(k.value) for k in node.keywords})
+        if name == FRACTION:
+            return Among(self._condition(inner), None, through)
+        quantiles: list[Expression] = [Among(self._expression(inner), share, through) for share in at]
+        return quantiles[0] if len(quantiles) == 1 else Operation("-", quantiles[0], quantiles[1])
+
+    def _condition(self, node: ast.expr) -> Expression:
+        """Read what holds in a replication or does not; all relations of a chain must."""
+        if not isinstance(node, ast.Compare):
+            raise ClaimError(f"'{FRACTION}({ast.unparse(node)})' needs a relation, as in {FRACTION}(timeouts() > 0).")
+        sides = itertools.pairwise([node.left, *node.comparators])
+        parts = [self._comparison(a, relation, b) for (a, b), relation in zip(sides, node.ops, strict=True)]
+        held: list[Expression] = [Operation(part.relation, part.left, part.right) for part in parts]
+        return functools.reduce(lambda one, other: Operation("*", one, other), held)
 
     def _term(self, name: str, node: ast.Call) -> Expression:
         levels: dict[str, tuple[str, ...]] = {}
@@ -315,7 +391,7 @@ def rewritten(expression: Expression, change: Callable[[Term], Expression]) -> E
             return Operation(operator, rewritten(left, change), rewritten(right, change))
         case Absolute(inner):
             return Absolute(rewritten(inner, change))
-        case Over():
+        case Over() | Among():
             return replace(expression, inner=rewritten(expression.inner, change))
 
 
@@ -332,12 +408,31 @@ def bound_terms(node: Expression, bound: Levels | None = None) -> Iterator[tuple
     match node:
         case Term():
             yield node, bound
+        case Over(_, _, factor, levels):
+            bound = _both(bound, {factor: levels})
+        case Among(_, _, through):
+            bound = _both(bound, through)
+    for part in _parts(node):
+        yield from bound_terms(part, bound)
+
+
+def _both(bound: Levels, more: Levels) -> Levels:
+    twice = sorted(set(bound) & set(more))
+    if twice:
+        raise ClaimError(f"{twice[0]} is gone through twice.")
+    return {**bound, **more}
+
+
+def _parts(node: Expression) -> tuple[Expression, ...]:
+    """Return what an expression is made of."""
+    match node:
         case Operation(_, left, right):
-            yield from bound_terms(left, bound)
-            yield from bound_terms(right, bound)
-        case Absolute(inner):
-            yield from bound_terms(inner, bound)
-        case Over(_, inner, factor, levels):
-            if factor in bound:
-                raise ClaimError(f"{factor} is gone through twice.")
-            yield from bound_terms(inner, {**bound, factor: levels})
+            return left, right
+        case Absolute(inner) | Over(_, inner) | Among(inner):
+            return (inner,)
+    return ()
+
+
+def has_quantile(node: Expression) -> bool:
+    """Whether a quantile over replications is part of an expression."""
+    return (isinstance(node, Among) and node.at is not None) or any(map(has_quantile, _parts(node)))

@@ -18,7 +18,7 @@ from lasthop.results.shorts import with_rates
 from lasthop.results.tables import factor_column
 from lasthop.statistics.quantiles import CONFIDENCE, shared
 from lasthop.studies.claims.design import Key
-from lasthop.studies.claims.language import ClaimError
+from lasthop.studies.claims.language import REPLICATION, ClaimError, ends
 
 _FILES = {"runs": RUNS, "pages": PAGES, "shorts": "shorts.parquet", "flows": FLOWS}
 _WHO = {"pages": "page", "shorts": "application", "flows": "role"}
@@ -32,7 +32,7 @@ class Records:
     """The tables of a campaign.
 
     A column is looked for in `runs`, `pages`, `shorts` and `flows`, in this order. Where flows are named, it is that of
-    the first table that has them. A replication's value is the mean over its rows.
+    the first table that has them. A replication's value is the mean over its rows, or another aggregate of them.
     """
 
     def __init__(self, tables: Mapping[str, pl.DataFrame], factors: Sequence[str], looks: int = 1) -> None:
@@ -47,7 +47,10 @@ class Records:
             for table in self._tables.values()
             for key in (table.select(self.factors).unique().rows() if self.factors else [()])
         )
-        self._columns: dict[tuple[str, tuple[str, ...] | None], dict[Key, Values]] = {}
+        self._columns: dict[tuple[str, tuple[str, ...] | None, str], dict[Key, Values]] = {}
+        # Replications are numbered on from set to set.
+        number = pl.col("replication") - pl.col("replication").min().over("set") + 1
+        self.sets, self._numbers = pairs.select("set", number).to_numpy().T
 
     @classmethod
     def read(cls, folder: Path, factors: Sequence[str]) -> Records:
@@ -69,26 +72,34 @@ class Records:
         numbers = [] if "set" in table.columns else [pl.lit(1, pl.Int64).alias("set")]
         return table.with_columns(*absent, *numbers).with_columns(pl.col(_PAIRED_BY).cast(pl.Int64))
 
-    def values(self, column: str, flows: tuple[str, ...] | None, key: Key) -> Values:
+    def chosen(self, words: tuple[str, ...] | None) -> NDArray[np.bool_]:
+        """Return which pairs of set and replication are chosen by numbers and ranges; all of them by `None`."""
+        ranges = [ends(REPLICATION, word) for word in words or ("..",)]
+        inside = [(low <= self._numbers) & (self._numbers <= high) for low, high in ranges]
+        return np.asarray(np.any(inside, axis=0))
+
+    def values(self, column: str, flows: tuple[str, ...] | None, key: Key, rows: str = "mean") -> Values:
         """Return a column's values in one cell of the scenario, one for each pair of set and replication; NaN if none.
 
-        `flows` names roles, page loads or applications, or patterns such as `tcp-*`; `None` takes all rows. Raises
-        ClaimError if no table has the column, or the flows.
+        `flows` names roles, page loads or applications, or patterns such as `tcp-*`; `None` takes all rows. `rows` is
+        what a value is of its rows: their mean, sum, min or max. Raises ClaimError if no table has the column, or the
+        flows.
         """
-        if (column, flows) not in self._columns:
-            self._columns[column, flows] = self._collect(column, flows)
+        if (column, flows, rows) not in self._columns:
+            self._columns[column, flows, rows] = self._collect(column, flows, rows)
         absent = np.full(len(self._pairs), np.nan)
-        return self._columns[column, flows].get(key, absent)
+        return self._columns[column, flows, rows].get(key, absent)
 
-    def _collect(self, column: str, flows: tuple[str, ...] | None) -> dict[Key, Values]:
+    def _collect(self, column: str, flows: tuple[str, ...] | None, rows: str) -> dict[Key, Values]:
         table = self._rows(column, flows)
-        means = (
+        value_of_rows = getattr(pl.col(column).cast(pl.Float64), rows)()
+        values = (
             table.group_by([*self.factors, *_PAIRED_BY], maintain_order=True)
-            .agg(pl.when(pl.col(column).is_not_null().all()).then(pl.col(column).cast(pl.Float64).mean()))
+            .agg(pl.when(pl.col(column).is_not_null().all()).then(value_of_rows))
             .rows()
         )
         found: dict[Key, Values] = {}
-        for row in means:
+        for row in values:
             *key, set_number, replication, value = row
             cell = found.setdefault(tuple(key), np.full(len(self._pairs), np.nan))
             cell[self._pairs[set_number, replication]] = np.nan if value is None else value

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from lasthop.studies.claims import NOT_UPHELD, UNDECIDED, UPHELD, VERDICTS
+from lasthop.studies.claims import NOT_UPHELD, UNANSWERED, UNDECIDED, UPHELD, VERDICTS
+from lasthop.studies.claims.answers import Answer
 from lasthop.studies.claims.evaluate import Outcome, Part
 
 _NUMBERS = dict.fromkeys(("left", "right", "difference", "low", "high"), pl.Float64())
@@ -71,6 +72,21 @@ def cells_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
     return _frame(rows, {**texts, **_NUMBERS, "replications": pl.Int64()})
 
 
+def statements_frame(found: Sequence[Answer]) -> pl.DataFrame:
+    """Return one row per statement of the source: the verdict on it, and the claims that it follows from."""
+    rows: list[dict[str, object]] = [
+        {
+            "id": answer.sentence.id,
+            "section": answer.sentence.section,
+            "text": answer.sentence.text,
+            "verdict": answer.verdict,
+            "claims": ";".join(outcome.claim.id for outcome in answer.claims),
+        }
+        for answer in found
+    ]
+    return _frame(rows, dict.fromkeys(("id", "section", "text", "verdict", "claims"), pl.String()))
+
+
 def _frame(rows: Sequence[dict[str, object]], schema: dict[str, pl.DataType]) -> pl.DataFrame:
     """Make a table in which an empty text is no value."""
     frame = pl.DataFrame(rows, schema=schema, orient="row")
@@ -88,8 +104,16 @@ def disputed(outcomes: Sequence[Outcome]) -> set[str]:
     return {claim for pair in contradictions(outcomes) for claim in pair}
 
 
-def summary_lines(outcomes: Sequence[Outcome]) -> list[str]:
-    """Count the verdicts: over all claims, and over those that are not contradicted where some are."""
+def summary_lines(outcomes: Sequence[Outcome], found: Sequence[Answer] = ()) -> list[str]:
+    """Count the verdicts: over all statements of the source, or over all claims if these are not listed.
+
+    Of claims also over those that are not contradicted where some are.
+    """
+    if found:
+        counts = Counter(answer.verdict for answer in found)
+        return [
+            f"statements: {counts.pop(UPHELD, 0)} of {len(found)} upheld, {_named(counts, (NOT_UPHELD, UNDECIDED))}"
+        ]
     lines = [f"claims: {_counted(outcomes)}"]
     contradicted = disputed(outcomes)
     sound = [outcome for outcome in outcomes if outcome.claim.id not in contradicted]
@@ -98,15 +122,16 @@ def summary_lines(outcomes: Sequence[Outcome]) -> list[str]:
     return lines
 
 
-def verdict_lines(outcomes: Sequence[Outcome]) -> list[str]:
+def verdict_lines(outcomes: Sequence[Outcome], found: Sequence[Answer] = ()) -> list[str]:
     """Count the verdicts, and say plainly what they mean for the study."""
-    lines = summary_lines(outcomes)
-    undecided = [outcome.claim.id for outcome in outcomes if outcome.verdict == UNDECIDED]
-    refuted = any(outcome.verdict == NOT_UPHELD for outcome in outcomes)
-    if all(outcome.verdict == UPHELD for outcome in outcomes):
-        lines.append("  Every claim of the study holds.")
+    lines = summary_lines(outcomes, found)
+    what = "statement" if found else "claim"
+    verdicts = [(one.sentence.id, one.verdict) for one in found] or [(one.claim.id, one.verdict) for one in outcomes]
+    undecided = [name for name, verdict in verdicts if verdict == UNDECIDED]
+    if all(verdict == UPHELD for _, verdict in verdicts):
+        lines.append(f"  Every {what} of the study holds.")
     elif undecided:
-        none = "" if refuted else "No claim fails, but "
+        none = "" if any(verdict == NOT_UPHELD for _, verdict in verdicts) else f"No {what} fails, but "
         first, more = undecided[:_NAMED_AT_MOST], len(undecided) - _NAMED_AT_MOST
         named = ", ".join(first) + (f" and {more} more" if more > 0 else "")
         verb = "is" if len(undecided) == 1 else "are"
@@ -117,5 +142,8 @@ def verdict_lines(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _counted(outcomes: Sequence[Outcome]) -> str:
     counts = Counter(outcome.verdict for outcome in outcomes)
-    named = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] or verdict in _ALWAYS]
-    return f"{', '.join(named)} of {len(outcomes)}"
+    return f"{_named(counts, _ALWAYS)} of {len(outcomes)}"
+
+
+def _named(counts: Counter[str], always: Sequence[str]) -> str:
+    return ", ".join(f"{counts[v]} {v}" for v in (*VERDICTS, UNANSWERED) if counts[v] or v in always)

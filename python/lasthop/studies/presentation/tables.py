@@ -11,8 +11,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop.metrics.units import unit_of
-from lasthop.statistics.estimates import Jackknife, mean_intervals, quantiles_over_sets
+from lasthop.statistics.estimates import mean_intervals, quantiles_over_sets
 from lasthop.statistics.quantiles import CONFIDENCE, FIVE_NUMBERS, PercentileMethod, shared
+from lasthop.statistics.resampling import Jackknife, Resampled
 from lasthop.studies.lines import Line
 from lasthop.studies.presentation.spec import EACH, NOT_STATED, NumberSpec, Presentation, RowSpec, TableSpec
 
@@ -172,7 +173,7 @@ def _same(records: pl.DataFrame, reference: pl.DataFrame | None) -> bool:
     return reference is None or records.equals(reference)
 
 
-def _jackknife_of_change(records: pl.DataFrame, reference: pl.DataFrame, columns: Sequence[str]) -> Jackknife | None:
+def _jackknife_of_change(records: pl.DataFrame, reference: pl.DataFrame, columns: Sequence[str]) -> Resampled | None:
     """Return the jackknife of the change of a mean, in per cent; replications of a number are pairs."""
     keys = ["set", "replication"]
     own, base = (
@@ -184,4 +185,4 @@ def _jackknife_of_change(records: pl.DataFrame, reference: pl.DataFrame, columns
         return None
     without = (values.sum(axis=0) - values) / (len(values) - 1)
     means = np.vstack([values.mean(axis=0), without])
-    return Jackknife.of(100 * (means[:, 0] / means[:, 1] - 1))
+    return Jackknife(len(values)).of(100 * (means[:, 0] / means[:, 1] - 1))

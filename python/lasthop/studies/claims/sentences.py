@@ -1,0 +1,44 @@
+"""What a source says, sentence by sentence, from the `statements.csv` beside the claims."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+from lasthop import _core
+from lasthop.errors import InputError
+
+STATEMENTS_FILE = "statements.csv"
+_COLUMNS = ["id", "section", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A statement of the source, in our words."""
+
+    id: str
+    section: str
+    text: str
+
+
+def read_sentences(folder: Path) -> tuple[Sentence, ...]:
+    """Read the statements of a study; none if its folder has no such file. Raises InputError with file and line."""
+    file = folder / STATEMENTS_FILE
+    if not file.is_file():
+        return ()
+    try:
+        lines = _core.read_file(str(file)).decode("utf-8").splitlines()
+    except (_core.ScenarioError, UnicodeDecodeError) as error:
+        raise InputError(f"Cannot read {file}: {error}.") from error
+    rows = csv.reader(lines)
+    if next(rows, None) != _COLUMNS:
+        raise InputError(f"{file}:1: the columns are not {','.join(_COLUMNS)}.")
+    found: dict[str, Sentence] = {}
+    for row in rows:
+        if len(row) != len(_COLUMNS) or not row[0] or not row[2]:
+            raise InputError(f"{file}:{rows.line_num}: a row needs an id, a section, which may be empty, and a text.")
+        if row[0] in found:
+            raise InputError(f"{file}:{rows.line_num}: the id '{row[0]}' is given twice.")
+        found[row[0]] = Sentence(*row)
+    return tuple(found.values())
