@@ -28,7 +28,8 @@ from test_live import NOBODY, fetch, program, python_for_everyone, run_shell, se
 
 
 def run_guest(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return run_shell("--engine", "kernel", *arguments, **environment)
+    # A busy machine takes long to see that a guest computes without end.
+    return run_shell("--engine", "kernel", *arguments, timeout_s=180.0, **environment)
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -35,7 +35,7 @@ class Page(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.addresses: list[str] = []
-        self._json: list[str] = []
+        self._packed = ""
         self.text: list[str] = []
         self.policy = ""
         self._tag = "text"
@@ -43,16 +43,16 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
         self.addresses += [v for k, v in attrs if k in ("src", "href", "action", "data") and v is not None]
-        self._tag = "json" if values.get("class") == "figure" else tag
+        self._tag = "json" if values.get("id") == "figures" else tag
         if values.get("http-equiv") == "Content-Security-Policy":
             self.policy = values["content"] or ""
 
-        if self._tag == "json":
-            self._json.append("")
-
     @property
     def figures(self) -> list[dict[str, object]]:
-        return [json.loads(zlib.decompress(base64.b64decode(text))) for text in self._json]
+        alphabet = str.maketrans(",./", "<>&")  # as RFC 1924 has it
+        found: list[dict[str, object]]
+        found = json.loads(zlib.decompress(base64.b85decode(self._packed.translate(alphabet))))
+        return found
 
     def handle_endtag(self, tag: str) -> None:
         del tag
@@ -60,7 +60,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._tag == "json":
-            self._json[-1] += data
+            self._packed += data
         elif self._tag not in ("script", "style"):
             self.text.append(data)
 

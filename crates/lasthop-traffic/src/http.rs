@@ -121,10 +121,11 @@ impl Traffic for HttpPageConfig {
     }
 
     fn offer(&self, around: &Outlook<'_>) -> Offer {
-        let request = around.http.map_or(0.0, |http| http.request.0 as f64);
-        let each = 4.0 + around.segments(request) + around.segments(self.inline.0 as f64);
+        let bytes = |http: &HttpConfig| (http.request.0 as f64, http.response_header.0 as f64);
+        let (request, header) = around.http.map_or((0.0, 0.0), bytes);
+        let each = 4.0 + around.segments(request) + around.segments(header + self.inline.0 as f64);
         let flows = self.flow_names("", around.http).len() as f64;
-        let main = around.segments(self.main.0 as f64);
+        let main = around.segments(header + self.main.0 as f64);
         Offer { flows, ..around.waiting(main + f64::from(self.objects()) * each) }
     }
 

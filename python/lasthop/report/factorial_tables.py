@@ -44,9 +44,8 @@ class _Numbers:
         low, high = (float(str(self._records[*key, bound]["value"])) for bound in ("ci_low", "ci_high"))
         runs = self._records[*key, VALUE]["replications"]
         said = f"{runs} runs: {self.text(*key, 'min')} to {self.text(*key, 'max')}"
-        note = f"{said}, standard deviation {self.text(*key, 'standard_deviation')}"
-        note += f". Published: {view.note}" if view.note else ""
-        return replace(view, measured=f"{view.measured} ± {(high - low) / 2:.3f}", note=note)
+        spread = f"{said}, standard deviation {self.text(*key, 'standard_deviation')}"
+        return replace(view, measured=f"{view.measured} ± {(high - low) / 2:.3f}", spread=spread)
 
 
 def factorial_view(kind: str, title: str, part: pl.DataFrame, spec: FactorialSpec, field: Field) -> TableView:

@@ -13,11 +13,16 @@ from lasthop.results.atomic import replace_atomically
 
 _LEVEL = 6
 """Harder packing takes longer and saves no tenth of a per cent."""
+_PLAIN = bytes.maketrans(b"<>&", b",./")
+"""What HTML gives a meaning, and what stands for it."""
 
 
 def packed(content: bytes) -> bytes:
-    """Pack bytes as text that may stand inside a script element: base64 of what browsers call `deflate`."""
-    return base64.b64encode(zlib.compress(content, _LEVEL))
+    """Pack bytes as text that may stand inside a script element: what browsers call `deflate`, in digits of base 85.
+
+    Five of them have four bytes, where base64 has three in four.
+    """
+    return base64.b85encode(zlib.compress(content, _LEVEL)).translate(_PLAIN)
 
 
 def plotly_js() -> bytes:
@@ -28,7 +33,7 @@ def plotly_js() -> bytes:
     assert package.origin is not None
     source = Path(package.origin).with_name("package_data") / "plotly.min.js"
     facts = source.stat()
-    kept = cache_folder("plotly") / f"{facts.st_size}-{facts.st_mtime_ns}"
+    kept = cache_folder("plotly") / f"{facts.st_size}-{facts.st_mtime_ns}-base85"
     with suppress(OSError):
         return kept.read_bytes()
     content = packed(source.read_bytes())

@@ -56,10 +56,27 @@ class FigureView:
         return flows
 
     @property
+    def json(self) -> str:
+        """The figure as JSON."""
+        return json.dumps(style.literal(self.figure), separators=(",", ":"), ensure_ascii=False)
+
+
+class PackedFigures:
+    """The figures of a page, in the order in which it shows them: what they have in common is there once."""
+
+    def __init__(self) -> None:
+        """Begin without figures."""
+        self._figures: list[str] = []
+
+    def add(self, figure: FigureView) -> str:
+        """Take a figure; return nothing, which stands in its place."""
+        self._figures.append(figure.json)
+        return ""
+
+    @property
     def packed(self) -> str:
-        """The figure as JSON, packed."""
-        data = json.dumps(style.literal(self.figure), separators=(",", ":"), ensure_ascii=False)
-        return packed(data.encode()).decode()
+        """The figures as a list in JSON, packed."""
+        return packed(f"[{','.join(self._figures)}]".encode()).decode()
 
 
 def trace_figures(results: Results) -> Iterator[FigureView]:
@@ -321,7 +338,12 @@ def write_report(results: Results, path: Path) -> None:
     """Write the self-contained HTML report to `path`. It loads nothing from anywhere else."""
     from lasthop.report import template
 
-    parts = {"css": template.text("report.css"), "script": template.text("report.js"), "plotly": _PLOTLY_HERE}
+    parts = {
+        "css": template.text("report.css"),
+        "script": template.text("report.js"),
+        "plotly": _PLOTLY_HERE,
+        "figures": PackedFigures(),
+    }
     page = template.page(_context(results) | parts).encode()
     # Two megabytes are put in as bytes: as text they would cost ten times as much memory.
     before, _, after = page.partition(_PLOTLY_HERE.encode())

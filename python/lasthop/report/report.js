@@ -87,7 +87,7 @@
   const draw = function (element) {
     if (element.dataset.drawn) { return; }
     element.dataset.drawn = "yes";
-    const figure = JSON.parse(unpacked.get(element));
+    const figure = unpacked.get(element);
     if (element.parentElement.clientWidth < parseFloat(element.style.minWidth) && stack(figure.layout)) {
       element.style.minWidth = "0";
     }
@@ -112,9 +112,21 @@
     });
   }, { rootMargin: "900px" });
   const unpacked = new Map();
+  const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%/()*+-;,=.?@^_`{|}~";
+  const digit = new Uint8Array(128);
+  for (let value = 0; value < 85; value += 1) { digit[DIGITS.charCodeAt(value)] = value; }
+  // Five digits of base 85 are four bytes; the last ones may be fewer.
+  const decode = function (text) {
+    const whole = text.padEnd(Math.ceil(text.length / 5) * 5, "~"), words = new DataView(new ArrayBuffer(whole.length / 5 * 4));
+    for (let from = 0, to = 0; from < whole.length; to += 4) {
+      let word = 0;
+      for (const end = from + 5; from < end; from += 1) { word = word * 85 + digit[whole.charCodeAt(from)]; }
+      words.setUint32(to, word);
+    }
+    return new Uint8Array(words.buffer, 0, Math.floor(text.length * 4 / 5));
+  };
   const unpack = async function (element) {
-    const text = atob(element.textContent), bytes = new Uint8Array(text.length);
-    for (let place = 0; place < text.length; place += 1) { bytes[place] = text.charCodeAt(place); }
+    const bytes = decode(element.textContent);
     element.remove();
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
   };
@@ -126,7 +138,8 @@
     const script = document.createElement("script");
     script.textContent = await unpack(document.getElementById("plotly"));
     document.head.append(script);
-    for (const element of figures) { unpacked.set(element, await unpack(element.nextElementSibling)); }
+    const all = JSON.parse(await unpack(document.getElementById("figures")));
+    figures.forEach(function (element, index) { unpacked.set(element, all[index]); });
     figures.forEach(function (element) { watcher.observe(element); });
     document.documentElement.dataset.ready = "yes";
   };

@@ -38,7 +38,7 @@ HEADLINE = [
 class CellView:
     """One field: what was measured and, where there is one, the published number and what is noted about it.
 
-    `within` says whether it is met; a misprint is not compared.
+    `within` says whether it is met; a misprint is not compared. `spread` tells how far the measurements lie apart.
     """
 
     measured: str
@@ -46,6 +46,7 @@ class CellView:
     within: bool | None = None
     note: str = ""
     misprint: bool = False
+    spread: str = ""
 
     @property
     def css(self) -> str:
@@ -68,6 +69,11 @@ class TableView:
     labels: int
     rows: Sequence[Row]
     over: Sequence[tuple[str, int]] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """What is noted about published numbers, each once."""
+        return list(dict.fromkeys(cell.note for _, cells in self.rows for cell in cells if cell.note))
 
     @property
     def compared(self) -> int:
