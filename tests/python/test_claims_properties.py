@@ -89,6 +89,7 @@ STATEMENTS = (
     "iqr(time_s(variant=a)) < iqr(time_s(), variant=[b, c])",
     "fraction(time_s(variant=a) > time_s(variant=b)) > 0.5",
     "time_s(variant=a, replication=1) > time_s(variant=a, replication='2..')",
+    "explained(time_s(), variant=[a, b, c], load='60..90') > explained(time_s(), load='60..90', variant=[a, b, c])",
 )
 
 
@@ -115,6 +116,16 @@ def test_shares_of_opposites_add_up_to_one(records: Records) -> None:
     left, right = SIDES
     body = f'holds = "fraction({left} > {right}) + fraction({left} <= {right}) == 1"\nwithin = 0.001'
     assert verdict(body, records).verdict == "upheld"
+
+
+@given(records=RECORDS)
+def test_factors_explain_no_more_than_all_of_the_variation(records: Records) -> None:
+    factors = ("variant=[a, b, c]", "load='60..90'")
+    shares = [f"explained(time_s(), {one}, {other})" for one, other in itertools.permutations(factors)]
+    outcome = verdict(f'holds = "{" + ".join(shares)} <= 1"\nwithin = 0.000001', records)
+    part = outcome.decisive
+    assert part is not None
+    assert part.left is None or -1e-9 <= part.left <= 1 + 1e-9
 
 
 @given(records=RECORDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,13 @@ import pytest
 from scipy import stats
 
 from claims_tools import one, rows, scenario
+from lasthop.statistics.anova import Table, analyse, full_factorial
 from lasthop.statistics.resampling import Bootstrap
 from lasthop.studies.claims.evaluate import Outcome, Part
 from lasthop.studies.claims.file import load_claims
 
 VARIANTS = {"variant": ["a", "b"]}
+LOADS = {"variant": ["a", "b", "c"], "load": ["60", "70"]}
 STUDY = scenario(VARIANTS)
 STEADY = [10.0, 11.0, 9.0, 10.5, 9.5, 10.2, 9.8, 10.1]
 WILD = [10.0, 40.0, 1.0, 25.0, 3.0, 30.0, 2.0, 22.0]
@@ -155,6 +158,83 @@ def test_the_intervals_cover_what_is_true(share: float) -> None:
     assert 0.90 <= covered / 400 <= 0.99
 
 
+# ---- Shares of the variation -----------------------------------------------------------------------------
+
+DESIGN = {"variant": ["a", "b", "c"], "queue": ["sd", "epd"], "load": ["60", "70"]}
+EXPLAINED = "explained(time_s(), {})"
+
+
+def factorial(cells: int = 12, replications: int = 5) -> pl.DataFrame:
+    random = np.random.default_rng(7)
+    keys = list(itertools.product(*DESIGN.values()))[:cells]
+    effect = {"a": 0.0, "b": 1.0, "c": 3.0, "sd": 0.0, "epd": 0.5, "60": 0.0, "70": 1.5}
+    return rows({k: random.normal(sum(effect[one] for one in k), 1, replications).tolist() for k in keys}, DESIGN)
+
+
+def share(table: pl.DataFrame, factor: str) -> float:
+    """Return what `lasthop anova` gives for the means over the replications, as a share."""
+    means = table.group_by(list(DESIGN), maintain_order=True).agg(pl.col("time_s").mean())
+    found = analyse(full_factorial(Table(means, "time_s", list(DESIGN)), list(DESIGN)))
+    (percent,) = (one.percent for one in found.components if one.term == factor)
+    assert percent is not None
+    return percent / 100
+
+
+@pytest.mark.parametrize("factor", DESIGN)
+def test_a_factor_explains_what_the_analysis_of_variance_says(tmp_path: Path, factor: str) -> None:
+    table, order = factorial(), [factor, *(name for name in DESIGN if name != factor)]
+    through = ", ".join(f"{name}={DESIGN[name]}" for name in order)
+    outcome = one(tmp_path, f'holds = "{EXPLAINED.format(through)} > 0.2"', scenario(DESIGN), runs=table)
+    part = outcome.decisive
+    assert part is not None
+    assert part.difference is not None
+    assert part.left == pytest.approx(share(table, factor))
+    without = [share(table.filter(pl.col("replication") != number), factor) for number in range(1, 6)]
+    half = stats.t.ppf(0.975, 4) * 2 * np.std(without)  # the jackknife's: sqrt(n - 1) = 2
+    assert part.difference.high - part.difference.estimate == pytest.approx(half)
+
+
+def test_of_some_levels_the_share_is_that_of_their_cells(tmp_path: Path) -> None:
+    """Of four cells: 0, 1, 3 and 4. The variant has 9 of 10, the load 1."""
+    values = {
+        ("a", "60"): 0.0,
+        ("a", "70"): 1.0,
+        ("b", "60"): 3.0,
+        ("b", "70"): 4.0,
+        ("c", "60"): 9.0,
+        ("c", "70"): 0.0,
+    }
+    table = rows({key: [value] * 2 for key, value in values.items()}, LOADS)
+    for first, others, expected in (("variant=[a, b]", "load=[60, 70]", 0.9), ("load=[60, 70]", "variant=[a, b]", 0.1)):
+        holds = f"{EXPLAINED.format(f'{first}, {others}')} > 0"
+        outcome = one(tmp_path, f'holds = "{holds}"', scenario(LOADS), runs=table)
+        assert outcome.decisive is not None
+        assert (outcome.verdict, outcome.decisive.left) == ("upheld", pytest.approx(expected))
+
+
+def test_a_share_may_be_that_of_each_replication(tmp_path: Path) -> None:
+    """The first has 9 of 10, the second nothing, as only the load matters."""
+    cells = {("a", "60"): [0.0, 0], ("a", "70"): [1.0, 1], ("b", "60"): [3.0, 0], ("b", "70"): [4.0, 1]}
+    holds = f"quantile({EXPLAINED.format('variant=[a, b], load=[60, 70]')}, 1) > 0"
+    study = scenario({"variant": ["a", "b"], "load": ["60", "70"]})
+    outcome = one(tmp_path, f'holds = "{holds}"', study, runs=rows(cells, LOADS))
+    assert outcome.decisive is not None
+    assert outcome.decisive.left == pytest.approx(0.9)
+
+
+def test_without_variation_there_is_nothing_to_explain(tmp_path: Path) -> None:
+    table = rows({key: [1.0, 1.0] for key in itertools.product(*DESIGN.values())}, DESIGN)
+    through = "variant=[a, b], queue=[sd, epd]"
+    outcome = one(tmp_path, f'holds = "{EXPLAINED.format(through)} > 0"', scenario(DESIGN), runs=table)
+    assert (outcome.verdict, outcome.reason) == ("undecided", "a side has no finite value")
+
+
+def test_a_cell_that_was_not_run_leaves_the_share_open(tmp_path: Path) -> None:
+    through = ", ".join(f"{name}={levels}" for name, levels in DESIGN.items())
+    outcome = one(tmp_path, f'holds = "{EXPLAINED.format(through)} > 0"', scenario(DESIGN), runs=factorial(cells=11))
+    assert (outcome.verdict, outcome.reason) == ("not run", "1 of its 12 cells were not run")
+
+
 # ---- Over the rows of a replication ----------------------------------------------------------------------
 
 CONNECTIONS = pl.concat(
@@ -276,6 +356,8 @@ PATHS = scenario(
         "iqr(elapsed_s(variant='eifel+red')) < iqr(elapsed_s(variant='eifel')) | some=link,workload at_least=3",
         "fraction(elapsed_s(flow='tcp-slower') / elapsed_s(flow='tcp-faster') < 1.06) > 0.5 | every=link",
         "spurious_timeouts(flow='tcp-*') <= 0.1 * timeouts(flow='tcp-*') | every=link",
+        "explained(efficiency(), variant=[eifel, frto], queue=[sd, epd]) == 0.3024 ; "
+        "increases(explained(efficiency(), queue=[sd, epd], variant=[eifel, frto]), link=[e0, r1]) | within=0.25",
     ],
 )
 def test_relations_of_sentences_are_claims(tmp_path: Path, relation: str) -> None:

@@ -37,6 +37,7 @@ from lasthop.studies.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED,
 from lasthop.studies.claims.design import Laid, Place, combinations, single_levels
 from lasthop.studies.claims.file import Claim, Claims
 from lasthop.studies.claims.language import (
+    EXPLAINED,
     FLOW,
     REPLICATION,
     WEAK,
@@ -327,13 +328,32 @@ class _Evaluation:
                 if share is not None and isinstance(self._plan, Bootstrap):
                     return self._plan.quantile(values, share)
                 return self._plan.mean(values.mean(axis=0))
-            case Over(function, inner, factor, levels):
-                values = np.stack([self._value(inner, {**here, factor: (level,)}, each=each) for level in levels])
-                if function == "slope":
-                    at = np.array([float(level) for level in levels])
-                    at -= at.mean()
-                    return np.asarray(at @ values / (at @ at))
-                return np.asarray(values.min(axis=0) if function == "least" else values.max(axis=0))
+            case Over(function, inner, through):
+                values = np.stack([self._value(inner, {**here, **one}, each=each) for one in single_levels(through)])
+                return _OVER_LEVELS[function](values, tuple(through.values()))
+
+
+def _slope(values: Values, levels: Sequence[tuple[str, ...]]) -> Values:
+    """Return the slope by least squares over the levels of one factor."""
+    at = np.array(levels[0], np.float64)
+    at -= at.mean()
+    return np.asarray(at @ values / (at @ at))
+
+
+def _explained(values: Values, levels: Sequence[tuple[str, ...]]) -> Values:
+    """Return SSA / SST of a full-factorial design, as `lasthop.statistics.anova` has them; A is the first factor."""
+    cells, mean = values.shape[0], values.mean(axis=0)
+    effects = values.reshape(len(levels[0]), -1, values.shape[-1]).mean(axis=1) - mean
+    return np.asarray(cells / len(effects) * (effects**2).sum(axis=0) / ((values - mean) ** 2).sum(axis=0))
+
+
+_OVER_LEVELS: Mapping[str, Callable[[Values, Sequence[tuple[str, ...]]], Values]] = {
+    "slope": _slope,
+    "least": lambda values, _: np.asarray(values.min(axis=0)),
+    "greatest": lambda values, _: np.asarray(values.max(axis=0)),
+    EXPLAINED: _explained,
+}
+"""`FUNCTIONS` of values at each combination of the factors' levels, the first factor's varying slowest."""
 
 
 def _relation(holds: Callable[[Values, Values], NDArray[np.bool_]]) -> Callable[[Values, Values], Values]:

@@ -7,6 +7,7 @@
     increases(fct(), congestion="60..90")
     iqr(sum(timeouts(iw10, flow="*"))) < 2
     fraction(fct(iw10) > fct(iw3)) > 0.5
+    explained(fct(), window=[iw3, iw10], packets=[9, 10]) > 0.5
 
 The text is Python's expression syntax, of which only this is accepted: numbers, `+ - * /`, comparisons, and calls of
 metrics and of the functions below. Nothing is executed.
@@ -27,8 +28,10 @@ FLOW = "flow"
 """What a term chooses flows, page loads or applications by, as if it were a factor."""
 REPLICATION = "replication"
 """What a term chooses replications by, by their numbers within a set."""
-FUNCTIONS = ("slope", "least", "greatest")
-"""Of an expression over levels of a factor: least-squares slope per unit of the levels, least value, greatest value."""
+EXPLAINED = "explained"
+"""Of the variation over all combinations of several factors' levels: the share that the first of them explains."""
+FUNCTIONS = ("slope", "least", "greatest", EXPLAINED)
+"""Of an expression over levels: least-squares slope per unit of the levels, least value, greatest value, a share."""
 ROWS = ("sum", "min", "max")
 """Of a column over the rows of a replication."""
 QUANTILES: dict[str, tuple[float, ...]] = {"median": (0.5,), "iqr": (0.75, 0.25), "quantile": ()}
@@ -87,12 +90,11 @@ class Absolute:
 
 @dataclass(frozen=True)
 class Over:
-    """One of `FUNCTIONS` of an expression over levels of a factor."""
+    """One of `FUNCTIONS` of an expression over the combinations of levels of one factor, or of several."""
 
     function: str
     inner: Expression
-    factor: str
-    levels: tuple[str, ...]
+    through: Levels
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class Trend:
 
     def at(self, level: str) -> Expression:
         """Return the expression at one level."""
-        return Over("least", self.inner, self.factor, (level,))
+        return Over("least", self.inner, {self.factor: (level,)})
 
 
 Statement = Comparison | Trend
@@ -265,7 +267,8 @@ class Parser:
                     for (left, right), relation in zip(itertools.pairwise(sides), relations, strict=True)
                 ]
             case ast.Call(func=ast.Name(id=name)) if name in TRENDS:
-                inner, factor, levels = self._over(node)
+                inner, through = self._over(node)
+                ((factor, levels),) = through.items()
                 if len(levels) < 2:
                     raise ClaimError(f"'{ast.unparse(node)}' needs two levels of {factor} or more.")
                 return [Trend(ast.unparse(node), TRENDS[name], inner, factor, levels)]
@@ -287,10 +290,12 @@ class Parser:
             case ast.Call(func=ast.Name(id="abs"), args=[inner], keywords=[]):
                 return Absolute(self._expression(inner))
             case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
-                gone, factor, levels = self._over(node)
-                if name == "slope" and (len(levels) < 2 or any(number(level) is None for level in levels)):
-                    raise ClaimError(f"'{ast.unparse(node)}' needs two levels of {factor} or more that are numbers.")
-                return Over(name, gone, factor, levels)
+                value, through = self._over(node)
+                for factor, levels in through.items() if name == "slope" else ():
+                    if len(levels) < 2 or any(number(level) is None for level in levels):
+                        need = f"needs two levels of {factor} or more that are numbers"
+                        raise ClaimError(f"'{ast.unparse(node)}' {need}.")
+                return Over(name, value, through)
             case ast.Call(func=ast.Name(id=name)) if name in ROWS:
                 return self._of_rows(name, node)
             case ast.Call(func=ast.Name(id=name)) if name in (*QUANTILES, FRACTION):
@@ -303,11 +308,20 @@ class Parser:
                 raise ClaimError(f"'{name}' stands alone; a metric is written with brackets, {name}(...).")
         return _arithmetic(node, ast.unparse(node), self._expression)
 
-    def _over(self, node: ast.Call) -> tuple[Expression, str, tuple[str, ...]]:
-        if len(node.args) != 1 or len(node.keywords) != 1 or node.keywords[0].arg is None:
-            raise ClaimError(f"'{ast.unparse(node)}' needs one expression, and one factor with its levels.")
-        factor = node.keywords[0].arg
-        return self._expression(node.args[0]), factor, self._words.levels(factor, _literal(node.keywords[0].value))
+    def _over(self, node: ast.Call) -> tuple[Expression, Levels]:
+        name, factors = ast.unparse(node.func), len(node.keywords)
+        right = factors == 1 if name != EXPLAINED else factors > 1
+        if len(node.args) != 1 or not right or any(keyword.arg is None for keyword in node.keywords):
+            need = "one factor with its levels" if name != EXPLAINED else "two factors or more with their levels"
+            raise ClaimError(f"'{ast.unparse(node)}' needs one expression, and {need}.")
+        return self._expression(node.args[0]), self._through(node)
+
+    def _through(self, node: ast.Call) -> Levels:
+        """Read the levels that a function goes through."""
+        through: Levels = {}
+        for keyword in node.keywords:
+            through = _both(through, self._words.selection({str(keyword.arg): _literal(keyword.value)}))
+        return through
 
     def _of_rows(self, name: str, node: ast.Call) -> Expression:
         inner = self._expression(node.args[0]) if len(node.args) == 1 and not node.keywords else None
@@ -332,7 +346,7 @@ class Parser:
             raise ClaimError(f"'{text}' is a statistic over replications of another one.")
         if any(keyword.arg is None for keyword in node.keywords):
             raise ClaimError(f"'{text}': write factor=level.")
-        through = self._words.selection({str(k.arg): _literal(k.value) for k in node.keywords})
+        through = self._through(node)
         if name == FRACTION:
             return Among(self._condition(inner), None, through)
         quantiles: list[Expression] = [Among(self._expression(inner), share, through) for share in at]
@@ -399,7 +413,7 @@ def sides(statement: Statement) -> list[Expression]:
     """Return the expressions of a statement."""
     if isinstance(statement, Comparison):
         return [statement.left, statement.right]
-    return [Over("least", statement.inner, statement.factor, statement.levels)]
+    return [Over("least", statement.inner, {statement.factor: statement.levels})]
 
 
 def bound_terms(node: Expression, bound: Levels | None = None) -> Iterator[tuple[Term, Levels]]:
@@ -408,9 +422,7 @@ def bound_terms(node: Expression, bound: Levels | None = None) -> Iterator[tuple
     match node:
         case Term():
             yield node, bound
-        case Over(_, _, factor, levels):
-            bound = _both(bound, {factor: levels})
-        case Among(_, _, through):
+        case Over(through=through) | Among(through=through):
             bound = _both(bound, through)
     for part in _parts(node):
         yield from bound_terms(part, bound)
