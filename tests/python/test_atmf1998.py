@@ -5,7 +5,9 @@ A number is the mean over the seeds. With one seed, as published, there is more 
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -141,6 +143,25 @@ def test_satellite_paths_are_fair_nearly_everywhere(summary: pl.DataFrame, link:
     fairness = summary.filter(link=link, metric="fairness", statistic="value")["value"]
     assert fairness.len() == 24
     assert fairness.gt(0.9).mean() >= 0.95  # type: ignore[operator]
+
+
+# ---- The study's statements --------------------------------------------------------------------------------
+
+
+def test_the_readme_counts_the_statements_as_ten_seeds_do(results: Path, seeds: int) -> None:
+    """One seed has no intervals: nothing is decided by it."""
+    table = pl.read_csv(results / "statements.csv")
+    verdicts = Counter(table["verdict"])
+    if seeds == 1:
+        assert verdicts == {"undecided": 42, "uncomputable": 4}
+        return
+    counted = ", ".join(f"{verdicts.pop(v)} {v}" for v in ("not upheld", "undecided", "uncomputable"))
+    readme = " ".join((STUDY / "README.md").read_text(encoding="utf-8").split())
+    assert f"**{verdicts.pop('upheld')} of 46 statements upheld** with ten seeds, {counted} (" in readme
+    assert not verdicts
+    failing = readme[readme.index("What does not:") : readme.index("Undecided:")]
+    named = [name for bullet in re.findall(r"\((A[A0-9, ]+)\)", failing) for name in bullet.split(", ")]
+    assert sorted(named) == sorted(table.filter(verdict="not upheld")["id"])
 
 
 # ---- Tables and report -------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from lasthop.studies.claims.sentences import STATEMENTS_FILE, read_sentences
 from lasthop.studies.claims.tables import statements_frame, verdict_lines
 
 STUDIES = [name for name in list_studies() if (find_study(name) / STATEMENTS_FILE).is_file()]
-NOT_YET = {"atmf1998", "saarto2003"}
+NOT_YET = {"saarto2003"}
 """Studies whose statements do not all have a claim."""
 
 Command = Callable[..., int]

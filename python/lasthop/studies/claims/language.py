@@ -153,7 +153,7 @@ class Vocabulary:
     selections: Mapping[str, Levels] = field(default_factory=dict)
 
     def levels(self, factor: str, chosen: object) -> tuple[str, ...]:
-        """Return levels of a factor as chosen: a level, a list of levels, or a range such as `60..90` or `80..`."""
+        """Return levels of a factor as chosen: a level, a list, a range such as `60..90` or `80..`, or `*` for all."""
         if factor not in (FLOW, REPLICATION, *self.factors):
             raise _unknown("factor", factor, [*self.factors, FLOW])
         words = chosen if isinstance(chosen, list) else [chosen]
@@ -174,6 +174,8 @@ class Vocabulary:
         known = self.factors[factor]
         if word in known:
             return [word]
+        if word == "*":
+            return list(known)
         if ".." not in word:
             raise _unknown(f"level of {factor}", word, known)
         low, high = ends(factor, word)
