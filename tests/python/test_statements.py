@@ -20,15 +20,11 @@ from lasthop.studies.claims.sentences import STATEMENTS_FILE, read_sentences
 from lasthop.studies.claims.tables import statements_frame, verdict_lines
 
 STUDIES = [name for name in list_studies() if (find_study(name) / STATEMENTS_FILE).is_file()]
-NOT_YET = {"saarto2003"}
-"""Studies whose statements do not all have a claim."""
 
 Command = Callable[..., int]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.xfail(strict=True) if n in NOT_YET else ()) for n in STUDIES]
-)
+@pytest.mark.parametrize("name", STUDIES)
 def test_every_statement_of_a_study_has_a_claim(name: str) -> None:
     file = find_study(name) / SCENARIO_FILE
     claims = load_claims(claims_file(file), read_study(file))
