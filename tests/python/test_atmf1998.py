@@ -212,7 +212,7 @@ def test_the_report_is_small_and_shows_no_single_flows(results: Path) -> None:
     assert "client-1" not in text
     assert all(f'id="{section}"' not in text for section in ("times", "pairs", "traces"))
     # Published against measured, efficiency and fairness over the buffers, shares of the variation.
-    assert text.count('<script type="text/plain" class="figure">') == 4
+    assert text.count('<div class="plot"') == 4
 
 
 def test_many_clients_of_a_scenario_without_published_numbers_are_summarised_as_one_role(tmp_path: Path) -> None:
