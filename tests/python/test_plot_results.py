@@ -110,6 +110,22 @@ def test_boxes_stand_beside_each_other_and_name_what_they_show(folder: Path) -> 
     assert "quartiles and median of 4 replications" in chart.notes[0]
 
 
+@pytest.mark.parametrize("whiskers", [None, "iqr", "extremes"])
+def test_whiskers_end_at_the_extremes_if_asked_to(tmp_path: Path, whiskers: str | None) -> None:
+    times = [1.0, 2.0, 3.0, 4.0, 100.0]
+    runs = [{"set": 1, "replication": r, "elapsed_s": t, "throughput_Bps": 5.0} for r, t in enumerate(times, 1)]
+    chart = read_chart(results_of(tmp_path, runs), ResultRequest(kind="box", whiskers=whiskers))
+    (axes,) = chart_figure(chart, "column").axes
+    ends = {y for line in axes.lines for y in line.get_ydata() if line.get_linestyle() != "None"}
+    circles = [y for line in axes.lines for y in line.get_ydata() if line.get_linestyle() == "None"]
+    if whiskers == "extremes":
+        assert (min(ends), max(ends), circles) == (1, 100, [])
+        assert chart.notes[0].endswith("whiskers: minimum and maximum.")
+    else:
+        assert (min(ends), max(ends), circles) == (1, 4, [100])
+        assert "1.5 interquartile ranges" in chart.notes[0]
+
+
 def test_a_distribution_function_takes_every_value(folder: Path, flows: pl.DataFrame) -> None:
     chart = read_chart(folder, ResultRequest(y="rtt_p95_s", hue="link", kind="cdf", only=("iw=3,control=reno",)))
     assert (chart.x, chart.x_levels) == ("", [""])
@@ -173,6 +189,7 @@ def test_the_picture_is_called_after_scenario_and_metric_and_overwrites_nothing(
         (("--kind", "boxes"), ["did you mean 'box'"]),
         (("--kind", "queue"), ["one run", "scenario file", "--over replications"]),
         (("--kind", "cdf", "--x", "link"), ["--x link", "--hue"]),
+        (("--whiskers", "extremes"), ["--whiskers extremes", "--kind box"]),
         (("--y", "jitter_p50_ms"), ["none of the chosen rows"]),
         (("--replication", "1"), ["--replication", "folder of results"]),
         (("--flow", "download"), ["--flow", "folder of results"]),

@@ -47,9 +47,10 @@ class Plots:
         hue: str | None = None,
         only: Filters = (),
         role: str | None = None,
+        whiskers: str | None = None,
         width: str = "page",
     ) -> Drawing:
-        """Draw quartiles and extremes over the replications at each level.
+        """Draw quartiles over the replications at each level, and whiskers.
 
         Args:
             y: The column to draw; the time that page loads, short flows or transfers took if not given.
@@ -57,9 +58,10 @@ class Plots:
             hue: The factor shown by colour.
             only: Draw only these cells.
             role: Draw only flows with this role.
+            whiskers: Where they end: `iqr`, the furthest values within 1.5 interquartile ranges, or `extremes`.
             width: `column` or `page` of a two-column paper.
         """
-        return self._chart(ResultRequest(x, y, hue, BOX, texts(only), role), width)
+        return self._chart(ResultRequest(x, y, hue, BOX, texts(only), role, whiskers), width)
 
     def cdf(
         self,

@@ -35,7 +35,7 @@ _OF_ONE_RUN = {
     "start": "--from",
     "stop": "--to",
 }
-_OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
+_OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role", "whiskers": "--whiskers"}
 
 
 @click.command("plot")
@@ -81,6 +81,12 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role"}
 )
 @click.option("--role", metavar="ROLE", help="Results: draw only flows with this role.  [default: all]")
 @click.option(
+    "--whiskers",
+    type=click.Choice(["iqr", "extremes"]),
+    help="Results: where the whiskers of box end: at the furthest values within 1.5 interquartile ranges, or at minimum "
+    "and maximum.  [default: iqr]",
+)
+@click.option(
     "--format",
     "file_format",
     type=click.Choice(["png", "svg", "pdf"]),
@@ -121,7 +127,7 @@ def plot_command(context: click.Context, /, *, scenario: str, over: str | None, 
     \b
       band        runs, running median, and 10th to 90th percentile over a range
       line        means with 95 % intervals
-      box         quartiles and extremes over the replications at each level
+      box         quartiles over the replications at each level, and whiskers
       cdf         distribution functions of all values
       heatmap     means over two factors, a number and a colour in each cell
 
@@ -203,7 +209,7 @@ def _plot_results(context: click.Context) -> tuple[list[Path], list[str]]:
     from lasthop.pictures.results import ResultRequest, result_kind
 
     options = context.params
-    names = ("x", "y", "hue", "only", "role")
+    names = ("x", "y", "hue", "only", "role", "whiskers")
     request = ResultRequest(**{name: options[name] for name in names}, kind=result_kind(options["kinds"]))
     return write_chart(Path(options["scenario"]), request, _request(context))
 

@@ -13,7 +13,7 @@ from lasthop.metrics.units import Scale, axis_title, scale
 from lasthop.pictures import levels
 from lasthop.pictures.heatmap import heatmap_figure
 from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS
-from lasthop.pictures.results import BAND, BOX, CDF, HEATMAP, LINE, Chart, Group, ResultPanel
+from lasthop.pictures.results import BAND, BOX, CDF, EXTREMES, HEATMAP, LINE, Chart, Group, ResultPanel
 from lasthop.pictures.static import COLUMN, LEGEND, WIDTHS_IN, save, wrapped
 from lasthop.statistics.estimates import mean_intervals
 from lasthop.statistics.quantiles import CONFIDENCE, shared
@@ -145,6 +145,7 @@ def _draw_boxes(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
             [values],
             positions=[place],
             widths=min(room * 0.75, _WIDEST_BOX),
+            whis=(0, 100) if chart.whiskers == EXTREMES else 1.5,
             manage_ticks=False,
             patch_artist=True,
             boxprops={"facecolor": (*_rgb(look["color"]), 0.25), "edgecolor": look["color"], "linewidth": 0.8},

@@ -42,6 +42,9 @@ MOST_HUES = 14
 """So many levels are told apart by colour and dash."""
 MOST_ROWS = 40
 """So many rows of a heat map fit on a page."""
+IQR, EXTREMES = "iqr", "extremes"
+WHISKERS = (IQR, EXTREMES)
+"""Where the whiskers of a box end: within 1.5 interquartile ranges (Tukey 1977), or at minimum and maximum."""
 _REPLICATION = ["set", "replication"]
 _HEADLINES = ("response_time_s", "fct_mean_s", "elapsed_s", "throughput_Bps", "efficiency", "duration_s")
 """What a table is drawn by, in order of preference, if it has a value in every row."""
@@ -54,7 +57,10 @@ _FEW_LEVELS = 3
 
 @dataclass(frozen=True, slots=True)
 class ResultRequest:
-    """What to draw of results; what is not given is chosen. `only` are filters as for `select_cells`."""
+    """What to draw of results; what is not given is chosen. `only` are filters as for `select_cells`.
+
+    `whiskers` are those of boxes, one of `WHISKERS`.
+    """
 
     x: str | None = None
     y: str | None = None
@@ -62,6 +68,7 @@ class ResultRequest:
     kind: str | None = None
     only: tuple[str, ...] = ()
     role: str | None = None
+    whiskers: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +115,7 @@ class Chart:
     """How many looks the intervals hold over; see `lasthop.until`."""
     source: str = ""
     """Whose results they are, and how they were made."""
+    whiskers: str = IQR
 
     @property
     def caption(self) -> str:
@@ -320,14 +328,24 @@ def _chart(name: str, rows: _Rows, metric: str, request: ResultRequest) -> Chart
     hue_levels = [level for level in _levels(rows, hue) if level in {group.hue for group in drawn}]
     numeric = len(x_levels) >= _FEW_LEVELS and levels.numbers(x_levels) is not None
     kind = request.kind or (LINE if numeric else BOX)
+    _check_whiskers(request, kind)
+    whiskers = request.whiskers or IQR
     scale = units.scale_of(metric, [value for group in drawn for value in group.values])
-    notes = [_method(kind, drawn), *_remarks(rows, metric, kind, len(panels), rest)]
-    return Chart(name, kind, metric, x, hue, x_levels, hue_levels, shown, scale, notes)
+    notes = [_method(kind, drawn, whiskers), *_remarks(rows, metric, kind, len(panels), rest)]
+    return Chart(name, kind, metric, x, hue, x_levels, hue_levels, shown, scale, notes, whiskers=whiskers)
+
+
+def _check_whiskers(request: ResultRequest, kind: str) -> None:
+    if request.whiskers is not None and kind != BOX:
+        raise InputError(f"--whiskers {request.whiskers}: only boxes have them, and this is a {kind}; add --kind {BOX}.")
+    if request.whiskers not in (None, *WHISKERS):
+        raise InputError(f"--whiskers {request.whiskers}: choose one of {', '.join(WHISKERS)}.")
 
 
 def _band(name: str, rows: _Rows, metric: str, request: ResultRequest, over: tuple[Range, pl.DataFrame]) -> Chart:
     """Return a chart over a range, whose level in each replication is in the column `AT` of `over`."""
     axis, places = over
+    _check_whiskers(request, BAND)
     x, hue = _axes(rows, replace(request, kind=BAND))
     rest = [name for name in rows.varied() if name != hue]
     panels = _panels(rows, metric, (x, hue), rest, each_row=False, places=places)
@@ -389,7 +407,7 @@ def _per_replication(rows: _Rows, metric: str) -> pl.DataFrame:
     return rows.frame.group_by([*rows.factors, *_REPLICATION], maintain_order=True).agg(pl.col(metric).mean())
 
 
-def _method(kind: str, groups: Sequence[Group]) -> str:
+def _method(kind: str, groups: Sequence[Group], whiskers: str) -> str:
     """Say what is drawn, and of how many values."""
     sizes = [len(group.values) for group in groups]
     count = str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
@@ -397,10 +415,10 @@ def _method(kind: str, groups: Sequence[Group]) -> str:
         return f"Empirical distribution functions of {count} values each."
     replications = "1 replication" if count == "1" else f"{count} replications"
     if kind == BOX and max(sizes) > 1:
-        return (
-            f"Boxes: quartiles and median of {replications}; whiskers: the furthest values within 1.5 interquartile "
-            "ranges; circles: values beyond."
-        )
+        boxes = f"Boxes: quartiles and median of {replications}; whiskers:"
+        if whiskers == EXTREMES:
+            return f"{boxes} minimum and maximum."
+        return f"{boxes} the furthest values within 1.5 interquartile ranges; circles: values beyond."
     if kind == LINE and max(sizes) > 1:
         return f"Means of {replications} with 95 % confidence intervals (Student's t)."
     if kind == HEATMAP and max(sizes) > 1:
