@@ -23,10 +23,11 @@ from conftest import STUDY
 from lasthop import _core
 from lasthop.pictures import marks, static
 from lasthop.pictures.cast import MOST_COLOURS, MOST_PANELS, Cast
+from lasthop.pictures.figures import draw
 from lasthop.pictures.marks import Mark, Shape
-from lasthop.pictures.panels import KINDS, USUAL_KINDS, panels, rate_window_s, sliding_rate
+from lasthop.pictures.panels import KINDS, OF_EVERY_PACKET, USUAL_KINDS, panels, rate_window_s, sliding_rate
 from lasthop.pictures.shapes import BadPeriod, Layer, Panel, Picture
-from lasthop.pictures.static import STYLE, draw, figure_of
+from lasthop.pictures.static import STYLE, figure_of
 from lasthop.pictures.tables import TraceTables
 from lasthop.pictures.waterfall import waterfall_panels
 from lasthop.report.trace import picture_figure, trace_figure
@@ -41,6 +42,7 @@ WHOLE: dict[str, Any] = {
     "series": {name: [] for name in ("time_s", "flow", "direction", "goodput_Bps", "sending_flows", "step_s")},
     "delays": {"flow": [], "share": [], "delay_s": []},
 }
+OF_OVERVIEW = [kind for kind in KINDS if kind not in OF_EVERY_PACKET]
 GOOD: dict[str, list[Any]] = {"start_s": [], "end_s": [], "direction": []}
 
 
@@ -616,7 +618,7 @@ def test_a_flow_has_one_colour_in_all_panels(file: str, key: str) -> None:
     drawn = colours(panels(tables))
     assert drawn == {flow.name: {marks.FLOW_COLORS[flow.number]} for flow in tables.flows}
     for number, flow in enumerate(tables.flows):  # also where it is drawn alone
-        assert colours(panels(tables, KINDS, Cast.of(tables, [flow])))[flow.name] == {marks.FLOW_COLORS[number]}
+        assert colours(panels(tables, OF_OVERVIEW, Cast.of(tables, [flow])))[flow.name] == {marks.FLOW_COLORS[number]}
     figure, _ = trace_figure(trace, cell.scenario)
     for entry in figure["data"]:
         flow_name = entry["name"].rpartition(" of ")[2].removeprefix("class ")
@@ -724,7 +726,7 @@ def test_nothing_is_cut_off(file: str, number: int, width: str) -> None:
     cell = study.cells[number]
     tables = TraceTables.of(cell.overview(study.seed, 1, 1), cell.scenario)
     cast = Cast.of(tables)
-    drawn = panels(tables, KINDS, cast)
+    drawn = panels(tables, OF_OVERVIEW, cast)
     assert_nothing_is_cut_off(tables.picture(drawn, notes=cast.notes(drawn)), width)
 
 

@@ -145,8 +145,8 @@ class Plots:
         """Draw one replication over time, a panel per kind, or per kind and flow.
 
         Args:
-            kinds: Any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness and delay; the first six if
-                not given.
+            kinds: Any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness and delay, or ladder alone;
+                the first six if not given.
             replication: Its number, from 1 within its set.
             flows: Draw only these flows or page loads.
             only: The cell, where there are several.
@@ -198,8 +198,8 @@ class Plots:
 
 
 def _over_time(shown: Shown, width: str) -> Drawing:
-    from lasthop.pictures.static import figure_of
+    from lasthop.pictures.figures import run_figure
 
     whole = shown.of(shown.panels)
     bare = replace(whole, notes=())
-    return Drawing(lambda noted: figure_of(whole if noted else bare, width), shown.told(), shown.caption(shown.panels))
+    return Drawing(lambda noted: run_figure(whole if noted else bare, width), shown.told(), shown.caption(shown.panels))

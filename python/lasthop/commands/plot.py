@@ -44,9 +44,9 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role", "whiske
     "--kind",
     "kinds",
     metavar="KIND,...",
-    help="One run: any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness, delay.  [default: the "
-    "first six]  Results: band, box, cdf, heatmap or line.  [default: band over a range, line over three or more "
-    "numeric levels, otherwise box]",
+    help="One run: any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness, delay; or ladder alone.  "
+    "[default: the first six]  Results: band, box, cdf, heatmap or line.  [default: band over a range, line over three "
+    "or more numeric levels, otherwise box]",
 )
 @click.option(
     "--flow",
@@ -83,8 +83,8 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role", "whiske
 @click.option(
     "--whiskers",
     type=click.Choice(["iqr", "extremes"]),
-    help="Results: where the whiskers of box end: at the furthest values within 1.5 interquartile ranges, or at minimum "
-    "and maximum.  [default: iqr]",
+    help="Results: where the whiskers of box end: at the furthest values within 1.5 interquartile ranges, or at "
+    "minimum and maximum.  [default: iqr]",
 )
 @click.option(
     "--format",
@@ -143,6 +143,7 @@ def plot_command(context: click.Context, /, *, scenario: str, over: str | None, 
       stack       goodput of the flows on top of each other, capacity of the link
       fairness    Jain's index of the flows that had data to send
       delay       distribution of each flow's one-way delays
+      ladder      each packet as an arrow between the hosts, time downwards
 
     With --over replications each chosen cell has a line through the medians of its replications, and a band around it.
     Kinds: cwnd, rtt, queue, goodput, fairness, by default the last three. SOURCE may be a folder of results, too.
@@ -153,6 +154,8 @@ def plot_command(context: click.Context, /, *, scenario: str, over: str | None, 
     Example: lasthop plot results/kulve2003 --y throughput_Bps --x variant --only link=r6
 
     Example: lasthop plot kulve2003 --only link=r6,workload=2tcp0udp,variant=frto --replication 12 --out frto.pdf
+
+    Example: lasthop plot examples/first.toml --kind ladder --to 0.5
 
     Example: lasthop plot examples/queue.toml --kind queue --over replications --width column --caption queue.txt
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace

@@ -17,11 +17,12 @@ from lasthop.explain.words import plain
 from lasthop.pictures.captions import caption, made_by
 from lasthop.pictures.cast import Cast, check_flows
 from lasthop.pictures.charts import draw_chart
+from lasthop.pictures.figures import ALONE, draw
 from lasthop.pictures.forest import draw_forest
-from lasthop.pictures.panels import KINDS, USUAL_KINDS, panels
+from lasthop.pictures.panels import KINDS, OF_EVERY_PACKET, USUAL_KINDS, panels
 from lasthop.pictures.results import RESULT_KINDS, ResultRequest, read_chart
 from lasthop.pictures.shapes import Panel, Picture, check_span
-from lasthop.pictures.static import FORMATS, PAGE, draw
+from lasthop.pictures.static import FORMATS, PAGE
 from lasthop.pictures.tables import FlowOf, TraceTables
 from lasthop.results.atomic import replace_atomically
 
@@ -63,6 +64,8 @@ def _kinds(text: str | None) -> list[str]:
                 f"--kind {text}: there is no kind '{kind}'; did you mean '{nearest(kind, KINDS)}'? "
                 f"Kinds: {', '.join(KINDS)}."
             )
+    if len(kinds) > 1 and (alone := [kind for kind in kinds if kind in ALONE]):
+        raise InputError(f"--kind {text}: '{alone[0]}' shares no axis with others: draw it alone.")
     return list(dict.fromkeys(kinds))
 
 
@@ -227,10 +230,13 @@ class RunPicture:
 
 def picture_run(run: ChosenRun, request: PictureRequest) -> RunPicture:
     """Run it, and return its picture."""
-    _kinds(request.kinds)  # a wrong word is said before the run, which may be long
-    tables = TraceTables.of(run.overview(request.start, request.stop), run.cell.scenario)
+    kinds = _kinds(request.kinds)  # a wrong word is said before the run, which may be long
+    every_packet = kinds[0] in OF_EVERY_PACKET
+    trace = run.trace() if every_packet else run.overview(request.start, request.stop)
+    tables = TraceTables.of(trace, run.cell.scenario)
     named = _named(request.flows, tables.flows)
     span = _span(request, tables, named)
+    tables = tables.sent_between(*span) if every_packet else tables
     cast = Cast.of(tables, named)
     return RunPicture(run, tables, _panels(request, tables, cast), span, cast)
 

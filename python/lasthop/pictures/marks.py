@@ -43,6 +43,7 @@ class Shape(Enum):
     BARS = "bars"  # vertical, from y to `far`
     SPANS = "spans"  # horizontal, from x to `far`
     BANDS = "bands"  # areas from y to `far`, both in steps
+    ARROWS = "arrows"  # from one host to the other, with time downwards; with a symbol, those that do not get there
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,15 @@ CAPACITY = Mark("capacity of the link", BLACK, Shape.STEPS, width=1.4, dash="das
 MEDIAN = Mark("median", BLUE, Shape.STEPS, width=1.8)
 FAIRNESS = Mark("Jain's index", BLUE, Shape.STEPS, width=1.6)
 DELAY = Mark("one-way delay", BLUE, Shape.STEPS, width=1.6)
+
+LADDER_DATA = Mark("data", BLUE, Shape.ARROWS, width=1.5)
+LADDER_CONTROL = Mark("no data", DARK, Shape.ARROWS, width=1.1)
+LADDER_AGAIN = {
+    event: replace(mark, shape=Shape.ARROWS, symbol=None, width=1.9, dash="dash")
+    for event, mark in RETRANSMISSIONS.items()
+}
+LADDER_LOSSES = {event: replace(mark, shape=Shape.ARROWS, width=1.1) for event, mark in DROPS.items()}
+LADDER_UNDER_WAY = Mark("on its way when the run ends", GREY, Shape.ARROWS, width=1.1, dash="dot")
 
 CONNECTING = Mark("connecting", "#e6d5b8", Shape.SPANS)
 WAITING = Mark("waiting for the first byte", "#c39a5f", Shape.SPANS)

@@ -12,6 +12,7 @@ from lasthop.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.metrics.units import scale
 from lasthop.pictures import marks
 from lasthop.pictures.cast import Cast
+from lasthop.pictures.ladder import LADDER, ladder_panels
 from lasthop.pictures.marks import Look, Mark
 from lasthop.pictures.shapes import Layer, Panel, filled
 from lasthop.pictures.tables import FlowOf, TraceTables
@@ -366,12 +367,15 @@ _PANELS: dict[str, Callable[[TraceTables, Cast], list[Panel]]] = {
     "stack": _stacks,
     "fairness": _fairness,
     "delay": _delays,
+    LADDER: ladder_panels,
 }
 
 KINDS = tuple(_PANELS)
 """Kinds of pictures of a run, in the order in which they stand below each other."""
-_ON_REQUEST = ("stack", "fairness", "delay")
+_ON_REQUEST = ("stack", "fairness", "delay", LADDER)
 USUAL_KINDS = tuple(kind for kind in KINDS if kind not in _ON_REQUEST)
+OF_EVERY_PACKET = (LADDER,)
+"""Kinds that are made of a recording of every event, of the part that is asked for; the others of an overview."""
 
 
 def panels(tables: TraceTables, kinds: Sequence[str] = USUAL_KINDS, cast: Cast | None = None) -> list[Panel]:

@@ -337,7 +337,9 @@ def _chart(name: str, rows: _Rows, metric: str, request: ResultRequest) -> Chart
 
 def _check_whiskers(request: ResultRequest, kind: str) -> None:
     if request.whiskers is not None and kind != BOX:
-        raise InputError(f"--whiskers {request.whiskers}: only boxes have them, and this is a {kind}; add --kind {BOX}.")
+        raise InputError(
+            f"--whiskers {request.whiskers}: only boxes have them, and this is a {kind}; add --kind {BOX}."
+        )
     if request.whiskers not in (None, *WHISKERS):
         raise InputError(f"--whiskers {request.whiskers}: choose one of {', '.join(WHISKERS)}.")
 

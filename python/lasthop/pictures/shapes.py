@@ -14,7 +14,10 @@ Value = float | None
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Values that share a mark. Times in seconds, `y` in the panel's unit, `far` is the other end of a bar or span."""
+    """Values that share a mark. Times in seconds, `y` in the panel's unit, `far` is the other end of a bar or span.
+
+    An arrow goes from `y` at the time `x` to `ends` at the time `far`.
+    """
 
     mark: Mark
     x: Sequence[float]
@@ -23,6 +26,7 @@ class Layer:
     labels: Sequence[str] | None = None
     flow: str = ""
     """The flow it shows, in a panel of several."""
+    ends: Sequence[float] | None = None
 
     def peak(self) -> float:
         """Return the largest value; 0 if there is none."""

@@ -51,7 +51,7 @@ _SYMBOLS: dict[str, Any] = {
     "diamond-wide-open": "d",
     "cross-open": "P",
 }
-_DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (4, 2)), "dot": (0, (1.2, 1.4))}
+_DASHES: dict[str, str | tuple[float, tuple[float, ...]]] = {"solid": "-", "dash": (0, (4, 2)), "dot": (0, (1.2, 1.4))}
 STYLE: dict[Any, Any] = {
     "font.family": "STIXGeneral",  # shipped with matplotlib: the same letters everywhere
     "text.parse_math": False,  # a dollar sign in a name is one
@@ -100,10 +100,16 @@ _SPAN_HEIGHT = 0.62
 
 
 def _line(mark: Mark) -> dict[str, Any]:
-    return {"color": mark.color, "linewidth": mark.width * _POINTS_PER_PX, "linestyle": _DASHES[mark.dash]}
+    return {"color": mark.color, "linewidth": mark.width * _POINTS_PER_PX, "linestyle": dashes(mark)}
 
 
-def _symbol(mark: Mark) -> dict[str, Any]:
+def dashes(mark: Mark) -> str | tuple[float, tuple[float, ...]]:
+    """Return how the line of a mark is broken."""
+    return _DASHES[mark.dash]
+
+
+def symbol(mark: Mark) -> dict[str, Any]:
+    """Return how the symbol of a mark looks."""
     hollow = (mark.symbol or "").endswith("-open")
     return {
         "marker": _SYMBOLS.get(mark.symbol or "", ""),
@@ -132,7 +138,7 @@ def _draw_layer(axes: Axes, layer: Layer) -> None:
         if mark.width:
             axes.vlines(layer.x, y, layer.far, colors=mark.color, linewidth=mark.width * _POINTS_PER_PX)
     if mark.symbol is not None:
-        axes.plot(layer.x, middle, linestyle="none", clip_on=False, **_symbol(mark))
+        axes.plot(layer.x, middle, linestyle="none", clip_on=False, **symbol(mark))
 
 
 def _draw_spans(axes: Axes, layer: Layer) -> None:
@@ -154,7 +160,7 @@ def _shown_name(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[:half]}…{name[-half:]}"
 
 
-def _legend_handles(panel: Panel, shaded: Sequence[BadPeriod]) -> dict[str, Artist]:
+def legend_handles(panel: Panel, shaded: Sequence[BadPeriod]) -> dict[str, Artist]:
     """Return what the legend shows: flows by their colour, then kinds of marks, which stand in grey if flows differ.
 
     A kind that is alone in its panel is named by the axis.
@@ -184,15 +190,17 @@ def _sample(mark: Mark) -> Artist:
 
     if mark.shape is Shape.STEPS:
         return Line2D([], [], **_line(mark))
+    if mark.shape is Shape.ARROWS:
+        return Line2D([], [], **_line(mark), **symbol(mark))
     if mark.shape in (Shape.SPANS, Shape.BANDS):
         return _swatch(mark.color)
     if mark.shape is Shape.BARS and mark.size < _LEAST_SYMBOL_PX:  # its symbol only helps to see short bars
         width = mark.width * _POINTS_PER_PX
         return Line2D([], [], linestyle="none", color=mark.color, marker="|", markersize=5, markeredgewidth=width)
-    return Line2D([], [], linestyle="none", **_symbol(mark))
+    return Line2D([], [], linestyle="none", **symbol(mark))
 
 
-def _add_legend(axes: Axes, handles: Mapping[str, Artist], room_in: float) -> float:
+def add_legend(axes: Axes, handles: Mapping[str, Artist], room_in: float) -> float:
     """Name the marks above the axes, in as many columns as there is room for; return the height in inches."""
     if not handles:
         return 0.0
@@ -269,17 +277,13 @@ def figure_of(picture: Picture, width: str) -> Figure:
     room = figure.get_figwidth() - left - _MARGIN_IN
     rooms, named, above = [], set[str](), 0.0
     for axes, panel, height in zip(stacked, picture.panels, heights, strict=True):
-        handles = _legend_handles(panel, () if panel.across else picture.bad_periods)
+        handles = legend_handles(panel, () if panel.across else picture.bad_periods)
         new = {name: handle for name, handle in handles.items() if name not in named}
-        rooms.append((above + _GAP_IN + _add_legend(axes, new, room), height))
+        rooms.append((above + _GAP_IN + add_legend(axes, new, room), height))
         above = _TIME_AXIS_IN if axes.get_xlabel() else 0.0
         named.update(handles)
     notes = wrapped(picture.notes, figure.get_figwidth())
-    below = _TIME_AXIS_IN + (_GAP_IN + _NOTE_LINE_IN * len(notes) if notes else 0)
-    _place(figure, stacked, rooms, left, below)
-    for line, text in enumerate(reversed(notes)):
-        y = (line * _NOTE_LINE_IN + _MARGIN_IN / 2) / figure.get_figheight()
-        figure.text(_MARGIN_IN / figure.get_figwidth(), y, text, fontsize=_NOTE_PT, va="bottom")
+    place(figure, stacked, rooms, left=left, below=_TIME_AXIS_IN, notes=notes)
     return figure
 
 
@@ -303,7 +307,7 @@ def _labels_in(stacked: Sequence[Axes]) -> float:
 def _left_in(figure: Figure, stacked: Sequence[Axes], heights: Sequence[float]) -> float:
     """Return how much room the labels of the vertical axes need, in inches."""
     guess = 0.6
-    _place(figure, stacked, [(_GAP_IN, height) for height in heights], guess, _TIME_AXIS_IN)
+    place(figure, stacked, [(_GAP_IN, height) for height in heights], left=guess, below=_TIME_AXIS_IN)
     left = 0.0
     for axes in stacked:
         ticks = [label.get_window_extent().x0 for label in axes.get_yticklabels() if label.get_text()]
@@ -311,15 +315,22 @@ def _left_in(figure: Figure, stacked: Sequence[Axes], heights: Sequence[float]) 
     return left + _labels_in(stacked) + _MARGIN_IN
 
 
-def _place(
-    figure: Figure, stacked: Sequence[Axes], rooms: Sequence[tuple[float, float]], left: float, below: float
+def place(
+    figure: Figure,
+    stacked: Sequence[Axes],
+    rooms: Sequence[tuple[float, float]],
+    *,
+    left: float,
+    below: float,
+    notes: Sequence[str] = (),
 ) -> None:
-    """Place the axes above each other, and make the figure as high as they need.
+    """Place the axes above each other and the lines of `notes` below, and make the figure as high as they need.
 
     All in inches: `rooms` are the heights of what is above each of the axes and of the axes, `left` is where they all
     begin, `below` what the lowest has under it.
     """
     width = figure.get_figwidth()
+    below += _GAP_IN + _NOTE_LINE_IN * len(notes) if notes else 0
     top = total = sum(above + height for above, height in rooms) + below
     figure.set_figheight(total)
     for axes, (above, height) in zip(stacked, rooms, strict=True):
@@ -327,17 +338,15 @@ def _place(
         axes.set_position((left / width, top / total, (width - left - _MARGIN_IN) / width, height / total))
         to_labels = left - _MARGIN_IN - _labels_in(stacked) + _Y_LABEL_IN / 2
         axes.yaxis.set_label_coords(-to_labels / (width - left - _MARGIN_IN), 0.5)
+    for line, text in enumerate(reversed(notes)):
+        y = (line * _NOTE_LINE_IN + _MARGIN_IN / 2) / total
+        figure.text(_MARGIN_IN / width, y, text, fontsize=_NOTE_PT, va="bottom")
 
 
 def wrapped(notes: Sequence[str], width_in: float) -> list[str]:
     """Return sentences as lines that fit into a width."""
     room = int(width_in * _CHARACTERS_PER_IN)
     return [line for note in notes for line in textwrap.wrap(note, room)]
-
-
-def draw(picture: Picture, path: Path, file_format: str, width: str) -> None:
-    """Draw panels above each other, over one axis of time, into the file `path`, as wide as a column or a page."""
-    save(lambda: figure_of(picture, width), path, file_format)
 
 
 def save(make: Callable[[], Figure], target: Path | BinaryIO, file_format: str) -> None:

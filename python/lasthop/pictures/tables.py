@@ -6,7 +6,7 @@ import functools
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -109,6 +109,16 @@ class TraceTables:
         said = [*notes, left_out, "The whole run is a bad period of the link." if whole else ""]
         shown = [panel.within(start, end) for panel in panels]
         return Picture(shown, start, end, [] if whole else bad, [note for note in said if note])
+
+    def sent_between(self, start: float, stop: float) -> TraceTables:
+        """Return it with the packets that were sent between two times, until they arrive, and the hosts' events then.
+
+        Takes a recording of every event.
+        """
+        during = pl.col("time_s").is_between(start, stop)
+        serials = self.packets.filter(during, pl.col("event") == "sent")["serial"]
+        packets = self.packets.filter(pl.col("serial").is_in(serials.implode()))
+        return replace(self, packets=packets, tcp=self.tcp.filter(during))
 
     def packets_of(self, flow: FlowOf) -> pl.DataFrame:
         """Return the packet events of a flow."""

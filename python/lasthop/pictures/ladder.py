@@ -1,0 +1,147 @@
+"""Ladder diagrams: every packet of a flow as an arrow between the hosts, with time downwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from lasthop.errors import InputError
+from lasthop.metrics.labels import DROP_EVENTS, TRANSFER_PROTOCOLS
+from lasthop.pictures import marks
+from lasthop.pictures.cast import Cast
+from lasthop.pictures.marks import Look, Mark
+from lasthop.pictures.shapes import Layer, Panel, filled
+from lasthop.pictures.tables import FlowOf, TraceTables
+
+LADDER = "ladder"
+SERVER, CLIENT = 0.0, 1.0
+"""Where the hosts' lines stand."""
+MOST_ARROWS = 100
+"""So many packets fit on a page with their labels, if each second one is acknowledged."""
+_AT_ROUTER, _ON_LINK = 0.2, 0.6
+"""How far a lost packet gets on its way: to the queue of its direction, which is near the sender, or onto the link."""
+_FLAGS = {0x02: "SYN", 0x01: "FIN", 0x04: "RST", 0x40: "ECE", 0x80: "CWR"}
+
+
+def ladder_panels(tables: TraceTables, cast: Cast) -> list[Panel]:
+    """Return a panel for each flow that sent packets; raise `InputError` if they are more than a page has room for."""
+    numbers = [flow.number for flow in cast.flows]
+    sent = tables.packets.filter(pl.col("event") == "sent", pl.col("flow").is_in(numbers))
+    if sent.height > MOST_ARROWS:
+        times = sent["time_s"].sort()
+        raise InputError(
+            f"--kind {LADDER}: {sent.height} packets are sent between {times[0]:.3g} and {times[-1]:.3g} s, and a "
+            f"ladder has room for {MOST_ARROWS}; choose a part with --from and --to (--to {_before(times):g} leaves "
+            f"{(times <= _before(times)).sum()}), or one of several flows with --flow."
+        )
+    if sent.is_empty():
+        names = ", ".join(flow.name for flow in cast.flows)
+        raise InputError(
+            f"--kind {LADDER}: no packet of {names} is sent then; choose another part with --from and --to."
+        )
+    having = set(sent["flow"])
+    return [_panel(tables, flow, look) for flow, look in cast.painted(cast.flows) if flow.number in having]
+
+
+def _before(times: pl.Series) -> float:
+    """Return a time, with as few digits as possible, up to which no more than `MOST_ARROWS` packets are sent."""
+    last, too_late = float(times[MOST_ARROWS - 1]), float(times[MOST_ARROWS])
+    first = float(times[0])
+    if last == too_late:  # all of one burst, or none
+        earlier = times.filter(times < too_late)
+        last = float(earlier[-1]) if earlier.len() else first
+    for digits in range(1, 10):
+        shown = round(last, digits)
+        if last <= shown < too_late:
+            return shown
+    return last
+
+
+def _panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
+    packets = tables.packets_of(flow)
+    sent = packets.filter(pl.col("event") == "sent").with_columns(mark=pl.lit(""))
+    settled = packets.filter(pl.col("event").is_in(["delivered", *DROP_EVENTS]))
+    fates = settled.select("serial", "event", pl.col("time_s").alias("end_s"), pl.col("ce").alias("marked"))
+    # The end of a run may find a packet on its way. What a link duplicates arrives twice.
+    arrows = _kinds(tables, flow, sent).join(fates, on="serial", how="left", suffix="_end", maintain_order="left")
+    arrows = arrows.with_columns(label=_labels(arrows, flow), end_s=pl.col("end_s").fill_null(tables.end_s()))
+    layers = [*_arrows(arrows, look), *_losses(arrows), *_expiries(tables, flow, look)]
+    return Panel(LADDER, "packets", "", filled(layers), flow.name, across="time")
+
+
+def _kinds(tables: TraceTables, flow: FlowOf, sent: pl.DataFrame) -> pl.DataFrame:
+    """Return sent packets with the `kind` of each: `data`, `control`, or the event that sent it again."""
+    events = tables.sender_events(flow)
+    again = (
+        events.filter(pl.col("event").is_in([*marks.RETRANSMISSIONS]))
+        .select("time_ns", pl.col("seq").cast(pl.Int64), pl.lit(flow.direction).alias("direction"), again="event")
+        .unique(["time_ns", "seq"], maintain_order=True)
+    )
+    plain = pl.when(pl.col("payload_bytes") > 0).then(pl.lit("data")).otherwise(pl.lit("control"))
+    kinds = sent.join(again, on=["time_ns", "seq", "direction"], how="left", maintain_order="left")
+    taking = pl.col("end") > pl.col("seq")  # an ACK of the same number is none
+    return kinds.with_columns(kind=pl.when(taking).then("again").fill_null(plain))
+
+
+def _labels(arrows: pl.DataFrame, flow: FlowOf) -> pl.Series:
+    """Return what stands beside each arrow: flags, bytes as tcpdump has them, ACK, newest SACK block, how many more."""
+    names = ("seq", "end", "ack", "flags", "sack", "payload_bytes", "marked")
+    rows = arrows.select(names).iter_rows(named=True)
+    transfer = flow.protocol in TRANSFER_PROTOCOLS
+    return pl.Series([_label(transfer=transfer, **row) for row in rows], dtype=pl.String)
+
+
+def _label(
+    *,
+    transfer: bool,
+    seq: int,
+    end: int,
+    ack: int | None,
+    flags: int,
+    sack: str,
+    payload_bytes: int,
+    marked: bool | None,
+) -> str:
+    words = [name for bit, name in _FLAGS.items() if flags & bit]
+    if not transfer:
+        words.append(f"#{seq} ({payload_bytes})")
+    elif payload_bytes:
+        words.append(f"{seq}:{end} ({payload_bytes})")
+    elif end > seq:  # SYN and FIN take a sequence number
+        words.append(str(seq))
+    parts = [" ".join(words)] if words else []
+    parts += [f"ACK {ack}"] if ack is not None and not payload_bytes else []
+    newest, *others = sack.split() or [""]
+    parts += [f"SACK {newest}" + (f" +{len(others)}" if others else "")] if sack else []
+    return ", ".join(parts + (["CE"] if marked else []))
+
+
+def _arrows(arrows: pl.DataFrame, look: Look) -> Iterator[Layer]:
+    """Yield the arrows of packets that arrived, and those of what the end of the run found on its way."""
+    arrived = arrows.filter(pl.col("event_end") == "delivered")
+    own = {"data": marks.LADDER_DATA.tinted(look), "control": marks.LADDER_CONTROL, **marks.LADDER_AGAIN}
+    for kind, mark in own.items():
+        yield _layer(mark, arrived.filter(pl.col("kind") == kind), 1.0)
+    yield _layer(marks.LADDER_UNDER_WAY, arrows.filter(pl.col("event_end").is_null()), _ON_LINK)
+
+
+def _losses(arrows: pl.DataFrame) -> Iterator[Layer]:
+    for event, cause in DROP_EVENTS.items():
+        lost = arrows.filter(pl.col("event_end") == event)
+        yield _layer(marks.LADDER_LOSSES[event], lost, _ON_LINK if cause.on_link else _AT_ROUTER)
+
+
+def _layer(mark: Mark, rows: pl.DataFrame, share: float) -> Layer:
+    """Return arrows from the line of the sending host over a share of the way to the other one."""
+    down = rows["direction"] == "down"
+    start = [SERVER if is_down else CLIENT for is_down in down]
+    stop = [SERVER + share if is_down else CLIENT - share for is_down in down]
+    times = rows["time_s"].to_list(), rows["end_s"].to_list()
+    return Layer(mark, times[0], start, times[1], rows["label"].to_list(), ends=stop)
+
+
+def _expiries(tables: TraceTables, flow: FlowOf, look: Look) -> Iterator[Layer]:
+    times = tables.sender_events(flow).filter(pl.col("event") == "timeout")["time_s"].to_list()
+    line = SERVER if flow.sender == "server" else CLIENT
+    yield Layer(marks.TIMER.tinted(look), times, [line] * len(times))
