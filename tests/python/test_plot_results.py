@@ -190,6 +190,10 @@ def test_the_picture_is_called_after_scenario_and_metric_and_overwrites_nothing(
         (("--kind", "queue"), ["one run", "scenario file", "--over replications"]),
         (("--kind", "cdf", "--x", "link"), ["--x link", "--hue"]),
         (("--whiskers", "extremes"), ["--whiskers extremes", "--kind box"]),
+        (("--ratio", "link"), ["--ratio link", "FACTOR=LEVEL/LEVEL"]),
+        (("--ratio", "lnk=clean/lossy"), ["no factor 'lnk'", "did you mean 'link'"]),
+        (("--ratio", "link=clean/clean"), ["no pair of different levels", "link=clean/lossy"]),
+        (("--ratio", "link=clean/lossy", "--x", "link"), ["--x link", "choose another factor"]),
         (("--y", "jitter_p50_ms"), ["none of the chosen rows"]),
         (("--replication", "1"), ["--replication", "folder of results"]),
         (("--flow", "download"), ["--flow", "folder of results"]),
@@ -294,6 +298,39 @@ def test_of_many_combinations_some_have_a_panel_and_it_is_said(tmp_path: Path) -
     assert values(chart)["c0", "b0"] == [1, 2, 3]  # two flows of a replication count as one value
     each = read_chart(tmp_path, ResultRequest(kind="cdf", only=("a=a0,b=b0",)))
     assert sorted(values(each)["", "c0"]) == [1, 1, 2, 2, 3, 3]
+
+
+def two_levels(count: int) -> list[dict[str, object]]:
+    """Return runs whose value doubles from a = 4/s to a = 8/s, but in the last replication."""
+    return [
+        {"a": a, "b": b, "set": 1, "replication": r, "elapsed_s": value, "throughput_Bps": 5.0}
+        for a, factor in (("4/s", 1.0), ("8/s", 2.0))
+        for b in ("x", "y")
+        for r in range(1, count + 1)
+        for value in [r * factor if r < count else 0.0]
+    ]
+
+
+@pytest.mark.parametrize("kind", ["box", "line", "cdf"])
+def test_a_ratio_is_of_equal_replications(tmp_path: Path, kind: str) -> None:
+    request = ResultRequest(y="elapsed_s", ratio="a=8/s/4/s", kind=kind, hue="b" if kind == "cdf" else None)
+    chart = read_chart(results_of(tmp_path, two_levels(5)), request)
+    assert set(values(chart)) == ({("", "x"), ("", "y")} if kind == "cdf" else {("x", ""), ("y", "")})
+    assert all(own == [2, 2, 2, 2] for own in values(chart).values())
+    assert (chart.title, chart.file_name) == ("ratio of elapsed time, a 8/s / 4/s", "made-elapsed_s-ratio")
+    assert "4 values have no partner, or 0, and are left out." in chart.notes
+    (axes, *_) = chart_figure(chart, "column").axes
+    assert (axes.get_xlabel() if kind == "cdf" else axes.get_ylabel().replace("\n", " ")) == chart.title
+
+
+def test_a_ratio_agrees_with_its_records(folder: Path, flows: pl.DataFrame) -> None:
+    chart = read_chart(folder, ResultRequest(ratio="control=cubic/reno", only=("link=lossy",)))
+    for (iw, _), found in values(chart).items():
+        cubic, reno = (
+            flows.filter(pl.col("iw") == iw, pl.col("link") == "lossy", pl.col("control") == control)["elapsed_s"]
+            for control in ("cubic", "reno")
+        )
+        assert found == (cubic / reno).to_list()
 
 
 def test_missing_values_are_counted(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ class Plots:
         hue: str | None = None,
         only: Filters = (),
         role: str | None = None,
+        ratio: str | None = None,
         whiskers: str | None = None,
         width: str = "page",
     ) -> Drawing:
@@ -58,10 +59,11 @@ class Plots:
             hue: The factor shown by colour.
             only: Draw only these cells.
             role: Draw only flows with this role.
+            ratio: Two levels of a factor, as `packets=10/9`: draw the ratio of the metric there, of equal replications.
             whiskers: Where they end: `iqr`, the furthest values within 1.5 interquartile ranges, or `extremes`.
             width: `column` or `page` of a two-column paper.
         """
-        return self._chart(ResultRequest(x, y, hue, BOX, texts(only), role, whiskers), width)
+        return self._chart(ResultRequest(x, y, hue, BOX, texts(only), role, whiskers, ratio), width)
 
     def cdf(
         self,
@@ -70,10 +72,11 @@ class Plots:
         hue: str | None = None,
         only: Filters = (),
         role: str | None = None,
+        ratio: str | None = None,
         width: str = "page",
     ) -> Drawing:
         """Draw the distribution functions of all values; arguments as of `box`."""
-        return self._chart(ResultRequest(None, y, hue, CDF, texts(only), role), width)
+        return self._chart(ResultRequest(None, y, hue, CDF, texts(only), role, ratio=ratio), width)
 
     def heatmap(
         self,
@@ -83,10 +86,11 @@ class Plots:
         hue: str | None = None,
         only: Filters = (),
         role: str | None = None,
+        ratio: str | None = None,
         width: str = "page",
     ) -> Drawing:
         """Draw means over two factors, `x` across and `hue` down; arguments as of `box`."""
-        return self._chart(ResultRequest(x, y, hue, HEATMAP, texts(only), role), width)
+        return self._chart(ResultRequest(x, y, hue, HEATMAP, texts(only), role, ratio=ratio), width)
 
     def line(
         self,
@@ -96,10 +100,11 @@ class Plots:
         hue: str | None = None,
         only: Filters = (),
         role: str | None = None,
+        ratio: str | None = None,
         width: str = "page",
     ) -> Drawing:
         """Draw means with 95 % intervals against numeric levels; arguments as of `box`."""
-        return self._chart(ResultRequest(x, y, hue, LINE, texts(only), role), width)
+        return self._chart(ResultRequest(x, y, hue, LINE, texts(only), role, ratio=ratio), width)
 
     def band(
         self,
@@ -109,10 +114,11 @@ class Plots:
         hue: str | None = None,
         only: Filters = (),
         role: str | None = None,
+        ratio: str | None = None,
         width: str = "page",
     ) -> Drawing:
         """Draw runs, running median, and 10th to 90th percentile over a range; arguments as of `box`."""
-        return self._chart(ResultRequest(x, y, hue, BAND, texts(only), role), width)
+        return self._chart(ResultRequest(x, y, hue, BAND, texts(only), role, ratio=ratio), width)
 
     def forest(
         self,

@@ -35,7 +35,7 @@ _OF_ONE_RUN = {
     "start": "--from",
     "stop": "--to",
 }
-_OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role", "whiskers": "--whiskers"}
+_OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role", "whiskers": "--whiskers", "ratio": "--ratio"}
 
 
 @click.command("plot")
@@ -80,6 +80,11 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role", "whiske
     "factors gets a panel.  [default: role, or the last remaining factor with several levels]",
 )
 @click.option("--role", metavar="ROLE", help="Results: draw only flows with this role.  [default: all]")
+@click.option(
+    "--ratio",
+    metavar="FACTOR=LEVEL/LEVEL",
+    help="Results: draw the ratio of the metric at two levels of a factor, of equal replications.",
+)
 @click.option(
     "--whiskers",
     type=click.Choice(["iqr", "extremes"]),
@@ -212,7 +217,7 @@ def _plot_results(context: click.Context) -> tuple[list[Path], list[str]]:
     from lasthop.pictures.results import ResultRequest, result_kind
 
     options = context.params
-    names = ("x", "y", "hue", "only", "role", "whiskers")
+    names = ("x", "y", "hue", "only", "role", "whiskers", "ratio")
     request = ResultRequest(**{name: options[name] for name in names}, kind=result_kind(options["kinds"]))
     return write_chart(Path(options["scenario"]), request, _request(context))
 

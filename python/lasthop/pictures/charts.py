@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lasthop.metrics.units import Scale, axis_title, scale
+from lasthop.metrics.units import Scale, scale
 from lasthop.pictures import levels
 from lasthop.pictures.heatmap import heatmap_figure
-from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS
+from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS, GREY
 from lasthop.pictures.results import BAND, BOX, CDF, EXTREMES, HEATMAP, LINE, Chart, Group, ResultPanel
 from lasthop.pictures.static import COLUMN, LEGEND, WIDTHS_IN, save, wrapped
 from lasthop.statistics.estimates import mean_intervals
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _PANEL_HEIGHT_IN = 1.75
+_LONGEST_TITLE_IN = 1.6
+"""Of a vertical axis; longer ones are broken."""
 _ROW_IN = 0.16
 _CHARACTER_IN = 0.062
 _SYMBOLS = dict(zip(FLOW_SYMBOLS, "os^D", strict=True))
@@ -85,7 +87,7 @@ def _x_title(chart: Chart) -> str:
     if chart.over is not None:
         unit = _range_scale(chart).unit
         return f"{chart.x} ({unit})" if unit else chart.x
-    return axis_title(chart.y, chart.scale) if chart.kind == CDF else chart.x
+    return chart.title if chart.kind == CDF else chart.x
 
 
 def _range_scale(chart: Chart) -> Scale:
@@ -94,7 +96,7 @@ def _range_scale(chart: Chart) -> Scale:
 
 
 def _y_title(chart: Chart) -> str:
-    return "share of values" if chart.kind == CDF else axis_title(chart.y, chart.scale)
+    return "share of values" if chart.kind == CDF else "\n".join(wrapped([chart.title], _LONGEST_TITLE_IN))
 
 
 def _look(chart: Chart, hue: str) -> dict[str, Any]:
@@ -113,6 +115,8 @@ def _scaled(chart: Chart, group: Group) -> list[float]:
 
 def _draw_panel(axes: Axes, chart: Chart, panel: ResultPanel, width_in: float) -> None:
     {BOX: _draw_boxes, LINE: _draw_lines, CDF: _draw_distributions, BAND: _draw_bands}[chart.kind](axes, chart, panel)
+    if chart.ratio is not None and chart.kind != CDF:
+        axes.axhline(1.0, color=GREY, linewidth=0.6, zorder=0)
     if panel.title:
         axes.set_title("\n".join(wrapped([panel.title], 0.85 * width_in)), fontsize=8)
 

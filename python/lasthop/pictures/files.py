@@ -137,7 +137,7 @@ def _name(panel: Panel) -> str:
 def write_chart(folder: Path, request: ResultRequest, drawn: PictureRequest) -> tuple[list[Path], list[str]]:
     """Draw the results in a folder as one new file; return it, and how to read it. Nothing is left of a failure."""
     chart = read_chart(folder, request)
-    path = choose_out(drawn.out, drawn.file_format, f"{chart.name}-{chart.y}")
+    path = choose_out(drawn.out, drawn.file_format, chart.file_name)
     suffix = picture_file(path, "--out")
     check_caption(drawn.caption, path)
     shown = chart if drawn.caption is None else replace(chart, notes=[])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lasthop.metrics.units import Scale, axis_title
+from lasthop.metrics.units import Scale
 from lasthop.pictures.marks import DARK
 from lasthop.pictures.results import Chart, ResultPanel
 from lasthop.pictures.static import COLUMN, WIDTHS_IN, wrapped
@@ -64,12 +64,12 @@ def heatmap_figure(chart: Chart, width: str) -> Figure:
     narrow = len(chart.x_levels) <= _MOST_CELLS_ACROSS
     across = min(len(chart.panels), 1 if width == COLUMN else 3 if narrow else 2)
     down = math.ceil(len(chart.panels) / across)
-    notes = wrapped([f"Numbers: {axis_title(chart.y, chart.scale)}.", *chart.notes], width_in)
+    notes = wrapped([f"Numbers: {chart.title}.", *chart.notes], width_in)
     figure = Figure(figsize=(width_in, 1), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(down, across, squeeze=False)
     values = [_mean(group.values) for panel in chart.panels for group in panel.groups]
-    ends = limits(chart.y, values)
+    ends = limits(_coloured(chart), values)
     for place, axes in enumerate(grid.flat):
         if place < len(chart.panels):
             _draw_panel(axes, chart, chart.panels[place], ends)
@@ -79,6 +79,11 @@ def heatmap_figure(chart: Chart, width: str) -> Figure:
     figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7)
     figure.set_figheight(down * (len(chart.hue_levels) * _CELL_IN + _AROUND_IN) + len(notes) * _NOTE_IN)
     return figure
+
+
+def _coloured(chart: Chart) -> str:
+    """Return the metric that decides the colours; none does those of ratios."""
+    return chart.y if chart.ratio is None else ""
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -93,7 +98,7 @@ def _draw_panel(axes: Axes, chart: Chart, panel: ResultPanel, ends: tuple[float,
     cells = np.full((len(rows), len(columns)), np.nan)
     for group in panel.groups:
         cells[rows.index(group.hue), columns.index(group.x)] = _mean(group.values)
-    scheme = LinearSegmentedColormap.from_list("lasthop", list(colours(chart.y)))
+    scheme = LinearSegmentedColormap.from_list("lasthop", list(colours(_coloured(chart))))
     shades = scheme(Normalize(*ends)(np.nan_to_num(cells)))
     axes.imshow(np.where(np.isnan(cells)[..., None], 1.0, shades), aspect="auto")
     greatest = max(ends, key=abs)

@@ -19,6 +19,7 @@ from lasthop.pictures import levels
 from lasthop.pictures.marks import FLOW_COLORS
 from lasthop.pictures.over import OVER_KINDS
 from lasthop.pictures.panels import KINDS
+from lasthop.pictures.ratio import Ratio, quotients, read_ratio
 from lasthop.results.flows import with_computed
 from lasthop.results.folder import RUNS, scan_rows
 from lasthop.results.manifest import finished, looks_of
@@ -59,7 +60,7 @@ _FEW_LEVELS = 3
 class ResultRequest:
     """What to draw of results; what is not given is chosen. `only` are filters as for `select_cells`.
 
-    `whiskers` are those of boxes, one of `WHISKERS`.
+    `whiskers` are those of boxes, one of `WHISKERS`; `ratio` is read by `lasthop.pictures.ratio`.
     """
 
     x: str | None = None
@@ -69,6 +70,7 @@ class ResultRequest:
     only: tuple[str, ...] = ()
     role: str | None = None
     whiskers: str | None = None
+    ratio: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +118,23 @@ class Chart:
     source: str = ""
     """Whose results they are, and how they were made."""
     whiskers: str = IQR
+    ratio: Ratio | None = None
+    """Of which levels the values are ratios, if they are."""
+
+    @property
+    def title(self) -> str:
+        """What the values are, and their unit."""
+        return units.axis_title(self.y, self.scale) if self.ratio is None else self.ratio.title(self.y)
+
+    @property
+    def file_name(self) -> str:
+        """What its file is called by default, without an ending."""
+        return f"{self.name}-{self.y}" if self.ratio is None else f"{self.name}-{self.y}-ratio"
 
     @property
     def caption(self) -> str:
         """What it shows, and how to read it."""
-        shows = f"{_SHOWN_AS[self.kind]} of {units.axis_title(self.y, self.scale)}"
+        shows = f"{_SHOWN_AS[self.kind]} of {self.title}"
         shows += f" against {self.x}" if self.x else ""
         shows += f", for each {self.hue}" if self.hue else ""
         return " ".join([f"{shows}.", f"{self.source}.", *self.notes])
@@ -139,7 +153,13 @@ class _Rows:
     frame: pl.DataFrame
     factors: list[str]
     who: str | None
-    missing: int = 0
+    missing: str = ""
+    """How many rows have no value, in words."""
+    averaged: bool = False
+    """Whether the rows of a replication are several that look alike."""
+    ratio: Ratio | None = None
+    alone: int = 0
+    """How many values have no partner, of which their ratio would be."""
 
     def like(self, frame: pl.DataFrame) -> _Rows:
         return replace(self, frame=frame)
@@ -169,12 +189,33 @@ def read_chart(folder: Path, request: ResultRequest) -> Chart:
     places = None if axis is None else read_space(folder).places(scan_rows(folder / RUNS), axis)
     metric, rows = _choose_metric(_chosen(_all_rows(Tables.read(folder)), request), request.y)
     here = rows.frame.drop_nulls(metric)
-    rows = replace(rows, frame=here, missing=rows.frame.height - here.height)
+    missing = rows.frame.height - here.height
+    rows = replace(
+        rows,
+        frame=here,
+        missing=f"{missing} of {rows.frame.height} rows have no {units.label(metric)}" if missing else "",
+        averaged=here.select([*rows.factors, *_REPLICATION]).is_duplicated().any(),
+    )
+    if request.ratio is not None:
+        rows = _ratios(rows, metric, request)
     name = str(manifest["identity"]["scenario"])
     source = _source(manifest["identity"], request)
     if axis is None or places is None:
         return replace(_chart(name, rows, metric, request), looks=looks_of(manifest), source=source)
     return replace(_band(name, rows, metric, request, (axis, places)), source=source)
+
+
+def _ratios(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
+    """Return a row for each replication, with the ratio of the metric at two levels of a factor, which is gone."""
+    ratio = read_ratio(str(request.ratio), {name: rows.levels(name) for name in rows.factors})
+    for option, asked in (("--x", request.x), ("--hue", request.hue)):
+        if asked == ratio.factor:
+            raise InputError(f"{option} {asked}: --ratio takes two of its levels together; choose another factor.")
+    factors = [name for name in rows.factors if name != ratio.factor]
+    frame, alone = quotients(_per_replication(rows, metric), ratio, metric, [*factors, *_REPLICATION])
+    if frame.is_empty():
+        raise InputError(f"--ratio {request.ratio}: no replication has {units.label(metric)} at both levels, not 0.")
+    return replace(rows, frame=frame, factors=factors, ratio=ratio, alone=alone)
 
 
 def _source(identity: Mapping[str, Any], request: ResultRequest) -> str:
@@ -330,9 +371,16 @@ def _chart(name: str, rows: _Rows, metric: str, request: ResultRequest) -> Chart
     kind = request.kind or (LINE if numeric else BOX)
     _check_whiskers(request, kind)
     whiskers = request.whiskers or IQR
-    scale = units.scale_of(metric, [value for group in drawn for value in group.values])
-    notes = [_method(kind, drawn, whiskers), *_remarks(rows, metric, kind, len(panels), rest)]
-    return Chart(name, kind, metric, x, hue, x_levels, hue_levels, shown, scale, notes, whiskers=whiskers)
+    scale = _scale(rows, metric, drawn)
+    notes = [_method(kind, drawn, whiskers), *_remarks(rows, kind, len(panels), rest)]
+    chart = Chart(name, kind, metric, x, hue, x_levels, hue_levels, shown, scale, notes)
+    return replace(chart, whiskers=whiskers, ratio=rows.ratio)
+
+
+def _scale(rows: _Rows, metric: str, drawn: Sequence[Group]) -> units.Scale:
+    if rows.ratio is not None:
+        return units.Scale("")
+    return units.scale_of(metric, [value for group in drawn for value in group.values])
 
 
 def _check_whiskers(request: ResultRequest, kind: str) -> None:
@@ -354,15 +402,15 @@ def _band(name: str, rows: _Rows, metric: str, request: ResultRequest, over: tup
     shown = panels[:MOST_RESULT_PANELS]
     drawn = [group for panel in shown for group in panel.groups]
     hue_levels = [level for level in _levels(rows, hue) if level in {group.hue for group in drawn}]
-    scale = units.scale_of(metric, [value for group in drawn for value in group.values])
-    chart = Chart(name, BAND, metric, axis.name, hue, [""], hue_levels, shown, scale, [], axis)
+    scale = _scale(rows, metric, drawn)
+    chart = Chart(name, BAND, metric, axis.name, hue, [""], hue_levels, shown, scale, [], axis, ratio=rows.ratio)
     least = min(len(group.values) for group in drawn)
     method = (
         f"Dots: runs. Line and band: running median and 10th to 90th percentile of {chart.window} neighbours."
         if least > chart.window
         else f"Dots: runs. A band takes more than {chart.window} of them."
     )
-    return replace(chart, notes=[method, *_remarks(rows, metric, BAND, len(panels), rest)])
+    return replace(chart, notes=[method, *_remarks(rows, BAND, len(panels), rest)])
 
 
 def _levels(rows: _Rows, factor: str) -> list[str]:
@@ -428,13 +476,16 @@ def _method(kind: str, groups: Sequence[Group], whiskers: str) -> str:
     return f"Values of {replications}: there are no intervals."
 
 
-def _remarks(rows: _Rows, metric: str, kind: str, found: int, rest: Sequence[str]) -> list[str]:
+def _remarks(rows: _Rows, kind: str, found: int, rest: Sequence[str]) -> list[str]:
     said = []
-    if kind != CDF and rows.frame.select([*rows.factors, *_REPLICATION]).is_duplicated().any():
+    if rows.ratio is not None:
+        said.append("Ratios are of equal replications.")
+    if rows.alone:
+        said.append(f"{rows.alone} values have no partner, or 0, and are left out.")
+    if rows.averaged and (kind != CDF or rows.ratio is not None):
         said.append(f"A replication's value is the mean over its flows of the same {rows.who or 'kind'}.")
     if rows.missing:
-        total = rows.missing + rows.frame.height
-        said.append(f"{rows.missing} of {total} rows have no {units.label(metric)} and are left out.")
+        said.append(f"{rows.missing} and are left out.")
     if found > MOST_RESULT_PANELS:
         said.append(
             f"The first {MOST_RESULT_PANELS} of {found} combinations of {', '.join(rest)} are shown; "
