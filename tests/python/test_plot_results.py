@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -126,6 +127,42 @@ def test_whiskers_end_at_the_extremes_if_asked_to(tmp_path: Path, whiskers: str 
         assert "1.5 interquartile ranges" in chart.notes[0]
 
 
+def test_bars_are_medians_with_quartiles(tmp_path: Path) -> None:
+    times = [1.0, 2.0, 4.0, 10.0, 100.0]
+    runs = [{"set": 1, "replication": r, "elapsed_s": t, "throughput_Bps": 5.0} for r, t in enumerate(times, 1)]
+    chart = read_chart(results_of(tmp_path, runs), ResultRequest(kind="bar"))
+    (axes,) = chart_figure(chart, "column").axes
+    (bar,) = axes.patches
+    assert (bar.get_y(), bar.get_height()) == (0, 4)
+    (quartiles,) = axes.collections
+    assert quartiles.get_segments()[0].tolist() == [[0, 2], [0, 10]]
+    assert axes.get_ylim()[1] >= 10
+    assert chart.notes[0] == "Bars: medians of 5 replications; lines on them: quartiles."
+
+
+def test_levels_of_several_factors_stand_in_groups_with_their_names(folder: Path, flows: pl.DataFrame) -> None:
+    chart = read_chart(folder, ResultRequest(x="control,link,iw", kind="bar"))
+    assert (chart.x, len(chart.panels), len(chart.x_levels)) == ("control · link · iw", 1, 12)
+    assert chart.x_levels[:4] == ["reno · clean · 3", "reno · clean · 4", "reno · clean · 10", "reno · lossy · 3"]
+    for (level, _), found in values(chart).items():
+        control, link, iw = chart.split(level)
+        assert found == flows.filter(control=control, link=link, iw=iw)["elapsed_s"].to_list()
+    (axes,) = chart_figure(chart, "page").axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["3", "4", "10"] * 4
+    apart = [b - a for a, b in itertools.pairwise(axes.get_xticks())]
+    assert {place for place, gap in enumerate(apart, 1) if gap > 1} == {3, 6, 9}  # where link or control changes
+    names = [text.get_text() for text in axes.texts]
+    assert names == ["clean", "lossy", "clean", "lossy", "reno", "cubic", "control · link · iw"]
+    centre = dict(zip(names[4:6], (text.get_position()[0] for text in axes.texts[4:6]), strict=True))
+    assert centre["reno"] == pytest.approx(sum(axes.get_xticks()[:6]) / 6)
+
+
+def test_a_line_ends_with_its_group(folder: Path) -> None:
+    chart = read_chart(folder, ResultRequest(x="link,iw", hue="control", kind="line"))
+    (axes,) = chart_figure(chart, "page").axes
+    assert [len(container.lines[0].get_xdata()) for container in axes.containers] == [3, 3, 3, 3]
+
+
 def test_a_distribution_function_takes_every_value(folder: Path, flows: pl.DataFrame) -> None:
     chart = read_chart(folder, ResultRequest(y="rtt_p95_s", hue="link", kind="cdf", only=("iw=3,control=reno",)))
     assert (chart.x, chart.x_levels) == ("", [""])
@@ -149,12 +186,14 @@ def test_the_share_of_packets_lost_is_drawn_as_the_summary_has_it(folder: Path, 
 
 
 @pytest.mark.parametrize("width", ["column", "page"])
-@pytest.mark.parametrize("kind", ["box", "cdf", "line"])
-def test_nothing_is_cut_off(folder: Path, kind: str, width: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "x"), [("box", None), ("cdf", None), ("line", None), ("bar", "control,link,iw"), ("box", "iw,control")]
+)
+def test_nothing_is_cut_off(folder: Path, kind: str, x: str | None, width: str) -> None:
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE):
-        figure = chart_figure(read_chart(folder, ResultRequest(kind=kind)), width)
+        figure = chart_figure(read_chart(folder, ResultRequest(x=x, kind=kind)), width)
         figure.draw_without_rendering()  # lays it out
         drawn = figure.get_tightbbox()
     right, top = figure.get_size_inches()
@@ -184,6 +223,9 @@ def test_the_picture_is_called_after_scenario_and_metric_and_overwrites_nothing(
         (("--x", "lnk"), ["--x lnk", "did you mean 'link'", "control, link, iw, role"]),
         (("--hue", "iv"), ["--hue iv", "did you mean 'iw'"]),
         (("--x", "link", "--hue", "link"), ["--hue link", "already"]),
+        (("--x", "iw,link", "--hue", "link"), ["--hue link", "already"]),
+        (("--x", "iw,lnk"), ["--x lnk", "did you mean 'link'"]),
+        (("--x", "iw,link,iw"), ["--x iw,link,iw", "twice"]),
         (("--only", "iw=5"), ["has no level '5'", "Levels: 3, 4, 10"]),
         (("--role", "tpc"), ["--role tpc", "Roles: download"]),
         (("--kind", "boxes"), ["did you mean 'box'"]),

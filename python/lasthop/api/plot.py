@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from lasthop.api.drawing import Drawing
 from lasthop.api.texts import texts
-from lasthop.pictures.results import BAND, BOX, CDF, HEATMAP, LINE, ResultRequest
+from lasthop.pictures.results import BAND, BAR, BOX, CDF, HEATMAP, LINE, ResultRequest
 
 if TYPE_CHECKING:
     from lasthop.campaign.plan import ChosenRun
@@ -43,7 +43,7 @@ class Plots:
         self,
         y: str | None = None,
         *,
-        x: str | None = None,
+        x: str | Sequence[str] | None = None,
         hue: str | None = None,
         only: Filters = (),
         role: str | None = None,
@@ -55,7 +55,7 @@ class Plots:
 
         Args:
             y: The column to draw; the time that page loads, short flows or transfers took if not given.
-            x: The factor on the horizontal axis.
+            x: The factor on the horizontal axis. The levels of several stand in groups, those of the last side by side.
             hue: The factor shown by colour.
             only: Draw only these cells.
             role: Draw only flows with this role.
@@ -63,7 +63,21 @@ class Plots:
             whiskers: Where they end: `iqr`, the furthest values within 1.5 interquartile ranges, or `extremes`.
             width: `column` or `page` of a two-column paper.
         """
-        return self._chart(ResultRequest(x, y, hue, BOX, texts(only), role, whiskers, ratio), width)
+        return self._chart(ResultRequest(_joined(x), y, hue, BOX, texts(only), role, whiskers, ratio), width)
+
+    def bar(
+        self,
+        y: str | None = None,
+        *,
+        x: str | Sequence[str] | None = None,
+        hue: str | None = None,
+        only: Filters = (),
+        role: str | None = None,
+        ratio: str | None = None,
+        width: str = "page",
+    ) -> Drawing:
+        """Draw medians with quartiles; arguments as of `box`."""
+        return self._chart(ResultRequest(_joined(x), y, hue, BAR, texts(only), role, ratio=ratio), width)
 
     def cdf(
         self,
@@ -82,7 +96,7 @@ class Plots:
         self,
         y: str | None = None,
         *,
-        x: str | None = None,
+        x: str | Sequence[str] | None = None,
         hue: str | None = None,
         only: Filters = (),
         role: str | None = None,
@@ -90,13 +104,13 @@ class Plots:
         width: str = "page",
     ) -> Drawing:
         """Draw means over two factors, `x` across and `hue` down; arguments as of `box`."""
-        return self._chart(ResultRequest(x, y, hue, HEATMAP, texts(only), role, ratio=ratio), width)
+        return self._chart(ResultRequest(_joined(x), y, hue, HEATMAP, texts(only), role, ratio=ratio), width)
 
     def line(
         self,
         y: str | None = None,
         *,
-        x: str | None = None,
+        x: str | Sequence[str] | None = None,
         hue: str | None = None,
         only: Filters = (),
         role: str | None = None,
@@ -104,13 +118,13 @@ class Plots:
         width: str = "page",
     ) -> Drawing:
         """Draw means with 95 % intervals against numeric levels; arguments as of `box`."""
-        return self._chart(ResultRequest(x, y, hue, LINE, texts(only), role, ratio=ratio), width)
+        return self._chart(ResultRequest(_joined(x), y, hue, LINE, texts(only), role, ratio=ratio), width)
 
     def band(
         self,
         y: str | None = None,
         *,
-        x: str | None = None,
+        x: str | Sequence[str] | None = None,
         hue: str | None = None,
         only: Filters = (),
         role: str | None = None,
@@ -118,7 +132,7 @@ class Plots:
         width: str = "page",
     ) -> Drawing:
         """Draw runs, running median, and 10th to 90th percentile over a range; arguments as of `box`."""
-        return self._chart(ResultRequest(x, y, hue, BAND, texts(only), role, ratio=ratio), width)
+        return self._chart(ResultRequest(_joined(x), y, hue, BAND, texts(only), role, ratio=ratio), width)
 
     def forest(
         self,
@@ -201,6 +215,10 @@ class Plots:
         chart = read_chart(self._results.folder, request)
         bare = replace(chart, notes=[])
         return Drawing(lambda noted: chart_figure(chart if noted else bare, width), chart.notes, chart.caption)
+
+
+def _joined(factors: str | Sequence[str] | None) -> str | None:
+    return None if factors is None else ",".join(texts(factors))
 
 
 def _over_time(shown: Shown, width: str) -> Drawing:

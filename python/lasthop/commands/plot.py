@@ -45,8 +45,8 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role", "whiske
     "kinds",
     metavar="KIND,...",
     help="One run: any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness, delay; or ladder alone.  "
-    "[default: the first six]  Results: band, box, cdf, heatmap or line.  [default: band over a range, line over three "
-    "or more numeric levels, otherwise box]",
+    "[default: the first six]  Results: band, bar, box, cdf, heatmap or line.  [default: band over a range, line over "
+    "three or more numeric levels, otherwise box]",
 )
 @click.option(
     "--flow",
@@ -69,9 +69,9 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role", "whiske
 )
 @click.option(
     "--x",
-    metavar="FACTOR",
-    help="Results: the factor on the horizontal axis; may be role.  [default: the first range, or else the last factor "
-    "with several levels]",
+    metavar="FACTOR,...",
+    help="Results: the factor on the horizontal axis; may be role. The levels of several stand in groups, those of the "
+    "last side by side.  [default: the first range, or else the last factor with several levels]",
 )
 @click.option(
     "--hue",
@@ -132,6 +132,7 @@ def plot_command(context: click.Context, /, *, scenario: str, over: str | None, 
     \b
       band        runs, running median, and 10th to 90th percentile over a range
       line        means with 95 % intervals
+      bar         medians, with lines from quartile to quartile
       box         quartiles over the replications at each level, and whiskers
       cdf         distribution functions of all values
       heatmap     means over two factors, a number and a colour in each cell

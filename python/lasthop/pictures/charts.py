@@ -1,7 +1,8 @@
-"""Pictures of many runs for papers, by matplotlib: boxes, distributions, means against one or two factors, bands."""
+"""Pictures of many runs for papers, by matplotlib: boxes, bars, distributions, means against factors, bands."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from lasthop.metrics.units import Scale, scale
 from lasthop.pictures import levels
 from lasthop.pictures.heatmap import heatmap_figure
 from lasthop.pictures.marks import DARK, FLOW_COLORS, FLOW_SYMBOLS, GREY
-from lasthop.pictures.results import BAND, BOX, CDF, EXTREMES, HEATMAP, LINE, Chart, Group, ResultPanel
+from lasthop.pictures.results import BAND, BAR, BOX, CDF, EXTREMES, HEATMAP, LINE, Chart, Group, ResultPanel
 from lasthop.pictures.static import COLUMN, LEGEND, WIDTHS_IN, save, wrapped
 from lasthop.statistics.estimates import mean_intervals
 from lasthop.statistics.quantiles import CONFIDENCE, shared
@@ -31,6 +32,11 @@ _ROW_IN = 0.16
 _CHARACTER_IN = 0.062
 _SYMBOLS = dict(zip(FLOW_SYMBOLS, "os^D", strict=True))
 _WIDEST_BOX = 0.25
+_WIDEST_BAR = 0.5
+_GROUP_GAP = 0.7
+"""Between groups of levels, beside the distance of two levels."""
+_GROUP_IN = 0.16
+"""Height of a row of names of groups."""
 _MOST_BELOW = 4
 """So many panels stand below each other in one column."""
 _FROM_ZERO = 0.5
@@ -66,11 +72,11 @@ def chart_figure(chart: Chart, width: str) -> Figure:
         axes.set_xlabel(_x_title(chart) if lowest else "")
         axes.set_ylabel(_y_title(chart) if place % across == 0 else "")
     _lay_out_values(list(grid[:, 0]), chart)
-    _lay_out_levels(list(grid.flat), chart, (width_in - 0.6) / across)
+    groups_in = _lay_out_levels(list(grid.flat), chart, (width_in - 0.6) / across)
     legend_rows = _add_legend(figure, chart, width_in)
     if notes:
         figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7)
-    figure.set_figheight(down * _PANEL_HEIGHT_IN + (legend_rows + len(notes)) * _ROW_IN + 0.75)
+    figure.set_figheight(down * _PANEL_HEIGHT_IN + (legend_rows + len(notes)) * _ROW_IN + 0.75 + groups_in)
     return figure
 
 
@@ -114,7 +120,13 @@ def _scaled(chart: Chart, group: Group) -> list[float]:
 
 
 def _draw_panel(axes: Axes, chart: Chart, panel: ResultPanel, width_in: float) -> None:
-    {BOX: _draw_boxes, LINE: _draw_lines, CDF: _draw_distributions, BAND: _draw_bands}[chart.kind](axes, chart, panel)
+    {
+        BAR: _draw_bars,
+        BOX: _draw_boxes,
+        LINE: _draw_lines,
+        CDF: _draw_distributions,
+        BAND: _draw_bands,
+    }[chart.kind](axes, chart, panel)
     if chart.ratio is not None and chart.kind != CDF:
         axes.axhline(1.0, color=GREY, linewidth=0.6, zorder=0)
     if panel.title:
@@ -134,11 +146,62 @@ def _lay_out_values(grid: Sequence[Axes], chart: Chart) -> None:
             axes.set_ylim(-0.02 * top, 1.04 * top)  # values of zero show above the edge
 
 
-def _draw_boxes(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
+def _numbers(chart: Chart) -> list[float] | None:
+    """Return the numbers at which the levels stand, of a line over those of one factor that are numbers."""
+    return levels.numbers(chart.x_levels) if chart.kind == LINE and not _groups(chart) else None
+
+
+def _places(chart: Chart) -> dict[str, float]:
+    """Return where the levels stand: at their numbers, or side by side, with a gap between groups."""
+    if (numbers := _numbers(chart)) is not None:
+        return dict(zip(chart.x_levels, numbers, strict=True))
+    places: dict[str, float] = {}
+    at = 0.0
+    for before, level in itertools.pairwise(["", *chart.x_levels]):
+        apart = bool(before) and chart.split(before)[:-1] != chart.split(level)[:-1]
+        at += _GROUP_GAP if apart else 0.0
+        places[level] = at
+        at += 1
+    return places
+
+
+def _groups(chart: Chart) -> list[list[tuple[str, list[str]]]]:
+    """Return the groups of levels with their names, those of the innermost factor but one first."""
+    paths = [chart.split(level) for level in chart.x_levels]
+    rows = []
+    for depth in range(len(paths[0]) - 1, 0, -1):
+        members: dict[tuple[str, ...], list[str]] = {}
+        for path, level in zip(paths, chart.x_levels, strict=True):
+            members.setdefault(path[:depth], []).append(level)
+        rows.append([(path[-1], own) for path, own in members.items()])
+    return rows
+
+
+def _beside(chart: Chart, hue: str) -> tuple[float, float]:
+    """Return how far from its level a colour stands, and how much room it has there."""
     count = len(chart.hue_levels)
     room = 0.8 / count
+    return (chart.hue_levels.index(hue) - (count - 1) / 2) * room, room
+
+
+def _draw_bars(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
+    places = _places(chart)
     for group in panel.groups:
-        place = chart.x_levels.index(group.x) + (chart.hue_levels.index(group.hue) - (count - 1) / 2) * room
+        aside, room = _beside(chart, group.hue)
+        low, middle, high = np.percentile(_scaled(chart, group), [25, 50, 75])
+        color = _look(chart, group.hue)["color"]
+        place = places[group.x] + aside
+        hatch = "////" if _look(chart, group.hue)["linestyle"] == "--" else None
+        shape = {"width": min(room * 0.85, _WIDEST_BAR), "edgecolor": color, "linewidth": 0.8, "hatch": hatch}
+        axes.bar(place, middle, facecolor=(*_rgb(color), 0.45), **shape)
+        axes.vlines(place, low, high, color=DARK, linewidth=0.8)
+
+
+def _draw_boxes(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
+    places = _places(chart)
+    for group in panel.groups:
+        aside, room = _beside(chart, group.hue)
+        place = places[group.x] + aside
         look = _look(chart, group.hue)
         values = _scaled(chart, group)
         if len(values) == 1:
@@ -167,12 +230,14 @@ def _rgb(color: str) -> tuple[float, float, float]:
 
 
 def _draw_lines(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
-    places = dict(zip(chart.x_levels, levels.numbers(chart.x_levels) or range(len(chart.x_levels)), strict=True))
-    for hue in chart.hue_levels:
-        groups = [group for group in panel.groups if group.hue == hue]
-        if not groups:
-            continue
-        confidence = shared(CONFIDENCE, chart.looks)
+    places = _places(chart)
+    confidence = shared(CONFIDENCE, chart.looks)
+    lines = itertools.groupby(
+        sorted(panel.groups, key=lambda group: chart.hue_levels.index(group.hue)),
+        lambda group: (group.hue, chart.split(group.x)[:-1]),
+    )
+    for (hue, _), own in lines:  # a line ends with its group of levels
+        groups = list(own)
         means, lows, highs = np.array([mean_intervals(_scaled(chart, group), confidence) for group in groups]).T
         x = [places[group.x] for group in groups]
         bars = np.nan_to_num(np.stack([means - lows, highs - means]))
@@ -211,22 +276,55 @@ def _make_logarithmic(set_scale: Callable[[str], object], axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _lay_out_levels(grid: Sequence[Axes], chart: Chart, width_in: float) -> None:
-    """Put the levels under the axes: where their numbers are, or side by side; slanted if there is no room."""
+def _lay_out_levels(grid: Sequence[Axes], chart: Chart, width_in: float) -> float:
+    """Put the levels under the axes: where their numbers are, or side by side; slanted if there is no room.
+
+    Return the inches that the names of groups of levels take below.
+    """
     if chart.kind in (CDF, BAND):
-        return
+        return 0.0
     shown = [axes for axes in grid if axes.get_visible()]
-    values = levels.numbers(chart.x_levels) if chart.kind == LINE else None
-    crowded = sum(len(level) + 2 for level in chart.x_levels) * _CHARACTER_IN > width_in
+    values = _numbers(chart)
+    groups = _groups(chart)
+    names = [chart.split(level)[-1] for level in chart.x_levels]
+    crowded = sum(len(name) + 2 for name in names) * _CHARACTER_IN > width_in
     slanted: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+    if crowded and groups:
+        slanted = {"rotation": 90}
+    places = list(_places(chart).values())
+    below = max(map(len, names)) * _CHARACTER_IN + 0.04 if crowded else _GROUP_IN
     for axes in shown:
         if values is not None and levels.is_logarithmic(values):
             axes.set_xscale("log")
-        places = list(range(len(chart.x_levels))) if values is None else values
-        axes.set_xticks(places, chart.x_levels, **slanted)
+        axes.set_xticks(places, names, **slanted)
         axes.set_xticks([], minor=True)
         if values is None:
-            axes.set_xlim(-0.6, len(places) - 0.4)
+            axes.set_xlim(-0.6, places[-1] + 0.6)
+        if groups and axes.xaxis.get_tick_params()["labelbottom"]:
+            _name_groups(axes, chart, below)
+    return below + len(groups) * _GROUP_IN if groups else 0.0
+
+
+def _name_groups(axes: Axes, chart: Chart, below_in: float) -> None:
+    """Write the names of groups under their levels, `below_in` inches below the axis, each below a line."""
+    from matplotlib.transforms import ScaledTranslation
+
+    def at(inches: float) -> ScaledTranslation:
+        return ScaledTranslation(0, -inches, axes.figure.dpi_scale_trans)
+
+    places = _places(chart)
+    across = axes.get_xaxis_transform()
+    top = below_in + 0.08
+    for groups in _groups(chart):
+        for name, members in groups:
+            left, right = places[members[0]] - 0.4, places[members[-1]] + 0.4
+            line: dict[str, Any] = {"color": GREY, "linewidth": 0.6, "clip_on": False}
+            axes.plot([left, right], [0, 0], transform=across + at(top), **line)
+            text: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 7.5}
+            axes.text((left + right) / 2, 0, name, transform=across + at(top + 0.02), **text)
+        top += _GROUP_IN
+    axes.text(0.5, 0, axes.get_xlabel(), ha="center", va="top", transform=axes.transAxes + at(top + 0.04))
+    axes.set_xlabel("")
 
 
 def _add_legend(figure: Figure, chart: Chart, width_in: float) -> int:

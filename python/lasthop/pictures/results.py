@@ -27,10 +27,11 @@ from lasthop.results.space import AT, Range, Space, read_space
 from lasthop.results.tables import Tables, factor_column
 from lasthop.scenario.selection import check_role, select_combinations
 
-BOX, CDF, LINE, BAND, HEATMAP = "box", "cdf", "line", "band", "heatmap"
-RESULT_KINDS = (BAND, BOX, CDF, HEATMAP, LINE)
+BAR, BOX, CDF, LINE, BAND, HEATMAP = "bar", "box", "cdf", "line", "band", "heatmap"
+RESULT_KINDS = (BAND, BAR, BOX, CDF, HEATMAP, LINE)
 _SHOWN_AS = {
     BAND: "Runs",
+    BAR: "Medians",
     BOX: "Box plot",
     CDF: "Distribution functions",
     HEATMAP: "Heat map",
@@ -46,6 +47,8 @@ MOST_ROWS = 40
 IQR, EXTREMES = "iqr", "extremes"
 WHISKERS = (IQR, EXTREMES)
 """Where the whiskers of a box end: within 1.5 interquartile ranges (Tukey 1977), or at minimum and maximum."""
+_JOINT = " \u00b7 "
+"""Between the levels of several factors on one axis."""
 _REPLICATION = ["set", "replication"]
 _HEADLINES = ("response_time_s", "fct_mean_s", "elapsed_s", "throughput_Bps", "efficiency", "duration_s")
 """What a table is drawn by, in order of preference, if it has a value in every row."""
@@ -60,6 +63,7 @@ _FEW_LEVELS = 3
 class ResultRequest:
     """What to draw of results; what is not given is chosen. `only` are filters as for `select_cells`.
 
+    `x` may be several factors, with commas between them: their levels stand in groups, the last factor's side by side.
     `whiskers` are those of boxes, one of `WHISKERS`; `ratio` is read by `lasthop.pictures.ratio`.
     """
 
@@ -99,7 +103,8 @@ class Chart:
     """Panels over the same levels, of the scenario `name`.
 
     `x` and `hue` are the factors' names, or empty; `scale` is that of the values. `over` is the range on the horizontal
-    axis, if it is one.
+    axis, if it is one. Of several factors on that axis, `x` names all, and each of `x_levels` is one combination, whose
+    parts `split` returns.
     """
 
     name: str
@@ -120,6 +125,10 @@ class Chart:
     whiskers: str = IQR
     ratio: Ratio | None = None
     """Of which levels the values are ratios, if they are."""
+
+    def split(self, level: str) -> tuple[str, ...]:
+        """Return the levels of the factors on the horizontal axis, the outermost first."""
+        return tuple(level.split(_JOINT))
 
     @property
     def title(self) -> str:
@@ -209,7 +218,7 @@ def _ratios(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
     """Return a row for each replication, with the ratio of the metric at two levels of a factor, which is gone."""
     ratio = read_ratio(str(request.ratio), {name: rows.levels(name) for name in rows.factors})
     for option, asked in (("--x", request.x), ("--hue", request.hue)):
-        if asked == ratio.factor:
+        if ratio.factor in _names(asked):
             raise InputError(f"{option} {asked}: --ratio takes two of its levels together; choose another factor.")
     factors = [name for name in rows.factors if name != ratio.factor]
     frame, alone = quotients(_per_replication(rows, metric), ratio, metric, [*factors, *_REPLICATION])
@@ -315,6 +324,11 @@ def _headline(tables: Sequence[_Rows]) -> tuple[str, _Rows]:
     raise InputError("None of the chosen rows has a metric to draw; name one with --y.")
 
 
+def _names(asked: str | None) -> list[str]:
+    """Return the factors that an option names, with commas between them."""
+    return [] if asked is None else [name.strip() for name in asked.split(",")]
+
+
 def _factor(rows: _Rows, option: str, asked: str) -> str:
     if asked not in rows.factors:
         raise InputError(
@@ -324,32 +338,32 @@ def _factor(rows: _Rows, option: str, asked: str) -> str:
     return asked
 
 
-def _axes(rows: _Rows, request: ResultRequest) -> tuple[str, str]:
-    """Return the factors of the horizontal axis and of the colours; an empty name for none."""
+def _axes(rows: _Rows, request: ResultRequest) -> tuple[list[str], str]:
+    """Return the factors of the horizontal axis and that of the colours; an empty name for none."""
     if request.kind == BAND:
-        return "", _hue(rows, request, "")
+        return [], _hue(rows, request, [])
     if request.kind == CDF and request.x is not None:
         raise InputError(f"--x {request.x}: a CDF has the metric on its horizontal axis; choose --y and --hue.")
     varied = rows.varied()
-    x = ""
-    if request.x is not None:
-        x = _factor(rows, "--x", request.x)
-    elif request.kind != CDF:
+    x = [_factor(rows, "--x", name) for name in _names(request.x)]
+    if len(set(x)) < len(x):
+        raise InputError(f"--x {request.x}: a factor stands there twice.")
+    if request.x is None and request.kind != CDF:
         free = [name for name in varied if name not in (request.hue, rows.who)]
-        x = (free or [rows.who if rows.who in varied and rows.who != request.hue else ""])[-1] or ""
+        x = free[-1:] or [name for name in varied if name == rows.who != request.hue]
     return x, _hue(rows, request, x)
 
 
-def _hue(rows: _Rows, request: ResultRequest, x: str) -> str:
+def _hue(rows: _Rows, request: ResultRequest, x: Sequence[str]) -> str:
     if request.hue is not None:
         hue = _factor(rows, "--hue", request.hue)
     else:
-        free = [name for name in rows.varied() if name != x and len(rows.levels(name)) <= len(FLOW_COLORS)]
+        free = [name for name in rows.varied() if name not in x and len(rows.levels(name)) <= len(FLOW_COLORS)]
         hue = rows.who if rows.who in free else (free or [""])[-1]
     if request.kind == HEATMAP and not (x and hue):
         raise InputError(f"--kind {HEATMAP}: it takes two factors with several levels; name them with --x and --hue.")
     most = MOST_ROWS if request.kind == HEATMAP else MOST_HUES
-    if hue and hue == x:
+    if hue and hue in x:
         raise InputError(f"--hue {hue}: it is on the horizontal axis already; choose another factor.")
     if hue and len(rows.levels(hue)) > most:
         raise InputError(
@@ -361,19 +375,19 @@ def _hue(rows: _Rows, request: ResultRequest, x: str) -> str:
 
 def _chart(name: str, rows: _Rows, metric: str, request: ResultRequest) -> Chart:
     x, hue = _axes(rows, request)
-    rest = [name for name in rows.varied() if name not in (x, hue)]
-    panels = _panels(rows, metric, (x, hue), rest, each_row=request.kind == CDF)
+    rest = [name for name in rows.varied() if name not in (*x, hue)]
+    panels = _panels(rows, metric, (x, [hue]), rest, each_row=request.kind == CDF)
     shown = panels[:MOST_RESULT_PANELS]
     drawn = [group for panel in shown for group in panel.groups]
     x_levels = [level for level in _levels(rows, x) if level in {group.x for group in drawn}]
-    hue_levels = [level for level in _levels(rows, hue) if level in {group.hue for group in drawn}]
-    numeric = len(x_levels) >= _FEW_LEVELS and levels.numbers(x_levels) is not None
+    hue_levels = [level for level in _levels(rows, [hue]) if level in {group.hue for group in drawn}]
+    numeric = len(x) == 1 and len(x_levels) >= _FEW_LEVELS and levels.numbers(x_levels) is not None
     kind = request.kind or (LINE if numeric else BOX)
     _check_whiskers(request, kind)
     whiskers = request.whiskers or IQR
     scale = _scale(rows, metric, drawn)
     notes = [_method(kind, drawn, whiskers), *_remarks(rows, kind, len(panels), rest)]
-    chart = Chart(name, kind, metric, x, hue, x_levels, hue_levels, shown, scale, notes)
+    chart = Chart(name, kind, metric, _JOINT.join(x), hue, x_levels, hue_levels, shown, scale, notes)
     return replace(chart, whiskers=whiskers, ratio=rows.ratio)
 
 
@@ -398,10 +412,10 @@ def _band(name: str, rows: _Rows, metric: str, request: ResultRequest, over: tup
     _check_whiskers(request, BAND)
     x, hue = _axes(rows, replace(request, kind=BAND))
     rest = [name for name in rows.varied() if name != hue]
-    panels = _panels(rows, metric, (x, hue), rest, each_row=False, places=places)
+    panels = _panels(rows, metric, (x, [hue]), rest, each_row=False, places=places)
     shown = panels[:MOST_RESULT_PANELS]
     drawn = [group for panel in shown for group in panel.groups]
-    hue_levels = [level for level in _levels(rows, hue) if level in {group.hue for group in drawn}]
+    hue_levels = [level for level in _levels(rows, [hue]) if level in {group.hue for group in drawn}]
     scale = _scale(rows, metric, drawn)
     chart = Chart(name, BAND, metric, axis.name, hue, [""], hue_levels, shown, scale, [], axis, ratio=rows.ratio)
     least = min(len(group.values) for group in drawn)
@@ -413,14 +427,21 @@ def _band(name: str, rows: _Rows, metric: str, request: ResultRequest, over: tup
     return replace(chart, notes=[method, *_remarks(rows, BAND, len(panels), rest)])
 
 
-def _levels(rows: _Rows, factor: str) -> list[str]:
-    return rows.levels(factor) if factor else [""]
+def _levels(rows: _Rows, factors: Sequence[str]) -> list[str]:
+    """Return the combinations of the levels of some factors, of which those without a name have none."""
+    return [_JOINT.join(levels) for levels in itertools.product(*(rows.levels(name) for name in factors if name))]
+
+
+def _level(factors: Sequence[str]) -> pl.Expr:
+    """Return the combination in a row."""
+    named = [pl.col(name) for name in factors if name]
+    return pl.concat_str(named, separator=_JOINT) if named else pl.lit("")
 
 
 def _panels(
     rows: _Rows,
     metric: str,
-    axes: tuple[str, str],
+    axes: tuple[Sequence[str], Sequence[str]],
     rest: Sequence[str],
     *,
     each_row: bool,
@@ -433,9 +454,8 @@ def _panels(
     values = rows.frame if each_row else _per_replication(rows, metric)
     if places is not None:
         values = values.join(places, on=_REPLICATION, how="left").sort(AT, *_REPLICATION)
-    columns = [pl.col(name) if name else pl.lit("") for name in axes]
-    keyed = values.with_columns(x_level=columns[0], hue_level=columns[1])
-    pairs = list(itertools.product(*(_levels(rows, name) for name in axes)))
+    keyed = values.with_columns(x_level=_level(axes[0]), hue_level=_level(axes[1]))
+    pairs = list(itertools.product(*(_levels(rows, names) for names in axes)))
     parts: dict[tuple[object, ...], pl.DataFrame] = keyed.partition_by(rest, as_dict=True) if rest else {(): keyed}
     panels = []
     for combination in itertools.product(*(rows.levels(name) for name in rest)):
@@ -469,6 +489,8 @@ def _method(kind: str, groups: Sequence[Group], whiskers: str) -> str:
         if whiskers == EXTREMES:
             return f"{boxes} minimum and maximum."
         return f"{boxes} the furthest values within 1.5 interquartile ranges; circles: values beyond."
+    if kind == BAR and max(sizes) > 1:
+        return f"Bars: medians of {replications}; lines on them: quartiles."
     if kind == LINE and max(sizes) > 1:
         return f"Means of {replications} with 95 % confidence intervals (Student's t)."
     if kind == HEATMAP and max(sizes) > 1:
