@@ -15,6 +15,7 @@ from scipy import stats
 
 from conftest import STUDY, write_manifest
 from lasthop.cli import main
+from lasthop.errors import InputError
 from lasthop.pictures import levels
 from lasthop.pictures.charts import chart_figure
 from lasthop.pictures.marks import FLOW_COLORS
@@ -163,6 +164,42 @@ def test_a_line_ends_with_its_group(folder: Path) -> None:
     assert [len(container.lines[0].get_xdata()) for container in axes.containers] == [3, 3, 3, 3]
 
 
+@pytest.mark.parametrize("kind", ["line", "box", "bar"])
+def test_a_second_metric_has_an_axis_on_the_right(folder: Path, flows: pl.DataFrame, kind: str) -> None:
+    chart = read_chart(folder, ResultRequest(y="elapsed_s", y2="retransmitted_packets", kind=kind, hue="link"))
+    figure = chart_figure(chart, "page")
+    left, right = figure.axes[:2], figure.axes[2:]
+    assert [axes.get_ylabel() for axes in left] == ["elapsed time (s)", ""]
+    assert [axes.get_ylabel() for axes in right] == ["", "retransmissions"]
+    assert right[0].get_ylim() == right[1].get_ylim()
+    assert chart.file_name == "windows-elapsed_s-retransmitted_packets"
+    assert "elapsed time (s) and retransmissions against iw" in chart.caption
+    for axes, control in zip(right, ("reno", "cubic"), strict=True):
+        own = flows.filter(control=control)["link", "iw", "retransmitted_packets"]
+        by_level = own.group_by("link", "iw", maintain_order=True).agg(
+            pl.col("retransmitted_packets").mean() if kind == "line" else pl.col("retransmitted_packets").median()
+        )
+        hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
+        assert sorted(y for line in hollow for y in line.get_ydata()) == sorted(by_level["retransmitted_packets"])
+
+
+def test_a_metric_of_runs_stands_beside_one_of_flows_where_flows_are_not_told_apart(tmp_path: Path) -> None:
+    runs = [
+        {"a": f"a{a}", "set": 1, "replication": r, "elapsed_s": 2.0, "throughput_Bps": 5.0, "fairness_jain": a / 10}
+        for a in (1, 2)
+        for r in (1, 2, 3)
+    ]
+    folder = results_of(tmp_path, runs)
+    frame = pl.read_parquet(folder / "flows.parquet").drop("fairness_jain")
+    frame.with_columns(role=pl.Series(["one", "two"] * (len(frame) // 2))).write_parquet(folder / "flows.parquet")
+    write_manifest(folder)
+    chart = read_chart(folder, ResultRequest(y="elapsed_s", y2="fairness_jain", x="a", role="one", kind="line"))
+    assert chart.second is not None
+    assert [list(group.values) for group in chart.second.panels[0].groups] == [[0.1] * 3, [0.2] * 3]
+    with pytest.raises(InputError, match="no table has it by a and role"):
+        read_chart(folder, ResultRequest(y="elapsed_s", y2="fairness_jain", x="a", kind="line"))
+
+
 def test_a_distribution_function_takes_every_value(folder: Path, flows: pl.DataFrame) -> None:
     chart = read_chart(folder, ResultRequest(y="rtt_p95_s", hue="link", kind="cdf", only=("iw=3,control=reno",)))
     assert (chart.x, chart.x_levels) == ("", [""])
@@ -232,6 +269,9 @@ def test_the_picture_is_called_after_scenario_and_metric_and_overwrites_nothing(
         (("--kind", "queue"), ["one run", "scenario file", "--over replications"]),
         (("--kind", "cdf", "--x", "link"), ["--x link", "--hue"]),
         (("--whiskers", "extremes"), ["--whiskers extremes", "--kind box"]),
+        (("--y2", "timeuts"), ["--y2 timeuts", "did you mean 'timeouts'"]),
+        (("--y", "timeouts", "--y2", "timeouts"), ["--y2 timeouts", "on the left axis"]),
+        (("--y2", "timeouts", "--kind", "cdf"), ["--y2 timeouts", "a cdf has no second axis"]),
         (("--ratio", "link"), ["--ratio link", "FACTOR=LEVEL/LEVEL"]),
         (("--ratio", "lnk=clean/lossy"), ["no factor 'lnk'", "did you mean 'link'"]),
         (("--ratio", "link=clean/clean"), ["no pair of different levels", "link=clean/lossy"]),

@@ -49,6 +49,7 @@ class Plots:
         role: str | None = None,
         ratio: str | None = None,
         whiskers: str | None = None,
+        y2: str | None = None,
         width: str = "page",
     ) -> Drawing:
         """Draw quartiles over the replications at each level, and whiskers.
@@ -60,10 +61,11 @@ class Plots:
             only: Draw only these cells.
             role: Draw only flows with this role.
             ratio: Two levels of a factor, as `packets=10/9`: draw the ratio of the metric there, of equal replications.
+            y2: A second metric, with its axis on the right.
             whiskers: Where they end: `iqr`, the furthest values within 1.5 interquartile ranges, or `extremes`.
             width: `column` or `page` of a two-column paper.
         """
-        return self._chart(ResultRequest(_joined(x), y, hue, BOX, texts(only), role, whiskers, ratio), width)
+        return self._chart(ResultRequest(_joined(x), y, hue, BOX, texts(only), role, whiskers, ratio, y2), width)
 
     def bar(
         self,
@@ -74,10 +76,11 @@ class Plots:
         only: Filters = (),
         role: str | None = None,
         ratio: str | None = None,
+        y2: str | None = None,
         width: str = "page",
     ) -> Drawing:
         """Draw medians with quartiles; arguments as of `box`."""
-        return self._chart(ResultRequest(_joined(x), y, hue, BAR, texts(only), role, ratio=ratio), width)
+        return self._chart(ResultRequest(_joined(x), y, hue, BAR, texts(only), role, ratio=ratio, y2=y2), width)
 
     def cdf(
         self,
@@ -115,10 +118,11 @@ class Plots:
         only: Filters = (),
         role: str | None = None,
         ratio: str | None = None,
+        y2: str | None = None,
         width: str = "page",
     ) -> Drawing:
         """Draw means with 95 % intervals against numeric levels; arguments as of `box`."""
-        return self._chart(ResultRequest(_joined(x), y, hue, LINE, texts(only), role, ratio=ratio), width)
+        return self._chart(ResultRequest(_joined(x), y, hue, LINE, texts(only), role, ratio=ratio, y2=y2), width)
 
     def band(
         self,

@@ -35,7 +35,7 @@ _OF_ONE_RUN = {
     "start": "--from",
     "stop": "--to",
 }
-_OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role", "whiskers": "--whiskers", "ratio": "--ratio"}
+_OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ratio", "whiskers")}
 
 
 @click.command("plot")
@@ -67,6 +67,7 @@ _OF_RESULTS = {"x": "--x", "y": "--y", "hue": "--hue", "role": "--role", "whiske
     metavar="METRIC",
     help="Results: the column to draw.  [default: the time that page loads, short flows or transfers took]",
 )
+@click.option("--y2", metavar="METRIC", help="Results, bar, box and line: a second metric, with its axis on the right.")
 @click.option(
     "--x",
     metavar="FACTOR,...",
@@ -218,8 +219,8 @@ def _plot_results(context: click.Context) -> tuple[list[Path], list[str]]:
     from lasthop.pictures.results import ResultRequest, result_kind
 
     options = context.params
-    names = ("x", "y", "hue", "only", "role", "whiskers", "ratio")
-    request = ResultRequest(**{name: options[name] for name in names}, kind=result_kind(options["kinds"]))
+    chosen = {name: options[name] for name in ("only", *_OF_RESULTS)}
+    request = ResultRequest(**chosen, kind=result_kind(options["kinds"]))
     return write_chart(Path(options["scenario"]), request, _request(context))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,8 @@ def chart_figure(chart: Chart, width: str) -> Figure:
         axes.tick_params(labelbottom=lowest or chart.kind == CDF)
         axes.set_xlabel(_x_title(chart) if lowest else "")
         axes.set_ylabel(_y_title(chart) if place % across == 0 else "")
+    twins = [axes.twinx() for axes in grid.flat[: len(chart.panels)]] if chart.second else []
+    _draw_second(twins, chart, across)
     _lay_out_values(list(grid[:, 0]), chart)
     groups_in = _lay_out_levels(list(grid.flat), chart, (width_in - 0.6) / across)
     legend_rows = _add_legend(figure, chart, width_in)
@@ -102,7 +105,11 @@ def _range_scale(chart: Chart) -> Scale:
 
 
 def _y_title(chart: Chart) -> str:
-    return "share of values" if chart.kind == CDF else "\n".join(wrapped([chart.title], _LONGEST_TITLE_IN))
+    return "share of values" if chart.kind == CDF else _broken(chart.title)
+
+
+def _broken(title: str) -> str:
+    return "\n".join(wrapped([title], _LONGEST_TITLE_IN))
 
 
 def _look(chart: Chart, hue: str) -> dict[str, Any]:
@@ -141,6 +148,8 @@ def _lay_out_values(grid: Sequence[Axes], chart: Chart) -> None:
             axes.set_ylim(0, 1.02)
         elif chart.over is not None and chart.over.logarithmic and levels.is_logarithmic(values):
             _make_logarithmic(axes.set_yscale, axes.yaxis)
+        elif chart.kind == BAR and min(values) >= 0:
+            axes.set_ylim(0, 1.04 * axes.get_ylim()[1])
         elif 0 <= min(values) <= _FROM_ZERO * max(values):
             top = axes.get_ylim()[1]
             axes.set_ylim(-0.02 * top, 1.04 * top)  # values of zero show above the edge
@@ -229,7 +238,7 @@ def _rgb(color: str) -> tuple[float, float, float]:
     return to_rgb(color)
 
 
-def _draw_lines(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
+def _draw_lines(axes: Axes, chart: Chart, panel: ResultPanel, *, hollow: bool = False) -> None:
     places = _places(chart)
     confidence = shared(CONFIDENCE, chart.looks)
     lines = itertools.groupby(
@@ -241,8 +250,42 @@ def _draw_lines(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
         means, lows, highs = np.array([mean_intervals(_scaled(chart, group), confidence) for group in groups]).T
         x = [places[group.x] for group in groups]
         bars = np.nan_to_num(np.stack([means - lows, highs - means]))
-        look = {**_look(chart, hue), "marker": _symbol(chart, hue), "markersize": 3, "linewidth": 1.1}
+        own_look = _second_look(chart, hue) if hollow else _look(chart, hue)
+        look = {**own_look, "marker": _symbol(chart, hue), "markersize": 3, "linewidth": 1.1}
         axes.errorbar(x, means, yerr=bars, elinewidth=0.8, capsize=2, capthick=0.8, **look)
+
+
+def _draw_second(twins: Sequence[Axes], chart: Chart, across: int) -> None:
+    """Draw the second metric against axes on the right, which all panels share: hollow symbols, dashed lines."""
+    if chart.second is None:
+        return
+    second = replace(chart, y=chart.second.y, scale=chart.second.scale, panels=chart.second.panels)
+    for axes, panel in zip(twins, second.panels, strict=True):
+        if chart.kind == LINE:
+            _draw_lines(axes, second, panel, hollow=True)
+        else:
+            _draw_medians(axes, second, panel)
+        axes.spines["right"].set_visible(True)
+        axes.sharey(twins[0])
+    _lay_out_values(twins[:1], second)
+    for place, axes in enumerate(twins):
+        outermost = place % across == across - 1 or axes is twins[-1]
+        axes.tick_params(labelright=outermost)
+        axes.set_ylabel(_broken(chart.second.title) if outermost else "")
+
+
+def _second_look(chart: Chart, hue: str) -> dict[str, Any]:
+    """Return how the second metric looks: in the colour of its level, or in one of its own where there is one level."""
+    color = _look(chart, hue)["color"] if chart.hue else FLOW_COLORS[1]
+    return {"color": color, "linestyle": "--", "markerfacecolor": "white"}
+
+
+def _draw_medians(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
+    places = _places(chart)
+    for group in panel.groups:
+        place = places[group.x] + _beside(chart, group.hue)[0]
+        look = _second_look(chart, group.hue) | {"linestyle": "none", "markersize": 4, "clip_on": False}
+        axes.plot([place], [np.median(_scaled(chart, group))], _symbol(chart, group.hue), **look)
 
 
 def _draw_distributions(axes: Axes, chart: Chart, panel: ResultPanel) -> None:

@@ -64,6 +64,7 @@ class ResultRequest:
     """What to draw of results; what is not given is chosen. `only` are filters as for `select_cells`.
 
     `x` may be several factors, with commas between them: their levels stand in groups, the last factor's side by side.
+    `y2` is a second metric, against an axis on the right.
     `whiskers` are those of boxes, one of `WHISKERS`; `ratio` is read by `lasthop.pictures.ratio`.
     """
 
@@ -75,6 +76,7 @@ class ResultRequest:
     role: str | None = None
     whiskers: str | None = None
     ratio: str | None = None
+    y2: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,16 @@ class ResultPanel:
 
     title: str
     groups: list[Group]
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """A second metric in the same panels, with an axis of its own, on the right."""
+
+    y: str
+    title: str
+    scale: units.Scale
+    panels: list[ResultPanel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +137,7 @@ class Chart:
     whiskers: str = IQR
     ratio: Ratio | None = None
     """Of which levels the values are ratios, if they are."""
+    second: Second | None = None
 
     def split(self, level: str) -> tuple[str, ...]:
         """Return the levels of the factors on the horizontal axis, the outermost first."""
@@ -133,17 +146,18 @@ class Chart:
     @property
     def title(self) -> str:
         """What the values are, and their unit."""
-        return units.axis_title(self.y, self.scale) if self.ratio is None else self.ratio.title(self.y)
+        return _title(self.ratio, self.y, self.scale)
 
     @property
     def file_name(self) -> str:
         """What its file is called by default, without an ending."""
-        return f"{self.name}-{self.y}" if self.ratio is None else f"{self.name}-{self.y}-ratio"
+        metrics = [self.y, *([] if self.second is None else [self.second.y])]
+        return "-".join([self.name, *metrics, *([] if self.ratio is None else ["ratio"])])
 
     @property
     def caption(self) -> str:
         """What it shows, and how to read it."""
-        shows = f"{_SHOWN_AS[self.kind]} of {self.title}"
+        shows = f"{_SHOWN_AS[self.kind]} of {self.title}" + (f" and {self.second.title}" if self.second else "")
         shows += f" against {self.x}" if self.x else ""
         shows += f", for each {self.hue}" if self.hue else ""
         return " ".join([f"{shows}.", f"{self.source}.", *self.notes])
@@ -196,7 +210,21 @@ def read_chart(folder: Path, request: ResultRequest) -> Chart:
     manifest = finished(folder)
     axis = _range_axis(read_space(folder), request)
     places = None if axis is None else read_space(folder).places(scan_rows(folder / RUNS), axis)
-    metric, rows = _choose_metric(_chosen(_all_rows(Tables.read(folder)), request), request.y)
+    tables = _all_rows(Tables.read(folder))
+    metric, rows = _choose_metric(_chosen(tables, request), request.y)
+    rows = _with_values(rows, metric, request)
+    name = str(manifest["identity"]["scenario"])
+    source = _source(manifest["identity"], request)
+    if axis is None or places is None:
+        chart = replace(_chart(name, rows, metric, request), looks=looks_of(manifest), source=source)
+        return chart if request.y2 is None else _with_second(chart, rows, tables, request)
+    if request.y2 is not None:
+        raise InputError(f"--y2 {request.y2}: over a range there is one metric; name another factor with --x.")
+    return replace(_band(name, rows, metric, request, (axis, places)), source=source)
+
+
+def _with_values(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
+    """Return the rows that have a metric, or its ratios, and what to say of the others."""
     here = rows.frame.drop_nulls(metric)
     missing = rows.frame.height - here.height
     rows = replace(
@@ -205,13 +233,46 @@ def read_chart(folder: Path, request: ResultRequest) -> Chart:
         missing=f"{missing} of {rows.frame.height} rows have no {units.label(metric)}" if missing else "",
         averaged=here.select([*rows.factors, *_REPLICATION]).is_duplicated().any(),
     )
-    if request.ratio is not None:
-        rows = _ratios(rows, metric, request)
-    name = str(manifest["identity"]["scenario"])
-    source = _source(manifest["identity"], request)
-    if axis is None or places is None:
-        return replace(_chart(name, rows, metric, request), looks=looks_of(manifest), source=source)
-    return replace(_band(name, rows, metric, request, (axis, places)), source=source)
+    return rows if request.ratio is None else _ratios(rows, metric, request)
+
+
+def _with_second(chart: Chart, first: _Rows, tables: Sequence[_Rows], request: ResultRequest) -> Chart:
+    """Return a chart with a second metric: of the first table that has it and knows the factors that are told apart."""
+    metric = str(request.y2)
+    option = f"--y2 {metric}"
+    if chart.kind not in (BAR, BOX, LINE):
+        raise InputError(f"{option}: a {chart.kind} has no second axis; draw {BAR}, {BOX} or {LINE}.")
+    if metric == chart.y:
+        raise InputError(f"{option}: it is on the left axis already; choose another metric.")
+    if len(chart.hue_levels) > len(FLOW_COLORS):
+        raise InputError(f"{option}: with it, only {len(FLOW_COLORS)} levels of {chart.hue} can be told apart.")
+    known = dict.fromkeys(name for rows in tables for name in _metrics(rows))
+    if metric not in known:
+        raise InputError(f"{option}: the results have no such column; did you mean '{nearest(metric, known)}'?")
+    x = chart.x.split(_JOINT) if chart.x else []
+    told = [name for name in first.factors if name in (*x, chart.hue) or name in first.varied()]
+    for rows in tables:
+        if metric not in _metrics(rows) or not rows.frame[metric].count() or not set(told) <= set(rows.factors):
+            continue
+        own = replace(request, role=request.role if rows.who == first.who else None)
+        (chosen,) = _chosen([rows], own)[-1:]
+        values = _with_values(chosen, metric, request)
+        rest = [name for name in told if name not in (*x, chart.hue)]
+        found = {panel.title: panel for panel in _panels(values, metric, (x, [chart.hue]), rest, each_row=False)}
+        panels = [found.get(panel.title, ResultPanel(panel.title, [])) for panel in chart.panels]
+        scale = _scale(values, metric, [group for panel in panels for group in panel.groups])
+        second = Second(metric, _title(values.ratio, metric, scale), scale, panels)
+        what = "the same" if chart.kind == LINE else "medians"
+        note = f"Hollow symbols, right axis: {what} of {second.title}."
+        return replace(chart, second=second, notes=[*chart.notes, note])
+    raise InputError(
+        f"{option}: no table has it by {units.listed(told)}, which the picture tells apart; choose a level of what is "
+        "unknown there with --only or --role."
+    )
+
+
+def _title(ratio: Ratio | None, metric: str, scale: units.Scale) -> str:
+    return units.axis_title(metric, scale) if ratio is None else ratio.title(metric)
 
 
 def _ratios(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
