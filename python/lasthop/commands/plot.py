@@ -44,9 +44,9 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
     "--kind",
     "kinds",
     metavar="KIND,...",
-    help="One run: any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness, delay; or ladder alone.  "
-    "[default: the first six]  Results: band, bar, box, cdf, heatmap or line.  [default: band over a range, line over "
-    "three or more numeric levels, otherwise box]",
+    help="One run: any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness, delay; or one of ladder, "
+    "sizes.  [default: the first six]  Results: band, bar, box, cdf, heatmap or line.  [default: band over a range, "
+    "line over three or more numeric levels, otherwise box]",
 )
 @click.option(
     "--flow",
@@ -151,6 +151,7 @@ def plot_command(context: click.Context, /, *, scenario: str, over: str | None, 
       fairness    Jain's index of the flows that had data to send
       delay       distribution of each flow's one-way delays
       ladder      each packet as an arrow between the hosts, time downwards
+      sizes       histogram of the sizes of packets
 
     With --over replications each chosen cell has a line through the medians of its replications, and a band around it.
     Kinds: cwnd, rtt, queue, goodput, fairness, by default the last three. SOURCE may be a folder of results, too.

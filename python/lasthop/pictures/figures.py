@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _OWN: dict[str, Callable[[Picture, str], Figure]] = {LADDER: ladder_figure}
-"""Kinds of pictures that share no axis with others, and how they are drawn."""
-ALONE = tuple(_OWN)
+"""Kinds of pictures that have a layout of their own, and how they are drawn."""
 
 
 def run_figure(picture: Picture, width: str) -> Figure:

@@ -17,7 +17,7 @@ from lasthop.explain.words import plain
 from lasthop.pictures.captions import caption, made_by
 from lasthop.pictures.cast import Cast, check_flows
 from lasthop.pictures.charts import draw_chart
-from lasthop.pictures.figures import ALONE, draw
+from lasthop.pictures.figures import draw
 from lasthop.pictures.forest import draw_forest
 from lasthop.pictures.panels import KINDS, OF_EVERY_PACKET, USUAL_KINDS, panels
 from lasthop.pictures.results import RESULT_KINDS, ResultRequest, read_chart
@@ -30,6 +30,7 @@ _NEEDS = {
     "waterfall": ("page loads", "is none"),
     "fairness": ("flows that share the link at a time", "is alone"),
     "delay": ("packets that arrived", "has none"),
+    "sizes": ("what is sent in a part of the run", "sends nothing then"),
 }
 """What kinds of pictures show if it is not TCP, and what flows lack that have none of it."""
 
@@ -64,7 +65,7 @@ def _kinds(text: str | None) -> list[str]:
                 f"--kind {text}: there is no kind '{kind}'; did you mean '{nearest(kind, KINDS)}'? "
                 f"Kinds: {', '.join(KINDS)}."
             )
-    if len(kinds) > 1 and (alone := [kind for kind in kinds if kind in ALONE]):
+    if len(kinds) > 1 and (alone := [kind for kind in kinds if kind in OF_EVERY_PACKET]):
         raise InputError(f"--kind {text}: '{alone[0]}' shares no axis with others: draw it alone.")
     return list(dict.fromkeys(kinds))
 

@@ -136,6 +136,7 @@ ECN_MARK = _event("marked", VERMILLION, size=7)
 GOODPUT = Mark("goodput", BLUE, Shape.STEPS, width=1.2)
 
 STACKED = Mark("goodput", BLUE, Shape.BANDS)
+SENT_SIZES = Mark("packets sent", BLUE, Shape.BANDS)
 CAPACITY = Mark("capacity of the link", BLACK, Shape.STEPS, width=1.4, dash="dash")
 MEDIAN = Mark("median", BLUE, Shape.STEPS, width=1.8)
 FAIRNESS = Mark("Jain's index", BLUE, Shape.STEPS, width=1.6)

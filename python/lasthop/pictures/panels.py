@@ -15,6 +15,7 @@ from lasthop.pictures.cast import Cast
 from lasthop.pictures.ladder import LADDER, ladder_panels
 from lasthop.pictures.marks import Look, Mark
 from lasthop.pictures.shapes import Layer, Panel, filled
+from lasthop.pictures.sizes import SIZES, size_panels
 from lasthop.pictures.tables import FlowOf, TraceTables
 from lasthop.pictures.waterfall import waterfall_panels
 
@@ -368,14 +369,18 @@ _PANELS: dict[str, Callable[[TraceTables, Cast], list[Panel]]] = {
     "fairness": _fairness,
     "delay": _delays,
     LADDER: ladder_panels,
+    SIZES: size_panels,
 }
 
 KINDS = tuple(_PANELS)
 """Kinds of pictures of a run, in the order in which they stand below each other."""
-_ON_REQUEST = ("stack", "fairness", "delay", LADDER)
+_ON_REQUEST = ("stack", "fairness", "delay", LADDER, SIZES)
 USUAL_KINDS = tuple(kind for kind in KINDS if kind not in _ON_REQUEST)
-OF_EVERY_PACKET = (LADDER,)
-"""Kinds that are made of a recording of every event, of the part that is asked for; the others of an overview."""
+OF_EVERY_PACKET = (LADDER, SIZES)
+"""Kinds that are made of a recording of every event, of the part that is asked for, and are drawn alone.
+
+The others are made of an overview.
+"""
 
 
 def panels(tables: TraceTables, kinds: Sequence[str] = USUAL_KINDS, cast: Cast | None = None) -> list[Panel]:
