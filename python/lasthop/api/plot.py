@@ -169,8 +169,8 @@ class Plots:
         """Draw one replication over time, a panel per kind, or per kind and flow.
 
         Args:
-            kinds: Any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness and delay, or ladder or
-                sizes alone; the first six if not given.
+            kinds: Any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness and delay, or one of
+                ladder, sizes and classes; the first six if not given.
             replication: Its number, from 1 within its set.
             flows: Draw only these flows or page loads.
             only: The cell, where there are several.

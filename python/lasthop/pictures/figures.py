@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lasthop.pictures.class_figure import class_figure
+from lasthop.pictures.classes import CLASSES
 from lasthop.pictures.ladder import LADDER
 from lasthop.pictures.ladder_figure import ladder_figure
 from lasthop.pictures.shapes import Picture
@@ -14,7 +16,7 @@ from lasthop.pictures.static import figure_of, save
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_OWN: dict[str, Callable[[Picture, str], Figure]] = {LADDER: ladder_figure}
+_OWN: dict[str, Callable[[Picture, str], Figure]] = {LADDER: ladder_figure, CLASSES: class_figure}
 """Kinds of pictures that have a layout of their own, and how they are drawn."""
 
 

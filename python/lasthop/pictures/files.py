@@ -17,6 +17,7 @@ from lasthop.explain.words import plain
 from lasthop.pictures.captions import caption, made_by
 from lasthop.pictures.cast import Cast, check_flows
 from lasthop.pictures.charts import draw_chart
+from lasthop.pictures.classes import CLASSES, picture_classes
 from lasthop.pictures.figures import draw
 from lasthop.pictures.forest import draw_forest
 from lasthop.pictures.panels import KINDS, OF_EVERY_PACKET, USUAL_KINDS, panels
@@ -60,12 +61,12 @@ def _kinds(text: str | None) -> list[str]:
     for kind in kinds:
         if kind in RESULT_KINDS:
             raise InputError(f"--kind {text}: '{kind}' shows results: give their folder instead of a scenario.")
-        if kind not in KINDS:
+        if kind not in (known := (*KINDS, CLASSES)):
             raise InputError(
-                f"--kind {text}: there is no kind '{kind}'; did you mean '{nearest(kind, KINDS)}'? "
-                f"Kinds: {', '.join(KINDS)}."
+                f"--kind {text}: there is no kind '{kind}'; did you mean '{nearest(kind, known)}'? "
+                f"Kinds: {', '.join(known)}."
             )
-    if len(kinds) > 1 and (alone := [kind for kind in kinds if kind in OF_EVERY_PACKET]):
+    if len(kinds) > 1 and (alone := [kind for kind in kinds if kind in (*OF_EVERY_PACKET, CLASSES)]):
         raise InputError(f"--kind {text}: '{alone[0]}' shares no axis with others: draw it alone.")
     return list(dict.fromkeys(kinds))
 
@@ -229,9 +230,14 @@ class RunPicture:
         return caption(panels, f"{self.run.title}, {made_by(self.run.plan)}", self.of(panels).notes)
 
 
-def picture_run(run: ChosenRun, request: PictureRequest) -> RunPicture:
-    """Run it, and return its picture."""
+def picture_run(run: ChosenRun, request: PictureRequest) -> Shown:
+    """Run it, unless its scenario tells all that is drawn, and return its picture."""
     kinds = _kinds(request.kinds)  # a wrong word is said before the run, which may be long
+    if kinds == [CLASSES]:
+        asked = {"--flow": request.flows, "--from": request.start is not None, "--to": request.stop is not None}
+        if unfit := [option for option, given in asked.items() if given]:
+            raise InputError(f"{unfit[0]}: --kind {CLASSES} shows the router, not a run; leave {unfit[0]} out.")
+        return picture_classes(run)
     every_packet = kinds[0] in OF_EVERY_PACKET
     trace = run.trace() if every_packet else run.overview(request.start, request.stop)
     tables = TraceTables.of(trace, run.cell.scenario)
