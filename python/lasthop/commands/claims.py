@@ -28,6 +28,8 @@ from lasthop.studies.claims import VERDICTS
     metavar="VERDICT",
     help="Show only claims with this verdict, for example --verdict 'not upheld'. Repeat the option for more.",
 )
+@click.option("--reading", metavar="ID", help="Judge under this reading of readings.toml.")
+@click.option("--readings", is_flag=True, help="Judge under each reading of readings.toml, and count the verdicts.")
 @table_out_option
 @quiet_option
 def claims_command(
@@ -36,6 +38,8 @@ def claims_command(
     scenario: Path | None,
     only: tuple[str, ...],
     verdicts: tuple[str, ...],
+    reading: str | None,
+    readings: bool,
     out: Path | None,
     quiet: bool,
 ) -> None:
@@ -59,13 +63,25 @@ def claims_command(
     uphold their part on their own. A statement of the source holds if all claims that name it do. docs/claims.md
     describes the language.
 
+    A study may have readings.toml beside its claims: other ways to read its source. --readings has a line for each, and
+    with --out a row for each statement under each.
+
     Example: lasthop claims results/balekaki2012 --verdict 'not upheld' --out failed.csv
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     from lasthop.studies.claims import check, tables
 
     if out is not None:
         check_output(out)
-    outcomes, answers = check.check(folder, scenario)
+    if readings:
+        if only or verdicts or reading is not None:
+            raise click.UsageError("--readings counts all claims; leave --only, --verdict and --reading out.")
+        judged = check.check_readings(folder, scenario)
+        if out is not None:
+            write_output(tables.readings_frame(judged), out)
+        if not quiet:
+            check.show_readings(judged)
+        return
+    outcomes, answers = check.check(folder, scenario, reading)
     chosen = check.choose(outcomes, only, verdicts)
     if out is not None:
         write_output(tables.claims_frame(chosen), out)

@@ -43,6 +43,10 @@ class Resampled:
         estimate = float(values[0])
         return cls(0.0 if abs(estimate) <= tiny else estimate, 0.0 if error <= tiny else error, freedom)
 
+    def alone(self) -> Resampled:
+        """Return the estimate as if it were certain."""
+        return Resampled(self.estimate, 0.0, max(self.freedom, 1))
+
     @property
     def defined(self) -> bool:
         """Whether there is an interval."""

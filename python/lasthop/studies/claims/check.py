@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from lasthop import _core
 from lasthop.errors import InputError, nearest
 from lasthop.results.manifest import finished
 from lasthop.scenario.points import read_study
 from lasthop.studies.catalogue import SCENARIO_FILE, find_study
-from lasthop.studies.claims import NOT_UPHELD, UPHELD
+from lasthop.studies.claims import NOT_UPHELD, UPHELD, VERDICTS
 from lasthop.studies.claims.answers import Answer, answers
 from lasthop.studies.claims.evaluate import Outcome, evaluate
-from lasthop.studies.claims.file import CLAIMS_FILE, claims_file, load_claims
+from lasthop.studies.claims.file import CLAIMS_FILE, Claims, claims_file, load_claims
+from lasthop.studies.claims.readings import READINGS_FILE, Judged, Reading, load_readings
 from lasthop.studies.claims.records import Records
 from lasthop.studies.claims.tables import place_text
 
 _STYLES = {UPHELD: "green", NOT_UPHELD: "red"}
 
 
-def check(folder: Path, scenario: Path | None) -> tuple[list[Outcome], list[Answer]]:
+def check(folder: Path, scenario: Path | None, reading: str | None = None) -> tuple[list[Outcome], list[Answer]]:
     """Evaluate the claims that stand beside a scenario file, by default that of the study that was run.
 
-    Return their outcomes, and what they say of the source's statements.
+    `reading` is the id of one of its readings, if not the words of `claims.toml` hold. Return the outcomes, and what
+    they say of the source's statements.
 
     Raises InputError if the folder is none of finished results, or of another scenario.
     """
+    file, study = _scenario(folder, scenario)
+    if reading is None:
+        return _judge(load_claims(claims_file(file), study), folder)
+    readings = {one.id: one for one in _readings(file, study)}
+    if reading not in readings:
+        raise InputError(f"--reading {reading}: there is none; did you mean '{nearest(reading, readings)}'?")
+    return _judge(readings[reading].claims, folder)
+
+
+def check_readings(folder: Path, scenario: Path | None) -> list[Judged]:
+    """Evaluate the claims under each of the readings that stand beside a scenario file, as `check` does."""
+    return [Judged(reading, *_judge(reading.claims, folder)) for reading in _readings(*_scenario(folder, scenario))]
+
+
+def _scenario(folder: Path, scenario: Path | None) -> tuple[Path, _core.Study]:
     identity = finished(folder)["identity"]
     file = scenario or find_study(identity["scenario"]) / SCENARIO_FILE
     study = read_study(file)
@@ -36,7 +55,17 @@ def check(folder: Path, scenario: Path | None) -> tuple[list[Outcome], list[Answ
         )
     if not claims_file(file).is_file():
         raise InputError(f"There are no claims on {file}: its folder has no {CLAIMS_FILE}.")
-    claims = load_claims(claims_file(file), study)
+    return file, study
+
+
+def _readings(file: Path, study: _core.Study) -> list[Reading]:
+    place = claims_file(file).with_name(READINGS_FILE)
+    if not place.is_file():
+        raise InputError(f"There are no readings of {file}: its folder has no {READINGS_FILE}.")
+    return load_readings(place, study)
+
+
+def _judge(claims: Claims, folder: Path) -> tuple[list[Outcome], list[Answer]]:
     outcomes = evaluate(claims, Records.read(folder, claims.factors))
     return outcomes, answers(claims.sentences, outcomes)
 
@@ -88,6 +117,24 @@ def show(outcomes: Sequence[Outcome]) -> None:
             Text(f"{part.statement}{place}{about}"),
         )
     # Wider than any terminal: a line that is too long for the terminal wraps.
+    Console(width=1000, highlight=False).print(table)
+
+
+def show_readings(found: Sequence[Judged]) -> None:
+    """Print a line per reading, with the numbers of statements, or of claims if the statements are not listed."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("reading", no_wrap=True)
+    for verdict in VERDICTS[:-1]:
+        table.add_column(verdict, justify="right", no_wrap=True)
+    table.add_column("what it changes", no_wrap=True)
+    for judged in found:
+        counts = Counter(one.verdict for one in judged.answers or judged.outcomes)
+        numbers = (str(counts[verdict]) for verdict in VERDICTS[:-1])
+        table.add_row(judged.reading.id, *numbers, Text(judged.reading.text))
     Console(width=1000, highlight=False).print(table)
 
 

@@ -17,6 +17,8 @@ The latter is a search for one among k parts, so the interval's confidence is th
 Bonferroni. Where m of k levels must uphold it (one of `some`, or `at_least` so many, four fifths of `most`), it is
 1 - (1 - confidence) / (k - m + 1) for them, and 1 - (1 - confidence) / m for the k - m + 1 levels that refute it
 (Benjamini and Heller 2008).
+
+If means decide, a difference is as if it were certain: a claim is upheld or not.
 """
 
 from __future__ import annotations
@@ -166,13 +168,13 @@ def evaluate(claims: Claims, records: Records) -> list[Outcome]:
     outcomes = []
     for claim in claims.claims:
         try:
-            outcomes.append(_outcome(claim, records))
+            outcomes.append(_outcome(claim, records, by_means=claims.by_means))
         except ClaimError as error:
             raise InputError(f"{claims.file}: claim {claim.id}: {error}") from None
     return outcomes
 
 
-def _outcome(claim: Claim, records: Records) -> Outcome:
+def _outcome(claim: Claim, records: Records, *, by_means: bool) -> Outcome:
     if not claim.holds:
         return Outcome(claim, UNCOMPUTABLE, reason=claim.uncomputable)
     needed = frozenset[tuple[str, ...]]().union(*(laid.needed for laid in claim.holds))
@@ -181,11 +183,15 @@ def _outcome(claim: Claim, records: Records) -> Outcome:
         return Outcome(claim, NOT_RUN, reason=f"{len(absent)} of its {len(needed)} cells were not run")
     whole: list[list[Part]] = []
     cells: list[Part] = []
+
+    def part(laid: Laid, place: Place, places: Sequence[Place]) -> Part:
+        return _Evaluation(laid, places, claim.within, records, by_means=by_means).part(place)
+
     for laid in claim.holds:
-        cells += [_part(laid, place, [place], claim.within, records) for place in laid.places]
+        cells += [part(laid, place, [place]) for place in laid.places]
         for place, members in laid.groups(claim.every):
             several = laid.groups(claim.most or claim.some, members)
-            whole.append([_part(laid, {**place, **one}, group, claim.within, records) for one, group in several])
+            whole.append([part(laid, {**place, **one}, group) for one, group in several])
     return _conclude(claim, whole, cells, 1 - records.confidence)
 
 
@@ -205,17 +211,14 @@ def _conclude(claim: Claim, whole: Sequence[Sequence[Part]], cells: Sequence[Par
     return Outcome(claim, _verdict(holds=holds, fails=fails), weakest, cells, weakest.remark)
 
 
-def _part(laid: Laid, place: Place, places: Sequence[Place], within: float, records: Records) -> Part:
-    return _Evaluation(laid, places, within, records).part(place)
-
-
 class _Evaluation:
     """One statement over some of its cells.
 
     Values are arrays: first that of all replications, then those of the resamples.
     """
 
-    def __init__(self, laid: Laid, places: Sequence[Place], within: float, records: Records) -> None:
+    def __init__(self, laid: Laid, places: Sequence[Place], within: float, records: Records, *, by_means: bool) -> None:
+        self._by_means = by_means
         self._statement = laid.statement
         self._places = places
         self._within = within
@@ -260,8 +263,8 @@ class _Evaluation:
         with np.errstate(divide="ignore", invalid="ignore"):
             left, right, checks = self._sides()
             scale = float(max(abs(left[0]), abs(right[0])))
-            shown = self._plan.of(left - right, scale)
-            bounds = tuple(Bound(self._plan.of(values, scale), weak, step) for values, weak, step in checks)
+            shown = self._resampled(left - right, scale)
+            bounds = tuple(Bound(self._resampled(values, scale), weak, step) for values, weak, step in checks)
         interval = shown.interval(confidence) if shown.defined else None
         defined = all(bound.value.defined for bound in bounds)
         return Part(
@@ -275,6 +278,10 @@ class _Evaluation:
             bounds if defined else (),
             confidence,
         )
+
+    def _resampled(self, values: Values, scale: float) -> Resampled:
+        found = self._plan.of(values, scale)
+        return found.alone() if self._by_means else found
 
     def _text(self) -> str:
         """Return the statement with its tolerance."""

@@ -67,6 +67,17 @@ class Claims:
     elsewhere: tuple[str, ...] = ()
     factors: Sequence[str] = field(default_factory=list)
     sentences: tuple[Sentence, ...] = ()
+    by_means: bool = False
+    """Means decide, whatever their intervals."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a reading of the source changes: levels that claims are about, what metrics mean, and who decides."""
+
+    where: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    by_means: bool = False
 
 
 def claims_file(scenario_file: Path) -> Path:
@@ -74,8 +85,14 @@ def claims_file(scenario_file: Path) -> Path:
     return scenario_file.resolve().parent / CLAIMS_FILE
 
 
-def load_claims(file: Path, study: Scenario) -> Claims:
+def load_claims(file: Path, study: Scenario, changes: Changes | None = None) -> Claims:
     """Read claims on a scenario. Raises InputError with file, line, claim, reason and the nearest valid thing."""
+    text, data = read_toml(file)
+    return _Reader(file, text, Design.of(study), read_sentences(file.parent)).read(data, changes or Changes())
+
+
+def read_toml(file: Path) -> tuple[str, dict[str, Any]]:
+    """Return the text of a TOML file and what it says. Raises InputError with the reason if it cannot be read."""
     try:
         text = _core.read_file(str(file)).decode("utf-8")
     except _core.ScenarioError as error:
@@ -83,22 +100,32 @@ def load_claims(file: Path, study: Scenario) -> Claims:
     except UnicodeDecodeError as error:
         raise InputError(f"Cannot read {file}: {error}.") from error
     try:
-        data = tomllib.loads(text)
+        return text, tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{file}: {error}.") from error
-    return _Reader(file, text, Design.of(study), read_sentences(file.parent)).read(data)
+
+
+def error_at(file: Path, text: str, pattern: str, what: str, reason: str) -> InputError:
+    """Make an error about the first line of a file that begins with the pattern; about the file if none does."""
+    line = next((n for n, line in enumerate(text.splitlines(), 1) if pattern and re.match(pattern, line)), None)
+    return InputError(": ".join(filter(None, (f"{file}:{line}" if line else str(file), what, reason))))
+
+
+def id_pattern(name: str) -> str:
+    """Return the pattern of the line that gives an entry this id."""
+    return rf"\s*id\s*=\s*[\"']{re.escape(name)}[\"']"
 
 
 class _Reader:
     def __init__(self, file: Path, text: str, design: Design, sentences: tuple[Sentence, ...]) -> None:
         self._file = file
-        self._lines = text.splitlines()
+        self._text = text
         self._design = design
         self._sentences = sentences
         self._where: Levels = {}
         self._words = Vocabulary(design.factors)
 
-    def read(self, data: Mapping[str, Any]) -> Claims:
+    def read(self, data: Mapping[str, Any], changes: Changes) -> Claims:
         for key in data:
             if key not in _TOP:
                 raise self._error("", f"there is no key '{key}'; did you mean '{nearest(key, _TOP)}'?")
@@ -106,25 +133,26 @@ class _Reader:
         if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
             raise self._error("", "there is no claim; each begins with a line [[claim]].")
         metrics = {}
-        for name, formula in self._table(data, "metrics").items():
+        for name, formula in {**self._table(data, "metrics"), **changes.metrics}.items():
             with self._reading("[metrics]", name):
                 metrics[name] = parse_metric(name, _text(formula))
         selections = {}
         for name, chosen in self._table(data, "select").items():
             selections[name] = self._levels("[select]", name, chosen)
-        self._where = self._levels("[where]", "", self._table(data, "where"))
+        self._where = self._levels("[where]", "", {**self._table(data, "where"), **changes.where})
         self._words = Vocabulary(self._design.factors, metrics, selections)
         claims = tuple(self._claim(number, entry) for number, entry in enumerate(entries, 1))
         elsewhere = self._list("", "elsewhere", data.get("elsewhere", []))
         self._check_ids(claims, elsewhere)
-        return Claims(self._file, claims, elsewhere, list(self._design.factors), self._sentences)
+        return Claims(
+            self._file, claims, elsewhere, list(self._design.factors), self._sentences, by_means=changes.by_means
+        )
 
     def _error(self, place: str, reason: str) -> InputError:
         """Say where: a table, or the id of a claim, whose line is looked for."""
-        pattern = re.compile(rf"\s*id\s*=\s*[\"']{re.escape(place)}[\"']" if place[:1] != "[" else re.escape(place))
-        line = next((n for n, line in enumerate(self._lines, 1) if place and pattern.match(line)), None)
-        what = place if place[:1] in ("", "[") else f"claim {place}"
-        return InputError(": ".join(filter(None, (f"{self._file}:{line}" if line else str(self._file), what, reason))))
+        if place[:1] in ("", "["):
+            return error_at(self._file, self._text, re.escape(place), place, reason)
+        return error_at(self._file, self._text, id_pattern(place), f"claim {place}", reason)
 
     @contextmanager
     def _reading(self, place: str, key: str) -> Iterator[None]:

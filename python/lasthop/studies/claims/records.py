@@ -18,7 +18,7 @@ from lasthop.results.shorts import with_rates
 from lasthop.results.tables import factor_column
 from lasthop.statistics.quantiles import CONFIDENCE, shared
 from lasthop.studies.claims.design import Key
-from lasthop.studies.claims.language import REPLICATION, ClaimError, ends
+from lasthop.studies.claims.language import REPLICATION, ClaimError, ends, number
 
 _FILES = {"runs": RUNS, "pages": PAGES, "shorts": "shorts.parquet", "flows": FLOWS}
 _WHO = {"pages": "page", "shorts": "application", "flows": "role"}
@@ -81,10 +81,14 @@ class Records:
     def values(self, column: str, flows: tuple[str, ...] | None, key: Key, rows: str = "mean") -> Values:
         """Return a column's values in one cell of the scenario, one for each pair of set and replication; NaN if none.
 
+        That of a factor is the level, if it is a number.
+
         `flows` names roles, page loads or applications, or patterns such as `tcp-*`; `None` takes all rows. `rows` is
         what a value is of its rows: their mean, sum, min or max. Raises ClaimError if no table has the column, or the
         flows.
         """
+        if column in self.factors:
+            return np.full(len(self._pairs), _level(column, key[self.factors.index(column)]))
         if (column, flows, rows) not in self._columns:
             self._columns[column, flows, rows] = self._collect(column, flows, rows)
         absent = np.full(len(self._pairs), np.nan)
@@ -130,6 +134,13 @@ class Records:
             f"no flow '{absent}' has a metric '{column}'; did you mean '{nearest(absent, known_flows)}'? "
             f"Known: {', '.join(sorted(known_flows))}."
         )
+
+
+def _level(factor: str, level: str) -> float:
+    value = number(level)
+    if value is None:
+        raise ClaimError(f"'{factor}' stands for its level, and '{level}' is no number.")
+    return value
 
 
 def _is_metric(table: pl.DataFrame, column: str) -> bool:

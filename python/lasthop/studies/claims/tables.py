@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
 from lasthop.studies.claims import NOT_UPHELD, UNANSWERED, UNDECIDED, UPHELD, VERDICTS
 from lasthop.studies.claims.answers import Answer
 from lasthop.studies.claims.evaluate import Outcome, Part
+from lasthop.studies.claims.readings import Judged
 
 _NUMBERS = dict.fromkeys(("left", "right", "difference", "low", "high"), pl.Float64())
 _COUNTS = dict.fromkeys(("cells", "cells_upheld", "cells_not_upheld", "replications"), pl.Int64())
@@ -85,6 +86,17 @@ def statements_frame(found: Sequence[Answer]) -> pl.DataFrame:
         for answer in found
     ]
     return _frame(rows, dict.fromkeys(("id", "section", "text", "verdict", "claims"), pl.String()))
+
+
+def readings_frame(found: Iterable[Judged]) -> pl.DataFrame:
+    """Return one row per reading and statement of the source, or claim if the statements are not listed."""
+    parts = [
+        (statements_frame(judged.answers) if judged.answers else claims_frame(judged.outcomes)).select(
+            pl.lit(judged.reading.id).alias("reading"), "id", "section", "text", "verdict"
+        )
+        for judged in found
+    ]
+    return pl.concat(parts)
 
 
 def _frame(rows: Sequence[dict[str, object]], schema: dict[str, pl.DataType]) -> pl.DataFrame:
